@@ -1,0 +1,31 @@
+# `make demo`, `make test`: each makes its own environment in .venv first.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+
+export TF_CPP_MIN_LOG_LEVEL ?= 2
+
+.PHONY: demo test lint benchmark clean
+
+demo: $(STAMP)
+	$(BIN)/python -m examples.quickstart $(ARGS)
+
+test: lint
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow" $(ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+benchmark: $(STAMP)
+	$(BIN)/python -m benchmarks.receptive_field $(ARGS)
+
+$(STAMP): setup.cfg pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info

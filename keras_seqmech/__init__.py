@@ -1,0 +1,22 @@
+"""Sequence mechanisms for Keras 3 that decide, per input, what to read."""
+
+import keras
+
+if keras.backend.backend() != "tensorflow":
+    raise ImportError(
+        "keras_seqmech needs the TensorFlow backend of Keras; set the "
+        "environment variable KERAS_BACKEND=tensorflow before Keras is "
+        f"imported. Received: backend={keras.backend.backend()!r}"
+    )
+
+from keras_seqmech.layers import ReceptiveFieldRNN  # noqa: E402
+from keras_seqmech.layers import ReceptiveFieldWindows  # noqa: E402
+from keras_seqmech.layers import RFCell  # noqa: E402
+from keras_seqmech.version import __version__  # noqa: E402
+
+__all__ = [
+    "RFCell",
+    "ReceptiveFieldRNN",
+    "ReceptiveFieldWindows",
+    "__version__",
+]

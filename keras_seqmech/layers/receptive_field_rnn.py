@@ -1,0 +1,379 @@
+"""The adaptive receptive field as a recurrent layer."""
+
+import keras
+from keras import ops
+
+from keras_seqmech.layers import inner_cell
+from keras_seqmech.layers import receptive_field_loop
+from keras_seqmech.layers import validation
+from keras_seqmech.layers.receptive_field import RFCell
+from keras_seqmech.ops import masking
+from keras_seqmech.ops import receptive_field
+from keras_seqmech.ops import relaxation
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class ReceptiveFieldRNN(keras.layers.RNN):
+    r"""Recurrent layer that looks ahead as far as each step needs.
+
+    `keras.layers.RNN(RFCell(cell, max_size))` over look-ahead windows: the
+    same weights and the same answers (see `RFCell` for the equations), but it
+    takes plain sequences and is several times faster, because all products
+    with the inputs, and at inference the whole inner network, leave the loop.
+
+    Args:
+        cell: A Keras cell or a list of cells to stack; see `RFCell`.
+        max_size: Positive int, the largest field size S.
+        field_units: Width of the inner network. Defaults to the size of the
+            cell's first state.
+        summary: `"mean"` or `"last"`.
+        estimator: `"relaxed"`, `"straight_through"` or `"reinforce"`.
+        temperature: Positive float, of the relaxed sample.
+        activation: The inner network's activation.
+        unit_forget_bias: Whether the gate's bias starts at 1.
+        kernel_initializer: Initializer of the kernels.
+        recurrent_initializer: Initializer of the inner recurrent kernel.
+        kernel_regularizer: Regularizer of the kernels.
+        sample_at_inference: Whether to draw sizes at inference too.
+        seed: Int, seed of the noise.
+        return_field: Whether to put out, after everything else, a dict with
+            `"size"`, the number of positions read, `(batch, time)`, expected
+            under soft sizes; `"probabilities"` of the sizes, `(batch, time,
+            max_size)`; and with `estimator="reinforce"` `"log_probability"`
+            of the drawn sizes, `(batch, time)`. float32 or wider, 0 at masked
+            steps. Not for use inside `keras.layers.Bidirectional`.
+        track_statistics: Whether to keep the metrics `<name>_mean_size` and
+            `<name>_size_entropy` (of the size probabilities, in nats) over
+            real steps; they appear in `history`.
+        return_sequences: Whether to put out every step, or the last only.
+        return_state: Whether to put out the final states too.
+        go_backwards: Whether to read from the end. Fields then reach towards
+            the start, and outputs come in reading order, as in Keras.
+        stateful: Whether to start from the states the last batch ended with.
+        unroll: Whether to unroll the loop. Fast to run for a few steps, slow
+            to compile for many.
+        zero_output_for_mask: Whether masked steps put out zeros; by default
+            they repeat the output before.
+        **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
+
+    Call arguments:
+        sequences: Tensor `(batch, time, features)`.
+        initial_state: List of the cell's states; zeros if None.
+        mask: Boolean tensor `(batch, time)`, any pattern, True where a step
+            is real.
+        training: Whether sizes are drawn (from noise drawn once a call) and
+            dropout is active.
+        lookahead: Tensor `(batch, steps, features)`: what follows the last
+            step. Fields may read it. With it, a sequence run in chunks, the
+            state handed on, gives what it gives in one piece.
+        lookahead_mask: Boolean tensor `(batch, steps)`.
+
+    Input shape:
+        `(batch, time, features)`.
+
+    Output shape:
+        `(batch, time, units)` with `return_sequences`, else `(batch, units)`;
+        with `return_state`, followed by the states; with `return_field`,
+        followed by the dict.
+
+    Masking: a field contains no masked position; masked steps keep the state.
+    What stands there reaches neither outputs nor gradients. A row without a
+    real step gives zeros.
+
+    Cost: time O(T S f u) for inner width f and units u, linear in T and S.
+    Training holds O(T) states and products, O(T S f) with drawn sizes.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> cell = keras.layers.LSTMCell(8)
+    >>> layer = ReceptiveFieldRNN(cell, max_size=4, return_field=True)
+    >>> outputs, field = layer(np.ones((2, 7, 5)))
+    >>> outputs.shape, field["size"].shape, field["probabilities"].shape
+    (TensorShape([2, 8]), TensorShape([2, 7]), TensorShape([2, 7, 4]))
+
+    Source: "An Informative Adaptive Receptive Field Model for Recurrent
+    Neural Networks", equations 1 to 8.
+    """
+
+    def __init__(
+        self,
+        cell,
+        max_size: int,
+        field_units: int | None = None,
+        summary: str = "mean",
+        estimator: str = "relaxed",
+        temperature: float = 1.0,
+        activation="tanh",
+        unit_forget_bias: bool = True,
+        kernel_initializer="glorot_uniform",
+        recurrent_initializer="orthogonal",
+        kernel_regularizer=None,
+        sample_at_inference: bool = False,
+        seed: int | None = None,
+        return_field: bool = False,
+        track_statistics: bool = False,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        zero_output_for_mask: bool = False,
+        **kwargs,
+    ):
+        field_cell = RFCell(
+            cell,
+            max_size,
+            field_units=field_units,
+            summary=summary,
+            estimator=estimator,
+            temperature=temperature,
+            activation=activation,
+            unit_forget_bias=unit_forget_bias,
+            kernel_initializer=kernel_initializer,
+            recurrent_initializer=recurrent_initializer,
+            kernel_regularizer=kernel_regularizer,
+            sample_at_inference=sample_at_inference,
+            seed=seed,
+            dtype=kwargs.get("dtype"),
+        )
+        super().__init__(
+            field_cell,
+            return_sequences=return_sequences,
+            return_state=return_state,
+            go_backwards=go_backwards,
+            stateful=stateful,
+            unroll=unroll,
+            zero_output_for_mask=zero_output_for_mask,
+            **kwargs,
+        )
+        self.return_field = return_field
+        self.track_statistics = track_statistics
+        if track_statistics:
+            self.size_metric = keras.metrics.Mean(f"{self.name}_mean_size")
+            self.entropy_metric = keras.metrics.Mean(
+                f"{self.name}_size_entropy"
+            )
+
+    @property
+    def max_size(self) -> int:
+        """The largest field size S."""
+        return self.cell.max_size
+
+    @property
+    def temperature(self) -> keras.Variable:
+        """The temperature of the relaxed sample; assign to it to change it."""
+        return self.cell.temperature
+
+    def build(
+        self,
+        sequences_shape,
+        initial_state_shape=None,
+        lookahead_shape=None,
+    ):
+        validation.check_sequences("sequences.shape", sequences_shape)
+        batch_size, length, features = sequences_shape
+        if self.stateful and batch_size is None:
+            raise ValueError(
+                "A layer with `stateful=True` needs a static batch size; give "
+                "it by `keras.Input(batch_shape=...)`. "
+                f"Received: sequences.shape={tuple(sequences_shape)}"
+            )
+        super().build((batch_size, length, self.max_size, features + 1))
+
+    def call(
+        self,
+        sequences,
+        initial_state=None,
+        mask=None,
+        training=False,
+        lookahead=None,
+        lookahead_mask=None,
+    ):
+        self._check_call(sequences, mask, lookahead, lookahead_mask)
+        dtype = self.compute_dtype
+        states = initial_state
+        if states is None:
+            states = self.states if self.stateful else None
+        if states is None:
+            states = self.get_initial_state(ops.shape(sequences)[0])
+        states = [
+            ops.cast(ops.convert_to_tensor(state), dtype)
+            for state in keras.tree.flatten(states)
+        ]
+        mask = None if mask is None else ops.cast(mask, "bool")
+        if lookahead_mask is not None:
+            lookahead_mask = ops.cast(lookahead_mask, "bool")
+        if self.go_backwards:
+            sequences = ops.flip(sequences, axis=1)
+            mask = None if mask is None else ops.flip(mask, axis=1)
+        result = receptive_field_loop.run(
+            self.cell,
+            sequences,
+            states,
+            mask,
+            lookahead,
+            lookahead_mask,
+            training,
+            self.unroll,
+            self.zero_output_for_mask,
+        )
+        if self.stateful:
+            for variable, state in zip(
+                keras.tree.flatten(self.states), result.states
+            ):
+                variable.assign(state)
+        return self._assemble(result, mask)
+
+    def _check_call(self, sequences, mask, lookahead, lookahead_mask):
+        validation.check_sequences("sequences.shape", sequences.shape)
+        validation.check_mask("mask", mask, sequences.shape)
+        if self.unroll and sequences.shape[1] is None:
+            raise ValueError(
+                "A layer with `unroll=True` needs a static number of steps. "
+                f"Received: sequences.shape={tuple(sequences.shape)}"
+            )
+        if lookahead is None:
+            if lookahead_mask is not None:
+                raise ValueError(
+                    "Argument `lookahead_mask` needs a `lookahead`. "
+                    "Received: lookahead=None"
+                )
+            return
+        if self.go_backwards:
+            raise ValueError(
+                "Argument `lookahead` follows the last step, which a layer "
+                "with `go_backwards=True` reads first; reverse the sequence "
+                f"instead. Received: lookahead={lookahead!r}"
+            )
+        validation.check_sequences("lookahead.shape", lookahead.shape)
+        validation.check_mask("lookahead_mask", lookahead_mask, lookahead.shape)
+
+    def _assemble(self, result, mask):
+        """Puts together what the layer returns; updates its statistics."""
+        if self.return_sequences:
+            output = ops.transpose(result.outputs, (1, 0, 2))
+        else:
+            # A sum over one step, or over none: zeros for an empty sequence.
+            output = ops.sum(result.outputs[-1:], axis=0)
+        returned = [output]
+        if self.return_state:
+            states = keras.tree.pack_sequence_as(
+                self.cell.state_size, list(result.states)
+            )
+            returned += (
+                states if isinstance(states, (list, tuple)) else [states]
+            )
+        if self.return_field or self.track_statistics:
+            field, size_entropy = self._describe(result, mask)
+            if self.track_statistics:
+                self.size_metric.update_state(
+                    masking.masked_mean(field["size"], mask)
+                )
+                self.entropy_metric.update_state(
+                    masking.masked_mean(size_entropy, mask)
+                )
+            if self.return_field:
+                returned.append(field)
+        return returned[0] if len(returned) == 1 else tuple(returned)
+
+    def _describe(self, result, mask):
+        """What the fields were, batch first, zeros at masked steps."""
+        dtype = self.cell.score_dtype
+        shape = ops.shape(result.outputs)[:2]
+        if self.max_size == 1:
+            field = {
+                "size": ops.ones(shape, dtype),
+                "probabilities": ops.ones((*shape, 1), dtype),
+            }
+            size_entropy = ops.zeros(shape, dtype)
+            if self.cell.estimator == "reinforce":
+                field["log_probability"] = ops.zeros(shape, dtype)
+        else:
+            keep = receptive_field.keep_weights(
+                result.selection, ops.cast(result.validity, dtype)
+            )
+            field = {
+                "size": ops.sum(keep, axis=-1),
+                "probabilities": ops.softmax(result.logits, axis=-1),
+            }
+            size_entropy = relaxation.entropy(result.logits)
+            if self.cell.estimator == "reinforce":
+                field["log_probability"] = relaxation.log_probability(
+                    result.logits, result.selection
+                )
+        if mask is not None:
+            real = ops.cast(ops.transpose(mask), dtype)
+            field = {
+                name: value * (real[..., None] if value.ndim == 3 else real)
+                for name, value in field.items()
+            }
+        field = {
+            name: ops.swapaxes(value, 0, 1) for name, value in field.items()
+        }
+        return field, ops.transpose(size_entropy)
+
+    def compute_output_shape(
+        self, sequences_shape, initial_state_shape=None, lookahead_shape=None
+    ):
+        validation.check_sequences("sequences.shape", sequences_shape)
+        batch_size, length, _ = sequences_shape
+        output = (batch_size, inner_cell.output_size(self.cell))
+        if self.return_sequences:
+            output = (batch_size, length, output[-1])
+        returned = [output]
+        if self.return_state:
+            returned += keras.tree.map_structure(
+                lambda size: (batch_size, size), list(self.state_size)
+            )
+        if self.return_field:
+            field = {
+                "size": (batch_size, length),
+                "probabilities": (batch_size, length, self.max_size),
+            }
+            if self.cell.estimator == "reinforce":
+                field["log_probability"] = (batch_size, length)
+            returned.append(field)
+        return output if len(returned) == 1 else tuple(returned)
+
+    def compute_output_spec(
+        self,
+        sequences,
+        initial_state=None,
+        mask=None,
+        training=False,
+        lookahead=None,
+        lookahead_mask=None,
+    ):
+        self._check_call(sequences, mask, lookahead, lookahead_mask)
+        shapes = self.compute_output_shape(sequences.shape)
+
+        def spec(shape, dtype=self.compute_dtype):
+            return keras.KerasTensor(shape, dtype=dtype)
+
+        if not (self.return_state or self.return_field):
+            return spec(shapes)
+        *others, last = shapes
+        if not self.return_field:
+            others, last = shapes, None
+        specs = [keras.tree.map_shape_structure(spec, s) for s in others]
+        if last is not None:
+            dtype = self.cell.score_dtype
+            specs.append({k: spec(s, dtype) for k, s in last.items()})
+        return tuple(specs)
+
+    def reset_state(self):
+        for variable in keras.tree.flatten(self.states) if self.states else ():
+            variable.assign(ops.zeros_like(variable))
+
+    def get_config(self):
+        config = super().get_config()
+        own = self.cell.get_config()
+        for name in ("name", "trainable", "dtype"):
+            own.pop(name)
+        return {
+            **config,
+            **own,
+            "return_field": self.return_field,
+            "track_statistics": self.track_statistics,
+        }

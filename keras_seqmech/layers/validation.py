@@ -1,0 +1,98 @@
+"""Argument checks: each names the argument, what is allowed, what came."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+
+def check_positive_int(name: str, value: Any) -> None:
+    """Refuses anything but an int of at least 1 (a bool is no int here)."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(
+            f"Argument `{name}` must be a positive integer. "
+            f"Received: {name}={value!r}"
+        )
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Refuses anything but a finite number above 0."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not 0 < value < float("inf"):
+        raise ValueError(
+            f"Argument `{name}` must be a finite number above 0. "
+            f"Received: {name}={value!r}"
+        )
+
+
+def check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:
+    """Refuses a value that is not among the allowed ones."""
+    if value not in allowed:
+        raise ValueError(
+            f"Argument `{name}` must be one of {tuple(allowed)}. "
+            f"Received: {name}={value!r}"
+        )
+
+
+def check_cell(name: str, cell: Any) -> Any:
+    """Refuses what is no recurrent cell; stacks a list of cells."""
+    if isinstance(cell, (list, tuple)) and cell:
+        cell = keras.layers.StackedRNNCells(
+            [check_cell(name, part) for part in cell]
+        )
+    sizes = keras.tree.flatten(getattr(cell, "state_size", None))
+    is_cell = hasattr(cell, "call") and not isinstance(cell, keras.layers.RNN)
+    if not is_cell or not sizes or not all(isinstance(s, int) for s in sizes):
+        raise ValueError(
+            f"Argument `{name}` must be a recurrent cell: an object with a "
+            "method `call(inputs, states)` and an attribute `state_size` of "
+            "ints, such as `keras.layers.LSTMCell(units)`, or a list of such "
+            f"cells. Received: {name}={cell!r}"
+        )
+    return cell
+
+
+def check_sequences(name: str, shape: Sequence) -> None:
+    """Refuses shapes other than `(batch, time >= 1, known features)`."""
+    shape = tuple(shape)
+    if len(shape) != 3 or shape[1] == 0 or shape[2] is None:
+        raise ValueError(
+            "Sequences must have the shape (batch, time, features), with at "
+            "least one time step and a known number of features. "
+            f"Received: {name}={shape}"
+        )
+
+
+def check_window(name: str, shape: Sequence, max_size: int) -> None:
+    """Refuses shapes other than `(batch, max_size, features + 1)`."""
+    shape = tuple(shape)
+    if len(shape) != 3 or shape[1] != max_size or not shape[2] or shape[2] < 2:
+        raise ValueError(
+            "A step of an `RFCell` must have the shape (batch, max_size, "
+            f"features + 1) with max_size={max_size}, as "
+            f"`ReceptiveFieldWindows(max_size={max_size})` makes it. "
+            f"Received: {name}={shape}"
+        )
+
+
+def check_mask(name: str, mask: Any, shape: Sequence) -> None:
+    """Refuses a mask that does not fit the `(batch, time)` of `shape`."""
+    if mask is None:
+        return
+    expected, received = tuple(shape[:2]), tuple(mask.shape)
+    differs = any(
+        a is not None and b is not None and a != b
+        for a, b in zip(received, expected)
+    )
+    if len(received) != 2 or differs:
+        raise ValueError(
+            f"Argument `{name}` must have the shape (batch, time) = "
+            f"{expected} of its sequence. Received: {name}.shape={received}"
+        )
+
+
+def fresh(initializer: Any) -> Any:
+    """A new initializer of the same kind, so that weights do not repeat."""
+    if isinstance(initializer, keras.initializers.Initializer):
+        return initializer.clone()
+    return initializer

@@ -1,0 +1,142 @@
+r"""The adaptive receptive field: which part of a window is read, and how.
+
+Notation, for one step t: window positions $i = 1..S$, selection $I$ (one-hot
+or relaxed) over sizes, validity $v_i$ (1 where the position exists and is not
+masked).
+
+Source: "An Informative Adaptive Receptive Field Model for Recurrent Neural
+Networks", equations 2, 6 and 8.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from keras import ops
+
+
+def keep_weights(selection: Any, validity: Any) -> Any:
+    r"""How much of each window position is read, $1 - mask_i$ (eq. 8).
+
+    $$1 - \mathrm{mask}_i = 1 - \sum_{j<i} I_j = \sum_{j \ge i} I_j,$$
+
+    and 0 where the position is not valid. The sum over i is the size of the
+    field: the number of positions really read.
+
+    Args:
+        selection: Tensor `(..., S)`, rows sum to 1.
+        validity: Tensor `(..., S)` of zeros and ones; broadcasts.
+
+    Returns:
+        Tensor `(..., S)`, between 0 and 1.
+    """
+    size = selection.shape[-1]
+    tails = np.tril(np.ones((size, size)))
+    return ops.matmul(selection, ops.cast(tails, selection.dtype)) * validity
+
+
+def mean_weights(keep: Any) -> Any:
+    """Weights of the mean over a field, `keep / sum(keep)`; 0 for no field.
+
+    Args:
+        keep: Tensor `(..., S)`, from `keep_weights`.
+
+    Returns:
+        Tensor `(..., S)`.
+    """
+    total = ops.sum(keep, axis=-1, keepdims=True)
+    # The first valid position has weight 1, so only an empty field is below.
+    return keep / ops.where(total > 0, total, ops.ones_like(total))
+
+
+def soft_summary(
+    first: Any,
+    candidate: Callable[[int, Any], Any],
+    keep: Any,
+    summary: str,
+) -> Any:
+    r"""Reads a window under a soft mask (eq. 6) and sums it up.
+
+    $$m_{i+1} = (1 - \mathrm{mask}_{i+1})\, c_{i+1}
+               + \mathrm{mask}_{i+1}\, m_i, \quad m_0 = 0$$
+
+    Args:
+        first: $m_1$ `(batch, units)`; nothing masks the first position.
+        candidate: Function `(i, m_i) -> c_{i+1}`, for `i = 1..S-1`: the inner
+            network's new state from the window position after i and $m_i$.
+        keep: Tensor `(batch, S)`, from `keep_weights`.
+        summary: `"mean"` or `"last"`.
+
+    Returns:
+        Tensor `(batch, units)`: $m_S$, or the mean of all $m_i$ weighted by
+        `keep`.
+    """
+    size = keep.shape[-1]
+    mean = ops.cast(mean_weights(keep), first.dtype)
+    keep = ops.cast(keep, first.dtype)
+    state = first
+    total = mean[:, :1] * state
+    for i in range(1, size):
+        new = candidate(i, state)
+        state = state + keep[:, i : i + 1] * (new - state)
+        total = total + mean[:, i : i + 1] * state
+    return state if summary == "last" else total
+
+
+def run_summaries(
+    offsets: list,
+    recurrent_kernel: Any,
+    validity: Any,
+    activation,
+    summary: str,
+) -> list:
+    r"""Reads whole windows, and sums up each of their beginnings (eq. 2).
+
+    $$m_{i} = g(z_i + U_m m_{i-1}), \quad m_0 = 0,$$
+
+    carried on unchanged over positions that are not valid. Entry s of the
+    result sums up $m_1..m_s$: what a field of size s has read.
+
+    Args:
+        offsets: S tensors `(..., units)`, $z_i = W_m x_{t+i-1} + b_m$.
+        recurrent_kernel: $U_m$, `(units, units)`.
+        validity: Boolean tensor `(..., S)`; broadcasts.
+        activation: $g$.
+        summary: `"mean"` over the valid $m_1..m_s$, or `"last"`, $m_s$.
+
+    Returns:
+        List of S tensors `(..., units)`.
+    """
+    state = activation(offsets[0])
+    total = state
+    count = ops.ones_like(validity[..., :1], dtype=state.dtype)
+    summaries = [state]
+    for i, offset in enumerate(offsets[1:], start=1):
+        valid = validity[..., i : i + 1]
+        new = activation(offset + ops.matmul(state, recurrent_kernel))
+        state = ops.where(valid, new, state)
+        if summary == "last":
+            summaries.append(state)
+            continue
+        valid = ops.cast(valid, state.dtype)
+        total = total + valid * state
+        count = count + valid
+        summaries.append(total / count)
+    return summaries
+
+
+def select(selection: Any, summaries: list) -> Any:
+    r"""Mixes or picks summaries, $\sum_i I_i n_i$.
+
+    Args:
+        selection: Tensor `(batch, S)`, one-hot or relaxed.
+        summaries: S tensors `(batch, units)`.
+
+    Returns:
+        Tensor `(batch, units)`.
+    """
+    selection = ops.cast(selection, summaries[0].dtype)
+    result = selection[:, :1] * summaries[0]
+    for i, summary in enumerate(summaries[1:], start=1):
+        result = result + selection[:, i : i + 1] * summary
+    return result

@@ -1,0 +1,55 @@
+"""Look-ahead windows: what stands at step t and at the few steps after it."""
+
+from typing import Any
+
+from keras import ops
+
+
+def look_ahead(
+    sequences: Any, max_size: int, length: Any, axis: int = 1
+) -> list:
+    """Views a sequence `0, 1, ..., max_size - 1` steps ahead.
+
+    Args:
+        sequences: Tensor with its time steps along `axis`. Steps beyond
+            `length` serve as what comes after the end; zeros follow them.
+        max_size: How many views, S.
+        length: Number of steps T of each view, an int or a scalar tensor.
+        axis: The time axis, 0 or 1.
+
+    Returns:
+        List of S tensors with T steps; step t of view i is step `t + i` of
+        `sequences`.
+    """
+    padding = [[0, 0] for _ in sequences.shape]
+    padding[axis][1] = max_size - 1
+    padded = ops.pad(sequences, padding)
+    if axis == 0:
+        return [padded[i : i + length] for i in range(max_size)]
+    return [padded[:, i : i + length] for i in range(max_size)]
+
+
+def look_ahead_windows(
+    sequences: Any, max_size: int, mask: Any | None = None
+) -> Any:
+    """Stacks each step with the `max_size - 1` steps after it.
+
+    Args:
+        sequences: Tensor `(batch, time, features)`.
+        max_size: Window size S.
+        mask: Boolean tensor `(batch, time)`, True = real. None: all are.
+
+    Returns:
+        Tensor `(batch, time, S, features + 1)`. The last feature is 1 where
+        the position exists and is not masked; elsewhere all features are 0.
+    """
+    length = ops.shape(sequences)[1]
+    if mask is None:
+        mask = ops.ones(ops.shape(sequences)[:2], dtype="bool")
+    mask = ops.cast(mask, "bool")
+    real = ops.expand_dims(mask, axis=-1)
+    sequences = ops.where(real, sequences, ops.zeros_like(sequences))
+    features = ops.concatenate(
+        [sequences, ops.cast(real, sequences.dtype)], axis=-1
+    )
+    return ops.stack(look_ahead(features, max_size, length), axis=2)
