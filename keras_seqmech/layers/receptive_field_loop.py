@@ -29,6 +29,7 @@ class FieldRun(NamedTuple):
     Attributes:
         inputs: Tensors by name to scan over, `(time, ...)`.
         weights: Matrices of the products inside the loop, by name.
+        biases: Vectors of those products that have no input part, by name.
         constants: Scanned tensors that need no gradient, by name.
         gate: Function `(inputs_t, hidden, affine) -> (gate, decisions)`.
         specs: What `decisions` hold.
@@ -36,6 +37,7 @@ class FieldRun(NamedTuple):
 
     inputs: dict[str, Any]
     weights: dict[str, Any]
+    biases: dict[str, Any]
     constants: dict[str, Any]
     gate: Callable
     specs: dict[str, tf.TensorSpec]
@@ -48,8 +50,9 @@ class FieldOutputs(NamedTuple):
         outputs: `(time, batch, units)`.
         states: Flat tuple of final states.
         validity: Boolean `(time, batch or 1, S)`.
-        selection: Chosen sizes `(time, batch, S)`, None where S is 1.
-        logits: Size logits `(time, batch, S)`, None where S is 1.
+        selection: Chosen sizes `(time, batch, S)`; None unless asked for, and
+            where S is 1.
+        logits: Size logits, likewise.
     """
 
     outputs: Any
@@ -69,6 +72,7 @@ def run(
     training: bool,
     unroll: bool,
     zero_output_for_mask: bool,
+    return_decisions: bool,
 ) -> FieldOutputs:
     """Runs an `RFCell` over whole sequences.
 
@@ -84,6 +88,7 @@ def run(
         unroll: Whether to unroll the loop.
         zero_output_for_mask: Whether masked steps put out zeros; else they
             repeat the output before.
+        return_decisions: Whether to keep `selection` and `logits`.
 
     Returns:
         A `FieldOutputs`.
@@ -104,10 +109,13 @@ def run(
             hidden, *rest = states
             gate, decisions = field.gate(inputs, hidden, affine)
             output, states = inner.step(inputs, (gate * hidden, *rest), affine)
-            return {"output": output, **decisions}, states
+            kept = decisions if return_decisions else {}
+            return {"output": output, **kept}, states
 
         width = inner_cell.output_size(cell.cell)
-        spec = tf.TensorSpec((sequences.shape[0], width), dtype)
+        specs = {"output": tf.TensorSpec((sequences.shape[0], width), dtype)}
+        if return_decisions:
+            specs.update(field.specs)
         constants = dict(field.constants)
         states = tuple(states)
         if mask is not None:
@@ -119,8 +127,9 @@ def run(
             step,
             {**field.inputs, **inner.inputs},
             states,
-            {"output": spec, **field.specs},
+            specs,
             weights={**field.weights, **inner.weights},
+            biases=field.biases,
             constants=constants,
             lean_gradient=training and inner.known,
             unroll=unroll,
@@ -177,7 +186,7 @@ def _prepare_field(cell, ahead, current, validity, training):
         def read_one(inputs, hidden, affine):
             return inputs["gate"], {}
 
-        return FieldRun({"gate": gates}, {}, {}, read_one, {})
+        return FieldRun({"gate": gates}, {}, {}, {}, read_one, {})
 
     offsets = windows.look_ahead(offsets, cell.max_size, length, axis=0)
     reader = _soft_reader if cell.draws_soft(training) else _drawn_reader
@@ -187,9 +196,6 @@ def _prepare_field(cell, ahead, current, validity, training):
     inputs["size"] = [tf.tensordot(current, size_kernel, 1)]
     weights["size"] = ops.cast(cell.size_recurrent_kernel, current.dtype)
     batch_size = ops.shape(current)[1]
-    inputs["forget"] = [
-        ops.broadcast_to(forget_bias, (length, batch_size, cell.units))
-    ]
     weights["forget"] = forget_kernel
     shape = (length, batch_size, cell.max_size)
     noise = cell.sample_noise(shape, training)
@@ -206,7 +212,8 @@ def _prepare_field(cell, ahead, current, validity, training):
 
     spec = tf.TensorSpec((current.shape[1], cell.max_size), cell.score_dtype)
     specs = {"selection": spec, "logits": spec}
-    return FieldRun(inputs, weights, constants, gate, specs)
+    biases = {"forget": forget_bias}
+    return FieldRun(inputs, weights, biases, constants, gate, specs)
 
 
 def _soft_reader(cell, offsets, validity):

@@ -217,6 +217,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             training,
             self.unroll,
             self.zero_output_for_mask,
+            return_decisions=self.return_field or self.track_statistics,
         )
         if self.stateful:
             for variable, state in zip(

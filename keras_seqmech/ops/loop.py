@@ -5,9 +5,10 @@ states before it to outputs and the states after it. `scan` runs it over the
 leading axis of its inputs.
 
 Most of a recurrent step is products `z_t + s_t W`, where `z_t` comes from the
-input alone and was computed for all steps at once. A step asks for such a
-product by name, `affine(name, s_t)`, and the loop supplies `z_t` and `W`. This
-is what lets `lean_gradient` take the weight gradients out of the loop.
+input alone and was computed for all steps at once, or is a bias. A step asks
+for such a product by name, `affine(name, s_t)`, and the loop supplies `z_t`
+and `W`. This is what lets `lean_gradient` take the weight gradients out of the
+loop.
 """
 
 from collections.abc import Callable
@@ -25,6 +26,7 @@ def scan(
     states: tuple,
     output_specs: dict[str, tf.TensorSpec],
     weights: dict[str, tf.Tensor] | None = None,
+    biases: dict[str, tf.Tensor] | None = None,
     constants: dict[str, tf.Tensor] | None = None,
     lean_gradient: bool = False,
     unroll: bool = False,
@@ -35,18 +37,19 @@ def scan(
         step: Function `step(inputs_t, states, affine) -> (outputs, states)`.
             `inputs_t` has the keys of `constants`, and those of `inputs` that
             are not in `weights`.
-            `affine(name, s)` is `inputs[name][t] + s @ weights[name]`; each
-            name may be used once a step. `outputs` has the keys of
+            `affine(name, s)` is a list of tensors that make up
+            `inputs[name][t] + s @ weights[name]`, or `biases[name] + s @
+            weights[name]`; each name is used once a step. `outputs` has the keys of
             `output_specs`. A step without side effects is assumed.
         inputs: Tensors `(time, ...)` by name. Where the name is also in
             `weights` the value is a list of `(time, batch, width)` tensors
-            whose widths add up to that of the weight; `affine` then returns
-            such a list (separate gates vectorise better than slices of one
-            tensor).
+            whose widths add up to that of the weight (separate gates
+            vectorise better than slices of one tensor).
         states: Flat tuple of tensors, the states before the first step.
         output_specs: What `step` puts out, by name: shape and dtype of one
             step.
         weights: Matrices `(operand width, width)` by name.
+        biases: Vectors `(width,)` by name, for the products without inputs.
         constants: Tensors `(time, ...)` by name that need no gradient, such
             as masks and noise.
         lean_gradient: Whether to use a backward loop that keeps only the
@@ -60,25 +63,27 @@ def scan(
     Returns:
         Outputs by name, `(time, ...)`, and the states after the last step.
     """
-    weights = weights or {}
+    parameters = {"weights": weights or {}, "biases": biases or {}}
     constants = constants or {}
     if not lean_gradient:
         values, states = _forward(
-            step, inputs, states, output_specs, weights, constants, unroll
+            step, inputs, states, output_specs, parameters, constants, unroll
         )
         return values["outputs"], states
 
-    arguments = (inputs, states, weights)
+    arguments = (inputs, states, parameters)
 
     @tf.custom_gradient
     def run(*flat):
-        inputs, states, weights = keras.tree.pack_sequence_as(arguments, flat)
+        inputs, states, parameters = keras.tree.pack_sequence_as(
+            arguments, flat
+        )
         values, final_states = _forward(
             step,
             inputs,
             states,
             output_specs,
-            weights,
+            parameters,
             constants,
             unroll,
             keep=True,
@@ -88,7 +93,7 @@ def scan(
         def gradient(*flat_gradients):
             gradients = keras.tree.pack_sequence_as(result, flat_gradients)
             return _backward(
-                step, inputs, weights, constants, values, gradients, unroll
+                step, inputs, parameters, constants, values, gradients, unroll
             )
 
         return keras.tree.flatten(result), gradient
@@ -100,20 +105,30 @@ def scan(
 
 
 def _forward(
-    step, inputs, states, output_specs, weights, constants, unroll, keep=False
+    step,
+    inputs,
+    states,
+    output_specs,
+    parameters,
+    constants,
+    unroll,
+    keep=False,
 ):
-    plain = {k: v for k, v in inputs.items() if k not in weights}
-    offsets = {name: inputs[name] for name in weights}
+    weights, biases = parameters["weights"], parameters["biases"]
+    plain, offsets = _divide(inputs, weights)
 
     def body(current, states):
         products = {}
 
         def affine(name, operand):
-            parts = current["offsets"][name]
             product = tf.matmul(operand, weights[name])
-            widths = [part.shape[-1] for part in parts]
-            split = tf.split(product, widths, axis=-1)
-            products[name] = [z + p for z, p in zip(parts, split)]
+            if name in biases:
+                products[name] = [product + biases[name]]
+            else:
+                parts = current["offsets"][name]
+                widths = [part.shape[-1] for part in parts]
+                split = tf.split(product, widths, axis=-1)
+                products[name] = [z + p for z, p in zip(parts, split)]
             return products[name]
 
         outputs, new_states = step(
@@ -128,17 +143,15 @@ def _forward(
     specs = {"outputs": output_specs}
     if keep:
         specs["states"] = keras.tree.map_structure(_spec, states)
-        specs["products"] = {
-            name: [_step_spec(part) for part in offsets[name]]
-            for name in weights
-        }
+        specs["products"] = _product_specs(offsets, parameters)
     scanned = {"inputs": plain, "offsets": offsets, "constants": constants}
     return _loop(body, scanned, states, specs, unroll)
 
 
-def _backward(step, inputs, weights, constants, values, gradients, unroll):
+def _backward(step, inputs, parameters, constants, values, gradients, unroll):
     output_gradients, state_gradients = gradients
-    plain = {k: v for k, v in inputs.items() if k not in weights}
+    weights = parameters["weights"]
+    plain, offsets = _divide(inputs, weights)
 
     def body(current, state_gradients):
         operands = {}
@@ -164,15 +177,15 @@ def _backward(step, inputs, weights, constants, values, gradients, unroll):
             tape.watch(sources)
             inputs_t = {**current["inputs"], **current["constants"]}
             targets = step(inputs_t, current["states"], affine)
-        upstream = (current["output_gradients"], state_gradients)
         input_gradients, product_gradients, state_gradients = tape.gradient(
             targets,
             sources,
-            output_gradients=upstream,
+            output_gradients=(current["output_gradients"], state_gradients),
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
         gradients = {
-            "inputs": {**input_gradients, **product_gradients},
+            "inputs": input_gradients,
+            "products": product_gradients,
             "operands": operands,
         }
         return gradients, state_gradients
@@ -185,7 +198,8 @@ def _backward(step, inputs, weights, constants, values, gradients, unroll):
         "output_gradients": output_gradients,
     }
     specs = {
-        "inputs": keras.tree.map_structure(_step_spec, inputs),
+        "inputs": keras.tree.map_structure(_step_spec, plain),
+        "products": _product_specs(offsets, parameters),
         "operands": {
             name: tf.TensorSpec((None, weight.shape[0]), weight.dtype)
             for name, weight in weights.items()
@@ -194,15 +208,40 @@ def _backward(step, inputs, weights, constants, values, gradients, unroll):
     gradients, initial_state_gradients = _loop(
         body, scanned, state_gradients, specs, unroll, reverse=True
     )
-    weight_gradients = {
-        name: tf.tensordot(
-            operand, tf.concat(gradients["inputs"][name], axis=-1), [[0, 1]] * 2
-        )
-        for name, operand in gradients["operands"].items()
+    products = gradients["products"]
+    parameter_gradients = {
+        "weights": {
+            name: tf.tensordot(
+                operand, tf.concat(products[name], axis=-1), [[0, 1], [0, 1]]
+            )
+            for name, operand in gradients["operands"].items()
+        },
+        "biases": {
+            name: tf.reduce_sum(products[name][0], axis=[0, 1])
+            for name in parameters["biases"]
+        },
     }
+    offset_gradients = {name: products[name] for name in offsets}
     return keras.tree.flatten(
-        (gradients["inputs"], initial_state_gradients, weight_gradients)
+        (
+            {**gradients["inputs"], **offset_gradients},
+            initial_state_gradients,
+            parameter_gradients,
+        )
     )
+
+
+def _divide(inputs, weights):
+    """Inputs as the step sees them, and those that are parts of products."""
+    plain = {k: v for k, v in inputs.items() if k not in weights}
+    return plain, {k: v for k, v in inputs.items() if k in weights}
+
+
+def _product_specs(offsets, parameters):
+    specs = keras.tree.map_structure(_step_spec, offsets)
+    for name, bias in parameters["biases"].items():
+        specs[name] = [tf.TensorSpec((None, bias.shape[0]), bias.dtype)]
+    return specs
 
 
 def _loop(body, inputs, states, specs, unroll, reverse=False):

@@ -1,0 +1,79 @@
+"""Side-by-side timing: interleaved repeats, medians, the machine's name."""
+
+import platform
+import statistics
+import time
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+
+def compiled(
+    layer: keras.layers.Layer, inputs: tf.Tensor, training: bool, xla: bool
+) -> Callable[[], None]:
+    """A call of `layer`, and in training of its gradients, ready to time.
+
+    Args:
+        layer: A built layer that maps `inputs` to one tensor.
+        inputs: Its input; no gradient is taken with respect to it.
+        training: Whether to take the gradients of all trainable weights.
+        xla: Whether to compile with XLA.
+
+    Returns:
+        Function that runs it once and waits for the result.
+    """
+
+    @tf.function(jit_compile=xla)
+    def run():
+        if not training:
+            return layer(inputs, training=False)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.square(layer(inputs, training=True)))
+        return tape.gradient(loss, layer.trainable_variables)
+
+    def wait():
+        keras.tree.map_structure(lambda tensor: tensor.numpy(), run())
+
+    return wait
+
+
+def interleaved(
+    functions: dict[str, Callable[[], None]], repeats: int
+) -> dict[str, float]:
+    """Median seconds of each function, run in turn `repeats` times.
+
+    Args:
+        functions: What to time, by name.
+        repeats: Rounds; in each every function runs once.
+
+    Returns:
+        Seconds by name.
+    """
+    for function in functions.values():
+        function()
+        function()
+    seconds = {name: [] for name in functions}
+    for _ in range(repeats):
+        for name, function in functions.items():
+            start = time.perf_counter()
+            function()
+            seconds[name].append(time.perf_counter() - start)
+    return {name: statistics.median(s) for name, s in seconds.items()}
+
+
+def machine() -> str:
+    """One line that says what the figures were measured on."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf8") as lines:
+            models = [
+                s.split(":")[1].strip() for s in lines if "model name" in s
+            ]
+    except OSError:
+        models = [platform.processor()]
+    return (
+        f"{len(models)} x {models[0]}, Python {platform.python_version()}, "
+        f"TensorFlow {tf.__version__}, Keras {keras.__version__}, "
+        f"NumPy {np.__version__}"
+    )

@@ -1,0 +1,147 @@
+"""Plain numpy, float64, written from the papers: one row, one step at a time.
+
+Nothing here is vectorised over time or batch, and nothing is shared with the
+package.
+"""
+
+import numpy as np
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def softmax(x):
+    exponentials = np.exp(x - np.max(x))
+    return exponentials / np.sum(exponentials)
+
+
+def simple_rnn(weights, x, states):
+    kernel, recurrent_kernel, bias = weights
+    hidden = np.tanh(x @ kernel + states[0] @ recurrent_kernel + bias)
+    return hidden, [hidden]
+
+
+def lstm(weights, x, states):
+    kernel, recurrent_kernel, bias = weights
+    hidden, carry = states
+    z = x @ kernel + hidden @ recurrent_kernel + bias
+    i, f, g, o = np.split(z, 4)
+    carry = sigmoid(f) * carry + sigmoid(i) * np.tanh(g)
+    hidden = sigmoid(o) * np.tanh(carry)
+    return hidden, [hidden, carry]
+
+
+def gru(weights, x, states):
+    """The gated recurrent unit with the reset gate after the product."""
+    kernel, recurrent_kernel, (input_bias, recurrent_bias) = weights
+    (hidden,) = states
+    xz, xr, xh = np.split(x @ kernel + input_bias, 3)
+    hz, hr, hh = np.split(hidden @ recurrent_kernel + recurrent_bias, 3)
+    update, reset = sigmoid(xz + hz), sigmoid(xr + hr)
+    hidden = update * hidden + (1 - update) * np.tanh(xh + reset * hh)
+    return hidden, [hidden]
+
+
+def inner_states(field, window, valid):
+    """m_1..m_S of an unmasked run (eq. 2), carried over invalid positions."""
+    state = np.zeros(field["field_bias"].shape)
+    states = []
+    for x, real in zip(window, valid):
+        if real:
+            z = x @ field["field_kernel"] + field["field_bias"]
+            if "field_recurrent_kernel" in field:
+                z = z + state @ field["field_recurrent_kernel"]
+            state = np.tanh(z)
+        states.append(state)
+    return states
+
+
+def drawn_summary(field, window, valid, size, summary):
+    """Reads `size` positions, skips those that are not real, and sums up."""
+    states = inner_states(field, window[:size], valid[:size])
+    if summary == "last":
+        return states[-1]
+    return np.mean([m for m, real in zip(states, valid) if real], axis=0)
+
+
+def soft_summary(field, window, valid, sample, summary):
+    """Equations 6 and 8, and the mean weighted by 1 - mask."""
+    state = np.zeros(field["field_bias"].shape)
+    total, weight = np.zeros_like(state), 0.0
+    for i, (x, real) in enumerate(zip(window, valid)):
+        mask = sum(sample[:i]) if real else 1.0
+        z = x @ field["field_kernel"] + field["field_bias"]
+        if "field_recurrent_kernel" in field:
+            z = z + state @ field["field_recurrent_kernel"]
+        state = (1 - mask) * np.tanh(z) + mask * state
+        total, weight = total + (1 - mask) * state, weight + (1 - mask)
+    return state if summary == "last" else total / weight
+
+
+def receptive_field(
+    field,
+    cell,
+    x,
+    states,
+    max_size,
+    summary="mean",
+    mode="argmax",
+    noise=None,
+    temperature=1.0,
+    mask=None,
+):
+    """Equations 1 to 8 on one row.
+
+    Args:
+        field: Weights by name.
+        cell: Function `(x, states) -> (output, states)`.
+        x: `(time, features)`.
+        states: List of vectors.
+        max_size: S.
+        summary: "mean" or "last".
+        mode: "argmax", "drawn" (Gumbel-max) or "soft".
+        noise: `(time, S)`.
+        temperature: Of the soft sample.
+        mask: `(time,)` booleans.
+
+    Returns:
+        Outputs (zeros before the first real step, repeated at masked steps),
+        final states, sizes (positions really read), probabilities.
+    """
+    length = len(x)
+    mask = np.ones(length, bool) if mask is None else mask
+    output = None
+    outputs, sizes, probabilities = [], [], []
+    for t in range(length):
+        if mask[t]:
+            positions = range(t, t + max_size)
+            window = [x[p] if p < length else 0 * x[0] for p in positions]
+            valid = [p < length and bool(mask[p]) for p in positions]
+            logits = np.zeros(1)
+            if max_size > 1:
+                logits = (
+                    x[t] @ field["size_kernel"]
+                    + states[0] @ field["size_recurrent_kernel"]
+                )
+            scores = logits if noise is None else logits + noise[t]
+            if mode == "soft":
+                sample = softmax(scores / temperature)
+                m = soft_summary(field, window, valid, sample, summary)
+                size = sum(
+                    real * sum(sample[i:]) for i, real in enumerate(valid)
+                )
+            else:
+                chosen = int(np.argmax(scores)) + 1
+                m = drawn_summary(field, window, valid, chosen, summary)
+                size = sum(valid[:chosen])
+            gate = sigmoid(m @ field["forget_kernel"] + field["forget_bias"])
+            output, states = cell(x[t], [gate * states[0], *states[1:]])
+            sizes.append(size)
+            probabilities.append(softmax(logits))
+        else:
+            sizes.append(0.0)
+            probabilities.append(np.zeros(max_size))
+        outputs.append(output)
+    outputs = [0 * states[0] if o is None else o for o in outputs]
+    return np.array(outputs), states, np.array(sizes), np.array(probabilities)
