@@ -248,6 +248,12 @@ class ReceptiveFieldRNN(keras.layers.RNN):
                 f"instead. Received: lookahead={lookahead!r}"
             )
         validation.check_sequences("lookahead.shape", lookahead.shape)
+        if lookahead.shape[-1] != sequences.shape[-1]:
+            raise ValueError(
+                "Argument `lookahead` must have the features of `sequences`, "
+                f"{sequences.shape[-1]}. "
+                f"Received: lookahead.shape={tuple(lookahead.shape)}"
+            )
         validation.check_mask("lookahead_mask", lookahead_mask, lookahead.shape)
 
     def _assemble(self, result, mask):

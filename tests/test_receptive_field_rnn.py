@@ -1,0 +1,306 @@
+"""`ReceptiveFieldRNN` as a Keras user meets it, and what it refuses."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech import ReceptiveFieldWindows
+from keras_seqmech import RFCell
+
+FEATURES, UNITS = 3, 4
+
+
+def lstm_cell():
+    return keras.layers.LSTMCell(UNITS)
+
+
+def inputs(batch=2, time=5):
+    generator = np.random.default_rng(0)
+    return generator.normal(size=(batch, time, FEATURES)).astype("float32")
+
+
+def assert_close(actual, expected, tolerance=1e-5):
+    np.testing.assert_allclose(actual, expected, atol=tolerance, rtol=tolerance)
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Accumulator(keras.layers.Layer):
+    """A cell of one's own: two states of other sizes, output of a third."""
+
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+        self.state_size = [units, 2]
+        self.output_size = units + 2
+
+    def build(self, input_shape):
+        self.kernel = self.add_weight(shape=(input_shape[-1], self.units))
+
+    def call(self, inputs, states):
+        hidden, counter = states
+        hidden = keras.ops.tanh(hidden + keras.ops.matmul(inputs, self.kernel))
+        counter = counter + 1
+        output = keras.ops.concatenate([hidden, counter], axis=-1)
+        return output, [hidden, counter]
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+CELLS = {
+    "own": lambda: Accumulator(UNITS),
+    "dropout": lambda: keras.layers.LSTMCell(
+        UNITS, dropout=0.5, recurrent_dropout=0.3
+    ),
+    "stack": lambda: [lstm_cell(), keras.layers.GRUCell(UNITS + 1)],
+    "reset_before": lambda: keras.layers.GRUCell(UNITS, reset_after=False),
+    "no_bias": lambda: keras.layers.GRUCell(UNITS, use_bias=False),
+}
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_any_cell_trains_and_agrees_with_the_cell_in_keras_rnn(cell):
+    layer = ReceptiveFieldRNN(
+        CELLS[cell](), 3, field_units=6, return_sequences=True
+    )
+    model = keras.Sequential([layer, keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    x = inputs(8)
+    model.fit(x, x[..., :1], epochs=1, verbose=0)
+    rnn = keras.layers.RNN(
+        RFCell.from_config(layer.cell.get_config()), return_sequences=True
+    )
+    windows = ReceptiveFieldWindows(3)(x)
+    rnn(windows)
+    rnn.set_weights(layer.get_weights())
+    assert_close(layer(x), rnn(windows))
+    if cell == "dropout":
+        assert np.abs(layer(x, training=True) - layer(x)).max() > 1e-3
+        keras.Sequential([rnn]).predict(windows, verbose=0)
+        assert np.all(np.isfinite(rnn(windows, training=True)))
+
+
+def test_dropout_masks_are_one_for_all_steps():
+    """With all inputs alike and the state cut off, all steps are alike."""
+    cell = keras.layers.SimpleRNNCell(50, dropout=0.5)
+    layer = ReceptiveFieldRNN(cell, 1, return_sequences=True)
+    x = np.ones((1, 6, 50), "float32")
+    layer(x)
+    cell.recurrent_kernel.assign(0 * cell.recurrent_kernel)
+    first, second = layer(x, training=True), layer(x, training=True)
+    assert_close(first, np.repeat(first[:, :1], 6, axis=1))
+    assert np.abs(first - second).max() > 1e-2
+
+
+@pytest.mark.parametrize("kind", ["sequential", "functional", "subclassed"])
+def test_fits_in_every_kind_of_model(kind):
+    x, y = inputs(16), np.ones((16, 1))
+    layer = ReceptiveFieldRNN(lstm_cell(), 3, track_statistics=True, name="rf")
+    if kind == "sequential":
+        model = keras.Sequential([layer, keras.layers.Dense(1)])
+    elif kind == "functional":
+        source = keras.Input((None, FEATURES))
+        model = keras.Model(source, keras.layers.Dense(1)(layer(source)))
+    else:
+
+        class Subclassed(keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.layer, self.head = layer, keras.layers.Dense(1)
+
+            def call(self, inputs, training=False):
+                return self.head(self.layer(inputs, training=training))
+
+        model = Subclassed()
+    model.compile("adam", "mse")
+    history = model.fit(
+        x, y, validation_data=(x, y), epochs=2, verbose=0
+    ).history
+    for prefix in ("", "val_"):
+        sizes = history[f"{prefix}rf_mean_size"]
+        assert all(1 <= size <= 3 for size in sizes)
+        entropies = history[f"{prefix}rf_size_entropy"]
+        assert all(0 < entropy <= np.log(3) + 1e-6 for entropy in entropies)
+
+
+def test_statistics_are_means_over_real_steps():
+    layer = ReceptiveFieldRNN(
+        lstm_cell(), 3, track_statistics=True, return_field=True
+    )
+    x, mask = inputs(2, 4), np.array([[1, 1, 0, 1], [0, 0, 0, 0]], bool)
+    _, field = layer(x, mask=mask)
+    probabilities = field["probabilities"].numpy()[mask]
+    entropy = -np.sum(probabilities * np.log(probabilities), axis=-1)
+    assert_close(layer.size_metric.result(), field["size"].numpy()[mask].mean())
+    assert_close(layer.entropy_metric.result(), entropy.mean())
+
+
+def test_bidirectional_reads_both_ways():
+    layer = ReceptiveFieldRNN(lstm_cell(), 3, return_sequences=True)
+    both = keras.layers.Bidirectional(layer)
+    x = inputs()
+    mask = np.array([[1, 1, 1, 0, 0], [0, 1, 0, 1, 1]], bool)
+    outputs = both(x, mask=mask).numpy()
+    forward = both.forward_layer(x, mask=mask)
+    backward = both.backward_layer
+    assert backward.go_backwards
+    mirrored = ReceptiveFieldRNN(
+        lstm_cell(), 3, return_sequences=True, zero_output_for_mask=True
+    )
+    mirrored(x)
+    mirrored.set_weights(backward.get_weights())
+    expected = mirrored(x[:, ::-1], mask=mask[:, ::-1]).numpy()[:, ::-1]
+    assert_close(outputs[..., :UNITS], forward)
+    assert_close(outputs[..., UNITS:], expected)
+
+
+def test_stateful_carries_the_state_and_resets():
+    layer = ReceptiveFieldRNN(
+        lstm_cell(), 1, stateful=True, return_sequences=True
+    )
+    plain = ReceptiveFieldRNN(lstm_cell(), 1, return_sequences=True)
+    x = inputs(2, 6)
+    layer(x[:, :3])
+    plain(x)
+    plain.set_weights(layer.get_weights())
+    layer.reset_state()
+    parts = [layer(x[:, :3]), layer(x[:, 3:])]
+    assert_close(np.concatenate(parts, axis=1), plain(x))
+    layer.reset_state()
+    assert_close(layer(x[:, :3]), plain(x[:, :3]))
+
+
+@pytest.mark.parametrize("zero_output", [False, True])
+@pytest.mark.parametrize("unroll", [False, True])
+def test_masked_steps_do_as_in_keras(unroll, zero_output):
+    """With the gate open, what `keras.layers.LSTM` gives."""
+    arguments = {"return_sequences": True, "return_state": True}
+    arguments["zero_output_for_mask"] = zero_output
+    layer = ReceptiveFieldRNN(lstm_cell(), 2, unroll=unroll, **arguments)
+    lstm = keras.layers.LSTM(UNITS, **arguments)
+    x = inputs(3, 5)
+    mask = np.array([[0, 1, 0, 1, 0], [1, 1, 1, 1, 1], [0] * 5], bool)
+    layer(x), lstm(x)
+    layer.cell.forget_bias.assign(0 * layer.cell.forget_bias + 1e3)
+    lstm.set_weights(layer.cell.cell.get_weights())
+    state = [0.5 * np.ones((3, UNITS), "float32")] * 2
+    for initial_state in (None, state):
+        actual = layer(x, mask=mask, initial_state=initial_state)
+        expected = lstm(x, mask=mask, initial_state=initial_state)
+        for a, b in zip(actual, expected):
+            assert_close(a, b)
+    assert_close(layer(x, mask=mask)[0][2], np.zeros((5, UNITS)))
+
+
+def test_outputs_are_announced_as_they_come():
+    for arguments in (
+        {},
+        {"return_sequences": True},
+        {"return_state": True},
+        {"return_field": True},
+        {
+            "return_sequences": True,
+            "return_state": True,
+            "return_field": True,
+            "estimator": "reinforce",
+        },
+    ):
+        for cell in (
+            lstm_cell(),
+            keras.layers.GRUCell(UNITS),
+            CELLS["stack"](),
+        ):
+            layer = ReceptiveFieldRNN(cell, 3, **arguments)
+            symbolic = layer(keras.Input((5, FEATURES), batch_size=2))
+            actual = layer(inputs())
+            keras.tree.assert_same_structure(symbolic, actual)
+            for a, b in zip(
+                keras.tree.flatten(symbolic), keras.tree.flatten(actual)
+            ):
+                assert a.shape == tuple(b.shape)
+                assert a.dtype == b.dtype.name
+
+
+def test_shorter_than_the_field():
+    layer = ReceptiveFieldRNN(lstm_cell(), 8, return_field=True)
+    outputs, field = layer(inputs(2, 2))
+    assert np.all(np.isfinite(outputs))
+    assert field["size"].numpy().max() <= 2
+
+
+def test_huge_inputs_and_logits_give_finite_numbers():
+    for estimator in ("relaxed", "straight_through", "reinforce"):
+        layer = ReceptiveFieldRNN(
+            lstm_cell(), 3, estimator=estimator, return_field=True
+        )
+        x = tf.constant(1e30 * np.sign(inputs()))
+        with tf.GradientTape() as tape:
+            outputs, field = layer(x, training=True)
+            loss = tf.reduce_sum(outputs) + tf.reduce_sum(field["size"])
+        gradients = tape.gradient(loss, layer.trainable_weights)
+        values = [
+            outputs,
+            *field.values(),
+            *filter(lambda g: g is not None, gradients),
+        ]
+        assert not any(np.any(np.isnan(value)) for value in values)
+
+
+REFUSED = {
+    "max_size=0": {"max_size": 0},
+    "max_size=2.5": {"max_size": 2.5},
+    "max_size=True": {"max_size": True},
+    "field_units=-1": {"field_units": -1},
+    "summary='sum'": {"summary": "sum"},
+    "estimator='gumbel'": {"estimator": "gumbel"},
+    "temperature=0": {"temperature": 0},
+    "temperature=-1.0": {"temperature": -1.0},
+    "temperature=nan": {"temperature": float("nan")},
+    "temperature=inf": {"temperature": float("inf")},
+    "cell='lstm'": {"cell": "lstm"},
+    "cell=\\[\\]": {"cell": []},
+    "cell=<Dense": {"cell": keras.layers.Dense(2)},
+    "cell=<LSTM ": {"cell": keras.layers.LSTM(2)},
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+@pytest.mark.parametrize("layer", [RFCell, ReceptiveFieldRNN])
+def test_constructor_refuses(layer, message):
+    arguments = {"cell": lstm_cell(), "max_size": 3, **REFUSED[message]}
+    with pytest.raises(ValueError, match=f"Argument `.*Received: {message}"):
+        layer(**arguments)
+
+
+def test_build_and_call_refuse():
+    layer = ReceptiveFieldRNN(lstm_cell(), 3)
+    x = inputs()
+    for wrong in (x[0], x[..., None], x[:, :0]):
+        with pytest.raises(ValueError, match=r"\(batch, time, features\).*Rec"):
+            layer(wrong)
+    with pytest.raises(ValueError, match="known number of features"):
+        ReceptiveFieldRNN(lstm_cell(), 3)(keras.Input((None, None)))
+    for mask in (np.ones((2, 4), bool), np.ones((2, 5, 1), bool)):
+        with pytest.raises(ValueError, match="`mask`.*Received: mask.shape"):
+            layer(x, mask=mask)
+        with pytest.raises(ValueError, match="`mask`.*Received: mask.shape"):
+            ReceptiveFieldWindows(3)(x, mask=mask)
+    with pytest.raises(ValueError, match="static batch size.*Received"):
+        ReceptiveFieldRNN(lstm_cell(), 3, stateful=True)(
+            keras.Input((5, FEATURES))
+        )
+    with pytest.raises(ValueError, match="unroll=True.*Received"):
+        ReceptiveFieldRNN(lstm_cell(), 3, unroll=True)(
+            keras.Input((None, FEATURES))
+        )
+    with pytest.raises(ValueError, match="go_backwards=True.*Received"):
+        ReceptiveFieldRNN(lstm_cell(), 3, go_backwards=True)(x, lookahead=x)
+    with pytest.raises(ValueError, match="`lookahead_mask`.*Received"):
+        layer(x, lookahead_mask=np.ones((2, 5), bool))
+    with pytest.raises(ValueError, match="features.*Received: lookahead"):
+        layer(x, lookahead=inputs()[..., :2])
+    rnn = keras.layers.RNN(RFCell(lstm_cell(), 3))
+    with pytest.raises(ValueError, match="max_size=3.*Received"):
+        rnn(ReceptiveFieldWindows(2)(x))
