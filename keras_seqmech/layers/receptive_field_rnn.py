@@ -3,13 +3,12 @@
 import keras
 from keras import ops
 
+from keras_seqmech.layers import field_decisions
 from keras_seqmech.layers import inner_cell
 from keras_seqmech.layers import receptive_field_loop
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.receptive_field import RFCell
 from keras_seqmech.ops import masking
-from keras_seqmech.ops import receptive_field
-from keras_seqmech.ops import relaxation
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -272,7 +271,9 @@ class ReceptiveFieldRNN(keras.layers.RNN):
                 states if isinstance(states, (list, tuple)) else [states]
             )
         if self.return_field or self.track_statistics:
-            field, size_entropy = self._describe(result, mask)
+            field, size_entropy = field_decisions.describe(
+                self.cell, result, mask
+            )
             if self.track_statistics:
                 self.size_metric.update_state(
                     masking.masked_mean(field["size"], mask)
@@ -283,42 +284,6 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             if self.return_field:
                 returned.append(field)
         return returned[0] if len(returned) == 1 else tuple(returned)
-
-    def _describe(self, result, mask):
-        """What the fields were, batch first, zeros at masked steps."""
-        dtype = self.cell.score_dtype
-        shape = ops.shape(result.outputs)[:2]
-        if self.max_size == 1:
-            field = {
-                "size": ops.ones(shape, dtype),
-                "probabilities": ops.ones((*shape, 1), dtype),
-            }
-            size_entropy = ops.zeros(shape, dtype)
-            if self.cell.estimator == "reinforce":
-                field["log_probability"] = ops.zeros(shape, dtype)
-        else:
-            keep = receptive_field.keep_weights(
-                result.selection, ops.cast(result.validity, dtype)
-            )
-            field = {
-                "size": ops.sum(keep, axis=-1),
-                "probabilities": ops.softmax(result.logits, axis=-1),
-            }
-            size_entropy = relaxation.entropy(result.logits)
-            if self.cell.estimator == "reinforce":
-                field["log_probability"] = relaxation.log_probability(
-                    result.logits, result.selection
-                )
-        if mask is not None:
-            real = ops.cast(ops.transpose(mask), dtype)
-            field = {
-                name: value * (real[..., None] if value.ndim == 3 else real)
-                for name, value in field.items()
-            }
-        field = {
-            name: ops.swapaxes(value, 0, 1) for name, value in field.items()
-        }
-        return field, ops.transpose(size_entropy)
 
     def compute_output_shape(
         self, sequences_shape, initial_state_shape=None, lookahead_shape=None
@@ -334,13 +299,9 @@ class ReceptiveFieldRNN(keras.layers.RNN):
                 lambda size: (batch_size, size), list(self.state_size)
             )
         if self.return_field:
-            field = {
-                "size": (batch_size, length),
-                "probabilities": (batch_size, length, self.max_size),
-            }
-            if self.cell.estimator == "reinforce":
-                field["log_probability"] = (batch_size, length)
-            returned.append(field)
+            returned.append(
+                field_decisions.shapes(self.cell, batch_size, length)
+            )
         return output if len(returned) == 1 else tuple(returned)
 
     def compute_output_spec(

@@ -1,0 +1,62 @@
+"""What the fields of an `RFCell` were, in the form users see."""
+
+from typing import Any
+
+from keras import ops
+
+from keras_seqmech.ops import receptive_field
+from keras_seqmech.ops import relaxation
+
+
+def describe(cell, result, mask: Any | None) -> tuple[dict[str, Any], Any]:
+    """Turns the selections of a run into sizes and probabilities.
+
+    Args:
+        cell: The `RFCell` that ran.
+        result: The `FieldOutputs` of the run, time first.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        A dict, zeros at masked steps: `"size"`, the number of positions read,
+        `(batch, time)`; `"probabilities"`, `(batch, time, max_size)`; for
+        `"reinforce"` also `"log_probability"`, `(batch, time)`. And the
+        entropy of the probabilities in nats, `(batch, time)`.
+    """
+    dtype = cell.score_dtype
+    if cell.max_size == 1:
+        batch_and_time = ops.shape(result.outputs)[:2]
+        selection = ops.ones((*batch_and_time, 1), dtype)
+        logits = ops.zeros_like(selection)
+    else:
+        selection, logits = result.selection, result.logits
+    keep = receptive_field.keep_weights(
+        selection, ops.cast(result.validity, dtype)
+    )
+    field = {
+        "size": ops.sum(keep, axis=-1),
+        "probabilities": ops.softmax(logits, axis=-1),
+    }
+    if cell.estimator == "reinforce":
+        field["log_probability"] = relaxation.log_probability(logits, selection)
+    if mask is not None:
+        real = ops.transpose(mask)
+        field = {name: _zero(value, real) for name, value in field.items()}
+    field = {name: ops.swapaxes(value, 0, 1) for name, value in field.items()}
+    return field, ops.transpose(relaxation.entropy(logits))
+
+
+def shapes(cell, batch_size: int | None, length: int | None) -> dict:
+    """Shapes of what `describe` returns, by name."""
+    result = {
+        "size": (batch_size, length),
+        "probabilities": (batch_size, length, cell.max_size),
+    }
+    if cell.estimator == "reinforce":
+        result["log_probability"] = (batch_size, length)
+    return result
+
+
+def _zero(values, real):
+    """Zeros where not `real`; a product would keep NaN."""
+    real = real if len(values.shape) == 2 else real[..., None]
+    return ops.where(real, values, ops.zeros_like(values))

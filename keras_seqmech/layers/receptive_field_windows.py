@@ -1,0 +1,68 @@
+"""Look-ahead windows as a layer."""
+
+import keras
+
+from keras_seqmech.layers import validation
+from keras_seqmech.ops import windows
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class ReceptiveFieldWindows(keras.layers.Layer):
+    """Look-ahead windows, the step inputs of an `RFCell`.
+
+    Window t holds steps `t, t + 1, ..., t + max_size - 1` and says of each
+    whether it exists and is real:
+
+    $$w_{t,i} = [x_{t+i-1} v_{t+i-1};\\; v_{t+i-1}], \\quad i = 1..S$$
+
+    Args:
+        max_size: Positive int, the window size S.
+        **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
+
+    Call arguments:
+        inputs: Tensor `(batch, time, features)`.
+        mask: Boolean tensor `(batch, time)`, True where a step is real.
+
+    Input shape:
+        `(batch, time, features)`.
+
+    Output shape:
+        `(batch, time, max_size, features + 1)`. The last feature is 1 where
+        the position exists and is not masked; elsewhere all features are 0.
+
+    Masking: what stands at masked steps does not reach the output. Pass the
+    same mask on to the `keras.layers.RNN` that runs the cell.
+
+    Cost: S copies of the input, in time and memory. `ReceptiveFieldRNN` gives
+    the same answers without them.
+
+    Example:
+
+    >>> import numpy as np
+    >>> windows = ReceptiveFieldWindows(max_size=2)(np.ones((1, 3, 4)))
+    >>> windows.shape
+    TensorShape([1, 3, 2, 5])
+    >>> windows[0, :, 1, -1].numpy()  # nothing follows the last step
+    array([1., 1., 0.], dtype=float32)
+    """
+
+    def __init__(self, max_size: int, **kwargs):
+        validation.check_positive_int("max_size", max_size)
+        super().__init__(**kwargs)
+        self.max_size = max_size
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        validation.check_sequences("input_shape", input_shape)
+
+    def call(self, inputs, mask=None):
+        validation.check_mask("mask", mask, inputs.shape)
+        return windows.look_ahead_windows(inputs, self.max_size, mask)
+
+    def compute_output_shape(self, input_shape):
+        validation.check_sequences("input_shape", input_shape)
+        batch_size, length, features = input_shape
+        return (batch_size, length, self.max_size, features + 1)
+
+    def get_config(self):
+        return {**super().get_config(), "max_size": self.max_size}
