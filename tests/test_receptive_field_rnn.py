@@ -223,6 +223,19 @@ def test_outputs_are_announced_as_they_come():
                 assert a.dtype == b.dtype.name
 
 
+@pytest.mark.parametrize("estimator", ["relaxed", "reinforce"])
+def test_a_field_of_one_is_certain(estimator):
+    layer = ReceptiveFieldRNN(
+        lstm_cell(), 1, estimator=estimator, return_field=True
+    )
+    mask = np.array([[1, 1, 0, 1, 1], [0, 0, 0, 0, 0]], bool)
+    _, field = layer(inputs(), mask=mask, training=True)
+    assert_close(field.pop("size"), mask.astype("float32"))
+    assert_close(field.pop("probabilities")[..., 0], mask.astype("float32"))
+    for log_probability in field.values():
+        assert_close(log_probability, np.zeros((2, 5)))
+
+
 def test_shorter_than_the_field():
     layer = ReceptiveFieldRNN(lstm_cell(), 8, return_field=True)
     outputs, field = layer(inputs(2, 2))

@@ -32,10 +32,9 @@ def describe(cell, result, mask: Any | None) -> tuple[dict[str, Any], Any]:
     keep = receptive_field.keep_weights(
         selection, ops.cast(result.validity, dtype)
     )
-    field = {
-        "size": ops.sum(keep, axis=-1),
-        "probabilities": ops.softmax(logits, axis=-1),
-    }
+    # Not ops.softmax, which warns of an axis of size 1.
+    probabilities = ops.exp(ops.log_softmax(logits, axis=-1))
+    field = {"size": ops.sum(keep, axis=-1), "probabilities": probabilities}
     if cell.estimator == "reinforce":
         field["log_probability"] = relaxation.log_probability(logits, selection)
     if mask is not None:
