@@ -118,6 +118,25 @@ def test_lean_gradient_is_the_plain_gradient(mode):
     assert_same(lean(), expected)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_lean_gradient_refuses_to_be_differentiated_again(compiled):
+    arguments = make_arguments()
+
+    def run(lean_gradient):
+        with tf.GradientTape() as outer:
+            outer.watch(arguments)
+            *_, gradients = loss_and_gradients(
+                arguments, lean_gradient=lean_gradient
+            )
+            penalty = sum(tf.norm(g) for g in tf.nest.flatten(gradients))
+        return outer.gradient(penalty, arguments)
+
+    run = tf.function(run, autograph=False) if compiled else run
+    assert all(np.all(np.isfinite(g)) for g in tf.nest.flatten(run(False)))
+    with pytest.raises(LookupError, match="training=False"):
+        run(True)
+
+
 def test_plain_gradient_is_that_of_finite_differences():
     arguments = make_arguments()
     _, _, gradients = loss_and_gradients(arguments)

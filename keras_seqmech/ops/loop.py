@@ -19,6 +19,12 @@ import tensorflow as tf
 
 Step = Callable[[dict, tuple, Callable], tuple[dict, tuple]]
 
+_SECOND_ORDER = (
+    "The lean gradient of this time loop has no gradient of its own. Run the "
+    "layer with training=False, where TensorFlow's own gradient is used, to "
+    "differentiate twice."
+)
+
 
 def scan(
     step: Step,
@@ -56,7 +62,8 @@ def scan(
             states and products of each step, recomputes the rest, and
             multiplies out the weight gradients after the loop, one large
             product each. Same values, same gradients; `step` may then use no
-            trainable variable other than through `weights`.
+            trainable variable other than through `weights` and `biases`, and
+            a gradient of the gradient is refused (LookupError).
         unroll: Whether to write the steps out instead of looping. Needs a
             static number of steps.
 
@@ -222,13 +229,18 @@ def _backward(step, inputs, parameters, constants, values, gradients, unroll):
         },
     }
     offset_gradients = {name: products[name] for name in offsets}
-    return keras.tree.flatten(
+    flat_gradients = keras.tree.flatten(
         (
             {**gradients["inputs"], **offset_gradients},
             initial_state_gradients,
             parameter_gradients,
         )
     )
+    # Differentiated again, the kept products would count twice.
+    return [
+        tf.raw_ops.PreventGradient(input=gradient, message=_SECOND_ORDER)
+        for gradient in flat_gradients
+    ]
 
 
 def _divide(inputs, weights):
