@@ -1,0 +1,42 @@
+"""Runs a SavedModel where only TensorFlow is known, as a server would.
+
+A script for a process of its own, started by path:
+`python -P _export_check.py MODEL INPUTS OUTPUTS`. `INPUTS` is a pickled dict
+of arrays by name; the answers of `serving_default` go to `OUTPUTS` likewise.
+It cannot import keras_seqmech, nor Keras unless TensorFlow Text needs it.
+"""
+
+import pickle
+import sys
+
+sys.modules["keras_seqmech"] = None
+sys.modules["keras"] = None
+
+import tensorflow as tf  # noqa: E402
+
+
+def load(path: str):
+    """Loads a SavedModel, with the ops of TensorFlow Text if it needs them."""
+    try:
+        return tf.saved_model.load(path)
+    except Exception as error:
+        if "Op type not registered" not in str(error):
+            raise
+        # TensorFlow Text defines Keras layers of its own when imported.
+        del sys.modules["keras"]
+        import tensorflow_text  # noqa: F401
+
+        return tf.saved_model.load(path)
+
+
+def main(model_path: str, inputs_path: str, outputs_path: str) -> None:
+    serve = load(model_path).signatures["serving_default"]
+    with open(inputs_path, "rb") as file:
+        inputs = pickle.load(file)
+    outputs = serve(**{k: tf.constant(v) for k, v in inputs.items()})
+    with open(outputs_path, "wb") as file:
+        pickle.dump({k: v.numpy() for k, v in outputs.items()}, file)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

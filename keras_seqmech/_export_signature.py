@@ -1,0 +1,183 @@
+"""What an exported model is called with, and what its answers are named."""
+
+import inspect
+import keyword
+import reprlib
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+_WORDS = ("how far to look", "ahead", "naïve 字符", "a")
+
+
+def parts(layer) -> Iterator[keras.Layer]:
+    yield layer
+    for part in getattr(layer, "layers", ()):
+        yield from parts(part)
+
+
+def _names(structure, defaults) -> list[str]:
+    names = []
+    for (path, _), default in zip(
+        keras.tree.flatten_with_path(structure), defaults
+    ):
+        keys = [str(key) for key in path if not isinstance(key, int)]
+        name = stem = "_".join(keys) or default
+        number = 0
+        while name in names:
+            number += 1
+            name = f"{stem}_{number}"
+        names.append(name)
+    return names
+
+
+def input_specs(model, example_inputs) -> tuple[Any, dict]:
+    """What the model is called with, and specs of its leaves by name."""
+    if getattr(model, "inputs", None):
+        structure, leaves, shapes, defaults = _declared(model)
+    elif example_inputs is not None:
+        structure, leaves, shapes, defaults = _observed(model, example_inputs)
+    else:
+        raise ValueError(
+            "Argument `example_inputs` must be given for a subclassed model, "
+            "whose inputs are unknown otherwise. Received: "
+            f"example_inputs=None, model={model!r}"
+        )
+    names = _names(structure, defaults)
+    for name in names:
+        plain = name.isascii() and name.isidentifier() and name != "self"
+        if not plain or keyword.iskeyword(name):
+            raise ValueError(
+                "A served input needs a name of letters, digits and `_`, which "
+                f"is no word of Python. Received: keras.Input(name={name!r})"
+            )
+    return structure, {
+        name: tf.TensorSpec(shape, leaf.dtype, name)
+        for name, shape, leaf in zip(names, shapes, leaves)
+    }
+
+
+def _declared(model):
+    """Inputs of a functional or sequential model."""
+    sequential = isinstance(model, keras.Sequential)
+    structure = model.inputs[0] if sequential else model.input
+    leaves = keras.tree.flatten(structure)
+    stateful = any(getattr(part, "stateful", False) for part in parts(model))
+    shapes = [x.shape if stateful else (None, *x.shape[1:]) for x in leaves]
+    defaults = [
+        "inputs" if x.name.startswith("keras_tensor") else x.name
+        for x in leaves
+    ]
+    return structure, leaves, shapes, defaults
+
+
+def _observed(model, example_inputs):
+    """Inputs of a subclassed model, by the example of them."""
+
+    def convert(value):
+        tensor = _tensor(value)
+        if tensor.dtype == tf.float64 and model.compute_dtype != "float64":
+            # NumPy's default, hardly what clients are meant to send.
+            return tf.cast(tensor, keras.config.floatx())
+        return tensor
+
+    structure = keras.tree.map_structure(convert, example_inputs)
+    leaves = keras.tree.flatten(structure)
+    argument = next(iter(inspect.signature(model.call).parameters))
+    shapes = [_free_axes(leaf) for leaf in leaves]
+    return structure, leaves, shapes, [argument] * len(leaves)
+
+
+def _free_axes(tensor) -> list[int | None]:
+    if not tensor.shape.rank:
+        raise ValueError(
+            "Argument `example_inputs` must hold arrays with a batch axis. "
+            f"Received: example_inputs={tensor!r}"
+        )
+    has_time = tensor.shape.rank > (2 if tensor.dtype.is_floating else 1)
+    free = 2 if has_time else 1
+    return [None] * free + tensor.shape.as_list()[free:]
+
+
+def _tensor(value, dtype=None) -> tf.Tensor:
+    try:
+        tensor = tf.convert_to_tensor(value)
+        if dtype is None or tensor.dtype == dtype:
+            return tensor
+        if tensor.dtype.is_floating and not dtype.is_floating:
+            raise ValueError(f"{tensor.dtype.name} is no {dtype.name}")
+        return tf.cast(tensor, dtype)
+    except (TypeError, ValueError, tf.errors.OpError) as error:
+        raise ValueError(
+            "Argument `example_inputs` must hold arrays"
+            f"{'' if dtype is None else f' of {dtype.name}'}. "
+            f"Received: example_inputs={reprlib.repr(value)}"
+        ) from error
+
+
+def example(structure, specs, example_inputs) -> dict[str, tf.Tensor]:
+    """Example inputs by name, checked against their specs."""
+    if example_inputs is None:
+        return {name: _made_up(spec) for name, spec in specs.items()}
+    alone = isinstance(structure, (list, tuple)) and len(structure) == 1
+    if alone and not isinstance(example_inputs, (dict, list, tuple)):
+        example_inputs = [example_inputs]
+    values = []
+    try:
+        if isinstance(example_inputs, dict) and not isinstance(structure, dict):
+            values = [example_inputs[name] for name in specs]
+        else:
+            keras.tree.map_structure_up_to(
+                structure, values.append, example_inputs
+            )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            "Argument `example_inputs` must be what the model is called with, "
+            f"or a dict with the keys {list(specs)}. "
+            f"Received: example_inputs={reprlib.repr(example_inputs)}"
+        ) from error
+    tensors = {
+        name: _tensor(value, spec.dtype)
+        for value, (name, spec) in zip(values, specs.items())
+    }
+    for name, tensor in tensors.items():
+        if not specs[name].shape.is_compatible_with(tensor.shape):
+            raise ValueError(
+                f"Argument `example_inputs` must hold `{name}` with a shape "
+                f"like {tuple(specs[name].shape)}. "
+                f"Received: {name}.shape={tuple(tensor.shape)}"
+            )
+    return tensors
+
+
+def _made_up(spec) -> tf.Tensor:
+    """A batch of 2, other unknown axes of 5: strings, 0 and 1, or in [0, 1)."""
+    shape = spec.shape.as_list()
+    shape = [n or (5 if axis else 2) for axis, n in enumerate(shape)]
+    if spec.dtype == tf.string:
+        return tf.constant(np.resize(np.array(_WORDS, object), shape))
+    numbers = np.random.default_rng(0).random(shape)
+    if not spec.dtype.is_floating:
+        numbers = numbers < 0.5
+    return tf.cast(numbers, spec.dtype)
+
+
+def serving_function(model, structure, names) -> Callable:
+    def serve(inputs):
+        leaves = [inputs[name] for name in names]
+        outputs = model(
+            keras.tree.pack_sequence_as(structure, leaves), training=False
+        )
+        leaves = keras.tree.flatten(outputs)
+        defaults = getattr(model, "output_names", None)
+        if isinstance(model, keras.Sequential):
+            defaults = [model.layers[-1].name] * len(leaves)
+        elif defaults is None:
+            defaults = [f"output_{i}" for i in range(len(leaves))]
+        return dict(zip(_names(outputs, defaults), leaves))
+
+    return serve

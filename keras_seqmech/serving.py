@@ -1,0 +1,303 @@
+"""Models for TensorFlow Serving: export, and proof that the export works."""
+
+import contextlib
+import logging
+import os
+import pathlib
+import pickle
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_seqmech import _export_signature as signature
+from keras_seqmech.layers import validation
+
+_TEMPORARY = ".tmp-export-"
+_STALE_SECONDS = 24 * 60 * 60
+_TOLERANCES = {
+    "float64": 1e-9,
+    "float32": 1e-5,
+    "float16": 1e-2,
+    "bfloat16": 5e-2,
+}
+
+_logger = logging.getLogger(__name__)
+
+
+def export_model(
+    model: keras.Model,
+    directory: str | os.PathLike,
+    version: int | None = None,
+    example_inputs: Any = None,
+) -> pathlib.Path:
+    """Writes a model as `directory/<version>` for TensorFlow Serving.
+
+    The SavedModel's signature `serving_default` runs the model with
+    `training=False`. After writing, a fresh process that can import neither
+    keras_seqmech nor Keras loads it and answers example inputs; only if it
+    answers as `model` does here, up to rounding, the version appears in
+    `directory`, in one step. An export that fails or is interrupted leaves no
+    version behind.
+
+    Inputs are named after the model's `keras.Input`s, or `inputs` where these
+    were given no name; a subclassed model's after the keys of its dict of
+    example inputs, or the first argument of its `call`. An output's name is
+    the path of dict keys that leads to it, joined by `_`; outside any dict
+    it is the name of the layer that made it, in a subclassed model
+    `output_0`, `output_1` and so on. So `[tags, {"size": size}]` gives `tags`
+    and `size`. Where a name is met again it is numbered: `size_1`.
+
+    The batch axis is free, and so is every axis that is None in
+    `keras.Input`, such as time. With a stateful layer the batch axis stays as
+    it is, and the served model carries its state from request to request. A
+    subclassed model takes axes from `example_inputs`: the batch is free, and
+    axis 1 (time) of inputs of rank 3 or more, and of ids and strings of rank
+    2. To decide otherwise, wrap it: `x = keras.Input(...)`,
+    `keras.Model(x, model(x))`.
+
+    Models with ops of TensorFlow Text are loaded with `tensorflow_text`
+    imported (which itself imports Keras), and whoever else loads them must do
+    the same.
+
+    Args:
+        model: A built `keras.Model` with one argument, which may be a list or
+            a dict of tensors.
+        directory: Path of a local directory, whose name TensorFlow Serving
+            takes for the model's. It is made if missing.
+        version: Positive int. Defaults to one more than the largest version
+            in `directory`, starting with 1.
+        example_inputs: What one would call the model with, or a dict of
+            arrays by input name; needed for a subclassed model. Besides
+            serving the comparison it is written as a warm-up request, which
+            needs `pip install keras_seqmech[serving]`; without that package a
+            logged warning says that there is none. By default the comparison
+            takes made-up inputs.
+
+    Returns:
+        The path of the new version.
+
+    Raises:
+        ValueError: If the model is not built, an argument does not fit, or
+            the version exists. Nothing is ever overwritten.
+        PermissionError: If `directory` cannot be written to.
+        RuntimeError: If the export does not load in a fresh process, or does
+            not answer there as the model does here.
+
+    Example:
+
+    >>> import keras, tempfile
+    >>> from keras_seqmech import ReceptiveFieldRNN
+    >>> inputs = keras.Input((None, 3), name="tokens")
+    >>> rnn = ReceptiveFieldRNN(
+    ...     keras.layers.GRUCell(4), max_size=2, return_field=True, name="rnn"
+    ... )
+    >>> model = keras.Model(inputs, rnn(inputs))
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     export_model(model, directory).name
+    '1'
+
+    This one serves the outputs `rnn`, `size` and `probabilities`.
+    """
+    _check_model(model)
+    structure, specs = signature.input_specs(model, example_inputs)
+    example = signature.example(structure, specs, example_inputs)
+    directory = _check_directory(directory, version)
+    scratch = _make_scratch(directory)
+    try:
+        path = scratch / "model"
+        serve = signature.serving_function(model, structure, list(specs))
+        variables = _write(model, serve, specs, path)
+        if example_inputs is not None:
+            _write_warmup(path, directory.absolute().name, example)
+        served = _serve_in_fresh_process(path, example)
+        _compare(served, _answer_here(serve, example, variables), model)
+        return _publish(path, directory, version)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _check_model(model):
+    if not isinstance(model, keras.Model):
+        raise ValueError(
+            "Argument `model` must be a `keras.Model`; wrap a layer by "
+            f"`keras.Sequential`. Received: model={model!r}"
+        )
+    if not model.built:
+        raise ValueError(
+            "Argument `model` must be built before it is exported: start it "
+            "with a `keras.Input`, call it on data, or fit it. "
+            f"Received: model={model!r} with built=False"
+        )
+
+
+def _check_directory(directory, version):
+    if "://" in os.fspath(directory):
+        raise ValueError(
+            "Argument `directory` must be a local path. "
+            f"Received: directory={directory!r}"
+        )
+    if version is not None:
+        validation.check_positive_int("version", version)
+    directory = pathlib.Path(directory)
+    if directory.exists() and not directory.is_dir():
+        raise ValueError(
+            "Argument `directory` must be a directory, or a path where one "
+            f"can be made. Received: directory={str(directory)!r}, a file"
+        )
+    if version in _versions(directory):
+        raise ValueError(
+            "Argument `version` must be one that does not exist yet, or None "
+            f"for the next; nothing is overwritten. Received: "
+            f"version={version}, directory={str(directory)!r}"
+        )
+    return directory
+
+
+def _versions(directory):
+    """Version numbers in use; TensorFlow Serving reads `007` as 7."""
+    if not directory.exists():
+        return set()
+    names = [path.name for path in directory.iterdir()]
+    return {int(n) for n in names if n.isascii() and n.isdigit()}
+
+
+def _make_scratch(directory):
+    """A new directory beside the versions, under a name no server reads."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        _remove_stale(directory)
+        return pathlib.Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=directory))
+    except PermissionError as error:
+        raise PermissionError(
+            "Argument `directory` must be one this user may write to. "
+            f"Received: directory={str(directory)!r}"
+        ) from error
+
+
+def _remove_stale(directory):
+    """Removes what killed exports left, but nothing another may be using."""
+    for path in directory.glob(_TEMPORARY + "*"):
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - path.stat().st_mtime > _STALE_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _publish(path, directory, version):
+    while True:
+        number = version or max(_versions(directory), default=0) + 1
+        try:
+            os.rename(path, directory / str(number))
+            return directory / str(number)
+        except OSError:
+            # Another export may have taken the number meanwhile.
+            if version or not (directory / str(number)).exists():
+                raise
+
+
+def _write(model, serve, specs, path) -> list[tf.Variable]:
+    """Writes a SavedModel; returns the variables it reads or assigns."""
+    archive = keras.export.ExportArchive()
+    archive.track(model)
+    endpoint = archive.add_endpoint("serve", serve, [specs])
+    archive.write_out(str(path), verbose=False)
+    return endpoint.get_concrete_function().variables
+
+
+def _write_warmup(path, model_name, example):
+    try:
+        from tensorflow_serving.apis import model_pb2
+        from tensorflow_serving.apis import predict_pb2
+        from tensorflow_serving.apis import prediction_log_pb2
+    except ImportError:
+        _logger.warning(
+            "The export has no warm-up request, which needs "
+            "`pip install keras_seqmech[serving]`."
+        )
+        return
+    request = predict_pb2.PredictRequest(
+        model_spec=model_pb2.ModelSpec(
+            name=model_name, signature_name="serving_default"
+        ),
+        inputs={
+            name: tf.make_tensor_proto(tensor.numpy())
+            for name, tensor in example.items()
+        },
+    )
+    log = prediction_log_pb2.PredictionLog(
+        predict_log=prediction_log_pb2.PredictLog(request=request)
+    )
+    file = path / "assets.extra" / "tf_serving_warmup_requests"
+    file.parent.mkdir()
+    with tf.io.TFRecordWriter(str(file)) as writer:
+        writer.write(log.SerializeToString())
+
+
+def _serve_in_fresh_process(path, example) -> dict[str, np.ndarray]:
+    script = pathlib.Path(__file__).with_name("_export_check.py")
+    inputs, outputs = path.with_name("inputs"), path.with_name("outputs")
+    inputs.write_bytes(pickle.dumps({k: v.numpy() for k, v in example.items()}))
+    # -P: the script's folder, this package's, must not shadow other modules.
+    result = subprocess.run(
+        [sys.executable, "-P", script, path, inputs, outputs],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env={"TF_FORCE_GPU_ALLOW_GROWTH": "true", **os.environ},
+    )
+    if result.returncode:
+        raise RuntimeError(
+            "The exported model does not run in a fresh process; no version "
+            f"was written. The process ended with:\n{result.stderr[-2000:]}"
+        )
+    return pickle.loads(outputs.read_bytes())
+
+
+def _answer_here(serve, example, variables) -> dict[str, np.ndarray]:
+    """The model's answer; its states and statistics stay as they are."""
+    kept = [(v, tf.convert_to_tensor(v)) for v in variables if not v.trainable]
+    try:
+        return {name: x.numpy() for name, x in serve(example).items()}
+    finally:
+        for variable, value in kept:
+            variable.assign(value)
+
+
+def _compare(served, expected, model):
+    """Refuses answers that differ by more than rounding at their scale."""
+    tolerance = max(
+        _TOLERANCES.get(part.compute_dtype, 0.0)
+        for part in signature.parts(model)
+    )
+    for name, here in expected.items():
+        difference = _difference(here, served[name], tolerance)
+        if difference:
+            raise RuntimeError(
+                "The exported model does not answer as `model` does here; no "
+                "version was written. Does it depend on Python state, or on "
+                "random numbers drawn without a `keras.random.SeedGenerator`? "
+                f"Received: output {name!r} with {difference}"
+            )
+
+
+def _difference(here, there, tolerance) -> str:
+    if here.shape != there.shape:
+        return f"shape={there.shape} exported, shape={here.shape} here"
+    if tf.as_dtype(here.dtype).is_floating:
+        here, there = here.astype("float64"), there.astype("float64")
+        scale = np.max(np.abs(here), initial=0.1, where=np.isfinite(here))
+        same = np.isclose(
+            there, here, rtol=0.0, atol=tolerance * scale, equal_nan=True
+        )
+    else:
+        same = np.asarray(here == there)
+    if same.all():
+        return ""
+    first = tuple(map(int, np.argwhere(~same)[0]))
+    return f"{there[first]} exported, {here[first]} here, at {first}"
