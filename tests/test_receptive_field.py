@@ -319,7 +319,7 @@ def windowed(layer):
     return run, rnn
 
 
-@pytest.mark.parametrize("compiled", ["eager", "graph", "xla"])
+@pytest.mark.parametrize("compiled", ["eager", "graph", "xla", "inner"])
 @pytest.mark.parametrize(
     "cell, max_size, estimator, summary, mask, training",
     [
@@ -346,7 +346,13 @@ def test_fast_loop_is_the_cell_in_keras_rnn(
             tf.constant(row, dtype), tf.stack(list(shape))
         ),
     )
-    layer = make_layer(cell, max_size, estimator=estimator, summary=summary)
+    layer = make_layer(
+        cell,
+        max_size,
+        estimator=estimator,
+        summary=summary,
+        jit_compile=compiled == "inner",
+    )
     run, rnn = windowed(layer)
     x = tf.constant(make_inputs())
     expected = loss_and_gradients(

@@ -73,6 +73,7 @@ def run(
     unroll: bool,
     zero_output_for_mask: bool,
     return_decisions: bool,
+    jit_compile: bool,
 ) -> FieldOutputs:
     """Runs an `RFCell` over whole sequences.
 
@@ -89,6 +90,7 @@ def run(
         zero_output_for_mask: Whether masked steps put out zeros; else they
             repeat the output before.
         return_decisions: Whether to keep `selection` and `logits`.
+        jit_compile: Whether to compile the loop of a training step with XLA.
 
     Returns:
         A `FieldOutputs`.
@@ -133,6 +135,7 @@ def run(
             constants=constants,
             lean_gradient=training and inner.known,
             unroll=unroll,
+            jit_compile=jit_compile and training,
         )
     if mask is not None and not zero_output_for_mask:
         states = states[1:]

@@ -36,6 +36,7 @@ def scan(
     constants: dict[str, tf.Tensor] | None = None,
     lean_gradient: bool = False,
     unroll: bool = False,
+    jit_compile: bool = False,
 ) -> tuple[dict[str, tf.Tensor], tuple]:
     """Runs `step` over the leading axis of `inputs`.
 
@@ -45,8 +46,8 @@ def scan(
             are not in `weights`.
             `affine(name, s)` is a list of tensors that make up
             `inputs[name][t] + s @ weights[name]`, or `biases[name] + s @
-            weights[name]`; each name is used once a step. `outputs` has the keys of
-            `output_specs`. A step without side effects is assumed.
+            weights[name]`; each name is used once a step. `outputs` has the
+            keys of `output_specs`. A step without side effects is assumed.
         inputs: Tensors `(time, ...)` by name. Where the name is also in
             `weights` the value is a list of `(time, batch, width)` tensors
             whose widths add up to that of the weight (separate gates
@@ -66,18 +67,32 @@ def scan(
             a gradient of the gradient is refused (LookupError).
         unroll: Whether to write the steps out instead of looping. Needs a
             static number of steps.
+        jit_compile: Whether to compile the loop with XLA where the code
+            around it is not.
 
     Returns:
         Outputs by name, `(time, ...)`, and the states after the last step.
     """
     parameters = {"weights": weights or {}, "biases": biases or {}}
-    constants = constants or {}
-    if not lean_gradient:
-        values, states = _forward(
-            step, inputs, states, output_specs, parameters, constants, unroll
-        )
-        return values["outputs"], states
+    arguments = (inputs, states, parameters, constants or {})
+    outputs = {name: None for name in output_specs}
 
+    def run(*flat):
+        arguments_here = keras.tree.pack_sequence_as(arguments, flat)
+        if lean_gradient:
+            return _lean(step, output_specs, unroll, *arguments_here)
+        values, final_states = _forward(
+            step, output_specs, unroll, *arguments_here
+        )
+        return keras.tree.flatten((values["outputs"], final_states))
+
+    if jit_compile:
+        run = tf.function(run, jit_compile=True, autograph=False)
+    result = run(*keras.tree.flatten(arguments))
+    return keras.tree.pack_sequence_as((outputs, states), result)
+
+
+def _lean(step, output_specs, unroll, inputs, states, parameters, constants):
     arguments = (inputs, states, parameters)
 
     @tf.custom_gradient
@@ -87,12 +102,12 @@ def scan(
         )
         values, final_states = _forward(
             step,
+            output_specs,
+            unroll,
             inputs,
             states,
-            output_specs,
             parameters,
             constants,
-            unroll,
             keep=True,
         )
         result = (values["outputs"], final_states)
@@ -100,25 +115,22 @@ def scan(
         def gradient(*flat_gradients):
             gradients = keras.tree.pack_sequence_as(result, flat_gradients)
             return _backward(
-                step, inputs, parameters, constants, values, gradients, unroll
+                step, unroll, inputs, parameters, constants, values, gradients
             )
 
         return keras.tree.flatten(result), gradient
 
-    outputs = {name: 0 for name in output_specs}
-    return keras.tree.pack_sequence_as(
-        (outputs, states), run(*keras.tree.flatten(arguments))
-    )
+    return run(*keras.tree.flatten(arguments))
 
 
 def _forward(
     step,
+    output_specs,
+    unroll,
     inputs,
     states,
-    output_specs,
     parameters,
     constants,
-    unroll,
     keep=False,
 ):
     weights, biases = parameters["weights"], parameters["biases"]
@@ -155,7 +167,7 @@ def _forward(
     return _loop(body, scanned, states, specs, unroll)
 
 
-def _backward(step, inputs, parameters, constants, values, gradients, unroll):
+def _backward(step, unroll, inputs, parameters, constants, values, gradients):
     output_gradients, state_gradients = gradients
     weights = parameters["weights"]
     plain, offsets = _divide(inputs, weights)
