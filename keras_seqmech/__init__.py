@@ -12,11 +12,13 @@ if keras.backend.backend() != "tensorflow":
 from keras_seqmech.layers import ReceptiveFieldRNN  # noqa: E402
 from keras_seqmech.layers import ReceptiveFieldWindows  # noqa: E402
 from keras_seqmech.layers import RFCell  # noqa: E402
+from keras_seqmech.training import TemperatureAnnealing  # noqa: E402
 from keras_seqmech.version import __version__  # noqa: E402
 
 __all__ = [
     "RFCell",
     "ReceptiveFieldRNN",
     "ReceptiveFieldWindows",
+    "TemperatureAnnealing",
     "__version__",
 ]

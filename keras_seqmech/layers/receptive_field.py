@@ -143,18 +143,19 @@ class RFCell(keras.layers.Layer):
         self.sample_at_inference = sample_at_inference
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
-        self.temperature = self.add_weight(
-            name="temperature",
-            shape=(),
-            dtype="float32",
-            initializer=keras.initializers.Constant(temperature),
-            trainable=False,
-            autocast=False,
-        )
+        self.temperature = None
 
     def build(self, input_shape):
         validation.check_window("input_shape", input_shape, self.max_size)
         features = input_shape[-1] - 1
+        self.temperature = self.add_weight(
+            name="temperature",
+            shape=(),
+            dtype="float32",
+            initializer=keras.initializers.Constant(self.initial_temperature),
+            trainable=False,
+            autocast=False,
+        )
 
         def kernel(name, rows, columns, initializer=self.kernel_initializer):
             return self.add_weight(

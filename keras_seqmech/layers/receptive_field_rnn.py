@@ -45,9 +45,10 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             `<name>_size_entropy` (of the size probabilities, in nats) over
             real steps; they appear in `history`.
         jit_compile: Whether to compile the loop of training steps with XLA
-            where the model is not. On CPU it takes half the time or less at
-            small widths (see the benchmarks); it compiles for seconds, and
-            again for every new length.
+            where the model is not, in `fit` or another `tf.function`. On CPU
+            it takes half the time or less at small widths (see the
+            benchmarks); it compiles for seconds, and again for every new
+            length.
         return_sequences: Whether to put out every step, or the last only.
         return_state: Whether to put out the final states too.
         go_backwards: Whether to read from the end. Fields then reach towards
@@ -139,6 +140,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             kernel_regularizer=kernel_regularizer,
             sample_at_inference=sample_at_inference,
             seed=seed,
+            name="rf_cell",
             dtype=kwargs.get("dtype"),
         )
         super().__init__(
@@ -167,7 +169,10 @@ class ReceptiveFieldRNN(keras.layers.RNN):
 
     @property
     def temperature(self) -> keras.Variable:
-        """The temperature of the relaxed sample; assign to it to change it."""
+        """The temperature of the relaxed sample; None before the layer is built.
+
+        Assign to it to change it; nothing is traced again.
+        """
         return self.cell.temperature
 
     def build(

@@ -38,7 +38,7 @@ def check_cell(name: str, cell: Any) -> Any:
     """Refuses what is no recurrent cell; stacks a list of cells."""
     if isinstance(cell, (list, tuple)) and cell:
         cell = keras.layers.StackedRNNCells(
-            [check_cell(name, part) for part in cell]
+            [check_cell(name, part) for part in cell], name="stacked_rnn_cells"
         )
     sizes = keras.tree.flatten(getattr(cell, "state_size", None))
     is_cell = hasattr(cell, "call") and not isinstance(cell, keras.layers.RNN)

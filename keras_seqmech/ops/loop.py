@@ -68,7 +68,7 @@ def scan(
         unroll: Whether to write the steps out instead of looping. Needs a
             static number of steps.
         jit_compile: Whether to compile the loop with XLA where the code
-            around it is not.
+            around it is not. Without effect in eager execution.
 
     Returns:
         Outputs by name, `(time, ...)`, and the states after the last step.
@@ -86,7 +86,7 @@ def scan(
         )
         return keras.tree.flatten((values["outputs"], final_states))
 
-    if jit_compile:
+    if jit_compile and not tf.executing_eagerly():
         run = tf.function(run, jit_compile=True, autograph=False)
     result = run(*keras.tree.flatten(arguments))
     return keras.tree.pack_sequence_as((outputs, states), result)

@@ -1,0 +1,3 @@
+from keras_seqmech.training.schedules import TemperatureAnnealing
+
+__all__ = ["TemperatureAnnealing"]

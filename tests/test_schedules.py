@@ -1,0 +1,230 @@
+"""Run as a script, this file trains a model that may kill itself."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+import keras_seqmech
+from keras_seqmech.training import TemperatureAnnealing
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+class Thermometer(keras.layers.Layer):
+    """Puts out its temperature; counts how often it is traced."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.traces = 0
+        self.temperature = self.add_weight(
+            name="temperature", initializer="ones", trainable=False
+        )
+        self.offset = self.add_weight(name="offset", initializer="zeros")
+
+    def call(self, inputs):
+        self.traces += 1
+        return 0 * inputs + self.temperature + self.offset
+
+
+def fit(model, callbacks, epochs=3, steps=2, **options):
+    model.compile(keras.optimizers.SGD(0.0), "mae", **options)
+    inputs, targets = np.ones((4 * steps, 1)), np.zeros((4 * steps, 1))
+    return model.fit(
+        inputs,
+        targets,
+        batch_size=4,
+        epochs=epochs,
+        shuffle=False,
+        callbacks=callbacks,
+        verbose=0,
+    ).history
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    "schedule, closed_form",
+    [
+        ("exponential", lambda i: 2 * 0.25 ** (min(i, 4) / 4)),
+        ("linear", lambda i: 2 - 1.5 * min(i, 4) / 4),
+    ],
+)
+def test_compiled_steps_see_the_closed_form(schedule, closed_form, jit_compile):
+    annealing = TemperatureAnnealing(0.5, 4, initial=2.0, schedule=schedule)
+    model = keras.Sequential([keras.Input((1,)), Thermometer()])
+    history = fit(
+        model, [annealing], steps=1, epochs=6, jit_compile=jit_compile
+    )
+    # The loss of step i is the temperature it ran with.
+    expected = [closed_form(i) for i in range(7)]
+    np.testing.assert_allclose(history["loss"], expected[:-1], rtol=1e-6)
+    np.testing.assert_allclose(history["temperature"], expected[1:], rtol=1e-6)
+    assert model.layers[0].temperature.numpy() == np.float32(0.5)
+
+
+def test_nothing_is_retraced():
+    model = keras.Sequential([keras.Input((1,)), Thermometer()])
+    annealing = TemperatureAnnealing(0.1, 8)
+    fit(model, [annealing], epochs=1)
+    traces = []
+    count = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: traces.append(
+            model.layers[0].traces
+        )
+    )
+    fit(model, [annealing, count], epochs=4)
+    assert len(traces) == 8
+    assert len(set(traces)) == 1
+
+
+def test_second_fit_goes_on():
+    model = keras.Sequential([keras.Input((1,)), Thermometer()])
+    annealing = TemperatureAnnealing(0.5, 10)
+    first = fit(model, [annealing], epochs=2)["temperature"]
+    second = model.fit(
+        np.ones((4, 1)), np.zeros((4, 1)), callbacks=[annealing], verbose=0
+    ).history["temperature"]
+    expected = [0.5 ** (i / 10) for i in (2, 4, 5)]
+    np.testing.assert_allclose(first + second, expected, rtol=1e-6)
+
+
+def test_layers_are_chosen_by_name_through_nested_models():
+    inner = keras.Sequential(
+        [keras.Input((1,)), Thermometer(name="a")], name="inner"
+    )
+    model = keras.Sequential([keras.Input((1,)), inner, Thermometer(name="b")])
+    fit(model, [TemperatureAnnealing(0.5, 1, layer_names=["a"])])
+    values = [v.numpy() for v in model.non_trainable_variables]
+    assert values == [0.5, 1.0]
+    fit(model, [TemperatureAnnealing(0.25, 1)])
+    values = [v.numpy() for v in model.non_trainable_variables]
+    assert values == [0.25, 0.25]
+
+
+def test_wrapped_and_stacked_receptive_fields_are_found():
+    def layer(name, **options):
+        cell = keras.layers.SimpleRNNCell(2)
+        return keras_seqmech.ReceptiveFieldRNN(
+            cell, max_size=2, name=name, **options
+        )
+
+    first = keras.layers.Bidirectional(
+        layer("one", return_sequences=True), name="both"
+    )
+    model = keras.Sequential([keras.Input((3, 1)), first, layer("two")])
+    callback = TemperatureAnnealing(0.5, 1, layer_names=["both"])
+    callback.set_model(model)
+    model.compile("sgd", "mse")
+    model.optimizer.iterations.assign(5)
+    callback.on_train_begin()
+    callback.on_train_batch_begin(0)
+    assert first.forward_layer.temperature.numpy() == 0.5
+    assert first.backward_layer.temperature.numpy() == 0.5
+    assert model.layers[1].temperature.numpy() == 1.0
+
+
+@pytest.mark.parametrize("layer_names", [None, ["a"], ["b", "dense"]])
+def test_unknown_layer(layer_names):
+    layers = [keras.layers.Dense(1, name="dense")]
+    if layer_names is not None:
+        layers.append(Thermometer(name="b"))
+    model = keras.Sequential([keras.Input((1,)), *layers])
+    message = r"`layer_names` .*with a temperature: \[.*Received: layer_names="
+    with pytest.raises(ValueError, match=message):
+        fit(model, [TemperatureAnnealing(0.5, 1, layer_names=layer_names)])
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("final", 0),
+        ("final", -1.0),
+        ("final", float("inf")),
+        ("final", "cold"),
+        ("steps", 0),
+        ("steps", 2.5),
+        ("initial", 0.0),
+        ("initial", None),
+        ("schedule", "cosine"),
+        ("layer_names", "rnn"),
+        ("layer_names", []),
+    ],
+)
+def test_bad_arguments(name, value):
+    arguments = {"final": 0.5, "steps": 3, name: value}
+    with pytest.raises(ValueError, match=f"`{name}` must.*Received: {name}="):
+        TemperatureAnnealing(**arguments)
+
+
+def train(directory: pathlib.Path, kill_at: int | None = None) -> None:
+    """Trains 4 epochs of 3 steps; writes down each step's temperature."""
+    keras.utils.set_random_seed(0)
+    layer = keras_seqmech.ReceptiveFieldRNN(
+        keras.layers.SimpleRNNCell(2), max_size=2
+    )
+    model = keras.Sequential([keras.Input((3, 1)), layer])
+    model.compile("adam", "mse")
+
+    class Witness(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            step = int(self.model.optimizer.iterations.numpy())
+            line = [step, float(layer.temperature.numpy())]
+            with open(directory / "steps", "a") as file:
+                file.write(json.dumps(line) + "\n")
+            if step == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    history = model.fit(
+        np.ones((6, 3, 1)),
+        np.zeros((6, 2)),
+        batch_size=2,
+        epochs=4,
+        callbacks=[
+            TemperatureAnnealing(final=0.1, steps=10),
+            keras.callbacks.BackupAndRestore(directory / "backup"),
+            Witness(),
+        ],
+        verbose=0,
+    ).history
+    (directory / "history").write_text(json.dumps(history["temperature"]))
+
+
+def test_killed_run_continues_the_schedule(tmp_path):
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    whole.mkdir()
+    resumed.mkdir()
+    train(whole)
+
+    def run(*arguments):
+        command = [sys.executable, __file__, str(resumed), *arguments]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return subprocess.run(command, env=environment, timeout=120).returncode
+
+    assert run("7") == -signal.SIGKILL  # the middle of the third epoch
+    assert run() == 0
+
+    def steps(directory):
+        lines = (directory / "steps").read_text().splitlines()
+        return [tuple(json.loads(line)) for line in lines]
+
+    expected = steps(whole)
+    assert [step for step, _ in expected] == list(range(12))
+    # Steps 6 and 7 are run again, with the temperatures they had.
+    assert steps(resumed) == expected[:8] + expected[6:]
+    histories = [
+        json.loads((d / "history").read_text()) for d in (whole, resumed)
+    ]
+    assert histories[1] == histories[0][2:]
+
+
+if __name__ == "__main__":
+    train(
+        pathlib.Path(sys.argv[1]),
+        int(sys.argv[2]) if len(sys.argv) > 2 else None,
+    )
