@@ -66,8 +66,11 @@ def main(argv: list[str] | None = None) -> None:
     print(table(rows))
 
     segmenter = make_segmenter(model, vocabulary)
-    picture = draw(segmenter, arguments.sentence, arguments.output_dir)
-    print(f"What the model looked ahead at: {picture}")
+    sizes = field_sizes(segmenter, arguments.sentence)
+    picture = draw(arguments.sentence, sizes, arguments.output_dir)
+    read = [f"{c}{size:.0f}" for c, size in zip(arguments.sentence, sizes)]
+    print(f"Characters read at each step: {' '.join(read)}")
+    print(f"As a picture: {picture}")
     export = serving.export_model(segmenter, arguments.output_dir / "segmenter")
     print(f"SavedModel: {export}")
     print(f"It says: {serve(export, arguments.sentence)}")
@@ -172,14 +175,19 @@ def make_segmenter(model: keras.Model, vocabulary: list[str]) -> keras.Model:
     return keras.Model({"text": text}, {"tags": tags, "size": outputs["size"]})
 
 
+def field_sizes(segmenter: keras.Model, sentence: str) -> list[float]:
+    """How many characters the model read at each character."""
+    answer = segmenter({"text": tf.constant([sentence])})
+    return answer["size"][0].numpy().tolist()
+
+
 def draw(
-    segmenter: keras.Model, sentence: str, directory: pathlib.Path
+    sentence: str, sizes: list[float], directory: pathlib.Path
 ) -> pathlib.Path:
     """Saves a picture of which characters the model looked ahead at."""
-    answer = segmenter({"text": tf.constant([sentence])})
     figure = plots.plot_receptive_fields(
         list(sentence),
-        answer["size"][0].numpy().tolist(),
+        sizes,
         MAX_SIZE,
         title="Characters read at each step",
     )
