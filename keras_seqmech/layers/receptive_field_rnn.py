@@ -169,7 +169,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
 
     @property
     def temperature(self) -> keras.Variable:
-        """The temperature of the relaxed sample; None before the layer is built.
+        """The relaxed sample's temperature; None before the layer is built.
 
         Assign to it to change it; nothing is traced again.
         """
