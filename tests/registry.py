@@ -430,7 +430,7 @@ def field_layer_arguments() -> dict:
 
 BAD_SIZES = (("max_size", 0), ("max_size", 2.5), ("max_size", True))
 BAD_FIELDS = (
-    ("cell", object()),
+    ("cell", 3),
     ("cell", keras.layers.Dense(3)),
     ("cell", keras.layers.LSTM(3)),
     ("cell", []),

@@ -126,11 +126,24 @@ def test_fits_in_every_kind_of_model(kind):
 
 
 def test_statistics_are_means_over_real_steps():
+    """In one call, and in batches of other sizes, an empty one among them."""
     layer = ReceptiveFieldRNN(
         lstm_cell(), 3, track_statistics=True, return_field=True
     )
-    x, mask = inputs(2, 4), np.array([[1, 1, 0, 1], [0, 0, 0, 0]], bool)
+    x = inputs(5, 4)
+    mask = np.array([[1, 1, 0, 1], [0] * 4, [1] * 4, [0] * 4, [1, 0, 0, 0]])
+    mask = mask.astype(bool)
+    layer(x[:0])
+    for start, end in ((0, 1), (1, 2), (2, 5)):
+        layer(x[start:end], mask=mask[start:end])
+    kept = [
+        float(m.result()) for m in (layer.size_metric, layer.entropy_metric)
+    ]
+    layer.size_metric.reset_state()
+    layer.entropy_metric.reset_state()
     _, field = layer(x, mask=mask)
+    assert_close(layer.size_metric.result(), kept[0])
+    assert_close(layer.entropy_metric.result(), kept[1])
     probabilities = field["probabilities"].numpy()[mask]
     entropy = -np.sum(probabilities * np.log(probabilities), axis=-1)
     assert_close(layer.size_metric.result(), field["size"].numpy()[mask].mean())
@@ -243,15 +256,22 @@ def test_shorter_than_the_field():
     assert field["size"].numpy().max() <= 2
 
 
-def test_huge_inputs_and_logits_give_finite_numbers():
+@pytest.mark.parametrize(
+    "policy, size", [("float32", 1e30), ("mixed_float16", 3e4)]
+)
+def test_huge_inputs_and_logits_give_finite_numbers(policy, size):
+    keras.config.set_dtype_policy(policy)
     for estimator in ("relaxed", "straight_through", "reinforce"):
         layer = ReceptiveFieldRNN(
             lstm_cell(), 3, estimator=estimator, return_field=True
         )
-        x = tf.constant(1e30 * np.sign(inputs()))
+        x = tf.constant(np.float32(size) * np.sign(inputs()))
+        for value in keras.tree.flatten(layer(x)):
+            assert not np.any(np.isnan(value))
         with tf.GradientTape() as tape:
             outputs, field = layer(x, training=True)
-            loss = tf.reduce_sum(outputs) + tf.reduce_sum(field["size"])
+            loss = tf.reduce_sum(tf.cast(outputs, "float32"))
+            loss += tf.reduce_sum(field["size"])
         gradients = tape.gradient(loss, layer.trainable_weights)
         values = [
             outputs,
@@ -261,7 +281,78 @@ def test_huge_inputs_and_logits_give_finite_numbers():
         assert not any(np.any(np.isnan(value)) for value in values)
 
 
+def test_any_temperature_draws_as_the_logits_say():
+    """Straight-through sizes do not depend on the temperature."""
+    x = inputs(50, 6)
+    sizes = []
+    for temperature in (1e-38, 1.0, 1e10):
+        keras.utils.set_random_seed(1)
+        layer = ReceptiveFieldRNN(
+            lstm_cell(),
+            4,
+            estimator="straight_through",
+            temperature=temperature,
+            return_field=True,
+            seed=2,
+        )
+        outputs, field = layer(x, training=True)
+        assert np.all(np.isfinite(outputs))
+        sizes.append(field["size"].numpy())
+    assert len(np.unique(sizes[0])) == 4
+    np.testing.assert_array_equal(sizes[0], sizes[1])
+    np.testing.assert_array_equal(sizes[0], sizes[2])
+
+
+def test_a_field_not_chosen_has_no_effect_be_it_infinite():
+    layer = ReceptiveFieldRNN(
+        lstm_cell(), 3, activation="relu", return_sequences=True
+    )
+    x = np.abs(inputs())
+    layer(x)
+    layer.cell.size_kernel.assign([[9.0, 0, 0]] * FEATURES)  # Size 1.
+    x[:, 3] = np.inf
+    assert np.all(np.isfinite(layer(x)[:, :3]))
+
+
+@pytest.mark.parametrize("cell", ["stack", "dropout", "own", "activation"])
+def test_own_compilation_leaves_other_cells_to_tensorflow(cell):
+    """Cells that run as they are train under `jit_compile=True` too."""
+    cells = {
+        **CELLS,
+        "activation": lambda: keras.layers.SimpleRNNCell(
+            UNITS, activation=keras.layers.PReLU()
+        ),
+    }
+    layer = ReceptiveFieldRNN(cells[cell](), 3, jit_compile=True)
+    model = keras.Sequential([layer, keras.layers.Dense(1)])
+    model.compile("adam", "mse", jit_compile=False)
+    x = inputs(4)
+    history = model.fit(x, np.ones((4, 1)), epochs=1, verbose=0).history
+    assert np.isfinite(history["loss"][0])
+
+
+def test_integers_and_numpy_numbers_are_welcome():
+    layer = ReceptiveFieldRNN(
+        lstm_cell(), np.int64(3), temperature=np.float32(0.5)
+    )
+    x = np.ones((2, 5, FEATURES), "int32")
+    assert_close(layer(x), layer(x.astype("float32")))
+    windows = ReceptiveFieldWindows(3)(x)
+    assert windows.dtype == "float32"
+    config = layer.get_config()
+    assert (type(config["max_size"]), type(config["temperature"])) == (
+        int,
+        float,
+    )
+
+
+def test_lookahead_may_be_empty():
+    layer, x = ReceptiveFieldRNN(lstm_cell(), 3), inputs()
+    assert_close(layer(x, lookahead=x[:, :0]), layer(x))
+
+
 REFUSED = {
+    "activation=<PReLU": {"activation": keras.layers.PReLU()},
     "max_size=0": {"max_size": 0},
     "max_size=2.5": {"max_size": 2.5},
     "max_size=True": {"max_size": True},
@@ -312,6 +403,14 @@ def test_build_and_call_refuse():
         ReceptiveFieldRNN(lstm_cell(), 3, go_backwards=True)(x, lookahead=x)
     with pytest.raises(ValueError, match="`lookahead_mask`.*Received"):
         layer(x, lookahead_mask=np.ones((2, 5), bool))
+    state = np.zeros((2, UNITS), "float32")
+    for wrong in (state, [state], [state, state[:, :2]], [None, None]):
+        with pytest.raises(ValueError, match="`initial_state`.*Received"):
+            layer(x, initial_state=wrong)
+    cell = lstm_cell()
+    cell.build((None, FEATURES + 4))
+    with pytest.raises(ValueError, match="`cell`.*Received: cell.kernel"):
+        ReceptiveFieldRNN(cell, 3)(x)
     with pytest.raises(ValueError, match="features.*Received: lookahead"):
         layer(x, lookahead=inputs()[..., :2])
     rnn = keras.layers.RNN(RFCell(lstm_cell(), 3))

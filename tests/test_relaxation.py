@@ -76,7 +76,7 @@ def test_straight_through_is_exactly_one_hot_with_the_soft_gradient():
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(logits)
         soft = relaxation.relaxed_one_hot(logits, 0.3)
-        hard = relaxation.straight_through(soft)
+        hard = relaxation.straight_through(soft, logits)
         losses = [tf.reduce_sum(scale * x) for x in (soft, hard)]
     assert set(np.unique(hard)) == {0.0, 1.0}
     assert np.array_equal(np.argmax(hard, -1), np.argmax(logits, -1))

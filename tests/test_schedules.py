@@ -135,7 +135,7 @@ def test_unknown_layer(layer_names):
     if layer_names is not None:
         layers.append(Thermometer(name="b"))
     model = keras.Sequential([keras.Input((1,)), *layers])
-    message = r"`layer_names` .*with a temperature: \[.*Received: layer_names="
+    message = r"`layer_names` .*Variables there are: \[.*Rec.*: layer_names="
     with pytest.raises(ValueError, match=message):
         fit(model, [TemperatureAnnealing(0.5, 1, layer_names=layer_names)])
 

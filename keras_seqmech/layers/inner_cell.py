@@ -42,6 +42,21 @@ def output_size(cell: Any) -> int:
     return flat_state_sizes(cell)[0] if size is None else size
 
 
+def build(cell: Any, batch_size: int | None, features: int) -> None:
+    """Builds a cell, unless it is built; then it must fit the features."""
+    if not isinstance(cell, keras.layers.Layer):
+        return
+    if not cell.built:
+        cell.build((batch_size, features))
+        cell.built = True
+    elif type(cell) in _BUILDERS and cell.kernel.shape[0] != features:
+        raise ValueError(
+            "Argument `cell` must not be built for other inputs than those it "
+            f"gets, of {features} features. "
+            f"Received: cell.kernel.shape={tuple(cell.kernel.shape)}"
+        )
+
+
 def call_cell(
     cell: Any, inputs: Any, states: Any, training: bool
 ) -> tuple[Any, list]:
@@ -92,21 +107,13 @@ def draw_dropout(cell: Any, batch_size: Any, features: int, dtype: str):
         features = output_size(part)
 
 
-def has_active_dropout(cell: Any, training: bool) -> bool:
-    """Whether the cell drops anything in this call."""
-    rates = (
-        getattr(cell, "dropout", 0) or 0,
-        getattr(cell, "recurrent_dropout", 0) or 0,
-    )
-    return bool(training) and any(rates)
-
-
 def prepare(cell: Any, sequences: Any, dtype: str, training: bool) -> InnerRun:
     """Splits a cell's work into what precedes the loop and what stays in it.
 
     `SimpleRNNCell`, `LSTMCell` and `GRUCell` have their input products taken
     out of the loop. Other cells, subclasses, and cells with dropout in
-    training are called as they are, step by step.
+    training or with an activation that has weights are called as they are,
+    step by step.
 
     Args:
         cell: A built Keras cell.
@@ -117,8 +124,7 @@ def prepare(cell: Any, sequences: Any, dtype: str, training: bool) -> InnerRun:
     Returns:
         An `InnerRun`.
     """
-    builder = _BUILDERS.get(type(cell))
-    if builder is None or has_active_dropout(cell, training):
+    if not _is_known(cell, training):
 
         def step(inputs, states, affine):
             output, states = call_cell(
@@ -135,7 +141,17 @@ def prepare(cell: Any, sequences: Any, dtype: str, training: bool) -> InnerRun:
 
     kernel = cast(cell.kernel)
     recurrent_kernel = cast(cell.recurrent_kernel)
+    builder = _BUILDERS[type(cell)]
     return builder(cell, sequences, kernel, recurrent_kernel, cast(cell.bias))
+
+
+def _is_known(cell, training):
+    if type(cell) not in _BUILDERS:
+        return False
+    if training and (cell.dropout or cell.recurrent_dropout):
+        return False
+    activations = (cell.activation, getattr(cell, "recurrent_activation", None))
+    return not any(isinstance(a, keras.layers.Layer) for a in activations)
 
 
 def _simple_rnn(cell, sequences, kernel, recurrent_kernel, bias):

@@ -37,7 +37,8 @@ class RFCell(keras.layers.Layer):
     Args:
         cell: A Keras cell (`keras.layers.LSTMCell`, `GRUCell`,
             `SimpleRNNCell`, `StackedRNNCells`, your own), or a list of cells
-            to stack.
+            to stack. At masked steps it sees zeros, where its gradient must
+            be finite.
         max_size: Positive int, the largest field size S. With 1 the field is
             always $x_t$ alone (the paper's RF-minus).
         field_units: Width of the inner network. Defaults to the size of the
@@ -52,16 +53,18 @@ class RFCell(keras.layers.Layer):
         temperature: Positive float, $\tau$ of the relaxed sample. Kept in a
             non-trainable variable of that name, so that callbacks can change
             it without retracing.
-        activation: $g$, the inner network's activation.
+        activation: $g$, the inner network's activation, without weights.
         unit_forget_bias: Whether $b_F$ starts at 1, so that the gate starts
             mostly open; else at 0.
-        kernel_initializer: Initializer of the kernels.
+        kernel_initializer: Initializer of the kernels. One with a seed gives
+            kernels of the same shape the same values.
         recurrent_initializer: Initializer of the inner network's $U_m$.
         kernel_regularizer: Regularizer of all the kernels ($U_m$ included).
         sample_at_inference: Whether to draw sizes at inference too. By
             default inference takes the most probable size, so a served model
             is deterministic.
-        seed: Int, seed of the noise.
+        seed: Int, seed of the noise. `keras.layers.Bidirectional` gives it to
+            both directions.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
@@ -117,12 +120,20 @@ class RFCell(keras.layers.Layer):
         **kwargs,
     ):
         cell = validation.check_cell("cell", cell)
-        validation.check_positive_int("max_size", max_size)
+        max_size = validation.check_positive_int("max_size", max_size)
         if field_units is not None:
-            validation.check_positive_int("field_units", field_units)
+            field_units = validation.check_positive_int(
+                "field_units", field_units
+            )
         validation.check_choice("summary", summary, SUMMARIES)
         validation.check_choice("estimator", estimator, ESTIMATORS)
-        validation.check_positive("temperature", temperature)
+        temperature = validation.check_positive("temperature", temperature)
+        activation = keras.activations.get(activation)
+        if isinstance(activation, keras.layers.Layer):
+            raise ValueError(
+                "Argument `activation` must be a function without weights, or "
+                f"the name of one. Received: activation={activation!r}"
+            )
         super().__init__(**kwargs)
         self.cell = cell
         self.max_size = max_size
@@ -132,8 +143,8 @@ class RFCell(keras.layers.Layer):
         self.field_units = self.units if field_units is None else field_units
         self.summary = summary
         self.estimator = estimator
-        self.initial_temperature = float(temperature)
-        self.activation = keras.activations.get(activation)
+        self.initial_temperature = temperature
+        self.activation = activation
         self.unit_forget_bias = unit_forget_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.recurrent_initializer = keras.initializers.get(
@@ -188,9 +199,7 @@ class RFCell(keras.layers.Layer):
             shape=(self.units,),
             initializer="ones" if self.unit_forget_bias else "zeros",
         )
-        if isinstance(self.cell, keras.layers.Layer) and not self.cell.built:
-            self.cell.build((input_shape[0], features))
-            self.cell.built = True
+        inner_cell.build(self.cell, input_shape[0], features)
 
     def call(self, inputs, states, training=False):
         validation.check_window("inputs.shape", inputs.shape, self.max_size)
@@ -219,10 +228,12 @@ class RFCell(keras.layers.Layer):
         ]
         if self.max_size == 1:
             return self.activation(offsets[0])
-        logits = ops.cast(
-            ops.matmul(window[:, 0], self.size_kernel)
-            + ops.matmul(hidden, self.size_recurrent_kernel),
-            self.score_dtype,
+        logits = ops.matmul(
+            ops.cast(window[:, 0], self.score_dtype),
+            ops.cast(self.size_kernel, self.score_dtype),
+        ) + ops.matmul(
+            ops.cast(hidden, self.score_dtype),
+            ops.cast(self.size_recurrent_kernel, self.score_dtype),
         )
         noise = self.sample_noise(ops.shape(logits), training)
         selection = self.choose(logits, noise, training)
@@ -245,7 +256,7 @@ class RFCell(keras.layers.Layer):
             self.activation,
             self.summary,
         )
-        return receptive_field.select(selection, summaries)
+        return self.pick(selection, summaries, training)
 
     @property
     def score_dtype(self) -> str:
@@ -266,6 +277,7 @@ class RFCell(keras.layers.Layer):
 
     def choose(self, logits, noise, training: bool):
         """Selects sizes: `(batch, max_size)`, relaxed or one-hot."""
+        logits = relaxation.bound(logits)
         scores = logits if noise is None else logits + noise
         if not training or self.estimator == "reinforce":
             return relaxation.hard_one_hot(scores)
@@ -273,7 +285,13 @@ class RFCell(keras.layers.Layer):
         soft = relaxation.relaxed_one_hot(scores, temperature)
         if self.estimator == "relaxed":
             return soft
-        return relaxation.straight_through(soft)
+        return relaxation.straight_through(soft, scores)
+
+    def pick(self, selection, summaries, training: bool):
+        """The summary of the selected size, `(batch, field_units)`."""
+        if training and self.estimator == "straight_through":
+            return receptive_field.mix(selection, summaries)
+        return receptive_field.pick(selection, summaries)
 
     def get_initial_state(self, batch_size=None):
         """The wrapped cell's initial state."""

@@ -90,7 +90,8 @@ def run(
         zero_output_for_mask: Whether masked steps put out zeros; else they
             repeat the output before.
         return_decisions: Whether to keep `selection` and `logits`.
-        jit_compile: Whether to compile the loop of a training step with XLA.
+        jit_compile: Whether to compile the loop of a training step with XLA,
+            where it has a lean gradient.
 
     Returns:
         A `FieldOutputs`.
@@ -135,7 +136,7 @@ def run(
             constants=constants,
             lean_gradient=training and inner.known,
             unroll=unroll,
-            jit_compile=jit_compile and training,
+            jit_compile=jit_compile and training and inner.known,
         )
     if mask is not None and not zero_output_for_mask:
         states = states[1:]
@@ -193,11 +194,15 @@ def _prepare_field(cell, ahead, current, validity, training):
 
     offsets = windows.look_ahead(offsets, cell.max_size, length, axis=0)
     reader = _soft_reader if cell.draws_soft(training) else _drawn_reader
-    inputs, weights, constants, read = reader(cell, offsets, validity)
+    inputs, weights, constants, read = reader(cell, offsets, validity, training)
 
-    size_kernel = ops.cast(cell.size_kernel, current.dtype)
-    inputs["size"] = [tf.tensordot(current, size_kernel, 1)]
-    weights["size"] = ops.cast(cell.size_recurrent_kernel, current.dtype)
+    scores = cell.score_dtype
+    inputs["size"] = [
+        tf.tensordot(
+            ops.cast(current, scores), ops.cast(cell.size_kernel, scores), 1
+        )
+    ]
+    weights["size"] = ops.cast(cell.size_recurrent_kernel, scores)
     batch_size = ops.shape(current)[1]
     weights["forget"] = forget_kernel
     shape = (length, batch_size, cell.max_size)
@@ -206,20 +211,19 @@ def _prepare_field(cell, ahead, current, validity, training):
         constants["noise"] = noise
 
     def gate(inputs, hidden, affine):
-        (logits,) = affine("size", hidden)
-        logits = ops.cast(logits, cell.score_dtype)
+        (logits,) = affine("size", ops.cast(hidden, scores))
         selection = cell.choose(logits, inputs.get("noise"), training)
         (pre_activation,) = affine("forget", read(inputs, selection, affine))
         decisions = {"selection": selection, "logits": logits}
         return ops.sigmoid(pre_activation), decisions
 
-    spec = tf.TensorSpec((current.shape[1], cell.max_size), cell.score_dtype)
+    spec = tf.TensorSpec((current.shape[1], cell.max_size), scores)
     specs = {"selection": spec, "logits": spec}
     biases = {"forget": forget_bias}
     return FieldRun(inputs, weights, biases, constants, gate, specs)
 
 
-def _soft_reader(cell, offsets, validity):
+def _soft_reader(cell, offsets, validity, training):
     kernel = ops.cast(cell.field_recurrent_kernel, offsets[0].dtype)
     first = cell.activation(offsets[0])
     first_product = tf.tensordot(first, kernel, 1)
@@ -256,7 +260,7 @@ def _soft_reader(cell, offsets, validity):
     return inputs, weights, constants, read
 
 
-def _drawn_reader(cell, offsets, validity):
+def _drawn_reader(cell, offsets, validity, training):
     summaries = receptive_field.run_summaries(
         offsets,
         ops.cast(cell.field_recurrent_kernel, offsets[0].dtype),
@@ -266,7 +270,7 @@ def _drawn_reader(cell, offsets, validity):
     )
 
     def read(inputs, selection, affine):
-        return receptive_field.select(selection, inputs["summaries"])
+        return cell.pick(selection, inputs["summaries"], training)
 
     return {"summaries": summaries}, {}, {}, read
 

@@ -8,7 +8,6 @@ from keras_seqmech.layers import inner_cell
 from keras_seqmech.layers import receptive_field_loop
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.receptive_field import RFCell
-from keras_seqmech.ops import masking
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -48,11 +47,13 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             where the model is not, in `fit` or another `tf.function`. On CPU
             it takes half the time or less at small widths (see the
             benchmarks); it compiles for seconds, and again for every new
-            length.
+            length. Cells that run step by step as they are (see Cost) are
+            left uncompiled.
         return_sequences: Whether to put out every step, or the last only.
         return_state: Whether to put out the final states too.
         go_backwards: Whether to read from the end. Fields then reach towards
-            the start, and outputs come in reading order, as in Keras.
+            the start (as if the sequence were flipped first), and outputs come
+            in reading order, as in Keras.
         stateful: Whether to start from the states the last batch ended with.
         unroll: Whether to unroll the loop. Fast to run for a few steps, slow
             to compile for many.
@@ -82,10 +83,16 @@ class ReceptiveFieldRNN(keras.layers.RNN):
 
     Masking: a field contains no masked position; masked steps keep the state.
     What stands there reaches neither outputs nor gradients. A row without a
-    real step gives zeros.
+    real step gives zeros. Keras fills in `mask` from `sequences` only where
+    these are the one tensor argument; beside `initial_state` or `lookahead`
+    pass it.
 
-    Cost: time O(T S f u) for inner width f and units u, linear in T and S.
-    Training holds O(T) states and products, O(T S f) with drawn sizes.
+    Cost: time linear in T and S, for inner width f and u units O(T (S f^2 +
+    f u)) beside the cell's own. Training holds O(T) states and products, with
+    drawn sizes O(T S f). `SimpleRNNCell`, `LSTMCell` and `GRUCell` have their
+    input products taken out of the loop; other cells, cells with dropout in
+    training, or with an activation that has weights, run step by step as they
+    are.
 
     Example:
 
@@ -201,7 +208,12 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         lookahead_mask=None,
     ):
         self._check_call(sequences, mask, lookahead, lookahead_mask)
+        if initial_state is not None:
+            sizes = inner_cell.flat_state_sizes(self.cell)
+            validation.check_states(initial_state, sizes)
         dtype = self.compute_dtype
+        sequences = ops.cast(sequences, dtype)
+        lookahead = None if lookahead is None else ops.cast(lookahead, dtype)
         states = initial_state
         if states is None:
             states = self.states if self.stateful else None
@@ -258,12 +270,12 @@ class ReceptiveFieldRNN(keras.layers.RNN):
                 "with `go_backwards=True` reads first; reverse the sequence "
                 f"instead. Received: lookahead={lookahead!r}"
             )
-        validation.check_sequences("lookahead.shape", lookahead.shape)
-        if lookahead.shape[-1] != sequences.shape[-1]:
+        shape = tuple(lookahead.shape)
+        if len(shape) != 3 or shape[-1] != sequences.shape[-1]:
             raise ValueError(
-                "Argument `lookahead` must have the features of `sequences`, "
-                f"{sequences.shape[-1]}. "
-                f"Received: lookahead.shape={tuple(lookahead.shape)}"
+                "Argument `lookahead` must have the shape (batch, steps, "
+                f"{sequences.shape[-1]}), the features those of `sequences`. "
+                f"Received: lookahead.shape={shape}"
             )
         validation.check_mask("lookahead_mask", lookahead_mask, lookahead.shape)
 
@@ -272,8 +284,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         if self.return_sequences:
             output = ops.transpose(result.outputs, (1, 0, 2))
         else:
-            # A sum over one step, or over none: zeros for an empty sequence.
-            output = ops.sum(result.outputs[-1:], axis=0)
+            output = result.outputs[-1]
         returned = [output]
         if self.return_state:
             states = keras.tree.pack_sequence_as(
@@ -287,12 +298,12 @@ class ReceptiveFieldRNN(keras.layers.RNN):
                 self.cell, result, mask
             )
             if self.track_statistics:
-                self.size_metric.update_state(
-                    masking.masked_mean(field["size"], mask)
-                )
-                self.entropy_metric.update_state(
-                    masking.masked_mean(size_entropy, mask)
-                )
+                real = None if mask is None else ops.reshape(mask, -1)
+                for metric, values in (
+                    (self.size_metric, field["size"]),
+                    (self.entropy_metric, size_entropy),
+                ):
+                    metric.update_state(ops.reshape(values, -1), real)
             if self.return_field:
                 returned.append(field)
         return returned[0] if len(returned) == 1 else tuple(returned)

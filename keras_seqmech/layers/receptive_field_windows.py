@@ -1,6 +1,7 @@
 """Look-ahead windows as a layer."""
 
 import keras
+from keras import ops
 
 from keras_seqmech.layers import validation
 from keras_seqmech.ops import windows
@@ -31,7 +32,10 @@ class ReceptiveFieldWindows(keras.layers.Layer):
         the position exists and is not masked; elsewhere all features are 0.
 
     Masking: what stands at masked steps does not reach the output. Pass the
-    same mask on to the `keras.layers.RNN` that runs the cell.
+    same mask on to the `keras.layers.RNN` that runs the cell. To read from the
+    end, flip the sequence before its windows are made: `go_backwards=True` of
+    the `keras.layers.RNN` would flip the windows, each of which still looks
+    towards the end.
 
     Cost: S copies of the input, in time and memory. `ReceptiveFieldRNN` gives
     the same answers without them.
@@ -47,9 +51,8 @@ class ReceptiveFieldWindows(keras.layers.Layer):
     """
 
     def __init__(self, max_size: int, **kwargs):
-        validation.check_positive_int("max_size", max_size)
         super().__init__(**kwargs)
-        self.max_size = max_size
+        self.max_size = validation.check_positive_int("max_size", max_size)
         self.supports_masking = True
 
     def build(self, input_shape):
@@ -57,6 +60,7 @@ class ReceptiveFieldWindows(keras.layers.Layer):
 
     def call(self, inputs, mask=None):
         validation.check_mask("mask", mask, inputs.shape)
+        inputs = ops.cast(inputs, self.compute_dtype)
         return windows.look_ahead_windows(inputs, self.max_size, mask)
 
     def compute_output_shape(self, input_shape):

@@ -1,28 +1,33 @@
 """Argument checks: each names the argument, what is allowed, what came."""
 
 from collections.abc import Sequence
+from numbers import Integral
+from numbers import Real
 from typing import Any
 
 import keras
 
 
-def check_positive_int(name: str, value: Any) -> None:
-    """Refuses anything but an int of at least 1 (a bool is no int here)."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+def check_positive_int(name: str, value: Any) -> int:
+    """Refuses anything but an integer of at least 1 (a bool is none here)."""
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_integer or value < 1:
         raise ValueError(
             f"Argument `{name}` must be a positive integer. "
             f"Received: {name}={value!r}"
         )
+    return int(value)
 
 
-def check_positive(name: str, value: Any) -> None:
+def check_positive(name: str, value: Any) -> float:
     """Refuses anything but a finite number above 0."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not 0 < value < float("inf"):
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0 < value < float("inf"):
         raise ValueError(
             f"Argument `{name}` must be a finite number above 0. "
             f"Received: {name}={value!r}"
         )
+    return float(value)
 
 
 def check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:
@@ -88,6 +93,23 @@ def check_mask(name: str, mask: Any, shape: Sequence) -> None:
         raise ValueError(
             f"Argument `{name}` must have the shape (batch, time) = "
             f"{expected} of its sequence. Received: {name}.shape={received}"
+        )
+
+
+def check_states(states: Any, sizes: Sequence[int]) -> None:
+    """Refuses initial states that are not `(batch, size)` for each size."""
+    flat = keras.tree.flatten(states)
+    fits = len(flat) == len(sizes) and all(
+        state is not None
+        and len(state.shape) == 2
+        and state.shape[-1] in (None, size)
+        for state, size in zip(flat, sizes)
+    )
+    if not fits:
+        shapes = [getattr(state, "shape", state) for state in flat]
+        raise ValueError(
+            "Argument `initial_state` must hold tensors (batch, size) of the "
+            f"sizes {list(sizes)}. Received: initial_state of shapes {shapes}"
         )
 
 

@@ -19,20 +19,3 @@ def zero_masked(sequences: Any, mask: Any | None) -> Any:
         return sequences
     mask = ops.expand_dims(ops.cast(mask, "bool"), axis=-1)
     return ops.where(mask, sequences, ops.zeros_like(sequences))
-
-
-def masked_mean(values: Any, mask: Any | None) -> Any:
-    """Mean of `values` over real steps; 0 where there is none.
-
-    Args:
-        values: Float tensor `(batch, time)`.
-        mask: Boolean tensor `(batch, time)` or None.
-
-    Returns:
-        A scalar.
-    """
-    if mask is None:
-        return ops.mean(values)
-    weights = ops.cast(mask, values.dtype)
-    total = ops.sum(values * weights)
-    return total / ops.maximum(ops.sum(weights), 1)

@@ -109,7 +109,7 @@ def run_summaries(
     """
     state = activation(offsets[0])
     total = state
-    count = ops.ones_like(validity[..., :1], dtype=state.dtype)
+    count = ops.ones_like(validity[..., :1], dtype="float32")
     summaries = [state]
     for i, offset in enumerate(offsets[1:], start=1):
         valid = validity[..., i : i + 1]
@@ -118,15 +118,14 @@ def run_summaries(
         if summary == "last":
             summaries.append(state)
             continue
-        valid = ops.cast(valid, state.dtype)
-        total = total + valid * state
-        count = count + valid
-        summaries.append(total / count)
+        total = total + ops.cast(valid, state.dtype) * state
+        count = count + ops.cast(valid, count.dtype)
+        summaries.append(total / ops.cast(count, state.dtype))
     return summaries
 
 
-def select(selection: Any, summaries: list) -> Any:
-    r"""Mixes or picks summaries, $\sum_i I_i n_i$.
+def mix(selection: Any, summaries: list) -> Any:
+    r"""Mixes summaries, $\sum_i I_i n_i$, with a gradient to the selection.
 
     Args:
         selection: Tensor `(batch, S)`, one-hot or relaxed.
@@ -139,4 +138,21 @@ def select(selection: Any, summaries: list) -> Any:
     result = selection[:, :1] * summaries[0]
     for i, summary in enumerate(summaries[1:], start=1):
         result = result + selection[:, i : i + 1] * summary
+    return result
+
+
+def pick(selection: Any, summaries: list) -> Any:
+    """Picks summaries; what is not picked has no effect, be it infinite.
+
+    Args:
+        selection: One-hot tensor `(batch, S)`; it gets no gradient.
+        summaries: S tensors `(batch, units)`.
+
+    Returns:
+        Tensor `(batch, units)`.
+    """
+    chosen = selection > 0.5
+    result = summaries[0]
+    for i, summary in enumerate(summaries[1:], start=1):
+        result = ops.where(chosen[:, i : i + 1], summary, result)
     return result

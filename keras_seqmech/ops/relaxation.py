@@ -43,18 +43,34 @@ def gumbel_noise(
     return tfp.distributions.Gumbel(location, 1).sample(shape, seed=seed)
 
 
+def bound(logits: Any) -> Any:
+    """Keeps logits finite, so that no difference of infinities arises.
+
+    Args:
+        logits: Tensor `(..., S)`, float32 or wider.
+
+    Returns:
+        Tensor of the same shape, entries between -1e30 and 1e30.
+    """
+    return ops.clip(logits, -1e30, 1e30)
+
+
 def relaxed_one_hot(logits: Any, temperature: Any, noise: Any = 0) -> Any:
     """Relaxed one-hot sample, $softmax((logits + noise) / temperature)$.
 
     Args:
         logits: Tensor `(..., S)`, normalised or not.
-        temperature: Positive scalar.
+        temperature: Positive scalar; below 1e-6 it acts as 1e-6.
         noise: Gumbel noise of the shape of `logits`; 0 for none.
 
     Returns:
         Tensor `(..., S)`, positive, sums to 1 over the last axis.
     """
-    return ops.softmax((logits + noise) / temperature, axis=-1)
+    scores = logits + noise
+    largest = ops.stop_gradient(ops.max(scores, axis=-1, keepdims=True))
+    # Scores up to 1e30 over 1e-6 stay finite once the largest is at 0.
+    temperature = ops.maximum(temperature, 1e-6)
+    return ops.softmax((scores - largest) / temperature, axis=-1)
 
 
 def hard_one_hot(scores: Any) -> Any:
@@ -70,17 +86,19 @@ def hard_one_hot(scores: Any) -> Any:
     return ops.one_hot(largest, scores.shape[-1], dtype=scores.dtype)
 
 
-def straight_through(soft: Any) -> Any:
-    """One-hot vector of the largest entry, with the gradient of `soft`.
+def straight_through(soft: Any, scores: Any) -> Any:
+    """One-hot vector of the largest score, with the gradient of `soft`.
 
     Args:
         soft: Relaxed one-hot sample `(..., S)`.
+        scores: What it was made from, logits with noise, `(..., S)`. High
+            temperatures make entries of `soft` equal that are not in `scores`.
 
     Returns:
         Tensor of the shape of `soft`, entries exactly 0 or 1.
     """
     # The sum is exact: soft minus itself is 0 before the one-hot is added.
-    return hard_one_hot(soft) + (soft - ops.stop_gradient(soft))
+    return hard_one_hot(scores) + (soft - ops.stop_gradient(soft))
 
 
 def log_probability(logits: Any, selection: Any) -> Any:

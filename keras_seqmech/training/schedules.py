@@ -1,8 +1,6 @@
 """Callbacks that change a layer's numbers while it trains."""
 
-from collections.abc import Iterator
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 
@@ -14,8 +12,8 @@ SCHEDULES = ("exponential", "linear")
 class TemperatureAnnealing(keras.callbacks.Callback):
     r"""Lowers (or raises) the temperature of relaxed choices step by step.
 
-    Before each training step the variable `temperature` of the model's layers
-    is set, after i optimizer steps, to
+    Before each training step all non-trainable variables `temperature` of the
+    model are set, after i optimizer steps, to
 
     $$\tau_i = \tau_0 (\tau_N / \tau_0)^{p} \quad (exponential), \qquad
       \tau_i = \tau_0 + (\tau_N - \tau_0)\, p \quad (linear), \qquad
@@ -37,8 +35,8 @@ class TemperatureAnnealing(keras.callbacks.Callback):
         steps: Positive int, N, counted in optimizer steps.
         initial: Positive float, the temperature of the first step.
         schedule: `"exponential"` (a constant factor a step) or `"linear"`.
-        layer_names: Names of the layers to change, nested models' layers
-            included; all that have a temperature if None.
+        layer_names: Names of the layers to change, at any depth, as they
+            stand in the variables' paths; all that have a temperature if None.
 
     Raises:
         ValueError: At the start of training, when the model has no layer with
@@ -59,19 +57,18 @@ class TemperatureAnnealing(keras.callbacks.Callback):
         schedule: str = "exponential",
         layer_names: Sequence[str] | None = None,
     ):
-        validation.check_positive("final", final)
-        validation.check_positive_int("steps", steps)
-        validation.check_positive("initial", initial)
         validation.check_choice("schedule", schedule, SCHEDULES)
-        if isinstance(layer_names, str) or layer_names == []:
+        if layer_names is not None and (
+            isinstance(layer_names, str) or not layer_names
+        ):
             raise ValueError(
                 "Argument `layer_names` must be a non-empty sequence of layer "
                 f"names, or None. Received: layer_names={layer_names!r}"
             )
         super().__init__()
-        self.final = float(final)
-        self.steps = steps
-        self.initial = float(initial)
+        self.final = validation.check_positive("final", final)
+        self.steps = validation.check_positive_int("steps", steps)
+        self.initial = validation.check_positive("initial", initial)
         self.schedule = schedule
         self.layer_names = layer_names
         self._variables = []
@@ -84,20 +81,25 @@ class TemperatureAnnealing(keras.callbacks.Callback):
         return self.initial * (self.final / self.initial) ** progress
 
     def on_train_begin(self, logs=None):
-        found = {}
-        for layer in _layers(self.model):
-            for variable in layer.non_trainable_variables:
-                if variable.name == "temperature":
-                    found.setdefault(layer.name, []).append(variable)
-        names = found if self.layer_names is None else self.layer_names
-        if not found or not set(names) <= set(found):
+        found = [
+            variable
+            for variable in self.model.non_trainable_variables
+            if variable.name == "temperature"
+        ]
+        owners = [set(v.path.split("/")[:-1]) for v in found]
+        wanted = set(self.layer_names or ())
+        if not found or not wanted <= set().union(*owners):
             raise ValueError(
                 "Argument `layer_names` must name layers with a variable "
-                "`temperature`, or be None in a model that has one. Layers "
-                f"with a temperature: {sorted(found)}. "
+                "`temperature`, or be None in a model that has one. Variables "
+                f"there are: {[v.path for v in found]}. "
                 f"Received: layer_names={self.layer_names!r}"
             )
-        self._variables = [v for name in names for v in found[name]]
+        self._variables = [
+            variable
+            for variable, names in zip(found, owners)
+            if not wanted or wanted & names
+        ]
 
     def on_train_batch_begin(self, batch, logs=None):
         self._set_temperature()
@@ -112,10 +114,3 @@ class TemperatureAnnealing(keras.callbacks.Callback):
         for variable in self._variables:
             variable.assign(temperature)
         return temperature
-
-
-def _layers(layer: Any) -> Iterator[Any]:
-    """A model's layers, through nested models, itself first."""
-    yield layer
-    for part in getattr(layer, "layers", ()):
-        yield from _layers(part)
