@@ -22,6 +22,8 @@ benchmark: $(STAMP)
 	$(BIN)/python -m benchmarks.receptive_field $(ARGS)
 
 $(STAMP): setup.cfg pyproject.toml
+	@command -v $(PYTHON) >/dev/null || \
+	{ echo "No $(PYTHON): install Python 3.11, or name one by PYTHON=."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"

@@ -136,9 +136,8 @@ def test_statistics_are_means_over_real_steps():
     layer(x[:0])
     for start, end in ((0, 1), (1, 2), (2, 5)):
         layer(x[start:end], mask=mask[start:end])
-    kept = [
-        float(m.result()) for m in (layer.size_metric, layer.entropy_metric)
-    ]
+    metrics = layer.size_metric, layer.entropy_metric
+    kept = [float(metric.result()) for metric in metrics]
     layer.size_metric.reset_state()
     layer.entropy_metric.reset_state()
     _, field = layer(x, mask=mask)
