@@ -257,27 +257,13 @@ class ReceptiveFieldRNN(keras.layers.RNN):
                 "A layer with `unroll=True` needs a static number of steps. "
                 f"Received: sequences.shape={tuple(sequences.shape)}"
             )
-        if lookahead is None:
-            if lookahead_mask is not None:
-                raise ValueError(
-                    "Argument `lookahead_mask` needs a `lookahead`. "
-                    "Received: lookahead=None"
-                )
-            return
-        if self.go_backwards:
+        validation.check_lookahead(lookahead, lookahead_mask, sequences.shape)
+        if lookahead is not None and self.go_backwards:
             raise ValueError(
                 "Argument `lookahead` follows the last step, which a layer "
-                "with `go_backwards=True` reads first; reverse the sequence "
+                "with `go_backwards=True` reads first; flip the sequence "
                 f"instead. Received: lookahead={lookahead!r}"
             )
-        shape = tuple(lookahead.shape)
-        if len(shape) != 3 or shape[-1] != sequences.shape[-1]:
-            raise ValueError(
-                "Argument `lookahead` must have the shape (batch, steps, "
-                f"{sequences.shape[-1]}), the features those of `sequences`. "
-                f"Received: lookahead.shape={shape}"
-            )
-        validation.check_mask("lookahead_mask", lookahead_mask, lookahead.shape)
 
     def _assemble(self, result, mask):
         """Puts together what the layer returns; updates its statistics."""
@@ -287,11 +273,8 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             output = result.outputs[-1]
         returned = [output]
         if self.return_state:
-            states = keras.tree.pack_sequence_as(
-                self.cell.state_size, list(result.states)
-            )
-            returned += (
-                states if isinstance(states, (list, tuple)) else [states]
+            returned += keras.tree.pack_sequence_as(
+                self.state_size, list(result.states)
             )
         if self.return_field or self.track_statistics:
             field, size_entropy = field_decisions.describe(
@@ -337,21 +320,18 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         lookahead_mask=None,
     ):
         self._check_call(sequences, mask, lookahead, lookahead_mask)
-        shapes = self.compute_output_shape(sequences.shape)
-
-        def spec(shape, dtype=self.compute_dtype):
-            return keras.KerasTensor(shape, dtype=dtype)
-
-        if not (self.return_state or self.return_field):
-            return spec(shapes)
-        *others, last = shapes
+        specs = keras.tree.map_shape_structure(
+            lambda shape: keras.KerasTensor(shape, dtype=self.compute_dtype),
+            self.compute_output_shape(sequences.shape),
+        )
         if not self.return_field:
-            others, last = shapes, None
-        specs = [keras.tree.map_shape_structure(spec, s) for s in others]
-        if last is not None:
-            dtype = self.cell.score_dtype
-            specs.append({k: spec(s, dtype) for k, s in last.items()})
-        return tuple(specs)
+            return specs
+        *others, field = specs
+        dtype = self.cell.score_dtype
+        return *others, {
+            name: keras.KerasTensor(spec.shape, dtype=dtype)
+            for name, spec in field.items()
+        }
 
     def reset_state(self):
         for variable in keras.tree.flatten(self.states) if self.states else ():

@@ -96,6 +96,25 @@ def check_mask(name: str, mask: Any, shape: Sequence) -> None:
         )
 
 
+def check_lookahead(lookahead: Any, mask: Any, shape: Sequence) -> None:
+    """Refuses a lookahead that cannot follow sequences of this shape."""
+    if lookahead is None:
+        if mask is not None:
+            raise ValueError(
+                "Argument `lookahead_mask` needs a `lookahead`. "
+                "Received: lookahead=None"
+            )
+        return
+    received = tuple(lookahead.shape)
+    if len(received) != 3 or received[-1] != shape[-1]:
+        raise ValueError(
+            "Argument `lookahead` must have the shape (batch, steps, "
+            f"{shape[-1]}), the features those of the sequences. "
+            f"Received: lookahead.shape={received}"
+        )
+    check_mask("lookahead_mask", mask, received)
+
+
 def check_states(states: Any, sizes: Sequence[int]) -> None:
     """Refuses initial states that are not `(batch, size)` for each size."""
     flat = keras.tree.flatten(states)
