@@ -66,10 +66,10 @@ def relaxed_one_hot(logits: Any, temperature: Any, noise: Any = 0) -> Any:
     Returns:
         Tensor `(..., S)`, positive, sums to 1 over the last axis.
     """
-    scores = logits + noise
+    scores = ops.convert_to_tensor(logits + noise)
     largest = ops.stop_gradient(ops.max(scores, axis=-1, keepdims=True))
     # Scores up to 1e30 over 1e-6 stay finite once the largest is at 0.
-    temperature = ops.maximum(temperature, 1e-6)
+    temperature = ops.cast(ops.maximum(temperature, 1e-6), scores.dtype)
     return ops.softmax((scores - largest) / temperature, axis=-1)
 
 
