@@ -1,34 +1,37 @@
 """What an exported model is called with, and what its answers are named."""
 
+import contextlib
 import inspect
 import keyword
 import reprlib
 from collections.abc import Callable
-from collections.abc import Iterator
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_seqmech.layers.parts import parts
+
 _WORDS = ("how far to look", "ahead", "naïve 字符", "a")
 
 
-def parts(layer) -> Iterator[keras.Layer]:
-    yield layer
-    for part in getattr(layer, "layers", ()):
-        yield from parts(part)
+def _is_stateful(model) -> bool:
+    return any(getattr(part, "stateful", False) for part in parts(model))
 
 
 def _names(structure, defaults) -> list[str]:
+    paths = [path for path, _ in keras.tree.flatten_with_path(structure)]
+    stems = [
+        "_".join(str(key) for key in path if not isinstance(key, int))
+        or default
+        for path, default in zip(paths, defaults)
+    ]
     names = []
-    for (path, _), default in zip(
-        keras.tree.flatten_with_path(structure), defaults
-    ):
-        keys = [str(key) for key in path if not isinstance(key, int)]
-        name = stem = "_".join(keys) or default
-        number = 0
-        while name in names:
+    for stem in stems:
+        name, number = stem, 0
+        # A number must not make the name of another leaf, wherever it stands.
+        while name in names or (number and name in stems):
             number += 1
             name = f"{stem}_{number}"
         names.append(name)
@@ -66,7 +69,7 @@ def _declared(model):
     sequential = isinstance(model, keras.Sequential)
     structure = model.inputs[0] if sequential else model.input
     leaves = keras.tree.flatten(structure)
-    stateful = any(getattr(part, "stateful", False) for part in parts(model))
+    stateful = _is_stateful(model)
     shapes = [x.shape if stateful else (None, *x.shape[1:]) for x in leaves]
     defaults = [
         "inputs" if x.name.startswith("keras_tensor") else x.name
@@ -89,6 +92,8 @@ def _observed(model, example_inputs):
     leaves = keras.tree.flatten(structure)
     argument = next(iter(inspect.signature(model.call).parameters))
     shapes = [_free_axes(leaf) for leaf in leaves]
+    if _is_stateful(model):
+        shapes = [[x.shape[0], *s[1:]] for x, s in zip(leaves, shapes)]
     return structure, leaves, shapes, [argument] * len(leaves)
 
 
@@ -110,6 +115,8 @@ def _tensor(value, dtype=None) -> tf.Tensor:
             return tensor
         if tensor.dtype.is_floating and not dtype.is_floating:
             raise ValueError(f"{tensor.dtype.name} is no {dtype.name}")
+        if tensor.dtype.is_integer and dtype.is_integer:
+            _check_range(tensor.numpy(), dtype)
         return tf.cast(tensor, dtype)
     except (TypeError, ValueError, tf.errors.OpError) as error:
         raise ValueError(
@@ -117,6 +124,13 @@ def _tensor(value, dtype=None) -> tf.Tensor:
             f"{'' if dtype is None else f' of {dtype.name}'}. "
             f"Received: example_inputs={reprlib.repr(value)}"
         ) from error
+
+
+def _check_range(numbers, dtype):
+    """Refuses what a cast to an integer type would wrap round."""
+    low, high = dtype.limits
+    if numbers.size and (numbers.min() < low or numbers.max() > high):
+        raise ValueError(f"{dtype.name} holds no such number")
 
 
 def example(structure, specs, example_inputs) -> dict[str, tf.Tensor]:
@@ -166,12 +180,25 @@ def _made_up(spec) -> tf.Tensor:
     return tf.cast(numbers, spec.dtype)
 
 
+@contextlib.contextmanager
+def _without_statistics(model):
+    """What a layer with `track_statistics` counts is left as it is."""
+    tracking = [p for p in parts(model) if getattr(p, "track_statistics", 0)]
+    for part in tracking:
+        part.track_statistics = False
+    try:
+        yield
+    finally:
+        for part in tracking:
+            part.track_statistics = True
+
+
 def serving_function(model, structure, names) -> Callable:
     def serve(inputs):
         leaves = [inputs[name] for name in names]
-        outputs = model(
-            keras.tree.pack_sequence_as(structure, leaves), training=False
-        )
+        packed = keras.tree.pack_sequence_as(structure, leaves)
+        with _without_statistics(model):
+            outputs = model(packed, training=False)
         leaves = keras.tree.flatten(outputs)
         defaults = getattr(model, "output_names", None)
         if isinstance(model, keras.Sequential):

@@ -16,18 +16,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_seqmech import _export_compare as comparison
 from keras_seqmech import _export_signature as signature
 from keras_seqmech.layers import validation
 
 _TEMPORARY = ".tmp-export-"
 _STALE_SECONDS = 24 * 60 * 60
-_TOLERANCES = {
-    "float64": 1e-9,
-    "float32": 1e-5,
-    "float16": 1e-2,
-    "bfloat16": 5e-2,
-}
-
 _logger = logging.getLogger(__name__)
 
 
@@ -52,11 +46,13 @@ def export_model(
     the path of dict keys that leads to it, joined by `_`; outside any dict
     it is the name of the layer that made it, in a subclassed model
     `output_0`, `output_1` and so on. So `[tags, {"size": size}]` gives `tags`
-    and `size`. Where a name is met again it is numbered: `size_1`.
+    and `size`. Where a name is met again it is numbered, `size_1`, past the
+    numbers that make another name.
 
     The batch axis is free, and so is every axis that is None in
     `keras.Input`, such as time. With a stateful layer the batch axis stays as
-    it is, and the served model carries its state from request to request. A
+    it is, and the served model carries its state from request to request;
+    statistics of `track_statistics=True` are not kept when served. A
     subclassed model takes axes from `example_inputs`: the batch is free, and
     axis 1 (time) of inputs of rank 3 or more, and of ids and strings of rank
     2. To decide otherwise, wrap it: `x = keras.Input(...)`,
@@ -108,16 +104,19 @@ def export_model(
     _check_model(model)
     structure, specs = signature.input_specs(model, example_inputs)
     example = signature.example(structure, specs, example_inputs)
-    directory = _check_directory(directory, version)
+    directory, version = _check_directory(directory, version)
     scratch = _make_scratch(directory)
     try:
         path = scratch / "model"
         serve = signature.serving_function(model, structure, list(specs))
         variables = _write(model, serve, specs, path)
         if example_inputs is not None:
-            _write_warmup(path, directory.absolute().name, example)
-        served = _serve_in_fresh_process(path, example)
-        _compare(served, _answer_here(serve, example, variables), model)
+            _write_warmup(path, directory.resolve().name, example)
+        with _hint_at_inputs(made_up=example_inputs is None):
+            served = _serve_in_fresh_process(path, example)
+        comparison.compare(
+            served, _answer_here(serve, example, variables), model
+        )
         return _publish(path, directory, version)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -138,13 +137,19 @@ def _check_model(model):
 
 
 def _check_directory(directory, version):
+    is_path = isinstance(directory, (str, os.PathLike))
+    if not is_path or not isinstance(os.fspath(directory), str):
+        raise ValueError(
+            "Argument `directory` must be a string or a path. "
+            f"Received: directory={directory!r}"
+        )
     if "://" in os.fspath(directory):
         raise ValueError(
             "Argument `directory` must be a local path. "
             f"Received: directory={directory!r}"
         )
     if version is not None:
-        validation.check_positive_int("version", version)
+        version = validation.check_positive_int("version", version)
     directory = pathlib.Path(directory)
     if directory.exists() and not directory.is_dir():
         raise ValueError(
@@ -152,12 +157,16 @@ def _check_directory(directory, version):
             f"can be made. Received: directory={str(directory)!r}, a file"
         )
     if version in _versions(directory):
-        raise ValueError(
-            "Argument `version` must be one that does not exist yet, or None "
-            f"for the next; nothing is overwritten. Received: "
-            f"version={version}, directory={str(directory)!r}"
-        )
-    return directory
+        raise _version_exists(directory, version)
+    return directory, version
+
+
+def _version_exists(directory, version):
+    return ValueError(
+        "Argument `version` must be one that does not exist yet, or None for "
+        "the next; nothing is overwritten. Received: "
+        f"version={version}, directory={str(directory)!r}"
+    )
 
 
 def _versions(directory):
@@ -195,10 +204,12 @@ def _publish(path, directory, version):
         try:
             os.rename(path, directory / str(number))
             return directory / str(number)
-        except OSError:
+        except OSError as error:
             # Another export may have taken the number meanwhile.
-            if version or not (directory / str(number)).exists():
+            if not (directory / str(number)).exists():
                 raise
+            if version:
+                raise _version_exists(directory, version) from error
 
 
 def _write(model, serve, specs, path) -> list[tf.Variable]:
@@ -259,6 +270,20 @@ def _serve_in_fresh_process(path, example) -> dict[str, np.ndarray]:
     return pickle.loads(outputs.read_bytes())
 
 
+@contextlib.contextmanager
+def _hint_at_inputs(made_up):
+    try:
+        yield
+    except RuntimeError as error:
+        if not made_up:
+            raise
+        raise RuntimeError(
+            f"{error}\nIt was called with made-up inputs, of 5 steps where "
+            "their number is free. If they are the cause, give "
+            "`example_inputs`. Received: example_inputs=None"
+        ) from error
+
+
 def _answer_here(serve, example, variables) -> dict[str, np.ndarray]:
     """The model's answer; its states and statistics stay as they are."""
     kept = [(v, tf.convert_to_tensor(v)) for v in variables if not v.trainable]
@@ -267,37 +292,3 @@ def _answer_here(serve, example, variables) -> dict[str, np.ndarray]:
     finally:
         for variable, value in kept:
             variable.assign(value)
-
-
-def _compare(served, expected, model):
-    """Refuses answers that differ by more than rounding at their scale."""
-    tolerance = max(
-        _TOLERANCES.get(part.compute_dtype, 0.0)
-        for part in signature.parts(model)
-    )
-    for name, here in expected.items():
-        difference = _difference(here, served[name], tolerance)
-        if difference:
-            raise RuntimeError(
-                "The exported model does not answer as `model` does here; no "
-                "version was written. Does it depend on Python state, or on "
-                "random numbers drawn without a `keras.random.SeedGenerator`? "
-                f"Received: output {name!r} with {difference}"
-            )
-
-
-def _difference(here, there, tolerance) -> str:
-    if here.shape != there.shape:
-        return f"shape={there.shape} exported, shape={here.shape} here"
-    if tf.as_dtype(here.dtype).is_floating:
-        here, there = here.astype("float64"), there.astype("float64")
-        scale = np.max(np.abs(here), initial=0.1, where=np.isfinite(here))
-        same = np.isclose(
-            there, here, rtol=0.0, atol=tolerance * scale, equal_nan=True
-        )
-    else:
-        same = np.asarray(here == there)
-    if same.all():
-        return ""
-    first = tuple(map(int, np.argwhere(~same)[0]))
-    return f"{there[first]} exported, {here[first]} here, at {first}"

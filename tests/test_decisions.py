@@ -163,6 +163,118 @@ def test_expected_size_is_the_layers_size_where_it_is_certain():
     assert len(set(field["size"].numpy()[certain].tolist())) == 3
 
 
+def test_nothing_at_masked_steps_counts():
+    d = np.full((1, 2, 2), 0.5)
+    d[0, 1] = np.nan
+    result = analysis.expected_field_size(d, [[True, False]])
+    np.testing.assert_array_equal(result, [[1.0, 0.0]])
+
+
+def test_labels_of_any_size():
+    texts = [["a"], ["a"], ["a", "b"]]
+    for labels in ([10**12, 0, 10**12], np.array([2**63, 1, 2**63], "uint64")):
+        entropies = analysis.label_entropy_by_token(texts, labels)
+        third = -math.log(1 / 3) / 3 - 2 * math.log(2 / 3) / 3
+        assert entropies == {"a": pytest.approx(third), "b": 0.0}
+
+
+def small_model(units=2, **kwargs):
+    """A model to train, its fields, and the layer they share."""
+    inputs = keras.Input((5, 3), batch_size=4)
+    layer = ReceptiveFieldRNN(
+        keras.layers.SimpleRNNCell(4), max_size=2, return_field=True, **kwargs
+    )
+    x, field = layer(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(units)(x))
+    model.compile("sgd", "mse")
+    return model, keras.Model(inputs, field), layer
+
+
+X = np.random.default_rng(4).normal(size=(24, 5, 3)).astype("float32")
+
+
+def test_measuring_leaves_the_model_as_it_is():
+    def train(callbacks):
+        keras.utils.clear_session(free_memory=False)
+        keras.utils.set_random_seed(1)
+        model, fields, layer = small_model(
+            stateful=True, track_statistics=True, sample_at_inference=True
+        )
+        if callbacks:
+            callbacks = [
+                analysis.FieldSizeHistory(
+                    fields, X[:4], labels=[0, 1, 0, 1], every=1
+                )
+            ]
+        fit = model.fit(
+            X,
+            np.ones((24, 2)),
+            batch_size=4,
+            shuffle=False,
+            verbose=0,
+            callbacks=callbacks,
+        )
+        states = [state.numpy() for state in layer.states]
+        return fit.history, states
+
+    (plain, states), (measured, same) = train([]), train([True])
+    assert any(name.endswith("mean_size") for name in plain)
+    assert measured == plain
+    np.testing.assert_array_equal(same, states)
+
+
+def test_steps_are_the_optimizers():
+    model, fields, _ = small_model()
+    model.compile("sgd", "mse", steps_per_execution=2)
+    record = analysis.FieldSizeHistory(fields, X[:4], every=3)
+    y = np.ones((24, 2))
+    model.fit(X, y, batch_size=4, verbose=0, callbacks=[record])
+    # Executions end at 2, 4 and 6; 3 and 6 were due.
+    assert record.history["step"] == [0, 4, 6]
+    later = analysis.FieldSizeHistory(fields, X[:4], every=3)
+    model.fit(X, y, batch_size=4, verbose=0, callbacks=[record, later])
+    assert record.history["step"] == [0, 4, 6, 10, 12]
+    assert later.history["step"] == [6, 10, 12]
+
+
+def test_history_of_a_dict_of_inputs():
+    inputs = {name: keras.Input((5, 3), name=name) for name in "ab"}
+    layer = ReceptiveFieldRNN(
+        keras.layers.SimpleRNNCell(4), max_size=2, return_field=True
+    )
+    x, field = layer(inputs["a"] + inputs["b"])
+    model = keras.Model(inputs, keras.layers.Dense(2)(x))
+    model.compile("sgd", "mse")
+    data = {"a": X[:3], "b": X[:3]}
+    record = analysis.FieldSizeHistory(
+        keras.Model(inputs, field), data, labels=[0, 1, 0], every=1
+    )
+    model.fit(data, np.ones((3, 2)), verbose=0, callbacks=[record])
+    assert len(record.history["accuracy"]) == 2
+
+
+def test_accuracy_needs_classes():
+    model, fields, _ = small_model(units=1)
+    record = analysis.FieldSizeHistory(fields, X[:4], labels=[0, 1, 0, 1])
+    with pytest.raises(ValueError, match=r"`labels`.*Received.*\(4, 1\)"):
+        model.fit(X, np.ones(24), batch_size=4, callbacks=[record], verbose=0)
+
+
+@pytest.mark.parametrize("kind", ["none", "layer", "array", "tuple", "other"])
+def test_history_needs_fields(kind):
+    model, _, layer = small_model()
+    inputs = keras.Input((5, 3))
+    fields = {
+        "none": None,
+        "layer": layer,
+        "array": model,
+        "tuple": keras.Sequential([inputs, layer]),
+        "other": keras.Model(inputs, {"size": inputs}),
+    }[kind]
+    with pytest.raises(ValueError, match="`fields`.*Received"):
+        analysis.FieldSizeHistory(fields, X[:4])
+
+
 def test_history_measures_the_model_as_it_is_at_each_step():
     inputs = keras.Input((6,), dtype="int64")
     mask = keras.ops.not_equal(inputs, 0)
@@ -233,6 +345,8 @@ IDS = np.zeros((2, 3), dtype=int)
             lambda: analysis.field_size_by_token(IDS, IDS, min_count=0),
             "min_count",
         ),
+        (lambda: analysis.field_size_by_token(IDS, IDS + np.nan), "sizes"),
+        (lambda: analysis.field_size_by_token([["a"]], [[np.inf]]), "sizes"),
         (lambda: analysis.label_entropy_by_token(IDS, [0]), "labels"),
         (lambda: analysis.label_entropy_by_token(IDS, [0.5, 1]), "labels"),
         (lambda: analysis.label_entropy_by_token(IDS, [0, -1]), "labels"),
@@ -249,6 +363,7 @@ IDS = np.zeros((2, 3), dtype=int)
             "mask",
         ),
         (lambda: analysis.FieldSizeHistory(None, IDS, every=0), "every"),
+        (lambda: analysis.FieldSizeHistory(None, 3, labels=[1]), "inputs"),
         (
             lambda: analysis.FieldSizeHistory(None, IDS, labels=[1]),
             "labels",
@@ -260,9 +375,19 @@ def test_bad_input(call, message):
         call()
 
 
+def test_bad_labels_are_told_in_plain_words():
+    with pytest.raises(ValueError, match="of at least 0. Received"):
+        analysis.label_entropy_by_token(IDS, [0, -1])
+    with pytest.raises(ValueError, match="of at least 0 and below 2. Rec"):
+        analysis.label_entropy_by_token(IDS, [0, 2], 2)
+
+
 def test_nothing_to_count_gives_nothing():
     none = np.zeros(IDS.shape, dtype=bool)
     assert analysis.field_size_by_token(IDS, IDS, none) == {}
     assert analysis.label_entropy_by_token(IDS, [0, 1], mask=none) == {}
     assert analysis.field_size_by_token([], []) == {}
     assert analysis.label_entropy_by_token([[]], [0]) == {}
+    assert analysis.label_entropy_by_token([], []) == {}
+    nothing = analysis.field_size_by_token(IDS, IDS * np.nan, none)
+    assert nothing == {}

@@ -131,6 +131,29 @@ def test_steps_without_accuracy_have_one_panel():
     assert len(figure.axes) == 1
 
 
+NAMES = ["_dropout", r"$\foo$", "字", "", "_"]
+
+
+def test_any_condition_can_be_named():
+    history = {"step": [0, 1], "mean_size": [1, 2]}
+    figure = analysis.plot_field_size_by_step({n: history for n in NAMES})
+    rendered(figure)
+    shown = [
+        text.get_text() for text in figure.axes[0].get_legend().get_texts()
+    ]
+    assert shown == labels.drawable(NAMES)[0]
+    assert shown[:2] == NAMES[:2]
+
+
+@pytest.mark.parametrize("counts", [(0, 0), (0, 9)])
+def test_words_that_were_never_met(counts):
+    sizes = {"a": (1.0, counts[0]), "b": (2.0, counts[1])}
+    figure = analysis.plot_field_size_by_entropy(sizes, {"a": 0.1, "b": 0.2}, 0)
+    rendered(figure)
+    assert len(figure.axes[0].collections[0].get_offsets()) == 2
+    assert not figure.axes[0].texts
+
+
 def test_words_are_drawn_and_extremes_named():
     sizes = {"awful": (1.2, 40), "the": (2.9, 900), "there's": (3.6, 50)}
     sizes["alone"] = (2.0, 5)
@@ -183,6 +206,16 @@ HISTORY = {"step": [0], "mean_size": [1]}
                 {"a": (1, 1)}, {"b": 1}
             ),
             "field_sizes",
+        ),
+        (
+            lambda: analysis.plot_field_size_by_entropy(
+                {"a": (1, 1)}, {"a": 1}, -1
+            ),
+            "annotate",
+        ),
+        (
+            lambda: analysis.plot_field_size_by_step({"a": HISTORY}, 0),
+            "max_size",
         ),
     ],
 )

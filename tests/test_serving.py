@@ -16,7 +16,9 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech import _export_compare as comparison
 from keras_seqmech import serving
+from keras_seqmech.layers.parts import parts
 
 pytestmark = pytest.mark.xdist_group("serving")
 
@@ -234,6 +236,15 @@ def test_names_of_nested_outputs(same_process, tmp_path):
         np.testing.assert_allclose(answers[name], value, rtol=1e-5, atol=1e-6)
 
 
+def test_numbered_names_leave_other_names_alone(same_process, tmp_path):
+    a = keras.Input((1,), name="a")
+    outputs = [{"size": a * 1.0}, {"size": a + 1.0}, {"size_1": a + 100.0}]
+    model = keras.Model(a, outputs)
+    answers = load(serving.export_model(model, tmp_path))(a=tf.zeros((1, 1)))
+    answers = {name: float(value[0, 0]) for name, value in answers.items()}
+    assert answers == {"size": 0.0, "size_2": 1.0, "size_1": 100.0}
+
+
 def test_sequential_model(same_process, tmp_path):
     model = keras.Sequential([field_rnn(track_statistics=True)])
     model(EXAMPLE)
@@ -283,6 +294,63 @@ def test_stateful_model_serves_its_states_and_keeps_its_own(
         check_answers(serve(tokens=tf.constant(EXAMPLE)), model, EXAMPLE)
     for variable, value in zip(variables, before):
         assert (variable.numpy() != value).any()
+
+
+class Hidden(keras.layers.Layer):
+    """Holds layers where no `layers` attribute tells of them."""
+
+    def __init__(self, rnn):
+        super().__init__(dtype="float32")
+        self.inner = {"rnn": [keras.layers.Bidirectional(rnn)]}
+
+    def build(self, shape):
+        self.inner["rnn"][0].build(shape)
+
+    def call(self, inputs):
+        return self.inner["rnn"][0](inputs)
+
+    def compute_output_shape(self, shape):
+        return (*shape[:-1], 8)
+
+
+@pytest.mark.parametrize("kind", ["functional", "subclassed"])
+def test_states_within_a_layer_are_found(same_process, tmp_path, kind):
+    hidden = Hidden(keras.layers.GRU(4, return_sequences=True, stateful=True))
+    tokens = keras.Input(batch_shape=(3, 6, 2), name="tokens")
+    model = keras.Model(tokens, hidden(tokens))
+    if kind == "subclassed":
+
+        class Wrapper(keras.Model):
+            def call(self, tokens):
+                return self.inner(tokens)
+
+        inner, model = model, Wrapper()
+        model.inner = inner
+        model(EXAMPLE)
+    path = serving.export_model(model, tmp_path, None, EXAMPLE)
+    assert shape(signature_proto(path).inputs["tokens"])[0] == 3
+
+
+def test_16_bit_layers_within_a_layer_are_found():
+    rnn = keras.layers.GRU(4, dtype="mixed_bfloat16")
+    dtypes = {p.compute_dtype for p in parts(Hidden(rnn))}
+    assert dtypes == {"float32", "bfloat16"}
+
+
+def test_serving_counts_no_statistics(same_process, tmp_path):
+    tokens = keras.Input((None, 2), name="tokens")
+    rnn = field_rnn(track_statistics=True)
+    model = keras.Model(tokens, rnn(tokens))
+    loaded = tf.saved_model.load(str(serving.export_model(model, tmp_path)))
+    serve = loaded.signatures["serving_default"]
+    before = [variable.numpy() for variable in serve.variables]
+    serve(tokens=tf.constant(EXAMPLE))
+    assert before
+    for variable, value in zip(serve.variables, before):
+        np.testing.assert_array_equal(variable.numpy(), value)
+    assert rnn.track_statistics
+    model(EXAMPLE)
+    assert float(rnn.size_metric.result()) > 0
 
 
 def test_model_that_samples_when_served(same_process, tmp_path):
@@ -348,7 +416,7 @@ def test_nothing_is_overwritten(exported, same_process, monkeypatch):
         serving.export_model(model, path.parent, version=1)
     # Another export takes the version while this one is under way.
     monkeypatch.setattr(serving, "_versions", lambda directory: set())
-    with pytest.raises(OSError, match="1"):
+    with pytest.raises(ValueError, match="`version` must be one that does not"):
         serving.export_model(model, path.parent, version=1)
     assert snapshot() == before
     assert os.listdir(path.parent) == ["1"]
@@ -357,20 +425,20 @@ def test_nothing_is_overwritten(exported, same_process, monkeypatch):
 def test_number_taken_meanwhile_is_passed_over(
     same_process, monkeypatch, tmp_path
 ):
-    compare = serving._compare
+    compare = comparison.compare
 
     def compare_slowly(*args):
         (tmp_path / "1").mkdir()
         (tmp_path / "1" / "saved_model.pb").touch()
         compare(*args)
 
-    monkeypatch.setattr(serving, "_compare", compare_slowly)
+    monkeypatch.setattr(comparison, "compare", compare_slowly)
     assert serving.export_model(tiny(), tmp_path).name == "2"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
 @pytest.mark.parametrize(
-    "step", ["_write_warmup", "_serve_in_fresh_process", "_compare"]
+    "step", ["_write_warmup", "_serve_in_fresh_process", "compare"]
 )
 def test_interrupted_export_leaves_nothing(monkeypatch, tmp_path, step, error):
     seen = []
@@ -380,8 +448,9 @@ def test_interrupted_export_leaves_nothing(monkeypatch, tmp_path, step, error):
         seen.append(path)
         raise error
 
-    monkeypatch.setattr(serving, step, interrupt)
-    if step == "_compare":
+    owner = comparison if step == "compare" else serving
+    monkeypatch.setattr(owner, step, interrupt)
+    if step == "compare":
         monkeypatch.setattr(
             serving, "_serve_in_fresh_process", lambda *args: {}
         )
@@ -451,7 +520,44 @@ def test_comparison(wrong, right, tolerance, same):
     right, wrong = np.array(right), np.array(wrong)
     if right.dtype.kind == "S":
         right, wrong = right.astype(object), wrong.astype(object)
-    assert (serving._difference(right, wrong, tolerance) == "") is same
+    assert (comparison.difference(right, wrong, tolerance) == "") is same
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", object])
+@pytest.mark.parametrize(
+    "differing, size, tolerance, same",
+    [
+        (1, 100, 5e-2, True),
+        (2, 100, 5e-2, False),
+        (1, 10, 1e-2, True),
+        (2, 10, 1e-2, False),
+        (1, 100, 1e-5, False),
+    ],
+)
+def test_comparison_of_labels(dtype, differing, size, tolerance, same):
+    here = np.full(size, 3).astype(dtype)
+    there = here.copy()
+    there[:differing] += 4
+    assert (comparison.difference(here, there, tolerance) == "") is same
+
+
+def test_comparison_of_16_bit_fractions_lets_none_pass():
+    here = np.full(1000, 0.5)
+    there = here.copy()
+    there[0] = 0.75
+    assert comparison.difference(here, there, 5e-2)
+
+
+def test_python_state_is_not_suspected_in_16_bit_models(tmp_path):
+    model = keras.Sequential([keras.Input((2,)), tiny()])
+    same, other = {"ids": np.zeros(10)}, {"ids": np.ones(10)}
+    comparison.compare(same, same, model)
+    with pytest.raises(RuntimeError, match="Python state"):
+        comparison.compare(same, other, model)
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    with pytest.raises(RuntimeError, match="rounding to 16 bits") as info:
+        comparison.compare(same, other, tiny())
+    assert "Python state" not in str(info.value)
 
 
 def test_fresh_process_knows_tensorflow_only(tmp_path):
@@ -519,6 +625,24 @@ def test_directory_that_is_a_file(exported, tmp_path):
         serving.export_model(exported[0], file / "models")
 
 
+@pytest.mark.parametrize("directory", [None, 5, b"models", ["models"]])
+def test_directory_that_is_no_path(directory):
+    with pytest.raises(ValueError, match="`directory` must be a .*Received"):
+        serving.export_model(tiny(), directory)
+
+
+def test_warmup_names_the_directory(same_process, monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr(
+        serving, "_write_warmup", lambda path, name, _: seen.append(name)
+    )
+    directory = tmp_path / "other" / ".."
+    (tmp_path / "other").mkdir()
+    serving.export_model(tiny(), directory, np.int64(3), EXAMPLE[0])
+    assert seen == [tmp_path.name]
+    assert (tmp_path / "3").exists()
+
+
 def test_directory_that_is_not_local(exported):
     with pytest.raises(ValueError, match="local path.*'gs://bucket/models'"):
         serving.export_model(exported[0], "gs://bucket/models")
@@ -567,7 +691,7 @@ def test_made_up_inputs(same_process, tmp_path, dtype):
         seen.extend(expected.values())
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(serving, "_compare", compare)
+        patch.setattr(comparison, "compare", compare)
         serving.export_model(model, tmp_path)
     (made_up,) = seen
     assert made_up.shape == (2, 5, 3)
@@ -584,6 +708,32 @@ def test_floats_are_no_ids(tmp_path):
     model = keras.Model(ids, keras.layers.Embedding(9, 2)(ids))
     with pytest.raises(ValueError, match="must hold arrays of int32"):
         serving.export_model(model, tmp_path, example_inputs=[[0.5, 1.5]])
+
+
+@pytest.mark.parametrize(
+    "dtype, numbers",
+    [
+        ("int32", np.array([2**40 + 3])),
+        ("uint8", np.array([-1])),
+        ("int64", np.array([2**64 - 1], "uint64")),
+    ],
+)
+def test_ids_do_not_wrap_round(tmp_path, dtype, numbers):
+    ids = keras.Input((), dtype=dtype, name="ids")
+    model = keras.Model(ids, keras.layers.Identity(dtype=dtype)(ids))
+    with pytest.raises(ValueError, match=f"must hold arrays of {dtype}"):
+        serving.export_model(model, tmp_path, example_inputs=numbers)
+
+
+def test_made_up_inputs_that_fail_are_owned_up_to(monkeypatch, tmp_path):
+    def fail(path, example):
+        raise RuntimeError("too short")
+
+    monkeypatch.setattr(serving, "_serve_in_fresh_process", fail)
+    with pytest.raises(RuntimeError, match="too short\n.*`example_inputs`"):
+        serving.export_model(tiny(), tmp_path)
+    with pytest.raises(RuntimeError, match="too short$"):
+        serving.export_model(tiny(), tmp_path, example_inputs=EXAMPLE[0])
 
 
 def test_subclassed_model_needs_example_inputs(tmp_path):

@@ -63,7 +63,7 @@ def expected_field_size(probabilities: Any, mask: Any = None) -> np.ndarray:
         ],
         axis=-1,
     )
-    return (probabilities * read).sum(-1) * mask
+    return (np.where(mask[..., None], probabilities, 0.0) * read).sum(-1)
 
 
 def field_size_by_token(
@@ -87,7 +87,7 @@ def field_size_by_token(
         Dict from token to `TokenFieldSize(mean, count)`.
 
     Raises:
-        ValueError: If shapes or lengths differ.
+        ValueError: If shapes or lengths differ, or a size is not finite.
 
     Example:
 
@@ -148,16 +148,16 @@ def label_entropy_by_token(
     validation.check_positive_int("min_count", min_count)
     names, ids, texts = _flatten(tokens, mask)
     labels = check_labels(labels, len(tokens), num_classes)
-    pairs = np.unique(np.stack([ids, texts]), axis=1)
-    classes = int(labels.max()) + 1 if len(labels) else 1
-    table = np.bincount(
-        pairs[0] * classes + labels[pairs[1]],
-        minlength=len(names) * classes,
-    ).reshape(len(names), classes)
-    counts = table.sum(axis=1)
-    shares = table / np.maximum(counts, 1)[:, None]
-    logs = np.log(np.where(shares > 0, shares, 1.0))
-    entropies = np.abs((shares * logs).sum(axis=1))
+    words, texts = np.unique(np.stack([ids, texts]), axis=1)
+    counts = np.bincount(words, minlength=len(names))
+    _, classes = np.unique(labels, return_inverse=True)
+    (words, _), joint = np.unique(
+        np.stack([words, classes[texts]]), axis=1, return_counts=True
+    )
+    shares = joint / counts[words]
+    entropies = np.abs(
+        np.bincount(words, shares * np.log(shares), minlength=len(names))
+    )
     return {
         name: float(entropy)
         for name, entropy, count in zip(names, entropies, counts)
@@ -178,6 +178,8 @@ def check_labels(
 ) -> np.ndarray:
     """Labels as an int array; refuses what is no class of each text."""
     labels = np.asarray(labels)
+    if not labels.size:
+        labels = labels.astype("int64")
     if labels.shape != (batch_size,) or labels.dtype.kind not in "iu":
         raise ValueError(
             f"Argument `labels` must hold one int for each of {batch_size} "
@@ -186,10 +188,11 @@ def check_labels(
         )
     if num_classes is not None:
         validation.check_positive_int("num_classes", num_classes)
-    highest = np.inf if num_classes is None else num_classes
-    if len(labels) and not (labels.min() >= 0 and labels.max() < highest):
+    too_large = num_classes is not None and (labels >= num_classes).any()
+    if too_large or (labels < 0).any():
+        below = "" if num_classes is None else f" and below {num_classes}"
         raise ValueError(
-            f"Argument `labels` must lie between 0 and {highest} (exclusive). "
+            f"Argument `labels` must hold classes, of at least 0{below}. "
             f"Received: labels from {labels.min()} to {labels.max()}"
         )
     return labels
@@ -243,7 +246,7 @@ def _flatten_sizes(tokens, sizes, mask):
                 f"Argument `sizes` must have the shape {tuple(shape)} of "
                 f"`tokens`. Received: sizes.shape={sizes.shape}"
             )
-        return sizes[check_mask(mask, sizes.shape)]
+        return _check_finite(sizes[check_mask(mask, sizes.shape)])
     if len(sizes) != len(tokens):
         raise ValueError(
             f"Argument `sizes` must hold sizes for {len(tokens)} texts. "
@@ -256,6 +259,16 @@ def _flatten_sizes(tokens, sizes, mask):
                 f"{len(row)} sizes and {len(text)} tokens in text {i}"
             )
     rows = [row[: len(text)] for text, row in zip(tokens, sizes)]
-    return np.concatenate(
-        [np.asarray(r, dtype="float64") for r in rows] or [[]]
+    return _check_finite(
+        np.concatenate([np.asarray(r, dtype="float64") for r in rows] or [[]])
     )
+
+
+def _check_finite(sizes):
+    strange = sizes[~np.isfinite(sizes)]
+    if len(strange):
+        raise ValueError(
+            "Argument `sizes` must hold finite numbers. "
+            f"Received: sizes with {strange[0]}"
+        )
+    return sizes

@@ -124,6 +124,8 @@ def plot_field_size_by_step(
     Neural Networks", figure 2.
     """
     _check_histories(histories)
+    if max_size is not None:
+        max_size = validation.check_positive_int("max_size", max_size)
     figure_module = _import("figure")
     with_accuracy = any("accuracy" in h for h in histories.values())
     figure = figure_module.Figure(
@@ -150,7 +152,7 @@ def plot_field_size_by_step(
     panels[-1].set_xlabel("training step")
     for axes in panels:
         _clear_frame(axes, grid=True)
-    panels[0].legend(frameon=False)
+    _draw_legend(panels[0], histories)
     _set_title(figure, title)
     return figure
 
@@ -173,7 +175,7 @@ def plot_field_size_by_entropy(
             `field_size_by_token`.
         entropies: For each word an entropy, from `label_entropy_by_token`.
             Words that stand in one mapping only are left out.
-        annotate: How many words of each kind to name.
+        annotate: How many words of each kind to name, at least 0.
         title: Title of the figure.
 
     Returns:
@@ -198,13 +200,16 @@ def plot_field_size_by_entropy(
             "Arguments `field_sizes` and `entropies` must have words in "
             f"common. Received: {len(field_sizes)} and {len(entropies)} words"
         )
+    if annotate != 0:
+        annotate = validation.check_positive_int("annotate", annotate)
     figure_module = _import("figure")
     x = [float(entropies[word]) for word in words]
     y = [float(field_sizes[word][0]) for word in words]
     counts = [field_sizes[word][1] for word in words]
     figure = figure_module.Figure(figsize=(7.2, 5.4), layout="constrained")
     axes = figure.subplots()
-    areas = [8 + 60 * (count / max(counts)) ** 0.5 for count in counts]
+    largest = max(*counts, 1)
+    areas = [8 + 60 * (count / largest) ** 0.5 for count in counts]
     axes.scatter(x, y, s=areas, color=LINE_COLORS[0], alpha=0.35, linewidths=0)
     axes.margins(0.08)
     axes.set_xlabel(r"label entropy $H(Y\,|\,w\in x)$, nats")
@@ -301,6 +306,17 @@ def _clear_frame(axes, grid):
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(grid, color="0.92", linewidth=0.8)
     axes.set_axisbelow(True)
+
+
+def _draw_legend(axes, names):
+    """A legend that shows any name as it is, not as math or as hidden."""
+    places = [str(i) for i in range(len(names))]
+    legend = axes.legend(axes.lines, places, frameon=False)
+    shown, family = labels.drawable([str(name) for name in names])
+    for text, name in zip(legend.get_texts(), shown):
+        text.set_parse_math(False)
+        text.set_fontfamily(family)
+        text.set_text(name)
 
 
 def _set_title(figure, title):
