@@ -5,15 +5,16 @@
 Trains the six models of table 1 of "An Informative Adaptive Receptive Field
 Model for Recurrent Neural Networks" on one data set, and prints their test
 accuracies beside the paper's. Each finished run is a line of `--results`, a
-CSV file; runs that are already there are not repeated. `--export-dir` exports
+CSV file; runs that are already there are not repeated, and
+several processes may share the file. `--export-dir` exports
 the last model trained: strings in, labels out.
 
 The validation part stops the training and picks the epoch; the test part is
-looked at once, at the end of a run.
+looked at once, at the end of a run. How many test texts are training or
+validation texts too is printed first.
 """
 
 import argparse
-import csv
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +24,9 @@ import numpy as np
 import tensorflow as tf
 
 from examples import datasets
+from examples import results
 from examples import text_models
+from examples.arguments import integer
 
 PAPER = {
     "rnn": (75.14, 91.96, 40.49, 89.81, 77.04),
@@ -44,6 +47,17 @@ TUNED = (
     "epochs",
     "patience",
     "embedding_size",
+)
+KEY = ("dataset", "model", "seed", "settings")
+FIELDS = (
+    *KEY,
+    "test_accuracy",
+    "validation_accuracy",
+    "best_epoch",
+    "epochs",
+    "mean_field_size",
+    "parameters",
+    "seconds",
 )
 
 
@@ -106,23 +120,6 @@ def settings(args) -> str:
     return " ".join([*values, f"vectors={vectors}"])
 
 
-def read_results(path: Path) -> list[dict]:
-    if not path.exists():
-        return []
-    with open(path, newline="", encoding="utf8") as file:
-        return list(csv.DictReader(file))
-
-
-def append_result(path: Path, row: dict) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not path.exists()
-    with open(path, "a", newline="", encoding="utf8") as file:
-        writer = csv.DictWriter(file, row)
-        if is_new:
-            writer.writeheader()
-        writer.writerow(row)
-
-
 def table(dataset: str, rows: Sequence[dict]) -> str:
     """Markdown table of mean and standard deviation over seeds."""
     column = list(datasets.CLASSES).index(dataset)
@@ -170,10 +167,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         choices=text_models.MODELS,
         default=list(text_models.MODELS),
     )
-    add("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    add("--seeds", nargs="+", type=integer(0), default=[1, 2, 3])
     add("--results", default="results/classify_text.csv")
     add("--export-dir", help="export the last model trained to this folder")
-    add("--patience", type=int, default=5, help="epochs without progress")
+    add(
+        "--patience", type=integer(0), default=5, help="epochs without progress"
+    )
     text_models.add_arguments(parser)
     args = parser.parse_args(argv)
     args.length = args.length or text_models.LENGTHS[args.dataset]
@@ -184,30 +183,29 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> str:
     """Runs the example; returns the table it prints."""
     args = parse(argv)
-    text_data = datasets.load(args.dataset, args.data_dir)
-    data = text_models.encode(text_data, args.length)
     path = Path(args.results)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = results.read_rows(path, FIELDS)
+    if args.export_dir:
+        Path(args.export_dir).mkdir(parents=True, exist_ok=True)
+    text_data = datasets.load(args.dataset, args.data_dir)
+    print(f"{args.dataset}: {datasets.describe(text_data)}", flush=True)
+    data = text_models.encode(text_data, args.length)
+    own = (args.dataset, settings(args))
 
-    def same(row):
-        return (row["dataset"], row["settings"]) == (
-            args.dataset,
-            settings(args),
-        )
+    def same():
+        return [r for r in rows if (r["dataset"], r["settings"]) == own]
 
-    done = {
-        (row["model"], int(row["seed"]))
-        for row in read_results(path)
-        if same(row)
-    }
     model = None
     for seed in args.seeds:
         for name in args.models:
-            if (name, seed) in done:
+            done = {(row["model"], row["seed"]) for row in same()}
+            if (name, str(seed)) in done:
                 continue
             row, model = run(name, seed, data, args)
-            append_result(path, row)
+            rows = results.add_row(path, FIELDS, row, KEY)
             print({k: v for k, v in row.items() if k != "settings"}, flush=True)
-    result = table(args.dataset, [r for r in read_results(path) if same(r)])
+    result = table(args.dataset, same())
     print(result)
     if args.export_dir and model is None:
         print("Nothing exported: all runs were done before.")

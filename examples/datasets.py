@@ -16,17 +16,21 @@ left out):
 
 MR has no split: a tenth, always the same one, is the test part. Where there
 is no validation part, a tenth of the training part becomes one.
+
+Texts are left as they are published, and some are there twice: a few test
+texts of TREC, SST-5 and IMDB are, word for word, training or validation texts
+too. `describe` counts them.
 """
 
 import csv
-import gzip
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+
+from examples import text_files
 
 CLASSES = {
     "mr": ("negative", "positive"),
@@ -79,57 +83,25 @@ def load(name: str, data_dir: str | Path) -> TextData:
         parts = _published_parts(name, Path(data_dir))
     parts = {key: _part(name, rows) for key, rows in parts.items()}
     if "all" in parts:
-        parts["train"], parts["test"] = _split(parts["all"])
+        parts["train"], parts["test"] = _split(name, parts["all"])
     if "validation" not in parts:
-        parts["train"], parts["validation"] = _split(parts["train"])
+        parts["train"], parts["validation"] = _split(name, parts["train"])
     return TextData(
         CLASSES[name], parts["train"], parts["validation"], parts["test"]
     )
 
 
-def load_vectors(path: str | Path) -> tuple[list[str], np.ndarray]:
-    """Reads word vectors.
-
-    Args:
-        path: An `.npz` file with the arrays `words` and `vectors`, or a text
-            file (`.gz` or plain) with a word and its numbers on each line, as
-            GloVe is published.
-
-    Returns:
-        The words, and a float32 array `(words, size)`.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If it is malformed.
-    """
-    path = Path(path)
-    if path.suffix == ".npz":
-        with np.load(path) as arrays:
-            if not {"words", "vectors"} <= set(arrays):
-                raise ValueError(
-                    f"{path}: expected the arrays `words` and `vectors`. "
-                    f"Received: {sorted(arrays)}"
-                )
-            words, vectors = arrays["words"].tolist(), arrays["vectors"]
-        if vectors.ndim != 2 or len(vectors) != len(words):
-            raise ValueError(
-                f"{path}: expected one vector for each of {len(words)} words. "
-                f"Received: vectors.shape={vectors.shape}"
-            )
-        return words, vectors.astype("float32")
-    words, vectors, size = [], [], 0
-    for number, line in _lines(path, "utf8"):
-        word, *values = line.rstrip(" ").split(" ")
-        try:
-            vector = np.array(values, dtype="float32")
-        except ValueError:
-            vector = np.empty(0)
-        size = size or len(vector)
-        if not size or len(vector) != size:
-            _fail(path, number, f"a word and {size or 'its'} numbers", line)
-        words.append(word)
-        vectors.append(vector)
-    return words, np.stack(vectors)
+def describe(data: TextData) -> str:
+    """How many texts there are, and how many of them are in two parts."""
+    train, validation = set(data.train.texts), set(data.validation.texts)
+    seen = sum(text in train | validation for text in data.test.texts)
+    held_out = sum(text in train for text in data.validation.texts)
+    return (
+        f"{len(data.train.texts)} training, {len(data.validation.texts)} "
+        f"validation and {len(data.test.texts)} test texts; {seen} test texts "
+        f"are also in training or validation, {held_out} validation texts "
+        "also in training"
+    )
 
 
 def _json_parts(name, data_dir):
@@ -178,7 +150,7 @@ def _published_parts(name, data_dir):
 
 
 def _json_rows(name, path):
-    for number, line in _lines(path, "utf8"):
+    for number, line in text_files.lines(path, "utf8"):
         try:
             row = json.loads(line)
             text, label = row["text"], row["label"]
@@ -190,7 +162,7 @@ def _json_rows(name, path):
         is_int = isinstance(label, int) and not isinstance(label, bool)
         if not isinstance(text, str) or not is_int or not 0 <= label < count:
             expected = f'JSON like {{"text": "...", "label": 0..{count - 1}}}'
-            _fail(path, number, expected, line)
+            text_files.fail(path, number, expected, line)
         yield text, label
 
 
@@ -198,17 +170,20 @@ def _mr_rows(root):
     rows = []
     for label, ending in enumerate(("neg", "pos")):
         path = root / f"rt-polarity.{ending}"
-        rows += [(line.strip(), label) for _, line in _lines(path, "latin-1")]
+        rows += [
+            (line.strip(), label)
+            for _, line in text_files.lines(path, "latin-1")
+        ]
     return {"all": rows}
 
 
 def _trec_rows(root):
     def read(path):
-        for number, line in _lines(path, "latin-1"):
+        for number, line in text_files.lines(path, "latin-1"):
             label, _, text = line.strip().partition(" ")
             coarse, _, fine = label.partition(":")
             if coarse not in CLASSES["trec"] or not fine or not text:
-                _fail(path, number, "`CLASS:fine question`", line)
+                text_files.fail(path, number, "`CLASS:fine question`", line)
             yield text, CLASSES["trec"].index(coarse)
 
     return {
@@ -219,13 +194,13 @@ def _trec_rows(root):
 
 def _sst_rows(root):
     def read(path):
-        for number, line in _lines(path, "utf8"):
+        for number, line in text_files.lines(path, "utf8"):
             words = re.findall(r"\([0-4] ([^()]+)\)", line)
             is_tree = re.match(r"\([0-4] .*\)\s*$", line)
             closed = line.count("(") == line.count(")")
             if not (is_tree and closed and words):
                 expected = "a tree `(label (label word) (label word))`"
-                _fail(path, number, expected, line)
+                text_files.fail(path, number, expected, line)
             text = " ".join(words).replace("-LRB-", "(")
             yield text.replace("-RRB-", ")").replace("\\/", "/"), int(line[1])
 
@@ -235,15 +210,20 @@ def _sst_rows(root):
 
 def _ag_rows(root):
     def read(path):
-        with _open(path, "utf8") as file:
-            reader = csv.reader(file)
+        expected = '`"1".."4","title","description"`'
+        reader = csv.reader(
+            line for _, line in text_files.raw_lines(path, "utf8")
+        )
+        try:
             for row in reader:
                 if len(row) != 3 or row[0] not in ("1", "2", "3", "4"):
-                    expected = '`"1".."4","title","description"`'
-                    _fail(path, reader.line_num, expected, ",".join(row))
+                    received = ",".join(row)
+                    text_files.fail(path, reader.line_num, expected, received)
                 yield f"{row[1]} {row[2]}", int(row[0]) - 1
-            if reader.line_num == 0:
-                _fail(path, 1, "at least one row of data", "an empty file")
+        except csv.Error as error:
+            text_files.fail(path, reader.line_num, expected, str(error))
+        if reader.line_num == 0:
+            text_files.fail(path, 1, expected, "an empty file")
 
     return {p: list(read(root / f"{p}.csv")) for p in ("train", "test")}
 
@@ -256,7 +236,8 @@ def _imdb_rows(root):
             if not paths:
                 raise FileNotFoundError(f"{folder}: expected *.txt files")
             for path in paths:
-                yield path.read_text(encoding="utf8"), label
+                read_lines = text_files.raw_lines(path, "utf8")
+                yield "".join(line for _, line in read_lines), label
 
     return {part: list(read(part)) for part in ("train", "test")}
 
@@ -277,8 +258,13 @@ def _part(name, rows):
     return Part(list(texts), np.array(labels, dtype="int32"))
 
 
-def _split(part):
+def _split(name, part):
     """Takes off a random tenth that does not depend on the order of files."""
+    if len(part.texts) < 2:
+        raise ValueError(
+            f"Data set {name}: expected at least 2 texts where a tenth is "
+            f"taken off. Received: {len(part.texts)}"
+        )
     order = sorted(range(len(part.texts)), key=lambda i: part.texts[i])
     order = np.array(order)[
         np.random.default_rng(SPLIT_SEED).permutation(len(order))
@@ -287,34 +273,4 @@ def _split(part):
     return tuple(
         Part([part.texts[i] for i in chosen], part.labels[chosen])
         for chosen in (order[tenth:], order[:tenth])
-    )
-
-
-def _open(path, encoding):
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file")
-    opener = gzip.open if path.suffix == ".gz" else open
-    return opener(path, "rt", encoding=encoding, newline="")
-
-
-def _lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
-    """Numbers and contents of the lines that are not blank."""
-    with _open(path, encoding) as file:
-        number, empty = 0, True
-        try:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    empty = False
-                    yield number, line.rstrip("\r\n")
-        except (UnicodeDecodeError, OSError, EOFError) as error:
-            _fail(path, number + 1, f"readable {encoding} text", str(error))
-    if empty:
-        _fail(path, 1, "at least one line of data", "an empty file")
-
-
-def _fail(path, number, expected, received):
-    if len(received) > 80:
-        received = received[:77] + "..."
-    raise ValueError(
-        f"{path}, line {number}: expected {expected}. Received: {received!r}"
     )

@@ -34,6 +34,9 @@ import numpy as np
 
 from examples import datasets
 from examples import text_models
+from examples import word_vectors
+from examples.arguments import integer
+from examples.arguments import positive
 from keras_seqmech import analysis
 
 
@@ -106,7 +109,7 @@ def entropies_by_word(
         ids, labels, len(data.classes), ids != 0, min_count
     )
     words = data.tokenizer.vocabulary
-    known = datasets.load_vectors(vectors)[0] if vectors else words
+    known = word_vectors.load_vectors(vectors)[0] if vectors else words
     known = set(known)
     return {
         words[i - 2]: entropy
@@ -253,10 +256,15 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--datasets", nargs="+", choices=names, default=["mr", "ag"])
     add("--output", type=Path, default=Path("results/field_figures"))
     add("--model", choices=("rnn+rf", "lstm+rf"), default="lstm+rf")
-    add("--seeds", nargs="+", type=int, default=[1, 2, 3])
-    add("--every", type=int, default=20, help="batches between measurements")
-    add("--probe", type=int, default=500, help="held-out texts measured")
-    add("--min-count", type=int, default=30, help="of a word in figure 3")
+    add("--seeds", nargs="+", type=integer(0), default=[1, 2, 3])
+    add(
+        "--every",
+        type=positive,
+        default=20,
+        help="batches between measurements",
+    )
+    add("--probe", type=positive, default=500, help="held-out texts measured")
+    add("--min-count", type=positive, default=30, help="of a word in figure 3")
     text_models.add_arguments(parser)
     parser.set_defaults(epochs=10, l2=0.0)
     return parser.parse_args(argv)
@@ -270,7 +278,9 @@ def main(argv: Sequence[str] | None = None) -> dict:
     summaries = {}
     for name in args.datasets:
         length = args.length or text_models.LENGTHS[name]
-        data = text_models.encode(datasets.load(name, args.data_dir), length)
+        text_data = datasets.load(name, args.data_dir)
+        print(f"{name}: {datasets.describe(text_data)}", flush=True)
+        data = text_models.encode(text_data, length)
         entropies = entropies_by_word(data, args.min_count, args.vectors)
         histories = {}
         for dropout in (0.0, args.dropout):

@@ -21,6 +21,8 @@ from keras import ops
 
 from examples import segmentation
 from examples import segmentation_models
+from examples.arguments import integer
+from examples.arguments import positive
 from keras_seqmech import serving
 from keras_seqmech.analysis import plots
 
@@ -51,6 +53,7 @@ def main(argv: list[str] | None = None) -> None:
     """Runs the whole example."""
     start = time.perf_counter()
     arguments = parse(argv)
+    arguments.output_dir.mkdir(parents=True, exist_ok=True)
     train, test = segmentation.people_daily()
     train = train[: arguments.sentences]
     test = test[: arguments.sentences]
@@ -89,11 +92,11 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         default="研究生命的起源是科学家们多年来的愿望。",
         help="what to segment in the end",
     )
-    add("--sentences", type=int, default=10000, help="train on so many")
-    add("--epochs", type=int, default=4)
-    add("--units", type=int, default=128)
-    add("--batch-size", type=int, default=64)
-    add("--seed", type=int, default=0)
+    add("--sentences", type=positive, default=10000, help="train on so many")
+    add("--epochs", type=positive, default=4)
+    add("--units", type=positive, default=128)
+    add("--batch-size", type=positive, default=64)
+    add("--seed", type=integer(0), default=0)
     add(
         "--output-dir",
         type=pathlib.Path,
@@ -191,7 +194,6 @@ def draw(
         MAX_SIZE,
         title="Characters read at each step",
     )
-    directory.mkdir(parents=True, exist_ok=True)
     path = directory / "receptive_fields.png"
     figure.savefig(path, dpi=150)
     return path

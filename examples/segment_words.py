@@ -7,21 +7,24 @@ tenth and, with `--data-dir`, on `cws/pku_test.jsonl.gz`:
 
     python -m examples.segment_words --data-dir DATA --seeds 3
 
+The digits and Latin letters of the first text are full-width, those of
+`pku_test` half-width; `--fold-width` makes them the same characters.
+
 Every finished run is a row of a CSV file; started again, runs with the same
-settings that are in it are not repeated.
+settings that are in it are not repeated. Several processes may share a file.
 """
 
 import argparse
-import csv
-import os
 import pathlib
 import statistics
 import time
 
 import keras
 
+from examples import results
 from examples import segmentation
 from examples import segmentation_models
+from examples.arguments import positive
 
 PAPER = {
     "rnn": "85.27",
@@ -41,6 +44,7 @@ SETTINGS = (
     "summary",
     "temperature",
     "bidirectional",
+    "fold_width",
 )
 RESULTS = (
     "people_daily_f1",
@@ -49,11 +53,14 @@ RESULTS = (
     "step_ms",
     "seconds",
 )
+FIELDS = SETTINGS + RESULTS
 
 
 def main(argv: list[str] | None = None) -> None:
     """Runs what is not yet in the CSV file and prints the table."""
     arguments = parse(argv)
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    rows = results.read_rows(arguments.output, FIELDS)
     train, test = segmentation.people_daily()
     train = train[: arguments.sentences]
     tests = {"people_daily_f1": test[: arguments.sentences]}
@@ -61,8 +68,10 @@ def main(argv: list[str] | None = None) -> None:
         tests["pku_f1"] = segmentation.read_words(
             arguments.data_dir, "pku_test"
         )
+    if arguments.fold_width:
+        train = segmentation.fold_width(train)
+        tests = {k: segmentation.fold_width(v) for k, v in tests.items()}
     vocabulary = segmentation.character_vocabulary(train)
-    rows = read_rows(arguments.output)
     runs = [
         {
             "model": model,
@@ -74,6 +83,7 @@ def main(argv: list[str] | None = None) -> None:
             "summary": arguments.summary,
             "temperature": str(arguments.temperature),
             "bidirectional": str(arguments.bidirectional),
+            "fold_width": str(arguments.fold_width),
         }
         for seed in range(arguments.seeds)
         for model in arguments.models
@@ -87,10 +97,10 @@ def main(argv: list[str] | None = None) -> None:
         if find(rows, settings, tests):
             print("In the CSV file already.")
             continue
-        results = run(arguments, settings, train, vocabulary, tests)
-        print(", ".join(f"{name} {value}" for name, value in results.items()))
-        rows.append({**settings, **results})
-        write_rows(arguments.output, rows)
+        found = run(arguments, settings, train, vocabulary, tests)
+        print(", ".join(f"{name} {value}" for name, value in found.items()))
+        row = {**settings, **found}
+        rows = results.add_row(arguments.output, FIELDS, row, SETTINGS)
     found = [find(rows, settings, tests) for settings in runs]
     print(table(found, list(tests)))
 
@@ -109,17 +119,26 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         choices=segmentation_models.MODELS,
         default=["rnn", "rnn+rf", "lstm", "lstm+rf"],
     )
-    add("--seeds", type=int, default=3, help="runs of each model")
-    add("--epochs", type=int, default=6)
-    add("--sentences", type=int, help="train and test on the first only")
-    add("--units", type=int, default=128)
-    add("--batch-size", type=int, default=64)
+    add("--seeds", type=positive, default=3, help="runs of each model")
+    add("--epochs", type=positive, default=6)
+    add(
+        "--sentences",
+        type=positive,
+        help="train and test on the first only",
+    )
+    add("--units", type=positive, default=128)
+    add("--batch-size", type=positive, default=64)
     add("--summary", choices=("mean", "last"), default="last")
     add("--temperature", type=float, default=1.0)
     add(
         "--bidirectional",
         action="store_true",
         help="read from both ends",
+    )
+    add(
+        "--fold-width",
+        action="store_true",
+        help="make full-width letters and digits half-width",
     )
     add("--verbose", default="auto", help="of model.fit")
     add(
@@ -156,41 +175,16 @@ def run(arguments, settings, train, vocabulary, tests) -> dict[str, str]:
         seed=seed,
         verbose=verbose if verbose == "auto" else int(verbose),
     )
-    results = {}
+    found = {}
     for name, sentences in tests.items():
         texts = ["".join(words) for words in sentences]
         words, size = segmentation_models.segment(model, texts, vocabulary)
         scores = segmentation.word_scores(sentences, words)
-        results[name] = f"{100 * scores.f1:.2f}"
-        results["mean_size"] = "" if size is None else f"{size:.2f}"
-    results["step_ms"] = f"{1000 * timer.median:.1f}"
-    results["seconds"] = f"{time.perf_counter() - start:.0f}"
-    return results
-
-
-def read_rows(path: pathlib.Path) -> list[dict[str, str]]:
-    """Reads the finished runs."""
-    if not path.exists():
-        return []
-    with path.open(encoding="utf8", newline="") as file:
-        reader = csv.DictReader(file)
-        if tuple(reader.fieldnames or ()) != SETTINGS + RESULTS:
-            raise ValueError(
-                f"{path}, line 1: expected {','.join(SETTINGS + RESULTS)}. "
-                f"Received: {','.join(reader.fieldnames or ())}"
-            )
-        return list(reader)
-
-
-def write_rows(path: pathlib.Path, rows: list[dict[str, str]]) -> None:
-    """Writes the finished runs; the file is whole at all times."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("w", encoding="utf8", newline="") as file:
-        writer = csv.DictWriter(file, SETTINGS + RESULTS)
-        writer.writeheader()
-        writer.writerows(rows)
-    os.replace(temporary, path)
+        found[name] = f"{100 * scores.f1:.2f}"
+        found["mean_size"] = "" if size is None else f"{size:.2f}"
+    found["step_ms"] = f"{1000 * timer.median:.1f}"
+    found["seconds"] = f"{time.perf_counter() - start:.0f}"
+    return found
 
 
 def find(rows, settings, tests) -> dict[str, str] | None:

@@ -3,8 +3,10 @@
 import csv
 import gzip
 import json
+import re
 import subprocess
 import sys
+from unittest import mock
 
 import keras
 import numpy as np
@@ -156,7 +158,9 @@ def test_runs_are_kept_and_not_repeated(folder, published, tmp_path, capsys):
     )
     assert again == first
     assert results.read_text() == content
-    assert capsys.readouterr().out.strip() == first
+    counts, output = capsys.readouterr().out.strip().split("\n", 1)
+    assert output == first
+    assert re.match(r"mr: 243 training, .* \d+ test texts are also", counts)
 
     # Another setting is another run.
     classify_text.main(
@@ -168,6 +172,68 @@ def test_runs_are_kept_and_not_repeated(folder, published, tmp_path, capsys):
     )
     assert results.read_text().startswith(content)
     assert len(results.read_text().splitlines()) == 4
+
+
+def encoded(length=4):
+    """Arrays with other texts in each part, padded on the right."""
+    parts = []
+    for label, ids in enumerate([[2, 3, 0, 0], [3, 2, 2, 0], [2, 0, 0, 0]]):
+        ids = np.array([ids] * 4)
+        parts.append((ids, np.array([label % 2, 1, 1, 1])))
+    tokenizer = text_models.Tokenizer(["a", "b"], length)
+    return text_models.Encoded(tokenizer, ("x", "y"), *parts)
+
+
+def test_the_best_epoch_is_validated_and_the_test_part_held_out(monkeypatch):
+    """Of two epochs, one answers always 1 and the next, worse, always 0."""
+    data, seen = encoded(), {}
+
+    def fit(model, *inputs, validation_data, callbacks, **options):
+        seen.update(train=inputs, validation=validation_data)
+        model.evaluate(*validation_data, verbose=0)  # Makes the metrics.
+        callbacks = keras.callbacks.CallbackList(callbacks, model=model)
+        callbacks.on_train_begin()
+        *weights, _ = model.get_weights()
+        weights = [np.zeros_like(weight) for weight in weights]
+        for epoch, (bias, score) in enumerate([([0, 9], 0.9), ([9, 0], 0.1)]):
+            model.set_weights([*weights, np.array(bias)])
+            callbacks.on_epoch_end(epoch, {"val_accuracy": score})
+        callbacks.on_train_end()
+        history = keras.callbacks.History()
+        history.history = {"val_accuracy": [0.9, 0.1], "loss": [1, 1]}
+        return history
+
+    monkeypatch.setattr(keras.Model, "fit", fit)
+    args = classify_text.parse(arguments("data", "results"))
+    row, _ = classify_text.run("rnn", 1, data, args)
+    for part in ("train", "validation"):
+        for array, expected in zip(seen[part], getattr(data, part)):
+            np.testing.assert_array_equal(array, expected)
+    assert row["test_accuracy"] == 75
+    assert row["validation_accuracy"] == 90
+    assert (row["best_epoch"], row["epochs"]) == (1, 2)
+
+
+def test_padding_does_not_count_in_the_mean_field_size():
+    args = classify_text.parse(arguments("data", "results"))
+    row, _ = classify_text.run("rnn+rf-", 1, encoded(), args)
+    assert row["mean_field_size"] == 1
+
+
+def test_field_figures_leave_out_steps_without_room():
+    """With S = 3, the last two steps of each text."""
+    ids = np.array([[2, 3, 2, 4, 0], [4, 4, 2, 2, 3], [3, 2, 0, 0, 0]])
+    probabilities = np.zeros((3, 5, 3))
+    probabilities[..., 0] = 1
+    probabilities[0, 0] = 0, 0, 1
+    fields = mock.Mock()
+    fields.predict.return_value = {"probabilities": probabilities}
+    tokenizer = text_models.Tokenizer(["a", "b", "c"], 5)
+    part = (ids, np.zeros(3, "int32"))
+    data = text_models.Encoded(tokenizer, ("x", "y"), part, part, part)
+    sizes = field_figures.sizes_by_word(fields, data, min_count=1)
+    # a at 0 of the first and 2 of the second, b at 1, c at 0 and 1.
+    assert sizes == {"a": (2, 2), "b": (1, 1), "c": (1, 2)}
 
 
 def test_it_learns_and_exports_strings_in_labels_out(folder, tmp_path):
@@ -260,3 +326,64 @@ def test_bad_input(folder, tmp_path, capsys):
     assert "gru" in capsys.readouterr().err
     with pytest.raises(FileNotFoundError, match="mr/all.jsonl.gz"):
         classify_text.main(arguments(tmp_path, "r.csv"))
+
+
+@pytest.mark.parametrize("option", ["--epochs", "--units", "--batch-size"])
+@pytest.mark.parametrize("value", ["0", "-3", "1.5"])
+def test_numbers_that_are_not_positive(capsys, option, value):
+    for parse, data in (
+        (classify_text.parse, ["--dataset", "mr"]),
+        (field_figures.parse, []),
+    ):
+        with pytest.raises(SystemExit):
+            parse([*data, "--data-dir", "data", f"{option}={value}"])
+        message = f"{option}: must be an integer of at least 1. Received: "
+        assert message + repr(value) in capsys.readouterr().err
+
+
+def test_seeds_that_are_negative(folder, capsys):
+    with pytest.raises(SystemExit):
+        classify_text.main(arguments(folder, "r.csv", "--seeds", "0", "-1"))
+    assert "--seeds: must be an integer of at least 0" in (
+        capsys.readouterr().err
+    )
+
+
+def test_output_that_cannot_be_is_found_before_training(tmp_path, monkeypatch):
+    def load(*args):
+        raise AssertionError("too late")
+
+    monkeypatch.setattr(datasets, "load", load)
+    (tmp_path / "file").touch()
+    inside = str(tmp_path / "file" / "folder" / "results")
+    export = ["--export-dir", inside]
+    figures = ["--data-dir", "data", "--output", inside]
+    for main, options in (
+        (classify_text.main, arguments("data", inside)),
+        (classify_text.main, arguments("data", tmp_path / "r.csv", *export)),
+        (field_figures.main, figures),
+    ):
+        with pytest.raises(OSError, match="file"):
+            main(options)
+
+
+def test_a_run_that_was_cut_short_is_done_again(folder, tmp_path, monkeypatch):
+    """A killed writer left a row without an end: its last number is cut."""
+    seeds = []
+
+    def run(name, seed, data, args):
+        seeds.append(seed)
+        row = dict.fromkeys(classify_text.FIELDS, 50)
+        own = {"dataset": "mr", "model": name, "seed": seed}
+        return {**row, **own, "settings": classify_text.settings(args)}, None
+
+    monkeypatch.setattr(classify_text, "run", run)
+    results = tmp_path / "results.csv"
+    options = arguments(folder, results, "--models", "rnn", "--seeds", "0", "7")
+    classify_text.main(options)
+    whole = results.read_bytes()
+    for cut in (1, 3, 30):
+        results.write_bytes(whole[:-cut])
+        classify_text.main(options)
+        assert results.read_bytes() == whole
+    assert seeds == [0, 7, 7, 7, 7]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from examples import datasets
+from examples import word_vectors
 
 PARTS = {
     "mr": ("all",),
@@ -188,6 +189,7 @@ def test_malformed_json_names_path_line_and_expectation(tmp_path, line):
         ("ag", "ag/test.csv", '"1","a","b"\n"5","a","b"', 2),
         ("ag", "ag/test.csv", '"1","a"', 1),
         ("ag", "ag/test.csv", "", 1),
+        ("ag", "ag/test.csv", '"1","a","b"\n"2","a","' + "b" * 140000, 2),
         ("mr", "mr/rt-polaritydata/rt-polarity.pos", "\n \n", 1),
     ],
 )
@@ -197,6 +199,57 @@ def test_malformed_published_files(tmp_path, name, file, content, line):
     with pytest.raises(ValueError) as error:
         datasets.load(name, tmp_path)
     assert f"{tmp_path / file}, line {line}: expected " in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "name, file, content",
+    [
+        ("sst5", "trees/dev.txt", b"(1 (2 a) (0 b))\n" * 2 + b"\xff\xfe"),
+        ("ag", "ag/test.csv", b'"1","a","b"\n' * 2 + b'"1","\xff","b"\n'),
+        ("imdb", "aclImdb/test/neg/0_7.txt", b"a\nb\n\xff"),
+    ],
+)
+def test_published_files_that_are_not_utf8(tmp_path, name, file, content):
+    write_published(tmp_path, name)
+    (tmp_path / file).write_bytes(content)
+    with pytest.raises(ValueError) as error:
+        datasets.load(name, tmp_path)
+    assert f"{tmp_path / file}, line 3: expected readable utf8" in str(
+        error.value
+    )
+
+
+def test_flipped_bytes_of_compressed_lines(tmp_path):
+    """Each flip is found, whatever part of the format it hits."""
+    write_json(tmp_path, "mr", rows=20)
+    path = tmp_path / "mr" / "all.jsonl.gz"
+    content = bytearray(path.read_bytes())
+    # Not the header: it holds the time and the name, which may be any.
+    for place in range(60, len(content)):
+        content[place] ^= 0xFF
+        path.write_bytes(content)
+        content[place] ^= 0xFF
+        with pytest.raises(ValueError) as error:
+            datasets.load("mr", tmp_path)
+        assert f"{path}, line " in str(error.value)
+
+
+def test_too_few_texts_to_split(tmp_path):
+    write_json(tmp_path, "mr", rows=1)
+    with pytest.raises(ValueError, match="mr: expected at least 2.*: 1$"):
+        datasets.load("mr", tmp_path)
+
+
+def test_texts_in_two_parts_are_counted():
+    parts = [
+        datasets.Part(list(texts), np.zeros(len(texts), "int32"))
+        for texts in ("aab", "bcc", "abcdd")
+    ]
+    data = datasets.TextData(("x", "y"), *parts)
+    assert datasets.describe(data) == (
+        "3 training, 3 validation and 5 test texts; 3 test texts are also in "
+        "training or validation, 1 validation texts also in training"
+    )
 
 
 def test_bytes_that_are_no_text(tmp_path):
@@ -252,7 +305,7 @@ def test_vectors_in_both_layouts(tmp_path):
     with gzip.open(tmp_path / "v.txt.gz", "wt") as file:
         file.write(text)
     for file in ("v.npz", "v.txt", "v.txt.gz"):
-        found_words, found = datasets.load_vectors(tmp_path / file)
+        found_words, found = word_vectors.load_vectors(tmp_path / file)
         assert found_words == words
         assert found.dtype == "float32"
         np.testing.assert_array_equal(found, vectors)
@@ -260,25 +313,80 @@ def test_vectors_in_both_layouts(tmp_path):
 
 @pytest.mark.parametrize(
     "text, line",
-    [("a 1 2\nb 1\n", 2), ("a 1 x\n", 1), ("a\n", 1), ("", 1)],
+    [
+        ("a 1 2\nb 1\n", 2),
+        ("a 1 2\nb 1 2 3\n", 2),
+        ("2 3\na 1 2 3\n", 2),
+        ("a 1 x\n", 1),
+        ("a 1 2\nb nan 1\n", 2),
+        ("a inf 2\n", 1),
+        ("a\n", 1),
+        ("", 1),
+    ],
 )
 def test_malformed_vectors(tmp_path, text, line):
     path = tmp_path / "v.txt"
     path.write_text(text)
     with pytest.raises(ValueError, match=f"v.txt, line {line}: expected"):
-        datasets.load_vectors(path)
+        word_vectors.load_vectors(path)
+
+
+def test_words_with_spaces(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_text("the 1 2\n. . . 3 4\nto me@x.org 5 6\n7 8 9\n")
+    words, vectors = word_vectors.load_vectors(path)
+    assert words == ["the", ". . .", "to me@x.org", "7"]
+    np.testing.assert_array_equal(vectors, [[1, 2], [3, 4], [5, 6], [8, 9]])
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 1e300])
+def test_vectors_that_are_not_finite(tmp_path, wrong):
+    vectors = np.array([[1.0, 2.0], [wrong, 3.0]])
+    path = tmp_path / "v.npz"
+    np.savez(path, words=np.array(["a", "b"]), vectors=vectors)
+    with pytest.raises(ValueError, match="v.npz: expected finite.*1 .*'b'"):
+        word_vectors.load_vectors(path)
+
+
+def test_corrupt_vector_arrays(tmp_path):
+    path = tmp_path / "v.npz"
+    np.savez(path, words=np.array(["a"]), vectors=np.ones((1, 3)))
+    whole = path.read_bytes()
+    flipped = bytearray(whole)
+    flipped[whole.index(np.ones(3).tobytes())] ^= 1
+    np.save(tmp_path / "array.npy", np.ones(3))
+    array = (tmp_path / "array.npy").read_bytes()
+    for content in (whole[:-30], bytes(flipped), b"no zip", b"", array):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="v.npz: expected an .npz file"):
+            word_vectors.load_vectors(path)
+
+
+@pytest.mark.parametrize(
+    "words, vectors, expected",
+    [
+        (np.array([1]), np.ones((1, 3)), "a list of strings `words`"),
+        (np.array([["a"]]), np.ones((1, 3)), "a list of strings `words`"),
+        (np.array(["a"]), np.array([["b"]]), "`vectors` of real numbers"),
+    ],
+)
+def test_other_kinds_of_vector_arrays(tmp_path, words, vectors, expected):
+    path = tmp_path / "v.npz"
+    np.savez(path, words=words, vectors=vectors)
+    with pytest.raises(ValueError, match=f"v.npz: expected {expected}"):
+        word_vectors.load_vectors(path)
 
 
 def test_malformed_vector_arrays(tmp_path):
     path = tmp_path / "v.npz"
     np.savez(path, words=np.array(["a"]))
     with pytest.raises(ValueError, match="`words` and `vectors`"):
-        datasets.load_vectors(path)
+        word_vectors.load_vectors(path)
     np.savez(path, words=np.array(["a"]), vectors=np.ones((2, 3)))
     with pytest.raises(ValueError, match=r"one vector.*\(2, 3\)"):
-        datasets.load_vectors(path)
+        word_vectors.load_vectors(path)
     with pytest.raises(FileNotFoundError, match="none.npz"):
-        datasets.load_vectors(tmp_path / "none.npz")
+        word_vectors.load_vectors(tmp_path / "none.npz")
 
 
 def test_real_data(data_dir):

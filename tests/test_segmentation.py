@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from examples import quickstart
+from examples import results
 from examples import segment_words
 from examples import segmentation
 from examples import segmentation_models
@@ -199,6 +200,30 @@ def test_missing_word_lists(tmp_path):
         segmentation.read_words(tmp_path, "tiny")
 
 
+def test_flipped_bytes_of_word_lists(tmp_path):
+    path = write_set(tmp_path, [f'{{"words": ["{i}"]}}' for i in range(30)])
+    content = bytearray(path.read_bytes())
+    # Not the header: it holds the time and the name, which may be any.
+    for place in range(40, len(content)):
+        content[place] ^= 0xFF
+        path.write_bytes(content)
+        content[place] ^= 0xFF
+        with pytest.raises(ValueError, match=re.escape(str(path)) + ".* line"):
+            segmentation.read_words(tmp_path, "tiny")
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_layers_get_the_options(bidirectional):
+    options = {"summary": "mean", "temperature": 0.25, "max_size": 3}
+    model = segmentation_models.build_model(
+        "lstm+rf", 2, 3, 3, bidirectional=bidirectional, **options
+    )
+    names = ["field", "field_backwards"][: 1 + bidirectional]
+    for name in names:
+        config = model.get_layer(name).get_config()
+        assert {key: config[key] for key in options} == options
+
+
 def test_unknown_model():
     with pytest.raises(ValueError, match="one of .*kind='gru'"):
         segmentation_models.build_model("gru", 10)
@@ -304,8 +329,130 @@ def test_segment_words_resumes(tmp_path, capsys):
     assert float(line.group(2)) == pytest.approx(spread, abs=0.006)
 
 
+FIELDS = ("model", "seed", "score")
+
+
 def test_results_of_another_layout(tmp_path):
     path = tmp_path / "results.csv"
-    path.write_text("model,seed\nrnn,0\n")
-    with pytest.raises(ValueError, match="line 1: expected model,seed,epochs"):
-        segment_words.read_rows(path)
+    for content in ("model,seed\nrnn,0\n", "model,se", ""):
+        path.write_text(content)
+        with pytest.raises(ValueError, match="line 1: expected model,seed,sc"):
+            results.read_rows(path, FIELDS)
+        assert path.read_text() == content
+
+
+def test_rows_that_are_not_whole_are_not_done(tmp_path):
+    path = tmp_path / "results.csv"
+    whole = "model,seed,score\r\nrnn,0,85.2\r\n"
+    row = {"model": "rnn", "seed": "0", "score": "85.2"}
+    for cut in ("lstm", "lstm,0", "lstm,0,8", "lstm,0\r\n", "l,0,lstm,1,9\n"):
+        path.write_text(whole + cut)
+        assert results.read_rows(path, FIELDS) == [row], cut
+
+
+def test_a_write_that_fails_leaves_the_rows(tmp_path):
+    path = tmp_path / "new" / "results.csv"
+    row = {"model": "rnn", "seed": "0", "score": "85.2"}
+    results.write_rows(path, FIELDS, [row])
+    with pytest.raises(ValueError, match="not in fieldnames"):
+        results.write_rows(path, FIELDS, [row, {"other": 1}])
+    assert results.read_rows(path, FIELDS) == [row]
+
+
+def test_rows_of_another_process_are_kept(tmp_path):
+    path = tmp_path / "results.csv"
+    key = ("model", "seed")
+    first = {"model": "rnn", "seed": 0, "score": 1}
+    results.add_row(path, FIELDS, first, key)
+    with path.open("a") as file:
+        file.write("lstm,0,2\n")
+    rows = results.add_row(path, FIELDS, {"model": "rnn", "seed": 1}, key)
+    assert [tuple(row.values()) for row in rows] == [
+        ("rnn", "0", "1"),
+        ("lstm", "0", "2"),
+        ("rnn", "1", ""),
+    ]
+    rows = results.add_row(path, FIELDS, {**first, "score": 3}, key)
+    assert [row["score"] for row in rows] == ["2", "", "3"]
+    assert results.read_rows(path, FIELDS) == rows
+
+
+@needs_snownlp
+def test_segment_words_keeps_rows_written_while_it_runs(tmp_path, monkeypatch):
+    output = tmp_path / "results.csv"
+    other = dict.fromkeys(segment_words.FIELDS, "1") | {"model": "lstm"}
+    found = dict.fromkeys(segment_words.RESULTS, "1.0")
+
+    def run(*args):
+        results.write_rows(output, segment_words.FIELDS, [other])
+        return found
+
+    monkeypatch.setattr(segment_words, "run", run)
+    segment_words.main(f"--models rnn --seeds 1 --output {output}".split())
+    rows = results.read_rows(output, segment_words.FIELDS)
+    assert [row["model"] for row in rows] == ["lstm", "rnn"]
+
+
+def test_fold_width(tmp_path, monkeypatch):
+    """All texts are folded, and it is another run than one without."""
+    write_set(tmp_path, ['{"words": ["１9Ａz，"]}'], "pku_test")
+    output = tmp_path / "results.csv"
+    people_daily = [["１９", "Ａ，"]] * 2, [["１９ａ"]]
+    seen = []
+
+    def run(arguments, settings, train, vocabulary, tests):
+        seen.append((vocabulary, tests))
+        return dict.fromkeys(segment_words.RESULTS, "1.0")
+
+    monkeypatch.setattr(segmentation, "people_daily", lambda: people_daily)
+    monkeypatch.setattr(segment_words, "run", run)
+    for more in ([], ["--fold-width"], ["--fold-width"]):
+        segment_words.main(
+            f"--models rnn --seeds 1 --data-dir {tmp_path} "
+            f"--output {output}".split()
+            + more
+        )
+    (plain, plain_tests), (folded, folded_tests) = seen
+    assert plain == ["１", "９", "Ａ", "，"]
+    assert folded == ["1", "9", "A", "，"]
+    assert plain_tests["pku_f1"] == [["１9Ａz，"]]
+    assert folded_tests["pku_f1"] == [["19Az，"]]
+    assert plain_tests["people_daily_f1"] == [["１９ａ"]]
+    assert folded_tests["people_daily_f1"] == [["19a"]]
+    rows = results.read_rows(output, segment_words.FIELDS)
+    assert [row["fold_width"] for row in rows] == ["False", "True"]
+
+
+@pytest.mark.parametrize("parse", [segment_words.parse, quickstart.parse])
+@pytest.mark.parametrize(
+    "option", ["--epochs", "--sentences", "--units", "--batch-size"]
+)
+@pytest.mark.parametrize("value", ["0", "-1", "1.5", "x"])
+def test_numbers_that_are_not_positive(capsys, parse, option, value):
+    with pytest.raises(SystemExit):
+        parse([f"{option}={value}"])
+    message = f"{option}: must be an integer of at least 1. Received: '{value}'"
+    assert message in capsys.readouterr().err
+
+
+def test_numbers_of_runs(capsys):
+    with pytest.raises(SystemExit):
+        segment_words.parse(["--seeds", "0"])
+    assert "at least 1" in capsys.readouterr().err
+    assert quickstart.parse(["--seed", "0"]).seed == 0
+
+
+@pytest.mark.parametrize(
+    "main, option",
+    [(segment_words.main, "--output"), (quickstart.main, "--output-dir")],
+)
+def test_output_that_cannot_be_is_found_before_training(
+    tmp_path, monkeypatch, main, option
+):
+    def people_daily():
+        raise AssertionError("too late")
+
+    monkeypatch.setattr(segmentation, "people_daily", people_daily)
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"):
+        main([option, str(tmp_path / "file" / "folder" / "results")])

@@ -1,0 +1,82 @@
+"""Finished runs in a CSV file that is whole at all times.
+
+A file is written beside the old one and then takes its place, so a run that
+is killed leaves all rows that were there. What is not a whole row, as left by
+a program that was killed while it wrote, is no finished run and is dropped.
+"""
+
+import csv
+import os
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+
+def read_rows(path: str | Path, fields: Sequence[str]) -> list[dict[str, str]]:
+    """Reads the finished runs.
+
+    Args:
+        path: A CSV file; one that does not exist has no rows.
+        fields: Names that its header must hold, in this order.
+
+    Returns:
+        The rows that have all fields.
+
+    Raises:
+        ValueError: If the header is another one.
+    """
+    path = Path(path)
+    if not path.exists():
+        return []
+    content = path.read_bytes()
+    # A last line without an end was cut, if only in its last number.
+    content = content[: content.rfind(b"\n") + 1].decode("utf8", "replace")
+    reader = csv.DictReader(content.split("\n"))
+    header = tuple(reader.fieldnames or ())
+    if header != tuple(fields):
+        raise ValueError(
+            f"{path}, line 1: expected {','.join(fields)}. "
+            f"Received: {','.join(header)}"
+        )
+    return [row for row in reader if None not in [*row, *row.values()]]
+
+
+def write_rows(
+    path: str | Path, fields: Sequence[str], rows: Iterable[Mapping[str, Any]]
+) -> None:
+    """Writes finished runs in the place of those that were in the file."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+    with temporary.open("w", encoding="utf8", newline="") as file:
+        writer = csv.DictWriter(file, fields)
+        writer.writeheader()
+        writer.writerows(rows)
+    os.replace(temporary, path)
+
+
+def add_row(
+    path: str | Path,
+    fields: Sequence[str],
+    row: Mapping[str, Any],
+    key: Sequence[str],
+) -> list[dict[str, str]]:
+    """Adds a finished run to what the file holds now.
+
+    The file is read again, so rows that another process has added since are
+    kept; a row that is equal in all of `key` is replaced.
+
+    Returns:
+        All rows.
+    """
+    row = {field: str(row.get(field, "")) for field in fields}
+    rows = [
+        other
+        for other in read_rows(path, fields)
+        if any(other[name] != row[name] for name in key)
+    ]
+    rows.append(row)
+    write_rows(path, fields, rows)
+    return rows
