@@ -230,8 +230,12 @@ def _backward(step, unroll, inputs, parameters, constants, values, gradients):
     products = gradients["products"]
     parameter_gradients = {
         "weights": {
-            name: tf.tensordot(
-                operand, tf.concat(products[name], axis=-1), [[0, 1], [0, 1]]
+            name: tf.concat(
+                [
+                    tf.tensordot(operand, part, [[0, 1], [0, 1]])
+                    for part in products[name]
+                ],
+                axis=-1,
             )
             for name, operand in gradients["operands"].items()
         },
