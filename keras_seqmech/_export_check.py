@@ -30,6 +30,7 @@ def load(path: str):
 
 
 def main(model_path: str, inputs_path: str, outputs_path: str) -> None:
+    """Answers the inputs with the model and writes the outputs."""
     serve = load(model_path).signatures["serving_default"]
     with open(inputs_path, "rb") as file:
         inputs = pickle.load(file)
