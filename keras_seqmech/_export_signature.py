@@ -195,6 +195,7 @@ def _without_statistics(model):
 
 def serving_function(model, structure, names) -> Callable:
     """What is served: from a dict of inputs to a dict of outputs, by name."""
+
     def serve(inputs):
         leaves = [inputs[name] for name in names]
         packed = keras.tree.pack_sequence_as(structure, leaves)
