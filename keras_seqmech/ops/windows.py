@@ -4,6 +4,8 @@ from typing import Any
 
 from keras import ops
 
+from keras_seqmech.ops import masking
+
 
 def look_ahead(
     sequences: Any, max_size: int, length: Any, axis: int = 1
@@ -47,9 +49,7 @@ def look_ahead_windows(
     if mask is None:
         mask = ops.ones(ops.shape(sequences)[:2], dtype="bool")
     mask = ops.cast(mask, "bool")
-    real = ops.expand_dims(mask, axis=-1)
-    sequences = ops.where(real, sequences, ops.zeros_like(sequences))
-    features = ops.concatenate(
-        [sequences, ops.cast(real, sequences.dtype)], axis=-1
-    )
+    real = ops.expand_dims(ops.cast(mask, sequences.dtype), axis=-1)
+    sequences = masking.zero_masked(sequences, mask)
+    features = ops.concatenate([sequences, real], axis=-1)
     return ops.stack(look_ahead(features, max_size, length), axis=2)
