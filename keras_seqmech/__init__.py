@@ -9,6 +9,13 @@ if keras.backend.backend() != "tensorflow":
         f"imported. Received: backend={keras.backend.backend()!r}"
     )
 
+from keras_seqmech.layers import AttentionPooling  # noqa: E402
+from keras_seqmech.layers import ConcatPooling  # noqa: E402
+from keras_seqmech.layers import LastAttentionPooling  # noqa: E402
+from keras_seqmech.layers import LastPooling  # noqa: E402
+from keras_seqmech.layers import MaxAttentionPooling  # noqa: E402
+from keras_seqmech.layers import MaxPooling  # noqa: E402
+from keras_seqmech.layers import MeanPooling  # noqa: E402
 from keras_seqmech.layers import ReceptiveFieldRNN  # noqa: E402
 from keras_seqmech.layers import ReceptiveFieldWindows  # noqa: E402
 from keras_seqmech.layers import RFCell  # noqa: E402
@@ -16,6 +23,13 @@ from keras_seqmech.training import TemperatureAnnealing  # noqa: E402
 from keras_seqmech.version import __version__  # noqa: E402
 
 __all__ = [
+    "AttentionPooling",
+    "ConcatPooling",
+    "LastAttentionPooling",
+    "LastPooling",
+    "MaxAttentionPooling",
+    "MaxPooling",
+    "MeanPooling",
     "RFCell",
     "ReceptiveFieldRNN",
     "ReceptiveFieldWindows",

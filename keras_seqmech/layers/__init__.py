@@ -1,5 +1,23 @@
+from keras_seqmech.layers.attention_pooling import AttentionPooling
+from keras_seqmech.layers.attention_pooling import LastAttentionPooling
+from keras_seqmech.layers.attention_pooling import MaxAttentionPooling
+from keras_seqmech.layers.pooling import ConcatPooling
+from keras_seqmech.layers.pooling import LastPooling
+from keras_seqmech.layers.pooling import MaxPooling
+from keras_seqmech.layers.pooling import MeanPooling
 from keras_seqmech.layers.receptive_field import RFCell
 from keras_seqmech.layers.receptive_field_rnn import ReceptiveFieldRNN
 from keras_seqmech.layers.receptive_field_windows import ReceptiveFieldWindows
 
-__all__ = ["RFCell", "ReceptiveFieldRNN", "ReceptiveFieldWindows"]
+__all__ = [
+    "AttentionPooling",
+    "ConcatPooling",
+    "LastAttentionPooling",
+    "LastPooling",
+    "MaxAttentionPooling",
+    "MaxPooling",
+    "MeanPooling",
+    "RFCell",
+    "ReceptiveFieldRNN",
+    "ReceptiveFieldWindows",
+]

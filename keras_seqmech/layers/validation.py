@@ -30,6 +30,28 @@ def check_positive(name: str, value: Any) -> float:
     return float(value)
 
 
+def check_not_negative(name: str, value: Any) -> float:
+    """Refuses anything but a finite number of at least 0."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < float("inf"):
+        raise ValueError(
+            f"Argument `{name}` must be a finite number of at least 0. "
+            f"Received: {name}={value!r}"
+        )
+    return float(value)
+
+
+def check_share(name: str, value: Any) -> float:
+    """Refuses anything but a number from 0 to 1."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= 1:
+        raise ValueError(
+            f"Argument `{name}` must be a number from 0 to 1. "
+            f"Received: {name}={value!r}"
+        )
+    return float(value)
+
+
 def check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:
     """Refuses a value that is not among the allowed ones."""
     if value not in allowed:

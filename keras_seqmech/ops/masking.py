@@ -19,3 +19,10 @@ def zero_masked(sequences: Any, mask: Any | None) -> Any:
         return sequences
     mask = ops.expand_dims(ops.cast(mask, "bool"), axis=-1)
     return ops.where(mask, sequences, ops.zeros_like(sequences))
+
+
+def real_steps(sequences: Any, mask: Any | None) -> Any:
+    """The mask as booleans `(batch, time)`; all True for None."""
+    if mask is None:
+        return ops.ones(ops.shape(sequences)[:2], dtype="bool")
+    return ops.cast(mask, "bool")

@@ -1,0 +1,320 @@
+"""Pooling over time by attention that honours any mask."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_seqmech.layers import validation
+from keras_seqmech.layers.pooling import Pooling
+from keras_seqmech.ops import attention
+from keras_seqmech.ops import masking
+from keras_seqmech.ops import pooling
+from keras_seqmech.ops.relaxation import score_dtype
+
+
+class AttentionPoolingBase(Pooling):
+    """Base of poolings whose weights are a softmax over time.
+
+    A subclass computes the weights `(batch, time)` in
+    `attend(sequences, mask, training)`.
+    """
+
+    def __init__(self, return_attention_scores: bool = False, **kwargs):
+        super().__init__(**kwargs)
+        self.return_attention_scores = return_attention_scores
+
+    def call(self, sequences, mask=None, training=False):
+        validation.check_mask("mask", mask, sequences.shape)
+        sequences = ops.cast(sequences, self.compute_dtype)
+        weights = self.attend(sequences, mask, training)
+        pooled = pooling.weighted_sum(weights, sequences, mask)
+        if self.return_attention_scores:
+            return pooled, {"attention_scores": weights}
+        return pooled
+
+    def attend(self, sequences, mask, training):
+        raise NotImplementedError
+
+    def compute_output_shape(self, input_shape):
+        pooled = super().compute_output_shape(input_shape)
+        if self.return_attention_scores:
+            return pooled, {"attention_scores": tuple(input_shape[:2])}
+        return pooled
+
+    def compute_output_spec(self, sequences, mask=None, training=False):
+        validation.check_mask("mask", mask, sequences.shape)
+        shape = Pooling.compute_output_shape(self, sequences.shape)
+        pooled = keras.KerasTensor(shape, dtype=self.compute_dtype)
+        if not self.return_attention_scores:
+            return pooled
+        weights = keras.KerasTensor(
+            sequences.shape[:2], dtype=score_dtype(self.compute_dtype)
+        )
+        return pooled, {"attention_scores": weights}
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "return_attention_scores": self.return_attention_scores,
+        }
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class AttentionPooling(AttentionPoolingBase):
+    r"""Attention over time with a learned query ("Luong attention").
+
+    $$\alpha_t = \frac{\exp(h_t^T q)}{\sum_j \exp(h_j^T q)}, \qquad
+      y = \sum_t \alpha_t h_t$$
+
+    over real steps; q is one weight vector, the same for all sequences.
+
+    Args:
+        query_initializer: Initializer of the query.
+        query_regularizer: Regularizer of the query.
+        return_attention_scores: Whether to return the weights $\alpha$ too.
+        **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
+
+    Call arguments:
+        sequences: Tensor `(batch, time, features)`.
+        mask: Boolean tensor `(batch, time)`, True where a step is real, of any
+            pattern; all steps if None.
+
+    Output shape:
+        `(batch, features)`, or with `return_attention_scores` a tuple of that
+        and `{"attention_scores": (batch, time)}`, float32 or wider.
+
+    Masking: what stands at masked steps reaches neither output nor gradient,
+    and has weight 0; a row without a real step gives zeros.
+
+    Cost: two passes over the sequences.
+
+    Example:
+
+    >>> import numpy as np
+    >>> layer = AttentionPooling(return_attention_scores=True)
+    >>> pooled, scores = layer(np.ones((1, 4, 3)))
+    >>> scores["attention_scores"].numpy()  # all steps are alike
+    array([[0.25, 0.25, 0.25, 0.25]], dtype=float32)
+
+    Source: "Analyzing the Learnability and Representability of Recurrent
+    Architectures", section 1.3.1.
+    """
+
+    def __init__(
+        self,
+        query_initializer: Any = "random_normal",
+        query_regularizer: Any = None,
+        return_attention_scores: bool = False,
+        **kwargs,
+    ):
+        super().__init__(return_attention_scores, **kwargs)
+        self.query_initializer = keras.initializers.get(query_initializer)
+        self.query_regularizer = keras.regularizers.get(query_regularizer)
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        self.query = self.add_weight(
+            name="query",
+            shape=(input_shape[-1],),
+            initializer=self.query_initializer,
+            regularizer=self.query_regularizer,
+        )
+
+    def attend(self, sequences, mask, training):
+        scores = attention.dot_scores(self.query, sequences, mask)
+        return attention.attention_weights(scores, mask)
+
+    def get_config(self):
+        serialize = keras.saving.serialize_keras_object
+        return {
+            **super().get_config(),
+            "query_initializer": serialize(self.query_initializer),
+            "query_regularizer": serialize(self.query_regularizer),
+        }
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class MaxAttentionPooling(AttentionPoolingBase):
+    r"""Max-attention: the sequence's own maximum asks what to attend to.
+
+    $$q^i = \max_t h_t^i, \qquad
+      \alpha_t = \frac{\exp(\hat h_t^T q)}{\sum_j \exp(\hat h_j^T q)},
+      \quad \hat h_t = \frac{h_t}{\lVert h_t \rVert}, \qquad
+      y = \sum_t \alpha_t h_t$$
+
+    over real steps. Keys have length 1, values keep theirs; there are no
+    weights to learn. Each sequence has a query of its own, made of its most
+    prominent features. A step that is the zero vector scores 0 and takes
+    gradient through its value alone.
+
+    Args:
+        return_attention_scores: Whether to return the weights $\alpha$ too.
+        **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
+
+    Call arguments:
+        sequences: Tensor `(batch, time, features)`.
+        mask: Boolean tensor `(batch, time)`, True where a step is real, of any
+            pattern; all steps if None.
+
+    Output shape:
+        `(batch, features)`, or with `return_attention_scores` a tuple of that
+        and `{"attention_scores": (batch, time)}`, float32 or wider.
+
+    Masking: what stands at masked steps reaches neither output nor gradient,
+    and has weight 0; a row without a real step gives zeros.
+
+    Cost: a handful of passes over the sequences, no pairs of steps.
+
+    Example:
+
+    >>> import numpy as np
+    >>> h = np.array([[[1.0, 0.0], [0.0, 2.0], [3.0, 1.0]]])
+    >>> layer = MaxAttentionPooling(return_attention_scores=True)
+    >>> pooled, scores = layer(h)
+    >>> scores["attention_scores"].numpy().round(4)
+    array([[0.3354, 0.1234, 0.5412]], dtype=float32)
+    >>> pooled.numpy().round(4)
+    array([[1.959, 0.788]], dtype=float32)
+
+    Source: "Analyzing the Learnability and Representability of Recurrent
+    Architectures", section 1.3.2.
+    """
+
+    def attend(self, sequences, mask, training):
+        query = pooling.maximum(sequences, mask)
+        scores = attention.normalized_scores(query, sequences, mask)
+        return attention.attention_weights(scores, mask)
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class LastAttentionPooling(AttentionPoolingBase):
+    r"""Last-attention: a way to train a last state, removed afterwards.
+
+    $$q = h_n, \qquad
+      \alpha_t = \frac{\exp(\hat h_t^T q)}{\sum_j \exp(\hat h_j^T q)},
+      \quad \hat h_t = \frac{h_t}{\lVert h_t \rVert}, \qquad
+      y = \sum_t \alpha_t h_t$$
+
+    over real steps, n the last of them. Attention gives the gradient a direct
+    path to every step; a curriculum then takes attention away, until
+    $y = h_n$ and the layer is `LastPooling`, which may replace it. There are
+    two ways, both driven by a `keras_seqmech.Curriculum` on the variable of
+    that name:
+
+    - `penalty`, a weight $\lambda$: the loss
+      $\lambda \sum_{t < n} \alpha_t / \alpha_n$, mean over the batch, is added
+      to the model's.
+    - `attention_dropout`, a rate p: in training each step but the last is left
+      out of the softmax with probability p. At p = 1 only the last is there,
+      in inference too.
+
+    Args:
+        penalty: Float of at least 0, $\lambda$ at the start. Kept in a
+            non-trainable variable `penalty`.
+        attention_dropout: Float in [0, 1], p at the start. Kept in a
+            non-trainable variable `attention_dropout`.
+        attention_at_inference: Whether inference attends; if not it gives the
+            last real step, so that validation sees the model that will stay.
+        return_attention_scores: Whether to return the weights $\alpha$ too.
+        seed: Int or None, seed of the dropout.
+        **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
+
+    Call arguments:
+        sequences: Tensor `(batch, time, features)`, read in one direction.
+        mask: Boolean tensor `(batch, time)`, True where a step is real, of any
+            pattern; all steps if None.
+        training: Whether steps are left out at random.
+
+    Output shape:
+        `(batch, features)`, or with `return_attention_scores` a tuple of that
+        and `{"attention_scores": (batch, time)}`, float32 or wider.
+
+    Masking: what stands at masked steps reaches neither output nor gradient,
+    and has weight 0; a row without a real step gives zeros.
+
+    Cost: a handful of passes over the sequences, no pairs of steps.
+
+    Example:
+
+    >>> import numpy as np
+    >>> layer = LastAttentionPooling(attention_dropout=1.0)
+    >>> layer(np.array([[[1.0], [2.0], [3.0]]])).numpy()
+    array([[3.]], dtype=float32)
+
+    Source: "Analyzing the Learnability and Representability of Recurrent
+    Architectures", sections 2.2.5 and 2.2.6.
+    """
+
+    def __init__(
+        self,
+        penalty: float = 0.0,
+        attention_dropout: float = 0.0,
+        attention_at_inference: bool = True,
+        return_attention_scores: bool = False,
+        seed: int | None = None,
+        **kwargs,
+    ):
+        penalty = validation.check_not_negative("penalty", penalty)
+        attention_dropout = validation.check_share(
+            "attention_dropout", attention_dropout
+        )
+        super().__init__(return_attention_scores, **kwargs)
+        self.initial_penalty = penalty
+        self.initial_attention_dropout = attention_dropout
+        self.attention_at_inference = attention_at_inference
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.penalty = None
+        self.attention_dropout = None
+
+    def build(self, input_shape):
+        super().build(input_shape)
+
+        def scalar(name, value):
+            return self.add_weight(
+                name=name,
+                shape=(),
+                dtype="float32",
+                initializer=keras.initializers.Constant(value),
+                trainable=False,
+                autocast=False,
+            )
+
+        self.penalty = scalar("penalty", self.initial_penalty)
+        self.attention_dropout = scalar(
+            "attention_dropout", self.initial_attention_dropout
+        )
+
+    def attend(self, sequences, mask, training):
+        query = pooling.last(sequences, mask)
+        index = pooling.last_index(sequences, mask)
+        scores = attention.normalized_scores(query, sequences, mask)
+        kept = attention.drop_steps(
+            masking.real_steps(sequences, mask),
+            index,
+            *self._rate_and_noise(scores, training),
+        )
+        odds = attention.odds_against(scores, index, kept)
+        self.add_loss(self.penalty * ops.mean(ops.cast(odds, "float32")))
+        return attention.attention_weights(scores, kept)
+
+    def _rate_and_noise(self, scores, training):
+        rate = ops.convert_to_tensor(self.attention_dropout)
+        shape = ops.shape(scores)
+        if training:
+            return rate, keras.random.uniform(
+                shape, dtype="float32", seed=self.seed_generator
+            )
+        # Without noise a rate of 0 keeps all steps, a rate of 1 the last.
+        rate = ops.floor(rate) if self.attention_at_inference else 1.0
+        return rate, ops.zeros(shape, dtype="float32")
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "penalty": self.initial_penalty,
+            "attention_dropout": self.initial_attention_dropout,
+            "attention_at_inference": self.attention_at_inference,
+            "seed": self.seed,
+        }

@@ -1,0 +1,134 @@
+r"""Attention over the steps of one sequence.
+
+A query q of `(features,)` or `(batch, features)` scores each step; scores
+become weights, $\alpha_t = \exp(s_t) / \sum_j \exp(s_j)$ over real steps, and
+the weights sum up the steps. One query a row: time and memory grow with T, not
+with its square. Scores and weights are float32 or wider.
+"""
+
+from typing import Any
+
+from keras import ops
+
+from keras_seqmech.ops import masking
+from keras_seqmech.ops.relaxation import bound
+from keras_seqmech.ops.relaxation import score_dtype
+
+# Shorter vectors count as zero: 1 over their length leaves float32.
+SHORTEST = 1e-18
+
+
+def dot_scores(query: Any, sequences: Any, mask: Any | None = None) -> Any:
+    """Scores $s_t = h_t^T q$.
+
+    Args:
+        query: Tensor `(features,)` or `(batch, features)`.
+        sequences: Tensor `(batch, time, features)`.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        Tensor `(batch, time)`.
+    """
+    keys = _keys(sequences, mask)
+    return bound(_dot(ops.cast(query, keys.dtype), keys))
+
+
+def normalized_scores(
+    query: Any, sequences: Any, mask: Any | None = None
+) -> Any:
+    r"""Scores of unit keys, $s_t = (h_t / \lVert h_t \rVert)^T q$.
+
+    The scale of a key does not matter, and $|s_t| \le \lVert q \rVert$. A key
+    that is zero scores 0 and takes no gradient.
+
+    Args:
+        query: Tensor `(features,)` or `(batch, features)`.
+        sequences: Tensor `(batch, time, features)`.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        Tensor `(batch, time)`.
+    """
+    keys = _keys(sequences, mask)
+    # Over the largest entry squares neither overflow nor vanish; the score
+    # does not depend on it, so neither does the gradient.
+    largest = ops.stop_gradient(ops.max(ops.abs(keys), axis=-1))
+    is_zero = largest < SHORTEST
+    largest = ops.where(is_zero, ops.ones_like(largest), largest)
+    keys = keys / ops.expand_dims(largest, axis=-1)
+    squares = ops.sum(ops.square(keys), axis=-1)
+    squares = ops.where(is_zero, ops.ones_like(squares), squares)
+    scores = _dot(ops.cast(query, keys.dtype), keys) / ops.sqrt(squares)
+    return bound(ops.where(is_zero, ops.zeros_like(scores), scores))
+
+
+def attention_weights(scores: Any, mask: Any | None = None) -> Any:
+    """Softmax over the real steps; zeros in rows without one.
+
+    Args:
+        scores: Tensor `(batch, time)`, float32 or wider.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        Tensor `(batch, time)`, 0 at masked steps.
+    """
+    real = masking.real_steps(scores, mask)
+    scores = ops.where(real, scores, ops.full_like(scores, -1e30))
+    largest = ops.stop_gradient(ops.max(scores, axis=1, keepdims=True))
+    masses = ops.exp(scores - largest)
+    masses = ops.where(real, masses, ops.zeros_like(masses))
+    # A row without a real step divides by 1; in others the sum is above 1.
+    return masses / ops.maximum(ops.sum(masses, axis=1, keepdims=True), 1)
+
+
+def _keys(sequences, mask):
+    keys = masking.zero_masked(sequences, mask)
+    return ops.cast(keys, score_dtype(sequences.dtype))
+
+
+def _dot(query, keys):
+    if len(query.shape) == 1:
+        return ops.matmul(keys, query)
+    return ops.einsum("bd,btd->bt", query, keys)
+
+
+def drop_steps(mask: Any, index: Any, rate: Any, noise: Any) -> Any:
+    """Takes steps out of attention at random, never the one at `index`.
+
+    Args:
+        mask: Boolean tensor `(batch, time)`.
+        index: Int tensor `(batch,)`, the step of each row that stays.
+        rate: Scalar in [0, 1], the share of the others to drop; 1 drops all.
+        noise: Tensor `(batch, time)`, uniform in [0, 1).
+
+    Returns:
+        Boolean tensor `(batch, time)`, True where a step is real and stays.
+    """
+    steps = ops.arange(ops.shape(mask)[1])
+    stays = ops.equal(steps, ops.expand_dims(ops.cast(index, "int32"), 1))
+    return ops.logical_and(mask, ops.logical_or(stays, noise >= rate))
+
+
+def odds_against(scores: Any, index: Any, mask: Any | None = None) -> Any:
+    r"""Attention to the other steps over that to one, per row.
+
+    $$\sum_{t \ne n} \alpha_t / \alpha_n = \sum_{t \ne n} \exp(s_t - s_n)$$
+
+    Computed from the scores, so that a vanishing $\alpha_n$ divides nothing;
+    differences of scores above 60 count as 60.
+
+    Args:
+        scores: Tensor `(batch, time)`.
+        index: Int tensor `(batch,)`, n of each row.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        Tensor `(batch,)`; 0 in rows without a real step.
+    """
+    real = masking.real_steps(scores, mask)
+    steps = ops.arange(ops.shape(scores)[1])
+    index = ops.expand_dims(ops.cast(index, "int32"), 1)
+    others = ops.logical_and(real, ops.not_equal(steps, index))
+    differences = scores - ops.take_along_axis(scores, index, axis=1)
+    odds = ops.exp(ops.minimum(differences, 60))
+    return ops.sum(ops.where(others, odds, ops.zeros_like(odds)), axis=1)
