@@ -11,15 +11,22 @@ import tensorflow as tf
 
 
 def compiled(
-    layer: keras.layers.Layer, inputs: tf.Tensor, training: bool, xla: bool
+    layer: keras.layers.Layer,
+    inputs: tf.Tensor,
+    training: bool,
+    xla: bool,
+    of_inputs: bool = False,
+    **keywords,
 ) -> Callable[[], None]:
     """A call of `layer`, and in training of its gradients, ready to time.
 
     Args:
         layer: A built layer that maps `inputs` to one tensor.
-        inputs: Its input; no gradient is taken with respect to it.
+        inputs: Its input.
         training: Whether to take the gradients of all trainable weights.
         xla: Whether to compile with XLA.
+        of_inputs: Whether training takes the gradient of `inputs` too.
+        **keywords: What else the layer is called with.
 
     Returns:
         Function that runs it once and waits for the result.
@@ -28,10 +35,15 @@ def compiled(
     @tf.function(jit_compile=xla)
     def run():
         if not training:
-            return layer(inputs, training=False)
+            return layer(inputs, training=False, **keywords)
+        sources = [v.value for v in layer.trainable_variables]
         with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(tf.square(layer(inputs, training=True)))
-        return tape.gradient(loss, layer.trainable_variables)
+            if of_inputs:
+                tape.watch(inputs)
+                sources.append(inputs)
+            outputs = layer(inputs, training=True, **keywords)
+            loss = tf.reduce_sum(tf.square(outputs))
+        return tape.gradient(loss, sources)
 
     def wait():
         keras.tree.map_structure(lambda tensor: tensor.numpy(), run())

@@ -17,7 +17,7 @@ class AttentionPoolingBase(Pooling):
     """Base of poolings whose weights are a softmax over time.
 
     A subclass computes the weights `(batch, time)` in
-    `attend(sequences, mask, training)`.
+    `attend(sequences, mask, training)`; masked steps are zero there.
     """
 
     def __init__(self, return_attention_scores: bool = False, **kwargs):
@@ -27,8 +27,9 @@ class AttentionPoolingBase(Pooling):
     def call(self, sequences, mask=None, training=False):
         validation.check_mask("mask", mask, sequences.shape)
         sequences = ops.cast(sequences, self.compute_dtype)
+        sequences = masking.zero_masked(sequences, mask)
         weights = self.attend(sequences, mask, training)
-        pooled = pooling.weighted_sum(weights, sequences, mask)
+        pooled = pooling.weighted_sum(weights, sequences)
         if self.return_attention_scores:
             return pooled, {"attention_scores": weights}
         return pooled
@@ -122,7 +123,7 @@ class AttentionPooling(AttentionPoolingBase):
         )
 
     def attend(self, sequences, mask, training):
-        scores = attention.dot_scores(self.query, sequences, mask)
+        scores = attention.dot_scores(self.query, sequences)
         return attention.attention_weights(scores, mask)
 
     def get_config(self):
@@ -183,7 +184,7 @@ class MaxAttentionPooling(AttentionPoolingBase):
 
     def attend(self, sequences, mask, training):
         query = pooling.maximum(sequences, mask)
-        scores = attention.normalized_scores(query, sequences, mask)
+        scores = attention.normalized_scores(query, sequences)
         return attention.attention_weights(scores, mask)
 
 
@@ -287,9 +288,9 @@ class LastAttentionPooling(AttentionPoolingBase):
         )
 
     def attend(self, sequences, mask, training):
-        query = pooling.last(sequences, mask)
         index = pooling.last_index(sequences, mask)
-        scores = attention.normalized_scores(query, sequences, mask)
+        query = pooling.steps_at(sequences, index[:, None])[:, 0]
+        scores = attention.normalized_scores(query, sequences)
         kept = attention.drop_steps(
             masking.real_steps(sequences, mask),
             index,

@@ -274,12 +274,13 @@ class ConcatPooling(Pooling):
 
 
 def _last(sequences, mask, bidirectional):
-    last = pooling.last(sequences, mask)
+    last = pooling.last_index(sequences, mask)
     if not bidirectional:
-        return last
+        return pooling.steps_at(sequences, last[:, None], mask)[:, 0]
+    first = pooling.first_index(sequences, mask)
+    ends = pooling.steps_at(sequences, ops.stack([last, first], axis=1), mask)
     half = sequences.shape[-1] // 2
-    first = pooling.first(sequences, mask)
-    return ops.concatenate([last[:, :half], first[:, half:]], axis=-1)
+    return ops.concatenate([ends[:, 0, :half], ends[:, 1, half:]], axis=-1)
 
 
 def _check_even(shape):

@@ -14,52 +14,53 @@ from keras_seqmech.ops import masking
 from keras_seqmech.ops.relaxation import bound
 from keras_seqmech.ops.relaxation import score_dtype
 
-# Shorter vectors count as zero: 1 over their length leaves float32.
-SHORTEST = 1e-18
+# Squares of lengths that float32 holds; others would give 0/0 or inf/inf.
+LEAST, MOST = 1e-36, 1e36
 
 
-def dot_scores(query: Any, sequences: Any, mask: Any | None = None) -> Any:
+def dot_scores(query: Any, sequences: Any) -> Any:
     """Scores $s_t = h_t^T q$.
 
     Args:
         query: Tensor `(features,)` or `(batch, features)`.
-        sequences: Tensor `(batch, time, features)`.
-        mask: Boolean tensor `(batch, time)` or None.
+        sequences: Tensor `(batch, time, features)`, finite.
 
     Returns:
         Tensor `(batch, time)`.
     """
-    keys = _keys(sequences, mask)
-    return bound(_dot(ops.cast(query, keys.dtype), keys))
+    dtype = score_dtype(sequences.dtype)
+    keys, query = ops.cast(sequences, dtype), ops.cast(query, dtype)
+    if len(query.shape) == 1:
+        return bound(ops.matmul(keys, query))
+    scores = ops.matmul(keys, ops.expand_dims(query, axis=-1))
+    return bound(ops.squeeze(scores, axis=-1))
 
 
-def normalized_scores(
-    query: Any, sequences: Any, mask: Any | None = None
-) -> Any:
+def normalized_scores(query: Any, sequences: Any) -> Any:
     r"""Scores of unit keys, $s_t = (h_t / \lVert h_t \rVert)^T q$.
 
     The scale of a key does not matter, and $|s_t| \le \lVert q \rVert$. A key
-    that is zero scores 0 and takes no gradient.
+    that is zero scores 0 and takes no gradient; so do keys shorter than 1e-18
+    or longer than 1e18.
 
     Args:
-        query: Tensor `(features,)` or `(batch, features)`.
-        sequences: Tensor `(batch, time, features)`.
-        mask: Boolean tensor `(batch, time)` or None.
+        query: Tensor `(batch, features)`.
+        sequences: Tensor `(batch, time, features)`, finite.
 
     Returns:
         Tensor `(batch, time)`.
     """
-    keys = _keys(sequences, mask)
-    # Over the largest entry squares neither overflow nor vanish; the score
-    # does not depend on it, so neither does the gradient.
-    largest = ops.stop_gradient(ops.max(ops.abs(keys), axis=-1))
-    is_zero = largest < SHORTEST
-    largest = ops.where(is_zero, ops.ones_like(largest), largest)
-    keys = keys / ops.expand_dims(largest, axis=-1)
+    dtype = score_dtype(sequences.dtype)
+    keys, query = ops.cast(sequences, dtype), ops.cast(query, dtype)
     squares = ops.sum(ops.square(keys), axis=-1)
-    squares = ops.where(is_zero, ops.ones_like(squares), squares)
-    scores = _dot(ops.cast(query, keys.dtype), keys) / ops.sqrt(squares)
-    return bound(ops.where(is_zero, ops.zeros_like(scores), scores))
+    has_length = ops.logical_and(squares > LEAST, squares < MOST)
+    squares = ops.where(has_length, squares, ops.ones_like(squares))
+    # A query of entries up to 1 keeps the product within what float32 holds.
+    scale = ops.maximum(ops.max(ops.abs(query), axis=-1, keepdims=True), 1)
+    scale = ops.stop_gradient(scale)
+    cosines = dot_scores(query / scale, keys) / ops.sqrt(squares)
+    scores = ops.where(has_length, cosines, ops.zeros_like(cosines)) * scale
+    return bound(scores)
 
 
 def attention_weights(scores: Any, mask: Any | None = None) -> Any:
@@ -79,17 +80,6 @@ def attention_weights(scores: Any, mask: Any | None = None) -> Any:
     masses = ops.where(real, masses, ops.zeros_like(masses))
     # A row without a real step divides by 1; in others the sum is above 1.
     return masses / ops.maximum(ops.sum(masses, axis=1, keepdims=True), 1)
-
-
-def _keys(sequences, mask):
-    keys = masking.zero_masked(sequences, mask)
-    return ops.cast(keys, score_dtype(sequences.dtype))
-
-
-def _dot(query, keys):
-    if len(query.shape) == 1:
-        return ops.matmul(keys, query)
-    return ops.einsum("bd,btd->bt", query, keys)
 
 
 def drop_steps(mask: Any, index: Any, rate: Any, noise: Any) -> Any:

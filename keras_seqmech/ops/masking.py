@@ -18,7 +18,7 @@ def zero_masked(sequences: Any, mask: Any | None) -> Any:
     if mask is None:
         return sequences
     mask = ops.expand_dims(ops.cast(mask, "bool"), axis=-1)
-    return ops.where(mask, sequences, ops.zeros_like(sequences))
+    return ops.where(mask, sequences, ops.cast(0, sequences.dtype))
 
 
 def real_steps(sequences: Any, mask: Any | None) -> Any:

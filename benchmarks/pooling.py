@@ -1,0 +1,119 @@
+"""Cost of the pooling layers over the BiLSTM before them.
+
+    python -m benchmarks.pooling [--repeats 15] [--batch 32] [--time 400]
+
+Prints, for each pooling and task, the milliseconds with and without XLA, and
+the ratio of the better of the two to the better of the BiLSTM's. The BiLSTM is
+`keras.layers.Bidirectional(keras.layers.LSTM(units))`; training is forward and
+backward, of the pooling with respect to the sequences too. All read masked
+sequences of random lengths. `keras.layers.GlobalMaxPooling1D`, which takes no
+mask, stands beside.
+"""
+
+import argparse
+import datetime
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import keras_seqmech
+from benchmarks import timing
+
+
+def poolings() -> dict[str, keras.layers.Layer]:
+    """The layers under test, by name."""
+    layers = [
+        keras_seqmech.MeanPooling(),
+        keras_seqmech.MaxPooling(),
+        keras_seqmech.LastPooling(bidirectional=True),
+        keras_seqmech.ConcatPooling(bidirectional=True),
+        keras_seqmech.AttentionPooling(),
+        keras_seqmech.MaxAttentionPooling(),
+        keras_seqmech.LastAttentionPooling(),
+    ]
+    return {type(layer).__name__: layer for layer in layers}
+
+
+def compare(
+    batch: int, time: int, features: int, units: int, repeats: int
+) -> list[dict]:
+    """Times every pooling against the BiLSTM.
+
+    Args:
+        batch: Sequences of a batch.
+        time: Steps of a sequence.
+        features: Features of the BiLSTM's input.
+        units: Units of each of its directions.
+        repeats: Interleaved repeats.
+
+    Returns:
+        One row a pooling and task: names, milliseconds, ratio.
+    """
+    generator = np.random.default_rng(0)
+    inputs = tf.constant(
+        generator.normal(size=(batch, time, features)), "float32"
+    )
+    lengths = generator.integers(time // 2, time + 1, size=(batch, 1))
+    mask = tf.constant(np.arange(time) < lengths)
+    bilstm = keras.layers.Bidirectional(
+        keras.layers.LSTM(units, return_sequences=True)
+    )
+    hidden = bilstm(inputs, mask=mask)
+    layers = poolings()
+    layers["keras GlobalMaxPooling1D"] = keras.layers.GlobalMaxPooling1D()
+    functions = {}
+    for training in (True, False):
+        for xla in (False, True):
+            functions["bilstm", training, xla] = timing.compiled(
+                bilstm, inputs, training, xla, mask=mask
+            )
+            for name, layer in layers.items():
+                masked = {} if name.startswith("keras") else {"mask": mask}
+                layer(hidden, **masked)
+                functions[name, training, xla] = timing.compiled(
+                    layer, hidden, training, xla, True, **masked
+                )
+    seconds = timing.interleaved(functions, repeats)
+    rows = []
+    for training in (True, False):
+        for name in ("bilstm", *layers):
+            figures = [1e3 * seconds[name, training, x] for x in (False, True)]
+            rows.append(
+                {
+                    "task": "training" if training else "inference",
+                    "layer": name,
+                    "figures": figures,
+                }
+            )
+    for row in rows:
+        lstm = next(r for r in rows if r["task"] == row["task"])
+        row["ratio"] = min(row["figures"]) / min(lstm["figures"])
+    return rows
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    for name, default in (
+        ("repeats", 15),
+        ("batch", 32),
+        ("time", 400),
+        ("features", 100),
+        ("units", 256),
+    ):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    arguments = parser.parse_args(argv)
+    print(f"{datetime.date.today()}; {timing.machine()}; {vars(arguments)}")
+    print("| task | layer | graph (ms) | XLA (ms) | ratio to the BiLSTM |")
+    print("| --- | --- | ---: | ---: | ---: |")
+    for row in compare(**vars(arguments)):
+        graph, xla = row["figures"]
+        print(
+            f"| {row['task']} | {row['layer']} | {graph:.1f} | {xla:.1f} | "
+            f"**{row['ratio']:.3f}** |"
+        )
+
+
+if __name__ == "__main__":
+    main()
