@@ -145,3 +145,42 @@ def receptive_field(
         outputs.append(output)
     outputs = [0 * states[0] if o is None else o for o in outputs]
     return np.array(outputs), states, np.array(sizes), np.array(probabilities)
+
+
+# Poolings of the real steps `(time, features)` of one row.
+
+
+def mean(steps):
+    return sum(steps) / len(steps)
+
+
+def maximum(steps):
+    return np.array([max(column) for column in steps.T])
+
+
+def last(steps):
+    return steps[-1]
+
+
+def two_ends(steps):
+    half = steps.shape[1] // 2
+    return np.concatenate([steps[-1][:half], steps[0][half:]])
+
+
+def concat(steps):
+    return np.concatenate([last(steps), maximum(steps), mean(steps)])
+
+
+def attend(query, keys, values):
+    weights = softmax(np.array([key @ query for key in keys]))
+    return sum(w * value for w, value in zip(weights, values))
+
+
+def max_attention(steps):
+    keys = [h / np.linalg.norm(h) for h in steps]
+    return attend(maximum(steps), keys, steps)
+
+
+def last_attention(steps):
+    keys = [h / np.linalg.norm(h) for h in steps]
+    return attend(last(steps), keys, steps)

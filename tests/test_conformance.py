@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras import ops
 from registry import ENTRIES
 from registry import FACTS
+from registry import SCALARS
 from registry import TIME
 from registry import name_outputs
 from registry import silence
@@ -328,9 +329,7 @@ def test_dtype_policy(entry, policy, tolerance, monkeypatch):
     policy = keras.config.dtype_policy()
     for variable, value in zip(subject.layer.weights, reference.layer.weights):
         assert variable.dtype == (
-            "float32"
-            if variable.name == "temperature"
-            else policy.variable_dtype
+            "float32" if variable.name in SCALARS else policy.variable_dtype
         )
         variable.assign(ops.cast(value.value, variable.dtype))
     inputs = entry.sample()
@@ -347,7 +346,7 @@ def test_dtype_policy(entry, policy, tolerance, monkeypatch):
 @pytest.mark.parametrize(
     "policy", ["float64", "mixed_float16", "mixed_bfloat16"]
 )
-@over([entry for entry in CORE if entry.weights])
+@over([entry for entry in CORE if entry.is_trainable])
 def test_training_step_is_finite(entry, policy):
     keras.config.set_dtype_policy(policy)
     model = entry.model()

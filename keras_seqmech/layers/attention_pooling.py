@@ -44,15 +44,15 @@ class AttentionPoolingBase(Pooling):
         return pooled
 
     def compute_output_spec(self, sequences, mask=None, training=False):
-        validation.check_mask("mask", mask, sequences.shape)
-        shape = Pooling.compute_output_shape(self, sequences.shape)
-        pooled = keras.KerasTensor(shape, dtype=self.compute_dtype)
         if not self.return_attention_scores:
-            return pooled
-        weights = keras.KerasTensor(
-            sequences.shape[:2], dtype=score_dtype(self.compute_dtype)
-        )
-        return pooled, {"attention_scores": weights}
+            return super().compute_output_spec(sequences, mask)
+        validation.check_mask("mask", mask, sequences.shape)
+        shape, scores = self.compute_output_shape(sequences.shape)
+        dtype = score_dtype(self.compute_dtype)
+        return keras.KerasTensor(shape, dtype=self.compute_dtype), {
+            name: keras.KerasTensor(shape, dtype=dtype)
+            for name, shape in scores.items()
+        }
 
     def get_config(self):
         return {

@@ -38,6 +38,11 @@ class Pooling(keras.layers.Layer):
         validation.check_sequences("sequences.shape", input_shape)
         return (input_shape[0], input_shape[-1])
 
+    def compute_output_spec(self, sequences, mask=None):
+        validation.check_mask("mask", mask, sequences.shape)
+        shape = self.compute_output_shape(sequences.shape)
+        return keras.KerasTensor(shape, dtype=self.compute_dtype)
+
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
 class MeanPooling(Pooling):

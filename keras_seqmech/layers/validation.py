@@ -159,3 +159,14 @@ def fresh(initializer: Any) -> Any:
     if isinstance(initializer, keras.initializers.Initializer):
         return initializer.clone()
     return initializer
+
+
+def check_finite(name: str, value: Any) -> float:
+    """Refuses anything but a finite number."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not float("-inf") < value < float("inf"):
+        raise ValueError(
+            f"Argument `{name}` must be a finite number. "
+            f"Received: {name}={value!r}"
+        )
+    return float(value)

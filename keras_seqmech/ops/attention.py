@@ -11,11 +11,12 @@ from typing import Any
 from keras import ops
 
 from keras_seqmech.ops import masking
-from keras_seqmech.ops.relaxation import bound
 from keras_seqmech.ops.relaxation import score_dtype
 
 # Squares of lengths that float32 holds; others would give 0/0 or inf/inf.
 LEAST, MOST = 1e-36, 1e36
+# Larger scores count as this one and take no gradient, which could overflow.
+LARGEST_SCORE = 1e15
 
 
 def dot_scores(query: Any, sequences: Any) -> Any:
@@ -31,9 +32,9 @@ def dot_scores(query: Any, sequences: Any) -> Any:
     dtype = score_dtype(sequences.dtype)
     keys, query = ops.cast(sequences, dtype), ops.cast(query, dtype)
     if len(query.shape) == 1:
-        return bound(ops.matmul(keys, query))
+        return _bound(ops.matmul(keys, query))
     scores = ops.matmul(keys, ops.expand_dims(query, axis=-1))
-    return bound(ops.squeeze(scores, axis=-1))
+    return _bound(ops.squeeze(scores, axis=-1))
 
 
 def normalized_scores(query: Any, sequences: Any) -> Any:
@@ -60,7 +61,7 @@ def normalized_scores(query: Any, sequences: Any) -> Any:
     scale = ops.stop_gradient(scale)
     cosines = dot_scores(query / scale, keys) / ops.sqrt(squares)
     scores = ops.where(has_length, cosines, ops.zeros_like(cosines)) * scale
-    return bound(scores)
+    return _bound(scores)
 
 
 def attention_weights(scores: Any, mask: Any | None = None) -> Any:
@@ -122,3 +123,7 @@ def odds_against(scores: Any, index: Any, mask: Any | None = None) -> Any:
     differences = scores - ops.take_along_axis(scores, index, axis=1)
     odds = ops.exp(ops.minimum(differences, 60))
     return ops.sum(ops.where(others, odds, ops.zeros_like(odds)), axis=1)
+
+
+def _bound(scores):
+    return ops.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)

@@ -1,0 +1,18 @@
+"""All public layers, and how to run each: what drives the conformance tests.
+
+A new layer needs two things here: an `Entry` in `ENTRIES` for each way it is
+used, and its `Facts` in `FACTS`. Tests over the registry then check every
+contract for it.
+"""
+
+from registry import fields
+from registry import poolings
+from registry.entry import SCALARS
+from registry.entry import TIME
+from registry.entry import name_outputs
+from registry.entry import silence
+
+ENTRIES = [*fields.ENTRIES, *poolings.ENTRIES]
+FACTS = {**fields.FACTS, **poolings.FACTS}
+
+__all__ = ["ENTRIES", "FACTS", "SCALARS", "TIME", "name_outputs", "silence"]
