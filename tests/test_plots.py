@@ -8,6 +8,7 @@ import pytest
 
 from keras_seqmech import analysis
 from keras_seqmech.analysis import labels
+from keras_seqmech.analysis import plots
 
 pytest.importorskip("matplotlib")
 
@@ -228,3 +229,142 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"keras_seqmech\[plots\]"):
         analysis.plot_receptive_fields("a", [1], 1)
+
+
+def drawn(axes):
+    """`(x, y)` of all lines."""
+    return [
+        (list(line.get_xdata()), list(line.get_ydata())) for line in axes.lines
+    ]
+
+
+def legend_texts(axes):
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def test_gradient_profiles_are_on_a_log_scale():
+    profiles = {"bilstm": [1e-1, 1e-15, 1e-1], "maxpool": [0.2, 0.1]}
+    figure = analysis.plot_gradient_profiles(profiles, "IMDB")
+    rendered(figure)
+    (axes,) = figure.axes
+    assert axes.get_yscale() == "log"
+    assert drawn(axes) == [
+        ([0, 50, 100], [1e-1, 1e-15, 1e-1]),
+        ([0, 100], [0.2, 0.1]),
+    ]
+    assert legend_texts(axes) == list(profiles)
+
+
+@pytest.mark.parametrize("profile", [[0.0, 0.0], [0.0, 1.0]])
+def test_gradients_that_are_zero_leave_gaps(profile):
+    figure = analysis.plot_gradient_profiles({"a": np.array(profile)})
+    rendered(figure)
+    ((_, y),) = drawn(figure.axes[0])
+    np.testing.assert_array_equal(np.isnan(y), [p == 0 for p in profile])
+
+
+def test_word_importance_with_separators():
+    importances = {n: [0.1, 0.7, 0.1] for n in "abcdefg"}
+    figure = analysis.plot_word_importance(importances, (0.25, 0.75))
+    rendered(figure)
+    (axes,) = figure.axes
+    *curves, first, second = axes.lines
+    assert len(curves) == 7
+    styles = {(line.get_color(), line.get_linestyle()) for line in curves}
+    assert len(styles) == 7
+    assert [line.get_color() for line in (first, second)] == ["red"] * 2
+    assert [line.get_xdata()[0] for line in (first, second)] == [25, 75]
+    assert legend_texts(axes) == list("abcdefg")
+    assert axes.get_ylim()[0] == 0
+
+
+RATIOS = {"step": [0, 5, 10], "vanishing_ratio": [1e-5, 0.0, np.inf]}
+
+
+def test_vanishing_ratios_with_accuracies_below():
+    histories = {
+        "bilstm": {**RATIOS, "accuracy": [0.5, 0.7, 0.9]},
+        "maxatt": {
+            **RATIOS,
+            "accuracy_step": [5, 10],
+            "accuracy": [0.8, 0.9],
+            "val_accuracy": [0.7, 0.8],
+        },
+        "other": RATIOS,
+    }
+    figure = analysis.plot_vanishing_ratio(histories, "1K")
+    rendered(figure)
+    upper, lower = figure.axes
+    assert upper.get_yscale() == "log"
+    for _, ratios in drawn(upper):
+        np.testing.assert_array_equal(ratios, [1e-5, np.nan, np.nan])
+    assert drawn(lower) == [
+        ([0, 5, 10], [0.5, 0.7, 0.9]),
+        ([5, 10], [0.8, 0.9]),
+        ([5, 10], [0.7, 0.8]),
+    ]
+    styles = [line.get_linestyle() for line in lower.lines]
+    assert styles == ["-", "-", "--"]
+    colors = [line.get_color() for line in lower.lines]
+    assert colors[0] != colors[1] == colors[2]
+    assert legend_texts(upper) == list(histories)
+
+
+def test_vanishing_ratios_alone_have_one_panel():
+    figure = analysis.plot_vanishing_ratio({"_a": RATIOS})
+    rendered(figure)
+    assert len(figure.axes) == 1
+    assert legend_texts(figure.axes[0]) == ["_a"]
+
+
+def test_accuracy_by_noise_has_a_panel_for_each_place():
+    shares = [0, 0.33, 0.66]
+    accuracies = {
+        "right": {"maxatt": [0.8, 0.8, 0.7]},
+        "left": {"bilstm": [0.9, 0.8, 0.7], "maxatt": [0.8, np.nan, 0.7]},
+    }
+    figure = analysis.plot_accuracy_by_noise(shares, accuracies, "IMDB")
+    rendered(figure)
+    left, right = figure.axes
+    assert [axes.get_title() for axes in (left, right)] == [
+        "text kept left",
+        "text kept right",
+    ]
+    assert drawn(right) == [([0, 33, 66], [0.8, 0.8, 0.7])]
+    assert drawn(left)[0] == ([0, 33, 66], [0.9, 0.8, 0.7])
+    assert right.lines[0].get_color() == left.lines[1].get_color()
+    assert legend_texts(right) == ["bilstm", "maxatt"]
+
+
+@pytest.mark.parametrize(
+    "name, given, message",
+    [
+        ("gradient_profiles", [{}], "profiles"),
+        ("gradient_profiles", [[1.0]], "profiles"),
+        ("gradient_profiles", [{"a": []}], "profiles"),
+        ("gradient_profiles", [{"a": [[1.0]]}], "profiles"),
+        ("gradient_profiles", [{"a": [1.0, -1.0]}], r"profiles\['a'\]"),
+        ("gradient_profiles", [{"a": [np.nan]}], r"profiles\['a'\]"),
+        ("word_importance", [{}], "importances"),
+        ("word_importance", [{"a": [np.inf]}], "importances"),
+        ("word_importance", [{"a": [0.5]}, [1.5]], "separators"),
+        ("vanishing_ratio", [{}], "histories"),
+        ("vanishing_ratio", [{"a": {"step": [1]}}], "vanishing_ratio"),
+        ("vanishing_ratio", [{"a": {**RATIOS, "step": [1]}}], "length"),
+        ("vanishing_ratio", [{"a": {**RATIOS, "accuracy": [1]}}], "length"),
+        (
+            "vanishing_ratio",
+            [{"a": {**RATIOS, "accuracy_step": [], "val_accuracy": [1]}}],
+            "length",
+        ),
+        ("accuracy_by_noise", [[], {"mid": {"a": []}}], "shares"),
+        ("accuracy_by_noise", [[1.0], {"mid": {"a": [1]}}], "shares"),
+        ("accuracy_by_noise", [[0.5], {}], "accuracies"),
+        ("accuracy_by_noise", [[0.5], {"top": {"a": [1]}}], "accuracies"),
+        ("accuracy_by_noise", [[0.5], {"mid": {}}], "accuracies"),
+        ("accuracy_by_noise", [[0.5], {"mid": {"a": [1, 2]}}], "accuracies"),
+    ],
+)
+def test_bad_input_by_position(name, given, message):
+    with pytest.raises(ValueError, match=f"{message}.*Received|Rec.*{message}"):
+        getattr(plots, f"plot_{name}")(*given)

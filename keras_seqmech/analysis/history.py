@@ -4,15 +4,14 @@ Source: "An Informative Adaptive Receptive Field Model for Recurrent Neural
 Networks", section "Influence of I(X; H) and I(Y; H) Bias".
 """
 
-import contextlib
 from typing import Any
 
 import keras
 import numpy as np
 
 from keras_seqmech.analysis import decisions
+from keras_seqmech.analysis.measuring import unchanged
 from keras_seqmech.layers import validation
-from keras_seqmech.layers.parts import parts
 
 
 class FieldSizeHistory(keras.callbacks.Callback):
@@ -97,7 +96,7 @@ class FieldSizeHistory(keras.callbacks.Callback):
             self._measure()
 
     def _measure(self):
-        with _unchanged(self.fields, self.model):
+        with unchanged(self.fields, self.model):
             field = self.fields.predict_on_batch(self.inputs)
             outputs = None
             if self.labels is not None:
@@ -116,27 +115,6 @@ class FieldSizeHistory(keras.callbacks.Callback):
             self.history["accuracy"].append(
                 float(np.mean(np.argmax(outputs, axis=-1) == self.labels))
             )
-
-
-@contextlib.contextmanager
-def _unchanged(*models):
-    """Puts back what a call changes: metrics, states and seeds."""
-    variables = []
-    for model in models:
-        variables += model.non_trainable_variables + model.metrics_variables
-        # Keras does not list the states of stateful layers.
-        states = [getattr(part, "states", None) for part in parts(model)]
-        variables += [
-            state
-            for state in keras.tree.flatten(states)
-            if isinstance(state, keras.Variable)
-        ]
-    kept = [keras.ops.convert_to_numpy(variable) for variable in variables]
-    try:
-        yield
-    finally:
-        for variable, value in zip(variables, kept):
-            variable.assign(value)
 
 
 def _batch_size(inputs) -> int:

@@ -17,24 +17,22 @@ class AttentionPoolingBase(Pooling):
     """Base of poolings whose weights are a softmax over time.
 
     A subclass computes the weights `(batch, time)` in
-    `attend(sequences, mask, training)`; masked steps are zero there.
+    `attend(sequences, mask)`; masked steps are zero there.
     """
 
     def __init__(self, return_attention_scores: bool = False, **kwargs):
         super().__init__(**kwargs)
         self.return_attention_scores = return_attention_scores
 
-    def call(self, sequences, mask=None, training=False):
-        validation.check_mask("mask", mask, sequences.shape)
-        sequences = ops.cast(sequences, self.compute_dtype)
+    def pool(self, sequences, mask, **keywords):
         sequences = masking.zero_masked(sequences, mask)
-        weights = self.attend(sequences, mask, training)
+        weights = self.attend(sequences, mask, **keywords)
         pooled = pooling.weighted_sum(weights, sequences)
         if self.return_attention_scores:
             return pooled, {"attention_scores": weights}
         return pooled
 
-    def attend(self, sequences, mask, training):
+    def attend(self, sequences, mask):
         raise NotImplementedError
 
     def compute_output_shape(self, input_shape):
@@ -43,7 +41,7 @@ class AttentionPoolingBase(Pooling):
             return pooled, {"attention_scores": tuple(input_shape[:2])}
         return pooled
 
-    def compute_output_spec(self, sequences, mask=None, training=False):
+    def compute_output_spec(self, sequences, mask=None, **keywords):
         if not self.return_attention_scores:
             return super().compute_output_spec(sequences, mask)
         validation.check_mask("mask", mask, sequences.shape)
@@ -122,7 +120,7 @@ class AttentionPooling(AttentionPoolingBase):
             regularizer=self.query_regularizer,
         )
 
-    def attend(self, sequences, mask, training):
+    def attend(self, sequences, mask):
         scores = attention.dot_scores(self.query, sequences)
         return attention.attention_weights(scores, mask)
 
@@ -182,7 +180,7 @@ class MaxAttentionPooling(AttentionPoolingBase):
     Architectures", section 1.3.2.
     """
 
-    def attend(self, sequences, mask, training):
+    def attend(self, sequences, mask):
         query = pooling.maximum(sequences, mask)
         scores = attention.normalized_scores(query, sequences)
         return attention.attention_weights(scores, mask)
@@ -286,6 +284,11 @@ class LastAttentionPooling(AttentionPoolingBase):
         self.attention_dropout = scalar(
             "attention_dropout", self.initial_attention_dropout
         )
+
+    def call(self, sequences, mask=None, training=False):
+        validation.check_mask("mask", mask, sequences.shape)
+        sequences = ops.cast(sequences, self.compute_dtype)
+        return self.pool(sequences, mask, training=training)
 
     def attend(self, sequences, mask, training):
         index = pooling.last_index(sequences, mask)

@@ -1,11 +1,5 @@
-"""Figures: what a model looked ahead at, and how field sizes come about.
+"""Figures: what a model looked ahead at, and how field sizes come about."""
 
-Each function returns a `matplotlib.figure.Figure`, which belongs to no window
-and no global state: show it in a notebook, or write it with
-`figure.savefig(path)`.
-"""
-
-import importlib
 from collections.abc import Hashable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -13,13 +7,14 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 from keras_seqmech.analysis import labels
+from keras_seqmech.analysis.plots import drawing
+from keras_seqmech.analysis.plots.drawing import LINE_COLORS
 from keras_seqmech.layers import validation
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SIZE_COLORS = "viridis_r"
-LINE_COLORS = ("#1b6ca8", "#d1495b", "#3a7d44", "#8d5a97", "#b7791f")
 
 
 def plot_receptive_fields(
@@ -60,7 +55,7 @@ def plot_receptive_fields(
     >>> figure.savefig("fields.png")  # doctest: +SKIP
     """
     _check_fields(tokens, sizes, max_size)
-    figure_module, cm = _import("figure"), _import("cm")
+    figure_module, cm = drawing.load("figure"), drawing.load("cm")
     texts, family = labels.drawable(tokens)
     longest = max(len(text) for text in texts)
     per_line = 32 if longest <= 2 else 20
@@ -86,7 +81,7 @@ def plot_receptive_fields(
         )
     bar = figure.colorbar(scale, ax=all_axes, label="tokens read", shrink=0.9)
     bar.set_ticks(range(1, max(max_size, 2) + 1))
-    _set_title(figure, title)
+    drawing.set_title(figure, title)
     return figure
 
 
@@ -126,7 +121,7 @@ def plot_field_size_by_step(
     _check_histories(histories)
     if max_size is not None:
         max_size = validation.check_positive_int("max_size", max_size)
-    figure_module = _import("figure")
+    figure_module = drawing.load("figure")
     with_accuracy = any("accuracy" in h for h in histories.values())
     figure = figure_module.Figure(
         figsize=(6.4, 5.0 if with_accuracy else 3.4), layout="constrained"
@@ -151,9 +146,9 @@ def plot_field_size_by_step(
         panels[1].set_ylabel("accuracy")
     panels[-1].set_xlabel("training step")
     for axes in panels:
-        _clear_frame(axes, grid=True)
-    _draw_legend(panels[0], histories)
-    _set_title(figure, title)
+        drawing.clear_frame(axes, grid=True)
+    drawing.draw_legend(panels[0], histories)
+    drawing.set_title(figure, title)
     return figure
 
 
@@ -202,7 +197,7 @@ def plot_field_size_by_entropy(
         )
     if annotate != 0:
         annotate = validation.check_positive_int("annotate", annotate)
-    figure_module = _import("figure")
+    figure_module = drawing.load("figure")
     x = [float(entropies[word]) for word in words]
     y = [float(field_sizes[word][0]) for word in words]
     counts = [field_sizes[word][1] for word in words]
@@ -214,21 +209,10 @@ def plot_field_size_by_entropy(
     axes.margins(0.08)
     axes.set_xlabel(r"label entropy $H(Y\,|\,w\in x)$, nats")
     axes.set_ylabel(r"mean field size $E(s_t\,|\,x_t=w)$")
-    _clear_frame(axes, grid=True)
+    drawing.clear_frame(axes, grid=True)
     labels.name_points(axes, words, x, y, annotate)
-    _set_title(figure, title)
+    drawing.set_title(figure, title)
     return figure
-
-
-def _import(name: str):
-    """A module of matplotlib, or an error that says how to get it."""
-    try:
-        return importlib.import_module(f"matplotlib.{name}")
-    except ImportError as error:
-        raise ImportError(
-            "Figures need matplotlib; install it with "
-            "`pip install keras_seqmech[plots]`."
-        ) from error
 
 
 def _check_fields(tokens, sizes, max_size):
@@ -300,26 +284,3 @@ def _draw_line(axes, texts, sizes, max_size, start, per_line, scale):
         axes.axvline(t, color="0.9", linewidth=0.8, zorder=0)
     for side in axes.spines.values():
         side.set_visible(False)
-
-
-def _clear_frame(axes, grid):
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(grid, color="0.92", linewidth=0.8)
-    axes.set_axisbelow(True)
-
-
-def _draw_legend(axes, names):
-    """A legend that shows any name as it is, not as math or as hidden."""
-    places = [str(i) for i in range(len(names))]
-    legend = axes.legend(axes.lines, places, frameon=False)
-    shown, family = labels.drawable([str(name) for name in names])
-    for text, name in zip(legend.get_texts(), shown):
-        text.set_parse_math(False)
-        text.set_fontfamily(family)
-        text.set_text(name)
-
-
-def _set_title(figure, title):
-    if title is not None:
-        (text,), family = labels.drawable([title])
-        figure.suptitle(text, fontfamily=family, parse_math=False)

@@ -1,0 +1,278 @@
+"""How much of the loss's gradient reaches each position of a text.
+
+Source: "Analyzing the Learnability and Representability of Recurrent
+Architectures", section 1.5.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_seqmech.analysis import positions
+from keras_seqmech.analysis.decisions import check_mask
+from keras_seqmech.analysis.measuring import unchanged
+from keras_seqmech.analysis.recurrent_probe import RecurrentProbe
+from keras_seqmech.layers import validation
+
+ENDS = ("left", "right", "both")
+
+
+def gradient_profile(
+    model: keras.Model,
+    inputs: Any,
+    targets: Any,
+    layer: str | None = None,
+    mask: Any = None,
+    loss: str | Callable | None = None,
+    num_points: int = 100,
+    batch_size: int = 32,
+) -> np.ndarray:
+    r"""Norm of the loss's gradient at the hidden states, by position.
+
+    $$g_t = \frac{1}{B} \sum_b \Big\lVert \frac{dL_b}{dh_{b,t}} \Big\rVert_2$$
+
+    with $h_t$ the output of a recurrent layer at step t and the derivative
+    the total one, also through all later steps. $L_b$ is the loss of one
+    example, in inference mode: neither the size of a batch nor dropout plays
+    a part. In a bidirectional layer $h_t$ is both directions' state at
+    position t. The norms at an example's real steps are interpolated to
+    `num_points` before the mean is taken, so examples of any length add up.
+
+    The model is left as it is, its metrics, states and seeds too.
+
+    Args:
+        model: Any built `keras.Model` with a `keras.layers.RNN`, `LSTM`,
+            `GRU`, `SimpleRNN` or a `Bidirectional` of one, at any depth.
+        inputs: Arrays as the model takes them, also nested, of one example
+            or more.
+        targets: Arrays as the loss takes them.
+        layer: Name of the recurrent layer; may be None where there is one.
+        mask: Boolean array `(batch, time)`, True where a step of that layer
+            is real; all are if None. Examples without a real step are left
+            out.
+        loss: Name of a Keras loss, a `keras.losses.Loss` (its reduction is
+            ignored), or a function of `(targets, outputs)` with one value or
+            more an example, of which the mean counts; the model's compiled
+            loss if None. Targets are cast and get a last axis as in `fit`.
+        num_points: Positive int, the number of positions of the profile.
+        batch_size: Positive int, examples measured at once.
+
+    Returns:
+        float64 array `(num_points,)`. Gradients are computed in the layer's
+        dtype: float16 has no room for those that vanish.
+
+    Raises:
+        ValueError: If the layer cannot be told or measured, shapes do not
+            fit, or no example has a real step.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> inputs = keras.Input((20, 3))
+    >>> hidden = keras.layers.LSTM(4)(inputs)
+    >>> model = keras.Model(inputs, keras.layers.Dense(1)(hidden))
+    >>> x, y = np.ones((8, 20, 3)), np.ones((8, 1))
+    >>> profile = gradient_profile(model, x, y, loss="mse")
+    >>> profile.shape, bool(profile[0] < profile[-1])
+    ((100,), True)
+
+    Source: section 1.5, figure 1.2a.
+    """
+    return _profile(
+        RecurrentProbe(model, layer, loss),
+        *_check_examples(inputs, targets, mask),
+        validation.check_positive_int("num_points", num_points),
+        validation.check_positive_int("batch_size", batch_size),
+    )
+
+
+def vanishing_ratio(profile: Any, end: str = "left") -> float:
+    r"""How small gradients are in the middle of a text, against its end.
+
+    $$\lVert dL/dh_{mid} \rVert \,/\, \lVert dL/dh_{end} \rVert$$
+
+    1 means that nothing vanishes, 0 that nothing reaches the middle.
+
+    Args:
+        profile: Norms by position, such as `gradient_profile` gives. The
+            middle is their mean over the tenth of positions around it (45 to
+            54 of 100), at least the one or two that stand in the middle.
+        end: `"left"` (the first position, the choice of the source),
+            `"right"` (the last), or `"both"`, the mean of the two norms.
+
+    Returns:
+        The ratio; infinite where only the end is 0, and 1 where both are.
+
+    Raises:
+        ValueError: If the profile is no list of norms, or `end` unknown.
+
+    Example:
+
+    >>> vanishing_ratio([2.0, 0.5, 4.0])
+    0.25
+
+    Source: section 1.5, table 1.2.
+    """
+    validation.check_choice("end", end, ENDS)
+    profile = np.asarray(profile, dtype="float64")
+    if profile.ndim != 1 or not profile.size or not (profile >= 0).all():
+        raise ValueError(
+            "Argument `profile` must hold one norm or more, each at least 0. "
+            f"Received: profile={profile!r}"
+        )
+    count = len(profile)
+    middle = profile[45 * count // 100 : -(-55 * count // 100)].mean()
+    ends = {"left": profile[0], "right": profile[-1]}
+    reference = ends.get(end, (profile[0] + profile[-1]) / 2)
+    if reference == 0:
+        return 1.0 if middle == 0 else float("inf")
+    return float(middle / reference)
+
+
+class VanishingRatio(keras.callbacks.Callback):
+    """Measures the vanishing ratio of a fixed set of examples in training.
+
+    Before the first step and at the end of each epoch, and each `every`
+    optimizer steps if given. The value at an epoch's end is put into the logs
+    as `"vanishing_ratio"` and so into `history`; list this callback before
+    those that write logs. Metrics, states and seeds of the model stay as they
+    are.
+
+    `history` holds the equally long lists `"step"` (`optimizer.iterations`)
+    and `"vanishing_ratio"`: what `plot_vanishing_ratio` draws. With
+    `steps_per_execution` it measures after the execution in which a step was
+    due.
+
+    Args:
+        inputs: As in `gradient_profile`.
+        targets: As in `gradient_profile`.
+        layer: As in `gradient_profile`.
+        mask: As in `gradient_profile`.
+        every: Positive int, steps between measurements within an epoch; none
+            if None.
+        end: As in `vanishing_ratio`.
+        loss: As in `gradient_profile`.
+        batch_size: As in `gradient_profile`.
+
+    Raises:
+        ValueError: If an argument does not fit; once training begins, if the
+            layer cannot be told or measured.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> model = keras.Sequential(
+    ...     [keras.Input((9, 3)), keras.layers.GRU(4), keras.layers.Dense(1)]
+    ... )
+    >>> x, y = np.ones((8, 9, 3)), np.ones((8, 1))
+    >>> ratio = VanishingRatio(x, y, every=3)
+    >>> model.compile("sgd", "mse")
+    >>> fit = model.fit(x, y, batch_size=2, verbose=0, callbacks=[ratio])
+    >>> ratio.history["step"], list(fit.history)
+    ([0, 3, 4], ['loss', 'vanishing_ratio'])
+
+    Source: section 1.5, figures 1.2b and 1.2c.
+    """
+
+    def __init__(
+        self,
+        inputs: Any,
+        targets: Any,
+        layer: str | None = None,
+        mask: Any = None,
+        every: int | None = None,
+        end: str = "left",
+        loss: str | Callable | None = None,
+        batch_size: int = 32,
+    ):
+        super().__init__()
+        validation.check_choice("end", end, ENDS)
+        if every is not None:
+            every = validation.check_positive_int("every", every)
+        self.examples = _check_examples(inputs, targets, mask)
+        self.layer = layer
+        self.every = every
+        self.end = end
+        self.loss = loss
+        self.batch_size = validation.check_positive_int(
+            "batch_size", batch_size
+        )
+        self.history = {"step": [], "vanishing_ratio": []}
+        self._probe = None
+        self._step = 0
+
+    def on_train_begin(self, logs=None):
+        self._probe = RecurrentProbe(self.model, self.layer, self.loss)
+        self._step = int(self.model.optimizer.iterations)
+        self._measure()
+
+    def on_train_batch_end(self, batch, logs=None):
+        before, self._step = self._step, int(self.model.optimizer.iterations)
+        if self.every and self._step // self.every > before // self.every:
+            self._measure()
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._measure()
+        if logs is not None:
+            logs["vanishing_ratio"] = self.history["vanishing_ratio"][-1]
+
+    def _measure(self):
+        if self.history["step"][-1:] == [self._step]:
+            return
+        profile = _profile(self._probe, *self.examples, 100, self.batch_size)
+        self.history["step"].append(self._step)
+        self.history["vanishing_ratio"].append(
+            vanishing_ratio(profile, self.end)
+        )
+
+
+def _profile(probe, inputs, targets, mask, num_points, batch_size):
+    norms = _norms(probe, inputs, targets, batch_size)
+    mask = check_mask(mask, norms.shape)
+    if not mask.any():
+        raise ValueError(
+            "Argument `mask` must leave at least one example with a real "
+            "step. Received: a mask that is False everywhere"
+        )
+    curves = [
+        positions.stretch(row[real], num_points)
+        for row, real in zip(norms, mask)
+        if real.any()
+    ]
+    return np.mean(curves, axis=0)
+
+
+def _norms(probe, inputs, targets, batch_size):
+    """Norms of all examples, in batches of one size: traced once."""
+    count = len(keras.tree.flatten(inputs)[0])
+    size = min(batch_size, count)
+    rows = []
+    with unchanged(probe.model):
+        for start in range(0, count, size):
+            first = min(start, count - size)
+            batch = keras.tree.map_structure(
+                lambda array, first=first: array[first : first + size],
+                (inputs, targets),
+            )
+            rows.append(probe.norms(*batch)[start - first :])
+    return np.concatenate(rows)
+
+
+def _check_examples(inputs, targets, mask):
+    """Inputs, targets and mask as arrays, of equally many examples."""
+    inputs, targets = keras.tree.map_structure(np.asarray, (inputs, targets))
+    if mask is not None:
+        mask = np.asarray(mask)
+    counts = [
+        len(array) if array.ndim else 0
+        for array in keras.tree.flatten((inputs, targets, mask))
+        if array is not None
+    ]
+    if not counts or min(counts) < 1 or min(counts) != max(counts):
+        raise ValueError(
+            "Arguments `inputs`, `targets` and `mask` must hold equally many "
+            f"examples, at least 1. Received: {counts} examples"
+        )
+    return inputs, targets, mask

@@ -1,0 +1,291 @@
+"""How much a classifier relies on the words at each position of a text.
+
+Source: "Analyzing the Learnability and Representability of Recurrent
+Architectures", section 1.9, algorithm 1.
+"""
+
+import contextlib
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_seqmech.analysis import positions
+from keras_seqmech.analysis.decisions import check_labels
+from keras_seqmech.analysis.measuring import unchanged
+from keras_seqmech.layers import validation
+
+SUM_TOLERANCE = 1e-2  # bfloat16 rounds a probability to about 3 digits.
+
+
+def normalized_word_importance(
+    model: keras.Model | Callable,
+    tokens: Any,
+    labels: Any,
+    k: int = 5,
+    unknown_id: int = 1,
+    lengths: Any = None,
+    vocabulary_size: int | None = None,
+    num_points: int = 100,
+    batch_size: int = 64,
+) -> np.ndarray:
+    r"""Mean importance of words by position: NWI.
+
+    `word_importance` of each text, interpolated to `num_points`, and the mean
+    over texts. Texts of any lengths add up, but all are padded to the longest:
+    measure texts of similar lengths together, as the source does.
+
+    Args:
+        model: As in `word_importance`.
+        tokens: As in `word_importance`.
+        labels: As in `word_importance`.
+        k: As in `word_importance`.
+        unknown_id: As in `word_importance`.
+        lengths: As in `word_importance`.
+        vocabulary_size: As in `word_importance`.
+        num_points: Positive int, the number of positions of the result.
+        batch_size: As in `word_importance`.
+
+    Returns:
+        float64 array `(num_points,)`, between 0 and 1.
+
+    Raises:
+        ValueError: As `word_importance`.
+
+    Example:
+
+    >>> import numpy as np
+    >>> def reads_first(tokens):  # P(1) is 0.9 if the first word is a 7
+    ...     p = np.where(tokens[:, 0] == 7, 0.9, 0.5)
+    ...     return np.stack([1 - p, p], axis=1)
+    >>> texts = [[7, 3, 3, 3], [7, 4, 5, 6, 3, 3]]
+    >>> normalized_word_importance(reads_first, texts, [1, 1], 2, num_points=3)
+    array([1.  , 0.25, 0.  ])
+
+    Source: algorithm 1, figures 1.9 to 1.11.
+    """
+    num_points = validation.check_positive_int("num_points", num_points)
+    importances = word_importance(
+        model,
+        tokens,
+        labels,
+        k,
+        unknown_id,
+        lengths,
+        vocabulary_size,
+        batch_size,
+    )
+    curves = [positions.stretch(row, num_points) for row in importances]
+    return np.mean(curves, axis=0)
+
+
+def word_importance(
+    model: keras.Model | Callable,
+    tokens: Any,
+    labels: Any,
+    k: int = 5,
+    unknown_id: int = 1,
+    lengths: Any = None,
+    vocabulary_size: int | None = None,
+    batch_size: int = 64,
+) -> list[np.ndarray]:
+    r"""Importance of each window of k words, for each text.
+
+    With $s^w$ the text whose window w is replaced by the unknown word,
+
+    $$\delta^w = |\log P(y \mid s^w) - \log P(y \mid s)|, \qquad
+      \mathrm{nwi}^w = \frac{\delta^w - \min_v \delta^v}{\max_v \delta^v}$$
+
+    Windows start at words 0, k, 2k, and so on; where k does not divide the
+    length, a last one covers the last k words, so that each word is replaced
+    and each window is of k words. (The source leaves that open. It also
+    subtracts the minimum of $\delta$ after the division by its maximum, two
+    scales in one difference; here both are divided.) A text on which nothing
+    changes anything gives zeros. A probability below 1.2e-38, the smallest of
+    float32, counts as that: its logarithm is finite.
+
+    All copies of all texts run in batches of one shape, in inference mode.
+
+    Args:
+        model: Maps token ids `(batch, time)` to class probabilities
+            `(batch, classes)`: a `keras.Model`, left as it is, or a function,
+            such as `lambda ids: model([ids, ids != 0])` around a model that
+            takes a mask.
+        tokens: Int ids `(batch, time)`, or a list of lists of ids.
+        labels: Ints `(batch,)`, the class y of each text.
+        k: Positive int, words in a window.
+        unknown_id: Id of the unknown word.
+        lengths: Ints `(batch,)`, number of real words of each text; all are
+            real if None. Only with an array of ids. What follows is set to 0,
+            the padding, as are the ends of lists.
+        vocabulary_size: Number of ids; if given, `unknown_id` is checked to
+            lie below it.
+        batch_size: Positive int, copies run at once.
+
+    Returns:
+        A float64 array `(windows,)` for each text.
+
+    Raises:
+        ValueError: If there is no text, a text is shorter than k, an id or
+            label is out of range, or the model does not give probabilities.
+
+    Source: algorithm 1.
+    """
+    k = validation.check_positive_int("k", k)
+    batch_size = validation.check_positive_int("batch_size", batch_size)
+    _check_unknown(unknown_id, vocabulary_size)
+    tokens, lengths = _padded(tokens, lengths)
+    labels = check_labels(labels, len(tokens), None)
+    starts = [_window_starts(i, n, k) for i, n in enumerate(lengths)]
+    counts = [len(row) for row in starts]
+    # Each text as it is, marked by a window past its end, then its copies.
+    texts = np.repeat(np.arange(len(tokens)), np.add(counts, 1))
+    windows = np.concatenate([[tokens.shape[1], *row] for row in starts])
+    batches = _batches(tokens, texts, windows, k, unknown_id, batch_size)
+    run, untouched = model, contextlib.nullcontext()
+    if isinstance(model, keras.Model):
+        run, untouched = model.predict_on_batch, unchanged(model)
+    with untouched:
+        found = [
+            _label_probabilities(run, copies, labels[rows])
+            for copies, rows in batches
+        ]
+    probabilities = np.concatenate(found)[: len(texts)]
+    logs = np.log(np.maximum(probabilities, np.finfo("float32").tiny))
+    ends = np.cumsum(np.add(counts, 1))
+    return [
+        _normalized(np.abs(row[1:] - row[0]))
+        for row in np.split(logs, ends[:-1])
+    ]
+
+
+def _window_starts(i, length, k) -> list[int]:
+    if length < k:
+        raise ValueError(
+            "Argument `k` must be at most the number of words of each text. "
+            f"Received: k={k}, and text {i} of {length} words"
+        )
+    starts = list(range(0, length - k + 1, k))
+    return starts if length % k == 0 else [*starts, int(length) - k]
+
+
+def _batches(
+    tokens, texts, windows, k, unknown_id, batch_size
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Copies of texts in batches of one size, and the index of their texts."""
+    steps = np.arange(tokens.shape[1])
+    rest = -len(texts) % batch_size
+    texts, windows = np.pad(texts, (0, rest)), np.pad(windows, (0, rest))
+    for first in range(0, len(texts), batch_size):
+        rows = texts[first : first + batch_size]
+        starts = windows[first : first + batch_size, None]
+        replaced = (starts <= steps) & (steps < starts + k)
+        yield np.where(replaced, unknown_id, tokens[rows]), rows
+
+
+def _label_probabilities(run, copies, labels) -> np.ndarray:
+    probabilities = run(copies.astype("int32"))
+    if keras.tree.is_nested(probabilities):
+        raise ValueError(
+            "Argument `model` must give one array of class probabilities. "
+            f"Received: a model that gives a {type(probabilities).__name__}"
+        )
+    probabilities = np.asarray(probabilities).astype("float64")
+    if probabilities.ndim != 2 or len(probabilities) != len(copies):
+        raise ValueError(
+            "Argument `model` must give class probabilities (batch, classes). "
+            f"Received: an output of shape {probabilities.shape} for "
+            f"{len(copies)} texts"
+        )
+    sums = probabilities.sum(axis=1)
+    right = (probabilities >= 0).all() and (probabilities <= 1 + 1e-6).all()
+    if not right or not (np.abs(sums - 1) <= SUM_TOLERANCE).all():
+        raise ValueError(
+            "Argument `model` must give class probabilities, not logits: "
+            "numbers between 0 and 1 that sum to 1 in each row. Received: "
+            f"outputs from {probabilities.min()} to {probabilities.max()}, "
+            f"sums from {sums.min()} to {sums.max()}"
+        )
+    check_labels(labels, len(labels), probabilities.shape[1])
+    return probabilities[np.arange(len(labels)), labels]
+
+
+def _normalized(changes) -> np.ndarray:
+    largest = changes.max()
+    if largest == 0:
+        return np.zeros_like(changes)
+    return (changes - changes.min()) / largest
+
+
+def _padded(tokens, lengths) -> tuple[np.ndarray, np.ndarray]:
+    """Ids `(batch, time)`, 0 past each text's end, and the texts' lengths."""
+    if hasattr(tokens, "shape"):
+        tokens = np.array(tokens)
+        if tokens.ndim != 2:
+            raise ValueError(
+                "Argument `tokens` must have the shape (batch, time) or be a "
+                f"list of lists. Received: tokens.shape={tokens.shape}"
+            )
+    elif lengths is not None:
+        raise ValueError(
+            "Argument `lengths` needs `tokens` of the shape (batch, time); "
+            "lists of ids have no padding. Received: a list and lengths"
+        )
+    else:
+        tokens, lengths = _from_lists(tokens)
+    if not len(tokens) or tokens.dtype.kind not in "iu":
+        raise ValueError(
+            "Argument `tokens` must hold the int ids of at least one text. "
+            f"Received: {len(tokens)} texts of dtype {tokens.dtype}"
+        )
+    count, width = tokens.shape
+    lengths = np.asarray([width] * count if lengths is None else lengths)
+    if lengths.shape != (count,) or lengths.dtype.kind not in "iu":
+        raise ValueError(
+            f"Argument `lengths` must hold an int for each of {count} texts. "
+            f"Received: lengths of shape {lengths.shape} and dtype "
+            f"{lengths.dtype}"
+        )
+    if (lengths < 0).any() or (lengths > width).any():
+        raise ValueError(
+            f"Argument `lengths` must lie between 0 and {width}, the width of "
+            f"`tokens`. Received: lengths from {lengths.min()} to "
+            f"{lengths.max()}"
+        )
+    tokens[np.arange(width) >= lengths[:, None]] = 0
+    return tokens, lengths
+
+
+def _from_lists(
+    texts: Sequence[Sequence[int]],
+) -> tuple[np.ndarray, np.ndarray]:
+    rows = [np.asarray(text) for text in texts]
+    for i, row in enumerate(rows):
+        if row.ndim != 1 or (row.size and row.dtype.kind not in "iu"):
+            raise ValueError(
+                "Argument `tokens` must be an array or hold lists of int ids. "
+                f"Received: tokens[{i}]={texts[i]!r}"
+            )
+    lengths = np.array([len(row) for row in rows], dtype="int64")
+    width = lengths.max(initial=0)
+    padded = [np.pad(row, (0, width - len(row))) for row in rows]
+    return np.array(padded).astype("int64").reshape(len(rows), width), lengths
+
+
+def _check_unknown(unknown_id, vocabulary_size):
+    size = float("inf")
+    if vocabulary_size is not None:
+        size = validation.check_positive_int("vocabulary_size", vocabulary_size)
+    is_int = isinstance(unknown_id, Integral) and not isinstance(
+        unknown_id, bool
+    )
+    if not is_int or not 0 <= unknown_id < size:
+        below = "" if vocabulary_size is None else f" and below {size}"
+        raise ValueError(
+            f"Argument `unknown_id` must be an int of at least 0{below}. "
+            f"Received: unknown_id={unknown_id!r}"
+        )

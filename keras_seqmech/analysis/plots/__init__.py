@@ -1,0 +1,24 @@
+"""Figures: one function each.
+
+Each function returns a `matplotlib.figure.Figure`, which belongs to no window
+and no global state: show it in a notebook, or write it with
+`figure.savefig(path)`.
+"""
+
+from keras_seqmech.analysis.plots.fields import plot_field_size_by_entropy
+from keras_seqmech.analysis.plots.fields import plot_field_size_by_step
+from keras_seqmech.analysis.plots.fields import plot_receptive_fields
+from keras_seqmech.analysis.plots.positions import plot_accuracy_by_noise
+from keras_seqmech.analysis.plots.positions import plot_gradient_profiles
+from keras_seqmech.analysis.plots.positions import plot_vanishing_ratio
+from keras_seqmech.analysis.plots.positions import plot_word_importance
+
+__all__ = [
+    "plot_accuracy_by_noise",
+    "plot_field_size_by_entropy",
+    "plot_field_size_by_step",
+    "plot_gradient_profiles",
+    "plot_receptive_fields",
+    "plot_vanishing_ratio",
+    "plot_word_importance",
+]
