@@ -19,12 +19,18 @@ from keras_seqmech.layers import MeanPooling  # noqa: E402
 from keras_seqmech.layers import ReceptiveFieldRNN  # noqa: E402
 from keras_seqmech.layers import ReceptiveFieldWindows  # noqa: E402
 from keras_seqmech.layers import RFCell  # noqa: E402
+from keras_seqmech.training import Curriculum  # noqa: E402
+from keras_seqmech.training import DistillationModel  # noqa: E402
+from keras_seqmech.training import GradientDirectedModel  # noqa: E402
 from keras_seqmech.training import TemperatureAnnealing  # noqa: E402
 from keras_seqmech.version import __version__  # noqa: E402
 
 __all__ = [
     "AttentionPooling",
     "ConcatPooling",
+    "Curriculum",
+    "DistillationModel",
+    "GradientDirectedModel",
     "LastAttentionPooling",
     "LastPooling",
     "MaxAttentionPooling",

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import keras_seqmech
+from keras_seqmech.layers import LastAttentionPooling
+from keras_seqmech.training import Curriculum
 from keras_seqmech.training import TemperatureAnnealing
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -162,40 +164,153 @@ def test_bad_arguments(name, value):
         TemperatureAnnealing(**arguments)
 
 
-def train(directory: pathlib.Path, kill_at: int | None = None) -> None:
-    """Trains 4 epochs of 3 steps; writes down each step's temperature."""
-    keras.utils.set_random_seed(0)
-    layer = keras_seqmech.ReceptiveFieldRNN(
-        keras.layers.SimpleRNNCell(2), max_size=2
+class Numbers(keras.layers.Layer):
+    """Puts out the sum of its numbers; holds much that is no number."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.traces = 0
+        self.penalty = self.add_weight(
+            name="penalty", trainable=False, constraint="non_neg"
+        )
+        self.rate = self.add_weight(
+            name="rate", initializer="zeros", trainable=False
+        )
+        self.offset = self.add_weight(name="offset", initializer="zeros")
+        self.add_weight(name="count", dtype="int32", trainable=False)
+        self.add_weight(name="vector", shape=(2,), trainable=False)
+        self.seed_generator = keras.random.SeedGenerator(0)
+        self.metric = keras.metrics.Mean(name="mean")
+
+    def call(self, inputs):
+        self.traces += 1
+        return 0 * inputs + self.penalty + 10 * self.rate + self.offset
+
+
+def numbers(*names):
+    layers = [Numbers(name=name) for name in names or ("a",)]
+    return keras.Sequential([keras.Input((1,)), *layers])
+
+
+def test_curricula_run_side_by_side_with_the_closed_form():
+    model = numbers()
+    callbacks = [
+        Curriculum("penalty", 4, eta=2),
+        Curriculum("rate", 2.5, eta=0.5, initial=3.0, final=1.0),
+    ]
+    history = fit(model, callbacks, epochs=6)
+    penalty = [min(1, (i / 4) ** 2) for i in range(6)]
+    rate = [3 - 2 * min(1, (i / 2.5) ** 0.5) for i in range(6)]
+    np.testing.assert_allclose(history["penalty"], penalty, rtol=1e-12)
+    np.testing.assert_allclose(history["rate"], rate, rtol=1e-12)
+    # The loss of an epoch is what its compiled steps saw.
+    seen = np.array(penalty) + 10 * np.array(rate)
+    np.testing.assert_allclose(history["loss"], seen, rtol=1e-6)
+    traces = model.layers[0].traces
+    model.fit(
+        np.ones((4, 1)),
+        np.zeros((4, 1)),
+        batch_size=4,
+        initial_epoch=1,
+        epochs=3,
+        callbacks=callbacks,
+        verbose=0,
     )
-    model = keras.Sequential([keras.Input((3, 1)), layer])
+    assert model.history.history["penalty"] == penalty[1:3]
+    assert model.layers[0].traces == traces
+
+
+def test_curriculum_of_chosen_layers():
+    model = numbers("a", "b")
+    fit(model, [Curriculum("rate", 1, layer_names=["b"])])
+    assert [float(layer.rate) for layer in model.layers] == [0.0, 1.0]
+
+
+def test_unknown_target_lists_the_numbers_there_are():
+    message = r"`target` .* there are: \['penalty', 'rate'\].*target='count'"
+    with pytest.raises(ValueError, match=message):
+        fit(numbers(), [Curriculum("count", 1)])
+    message = r"`layer_names` .*\['a/rate'\].*layer_names=\['c'\]"
+    with pytest.raises(ValueError, match=message):
+        fit(numbers(), [Curriculum("rate", 1, layer_names=["c"])])
+
+
+def test_values_must_meet_the_constraint():
+    fit(numbers(), [Curriculum("rate", 1, final=-1.0)])
+    message = r"`final` .*`a/penalty` .*nearest is 0.0.*Received: final=-1.0"
+    with pytest.raises(ValueError, match=message):
+        fit(numbers(), [Curriculum("penalty", 1, final=-1)])
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("target", ""),
+        ("target", None),
+        ("max_epochs", 0),
+        ("max_epochs", -2.0),
+        ("max_epochs", "ten"),
+        ("eta", 0.0),
+        ("eta", float("nan")),
+        ("initial", float("inf")),
+        ("final", None),
+        ("layer_names", "rnn"),
+        ("layer_names", []),
+    ],
+)
+def test_bad_curriculum_arguments(name, value):
+    arguments = {"target": "penalty", "max_epochs": 3, name: value}
+    with pytest.raises(ValueError, match=f"`{name}` must.*Received: {name}="):
+        Curriculum(**arguments)
+
+
+NAMES = ("temperature", "penalty", "attention_dropout")
+
+
+def train(directory: pathlib.Path, kill_at: int | None = None) -> None:
+    """Trains 4 epochs of 3 steps; writes down the numbers of each step.
+
+    Nothing is random, for Keras backs up no seeds: a field of one step needs
+    no choice, and dropout jumps from 0 to 1.
+    """
+    keras.utils.set_random_seed(0)
+    x = keras.Input((3, 1))
+    layer = keras_seqmech.ReceptiveFieldRNN(
+        keras.layers.SimpleRNNCell(2), max_size=1, return_sequences=True
+    )
+    model = keras.Model(x, LastAttentionPooling()(layer(x)))
     model.compile("adam", "mse")
+    found = {v.name: v for v in model.non_trainable_variables}
 
     class Witness(keras.callbacks.Callback):
         def on_train_batch_begin(self, batch, logs=None):
             step = int(self.model.optimizer.iterations.numpy())
-            line = [step, float(layer.temperature.numpy())]
+            line = [step, *(float(found[name].numpy()) for name in NAMES)]
             with open(directory / "steps", "a") as file:
                 file.write(json.dumps(line) + "\n")
             if step == kill_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     history = model.fit(
-        np.ones((6, 3, 1)),
+        np.random.default_rng(0).normal(size=(6, 3, 1)),
         np.zeros((6, 2)),
         batch_size=2,
         epochs=4,
+        shuffle=False,
         callbacks=[
             TemperatureAnnealing(final=0.1, steps=10),
+            Curriculum("penalty", 3, eta=4),
+            Curriculum("attention_dropout", 3, eta=999),
             keras.callbacks.BackupAndRestore(directory / "backup"),
             Witness(),
         ],
         verbose=0,
     ).history
-    (directory / "history").write_text(json.dumps(history["temperature"]))
+    (directory / "history").write_text(json.dumps(history))
+    np.savez(directory / "weights.npz", *model.get_weights())
 
 
-def test_killed_run_continues_the_schedule(tmp_path):
+def test_killed_run_continues_the_schedules(tmp_path):
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     whole.mkdir()
     resumed.mkdir()
@@ -214,13 +329,24 @@ def test_killed_run_continues_the_schedule(tmp_path):
         return [tuple(json.loads(line)) for line in lines]
 
     expected = steps(whole)
-    assert [step for step, _ in expected] == list(range(12))
-    # Steps 6 and 7 are run again, with the temperatures they had.
+    assert [step for step, *_ in expected] == list(range(12))
+    assert expected[8][2:] == pytest.approx([(2 / 3) ** 4, 0.0])
+    assert expected[9][2:] == (1.0, 1.0)
+    # Steps 6 and 7 are run again, with the numbers they had.
     assert steps(resumed) == expected[:8] + expected[6:]
     histories = [
         json.loads((d / "history").read_text()) for d in (whole, resumed)
     ]
-    assert histories[1] == histories[0][2:]
+    assert set(histories[0]) == {"loss", *NAMES}
+    for name, values in histories[0].items():
+        assert histories[1][name] == pytest.approx(values[2:], rel=1e-6), name
+    with (
+        np.load(whole / "weights.npz") as a,
+        np.load(resumed / "weights.npz") as b,
+    ):
+        assert len(a) == len(b) > 6
+        for name in a:
+            np.testing.assert_allclose(a[name], b[name], rtol=1e-5, atol=1e-7)
 
 
 if __name__ == "__main__":

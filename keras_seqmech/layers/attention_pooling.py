@@ -270,7 +270,7 @@ class LastAttentionPooling(AttentionPoolingBase):
     def build(self, input_shape):
         super().build(input_shape)
 
-        def scalar(name, value):
+        def scalar(name, value, constraint):
             return self.add_weight(
                 name=name,
                 shape=(),
@@ -278,11 +278,14 @@ class LastAttentionPooling(AttentionPoolingBase):
                 initializer=keras.initializers.Constant(value),
                 trainable=False,
                 autocast=False,
+                constraint=constraint,
             )
 
-        self.penalty = scalar("penalty", self.initial_penalty)
+        self.penalty = scalar("penalty", self.initial_penalty, "non_neg")
         self.attention_dropout = scalar(
-            "attention_dropout", self.initial_attention_dropout
+            "attention_dropout",
+            self.initial_attention_dropout,
+            lambda rate: ops.clip(rate, 0, 1),
         )
 
     def call(self, sequences, mask=None, training=False):

@@ -1,3 +1,11 @@
+from keras_seqmech.training.distillation import DistillationModel
+from keras_seqmech.training.gradient_directed import GradientDirectedModel
+from keras_seqmech.training.schedules import Curriculum
 from keras_seqmech.training.schedules import TemperatureAnnealing
 
-__all__ = ["TemperatureAnnealing"]
+__all__ = [
+    "Curriculum",
+    "DistillationModel",
+    "GradientDirectedModel",
+    "TemperatureAnnealing",
+]

@@ -58,13 +58,7 @@ class TemperatureAnnealing(keras.callbacks.Callback):
         layer_names: Sequence[str] | None = None,
     ):
         validation.check_choice("schedule", schedule, SCHEDULES)
-        if layer_names is not None and (
-            isinstance(layer_names, str) or not layer_names
-        ):
-            raise ValueError(
-                "Argument `layer_names` must be a non-empty sequence of layer "
-                f"names, or None. Received: layer_names={layer_names!r}"
-            )
+        _check_layer_names(layer_names)
         super().__init__()
         self.final = validation.check_positive("final", final)
         self.steps = validation.check_positive_int("steps", steps)
@@ -81,25 +75,7 @@ class TemperatureAnnealing(keras.callbacks.Callback):
         return self.initial * (self.final / self.initial) ** progress
 
     def on_train_begin(self, logs=None):
-        found = [
-            variable
-            for variable in self.model.non_trainable_variables
-            if variable.name == "temperature"
-        ]
-        owners = [set(v.path.split("/")[:-1]) for v in found]
-        wanted = set(self.layer_names or ())
-        if not found or not wanted <= set().union(*owners):
-            raise ValueError(
-                "Argument `layer_names` must name layers with a variable "
-                "`temperature`, or be None in a model that has one. Variables "
-                f"there are: {[v.path for v in found]}. "
-                f"Received: layer_names={self.layer_names!r}"
-            )
-        self._variables = [
-            variable
-            for variable, names in zip(found, owners)
-            if not wanted or wanted & names
-        ]
+        self._variables = _find(self.model, "temperature", self.layer_names)
 
     def on_train_batch_begin(self, batch, logs=None):
         self._set_temperature()
@@ -114,3 +90,154 @@ class TemperatureAnnealing(keras.callbacks.Callback):
         for variable in self._variables:
             variable.assign(temperature)
         return temperature
+
+
+class Curriculum(keras.callbacks.Callback):
+    r"""Moves any named number of a model's layers, epoch by epoch.
+
+    At the beginning of epoch i, counted from 0, all non-trainable scalar
+    variables `target` of the model are set to
+
+    $$v_i = v_0 + (v_N - v_0) \min(1, (i / N)^\eta)$$
+
+    such as the `penalty` or the `attention_dropout` of
+    `LastAttentionPooling`, or the `gradient_weight` of a
+    `GradientDirectedModel`. Several curricula may run side by side.
+
+    The value depends on the epoch alone, as Keras counts it. So
+    `fit(initial_epoch=...)` and a run that is killed and resumed with
+    `keras.callbacks.BackupAndRestore` continue the curriculum, and nothing is
+    retraced or recompiled.
+
+    The value an epoch ran with is put into the logs under the name `target`
+    and so into `history`; list this callback before those that save models or
+    write logs.
+
+    Args:
+        target: Name of the variable.
+        max_epochs: Positive number, N: the first epoch with the value
+            `final`, and all after it.
+        eta: Positive float; above 1, the value changes slowly at first.
+        initial: Finite float, the value of the first epoch.
+        final: Finite float, the value from epoch N on; may be the smaller.
+        layer_names: Names of the layers to change, at any depth, as they
+            stand in the variables' paths; all that have the variable if None.
+
+    Raises:
+        ValueError: At the start of training, when the model has no such
+            variable, or none under a name in `layer_names` (the error lists
+            what there is), or when `initial` or `final` does not meet the
+            `constraint` of a variable.
+
+    Example:
+
+    >>> curriculum = Curriculum("penalty", max_epochs=10, eta=2)
+    >>> [round(curriculum.value(epoch), 2) for epoch in (0, 5, 10, 20)]
+    [0.0, 0.25, 1.0, 1.0]
+
+    Source: "Analyzing the Learnability and Representability of Recurrent
+    Architectures", sections 2.2.5 (eta = 4) and 2.2.6 (eta = 2).
+    """
+
+    def __init__(
+        self,
+        target: str,
+        max_epochs: float,
+        eta: float = 1.0,
+        initial: float = 0.0,
+        final: float = 1.0,
+        layer_names: Sequence[str] | None = None,
+    ):
+        if not isinstance(target, str) or not target:
+            raise ValueError(
+                "Argument `target` must be the name of a variable. "
+                f"Received: target={target!r}"
+            )
+        _check_layer_names(layer_names)
+        super().__init__()
+        self.target = target
+        self.max_epochs = validation.check_positive("max_epochs", max_epochs)
+        self.eta = validation.check_positive("eta", eta)
+        self.initial = validation.check_finite("initial", initial)
+        self.final = validation.check_finite("final", final)
+        self.layer_names = layer_names
+        self._variables = []
+
+    def value(self, epoch: int) -> float:
+        """The value in an epoch, counted from 0."""
+        progress = min(1.0, epoch / self.max_epochs) ** self.eta
+        return self.initial + (self.final - self.initial) * progress
+
+    def on_train_begin(self, logs=None):
+        candidates = _scalars(self.model)
+        names = sorted({variable.name for variable in candidates})
+        if self.target not in names:
+            raise ValueError(
+                "Argument `target` must name a non-trainable scalar variable "
+                f"of a layer of the model; there are: {names}. "
+                f"Received: target={self.target!r}"
+            )
+        self._variables = _find(self.model, self.target, self.layer_names)
+        for name in ("initial", "final"):
+            for variable in self._variables:
+                _check_constraint(name, getattr(self, name), variable)
+
+    def on_epoch_begin(self, epoch, logs=None):
+        for variable in self._variables:
+            variable.assign(self.value(epoch))
+
+    def on_epoch_end(self, epoch, logs=None):
+        if logs is not None:
+            logs[self.target] = self.value(epoch)
+
+
+def _check_layer_names(layer_names):
+    if layer_names is not None and (
+        isinstance(layer_names, str) or not layer_names
+    ):
+        raise ValueError(
+            "Argument `layer_names` must be a non-empty sequence of layer "
+            f"names, or None. Received: layer_names={layer_names!r}"
+        )
+
+
+def _check_constraint(name, value, variable):
+    """Refuses what the constraint of the variable would change."""
+    if variable.constraint is None:
+        return
+    allowed = float(
+        variable.constraint(keras.ops.convert_to_tensor(value, variable.dtype))
+    )
+    if allowed != keras.ops.cast(value, variable.dtype):
+        raise ValueError(
+            f"Argument `{name}` must be a value that `{variable.path}` may "
+            f"have (the nearest is {allowed}). Received: {name}={value!r}"
+        )
+
+
+def _scalars(model):
+    """The numbers a callback may set: of layers, not seeds or metrics."""
+    return [
+        variable
+        for variable in model.non_trainable_variables
+        if variable.shape == () and keras.backend.is_float_dtype(variable.dtype)
+    ]
+
+
+def _find(model, name, layer_names):
+    """The scalars of a name, of the layers named or of all."""
+    found = [v for v in _scalars(model) if v.name == name]
+    owners = [set(v.path.split("/")[:-1]) for v in found]
+    wanted = set(layer_names or ())
+    if not found or not wanted <= set().union(*owners):
+        raise ValueError(
+            f"Argument `layer_names` must name layers with a variable "
+            f"`{name}`, or be None in a model that has one. Variables "
+            f"there are: {[v.path for v in found]}. "
+            f"Received: layer_names={layer_names!r}"
+        )
+    return [
+        variable
+        for variable, names in zip(found, owners)
+        if not wanted or wanted & names
+    ]
