@@ -13,6 +13,7 @@ from keras_seqmech.layers import AttentionPooling  # noqa: E402
 from keras_seqmech.layers import ConcatPooling  # noqa: E402
 from keras_seqmech.layers import LastAttentionPooling  # noqa: E402
 from keras_seqmech.layers import LastPooling  # noqa: E402
+from keras_seqmech.layers import LearnedInitialState  # noqa: E402
 from keras_seqmech.layers import MaxAttentionPooling  # noqa: E402
 from keras_seqmech.layers import MaxPooling  # noqa: E402
 from keras_seqmech.layers import MeanPooling  # noqa: E402
@@ -23,6 +24,7 @@ from keras_seqmech.training import Curriculum  # noqa: E402
 from keras_seqmech.training import DistillationModel  # noqa: E402
 from keras_seqmech.training import GradientDirectedModel  # noqa: E402
 from keras_seqmech.training import TemperatureAnnealing  # noqa: E402
+from keras_seqmech.training import TruncatedBackpropagationModel  # noqa: E402
 from keras_seqmech.version import __version__  # noqa: E402
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "GradientDirectedModel",
     "LastAttentionPooling",
     "LastPooling",
+    "LearnedInitialState",
     "MaxAttentionPooling",
     "MaxPooling",
     "MeanPooling",
@@ -40,5 +43,6 @@ __all__ = [
     "ReceptiveFieldRNN",
     "ReceptiveFieldWindows",
     "TemperatureAnnealing",
+    "TruncatedBackpropagationModel",
     "__version__",
 ]

@@ -1,6 +1,7 @@
 from keras_seqmech.layers.attention_pooling import AttentionPooling
 from keras_seqmech.layers.attention_pooling import LastAttentionPooling
 from keras_seqmech.layers.attention_pooling import MaxAttentionPooling
+from keras_seqmech.layers.initial_state import LearnedInitialState
 from keras_seqmech.layers.pooling import ConcatPooling
 from keras_seqmech.layers.pooling import LastPooling
 from keras_seqmech.layers.pooling import MaxPooling
@@ -14,6 +15,7 @@ __all__ = [
     "ConcatPooling",
     "LastAttentionPooling",
     "LastPooling",
+    "LearnedInitialState",
     "MaxAttentionPooling",
     "MaxPooling",
     "MeanPooling",

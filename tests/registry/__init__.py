@@ -6,13 +6,14 @@ contract for it.
 """
 
 from registry import fields
+from registry import initial_states
 from registry import poolings
 from registry.entry import SCALARS
 from registry.entry import TIME
 from registry.entry import name_outputs
 from registry.entry import silence
 
-ENTRIES = [*fields.ENTRIES, *poolings.ENTRIES]
-FACTS = {**fields.FACTS, **poolings.FACTS}
+ENTRIES = [*fields.ENTRIES, *poolings.ENTRIES, *initial_states.ENTRIES]
+FACTS = {**fields.FACTS, **poolings.FACTS, **initial_states.FACTS}
 
 __all__ = ["ENTRIES", "FACTS", "SCALARS", "TIME", "name_outputs", "silence"]

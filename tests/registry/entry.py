@@ -59,6 +59,8 @@ class Entry:
         silent: Whether `silence` makes training deterministic; not where the
             wrapped cell has dropout.
         backwards: Whether outputs come in reading order, from the end.
+        states: Outputs that are final states: in a row without a real step
+            they are the states it started with, which may be learned.
         core: Whether expensive tests run it too.
         golden: Whether `saved_models` has files of it.
     """
@@ -74,6 +76,7 @@ class Entry:
     draws: bool = True
     silent: bool = True
     backwards: bool = False
+    states: tuple[str, ...] = ()
     core: bool = False
     golden: bool = False
 

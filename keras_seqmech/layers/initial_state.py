@@ -1,0 +1,212 @@
+"""Recurrent layers that learn where they start."""
+
+import keras
+from keras import ops
+
+from keras_seqmech.layers import validation
+from keras_seqmech.ops import masking
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class LearnedInitialState(keras.layers.Layer):
+    r"""A recurrent layer whose initial state is learned.
+
+    $$h_0 = v_0, \quad c_0 = v_1, \quad \dots$$
+
+    with a trainable vector for each state of the wrapped layer, the same for
+    every sequence. A call that brings an `initial_state`, such as one carried
+    over from the part of the sequence before, starts there instead.
+
+    Args:
+        rnn: The layer to wrap: a `keras.layers.RNN` of any kind (`LSTM`,
+            `GRU`, `SimpleRNN`, `RNN` with cells of your own or several,
+            `ReceptiveFieldRNN`), or a `keras.layers.Bidirectional` of one,
+            which then learns a state for either end. Not stateful: such a
+            layer starts where the last batch ended.
+        state_initializer: Initializer of the vectors. With zeros, the
+            default, the layer starts out as the wrapped one. The source draws
+            them: `keras.initializers.RandomNormal(stddev=1.0)`.
+        state_regularizer: Regularizer of the vectors.
+        **kwargs: Base layer keyword arguments, such as `name`. The dtype
+            policy defaults to that of `rnn`.
+
+    Call arguments:
+        sequences: Tensor `(batch, time, features)`.
+        initial_state: List of states to start from instead, `(batch, units)`
+            each, as the wrapped layer returns them with `return_state=True`.
+        mask: Boolean tensor `(batch, time)`, any pattern, True where a step
+            is real.
+        training: Whether the wrapped layer trains.
+        **kwargs: What else the wrapped layer is called with, such as
+            `lookahead`.
+
+    Input shape:
+        `(batch, time, features)`.
+
+    Output shape:
+        That of the wrapped layer.
+
+    Raises:
+        ValueError: If `rnn` is not such a layer, or is stateful.
+
+    Masking: that of the wrapped layer; besides, what stands at masked steps
+    reaches no gradient. A row without a real step puts out zeros, and its
+    final states are those it started with, for a later call to go on from.
+    Keras fills in `mask` from `sequences` only where these are the one tensor
+    argument; beside `initial_state` pass it.
+
+    Cost: that of the wrapped layer.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> layer = LearnedInitialState(keras.layers.LSTM(8, return_state=True))
+    >>> outputs, h, c = layer(np.ones((2, 7, 5)))
+    >>> [v.name for v in layer.initial_states]
+    ['initial_state_0', 'initial_state_1']
+    >>> outputs, h, c = layer(np.ones((2, 7, 5)), initial_state=[h, c])
+
+    Source: "RNNs for arXiv/viXra title classification", on the initial hidden
+    state.
+    """
+
+    def __init__(
+        self,
+        rnn: keras.layers.Layer,
+        state_initializer="zeros",
+        state_regularizer=None,
+        **kwargs,
+    ):
+        _check_rnn(rnn)
+        kwargs.setdefault("dtype", rnn.dtype_policy)
+        super().__init__(**kwargs)
+        self.rnn = rnn
+        self.state_initializer = keras.initializers.get(state_initializer)
+        self.state_regularizer = keras.regularizers.get(state_regularizer)
+        self.supports_masking = True
+
+    def build(self, sequences_shape):
+        validation.check_sequences("sequences.shape", sequences_shape)
+        self.initial_states = [
+            self.add_weight(
+                name=f"initial_state_{i}",
+                shape=(size,),
+                initializer=validation.fresh(self.state_initializer),
+                regularizer=self.state_regularizer,
+            )
+            for i, size in enumerate(_state_sizes(self.rnn))
+        ]
+        if not self.rnn.built:
+            self.rnn.build(sequences_shape)
+
+    def get_initial_state(self, batch_size: int) -> list:
+        """The learned states for a batch, in the structure of the layer's."""
+        return self._pack(
+            [
+                ops.broadcast_to(vector, (batch_size, vector.shape[0]))
+                for vector in self.initial_states
+            ]
+        )
+
+    def call(
+        self,
+        sequences,
+        initial_state=None,
+        mask=None,
+        training=False,
+        **kwargs,
+    ):
+        self._check_call(sequences, initial_state, mask)
+        if initial_state is None:
+            states = self.get_initial_state(ops.shape(sequences)[0])
+        else:
+            states = self._pack(keras.tree.flatten(initial_state))
+        return self.rnn(
+            masking.zero_masked(sequences, mask),
+            initial_state=states,
+            mask=None if mask is None else ops.cast(mask, "bool"),
+            training=training,
+            **kwargs,
+        )
+
+    def _pack(self, states):
+        structure = [
+            state
+            for rnn in _directions(self.rnn)
+            for state in rnn.get_initial_state(batch_size=1)
+        ]
+        return keras.tree.pack_sequence_as(structure, states)
+
+    def _check_call(self, sequences, initial_state, mask):
+        validation.check_sequences("sequences.shape", sequences.shape)
+        validation.check_mask("mask", mask, sequences.shape)
+        if initial_state is not None:
+            validation.check_states(initial_state, _state_sizes(self.rnn))
+
+    def compute_mask(self, sequences, mask=None):
+        return self.rnn.compute_mask(sequences, mask)
+
+    def compute_output_shape(self, sequences_shape):
+        validation.check_sequences("sequences.shape", sequences_shape)
+        return self.rnn.compute_output_shape(sequences_shape)
+
+    def compute_output_spec(
+        self,
+        sequences,
+        initial_state=None,
+        mask=None,
+        training=False,
+        **kwargs,
+    ):
+        self._check_call(sequences, initial_state, mask)
+        return self.rnn.compute_output_spec(sequences, mask=mask, **kwargs)
+
+    def get_config(self):
+        rnn = keras.saving.serialize_keras_object(self.rnn)
+        # It is built again here, where its weights get the same paths.
+        rnn.pop("build_config", None)
+        return {
+            **super().get_config(),
+            "rnn": rnn,
+            "state_initializer": keras.initializers.serialize(
+                self.state_initializer
+            ),
+            "state_regularizer": keras.regularizers.serialize(
+                self.state_regularizer
+            ),
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        rnn = keras.saving.deserialize_keras_object(config["rnn"])
+        return cls(**{**config, "rnn": rnn})
+
+
+def _directions(rnn):
+    if isinstance(rnn, keras.layers.Bidirectional):
+        return [rnn.forward_layer, rnn.backward_layer]
+    return [rnn]
+
+
+def _state_sizes(rnn):
+    return [
+        size
+        for direction in _directions(rnn)
+        for size in keras.tree.flatten(direction.state_size)
+    ]
+
+
+def _check_rnn(rnn):
+    """Refuses what has no states to learn the start of."""
+    if (
+        not all(isinstance(d, keras.layers.RNN) for d in _directions(rnn))
+        # Convolutional layers have states without a size.
+        or not all(isinstance(s, int) and s > 0 for s in _state_sizes(rnn))
+        or rnn.stateful
+    ):
+        raise ValueError(
+            "Argument `rnn` must be a recurrent layer, such as "
+            "`keras.layers.LSTM(units)`, or a `keras.layers.Bidirectional` of "
+            "one, with vectors as states and not stateful. "
+            f"Received: rnn={rnn!r}"
+        )
