@@ -102,7 +102,7 @@ def train_by_hand(chunk_length, length, batches):
             (14, "eager"),
             (14, "graph"),
             (14, "xla"),
-            (12, "graph"),
+            (12, "eager"),
             (4, "eager"),
             (3, "eager"),
         ]
@@ -156,7 +156,7 @@ def test_one_chunk_is_ordinary_training(chunk_length, mode):
 
 @pytest.mark.parametrize(
     "chunk_length, mode",
-    [(3, "eager"), (5, "graph"), (5, "xla"), (20, "eager")],
+    [(3, "eager"), (5, "graph"), (20, "eager")],
 )
 def test_predictions_are_those_of_the_whole(chunk_length, mode):
     """At masked steps too, which repeat the output of a chunk before."""
@@ -309,13 +309,11 @@ def test_it_is_saved_and_goes_on(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    "policy, mode", [("mixed_float16", "graph"), ("mixed_bfloat16", "eager")]
-)
-def test_half_precision(policy, mode):
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_half_precision(policy):
     keras.config.set_dtype_policy(policy)
     model = build(4)
-    model.compile("adam", "mse", **MODES[mode])
+    model.compile("adam", "mse", run_eagerly=True)
     inputs, y, weights = data(10)
     before = model.get_weights()
     losses = model.fit(inputs, y, epochs=2, verbose=0).history["loss"]
