@@ -291,12 +291,25 @@ def test_dropout_follows_its_variable_without_retracing():
     assert call.experimental_get_tracing_count() == 1
 
 
-def test_penalty_is_the_odds_against_the_last_step():
+def test_dropout_is_of_training_alone():
+    sequences, mask = draw(6, 5, 4), draw_mask(6, 5)
+    layer = keras_seqmech.LastAttentionPooling(attention_dropout=0.5)
+    expected = keras_seqmech.LastAttentionPooling()(sequences, mask=mask)
+    np.testing.assert_array_equal(layer(sequences, mask=mask), expected)
+    pooled = layer(sequences, mask=mask, training=True)
+    assert np.abs(pooled - expected).max() > 0.1
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.4])
+def test_penalty_is_the_odds_against_the_last_step(rate):
     sequences, mask = draw(6, 5, 4), draw_mask(6, 5)
     layer = keras_seqmech.LastAttentionPooling(
-        penalty=0.7, return_attention_scores=True, dtype="float64"
+        penalty=0.7,
+        attention_dropout=rate,
+        return_attention_scores=True,
+        dtype="float64",
     )
-    _, decisions = layer(sequences, mask=mask)
+    _, decisions = layer(sequences, mask=mask, training=True)
     odds = []
     for weights, real in zip(decisions["attention_scores"].numpy(), mask):
         *others, last = weights[real] if real.any() else (0.0, 1.0)
@@ -322,6 +335,36 @@ def test_penalty_moves_attention_to_the_last_step():
     model.fit(x, {"pooled": np.zeros((32, 8))}, epochs=60, verbose=0)
     after = model.predict(x, verbose=0)["attention_scores"][:, -1].mean()
     assert after > before + 0.2
+
+
+def test_penalty_of_an_empty_batch_is_zero():
+    # As a replica has it that gets no row of the last batch.
+    layer = keras_seqmech.LastAttentionPooling(penalty=1.0)
+    layer.build((None, 4, 3))
+    run = tf.function(lambda x: (layer(x), layer.losses[0]))
+    pooled, loss = run(np.zeros((0, 4, 3), "float32"))
+    assert pooled.shape == (0, 3)
+    assert float(loss) == 0
+
+
+def test_huge_products_do_not_give_nan():
+    for query, step, policy in (
+        ([1e5, -1e5], [1e34, 1e34], "float32"),
+        ([1e5, 0], [1.0, 0], "mixed_float16"),
+    ):
+        keras.config.set_dtype_policy(policy)
+        layer = keras_seqmech.AttentionPooling(return_attention_scores=True)
+        layer.build((None, None, 2))
+        layer.query.assign(query)
+        pooled, scores = layer(np.array([[step, step]], "float32"))
+        np.testing.assert_array_equal(scores["attention_scores"], [[0.5, 0.5]])
+        np.testing.assert_allclose(pooled[0], step, rtol=1e-6)
+
+
+def test_masks_may_be_lists():
+    layer = keras_seqmech.MaxPooling()
+    pooled = layer(STEPS, mask=[[True, True, False]])
+    np.testing.assert_array_equal(pooled, [[1, 2]])
 
 
 def test_huge_odds_stay_finite():

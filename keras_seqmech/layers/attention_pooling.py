@@ -22,7 +22,9 @@ class AttentionPoolingBase(Pooling):
 
     def __init__(self, return_attention_scores: bool = False, **kwargs):
         super().__init__(**kwargs)
-        self.return_attention_scores = return_attention_scores
+        self.return_attention_scores = validation.check_bool(
+            "return_attention_scores", return_attention_scores
+        )
 
     def pool(self, sequences, mask, **keywords):
         sequences = masking.zero_masked(sequences, mask)
@@ -118,6 +120,8 @@ class AttentionPooling(AttentionPoolingBase):
             shape=(input_shape[-1],),
             initializer=self.query_initializer,
             regularizer=self.query_regularizer,
+            # Scores are float32 or wider, and so is what makes them.
+            autocast=False,
         )
 
     def attend(self, sequences, mask):
@@ -203,7 +207,8 @@ class LastAttentionPooling(AttentionPoolingBase):
 
     - `penalty`, a weight $\lambda$: the loss
       $\lambda \sum_{t < n} \alpha_t / \alpha_n$, mean over the batch, is added
-      to the model's.
+      to the model's, in validation too: to compare `val_loss` over epochs,
+      leave attention out there (`attention_at_inference=False`).
     - `attention_dropout`, a rate p: in training each step but the last is left
       out of the softmax with probability p. At p = 1 only the last is there,
       in inference too.
@@ -215,6 +220,7 @@ class LastAttentionPooling(AttentionPoolingBase):
             non-trainable variable `attention_dropout`.
         attention_at_inference: Whether inference attends; if not it gives the
             last real step, so that validation sees the model that will stay.
+            The penalty of an inference is then 0.
         return_attention_scores: Whether to return the weights $\alpha$ too.
         seed: Int or None, seed of the dropout.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
@@ -261,7 +267,9 @@ class LastAttentionPooling(AttentionPoolingBase):
         super().__init__(return_attention_scores, **kwargs)
         self.initial_penalty = penalty
         self.initial_attention_dropout = attention_dropout
-        self.attention_at_inference = attention_at_inference
+        self.attention_at_inference = validation.check_bool(
+            "attention_at_inference", attention_at_inference
+        )
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
         self.penalty = None
@@ -289,8 +297,7 @@ class LastAttentionPooling(AttentionPoolingBase):
         )
 
     def call(self, sequences, mask=None, training=False):
-        validation.check_mask("mask", mask, sequences.shape)
-        sequences = ops.cast(sequences, self.compute_dtype)
+        sequences, mask = self.prepare(sequences, mask)
         return self.pool(sequences, mask, training=training)
 
     def attend(self, sequences, mask, training):
@@ -303,7 +310,10 @@ class LastAttentionPooling(AttentionPoolingBase):
             *self._rate_and_noise(scores, training),
         )
         odds = attention.odds_against(scores, index, kept)
-        self.add_loss(self.penalty * ops.mean(ops.cast(odds, "float32")))
+        # A replica may get no row of the last batch.
+        count = ops.maximum(ops.cast(ops.shape(odds)[0], "float32"), 1)
+        odds = ops.sum(ops.cast(odds, "float32")) / count
+        self.add_loss(self.penalty * odds)
         return attention.attention_weights(scores, kept)
 
     def _rate_and_noise(self, scores, training):

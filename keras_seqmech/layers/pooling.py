@@ -25,8 +25,14 @@ class Pooling(keras.layers.Layer):
         validation.check_sequences("sequences.shape", input_shape)
 
     def call(self, sequences, mask=None):
+        return self.pool(*self.prepare(sequences, mask))
+
+    def prepare(self, sequences, mask):
+        """Sequences in the compute dtype, and a boolean mask or None."""
+        if mask is not None:
+            mask = ops.cast(mask, "bool")
         validation.check_mask("mask", mask, sequences.shape)
-        return self.pool(ops.cast(sequences, self.compute_dtype), mask)
+        return ops.cast(sequences, self.compute_dtype), mask
 
     def pool(self, sequences, mask):
         raise NotImplementedError
@@ -176,7 +182,9 @@ class LastPooling(Pooling):
 
     def __init__(self, bidirectional: bool = False, **kwargs):
         super().__init__(**kwargs)
-        self.bidirectional = bidirectional
+        self.bidirectional = validation.check_bool(
+            "bidirectional", bidirectional
+        )
 
     def build(self, input_shape):
         super().build(input_shape)
@@ -240,9 +248,9 @@ class ConcatPooling(Pooling):
         **kwargs,
     ):
         if (
-            isinstance(parts, str)
+            not isinstance(parts, (list, tuple))
             or not parts
-            or not set(parts) <= set(PARTS)
+            or not all(part in PARTS for part in parts)
             or len(set(parts)) < len(parts)
         ):
             raise ValueError(
@@ -251,7 +259,9 @@ class ConcatPooling(Pooling):
             )
         super().__init__(**kwargs)
         self.parts = tuple(parts)
-        self.bidirectional = bidirectional
+        self.bidirectional = validation.check_bool(
+            "bidirectional", bidirectional
+        )
 
     def build(self, input_shape):
         super().build(input_shape)

@@ -52,6 +52,16 @@ def check_share(name: str, value: Any) -> float:
     return float(value)
 
 
+def check_bool(name: str, value: Any) -> bool:
+    """Refuses anything but True or False."""
+    if not isinstance(value, bool):
+        raise ValueError(
+            f"Argument `{name}` must be True or False. "
+            f"Received: {name}={value!r}"
+        )
+    return value
+
+
 def check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:
     """Refuses a value that is not among the allowed ones."""
     if value not in allowed:

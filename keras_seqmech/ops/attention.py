@@ -126,4 +126,6 @@ def odds_against(scores: Any, index: Any, mask: Any | None = None) -> Any:
 
 
 def _bound(scores):
+    # A product beyond what the dtype holds may come out as inf - inf.
+    scores = ops.where(ops.isnan(scores), ops.zeros_like(scores), scores)
     return ops.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)

@@ -50,12 +50,12 @@ def maximum(sequences: Any, mask: Any | None = None) -> Any:
     Where several steps share the largest value, its gradient is divided
     between them.
     """
-    if mask is None:
-        return ops.max(sequences, axis=1)
-    mask = ops.expand_dims(ops.cast(mask, "bool"), axis=-1)
     lowest = ops.cast(float("-inf"), sequences.dtype)
-    largest = ops.max(ops.where(mask, sequences, lowest), axis=1)
-    return ops.where(ops.any(mask, axis=1), largest, ops.zeros_like(largest))
+    if mask is not None:
+        mask = ops.expand_dims(ops.cast(mask, "bool"), axis=-1)
+        sequences = ops.where(mask, sequences, lowest)
+    largest = ops.max(sequences, axis=1)
+    return ops.where(largest > lowest, largest, ops.zeros_like(largest))
 
 
 def first_index(sequences: Any, mask: Any | None = None) -> Any:

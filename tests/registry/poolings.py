@@ -93,13 +93,18 @@ BAD_PARTS = (
     ("parts", ()),
     ("parts", "max"),
     ("parts", ("max", "max")),
+    ("parts", 3),
+    ("parts", [["max"]]),
+    ("bidirectional", "no"),
 )
 
 FACTS = {
     keras_seqmech.MeanPooling: facts(keras_seqmech.MeanPooling),
     keras_seqmech.MaxPooling: facts(keras_seqmech.MaxPooling),
     keras_seqmech.LastPooling: facts(
-        keras_seqmech.LastPooling, lambda: {"bidirectional": True}
+        keras_seqmech.LastPooling,
+        lambda: {"bidirectional": True},
+        (("bidirectional", "no"),),
     ),
     keras_seqmech.ConcatPooling: facts(
         keras_seqmech.ConcatPooling,
@@ -136,6 +141,8 @@ FACTS = {
             ("attention_dropout", 1.5),
             ("attention_dropout", -0.1),
             ("attention_dropout", float("nan")),
+            ("attention_at_inference", 1),
+            ("return_attention_scores", None),
         ),
         decisions=SCORES,
     ),
