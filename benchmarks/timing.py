@@ -42,7 +42,7 @@ def compiled(
                 tape.watch(inputs)
                 sources.append(inputs)
             outputs = layer(inputs, training=True, **keywords)
-            loss = tf.reduce_sum(tf.square(outputs))
+            loss = tf.reduce_sum(tf.square(outputs)) + sum(layer.losses)
         return tape.gradient(loss, sources)
 
     def wait():

@@ -8,28 +8,31 @@ from keras import ops
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.pooling import Pooling
 from keras_seqmech.ops import attention
-from keras_seqmech.ops import masking
-from keras_seqmech.ops import pooling
+from keras_seqmech.ops.compilation import compiled
 from keras_seqmech.ops.relaxation import score_dtype
 
 
 class AttentionPoolingBase(Pooling):
     """Base of poolings whose weights are a softmax over time.
 
-    A subclass computes the weights `(batch, time)` in
-    `attend(sequences, mask)`; masked steps are zero there.
+    A subclass computes the vectors and the weights in
+    `attend(sequences, mask)`.
     """
 
-    def __init__(self, return_attention_scores: bool = False, **kwargs):
+    def __init__(
+        self,
+        return_attention_scores: bool = False,
+        jit_compile: bool = False,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         self.return_attention_scores = validation.check_bool(
             "return_attention_scores", return_attention_scores
         )
+        self.jit_compile = validation.check_bool("jit_compile", jit_compile)
 
     def pool(self, sequences, mask, **keywords):
-        sequences = masking.zero_masked(sequences, mask)
-        weights = self.attend(sequences, mask, **keywords)
-        pooled = pooling.weighted_sum(weights, sequences)
+        pooled, weights = self.attend(sequences, mask, **keywords)
         if self.return_attention_scores:
             return pooled, {"attention_scores": weights}
         return pooled
@@ -58,6 +61,7 @@ class AttentionPoolingBase(Pooling):
         return {
             **super().get_config(),
             "return_attention_scores": self.return_attention_scores,
+            "jit_compile": self.jit_compile,
         }
 
 
@@ -74,6 +78,8 @@ class AttentionPooling(AttentionPoolingBase):
         query_initializer: Initializer of the query.
         query_regularizer: Regularizer of the query.
         return_attention_scores: Whether to return the weights $\alpha$ too.
+        jit_compile: Whether to compile the layer with XLA where the model is
+            not, see Cost. Without effect in eager execution.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
@@ -88,7 +94,8 @@ class AttentionPooling(AttentionPoolingBase):
     Masking: what stands at masked steps reaches neither output nor gradient,
     and has weight 0; a row without a real step gives zeros.
 
-    Cost: two passes over the sequences.
+    Cost: a few passes over the sequences, which XLA joins; it compiles anew
+    for every shape.
 
     Example:
 
@@ -107,9 +114,10 @@ class AttentionPooling(AttentionPoolingBase):
         query_initializer: Any = "random_normal",
         query_regularizer: Any = None,
         return_attention_scores: bool = False,
+        jit_compile: bool = False,
         **kwargs,
     ):
-        super().__init__(return_attention_scores, **kwargs)
+        super().__init__(return_attention_scores, jit_compile, **kwargs)
         self.query_initializer = keras.initializers.get(query_initializer)
         self.query_regularizer = keras.regularizers.get(query_regularizer)
 
@@ -125,8 +133,8 @@ class AttentionPooling(AttentionPoolingBase):
         )
 
     def attend(self, sequences, mask):
-        scores = attention.dot_scores(self.query, sequences)
-        return attention.attention_weights(scores, mask)
+        run = compiled(attention.learned_attention, self.jit_compile)
+        return run(self.query, sequences, mask)
 
     def get_config(self):
         serialize = keras.saving.serialize_keras_object
@@ -153,6 +161,8 @@ class MaxAttentionPooling(AttentionPoolingBase):
 
     Args:
         return_attention_scores: Whether to return the weights $\alpha$ too.
+        jit_compile: Whether to compile the layer with XLA where the model is
+            not, see Cost. Without effect in eager execution.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
@@ -167,7 +177,8 @@ class MaxAttentionPooling(AttentionPoolingBase):
     Masking: what stands at masked steps reaches neither output nor gradient,
     and has weight 0; a row without a real step gives zeros.
 
-    Cost: a handful of passes over the sequences, no pairs of steps.
+    Cost: a dozen passes over the sequences, no pairs of steps. XLA joins most
+    of them; it compiles anew for every shape.
 
     Example:
 
@@ -185,9 +196,8 @@ class MaxAttentionPooling(AttentionPoolingBase):
     """
 
     def attend(self, sequences, mask):
-        query = pooling.maximum(sequences, mask)
-        scores = attention.normalized_scores(query, sequences)
-        return attention.attention_weights(scores, mask)
+        run = compiled(attention.max_attention, self.jit_compile)
+        return run(sequences, mask)
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -222,6 +232,8 @@ class LastAttentionPooling(AttentionPoolingBase):
             last real step, so that validation sees the model that will stay.
             The penalty of an inference is then 0.
         return_attention_scores: Whether to return the weights $\alpha$ too.
+        jit_compile: Whether to compile the layer with XLA where the model is
+            not, see Cost. Without effect in eager execution.
         seed: Int or None, seed of the dropout.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
@@ -238,7 +250,8 @@ class LastAttentionPooling(AttentionPoolingBase):
     Masking: what stands at masked steps reaches neither output nor gradient,
     and has weight 0; a row without a real step gives zeros.
 
-    Cost: a handful of passes over the sequences, no pairs of steps.
+    Cost: a dozen passes over the sequences, no pairs of steps. XLA joins most
+    of them; it compiles anew for every shape.
 
     Example:
 
@@ -257,6 +270,7 @@ class LastAttentionPooling(AttentionPoolingBase):
         attention_dropout: float = 0.0,
         attention_at_inference: bool = True,
         return_attention_scores: bool = False,
+        jit_compile: bool = False,
         seed: int | None = None,
         **kwargs,
     ):
@@ -264,7 +278,7 @@ class LastAttentionPooling(AttentionPoolingBase):
         attention_dropout = validation.check_share(
             "attention_dropout", attention_dropout
         )
-        super().__init__(return_attention_scores, **kwargs)
+        super().__init__(return_attention_scores, jit_compile, **kwargs)
         self.initial_penalty = penalty
         self.initial_attention_dropout = attention_dropout
         self.attention_at_inference = validation.check_bool(
@@ -301,31 +315,23 @@ class LastAttentionPooling(AttentionPoolingBase):
         return self.pool(sequences, mask, training=training)
 
     def attend(self, sequences, mask, training):
-        index = pooling.last_index(sequences, mask)
-        query = pooling.steps_at(sequences, index[:, None])[:, 0]
-        scores = attention.normalized_scores(query, sequences)
-        kept = attention.drop_steps(
-            masking.real_steps(sequences, mask),
-            index,
-            *self._rate_and_noise(scores, training),
-        )
-        odds = attention.odds_against(scores, index, kept)
+        rate = ops.convert_to_tensor(self.attention_dropout)
+        shape = ops.shape(sequences)[:2]
+        if training:
+            noise = keras.random.uniform(
+                shape, dtype="float32", seed=self.seed_generator
+            )
+        else:
+            # Without noise a rate of 0 keeps all steps, a rate of 1 the last.
+            rate = ops.floor(rate) if self.attention_at_inference else 1.0
+            noise = ops.zeros(shape, dtype="float32")
+        run = compiled(attention.last_attention, self.jit_compile)
+        pooled, weights, odds = run(sequences, mask, rate, noise)
         # A replica may get no row of the last batch.
         count = ops.maximum(ops.cast(ops.shape(odds)[0], "float32"), 1)
         odds = ops.sum(ops.cast(odds, "float32")) / count
         self.add_loss(self.penalty * odds)
-        return attention.attention_weights(scores, kept)
-
-    def _rate_and_noise(self, scores, training):
-        rate = ops.convert_to_tensor(self.attention_dropout)
-        shape = ops.shape(scores)
-        if training:
-            return rate, keras.random.uniform(
-                shape, dtype="float32", seed=self.seed_generator
-            )
-        # Without noise a rate of 0 keeps all steps, a rate of 1 the last.
-        rate = ops.floor(rate) if self.attention_at_inference else 1.0
-        return rate, ops.zeros(shape, dtype="float32")
+        return pooled, weights
 
     def get_config(self):
         return {

@@ -11,12 +11,75 @@ from typing import Any
 from keras import ops
 
 from keras_seqmech.ops import masking
+from keras_seqmech.ops import pooling
 from keras_seqmech.ops.relaxation import score_dtype
 
 # Squares of lengths that float32 holds; others would give 0/0 or inf/inf.
 LEAST, MOST = 1e-36, 1e36
 # Larger scores count as this one and take no gradient, which could overflow.
 LARGEST_SCORE = 1e15
+
+
+def learned_attention(
+    query: Any, sequences: Any, mask: Any | None
+) -> tuple[Any, Any]:
+    """Attention of one query for all rows.
+
+    Args:
+        query: Tensor `(features,)`.
+        sequences: Tensor `(batch, time, features)`.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        The sum of the steps `(batch, features)`, and their weights
+        `(batch, time)`.
+    """
+    sequences = masking.fill_masked(sequences, mask)
+    weights = attention_weights(dot_scores(query, sequences), mask)
+    return pooling.weighted_sum(weights, sequences), weights
+
+
+def max_attention(sequences: Any, mask: Any | None) -> tuple[Any, Any]:
+    """Attention whose query is the maximum over time, to unit keys.
+
+    Args:
+        sequences: Tensor `(batch, time, features)`.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        The sum of the steps `(batch, features)`, and their weights
+        `(batch, time)`.
+    """
+    sequences = masking.fill_masked(sequences, mask)
+    query = pooling.maximum(sequences, mask)
+    weights = attention_weights(normalized_scores(query, sequences), mask)
+    return pooling.weighted_sum(weights, sequences), weights
+
+
+def last_attention(
+    sequences: Any, mask: Any | None, rate: Any, noise: Any
+) -> tuple[Any, Any, Any]:
+    """Attention whose query is the last real step, to unit keys.
+
+    Args:
+        sequences: Tensor `(batch, time, features)`.
+        mask: Boolean tensor `(batch, time)` or None.
+        rate: As in `drop_steps`.
+        noise: As in `drop_steps`.
+
+    Returns:
+        The sum of the steps `(batch, features)`, their weights
+        `(batch, time)`, and the odds against the last `(batch,)`.
+    """
+    sequences = masking.fill_masked(sequences, mask)
+    last = pooling.last_index(sequences, mask)
+    query = pooling.steps_at(sequences, last[:, None])[:, 0]
+    scores = normalized_scores(query, sequences)
+    real = masking.real_steps(sequences, mask)
+    kept = drop_steps(real, last, rate, noise)
+    weights = attention_weights(scores, kept)
+    odds = odds_against(scores, last, kept)
+    return pooling.weighted_sum(weights, sequences), weights, odds
 
 
 def dot_scores(query: Any, sequences: Any) -> Any:

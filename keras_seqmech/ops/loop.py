@@ -17,6 +17,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_seqmech.ops.compilation import compiled
+
 Step = Callable[[dict, tuple, Callable], tuple[dict, tuple]]
 
 _SECOND_ORDER = (
@@ -86,8 +88,7 @@ def scan(
         )
         return keras.tree.flatten((values["outputs"], final_states))
 
-    if jit_compile and not tf.executing_eagerly():
-        run = tf.function(run, jit_compile=True, autograph=False)
+    run = compiled(run, jit_compile)
     result = run(*keras.tree.flatten(arguments))
     return keras.tree.pack_sequence_as((outputs, states), result)
 

@@ -21,6 +21,25 @@ def zero_masked(sequences: Any, mask: Any | None) -> Any:
     return ops.where(mask, sequences, ops.cast(0, sequences.dtype))
 
 
+def fill_masked(sequences: Any, mask: Any | None) -> Any:
+    """As `zero_masked`, with the gradient passed on as it is.
+
+    For results to which masked steps contribute with weight 0: their gradient
+    is 0 by itself, and need not be made so in another pass.
+    """
+    if mask is None:
+        return sequences
+
+    @ops.custom_gradient
+    def fill(sequences):
+        def gradient(*args, upstream=None):
+            return args[0] if upstream is None else upstream
+
+        return zero_masked(sequences, mask), gradient
+
+    return fill(sequences)
+
+
 def real_steps(sequences: Any, mask: Any | None) -> Any:
     """The mask as booleans `(batch, time)`; all True for None."""
     if mask is None:

@@ -24,7 +24,7 @@ def mean(sequences: Any, mask: Any | None = None) -> Any:
     real = ops.cast(masking.real_steps(sequences, mask), dtype)
     count = ops.sum(real, axis=1, keepdims=True)
     weights = real / ops.maximum(count, 1)
-    return weighted_sum(weights, masking.zero_masked(sequences, mask))
+    return weighted_sum(weights, masking.fill_masked(sequences, mask))
 
 
 def weighted_sum(weights: Any, sequences: Any) -> Any:

@@ -117,12 +117,13 @@ FACTS = {
             "query_initializer": keras.initializers.HeNormal(),
             "query_regularizer": keras.regularizers.L2(0.25),
             "return_attention_scores": True,
+            "jit_compile": True,
         },
         decisions=SCORES,
     ),
     keras_seqmech.MaxAttentionPooling: facts(
         keras_seqmech.MaxAttentionPooling,
-        lambda: {"return_attention_scores": True},
+        lambda: {"return_attention_scores": True, "jit_compile": True},
         decisions=SCORES,
     ),
     keras_seqmech.LastAttentionPooling: facts(
@@ -132,6 +133,7 @@ FACTS = {
             "attention_dropout": 0.25,
             "attention_at_inference": False,
             "return_attention_scores": True,
+            "jit_compile": True,
             "seed": 11,
         },
         (
@@ -143,6 +145,7 @@ FACTS = {
             ("attention_dropout", float("nan")),
             ("attention_at_inference", 1),
             ("return_attention_scores", None),
+            ("jit_compile", "auto"),
         ),
         decisions=SCORES,
     ),
