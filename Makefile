@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
+BENCHMARKS ?= receptive_field pooling word_importance
+
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
 .PHONY: demo test lint benchmark clean
@@ -19,7 +21,9 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 
 benchmark: $(STAMP)
-	$(BIN)/python -m benchmarks.receptive_field $(ARGS)
+	@for name in $(BENCHMARKS); do \
+	$(BIN)/python -m benchmarks.$$name $(ARGS) || exit 1; \
+	done
 
 $(STAMP): setup.cfg pyproject.toml
 	@command -v $(PYTHON) >/dev/null || \
