@@ -236,7 +236,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         return paper_accuracy(args.dataset, *column_and_name)
 
     content = study_runs.table(rows, METHODS, paper)
-    return study_runs.report(args, settings, content, "table 2.1")
+    return study_runs.report(args, settings, rows, content, "table 2.1")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ Architectures" from the models that `examples/pooling_study.py` wrote with
   noise around them, at test time only (figure 1.4). A text's own tokens, the
   first `--text-length`, are the same at each share;
 - `importance_<setting>.png`: Normalized Word Importance by position, of test
-  texts of nearly `--max-length` tokens (figure 1.9);
+  texts of nearly `--max-length` tokens (figure 1.9), or in the setting short
+  of nearly what is left of them without noise;
 - `vanishing.png`: vanishing ratio by training step (figures 1.2b and 1.2c), of
   the `--curves` that the study wrote with `--vanishing-every`;
 - `points.csv`: the points of all but the last.
@@ -142,14 +143,15 @@ def importances(
         args.share,
         seed=0,
     )
+    longest = args.max_length
+    if setting == "short":
+        longest = study_texts.own_length(setting, longest, args.share)
     long = [
-        i
-        for i, text in enumerate(arranged)
-        if len(text) >= NEARLY * args.max_length
+        i for i, text in enumerate(arranged) if len(text) >= NEARLY * longest
     ][: args.importance_texts]
     if not long:
         raise ValueError(
-            f"No test text has {NEARLY:.0%} of --max-length tokens. "
+            f"No test text has {NEARLY:.0%} of {longest} tokens. "
             f"Received: --max-length {args.max_length}"
         )
     found = {}
@@ -172,7 +174,7 @@ def importances(
 
 def separators(setting: str, args: argparse.Namespace) -> list[float]:
     """Where noise begins and ends, as fractions of a text."""
-    if setting == "standard":
+    if setting in ("standard", "short"):
         return []
     start, stop = analysis.original_span(10**6, setting, args.share)
     total = 10**6 / (1 - args.share)

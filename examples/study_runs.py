@@ -20,6 +20,7 @@ from examples import study_texts
 from examples import text_models
 from examples.arguments import integer
 from examples.arguments import positive
+from keras_seqmech.analysis import positions
 
 TUNED = (
     "units",
@@ -274,14 +275,43 @@ def mean_and_spread(values: Sequence[float]) -> str:
     return f"{np.mean(values):.1f}{spread} ({len(values)})"
 
 
-def report(args, settings: str, content: str, source: str) -> str:
-    """Prints the table with its notes, and writes it to `--markdown`."""
-    content = (
-        f"{content}\n\nData set: {args.dataset}. In brackets the number of "
-        f"seeds, after ± their standard deviation. Paper: {source} of "
-        '"Analyzing the Learnability and Representability of Recurrent '
-        f'Architectures".\n\nSettings: `{settings}`.\n'
+def noise_note(args: argparse.Namespace, rows: Sequence[dict]) -> str:
+    """How noisy texts are cut, how often noise is read; "" without noise."""
+    noisy = [row for row in rows if row["setting"] in positions.PLACES]
+    if not noisy:
+        return ""
+    kept = study_texts.own_length("short", args.max_length, args.share)
+    noise = study_texts.training_noise(args.data_dir, args.noise)
+    tokens = sum(map(len, noise))
+    reads = ", ".join(
+        f"{size * (args.max_length - kept) / tokens:.1f} with {size:,} texts"
+        for size in sorted({int(row["size"]) for row in noisy})
     )
+    return (
+        f"Before noise is added, texts are cut to {kept} tokens of the "
+        f"{args.max_length} that standard reads: a part of the difference to "
+        f"standard is due to that. The control is short: {kept} tokens and no "
+        f"noise. Training texts have noise of {len(noise):,} sentences. An "
+        f"epoch reads each of them at most about so many times: {reads}."
+    )
+
+
+def report(
+    args: argparse.Namespace,
+    settings: str,
+    rows: Sequence[dict],
+    content: str,
+    source: str,
+) -> str:
+    """Prints the table with its notes, and writes it to `--markdown`."""
+    notes = (
+        f"Data set: {args.dataset}. In brackets the number of seeds, after ± "
+        f"their standard deviation. Paper: {source} of "
+        '"Analyzing the Learnability and Representability of Recurrent '
+        'Architectures".'
+    )
+    parts = [content, notes, noise_note(args, rows), f"Settings: `{settings}`."]
+    content = "\n\n".join(filter(None, parts)) + "\n"
     print(content)
     if args.markdown:
         Path(args.markdown).parent.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,6 @@ Source: "Analyzing the Learnability and Representability of Recurrent
 Architectures", sections 1.4, 1.7 and 1.8.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -13,13 +12,11 @@ import numpy as np
 import tensorflow as tf
 
 from examples import datasets
-from examples import text_files
+from examples import study_noise
 from examples import text_models
 from keras_seqmech.analysis import positions
 
-SETTINGS = ("standard", *positions.PLACES)
-PARTS = ("train", "validation", "test")
-NOISE_SHARES = (0.6, 0.2, 0.2)
+SETTINGS = ("standard", "short", *positions.PLACES)
 MAX_WORDS = 25_000
 # Batches sorted by length together, and what lengths are rounded up to.
 CHUNK = 16
@@ -89,7 +86,7 @@ def load(
     """
     data = datasets.load(dataset, data_dir)
     print(f"{dataset}: {datasets.describe(data)}", flush=True)
-    sentences = read_noise(data_dir, noise)
+    sentences = study_noise.read(data_dir, noise)
     numbers = {}
     train, validation, test = (
         _long_texts(part, numbers, min_words)
@@ -100,33 +97,18 @@ def load(
         train.ids + rest.ids, np.concatenate([train.labels, rest.labels])
     )
     test, _ = _subset("test", test, test_size)
-    sentences = _split_noise(_word_numbers(sentences, numbers))
+    sentences = study_noise.split(_word_numbers(sentences, numbers))
     words = [word.decode("utf8") for word in numbers]
     print(
         f"{len(train.ids)} training texts to draw from, "
         f"{len(validation.ids)} validation and {len(test.ids)} test texts of "
         f"more than {min_words} tokens; sentences of noise: "
-        + ", ".join(f"{part} {len(sentences[part])}" for part in PARTS),
+        + ", ".join(
+            f"{part} {len(sentences[part])}" for part in study_noise.PARTS
+        ),
         flush=True,
     )
     return Corpus(data.classes, words, train, validation, test, sentences)
-
-
-def read_noise(data_dir: str | Path, path: str | Path | None) -> list[str]:
-    """Sentences of a text file, or of the one that comes with the data."""
-    if path is not None:
-        return [line for _, line in text_files.lines(Path(path), "utf8")]
-    path = Path(data_dir, "wiki", "sentences.jsonl.gz")
-    sentences = []
-    for number, line in text_files.lines(path, "utf8"):
-        try:
-            text = json.loads(line)["text"]
-        except (ValueError, KeyError, TypeError):
-            text = None
-        if not isinstance(text, str):
-            text_files.fail(path, number, 'JSON like {"text": "..."}', line)
-        sentences.append(text)
-    return sentences
 
 
 def prepare(
@@ -140,8 +122,8 @@ def prepare(
     """Makes the texts of one run.
 
     The seed draws the training texts, smaller sizes from larger ones, and
-    their noise. Validation and test texts, and their noise, are always the
-    same. The vocabulary is that of the training texts with their noise.
+    their noise; validation and test texts and noise are always the same. The
+    vocabulary is that of the training texts with their noise.
 
     Args:
         corpus: Of `load`.
@@ -149,7 +131,7 @@ def prepare(
         size: Number of training texts.
         seed: Non-negative int.
         max_length: Most tokens of a text, noise included.
-        share: Share of noise, unless the setting is standard.
+        share: Share of noise, in settings that have any.
     """
     if size > len(corpus.train.ids):
         raise ValueError(
@@ -163,7 +145,7 @@ def prepare(
     seeds = (seed + 2, 0, 1)
     arranged = [
         arrange(part.ids, corpus.noise[name], setting, max_length, share, own)
-        for name, part, own in zip(PARTS, parts, seeds)
+        for name, part, own in zip(study_noise.PARTS, parts, seeds)
     ]
     counts = np.bincount(
         np.concatenate(arranged[0]), minlength=len(corpus.words)
@@ -199,18 +181,33 @@ def arrange(
     share: float,
     seed: int,
 ) -> list[np.ndarray]:
-    """Cuts texts, and puts noise around them unless the setting is standard.
+    """Cuts texts, and puts noise around them if the setting has a place.
 
     Texts are cut before the noise is added, so that no more than `max_length`
     tokens are left and `share` of them is noise.
     """
-    if setting == "standard":
-        return [text[:max_length] for text in texts]
-    kept = int(max_length * (1 - share) + 1e-9)
+    kept = own_length(setting, max_length, share)
+    texts = [text[:kept] for text in texts]
+    if setting not in positions.PLACES:
+        return texts
     texts = positions.surround_with_noise(
-        [text[:kept].tolist() for text in texts], noise, setting, share, seed
+        (text.tolist() for text in texts), noise, setting, share, seed
     )
     return [np.array(text, dtype="int32") for text in texts]
+
+
+def own_length(setting: str, max_length: int, share: float) -> int:
+    """How many tokens of a text a setting keeps."""
+    kept = int(max_length * (1 - share) + 1e-9)
+    return max_length if setting == "standard" else kept
+
+
+def training_noise(
+    data_dir: str | Path, path: str | Path | None
+) -> list[list[int]]:
+    """The sentences that stand around training texts."""
+    sentences = _word_numbers(study_noise.read(data_dir, path), {})
+    return study_noise.split(sentences)["train"]
 
 
 def batches(
@@ -302,20 +299,3 @@ def _subset(name, texts, size):
         )
     order = np.random.default_rng(datasets.SPLIT_SEED).permutation(count)
     return texts.take(order[:size]), texts.take(order[size:])
-
-
-def _split_noise(sentences):
-    """Sentences by part; equal ones count once, so parts share none."""
-    unique = list(dict.fromkeys(tuple(s.tolist()) for s in sentences if s.size))
-    if len(unique) < len(PARTS):
-        raise ValueError(
-            f"The noise must have at least {len(PARTS)} different sentences, "
-            f"one for each part. Received: {len(unique)}"
-        )
-    order = np.random.default_rng(datasets.SPLIT_SEED).permutation(len(unique))
-    ends = np.cumsum(NOISE_SHARES)[:-1] * len(unique)
-    groups = np.split(order, ends.astype(int).clip(1))
-    return {
-        part: [list(unique[i]) for i in group]
-        for part, group in zip(PARTS, groups)
-    }

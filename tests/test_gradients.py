@@ -212,7 +212,7 @@ def test_layers_against_an_unrolled_tape(name):
     assert norms[mask].all() and not norms[~mask].any()
     before = rnn(x, mask=mask) if not rnn.stateful else None
     profile = analysis.gradient_profile(
-        model, [x, mask], y, loss="mse", num_points=5
+        model, [x, mask], y, mask=np.ones((2, 5)), loss="mse", num_points=5
     )
     np.testing.assert_allclose(profile, norms.mean(axis=0), rtol=1e-10)
     if rnn.stateful:
@@ -299,6 +299,50 @@ def test_losses_that_keras_takes(examples):
         two, x, np.eye(2)[y], loss="categorical_crossentropy"
     )
     np.testing.assert_allclose(sparse, dense, rtol=1e-5)
+
+
+def test_without_a_mask_the_layers_own_counts():
+    rng = np.random.default_rng(6)
+    model = keras.Sequential(
+        [
+            keras.Input((None,), dtype="int32"),
+            layers.Embedding(9, 2, mask_zero=True),
+            layers.Bidirectional(layers.LSTM(3, return_sequences=True)),
+            layers.GlobalAveragePooling1D(),
+            layers.Dense(1),
+        ]
+    )
+    model.compile("sgd", "mse")
+    ids, y = rng.integers(1, 9, (5, 7)), np.arange(5) % 2
+    ids[0, 4:] = ids[1, :3] = ids[2] = 0
+    found = analysis.gradient_profile(model, ids, y, batch_size=2)
+    expected = analysis.gradient_profile(model, ids, y, mask=ids != 0)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    # A mask that is given counts instead.
+    everything = np.ones(ids.shape, bool)
+    other = analysis.gradient_profile(model, ids, y, mask=everything)
+    assert other.min() < 0.7 * expected.min()
+    ratio = analysis.VanishingRatio(ids, y)
+    # The third text has no words, and their mean is no number.
+    model.fit(ids[:2], y[:2], verbose=0, callbacks=[ratio])
+    first = ratio.history["vanishing_ratio"][0]
+    assert first == pytest.approx(analysis.vanishing_ratio(expected), rel=1e-4)
+    with pytest.raises(ValueError, match="own mask.*real step"):
+        analysis.gradient_profile(model, 0 * ids, y)
+
+
+def test_lists_of_numbers_are_arrays(examples):
+    x, y = examples
+    model = small_model()
+    model.compile("sgd", "mse")
+    expected = analysis.gradient_profile(model, x, y)
+    for inputs in (x.tolist(), tuple(map(tuple, x.tolist()))):
+        found = analysis.gradient_profile(model, inputs, y.tolist())
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    targets = {"a": y.tolist(), "b": [y, y[:, None].tolist()]}
+    (_, nest, _) = analysis.VanishingRatio(x, targets).examples
+    shapes = keras.tree.map_structure(np.shape, nest)
+    assert shapes == {"a": (7,), "b": [(7,), (7, 1)]}
 
 
 class Two(keras.Model):
@@ -551,6 +595,19 @@ def test_the_model_is_traced_once_and_a_second_fit_goes_on(
     assert len(traces) == 1
     model.fit(x, y, batch_size=4, verbose=0, callbacks=[ratio])
     assert ratio.history["step"] == list(range(9))
+
+
+def test_a_model_of_a_distribution_strategy(examples):
+    x, y = examples
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        model = small_model()
+        model.compile("sgd", "mse")
+    expected = analysis.gradient_profile(model, x, y)
+    ratio = analysis.VanishingRatio(x, y, every=2)
+    model.fit(x, y, batch_size=3, verbose=0, callbacks=[ratio])
+    assert ratio.history["step"] == [0, 2, 3]
+    first = ratio.history["vanishing_ratio"][0]
+    assert first == pytest.approx(analysis.vanishing_ratio(expected), rel=1e-4)
 
 
 def test_a_mask_and_a_layer_reach_the_measurement(examples):

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import layers
 
 from keras_seqmech import analysis
@@ -95,6 +96,46 @@ def test_what_stands_in_the_padding_does_not_count(texts):
         )
         np.testing.assert_array_equal(padded, given)
     np.testing.assert_array_equal(*curves)
+
+
+def test_an_array_without_lengths_ends_before_its_last_zeros(texts):
+    tokens, lengths, labels = texts
+    tokens[0, 3] = tokens[1, 0] = 0
+    given = tokens.copy()
+    model = classifier()
+    found, expected = (
+        importance.word_importance(model, tokens, labels, lengths=own)
+        for own in (None, lengths)
+    )
+    assert [len(row) for row in found] == [4, 2, 4, 1]
+    for row, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(row, other)
+    np.testing.assert_array_equal(tokens, given)
+    with pytest.raises(ValueError, match="`k`.*text 0 of 0 words"):
+        importance.word_importance(model, 0 * tokens, labels)
+
+
+def test_a_model_is_traced_once_or_run_eagerly(texts):
+    tokens, lengths, labels = texts
+    base = classifier()
+    calls = []
+
+    class Counted(keras.Model):
+        predict_on_batch = None  # It gives rows of each replica again.
+
+        def call(self, ids):
+            calls.append(tf.executing_eagerly())
+            return base(ids)
+
+    model = Counted()
+    found = importance.word_importance(model, tokens, labels, batch_size=4)
+    assert calls == [False]
+    model.run_eagerly = True
+    again = importance.word_importance(model, tokens, labels, batch_size=4)
+    # 14 copies.
+    assert calls[1:] == [True] * 4
+    for row, other in zip(found, again, strict=True):
+        np.testing.assert_allclose(row, other, rtol=1e-3, atol=1e-5)
 
 
 def probabilities(p):

@@ -11,6 +11,7 @@ pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
 
 from examples import pooling_study  # noqa: E402
 from examples import study_models  # noqa: E402
+from examples import study_noise  # noqa: E402
 from examples import study_runs  # noqa: E402
 from examples import study_texts  # noqa: E402
 from tests.study_data import BAD  # noqa: E402
@@ -21,6 +22,8 @@ from tests.study_data import read  # noqa: E402
 from tests.study_data import run_small  # noqa: E402
 from tests.study_data import write  # noqa: E402
 from tests.study_data import write_imdb  # noqa: E402
+
+PLACES = ("left", "mid", "right")
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +72,7 @@ def test_texts_are_long_enough_and_subsets_always_the_same(folder, corpus):
     assert min(len(text) for text in kept[0].train.ids) == 8
 
 
-@pytest.mark.parametrize("setting", ["left", "mid", "right"])
+@pytest.mark.parametrize("setting", PLACES)
 def test_noise_has_its_share_and_the_text_its_place(corpus, setting):
     data = study_texts.prepare(corpus, setting, 60, 0, 20, share=0.75)
     assert len(data.train.ids) == 60
@@ -93,12 +96,25 @@ def test_the_share_of_the_paper_fills_the_length_exactly(corpus):
     assert len(ids) == 400 and not ids.any()
 
 
+@pytest.mark.parametrize("place", ["left", "mid", "right"])
+def test_short_texts_are_those_in_the_noise(corpus, place):
+    short, noisy = (
+        study_texts.arrange(
+            corpus.test.ids, [[10**6]], setting, 20, 0.66, seed=0
+        )
+        for setting in ("short", place)
+    )
+    assert max(len(ids) for ids in short) == 6
+    for own, ids in zip(short, noisy, strict=True):
+        np.testing.assert_array_equal(own, ids[ids < 10**6])
+
+
 def test_parts_share_no_noise(corpus):
     seen = {
         part: {tuple(sentence) for sentence in corpus.noise[part]}
-        for part in study_texts.PARTS
+        for part in study_noise.PARTS
     }
-    sizes = [len(corpus.noise[part]) for part in study_texts.PARTS]
+    sizes = [len(corpus.noise[part]) for part in study_noise.PARTS]
     assert sizes == [30, 10, 10]
     assert len(set().union(*seen.values())) == 50
     # What stands around test texts was never seen in training.
@@ -136,14 +152,22 @@ def test_rare_words_are_unknown(corpus, monkeypatch):
     assert set(np.concatenate(data.train.ids)) == {1, 2, 3, 4}
 
 
-def test_validation_and_test_texts_are_those_of_all_seeds(corpus):
-    found = []
-    for seed in (0, 3):
-        data = study_texts.prepare(corpus, "mid", 60, seed, 20, 0.5)
-        words = [strings(data, ids) for ids in data.test.ids]
-        found.append([[w for w in text if w in OTHER] for text in words])
-        assert data.test.labels is corpus.test.labels
-    assert found[0] == found[1]
+def test_validation_and_test_texts_are_those_of_all_seeds(corpus, monkeypatch):
+    # Ids depend on the seed: noise is told by the numbers of a corpus.
+    monkeypatch.setattr(study_texts, "encode", lambda _, texts, words: texts)
+    first, second = (
+        study_texts.prepare(corpus, "right", 60, seed, 20, 0.5)
+        for seed in (0, 3)
+    )
+    for part in ("validation", "test"):
+        texts, others = (getattr(data, part) for data in (first, second))
+        for a, b in zip(texts.ids, others.ids, strict=True):
+            np.testing.assert_array_equal(a, b)
+        assert texts.labels is others.labels is getattr(corpus, part).labels
+    # What stands first is noise, of training texts another one.
+    starts = [[ids[0] for ids in data.train.ids] for data in (first, second)]
+    assert starts[0] != starts[1]
+    assert all(is_noise(corpus.words[i]) for i in sum(starts, []))
 
 
 def test_batches_hold_each_text_once(corpus):
@@ -240,7 +264,12 @@ def test_runs_are_kept_resumed_and_shown(folder, tmp_path, monkeypatch, capsys):
     accuracy = 100 * study_models.accuracy(model, data.test)
     assert float(rows[1]["test_accuracy"]) == pytest.approx(accuracy, abs=0.01)
 
-    # All is done: nothing is trained or even read.
+    # 20 texts of 10 tokens of noise; 30 sentences of noise of 3 words.
+    assert "cut to 10 tokens of the 20 " in shown
+    assert "noise of 30 sentences" in shown
+    assert ": 2.2 with 20 texts." in shown
+
+    # All is done: nothing is trained, no text is read.
     monkeypatch.setattr(pooling_study, "run", None)
     monkeypatch.setattr(study_texts, "load", None)
     assert pooling_study.main(options) == shown
@@ -372,6 +401,7 @@ def test_table():
     )
     assert pooling_study.paper_accuracy("ag", "mid", 1000, "att") == ""
     assert pooling_study.paper_accuracy("imdb", "mid", 1000, "other") == ""
+    assert pooling_study.paper_accuracy("imdb", "short", 1000, "att") == ""
 
 
 def test_vanishing_table():
@@ -395,13 +425,44 @@ def test_vanishing_table():
 
 
 def test_the_papers_numbers_are_complete():
-    assert set(pooling_study.PAPER) == set(study_texts.SETTINGS)
+    assert list(pooling_study.PAPER) == ["standard", "left", "mid", "right"]
+    assert study_texts.SETTINGS == ("standard", "short", *PLACES)
     for numbers in pooling_study.PAPER.values():
         assert list(numbers) == list(pooling_study.MODELS)
         for text in numbers.values():
             values = [part.split("±") for part in text.split()]
             assert len(values) == len(pooling_study.PAPER_SIZES)
             assert all(45 < float(mean) < 91 for mean, _ in values)
+
+
+SETTINGS = (
+    "units=256 learning_rate=0.002 batch_size=32 epochs=12 patience=4 "
+    "min_words=100 max_length=400 share=0.66 validation_size=500 "
+    "test_size=2000 embedding_size=100 vectors=none noise=wiki"
+)
+
+
+def test_files_of_older_versions_are_read(tmp_path, monkeypatch, capsys):
+    """Also by settings without noise, which need no data."""
+    output = tmp_path / "r.csv"
+    output.write_text(
+        "dataset,size,setting,model,seed,settings,best_epoch,epochs,"
+        "train_accuracy,validation_accuracy,test_accuracy,vanishing_ratio,"
+        "parameters,seconds\n"
+        f"imdb,1000,standard,bilstm,0,{SETTINGS},9,12,100,68,66.45,2e-4,9,1\n"
+        f"imdb,1000,short,bilstm,0,{SETTINGS},9,12,100,68,64.5,,9,1\n"
+    )
+    monkeypatch.setattr(study_texts, "load", None)
+    options = ["--data-dir", str(tmp_path), "--output", str(output)]
+    options += ["--sizes", "1000", "--settings", "standard", "short"]
+    options += ["--models", "bilstm", "--seeds", "0", "--epochs", "12"]
+    options += ["--patience", "4", "--validation-size", "500"]
+    shown = pooling_study.main([*options, "--test-size", "2000"])
+    assert "| bilstm | 66.5 (1) | 64.7 ± 2.3 | 64.5 (1) |  |" in shown
+    assert "noise of" not in shown
+    assert "finished runs" not in capsys.readouterr().out
+    pooling_study.main([*options, "--test-size", "2000", "--vanishing"])
+    assert "1 of 2 finished runs have no" in capsys.readouterr().out
 
 
 def test_noise_of_a_file(folder, tmp_path):
@@ -416,9 +477,9 @@ def test_noise_of_a_file(folder, tmp_path):
     (tmp_path / "wiki").mkdir()
     write(tmp_path / "wiki" / "sentences.jsonl.gz", [{"text": "a"}, {"b": 1}])
     with pytest.raises(ValueError, match="jsonl.gz, line 2: .*Received"):
-        study_texts.read_noise(tmp_path, None)
+        study_noise.read(tmp_path, None)
     with pytest.raises(FileNotFoundError, match="sentences.jsonl.gz"):
-        study_texts.read_noise(tmp_path / "none", None)
+        study_noise.read(tmp_path / "none", None)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tests.study_data import write_imdb  # noqa: E402
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Texts, and a model trained on them that stands for two settings."""
+    """Texts, and a model trained on them that stands for three settings."""
     root = tmp_path_factory.mktemp("data")
     write_imdb(root)
     study = ["--data-dir", str(root), "--output", str(root / "r.csv")]
@@ -27,7 +27,8 @@ def folder(tmp_path_factory):
     study += ["--epochs", "5", "--learning-rate", "0.03"]
     pooling_study.main([*study, *SMALL, "--vanishing-every", "8"])
     for path in list((root / "models").iterdir()):
-        shutil.copy(path, str(path).replace("standard", "mid"))
+        for setting in ("short", "mid"):
+            shutil.copy(path, str(path).replace("standard", setting))
     return root
 
 
@@ -50,8 +51,9 @@ def test_figures_and_their_points(folder, tmp_path):
     points = position_figures.main(
         arguments(folder, tmp_path, "--curves", curve, "--max-length", 14)
     )
-    names = "gradients noise importance_standard importance_mid vanishing"
-    assert {path.stem for path in tmp_path.glob("*.png")} == set(names.split())
+    names = {"gradients", "noise", "vanishing"}
+    names |= {f"importance_{part}" for part in ("standard", "short", "mid")}
+    assert {path.stem for path in tmp_path.glob("*.png")} == names
     for path in tmp_path.glob("*.png"):
         assert path.read_bytes().startswith(b"\x89PNG")
     rows = read(tmp_path / "points.csv")
@@ -69,6 +71,7 @@ def test_figures_and_their_points(folder, tmp_path):
     for figure, panel in (
         ("gradients", "standard"),
         ("importance_standard", "standard"),
+        ("importance_short", "short"),
         ("importance_mid", "mid"),
     ):
         x, y = curve_of(figure, panel)
@@ -107,6 +110,7 @@ def test_models_that_start(folder, tmp_path, monkeypatch):
     "setting, share, expected",
     [
         ("standard", 0.66, []),
+        ("short", 0.66, []),
         ("left", 0.66, [0.34]),
         ("right", 0.66, [0.66]),
         ("mid", 0.66, [0.33, 0.67]),
@@ -122,7 +126,7 @@ def test_separators(setting, share, expected):
 def test_bad_input(folder, tmp_path, capsys):
     with pytest.raises(ValueError, match="models: no models for .*--size 7"):
         position_figures.main(arguments(folder, tmp_path, "--size", "7"))
-    with pytest.raises(ValueError, match="90% of --max-length"):
+    with pytest.raises(ValueError, match="90% of 300 tokens"):
         position_figures.main(
             arguments(folder, tmp_path, "--max-length", "300")
         )

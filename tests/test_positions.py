@@ -93,6 +93,13 @@ def test_ids_and_empty_texts_and_copies():
     assert arrays == [[1, 2, 7, 7]]
 
 
+def test_generators_are_read_once():
+    texts, noise = [text(9), text(5)], [*NOISE, []]
+    assert analysis.surround_with_noise(
+        (list(part) for part in texts), (list(part) for part in noise)
+    ) == analysis.surround_with_noise(texts, noise)
+
+
 @pytest.mark.parametrize(
     "options, message",
     [
@@ -108,6 +115,8 @@ def test_ids_and_empty_texts_and_copies():
         ({"noise": ["a sentence"]}, "noise"),
         ({"texts": ["a text"]}, "texts"),
         ({"texts": [[1], 2]}, "texts"),
+        ({"texts": iter(["a text"])}, "texts"),
+        ({"noise": iter(())}, "noise"),
     ],
 )
 def test_bad_input(options, message):

@@ -46,12 +46,13 @@ def gradient_profile(
         model: Any built `keras.Model` with a `keras.layers.RNN`, `LSTM`,
             `GRU`, `SimpleRNN` or a `Bidirectional` of one, at any depth.
         inputs: Arrays as the model takes them, also nested, of one example
-            or more.
-        targets: Arrays as the loss takes them.
+            or more. A list of numbers, or of such lists, is one array.
+        targets: Arrays as the loss takes them, given likewise.
         layer: Name of the recurrent layer; may be None where there is one.
         mask: Boolean array `(batch, time)`, True where a step of that layer
-            is real; all are if None. Examples without a real step are left
-            out.
+            is real. If None, those are that the model's own mask leaves: the
+            one it calls the layer with, all steps without one. Examples
+            without a real step are left out.
         loss: Name of a Keras loss, a `keras.losses.Loss` (its reduction is
             ignored), or a function of `(targets, outputs)` with one value or
             more an example, of which the mean counts; the model's compiled
@@ -205,11 +206,11 @@ class VanishingRatio(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         self._probe = RecurrentProbe(self.model, self.layer, self.loss)
-        self._step = int(self.model.optimizer.iterations)
+        self._step = self._iterations()
         self._measure()
 
     def on_train_batch_end(self, batch, logs=None):
-        before, self._step = self._step, int(self.model.optimizer.iterations)
+        before, self._step = self._step, self._iterations()
         if self.every and self._step // self.every > before // self.every:
             self._measure()
 
@@ -217,6 +218,11 @@ class VanishingRatio(keras.callbacks.Callback):
         self._measure()
         if logs is not None:
             logs["vanishing_ratio"] = self.history["vanishing_ratio"][-1]
+
+    def _iterations(self):
+        # A variable of several replicas has no int.
+        iterations = self.model.optimizer.iterations
+        return int(keras.ops.convert_to_numpy(iterations))
 
     def _measure(self):
         if self.history["step"][-1:] == [self._step]:
@@ -229,12 +235,13 @@ class VanishingRatio(keras.callbacks.Callback):
 
 
 def _profile(probe, inputs, targets, mask, num_points, batch_size):
-    norms = _norms(probe, inputs, targets, batch_size)
-    mask = check_mask(mask, norms.shape)
+    norms, own_mask = _norms(probe, inputs, targets, batch_size)
+    mask = own_mask if mask is None else check_mask(mask, norms.shape)
     if not mask.any():
         raise ValueError(
-            "Argument `mask` must leave at least one example with a real "
-            "step. Received: a mask that is False everywhere"
+            "Argument `mask`, or else the model's own mask, must leave at "
+            "least one example with a real step. Received: a mask that is "
+            "False everywhere"
         )
     curves = [
         positions.stretch(row[real], num_points)
@@ -245,7 +252,7 @@ def _profile(probe, inputs, targets, mask, num_points, batch_size):
 
 
 def _norms(probe, inputs, targets, batch_size):
-    """Norms of all examples, in batches of one size: traced once."""
+    """Norms and masks of all examples, in batches of one size: one trace."""
     count = len(keras.tree.flatten(inputs)[0])
     size = min(batch_size, count)
     rows = []
@@ -256,13 +263,15 @@ def _norms(probe, inputs, targets, batch_size):
                 lambda array, first=first: array[first : first + size],
                 (inputs, targets),
             )
-            rows.append(probe.norms(*batch)[start - first :])
-    return np.concatenate(rows)
+            rows.append([part[start - first :] for part in probe.norms(*batch)])
+    return tuple(np.concatenate(parts) for parts in zip(*rows))
 
 
 def _check_examples(inputs, targets, mask):
     """Inputs, targets and mask as arrays, of equally many examples."""
-    inputs, targets = keras.tree.map_structure(np.asarray, (inputs, targets))
+    inputs, targets = (
+        keras.tree.traverse(_as_array, nest) for nest in (inputs, targets)
+    )
     if mask is not None:
         mask = np.asarray(mask)
     counts = [
@@ -276,3 +285,12 @@ def _check_examples(inputs, targets, mask):
             f"examples, at least 1. Received: {counts} examples"
         )
     return inputs, targets, mask
+
+
+def _as_array(part):
+    """An array of an array or a list of numbers; None for a nest of arrays."""
+    if keras.tree.is_nested(part):
+        leaves = keras.tree.flatten(part)
+        if isinstance(part, dict) or any(np.ndim(leaf) for leaf in leaves):
+            return None
+    return np.asarray(part)

@@ -13,6 +13,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from keras_seqmech.analysis import positions
 from keras_seqmech.analysis.decisions import check_labels
@@ -119,9 +120,10 @@ def word_importance(
         labels: Ints `(batch,)`, the class y of each text.
         k: Positive int, words in a window.
         unknown_id: Id of the unknown word.
-        lengths: Ints `(batch,)`, number of real words of each text; all are
-            real if None. Only with an array of ids. What follows is set to 0,
-            the padding, as are the ends of lists.
+        lengths: Ints `(batch,)`, number of real words of each text. Only with
+            an array of ids. What follows is set to 0, the padding, as are the
+            ends of lists. If None, a row of an array ends before the zeros at
+            its end.
         vocabulary_size: Number of ids; if given, `unknown_id` is checked to
             lie below it.
         batch_size: Positive int, copies run at once.
@@ -148,7 +150,7 @@ def word_importance(
     batches = _batches(tokens, texts, windows, k, unknown_id, batch_size)
     run, untouched = model, contextlib.nullcontext()
     if isinstance(model, keras.Model):
-        run, untouched = model.predict_on_batch, unchanged(model)
+        run, untouched = _inference(model), unchanged(model)
     with untouched:
         found = [
             _label_probabilities(run, copies, labels[rows])
@@ -185,6 +187,14 @@ def _batches(
         starts = windows[first : first + batch_size, None]
         replaced = (starts <= steps) & (steps < starts + k)
         yield np.where(replaced, unknown_id, tokens[rows]), rows
+
+
+def _inference(model) -> Callable:
+    # `predict_on_batch` gives each row once for each replica of a strategy.
+    def run(ids):
+        return model(ids, training=False)
+
+    return run if model.run_eagerly else tf.function(run, autograph=False)
 
 
 def _label_probabilities(run, copies, labels) -> np.ndarray:
@@ -243,7 +253,10 @@ def _padded(tokens, lengths) -> tuple[np.ndarray, np.ndarray]:
             f"Received: {len(tokens)} texts of dtype {tokens.dtype}"
         )
     count, width = tokens.shape
-    lengths = np.asarray([width] * count if lengths is None else lengths)
+    if lengths is None:
+        ends = np.arange(1, width + 1)
+        lengths = np.max(np.where(tokens != 0, ends, 0), axis=1, initial=0)
+    lengths = np.asarray(lengths)
     if lengths.shape != (count,) or lengths.dtype.kind not in "iu":
         raise ValueError(
             f"Argument `lengths` must hold an int for each of {count} texts. "

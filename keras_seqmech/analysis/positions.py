@@ -5,6 +5,7 @@ Architectures", sections 1.5 to 1.9.
 """
 
 from collections.abc import Hashable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from numbers import Integral
@@ -19,8 +20,8 @@ PLACES = ("left", "mid", "right")
 
 
 def surround_with_noise(
-    texts: Sequence[Sequence[Hashable]],
-    noise: Sequence[Sequence[Hashable]],
+    texts: Iterable[Sequence[Hashable]],
+    noise: Iterable[Sequence[Hashable]],
     keep: str = "mid",
     share: float = 0.66,
     seed: int = 0,
@@ -70,9 +71,8 @@ def surround_with_noise(
             "Argument `seed` must be a non-negative integer. "
             f"Received: seed={seed!r}"
         )
-    _check_token_lists("texts", texts)
-    _check_token_lists("noise", noise)
-    noise = [sentence for sentence in noise if len(sentence)]
+    texts = _token_lists("texts", texts)
+    noise = [part for part in _token_lists("noise", noise) if len(part)]
     if not noise:
         raise ValueError(
             "Argument `noise` must hold at least one sentence with tokens. "
@@ -169,10 +169,12 @@ def _take(sentences, count) -> list[Hashable]:
     return tokens
 
 
-def _check_token_lists(name, texts):
+def _token_lists(name, texts) -> list[Sequence[Hashable]]:
+    texts = list(texts)  # It may be a generator.
     for i, text in enumerate(texts):
         if isinstance(text, (str, bytes)) or not hasattr(text, "__len__"):
             raise ValueError(
                 f"Argument `{name}` must hold lists of tokens. "
                 f"Received: {name}[{i}]={text!r}"
             )
+    return texts

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -56,21 +57,26 @@ class RecurrentProbe:
         self._loops = [(rnn, _perturbed_loop(rnn)) for rnn in _chains(layer)]
         self._traced = tf.function(self._norms, autograph=False)
 
-    def norms(self, inputs: Any, targets: Any) -> np.ndarray:
-        """Norms of one batch, float64 `(batch, time)`."""
-        return self._traced(inputs, targets).numpy()
+    def norms(self, inputs: Any, targets: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Norms of one batch, and the mask that the layer was called with.
+
+        Returns:
+            float64 and boolean `(batch, time)`; all True without a mask.
+        """
+        norms, mask = self._traced(inputs, targets)
+        return norms.numpy(), mask.numpy()
 
     def _norms(self, inputs, targets):
         with (
             tf.GradientTape(watch_accessed_variables=False) as tape,
             contextlib.ExitStack() as stack,
         ):
-            perturbations = [
+            runs = [
                 stack.enter_context(_perturbed(rnn, loop, tape))
                 for rnn, loop in self._loops
             ]
             outputs = self.model(inputs, training=False)
-            calls = [len(found) for found in perturbations]
+            calls = [len(found) for found in runs]
             if set(calls) != {1}:
                 raise ValueError(
                     f"Layer {self.name!r} must run exactly once in a call of "
@@ -79,11 +85,16 @@ class RecurrentProbe:
             total = ops.sum(_losses(self.loss, targets, outputs))
         gradients = tape.gradient(
             total,
-            [found[0] for found in perturbations],
+            [found[0].perturbation for found in runs],
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
         gradients = [tf.cast(gradient, "float64") for gradient in gradients]
-        return tf.norm(tf.concat(gradients, axis=-1), axis=-1)
+        norms = tf.norm(tf.concat(gradients, axis=-1), axis=-1)
+        # Both directions of a layer get the same mask.
+        mask = runs[0][0].mask
+        if mask is None:
+            return norms, tf.ones_like(norms, "bool")
+        return norms, ops.cast(mask, "bool")
 
 
 def find_recurrent_layer(
@@ -179,10 +190,17 @@ def _perturbed_loop(rnn) -> keras.layers.RNN:
     )
 
 
+class _Run(NamedTuple):
+    """One call of a layer."""
+
+    perturbation: tf.Tensor
+    mask: Any
+
+
 @contextlib.contextmanager
-def _perturbed(rnn, loop, tape) -> Iterator[list]:
-    """Lets a layer run as its perturbed loop; collects the perturbations."""
-    perturbations = []
+def _perturbed(rnn, loop, tape) -> Iterator[list[_Run]]:
+    """Lets a layer run as its perturbed loop; collects its runs."""
+    runs = []
 
     def call(sequences, initial_state=None, mask=None, training=False):
         if len(getattr(sequences, "shape", ())) != 3:
@@ -195,7 +213,7 @@ def _perturbed(rnn, loop, tape) -> Iterator[list]:
         shape = [*tf.unstack(tf.shape(sequences)[:2]), loop.cell.output_size]
         perturbation = tf.zeros(shape, sequences.dtype)
         tape.watch(perturbation)
-        perturbations.append(perturbation)
+        runs.append(_Run(perturbation, mask))
         return loop(
             ops.concatenate([sequences, perturbation], axis=-1),
             initial_state=initial_state,
@@ -211,7 +229,7 @@ def _perturbed(rnn, loop, tape) -> Iterator[list]:
     for name, value in replaced.items():
         setattr(rnn, name, value)
     try:
-        yield perturbations
+        yield runs
     finally:
         for name in replaced:
             if name in kept:
