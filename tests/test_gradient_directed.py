@@ -94,6 +94,18 @@ def test_divergence_function_against_numpy():
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)
 
 
+def test_divergence_of_what_is_not_finite():
+    gradients = np.ones((5, TIME, 2), "float32")
+    gradients[0, 1, 0] = np.inf
+    gradients[1, 2, 1] = np.nan
+    gradients[2] = np.nan
+    gradients[3, 0] = np.nan
+    mask = np.ones((5, TIME), bool)
+    mask[3, 0] = False
+    found = gradient_divergence(gradients, mask).numpy()
+    assert np.isnan(found).tolist() == [True, True, True, False, False]
+
+
 def test_divergence_has_finite_gradients():
     gradients = np.zeros((3, TIME, 2), "float32")
     gradients[0, 1] = 1
@@ -303,6 +315,48 @@ def test_sample_weights(double):
     assert logs([0.0, 0, 0, 0]) == 0
 
 
+def test_an_epoch_of_uneven_batches(double):
+    """The loss of an epoch is l1 + gradient_weight * divergence."""
+    rng = np.random.default_rng(0)
+    x = keras.Input((TIME, 2), name="x")
+    mask = keras.Input((TIME,), dtype="bool", name="mask")
+    outputs = keras.layers.SimpleRNN(2)(x, mask=mask)
+    model = GradientDirectedModel(
+        {"x": x, "mask": mask},
+        outputs,
+        layer="x",
+        mask="mask",
+        gradient_weight=0.5,
+    )
+    model.compile(keras.optimizers.SGD(0.0), "mse", metrics=["mse"])
+    inputs = {
+        "x": rng.normal(size=(5, TIME, 2)),
+        "mask": rng.random((5, TIME)) < 0.8,
+    }
+    y = np.array([[0.1], [0.2], [0.3], [0.4], [9.0]]) * np.ones((5, 2))
+
+    def epoch(inputs, y, batch_size):
+        logs = model.fit(
+            inputs, y, batch_size=batch_size, shuffle=False, verbose=0
+        ).history
+        return [logs[k][0] for k in ("loss", "mse", "gradient_divergence")]
+
+    uneven, whole = epoch(inputs, y, 4), epoch(inputs, y, 5)
+    np.testing.assert_allclose(uneven, whole, rtol=1e-5)
+    loss, mse, kl = uneven
+    assert kl > 1e-3
+    assert loss == pytest.approx(mse + 0.5 * kl, rel=1e-5)
+    # A batch with fewer real rows counts less, one without any does not.
+    order = [0, 1, 0, 1, 2]
+    padded = {name: part[order] for name, part in inputs.items()}
+    padded["mask"][:2] = False
+    rows = {name: part[:3] for name, part in inputs.items()}
+    expected = epoch(rows, y[:3], 3)[2]
+    for batch_size in (2, 4):
+        found = epoch(padded, y[order], batch_size)[2]
+        assert found == pytest.approx(expected, rel=1e-5)
+
+
 def test_what_layers_add_is_in_the_loss_but_not_in_the_gradient():
     class Penalty(keras.layers.Layer):
         def call(self, inputs):
@@ -365,11 +419,48 @@ def test_half_precision(policy):
     if policy == "mixed_float16":
         # A scale that overflows: the step is skipped, the means stay finite.
         before = model.get_weights()
-        model.optimizer.dynamic_scale.assign(1e38)
+
+        class Overflow(keras.callbacks.Callback):
+            def on_train_batch_begin(self, batch, logs=None):
+                scale = 1e38 if batch == 0 else 2.0**15
+                self.model.optimizer.dynamic_scale.assign(scale)
+
+        model.optimizer.inner_optimizer.learning_rate = 0.0
         logs = model.train_on_batch(inputs, labels, return_dict=True)
-        assert np.isfinite(list(logs.values())).all()
+        twice = [np.concatenate([v, v]) for v in (*inputs.values(), labels)]
+        history = model.fit(
+            dict(zip(inputs, twice)),
+            twice[-1],
+            batch_size=BATCH,
+            shuffle=False,
+            verbose=0,
+            callbacks=[Overflow()],
+        ).history
+        assert np.isfinite(history["loss"]).all()
+        assert history["gradient_divergence"][0] == pytest.approx(
+            logs["gradient_divergence"], rel=1e-3
+        )
         for a, b in zip(before, model.get_weights()):
             np.testing.assert_array_equal(a, b)
+
+
+def test_small_gradients_survive_in_half_precision():
+    keras.config.set_dtype_policy("mixed_float16")
+    inputs, labels = sample()
+    found = []
+    for factor in (1.0, 1e-7):
+        keras.utils.set_random_seed(0)
+        model = classifier()
+        model.compile(
+            "adam",
+            "binary_crossentropy",
+            loss_weights=[factor],
+            run_eagerly=True,
+        )
+        logs = model.train_on_batch(inputs, labels, return_dict=True)
+        found.append(logs["gradient_divergence"])
+    assert found[0] > 1e-3
+    assert found[1] == pytest.approx(found[0], rel=0.2)
 
 
 def test_curriculum_drives_the_weight_without_retracing():
@@ -401,6 +492,13 @@ def test_curriculum_drives_the_weight_without_retracing():
     assert losses[0] - losses[1] == pytest.approx(losses[1] - losses[2])
     kl = history["gradient_divergence"][0]
     assert losses[0] - losses[2] == pytest.approx(kl, rel=1e-4)
+
+
+def test_a_negative_weight_is_refused():
+    curriculum = Curriculum("gradient_weight", 1, final=-1.0)
+    curriculum.set_model(classifier())
+    with pytest.raises(ValueError, match="`final` .*nearest is 0.0"):
+        curriculum.on_train_begin()
 
 
 def test_interrupted_run_is_restored(tmp_path):

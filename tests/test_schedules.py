@@ -14,6 +14,7 @@ import pytest
 import keras_seqmech
 from keras_seqmech.layers import LastAttentionPooling
 from keras_seqmech.training import Curriculum
+from keras_seqmech.training import DistillationModel
 from keras_seqmech.training import TemperatureAnnealing
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -220,10 +221,115 @@ def test_curricula_run_side_by_side_with_the_closed_form():
     assert model.layers[0].traces == traces
 
 
-def test_curriculum_of_chosen_layers():
+def test_curricula_of_chosen_layers_are_told_apart():
     model = numbers("a", "b")
     fit(model, [Curriculum("rate", 1, layer_names=["b"])])
     assert [float(layer.rate) for layer in model.layers] == [0.0, 1.0]
+    history = fit(
+        model,
+        [
+            Curriculum("rate", 1, layer_names=["a"]),
+            Curriculum("rate", 2, final=4.0, layer_names=["b"]),
+            Curriculum("penalty", 2),
+        ],
+    )
+    assert history["a/rate"] == [0.0, 1.0, 1.0]
+    assert history["b/rate"] == [0.0, 2.0, 4.0]
+    assert history["penalty"] == [0.0, 0.5, 1.0]
+    assert [float(layer.rate) for layer in model.layers] == [1.0, 4.0]
+    model = keras.Sequential(
+        [keras.Input((1,)), Thermometer(name="a"), Thermometer(name="b")]
+    )
+    names = [["a"], ["b"]]
+    steps = zip(names, (1, 12))
+    history = fit(
+        model,
+        [TemperatureAnnealing(0.25, n, layer_names=name) for name, n in steps],
+    )
+    assert history["a/temperature"] == [0.25] * 3
+    expected = [0.25 ** (i / 12) for i in (2, 4, 6)]
+    np.testing.assert_allclose(history["b/temperature"], expected, rtol=1e-6)
+
+
+class Wrapper(keras.layers.Layer):
+    """Holds layers where only their wrapper knows."""
+
+    def __init__(self, layer, **kwargs):
+        super().__init__(**kwargs)
+        self.held = {"layers": [layer]}
+
+    def call(self, inputs):
+        return self.held["layers"][0](inputs)
+
+
+def test_enclosing_models_and_wrappers_name_what_they_hold():
+    """The inner model is built alone, before the outer ones have a name."""
+    x = keras.Input((1,))
+    both = Thermometer(name="t")(Numbers(name="n")(x))
+    inner = keras.Model(x, both, name="inner")
+    steps = keras.Input((2, 1))
+    timed = keras.layers.TimeDistributed(inner, name="timed")
+    h = Wrapper(timed, name="wrapper")(steps)
+    outer = keras.Model(steps, h, name="outer")
+    other = Thermometer(name="other")
+    model = keras.Sequential([keras.Input((2, 1)), outer, other], name="all")
+    model.compile("sgd", "mse")
+    t, n = inner.get_layer("t"), inner.get_layer("n")
+    metric = n.metric.variables[0]
+    model.optimizer.iterations.assign(1)
+    for name in ("inner", "timed", "wrapper", "outer", "all"):
+        t.temperature.assign(1.0)
+        other.temperature.assign(1.0)
+        n.rate.assign(0.0)
+        for callback in (
+            TemperatureAnnealing(0.5, 1, layer_names=[name]),
+            Curriculum("rate", 1, initial=2.0, layer_names=[name]),
+        ):
+            callback.set_model(model)
+            callback.on_train_begin()
+            callback.on_epoch_begin(0)
+            callback.on_train_batch_begin(0)
+        assert (float(t.temperature), float(n.rate)) == (0.5, 2.0), name
+        assert float(other.temperature) == (0.5 if name == "all" else 1.0)
+    assert float(metric) == 0 and int(model.optimizer.iterations) == 1
+
+
+def test_frozen_parts_of_a_distillation_stay_as_they_are():
+    def embed(name):
+        x = keras.Input((3, 1))
+        pooling = LastAttentionPooling(attention_dropout=0.25, name="pool")
+        return keras.Model(x, pooling(x), name=name)
+
+    student, teacher = embed("student"), embed("teacher")
+    head = keras.Sequential([keras.Input((1,)), Numbers()])
+    learner = keras.Sequential([student, keras.layers.Dense(1)])
+    model = DistillationModel(learner, teacher, head)
+    model.compile("sgd")
+    curricula = [
+        Curriculum("attention_dropout", 1, initial=0.5),
+        Curriculum("penalty", 1, layer_names=["pool"]),
+    ]
+    model.fit(np.ones((4, 3, 1)), epochs=2, callbacks=curricula, verbose=0)
+    pools = [part.get_layer("pool") for part in (student, teacher)]
+    assert [float(pool.attention_dropout) for pool in pools] == [1.0, 0.25]
+    assert [float(pool.penalty) for pool in pools] == [1.0, 0.0]
+    for curriculum in (
+        Curriculum("rate", 1),
+        Curriculum("penalty", 1, layer_names=["teacher"]),
+    ):
+        with pytest.raises(ValueError, match="there are: .*Received: "):
+            model.fit(np.ones((4, 3, 1)), callbacks=[curriculum], verbose=0)
+
+
+@pytest.mark.parametrize(
+    "callback",
+    [Curriculum("rate", 1), TemperatureAnnealing(0.5, 1, layer_names=["a"])],
+)
+def test_a_model_that_is_not_built(callback):
+    model = keras.Sequential([LastAttentionPooling()])
+    message = "built before `fit`.*call it once.*Received: model 'sequential'"
+    with pytest.raises(ValueError, match=message):
+        fit(model, [callback])
 
 
 def test_unknown_target_lists_the_numbers_there_are():

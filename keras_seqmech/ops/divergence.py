@@ -17,15 +17,16 @@ def gradient_divergence(gradients: Any, mask: Any = None) -> Any:
 
     $p_t = \lVert g_t \rVert / \sum_s \lVert g_s \rVert$ and $u$ uniform, over
     the n real positions. Between 0 (all equal) and log n (one position has
-    it all); 0 in rows without a gradient or a real position. The scale of a
-    row does not matter.
+    it all); 0 in rows without a gradient or a real position, NaN in rows
+    where a gradient is not finite. The scale of a row does not matter.
 
     Args:
         gradients: Tensor `(batch, time, features)`.
         mask: Boolean tensor `(batch, time)`, True where a position is real.
 
     Returns:
-        Tensor `(batch,)`, float32 or wider, itself of finite gradient.
+        Tensor `(batch,)`, float32 or wider, itself of finite gradient where
+        it is finite.
 
     Example:
 
@@ -39,13 +40,15 @@ def gradient_divergence(gradients: Any, mask: Any = None) -> Any:
     gradients = masking.zero_masked(gradients, mask)
     largest = ops.max(ops.abs(gradients), axis=(1, 2), keepdims=True)
     # Squares neither overflow nor vanish; the scale cancels in p.
-    gradients = gradients / ops.stop_gradient(_or_one(largest))
-    squares = ops.sum(ops.square(gradients), axis=-1)
+    scaled = gradients / ops.stop_gradient(_or_one(largest))
+    squares = ops.sum(ops.square(scaled), axis=-1)
     norms = ops.where(squares > 0, ops.sqrt(_or_one(squares)), 0)
     p = norms / _or_one(ops.sum(norms, axis=1, keepdims=True))
     real = ops.cast(masking.real_steps(gradients, mask), p.dtype)
     count = ops.sum(real, axis=1, keepdims=True)
-    return ops.sum(p * ops.log(_or_one(p * count)), axis=1)
+    divergence = ops.sum(p * ops.log(_or_one(p * count)), axis=1)
+    finite = ops.all(ops.isfinite(gradients), axis=(1, 2))
+    return ops.where(finite, divergence, float("nan"))
 
 
 def _or_one(x):

@@ -7,7 +7,9 @@ Architectures", section 2.2.4.
 import keras
 from keras import ops
 
+from keras_seqmech.layers.parts import parts
 from keras_seqmech.ops.relaxation import score_dtype
+from keras_seqmech.training.gradient_directed import GradientDirectedModel
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -19,22 +21,34 @@ class DistillationModel(keras.Model):
     with $s(x)$ the student's and $m(x)$ the teacher's embedding `(batch, e)`
     of the same inputs; mean over the batch, weighted by sample weights. This
     is the thesis' "teacher forcing": an LSTM's last state learns what a
-    max-pooled LSTM, trained before, makes of a text.
+    max-pooled LSTM, trained before, makes of a text. (The thesis prints
+    $\lVert s(x) - m(x) \rVert$ and calls it the mean squared error; here it
+    is the latter.)
 
     `compile(optimizer, metrics=[...])` takes no loss: the distance is the
-    loss, plus what the student's layers add to it. `fit(x)` needs no targets.
-    With `fit(x, y)` and a classifier, compiled metrics compare y with the
+    loss, plus what the student's layers add to it. `fit(x)` needs no targets;
+    sample weights do, for Keras drops them where there is no `y`. With
+    `fit(x, y)` and a classifier, compiled metrics compare y with the
     classifier's outputs. `evaluate` reports the same loss, `predict` gives
-    `call`'s outputs; neither `predict` nor a served model runs the teacher.
+    `call`'s outputs and does not run the teacher. To export or hand on a
+    functional student, take
+    `keras.Model(student.input, classifier(student.output))`, which does not
+    have the teacher within.
 
     Teacher and classifier are frozen (`trainable` is set to False on the
     given models, and so on layers that the student shares with them), run in
     inference mode, and are saved with the model. In a loaded model, layers
-    that a functional student and teacher share are shared again.
+    that a functional student and teacher share are shared again; only layers
+    of the two themselves can be, not those of models nested in them.
+
+    With a functional student and a teacher that is built, so is the model.
+    Otherwise call it on a batch before loading weights or using
+    `BackupAndRestore`.
 
     Args:
         student: Model from inputs to an embedding `(batch, e)`.
         teacher: Trained model from the same inputs to one of the same size.
+            Of a `GradientDirectedModel`, the plain model is kept.
         classifier: Layer or model from an embedding to outputs, such as the
             teacher's own head. If None, outputs are the student's embedding.
         **kwargs: Base model keyword arguments, such as `name`.
@@ -46,8 +60,9 @@ class DistillationModel(keras.Model):
 
     Raises:
         ValueError: If an embedding is not of rank 2 or the sizes differ: in
-            the constructor where shapes are known, else in `fit`; in
-            `compile`, if a loss is given.
+            the constructor where shapes are known, else in `fit`; if parts
+            share a layer in a way that could not be saved; in `compile`, if a
+            loss is given.
 
     Example:
 
@@ -85,12 +100,26 @@ class DistillationModel(keras.Model):
         _check_embeddings(
             getattr(student, "outputs", []), getattr(teacher, "outputs", [])
         )
+        if isinstance(teacher, GradientDirectedModel):
+            teacher = keras.Model(
+                teacher.input, teacher.output, name=teacher.name
+            )
+        _check_shared(student, teacher, classifier)
         super().__init__(**kwargs)
         self.student = student
         self.teacher = teacher
         self.classifier = classifier
-        self._embedding = None
+        self._last_call = (None, None)
         self._freeze()
+        if getattr(student, "inputs", None) and teacher.built:
+            is_sequential = isinstance(student, keras.Sequential)
+            self(student.inputs[0] if is_sequential else student.input)
+            self._freeze()
+
+    @property
+    def frozen_parts(self) -> list[keras.Layer]:
+        """Teacher and classifier, if there is one."""
+        return [p for p in (self.teacher, self.classifier) if p is not None]
 
     @keras.Model.trainable.setter
     def trainable(self, value):
@@ -98,22 +127,22 @@ class DistillationModel(keras.Model):
         self._freeze()
 
     def _freeze(self):
-        for part in (self.teacher, self.classifier):
-            if part is not None:
-                part.trainable = False
-                # Keras skips the line above where it says False already.
-                for variable in part.variables:
-                    variable.trainable = False
+        for part in self.frozen_parts:
+            part.trainable = False
+            # Keras skips the line above where it says False already.
+            for variable in part.variables:
+                variable.trainable = False
 
     def call(self, inputs, training=None):
         if not self.teacher.built:
             self.teacher(inputs, training=False)
             self._freeze()
-        # Read once, by the `compute_loss` of the same step.
-        self._embedding = self.student(inputs, training=training)
+        embedding = self.student(inputs, training=training)
         if self.classifier is None:
-            return self._embedding
-        return self.classifier(self._embedding, training=False)
+            return embedding
+        outputs = self.classifier(embedding, training=False)
+        self._last_call = (outputs, embedding)
+        return outputs
 
     def compile(self, optimizer="rmsprop", loss=None, **kwargs):
         if loss is not None:
@@ -131,17 +160,29 @@ class DistillationModel(keras.Model):
     def compute_loss(
         self, x=None, y=None, y_pred=None, sample_weight=None, training=True
     ):
-        embedding, self._embedding = self._embedding, None
+        embedding = self._embedding(x, y_pred, training)
         # Before the teacher runs and puts its own losses into shared layers.
         added = self.student.losses
         target = self.teacher(x, training=False)
         _check_embeddings(embedding, target)
         dtype = score_dtype(keras.backend.standardize_dtype(embedding.dtype))
         distance = keras.losses.MeanSquaredError(dtype=dtype)
+        # A tape watches frozen variables too: no way back through the teacher.
         loss = distance(
             ops.stop_gradient(target), embedding, sample_weight=sample_weight
         )
-        return loss + sum(ops.cast(ops.sum(part), dtype) for part in added)
+        added = sum(ops.cast(ops.sum(part), dtype) for part in added)
+        # With a distribution strategy, losses are summed over replicas.
+        return loss + added / self.distribute_strategy.num_replicas_in_sync
+
+    def _embedding(self, x, y_pred, training):
+        """The embedding that outputs were made of."""
+        if self.classifier is None:
+            return y_pred
+        outputs, embedding = self._last_call
+        if y_pred is outputs:
+            return embedding
+        return self.student(x, training=training)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         if y is None and any(m.name == "compile_metrics" for m in self.metrics):
@@ -187,6 +228,44 @@ def _shared_layers(student, teacher):
         for layer in student.layers
         if any(layer is other for other in teacher.layers)
     ]
+
+
+def _layers(part, without=()):
+    """All layers of a part but those that only `without` leads to."""
+    return {
+        id(inner): inner
+        for layer in (part.layers if without else [part])
+        if layer.name not in without
+        for inner in parts(layer)
+    }
+
+
+def _check_shared(student, teacher, classifier):
+    """Refuses layers that would be saved in one part and missed in another."""
+    shared = _shared_layers(student, teacher)
+    pairs = [
+        (_layers(student, shared), _layers(teacher)),
+        (_layers(teacher, shared), _layers(student)),
+    ]
+    if classifier is not None:
+        pairs += [
+            (_layers(classifier), _layers(part)) for part in (student, teacher)
+        ]
+    names = {
+        layer.name
+        for some, others in pairs
+        for key, layer in some.items()
+        if key in others and (layer.weights or not layer.built)
+    }
+    if names:
+        raise ValueError(
+            "Arguments `student`, `teacher` and `classifier` must not share "
+            "layers with weights, or it must be as layers of a functional "
+            "student and teacher themselves, not of models nested in them. "
+            "Share such a layer without the model around it, or clone it "
+            "(`from_config(layer.get_config())`, then `set_weights`). "
+            f"Received: parts that share {sorted(names)}"
+        )
 
 
 def _check_embeddings(student, teacher):

@@ -33,11 +33,16 @@ class GradientDirectedModel(keras.Model):
 
     Used like `keras.Model(inputs, outputs)`. `fit` reports the divergence as
     `gradient_divergence` and has it in `loss`; `evaluate` and `predict` are
-    those of a plain model. What layers add to the loss (regularizers,
-    penalties) is in `loss` but not in $\ell_1$. The layers are shared, so
-    that `keras.Model(model.input, model.output)` is the trained model alone.
-    For a copy use `from_config(model.get_config())`: `keras.models.clone_model`
-    does not hand on `layer`.
+    those of a plain model. Over an epoch, `gradient_divergence` is the mean
+    over its examples; steps that overflow and are skipped do not count. What
+    layers add to the loss (regularizers, penalties) is in `loss` but not in
+    $\ell_1$.
+
+    The layers are shared, so that `keras.Model(model.input, model.output)` is
+    the trained model alone; save the weights of that model for others to load,
+    for those of this class (`save_weights`) fit this class only. For a copy
+    use `from_config(model.get_config())`: `keras.models.clone_model` does not
+    hand on `layer`.
 
     $\lambda$ is the non-trainable variable `gradient_weight`, to be lowered by
     `Curriculum("gradient_weight", max_epochs, initial=1.0, final=0.0)`.
@@ -47,7 +52,8 @@ class GradientDirectedModel(keras.Model):
         outputs: Symbolic outputs, as for `keras.Model`.
         name: Name of the model.
         layer: Name of the layer that puts out $x$, `(batch, time, features)`,
-            such as the embedding; the model calls it once.
+            such as the embedding; the model itself, not one nested in it,
+            calls it, and once.
         gradient_weight: Float of at least 0, $\lambda$ at the start.
         mask: Name of the boolean input `(batch, time)`, True where a position
             is real, of any pattern; or of the operation of the model that
@@ -138,7 +144,7 @@ class GradientDirectedModel(keras.Model):
         # With a distribution strategy, losses are summed over replicas.
         replicas = self.distribute_strategy.num_replicas_in_sync
         with tf.GradientTape() as tape:
-            loss, divergence, outputs = self._run(x, y, sample_weight)
+            loss, divergence, count, outputs = self._run(x, y, sample_weight)
             directed = self.gradient_weight * divergence / replicas
             total = loss + ops.cast(directed, loss.dtype)
             scaled = self.optimizer.scale_loss(total)
@@ -146,7 +152,10 @@ class GradientDirectedModel(keras.Model):
         self.optimizer.apply(tape.gradient(scaled, variables), variables)
         # A step that overflows and is skipped must not spoil the epoch's means.
         is_finite = ops.isfinite(divergence)
-        self._divergence.update_state(ops.where(is_finite, divergence, 0))
+        self._divergence.update_state(
+            ops.where(is_finite, divergence, 0),
+            sample_weight=ops.where(is_finite, count, 0),
+        )
         total = ops.where(is_finite, total, loss) * replicas
         for metric in self.metrics:
             if metric.name == "loss":
@@ -155,7 +164,7 @@ class GradientDirectedModel(keras.Model):
         return self.compute_metrics(x, y, outputs, sample_weight=sample_weight)
 
     def _run(self, x, y, sample_weight):
-        """The compiled loss, its divergence and the outputs of a batch."""
+        """Loss, divergence, number of examples in it, outputs of a batch."""
         with tf.GradientTape() as tape:
             # Frozen layers too, or the tape loses sight of what they make.
             tape.watch(_float_tensors(x))
@@ -171,11 +180,13 @@ class GradientDirectedModel(keras.Model):
             added = sum(
                 ops.cast(ops.sum(part), loss.dtype) for part in self.losses
             )
+            # Keras has scaled them as it scales the compiled loss.
+            added = added / self.distribute_strategy.num_replicas_in_sync
             # Scaled, small gradients survive in half precision.
             scaled = self.optimizer.scale_loss(loss - added)
         gradients = tape.gradient(scaled, probed["sequences"])
-        divergence = self._mean_divergence(gradients, probed.get("mask"))
-        return loss, divergence, probed["outputs"]
+        divergence, count = self._mean_divergence(gradients, probed.get("mask"))
+        return loss, divergence, count, probed["outputs"]
 
     def test_step(self, data):
         results = super().test_step(data)
@@ -200,7 +211,7 @@ class GradientDirectedModel(keras.Model):
         divergences = gradient_divergence(gradients, mask)
         real = masking.real_steps(gradients, mask)
         count = ops.sum(ops.cast(ops.any(real, axis=1), divergences.dtype))
-        return ops.sum(divergences) / ops.maximum(count, 1)
+        return ops.sum(divergences) / ops.maximum(count, 1), count
 
 
 def _float_tensors(values):
@@ -216,6 +227,8 @@ def _float_tensors(values):
 
 def _outputs(model):
     """Each call of an operation in a model, and the tensors it puts out."""
+    # The public `layer.output` fails where another model calls the layer too,
+    # and operations that are no layers are not among `model.layers`.
     return [
         (node.operation, node.output_tensors)
         for nodes in model._nodes_by_depth.values()

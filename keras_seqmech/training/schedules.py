@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import keras
 
 from keras_seqmech.layers import validation
+from keras_seqmech.layers.parts import parts
+from keras_seqmech.training.distillation import DistillationModel
 
 SCHEDULES = ("exponential", "linear")
 
@@ -25,9 +27,10 @@ class TemperatureAnnealing(keras.callbacks.Callback):
     nothing is retraced or recompiled. With `steps_per_execution=k` the value
     changes every k steps.
 
-    The temperature reached at the end of an epoch is put into the logs as
-    `"temperature"` and so into `history`; list this callback before those
-    that save models or write logs.
+    The temperature reached at the end of an epoch is put into the logs and so
+    into `history`: as `"temperature"`, or with `layer_names=["a", ...]` as
+    `"a/temperature"`. List this callback before those that save models or
+    write logs. The frozen parts of a `DistillationModel` stay as they are.
 
     Args:
         final: Positive float, the temperature after `steps` steps and from
@@ -35,12 +38,14 @@ class TemperatureAnnealing(keras.callbacks.Callback):
         steps: Positive int, N, counted in optimizer steps.
         initial: Positive float, the temperature of the first step.
         schedule: `"exponential"` (a constant factor a step) or `"linear"`.
-        layer_names: Names of the layers to change, at any depth, as they
-            stand in the variables' paths; all that have a temperature if None.
+        layer_names: Names of the layers to change, at any depth, or of
+            models and wrappers around them; all that have a temperature if
+            None.
 
     Raises:
         ValueError: At the start of training, when the model has no layer with
-            a temperature, or none under a name in `layer_names`.
+            a temperature (a model that is not built yet may have none), or
+            none under a name in `layer_names`.
 
     Example:
 
@@ -65,6 +70,7 @@ class TemperatureAnnealing(keras.callbacks.Callback):
         self.initial = validation.check_positive("initial", initial)
         self.schedule = schedule
         self.layer_names = layer_names
+        self.log_name = _log_name("temperature", layer_names)
         self._variables = []
 
     def value(self, step: int) -> float:
@@ -83,7 +89,7 @@ class TemperatureAnnealing(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         temperature = self._set_temperature()
         if logs is not None:
-            logs["temperature"] = temperature
+            logs[self.log_name] = temperature
 
     def _set_temperature(self) -> float:
         temperature = self.value(int(self.model.optimizer.iterations))
@@ -102,16 +108,25 @@ class Curriculum(keras.callbacks.Callback):
 
     such as the `penalty` or the `attention_dropout` of
     `LastAttentionPooling`, or the `gradient_weight` of a
-    `GradientDirectedModel`. Several curricula may run side by side.
+    `GradientDirectedModel`. Several curricula may run side by side. The
+    frozen parts of a `DistillationModel`, teacher and classifier, stay as
+    they are.
 
     The value depends on the epoch alone, as Keras counts it. So
     `fit(initial_epoch=...)` and a run that is killed and resumed with
     `keras.callbacks.BackupAndRestore` continue the curriculum, and nothing is
     retraced or recompiled.
 
-    The value an epoch ran with is put into the logs under the name `target`
-    and so into `history`; list this callback before those that save models or
-    write logs.
+    The value an epoch ran with is put into the logs and so into `history`:
+    under the name `target`, or with `layer_names=["a", ...]` under
+    `"a/<target>"`, so that curricula of several layers are told apart. List
+    this callback before those that save models or write logs.
+
+    What a number does to the loss it does to `val_loss` too: under a growing
+    `penalty` the epochs do not compare, and `EarlyStopping` or
+    `ModelCheckpoint(save_best_only=True)` prefer the early ones. Give
+    `LastAttentionPooling` `attention_at_inference=False` there: validation
+    then knows neither attention nor penalty.
 
     Args:
         target: Name of the variable.
@@ -120,14 +135,15 @@ class Curriculum(keras.callbacks.Callback):
         eta: Positive float; above 1, the value changes slowly at first.
         initial: Finite float, the value of the first epoch.
         final: Finite float, the value from epoch N on; may be the smaller.
-        layer_names: Names of the layers to change, at any depth, as they
-            stand in the variables' paths; all that have the variable if None.
+        layer_names: Names of the layers to change, at any depth, or of
+            models and wrappers around them; all that have the variable if
+            None.
 
     Raises:
         ValueError: At the start of training, when the model has no such
-            variable, or none under a name in `layer_names` (the error lists
-            what there is), or when `initial` or `final` does not meet the
-            `constraint` of a variable.
+            variable (the error lists what there is; a model that is not built
+            yet may have none), or none under a name in `layer_names`, or when
+            `initial` or `final` does not meet the `constraint` of a variable.
 
     Example:
 
@@ -161,6 +177,7 @@ class Curriculum(keras.callbacks.Callback):
         self.initial = validation.check_finite("initial", initial)
         self.final = validation.check_finite("final", final)
         self.layer_names = layer_names
+        self.log_name = _log_name(target, layer_names)
         self._variables = []
 
     def value(self, epoch: int) -> float:
@@ -172,6 +189,7 @@ class Curriculum(keras.callbacks.Callback):
         candidates = _scalars(self.model)
         names = sorted({variable.name for variable in candidates})
         if self.target not in names:
+            _check_built(self.model)
             raise ValueError(
                 "Argument `target` must name a non-trainable scalar variable "
                 f"of a layer of the model; there are: {names}. "
@@ -188,7 +206,7 @@ class Curriculum(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         if logs is not None:
-            logs[self.target] = self.value(epoch)
+            logs[self.log_name] = self.value(epoch)
 
 
 def _check_layer_names(layer_names):
@@ -215,29 +233,54 @@ def _check_constraint(name, value, variable):
         )
 
 
+def _log_name(name, layer_names):
+    """One name never leads to the variables of another."""
+    return name if layer_names is None else f"{next(iter(layer_names))}/{name}"
+
+
+def _check_built(model):
+    if not model.built:
+        raise ValueError(
+            "The model must be built before `fit`, for this callback to find "
+            "the variables of its layers: call it once on a batch of inputs. "
+            f"Received: model {model.name!r}, which is not built"
+        )
+
+
 def _scalars(model):
     """The numbers a callback may set: of layers, not seeds or metrics."""
+    frozen = set()
+    if isinstance(model, DistillationModel):
+        frozen = {id(v) for part in model.frozen_parts for v in part.variables}
     return [
         variable
         for variable in model.non_trainable_variables
-        if variable.shape == () and keras.backend.is_float_dtype(variable.dtype)
+        if variable.shape == ()
+        and keras.backend.is_float_dtype(variable.dtype)
+        and id(variable) not in frozen
     ]
 
 
 def _find(model, name, layer_names):
     """The scalars of a name, of the layers named or of all."""
-    found = [v for v in _scalars(model) if v.name == name]
-    owners = [set(v.path.split("/")[:-1]) for v in found]
+    found = {id(v): v for v in _scalars(model) if v.name == name}
+    # A path knows the names a variable was built under, not those of models
+    # that took it in later.
+    owners = {key: set(v.path.split("/")[:-1]) for key, v in found.items()}
+    for part in parts(model):
+        for variable in part.variables:
+            owners.get(id(variable), set()).add(part.name)
     wanted = set(layer_names or ())
-    if not found or not wanted <= set().union(*owners):
+    if not found or not wanted <= set().union(*owners.values()):
+        _check_built(model)
         raise ValueError(
             f"Argument `layer_names` must name layers with a variable "
             f"`{name}`, or be None in a model that has one. Variables "
-            f"there are: {[v.path for v in found]}. "
+            f"there are: {[v.path for v in found.values()]}. "
             f"Received: layer_names={layer_names!r}"
         )
     return [
         variable
-        for variable, names in zip(found, owners)
-        if not wanted or wanted & names
+        for key, variable in found.items()
+        if not wanted or wanted & owners[key]
     ]
