@@ -181,9 +181,10 @@ def odds_against(scores: Any, index: Any, mask: Any | None = None) -> Any:
     """
     real = masking.real_steps(scores, mask)
     steps = ops.arange(ops.shape(scores)[1])
-    index = ops.expand_dims(ops.cast(index, "int32"), 1)
-    others = ops.logical_and(real, ops.not_equal(steps, index))
-    differences = scores - ops.take_along_axis(scores, index, axis=1)
+    chosen = ops.equal(steps, ops.expand_dims(ops.cast(index, "int32"), 1))
+    others = ops.logical_and(real, ops.logical_not(chosen))
+    score = ops.where(chosen, scores, ops.zeros_like(scores))
+    differences = scores - ops.sum(score, axis=1, keepdims=True)
     odds = ops.exp(ops.minimum(differences, 60))
     return ops.sum(ops.where(others, odds, ops.zeros_like(odds)), axis=1)
 
