@@ -10,28 +10,35 @@ if keras.backend.backend() != "tensorflow":
     )
 
 from keras_seqmech.layers import AttentionPooling  # noqa: E402
+from keras_seqmech.layers import BoundaryGate  # noqa: E402
 from keras_seqmech.layers import ConcatPooling  # noqa: E402
+from keras_seqmech.layers import FocusedHierarchicalEncoder  # noqa: E402
 from keras_seqmech.layers import LastAttentionPooling  # noqa: E402
 from keras_seqmech.layers import LastPooling  # noqa: E402
 from keras_seqmech.layers import LearnedInitialState  # noqa: E402
 from keras_seqmech.layers import MaxAttentionPooling  # noqa: E402
 from keras_seqmech.layers import MaxPooling  # noqa: E402
 from keras_seqmech.layers import MeanPooling  # noqa: E402
+from keras_seqmech.layers import PointerSoftmax  # noqa: E402
 from keras_seqmech.layers import ReceptiveFieldRNN  # noqa: E402
 from keras_seqmech.layers import ReceptiveFieldWindows  # noqa: E402
 from keras_seqmech.layers import RFCell  # noqa: E402
 from keras_seqmech.training import Curriculum  # noqa: E402
 from keras_seqmech.training import DistillationModel  # noqa: E402
 from keras_seqmech.training import GradientDirectedModel  # noqa: E402
+from keras_seqmech.training import PolicyGradientModel  # noqa: E402
 from keras_seqmech.training import TemperatureAnnealing  # noqa: E402
 from keras_seqmech.training import TruncatedBackpropagationModel  # noqa: E402
+from keras_seqmech.training import WarnOnGateCollapse  # noqa: E402
 from keras_seqmech.version import __version__  # noqa: E402
 
 __all__ = [
     "AttentionPooling",
+    "BoundaryGate",
     "ConcatPooling",
     "Curriculum",
     "DistillationModel",
+    "FocusedHierarchicalEncoder",
     "GradientDirectedModel",
     "LastAttentionPooling",
     "LastPooling",
@@ -39,10 +46,13 @@ __all__ = [
     "MaxAttentionPooling",
     "MaxPooling",
     "MeanPooling",
+    "PointerSoftmax",
+    "PolicyGradientModel",
     "RFCell",
     "ReceptiveFieldRNN",
     "ReceptiveFieldWindows",
     "TemperatureAnnealing",
     "TruncatedBackpropagationModel",
+    "WarnOnGateCollapse",
     "__version__",
 ]

@@ -184,3 +184,56 @@ def max_attention(steps):
 def last_attention(steps):
     keys = [h / np.linalg.norm(h) for h in steps]
     return attend(last(steps), keys, steps)
+
+
+# The focused hierarchical encoder, one row.
+
+
+def gate_logit(gate, h, q):
+    """w . LReLU(W z + b) + b_o with z = [q * h, h, q]."""
+    if "context_kernel" in gate:
+        q = q @ gate["context_kernel"]
+    z = np.concatenate([q * h, h, q])
+    hidden = z @ gate["kernel"] + gate["bias"]
+    hidden = np.where(hidden > 0, hidden, 0.2 * hidden)
+    return float(hidden @ gate["output_kernel"][:, 0] + gate["output_bias"])
+
+
+def focused_encoder(gate, lower, upper, x, q, states, noise=None, mask=None):
+    """Hard gates: the upper LSTM moves where a gate is open, and only there.
+
+    Args:
+        gate: Weights of the gate by name.
+        lower: Weights of the lower LSTM.
+        upper: Weights of the upper LSTM.
+        x: `(time, features)`.
+        q: Vector, the context.
+        states: Lower h and c, upper h and c.
+        noise: `(time,)` logistic noise; None to decide by the probability.
+        mask: `(time,)` booleans.
+
+    Returns:
+        Upper states after each step (zeros before the first real one), final
+        states, gates, probabilities.
+    """
+    low, up = list(states[:2]), list(states[2:])
+    outputs, gates, probabilities = [], [], []
+    started = False
+    for t in range(len(x)):
+        real = mask is None or mask[t]
+        gates.append(0.0)
+        probabilities.append(0.0)
+        if real:
+            started = True
+            _, low = lstm(lower, x[t], low)
+            logit = gate_logit(gate, low[0], q)
+            probabilities[t] = sigmoid(logit)
+            if noise is None:
+                gates[t] = float(probabilities[t] > 0.5)
+            else:
+                gates[t] = float(logit + noise[t] > 0)
+            if gates[t]:
+                _, up = lstm(upper, low[0], up)
+        outputs.append(up[0] if started else 0 * up[0])
+    decisions = np.array(gates), np.array(probabilities)
+    return np.array(outputs), [*low, *up], *decisions

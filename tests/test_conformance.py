@@ -17,6 +17,9 @@ from registry import silence
 
 import keras_seqmech
 
+# Here layers draw for themselves; nobody is to learn from it.
+pytestmark = pytest.mark.filterwarnings("ignore:Layer .* draws in training")
+
 CORE = [entry for entry in ENTRIES if entry.core]
 MASKS = np.array(
     [

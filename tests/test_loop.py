@@ -193,3 +193,52 @@ def test_number_of_steps_may_be_unknown(lean_gradient, jit_compile):
         np.testing.assert_allclose(totals[:, 0, 0], np.cumsum(x))
         np.testing.assert_allclose(state[0, 0], np.sum(x))
         np.testing.assert_allclose(gradient[:, 0, 0], np.arange(steps, 0, -1))
+
+
+@pytest.mark.parametrize("lean_gradient", [False, True])
+def test_compiled_loop_may_end_early(lean_gradient):
+    """As many steps as a tensor says, of arrays that have room for all."""
+    arguments = make_arguments()
+    inputs, parameters, states = arguments
+
+    def loss(outputs, states):
+        total = tf.reduce_sum(outputs["sum"] ** 2) + tf.reduce_sum(states[0])
+        return total + tf.reduce_sum(tf.sin(outputs["narrow"]))
+
+    def run_some(arguments, count, constants, steps=None):
+        inputs, parameters, states = arguments
+        with tf.GradientTape() as tape:
+            tape.watch(arguments)
+            outputs, states = loop.scan(
+                step,
+                tf.nest.map_structure(lambda x: x[:count], inputs),
+                states,
+                SPECS,
+                weights={k: parameters[k] for k in ("gates", "closing")},
+                biases={"closing": parameters["bias"]},
+                constants=constants,
+                steps=steps,
+                lean_gradient=lean_gradient,
+            )
+            total = loss(outputs, states)
+        return outputs, states, tape.gradient(total, arguments)
+
+    compiled = tf.function(
+        lambda steps: run_some(arguments, STEPS, CONSTANTS, steps),
+        jit_compile=True,
+    )
+    for count in (3, STEPS, 0):
+        outputs, final, gradients = compiled(tf.constant(count))
+        for values in outputs.values():
+            assert (values[count:].numpy() == 0).all()
+        if count == 0:
+            assert_same(final, states)
+            assert_same(
+                gradients[1], tf.nest.map_structure(tf.zeros_like, parameters)
+            )
+            continue
+        real = {"real": CONSTANTS["real"][:count]}
+        expected = run_some(arguments, count, real)
+        outputs = {name: x[:count] for name, x in outputs.items()}
+        assert_same((outputs, final, gradients), expected)
+    assert compiled.experimental_get_tracing_count() == 1

@@ -11,6 +11,9 @@ from keras_seqmech import RFCell
 from keras_seqmech.ops import relaxation
 from tests import references
 
+# Here layers draw for themselves; nobody is to learn from it.
+pytestmark = pytest.mark.filterwarnings("ignore:Layer .* draws in training")
+
 CELLS = {
     "simple": (keras.layers.SimpleRNNCell, references.simple_rnn),
     "lstm": (keras.layers.LSTMCell, references.lstm),

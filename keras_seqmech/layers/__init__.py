@@ -1,7 +1,10 @@
 from keras_seqmech.layers.attention_pooling import AttentionPooling
 from keras_seqmech.layers.attention_pooling import MaxAttentionPooling
+from keras_seqmech.layers.boundary_gate import BoundaryGate
+from keras_seqmech.layers.focused_encoder import FocusedHierarchicalEncoder
 from keras_seqmech.layers.initial_state import LearnedInitialState
 from keras_seqmech.layers.last_attention_pooling import LastAttentionPooling
+from keras_seqmech.layers.pointer_softmax import PointerSoftmax
 from keras_seqmech.layers.pooling import ConcatPooling
 from keras_seqmech.layers.pooling import LastPooling
 from keras_seqmech.layers.pooling import MaxPooling
@@ -12,13 +15,16 @@ from keras_seqmech.layers.receptive_field_windows import ReceptiveFieldWindows
 
 __all__ = [
     "AttentionPooling",
+    "BoundaryGate",
     "ConcatPooling",
+    "FocusedHierarchicalEncoder",
     "LastAttentionPooling",
     "LastPooling",
     "LearnedInitialState",
     "MaxAttentionPooling",
     "MaxPooling",
     "MeanPooling",
+    "PointerSoftmax",
     "RFCell",
     "ReceptiveFieldRNN",
     "ReceptiveFieldWindows",

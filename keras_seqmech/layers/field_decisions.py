@@ -22,15 +22,9 @@ def describe(cell, result, mask: Any | None) -> tuple[dict[str, Any], Any]:
         `"reinforce"` also `"log_probability"`, `(batch, time)`. And the
         entropy of the probabilities in nats, `(batch, time)`.
     """
-    dtype = cell.score_dtype
-    if cell.max_size == 1:
-        batch_and_time = ops.shape(result.outputs)[:2]
-        selection = ops.ones((*batch_and_time, 1), dtype)
-        logits = ops.zeros_like(selection)
-    else:
-        selection, logits = result.selection, result.logits
+    selection, logits = _choices(cell, result)
     keep = receptive_field.keep_weights(
-        selection, ops.cast(result.validity, dtype)
+        selection, ops.cast(result.validity, cell.score_dtype)
     )
     # Not ops.softmax, which warns of an axis of size 1.
     probabilities = ops.exp(ops.log_softmax(logits, axis=-1))
@@ -44,6 +38,15 @@ def describe(cell, result, mask: Any | None) -> tuple[dict[str, Any], Any]:
     return field, ops.transpose(relaxation.entropy(logits))
 
 
+def log_probability(cell, result, mask: Any | None) -> Any:
+    """Log-probability of all sizes drawn for a row, in nats, `(batch,)`."""
+    selection, logits = _choices(cell, result)
+    values = relaxation.log_probability(logits, selection)
+    if mask is not None:
+        values = _zero(values, ops.transpose(mask))
+    return ops.sum(values, axis=0)
+
+
 def shapes(cell, batch_size: int | None, length: int | None) -> dict:
     """Shapes of what `describe` returns, by name."""
     result = {
@@ -53,6 +56,15 @@ def shapes(cell, batch_size: int | None, length: int | None) -> dict:
     if cell.estimator == "reinforce":
         result["log_probability"] = (batch_size, length)
     return result
+
+
+def _choices(cell, result):
+    """Selection and logits, also where there is but one size."""
+    if cell.max_size > 1:
+        return result.selection, result.logits
+    batch_and_time = ops.shape(result.outputs)[:2]
+    selection = ops.ones((*batch_and_time, 1), cell.score_dtype)
+    return selection, ops.zeros_like(selection)
 
 
 def _zero(values, real):

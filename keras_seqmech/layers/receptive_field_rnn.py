@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_seqmech.layers import drawn_decisions
 from keras_seqmech.layers import field_decisions
 from keras_seqmech.layers import inner_cell
 from keras_seqmech.layers import receptive_field_loop
@@ -25,7 +26,8 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         field_units: Width of the inner network. Defaults to the size of the
             cell's first state.
         summary: `"mean"` or `"last"`.
-        estimator: `"relaxed"`, `"straight_through"` or `"reinforce"`.
+        estimator: `"relaxed"`, `"straight_through"` or `"reinforce"`; the
+            last learns its sizes in a `PolicyGradientModel`.
         temperature: Positive float, of the relaxed sample.
         activation: The inner network's activation.
         unit_forget_bias: Whether the gate's bias starts at 1.
@@ -229,6 +231,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         if self.go_backwards:
             sequences = ops.flip(sequences, axis=1)
             mask = None if mask is None else ops.flip(mask, axis=1)
+        reports = training and self._reports()
         result = receptive_field_loop.run(
             self.cell,
             sequences,
@@ -239,7 +242,9 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             training,
             self.unroll,
             self.zero_output_for_mask,
-            return_decisions=self.return_field or self.track_statistics,
+            return_decisions=(
+                self.return_field or self.track_statistics or reports
+            ),
             jit_compile=self.jit_compile,
         )
         if self.stateful:
@@ -247,7 +252,18 @@ class ReceptiveFieldRNN(keras.layers.RNN):
                 keras.tree.flatten(self.states), result.states
             ):
                 variable.assign(state)
+        if reports:
+            drawn_decisions.report(
+                self, field_decisions.log_probability(self.cell, result, mask)
+            )
         return self._assemble(result, mask)
+
+    def _reports(self):
+        """Whether log-probabilities of what training draws are to be left."""
+        if self.cell.estimator != "reinforce":
+            return False
+        # Of one size nothing is drawn, and nothing is lost with it.
+        return self.max_size > 1 or drawn_decisions.current() is not None
 
     def _check_call(self, sequences, mask, lookahead, lookahead_mask):
         validation.check_sequences("sequences.shape", sequences.shape)

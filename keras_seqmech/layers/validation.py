@@ -52,6 +52,28 @@ def check_share(name: str, value: Any) -> float:
     return float(value)
 
 
+def check_open_share(name: str, value: Any) -> float:
+    """Refuses anything but a number above 0 and below 1."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0 < value < 1:
+        raise ValueError(
+            f"Argument `{name}` must be a number above 0 and below 1. "
+            f"Received: {name}={value!r}"
+        )
+    return float(value)
+
+
+def check_positive_share(name: str, value: Any) -> float:
+    """Refuses anything but a number above 0 and up to 1."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0 < value <= 1:
+        raise ValueError(
+            f"Argument `{name}` must be a number above 0 and up to 1. "
+            f"Received: {name}={value!r}"
+        )
+    return float(value)
+
+
 def check_bool(name: str, value: Any) -> bool:
     """Refuses anything but True or False."""
     if not isinstance(value, bool):
@@ -125,6 +147,20 @@ def check_mask(name: str, mask: Any, shape: Sequence) -> None:
         raise ValueError(
             f"Argument `{name}` must have the shape (batch, time) = "
             f"{expected} of its sequence. Received: {name}.shape={received}"
+        )
+
+
+def check_context(name: str, shape: Sequence, sequence_shape: Sequence) -> None:
+    """Refuses a context that is not one known vector for each sequence."""
+    shape, batch_size = tuple(shape), sequence_shape[0]
+    fits = len(shape) == 2 and shape[1]
+    if fits and None not in (shape[0], batch_size):
+        fits = shape[0] == batch_size
+    if not fits:
+        raise ValueError(
+            "A context must have the shape (batch, features), with a known "
+            f"number of features and the batch size of its sequence, "
+            f"{batch_size}. Received: {name}={shape}"
         )
 
 

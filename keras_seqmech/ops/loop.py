@@ -36,6 +36,7 @@ def scan(
     weights: dict[str, tf.Tensor] | None = None,
     biases: dict[str, tf.Tensor] | None = None,
     constants: dict[str, tf.Tensor] | None = None,
+    steps: tf.Tensor | None = None,
     lean_gradient: bool = False,
     unroll: bool = False,
     jit_compile: bool = False,
@@ -61,6 +62,10 @@ def scan(
         biases: Vectors `(width,)` by name, for the products without inputs.
         constants: Tensors `(time, ...)` by name that need no gradient, such
             as masks and noise.
+        steps: Scalar int32 tensor, at most `time`: how many steps to run; all
+            if None. For code compiled with XLA, whose sizes are static but
+            whose loops, backward too, may end early. Outputs of the steps
+            left out are zeros. Elsewhere give shorter inputs.
         lean_gradient: Whether to use a backward loop that keeps only the
             states and products of each step, recomputes the rest, and
             multiplies out the weight gradients after the loop, one large
@@ -82,9 +87,9 @@ def scan(
     def run(*flat):
         arguments_here = keras.tree.pack_sequence_as(arguments, flat)
         if lean_gradient:
-            return _lean(step, output_specs, unroll, *arguments_here)
+            return _lean(step, output_specs, steps, unroll, *arguments_here)
         values, final_states = _forward(
-            step, output_specs, unroll, *arguments_here
+            step, output_specs, steps, unroll, *arguments_here
         )
         return keras.tree.flatten((values["outputs"], final_states))
 
@@ -93,7 +98,9 @@ def scan(
     return keras.tree.pack_sequence_as((outputs, states), result)
 
 
-def _lean(step, output_specs, unroll, inputs, states, parameters, constants):
+def _lean(
+    step, output_specs, steps, unroll, inputs, states, parameters, constants
+):
     arguments = (inputs, states, parameters)
 
     @tf.custom_gradient
@@ -104,6 +111,7 @@ def _lean(step, output_specs, unroll, inputs, states, parameters, constants):
         values, final_states = _forward(
             step,
             output_specs,
+            steps,
             unroll,
             inputs,
             states,
@@ -116,7 +124,14 @@ def _lean(step, output_specs, unroll, inputs, states, parameters, constants):
         def gradient(*flat_gradients):
             gradients = keras.tree.pack_sequence_as(result, flat_gradients)
             return _backward(
-                step, unroll, inputs, parameters, constants, values, gradients
+                step,
+                steps,
+                unroll,
+                inputs,
+                parameters,
+                constants,
+                values,
+                gradients,
             )
 
         return keras.tree.flatten(result), gradient
@@ -127,6 +142,7 @@ def _lean(step, output_specs, unroll, inputs, states, parameters, constants):
 def _forward(
     step,
     output_specs,
+    steps,
     unroll,
     inputs,
     states,
@@ -165,10 +181,12 @@ def _forward(
         specs["states"] = keras.tree.map_structure(_spec, states)
         specs["products"] = _product_specs(offsets, parameters)
     scanned = {"inputs": plain, "offsets": offsets, "constants": constants}
-    return _loop(body, scanned, states, specs, unroll)
+    return _loop(body, scanned, states, specs, steps, unroll)
 
 
-def _backward(step, unroll, inputs, parameters, constants, values, gradients):
+def _backward(
+    step, steps, unroll, inputs, parameters, constants, values, gradients
+):
     output_gradients, state_gradients = gradients
     weights = parameters["weights"]
     plain, offsets = _divide(inputs, weights)
@@ -226,7 +244,7 @@ def _backward(step, unroll, inputs, parameters, constants, values, gradients):
         },
     }
     gradients, initial_state_gradients = _loop(
-        body, scanned, state_gradients, specs, unroll, reverse=True
+        body, scanned, state_gradients, specs, steps, unroll, reverse=True
     )
     products = gradients["products"]
     parameter_gradients = {
@@ -273,10 +291,11 @@ def _product_specs(offsets, parameters):
     return specs
 
 
-def _loop(body, inputs, states, specs, unroll, reverse=False):
+def _loop(body, inputs, states, specs, steps, unroll, reverse=False):
     """Runs `body(inputs_t, states)`, stacks the values it returns."""
     first = keras.tree.flatten(inputs)[0]
-    steps = first.shape[0] if first.shape[0] is not None else tf.shape(first)[0]
+    size = first.shape[0] if first.shape[0] is not None else tf.shape(first)[0]
+    steps = size if steps is None else steps
     if unroll:
         order = reversed(range(steps)) if reverse else range(steps)
         rows = []
@@ -290,7 +309,7 @@ def _loop(body, inputs, states, specs, unroll, reverse=False):
         return stacked, states
 
     def array(spec):
-        return tf.TensorArray(spec.dtype, steps, element_shape=spec.shape)
+        return tf.TensorArray(spec.dtype, size, element_shape=spec.shape)
 
     arrays = [
         array(_step_spec(x)).unstack(x) for x in keras.tree.flatten(inputs)
@@ -314,7 +333,7 @@ def _loop(body, inputs, states, specs, unroll, reverse=False):
         lambda i, *_: i < steps,
         run,
         (tf.constant(0), states, buffers),
-        maximum_iterations=steps,
+        maximum_iterations=size,
     )
     stacked = [buffer.stack() for buffer in buffers]
     return keras.tree.pack_sequence_as(specs, stacked), states

@@ -43,6 +43,19 @@ def gumbel_noise(
     return tfp.distributions.Gumbel(location, 1).sample(shape, seed=seed)
 
 
+def logistic_noise(
+    shape: Any, seed_generator: Any, dtype: str = "float32"
+) -> Any:
+    """Draws Logistic(0, 1) noise: the difference of two Gumbel draws.
+
+    What decides between two values; see `gumbel_noise` for the arguments.
+    """
+    first, second = ops.unstack(
+        gumbel_noise((2, *shape), seed_generator, dtype)
+    )
+    return first - second
+
+
 def bound(logits: Any) -> Any:
     """Keeps logits finite, so that no difference of infinities arises.
 

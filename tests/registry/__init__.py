@@ -6,14 +6,28 @@ contract for it.
 """
 
 from registry import fields
+from registry import focused_encoders
 from registry import initial_states
+from registry import pointers
 from registry import poolings
 from registry.entry import SCALARS
 from registry.entry import TIME
 from registry.entry import name_outputs
 from registry.entry import silence
 
-ENTRIES = [*fields.ENTRIES, *poolings.ENTRIES, *initial_states.ENTRIES]
-FACTS = {**fields.FACTS, **poolings.FACTS, **initial_states.FACTS}
+ENTRIES = [
+    *fields.ENTRIES,
+    *poolings.ENTRIES,
+    *pointers.ENTRIES,
+    *focused_encoders.ENTRIES,
+    *initial_states.ENTRIES,
+]
+FACTS = {
+    **fields.FACTS,
+    **poolings.FACTS,
+    **pointers.FACTS,
+    **focused_encoders.FACTS,
+    **initial_states.FACTS,
+}
 
 __all__ = ["ENTRIES", "FACTS", "SCALARS", "TIME", "name_outputs", "silence"]

@@ -1,0 +1,205 @@
+"""Cost of `FocusedHierarchicalEncoder` over two stacked `keras.layers.LSTM`.
+
+    python -m benchmarks.focused_encoder [--repeats 9] [--memory]
+
+Prints, for each share of open gates, the milliseconds of the encoder as it is,
+with its own `jit_compile=True`, and all compiled with XLA; those of the LSTMs
+with and without XLA; and the ratio of the best on either side. Training takes
+the gradients of all weights, those of the gate through the log-probabilities.
+With `--memory`: peak memory of training in processes of their own, above that
+of a process that has built the same layers.
+"""
+
+import argparse
+import datetime
+import resource
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from benchmarks import timing
+from keras_seqmech import FocusedHierarchicalEncoder
+from keras_seqmech.layers import drawn_decisions
+from keras_seqmech.layers import focused_encoder_loop
+from keras_seqmech.ops import gates
+
+SHAPE = {"batch": 64, "time": 200, "features": 100, "units": 256}
+OPENNESS = (0.05, 0.10, 0.25, 0.50, 1.0)
+# What is timed on either side: name, the layer's own compilation, XLA for all.
+WAYS = (("graph", False, False), ("own", True, False), ("XLA", False, True))
+
+
+class Learner:
+    """An encoder in a context, with what its drawn gates add to the loss."""
+
+    def __init__(self, encoder, context):
+        self.encoder, self.context, self.drawn = encoder, context, []
+
+    def __call__(self, inputs, training):
+        with drawn_decisions.collect() as self.drawn:
+            return self.encoder(inputs, self.context, training=training)
+
+    @property
+    def trainable_variables(self):
+        return self.encoder.trainable_variables
+
+    @property
+    def losses(self):
+        return [tf.reduce_sum(d.log_probability) for d in self.drawn]
+
+
+def encoder(
+    openness: float, shape: dict, inputs: tf.Tensor, jit_compile: bool
+) -> Learner:
+    """An encoder whose gates are open at about a share of the steps.
+
+    The gate looks at the lower states alone, so that gates are scattered and
+    differ by row, is all but certain, and has its bias where that share is
+    above it.
+    """
+    keras.utils.set_random_seed(0)
+    layer = FocusedHierarchicalEncoder(
+        shape["units"], return_sequences=True, jit_compile=jit_compile
+    )
+    context = tf.ones((shape["batch"], shape["units"]))
+    layer(inputs, context)
+    gate, units = layer.gate, shape["units"]
+    kernel = np.zeros(gate.kernel.shape)
+    kernel[units : 2 * units] = np.random.normal(size=(units, gate.units))
+    gate.kernel.assign(kernel)
+    gate.output_kernel.assign(1e4 * np.random.normal(size=(gate.units, 1)))
+    gate.output_bias.assign(0.0)
+    hidden, _ = focused_encoder_loop.run_lower(
+        layer.lower.cell,
+        inputs,
+        (tf.zeros((shape["batch"], units)),) * 2,
+        mask=None,
+        training=False,
+        jit_compile=False,
+    )
+    logits = gates.boundary_logits(
+        hidden,
+        context,
+        gate.kernel,
+        gate.bias,
+        gate.output_kernel,
+        gate.output_bias,
+        gate.negative_slope,
+    )
+    # With all open, further than rounding could close one.
+    margin = 1e6 if openness == 1 else 0
+    gate.output_bias.assign(margin - np.quantile(logits, 1 - openness))
+    return Learner(layer, context)
+
+
+def lstms(shape: dict, inputs: tf.Tensor) -> keras.Sequential:
+    """The two LSTMs to compare with."""
+    model = keras.Sequential(
+        [
+            keras.layers.LSTM(shape["units"], return_sequences=True)
+            for _ in range(2)
+        ]
+    )
+    model(inputs)
+    return model
+
+
+def random_inputs(shape: dict) -> tf.Tensor:
+    """Standard normal sequences, the same at every call."""
+    size = (shape["batch"], shape["time"], shape["features"])
+    values = np.random.default_rng(0).normal(size=size)
+    return tf.constant(values, "float32")
+
+
+def compare(openness: float, repeats: int, training: bool) -> tuple:
+    """Times one openness against the LSTMs.
+
+    Args:
+        openness: Share of open gates.
+        repeats: Interleaved repeats.
+        training: Whether to time training, else inference.
+
+    Returns:
+        Milliseconds of the encoder in all `WAYS`, and of the LSTMs without
+        and with XLA.
+    """
+    inputs = random_inputs(SHAPE)
+    functions = {}
+    for name, own, xla in WAYS:
+        layer = encoder(openness, SHAPE, inputs, own)
+        functions[name] = timing.compiled(layer, inputs, training, xla)
+    stacked = lstms(SHAPE, inputs)
+    for xla in (False, True):
+        functions["lstm", xla] = timing.compiled(stacked, inputs, training, xla)
+    seconds = timing.interleaved(functions, repeats)
+    figures = [1e3 * seconds[name] for name, _, _ in WAYS]
+    return figures, [1e3 * seconds["lstm", xla] for xla in (False, True)]
+
+
+def peak(way: str, openness: float) -> float:
+    """Peak megabytes that training steps add in this process."""
+    inputs = random_inputs(SHAPE)
+    learner = encoder(openness, SHAPE, inputs, way == "own")
+    stacked = lstms(SHAPE, inputs)
+    layer = stacked if way == "lstm" else learner
+    run = timing.compiled(layer, inputs, True, way == "XLA")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(4):
+        run()
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return (after - before) / 1024
+
+
+def memory() -> None:
+    """Prints the peak memory of training, each case in a process."""
+    print("| | openness | peak memory of training (MB) |")
+    print("| --- | ---: | ---: |")
+    cases = [("lstm", 1.0)]
+    cases += [(way, s) for way, _, _ in WAYS for s in (0.1, 0.25, 1.0)]
+    for way, openness in cases:
+        command = [sys.executable, "-m", "benchmarks.focused_encoder"]
+        command += ["--peak", way, str(openness)]
+        result = subprocess.run(
+            command, check=True, capture_output=True, text=True
+        )
+        print(f"| {way} | {openness:.0%} | {result.stdout.strip()} |")
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--openness", type=float, nargs="+", default=OPENNESS)
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--peak", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args(argv)
+    if arguments.peak:
+        way, openness = arguments.peak
+        print(f"{peak(way, float(openness)):.0f}")
+        return
+    print(f"{datetime.date.today()}; {timing.machine()}")
+    if arguments.memory:
+        memory()
+        return
+    print(
+        "| task | openness | graph | own jit_compile | XLA | LSTMs graph | "
+        "LSTMs XLA | graph ratio | best ratio |"
+    )
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for training in (True, False):
+        for openness in arguments.openness:
+            ours, theirs = compare(openness, arguments.repeats, training)
+            figures = " | ".join(f"{ms:.0f}" for ms in (*ours, *theirs))
+            print(
+                f"| {'training' if training else 'inference'} | "
+                f"{openness:.0%} | {figures} | {ours[0] / theirs[0]:.2f} | "
+                f"**{min(ours) / min(theirs):.2f}** |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

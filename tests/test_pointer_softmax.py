@@ -1,0 +1,247 @@
+"""Pointer softmax against loops in numpy, and what it can learn."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech import PointerSoftmax
+from keras_seqmech.ops import pointer
+
+ROWS, STEPS, TIME = 4, 2, 5
+QUERY, FEATURES, WORDS, EXTRA = 3, 4, 6, 2
+MASK = np.array(
+    [[1, 1, 1, 1, 1], [0, 1, 0, 1, 1], [0, 0, 0, 0, 0], [1, 1, 0, 0, 0]],
+    "bool",
+)
+# Words twice in a row, words beyond the vocabulary, ids of no word.
+IDS = np.array(
+    [[1, 7, 1, 0, 7], [3, 6, 8, 6, 6], [1, 2, 3, 4, 5], [2, -1, 0, 0, 0]]
+)
+
+
+def draw(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def make(dtype="float64", **options):
+    """A built layer of which no weight is zero."""
+    layer = PointerSoftmax(WORDS, dtype=dtype, **options)
+    layer.build((ROWS, QUERY), (ROWS, TIME, FEATURES))
+    for i, weight in enumerate(layer.weights):
+        weight.assign(0.7 * draw(*weight.shape, seed=10 + i))
+    return layer
+
+
+def softmax(x):
+    x = np.exp(x - x.max())
+    return x / x.sum()
+
+
+def one_word(layer, query, states, ids=None):
+    """The definition, for one step and the real positions of one row."""
+    w = {v.name: v.numpy() for v in layer.weights}
+    scores = [
+        w["attention_kernel"]
+        @ np.tanh(
+            s @ w["sequence_kernel"]
+            + query @ w["query_kernel"]
+            + w["attention_bias"]
+        )
+        for s in states
+    ]
+    weights = softmax(np.array(scores)) if len(scores) else np.zeros(0)
+    read = sum((a * s for a, s in zip(weights, states)), np.zeros(FEATURES))
+    both = np.concatenate([query, read])
+    logit = both @ w["switch_kernel"] + w["switch_bias"]
+    share = 1 / (1 + np.exp(-logit)) if len(states) else 1.0
+    words = share * softmax(
+        both @ w["vocabulary_kernel"] + w["vocabulary_bias"]
+    )
+    if ids is None:
+        return words, (1 - share) * weights, weights, share
+    words = np.concatenate([words, np.zeros(layer.extra_words)])
+    for a, i in zip(weights, ids):
+        words[i] += (1 - share) * a
+    return words, weights, share
+
+
+@pytest.mark.parametrize("units", [None, 5])
+def test_words_are_those_of_a_loop(units):
+    layer = make(units=units, extra_words=EXTRA, return_attention_scores=True)
+    queries, states = draw(ROWS, STEPS, QUERY), draw(ROWS, TIME, FEATURES)
+    p, decisions = layer(queries, states, sequence_mask=MASK, token_ids=IDS)
+    assert p.shape == (ROWS, STEPS, WORDS + EXTRA)
+    real = MASK & (IDS >= 0) & (IDS < WORDS + EXTRA)
+    for row in range(ROWS):
+        keep = real[row]
+        for step in range(STEPS):
+            words, weights, share = one_word(
+                layer, queries[row, step], states[row][keep], IDS[row][keep]
+            )
+            np.testing.assert_allclose(p[row, step], words, rtol=1e-12)
+            received = decisions["attention_scores"][row, step].numpy()
+            np.testing.assert_allclose(received[keep], weights, rtol=1e-12)
+            assert (received[~keep] == 0).all()
+            np.testing.assert_allclose(
+                decisions["switch"][row, step], share, rtol=1e-12
+            )
+
+
+def test_positions_are_those_of_a_loop():
+    layer = make()
+    queries, states = draw(ROWS, QUERY), draw(ROWS, TIME, FEATURES)
+    p = layer(queries, states, sequence_mask=MASK).numpy()
+    assert p.shape == (ROWS, WORDS + TIME)
+    for row, keep in enumerate(MASK):
+        words, copies, *_ = one_word(layer, queries[row], states[row][keep])
+        np.testing.assert_allclose(p[row, :WORDS], words, rtol=1e-12)
+        np.testing.assert_allclose(p[row, WORDS:][keep], copies, rtol=1e-12)
+        assert (p[row, WORDS:][~keep] == 0).all()
+
+
+def test_a_step_alone_is_a_step_of_several():
+    layer = make(extra_words=EXTRA)
+    queries, states = draw(ROWS, STEPS, QUERY), draw(ROWS, TIME, FEATURES)
+    p = layer(queries, states, sequence_mask=MASK, token_ids=IDS)
+    for step in range(STEPS):
+        alone = layer(
+            queries[:, step], states, sequence_mask=MASK, token_ids=IDS
+        )
+        np.testing.assert_allclose(alone, p[:, step], rtol=1e-12)
+
+
+@pytest.mark.parametrize("ids", [None, IDS], ids=["positions", "words"])
+def test_gradient_by_finite_differences(ids):
+    layer = make(extra_words=0 if ids is None else EXTRA)
+    size = WORDS + (TIME if ids is None else EXTRA)
+    upstream = draw(ROWS, STEPS, size, seed=3)
+    kernels = [v.value for v in layer.weights]
+
+    @tf.function
+    def function(queries, states, *values):
+        # The layer reads its weights; here they are arguments.
+        with keras.StatelessScope(
+            state_mapping=list(zip(layer.weights, values))
+        ):
+            p = layer(queries, states, sequence_mask=MASK, token_ids=ids)
+        return ops.sum(p * upstream)
+
+    arguments = [draw(ROWS, STEPS, QUERY), draw(ROWS, TIME, FEATURES), *kernels]
+    theory, numeric = tf.test.compute_gradient(
+        function, [tf.constant(x) for x in arguments], delta=1e-6
+    )
+    assert len(theory) == 2 + len(layer.weights)
+    for a, b in zip(theory, numeric):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-8)
+        assert np.abs(b).max() > 1e-6
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_adding_up_equals_a_product_with_one_hot_words(jit_compile):
+    words, copies = draw(ROWS, STEPS, WORDS), draw(ROWS, STEPS, TIME)
+    ids = np.where(IDS < 0, 0, np.minimum(IDS, WORDS + EXTRA - 1))
+    one_hot = np.eye(WORDS + EXTRA)[ids]
+    upstream = draw(ROWS, STEPS, WORDS + EXTRA, seed=5)
+
+    @tf.function(jit_compile=jit_compile)
+    def run(words, copies):
+        with tf.GradientTape() as tape:
+            tape.watch([words, copies])
+            p = pointer.by_word(words, copies, tf.constant(ids), EXTRA)
+            loss = ops.sum(p * upstream)
+        return p, *tape.gradient(loss, [words, copies])
+
+    p, words_gradient, copies_gradient = run(
+        tf.constant(words), tf.constant(copies)
+    )
+    expected = np.einsum("but,btw->buw", copies, one_hot)
+    expected[..., :WORDS] += words
+    np.testing.assert_allclose(p, expected, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(words_gradient, upstream[..., :WORDS])
+    np.testing.assert_allclose(
+        copies_gradient, np.einsum("buw,btw->but", upstream, one_hot)
+    )
+
+
+@pytest.mark.parametrize(
+    "policy", ["float32", "mixed_float16", "mixed_bfloat16"]
+)
+def test_probabilities_sum_to_one(policy):
+    layer = PointerSoftmax(500, extra_words=100, dtype=policy)
+    random = np.random.default_rng(2)
+    p = layer(
+        3 * draw(8, 3, 16),
+        3 * draw(8, 90, 16),
+        sequence_mask=random.uniform(size=(8, 90)) < 0.5,
+        token_ids=random.integers(0, 600, (8, 90)),
+    ).numpy()
+    assert p.dtype == "float32"
+    assert (p >= 0).all()
+    np.testing.assert_allclose(p.sum(-1), 1, atol=1e-5)
+
+
+def test_a_word_that_is_not_there_cannot_be_copied():
+    layer = make(extra_words=EXTRA)
+    ids = np.where(IDS == 7, 6, IDS)
+    p = layer(draw(ROWS, QUERY), draw(ROWS, TIME, FEATURES), token_ids=ids)
+    p = p.numpy()
+    assert (p[:, 7] == 0).all()
+    assert (p[:2, 6] > 0).all() and (p[2:, 6] == 0).all()
+
+
+class MaskOf(keras.layers.Layer):
+    """The mask that comes with a tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.supports_masking = True
+
+    def call(self, x, mask=None):
+        return mask
+
+
+def test_masks_that_keras_hands_on():
+    layer = PointerSoftmax(WORDS)
+    states = np.where(MASK[..., None], draw(ROWS, TIME, FEATURES), 0)
+    queries = draw(ROWS, STEPS, QUERY)
+    queries[:, 1] = 0
+    masking = keras.layers.Masking()
+    p = layer(masking(queries), masking(states))
+    copies = p.numpy()[..., WORDS:]
+    np.testing.assert_array_equal(
+        copies > 0, np.repeat(MASK[:, None], STEPS, axis=1)
+    )
+    np.testing.assert_array_equal(MaskOf()(p), [[True, False]] * ROWS)
+
+
+def test_it_learns_when_to_write_and_where_to_copy_from():
+    """The answer stands at the marked position, or is word 0 without one."""
+    random = np.random.default_rng(0)
+    count, length = 512, 6
+    ids = np.array([random.permutation(12)[:length] for _ in range(count)])
+    marked = random.integers(-1, length, count)
+    states = np.zeros((count, length, 2), "float32")
+    states[..., 0] = 1
+    rows = np.flatnonzero(marked >= 0)
+    states[rows, marked[rows], 1] = 1
+    ids += 3  # words 3 and 4 of the vocabulary, ten others
+    targets = np.where(marked < 0, 0, ids[np.arange(count), marked])
+    queries = np.ones((count, 1), "float32")
+    inputs = [
+        keras.Input((1,)),
+        keras.Input((length, 2)),
+        keras.Input((length,), dtype="int32"),
+    ]
+    layer = PointerSoftmax(5, units=8, extra_words=10)
+    outputs = layer(*inputs[:2], token_ids=inputs[2])
+    model = keras.Model(inputs, outputs)
+    model.compile(
+        keras.optimizers.Adam(0.05),
+        loss="sparse_categorical_crossentropy",
+        metrics=["accuracy"],
+    )
+    model.fit([queries, states, ids], targets, 64, epochs=12, verbose=0)
+    accuracy = model.evaluate([queries, states, ids], targets, verbose=0)[1]
+    assert accuracy > 0.99
