@@ -1,5 +1,10 @@
+from keras_seqmech.layers.drawn_decisions import (
+    collect as collect_log_probabilities,
+)
 from keras_seqmech.training.distillation import DistillationModel
+from keras_seqmech.training.gate_collapse import WarnOnGateCollapse
 from keras_seqmech.training.gradient_directed import GradientDirectedModel
+from keras_seqmech.training.policy_gradient import PolicyGradientModel
 from keras_seqmech.training.schedules import Curriculum
 from keras_seqmech.training.schedules import TemperatureAnnealing
 from keras_seqmech.training.truncated import TruncatedBackpropagationModel
@@ -8,6 +13,9 @@ __all__ = [
     "Curriculum",
     "DistillationModel",
     "GradientDirectedModel",
+    "PolicyGradientModel",
     "TemperatureAnnealing",
     "TruncatedBackpropagationModel",
+    "WarnOnGateCollapse",
+    "collect_log_probabilities",
 ]

@@ -1,0 +1,218 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech.training import example_losses
+
+RNG = np.random.default_rng(0)
+TARGETS = RNG.normal(size=(3, 4)).astype("float32")
+OUTPUTS = RNG.normal(size=(3, 4)).astype("float32")
+SQUARES = (TARGETS - OUTPUTS) ** 2
+ABSOLUTES = np.abs(TARGETS - OUTPUTS)
+WEIGHTS = np.array([0.0, 0.5, 2.0], "float32")
+
+
+def absolute_error(y_true, y_pred):
+    return ops.mean(ops.abs(y_true - y_pred), axis=-1)
+
+
+class StepwiseError(keras.losses.Loss):
+    """A squared error for each step, of series of numbers."""
+
+    def call(self, y_true, y_pred):
+        return (y_true - y_pred) ** 2
+
+
+def compiled(loss, outputs=1, **settings):
+    """A plain model that puts out its inputs."""
+    inputs = [keras.Input((4,), name=f"in{i}") for i in range(outputs)]
+    made = [
+        keras.layers.Activation("linear", name=f"out{i}")(part)
+        for i, part in enumerate(inputs)
+    ]
+    model = keras.Model(inputs, made if outputs > 1 else made[0])
+    model.compile(loss=example_losses.recordable(loss), **settings)
+    return model
+
+
+def shares(model, y, y_pred, sample_weight=None, rtol=1e-5):
+    """Total, shares and weights, the last two not yet times the batch."""
+    with example_losses.record() as record:
+        total = model.compute_loss(
+            y=y, y_pred=y_pred, sample_weight=sample_weight
+        )
+    losses, weights = record.per_example(total)
+    np.testing.assert_allclose(np.mean(losses), total, rtol=rtol)
+    return total.numpy(), losses.numpy() / 3, weights.numpy() / 3
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "mae",
+        "MeanAbsoluteError",
+        keras.losses.MeanAbsoluteError,
+        keras.losses.MeanAbsoluteError(),
+        keras.losses.mean_absolute_error,
+        absolute_error,
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("sample_weight", [None, WEIGHTS])
+def test_losses_of_every_kind(loss, sample_weight):
+    total, losses, weights = shares(
+        compiled(loss), TARGETS, tf.constant(OUTPUTS), sample_weight
+    )
+    expected = (np.ones(3) if sample_weight is None else WEIGHTS) / 3
+    np.testing.assert_allclose(weights, expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        losses, expected * ABSOLUTES.mean(axis=1), rtol=1e-6
+    )
+    plain = keras.losses.MeanAbsoluteError()(TARGETS, OUTPUTS, sample_weight)
+    assert total == plain.numpy()
+
+
+@pytest.mark.parametrize(
+    ("reduction", "share"),
+    [
+        ("sum", WEIGHTS),
+        ("mean", WEIGHTS / 12),
+        ("sum_over_batch_size", WEIGHTS / 12),
+        ("mean_with_sample_weight", WEIGHTS / (4 * WEIGHTS.sum())),
+    ],
+)
+def test_reductions(reduction, share):
+    """Of a loss for each step; sample weights for each step, too."""
+    by_step = np.repeat(WEIGHTS[:, None], 4, axis=1)
+    loss = StepwiseError(reduction=reduction)
+    total, losses, weights = shares(
+        compiled(loss), TARGETS, tf.constant(OUTPUTS), by_step
+    )
+    np.testing.assert_allclose(weights, 4 * share, rtol=1e-6)
+    np.testing.assert_allclose(losses, share * SQUARES.sum(axis=1), rtol=1e-5)
+    plain = StepwiseError(reduction=reduction)(TARGETS, OUTPUTS, by_step)
+    assert total == plain.numpy()
+
+
+def test_masks_of_keras():
+    x = np.ones((2, 3, 1), "float32")
+    x[0, 1:] = 0
+    inputs = keras.Input((3, 1))
+    model = keras.Model(inputs, keras.layers.Masking()(inputs))
+    model.compile(loss=example_losses.recordable("mse"))
+    with example_losses.record() as record:
+        total = model.compute_loss(y=np.zeros((2, 3, 1)), y_pred=model(x))
+    losses, weights = record.per_example(total)
+    # Four real steps, one of them in the first example; all errors are 1.
+    np.testing.assert_allclose(weights / 2, [1 / 4, 3 / 4], rtol=1e-6)
+    np.testing.assert_allclose(losses / 2, [1 / 4, 3 / 4], rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["list", "dict"])
+def test_several_outputs(kind):
+    loss, factors = ["mse", "mae"], [0.5, 3.0]
+    if kind == "dict":
+        loss, factors = ({"out0": a, "out1": b} for a, b in (loss, factors))
+    model = compiled(loss, outputs=2, loss_weights=factors)
+    total, losses, weights = shares(
+        model,
+        [TARGETS, TARGETS],
+        [tf.constant(OUTPUTS), tf.constant(OUTPUTS)],
+        [WEIGHTS, np.ones(3, "float32")],
+    )
+    expected = 0.5 * WEIGHTS * SQUARES.mean(axis=1)
+    expected += 3 * ABSOLUTES.mean(axis=1)
+    np.testing.assert_allclose(losses, expected / 3, rtol=1e-5)
+    np.testing.assert_allclose(weights, (0.5 * WEIGHTS + 3) / 3, rtol=1e-5)
+    names = [metric.name for metric in model.metrics]
+    assert names == ["loss", "out0_loss", "out1_loss"]
+
+
+def test_outputs_without_loss_and_terms_of_layers():
+    model = compiled(["mse", None], outputs=2)
+    penalty = tf.constant(7.0)
+    outputs = [tf.constant(OUTPUTS), tf.constant(OUTPUTS)]
+    with example_losses.record() as record:
+        total = penalty + model.compute_loss(
+            y=[TARGETS, TARGETS], y_pred=outputs
+        )
+    losses, _ = record.per_example(total)
+    np.testing.assert_allclose(losses, SQUARES.mean(axis=1), rtol=1e-5)
+
+
+class Twins(keras.Model):
+    """Two outputs without names: metrics get the names of the losses."""
+
+    def call(self, x):
+        return x, 2 * x
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        ["MSE", keras.losses.MeanAbsoluteError(name="Distance")],
+        [absolute_error, keras.losses.mean_squared_error],
+        [lambda y, p: ops.mean(y - p, -1), StepwiseError()],
+    ],
+)
+def test_names_are_those_of_keras(loss):
+    names = []
+    for given in (loss, example_losses.recordable(loss)):
+        model = Twins()
+        model.compile(loss=given)
+        logs = model.test_on_batch(
+            OUTPUTS, (TARGETS, TARGETS), return_dict=True
+        )
+        names.append(sorted(logs))
+    assert names[0] == names[1]
+    assert len(names[0]) == 3
+
+
+class Distance:
+    """A loss that is neither a function nor a `keras.losses.Loss`."""
+
+    def __call__(self, y_true, y_pred):
+        return absolute_error(y_true, y_pred)
+
+
+def test_callable_objects_and_losses_stay_as_they_are():
+    given = Distance()
+    (made,) = example_losses.recordable([given])
+    assert made is not given
+    model = Twins()
+    model.compile(loss=[given, made])
+    logs = model.test_on_batch(OUTPUTS, (TARGETS, TARGETS), return_dict=True)
+    assert sorted(logs) == ["distance_loss", "loss"]
+
+    loss = StepwiseError(reduction="sum", name="mine")
+    before = dict(vars(loss))
+    with example_losses.record() as record:
+        example_losses.recordable(loss)
+        loss(TARGETS, OUTPUTS)
+    assert vars(loss) == before
+    assert record.values == []
+
+
+def test_half_precision_and_whole_numbers():
+    loss = keras.losses.MeanSquaredError(dtype="float16")
+    _, losses, _ = shares(
+        compiled(loss), TARGETS, tf.constant(OUTPUTS), rtol=1e-2
+    )
+    np.testing.assert_allclose(losses, SQUARES.mean(axis=1) / 3, rtol=1e-2)
+
+    model = compiled(lambda y, p: tf.cast(y[:, 0] != p[:, 0], "int32"))
+    _, losses, _ = shares(model, TARGETS, tf.constant(OUTPUTS))
+    np.testing.assert_allclose(losses, np.ones(3) / 3, rtol=1e-6)
+
+
+def test_losses_of_other_batches_are_named():
+    model = compiled(
+        {"out0": "mse", "out1": lambda y, p: (y - p)[:2] ** 2}, outputs=2
+    )
+    with example_losses.record() as record:
+        outputs = [tf.constant(OUTPUTS)] * 2
+        total = model.compute_loss(y=[TARGETS] * 2, y_pred=outputs)
+    with pytest.raises(ValueError, match="'mse' of output 'out0' with 3, loss"):
+        record.per_example(total)
