@@ -8,10 +8,15 @@ from keras_seqmech.analysis.gradients import vanishing_ratio
 from keras_seqmech.analysis.history import FieldSizeHistory
 from keras_seqmech.analysis.importance import normalized_word_importance
 from keras_seqmech.analysis.importance import word_importance
+from keras_seqmech.analysis.openness import openness_by_context
+from keras_seqmech.analysis.openness import openness_by_position
 from keras_seqmech.analysis.plots import plot_accuracy_by_noise
+from keras_seqmech.analysis.plots import plot_accuracy_by_openness
 from keras_seqmech.analysis.plots import plot_field_size_by_entropy
 from keras_seqmech.analysis.plots import plot_field_size_by_step
+from keras_seqmech.analysis.plots import plot_gates_over_image
 from keras_seqmech.analysis.plots import plot_gradient_profiles
+from keras_seqmech.analysis.plots import plot_openness_by_position
 from keras_seqmech.analysis.plots import plot_receptive_fields
 from keras_seqmech.analysis.plots import plot_vanishing_ratio
 from keras_seqmech.analysis.plots import plot_word_importance
@@ -27,11 +32,16 @@ __all__ = [
     "gradient_profile",
     "label_entropy_by_token",
     "normalized_word_importance",
+    "openness_by_context",
+    "openness_by_position",
     "original_span",
     "plot_accuracy_by_noise",
+    "plot_accuracy_by_openness",
     "plot_field_size_by_entropy",
     "plot_field_size_by_step",
+    "plot_gates_over_image",
     "plot_gradient_profiles",
+    "plot_openness_by_position",
     "plot_receptive_fields",
     "plot_vanishing_ratio",
     "plot_word_importance",

@@ -8,6 +8,9 @@ and no global state: show it in a notebook, or write it with
 from keras_seqmech.analysis.plots.fields import plot_field_size_by_entropy
 from keras_seqmech.analysis.plots.fields import plot_field_size_by_step
 from keras_seqmech.analysis.plots.fields import plot_receptive_fields
+from keras_seqmech.analysis.plots.gates import plot_accuracy_by_openness
+from keras_seqmech.analysis.plots.gates import plot_gates_over_image
+from keras_seqmech.analysis.plots.gates import plot_openness_by_position
 from keras_seqmech.analysis.plots.positions import plot_accuracy_by_noise
 from keras_seqmech.analysis.plots.positions import plot_gradient_profiles
 from keras_seqmech.analysis.plots.positions import plot_vanishing_ratio
@@ -15,9 +18,12 @@ from keras_seqmech.analysis.plots.positions import plot_word_importance
 
 __all__ = [
     "plot_accuracy_by_noise",
+    "plot_accuracy_by_openness",
     "plot_field_size_by_entropy",
     "plot_field_size_by_step",
+    "plot_gates_over_image",
     "plot_gradient_profiles",
+    "plot_openness_by_position",
     "plot_receptive_fields",
     "plot_vanishing_ratio",
     "plot_word_importance",

@@ -1,0 +1,165 @@
+"""Pictures of gates: how open, where, and at what accuracy.
+
+    python -m examples.focused_figures --runs results/picking.csv \\
+        --picking-model MODEL.keras --pixel-model MODEL.keras
+
+Draws figures of "Focused Hierarchical RNNs for Conditional Sequence
+Processing" into `--output-dir`:
+
+- `openness_<task>.png`: accuracy against openness of the gates, a point for
+  each run in the CSV files `--runs` of `examples/picking.py` or
+  `examples/pixel_questions.py` (figure 2);
+- `positions.png`: openness by position for some asked positions k, of a model
+  that `examples/picking.py` saved (figure 3). The source draws the attention
+  of its decoder, too; these models classify one state and have none;
+- `pixels.png`: the pixels at which gates are open, over digits each asked for
+  itself and then for the next one, of a model that
+  `examples/pixel_questions.py` saved (figure 4).
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from examples import focused_models
+from examples import focused_runs
+from examples import results
+from examples.arguments import positive
+from keras_seqmech import analysis
+from keras_seqmech.tasks import picking
+from keras_seqmech.tasks import pixel_question
+
+BATCH_SIZE = 100
+POSITIONS = 4
+
+
+def openness_points(paths: Sequence[Path]) -> dict[str, dict[str, list]]:
+    """For each task and estimator, `(openness, accuracy)` of each run."""
+    found = {}
+    for path in paths:
+        for row in results.read_rows(path, focused_runs.FIELDS):
+            if row["estimator"]:
+                points = found.setdefault(row["task"], {})
+                pair = (float(row["openness"]), float(row["accuracy"]))
+                points.setdefault(row["estimator"], []).append(
+                    tuple(percent / 100 for percent in pair)
+                )
+    if not found:
+        raise ValueError(
+            "--runs: must hold runs of fhe. Received: "
+            f"{', '.join(map(str, paths))}"
+        )
+    return found
+
+
+def position_curves(
+    model: keras.Model, asked: Sequence[int], length: int, count: int
+) -> dict[int, np.ndarray]:
+    """Openness by position, for each k that is asked."""
+    examples, _ = picking.examples(count * len(asked), length)
+    examples["k"] = np.repeat(np.array(asked, "int32"), count)
+    gates = predict(model, examples)["gates"]
+    return analysis.openness_by_context(gates, examples["k"])
+
+
+def pixel_gates(
+    model: keras.Model, images: np.ndarray, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Images, gates and captions: each digit, asked for and not asked for."""
+    classes = np.arange(pixel_question.CLASSES)
+    shown = images[[np.flatnonzero(labels == digit)[0] for digit in classes]]
+    shown = np.concatenate([shown, shown])
+    asked = np.concatenate([classes, np.roll(classes, -1)]).astype("int32")
+    pixels = shown.reshape(len(shown), -1, 1).astype("float32")
+    found = predict(model, {"pixels": pixels, "digit": asked})
+    answers = np.where(found["logits"].argmax(axis=-1), "yes", "no")
+    captions = [f"{digit}? {word}" for digit, word in zip(asked, answers)]
+    return shown, found["gates"], captions
+
+
+def predict(model: keras.Model, asked: dict) -> dict[str, np.ndarray]:
+    """Logits and gates of a model with gates."""
+    if not focused_models.has_gates(model):
+        raise ValueError(
+            f"Needs a model fhe, which has gates. Received: {model.name}"
+        )
+    probed = focused_models.probe(model)
+    return probed.predict(asked, batch_size=BATCH_SIZE, verbose=0)
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    add = parser.add_argument
+    add("--output-dir", type=Path, default=Path("results/focused_figures"))
+    add("--runs", nargs="+", type=Path, default=[], help="CSV files")
+    add("--picking-model", type=Path, help="a saved .keras")
+    add("--positions", nargs="+", type=positive, help="asked; default: 4")
+    add("--length", type=positive, help="default: the largest k it knows")
+    add("--count", type=positive, default=200, help="sequences a position")
+    add("--pixel-model", type=Path, help="a saved .keras")
+    add("--mnist", action="store_true", help="if it was trained on MNIST")
+    add("--data-dir", help="holds mnist/mnist.npz")
+    args = parser.parse_args(argv)
+    if not (args.runs or args.picking_model or args.pixel_model):
+        parser.error("nothing to draw: --runs, --picking-model, --pixel-model")
+    if args.mnist and not args.data_dir:
+        parser.error("--mnist: needs --data-dir")
+    return args
+
+
+def main(argv: Sequence[str] | None = None) -> dict:
+    """Draws the figures; returns what they show, by the file's stem."""
+    args = parse(argv)
+    args.output_dir.mkdir(parents=True, exist_ok=True)
+    shown = {}
+    if args.runs:
+        for task, points in openness_points(args.runs).items():
+            name = f"openness_{task}"
+            shown[name] = points
+            figure = analysis.plot_accuracy_by_openness(points, task)
+            figure.savefig(args.output_dir / f"{name}.png", dpi=150)
+    if args.picking_model:
+        shown["positions"] = draw_positions(args)
+    if args.pixel_model:
+        shown["pixels"] = draw_pixels(args)
+    print(f"{args.output_dir}: {', '.join(sorted(shown))}", flush=True)
+    return shown
+
+
+def draw_positions(args: argparse.Namespace) -> dict[int, np.ndarray]:
+    model = keras.models.load_model(args.picking_model)
+    max_k = model.get_layer("question").input_dim - 1
+    parts = np.linspace(0, max_k, 2 * POSITIONS + 1)[1::2]
+    asked = args.positions or sorted({max(1, round(x)) for x in parts})
+    length = args.length or max_k
+    if not max(asked) <= min(max_k, length):
+        raise ValueError(
+            f"--positions: must be at most {min(max_k, length)}. Received: "
+            f"{asked}"
+        )
+    curves = position_curves(model, asked, length, args.count)
+    figure = analysis.plot_openness_by_position(
+        curves, {k: k for k in curves}, "openness by position asked"
+    )
+    figure.savefig(args.output_dir / "positions.png", dpi=150)
+    return curves
+
+
+def draw_pixels(args: argparse.Namespace) -> np.ndarray:
+    model = keras.models.load_model(args.pixel_model)
+    _, test = (
+        pixel_question.load_mnist(args.data_dir)
+        if args.mnist
+        else pixel_question.load_digits()
+    )
+    images, gates, captions = pixel_gates(model, *test)
+    figure = analysis.plot_gates_over_image(images, gates, captions)
+    figure.savefig(args.output_dir / "pixels.png", dpi=150)
+    return gates
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,256 @@
+"""Models that answer a question about a sequence: LSTMs and the focused one.
+
+All read a sequence `(B, T, d)` and a context, the question `(B, units)`, and
+classify one state together with the context:
+
+- `lstm1`, `lstm2`: one or two `keras.layers.LSTM`. The context is read at
+  every step beside the sequence, the strongest of the simple ways to tell an
+  LSTM what is asked; else it would have to remember all answers;
+- `fhe`: `FocusedHierarchicalEncoder`. The context is read by its gate, by
+  neither LSTM, and what is classified is the last upper state. With
+  `question_below` the lower LSTM reads it too, as those of `lstm1` do.
+"""
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from examples.arguments import positive
+from keras_seqmech import FocusedHierarchicalEncoder
+from keras_seqmech import PolicyGradientModel
+from keras_seqmech.analysis import measuring
+from keras_seqmech.layers import drawn_decisions
+
+MODELS = ("lstm1", "lstm2", "fhe")
+ESTIMATORS = ("reinforce", "relaxed", "straight_through")
+BASELINES = ("moving_average", "batch_mean", "none")
+# Of a gate; the LSTMs do not depend on them.
+GATE_SETTINGS = (
+    "sparsity_weight",
+    "entropy_weight",
+    "settle_share",
+    "initial_openness",
+    "temperature",
+    "baseline",
+    "question_below",
+)
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech_examples")
+class BesideEachStep(keras.layers.Layer):
+    """Puts a context `(B, c)` beside each step: `(B, T, d)` to `(B, T, d+c)`.
+
+    >>> BesideEachStep()(np.ones((2, 5, 3)), np.ones((2, 4))).shape
+    TensorShape([2, 5, 7])
+    """
+
+    def call(self, sequence, context):
+        shape = (*ops.shape(sequence)[:2], context.shape[-1])
+        steps = ops.broadcast_to(ops.expand_dims(context, 1), shape)
+        return ops.concatenate([sequence, steps], axis=-1)
+
+    def compute_output_shape(self, sequence_shape, context_shape):
+        return (*sequence_shape[:2], sequence_shape[2] + context_shape[-1])
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds what models and their gates can be told."""
+    add = parser.add_argument
+    settle = "of the steps, the last ones: without the entropy's weight"
+    weight = "of its mean over the steps of a sequence"
+    add("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    add(
+        "--estimators",
+        nargs="+",
+        choices=ESTIMATORS,
+        default=["reinforce"],
+        help="of fhe",
+    )
+    add("--units", type=positive, default=100)
+    add("--openness-target", type=float, help="in (0, 1]; default: none")
+    add("--sparsity-weight", type=float, default=0.0, help=weight)
+    add("--entropy-weight", type=float, default=0.1, help=weight)
+    add("--settle-share", type=float, default=0.3, help=settle)
+    add("--initial-openness", type=float, default=0.75)
+    add("--temperature", type=float, default=1.0)
+    add("--baseline", choices=BASELINES, default="batch_mean")
+    add("--jit-compile", action="store_true", help="fhe: loops by XLA")
+    add("--question-below", action="store_true", help="fhe: read it below too")
+
+
+def build(
+    name: str,
+    inputs: dict[str, keras.KerasTensor],
+    sequence: keras.KerasTensor,
+    context: keras.KerasTensor,
+    classes: int,
+    steps: int,
+    estimator: str,
+    args: argparse.Namespace,
+) -> keras.Model:
+    """A model of logits, to be compiled and trained.
+
+    Args:
+        name: One of `MODELS`.
+        inputs: By name.
+        sequence: `(B, T, d)`, made of the inputs.
+        context: `(B, c)`, made of the inputs.
+        classes: Number of answers.
+        steps: Length of the training sequences. The encoder's own penalties
+            are sums over steps, and means keep their strength at any length.
+        estimator: Of the gates of `fhe`.
+        args: Of the command line.
+    """
+    layers = keras.layers
+    if name != "fhe":
+        states = BesideEachStep(name="question_at_each_step")(sequence, context)
+        if name == "lstm2":
+            lower = layers.LSTM(args.units, return_sequences=True, name="lower")
+            states = lower(states)
+        state = layers.LSTM(args.units, name="upper")(states)
+    else:
+        if args.question_below:
+            beside = BesideEachStep(name="question_at_each_step")
+            sequence = beside(sequence, context)
+        encoder = FocusedHierarchicalEncoder(
+            args.units,
+            estimator=estimator,
+            openness_target=args.openness_target,
+            sparsity_weight=args.sparsity_weight / steps,
+            entropy_weight=args.entropy_weight / steps,
+            initial_openness=args.initial_openness,
+            temperature=args.temperature,
+            return_gates=True,
+            track_statistics=True,
+            jit_compile=args.jit_compile,
+            name="encoder",
+        )
+        state, _ = encoder(sequence, context)
+    both = layers.Concatenate(name="state_and_question")([state, context])
+    logits = layers.Dense(classes, name="logits")(both)
+    if name == "fhe" and estimator == "reinforce":
+        baseline = None if args.baseline == "none" else args.baseline
+        return PolicyGradientModel(inputs, logits, baseline=baseline)
+    return keras.Model(inputs, logits)
+
+
+def compile_model(
+    model: keras.Model, learning_rate: float, clip_norm: float, steps: int
+) -> None:
+    """Compiles a model for integer answers; the learning rate falls to 0."""
+    model.compile(
+        optimizer=keras.optimizers.Adam(
+            keras.optimizers.schedules.CosineDecay(learning_rate, steps),
+            global_clipnorm=clip_norm,
+        ),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+
+
+def probe(model: keras.Model) -> keras.Model:
+    """The same model with its gates, if it has any, as a second output."""
+    outputs = {"logits": model.output}
+    if has_gates(model):
+        # Flat: the state, then what is in the dict, by name.
+        _, gates, *_ = keras.tree.flatten(model.get_layer("encoder").output)
+        outputs["gates"] = gates
+    return keras.Model(model.input, outputs)
+
+
+def has_gates(model: keras.Model) -> bool:
+    return "encoder" in {layer.name for layer in model.layers}
+
+
+def measure(
+    probed: keras.Model, asked: dict, answers: np.ndarray, batch_size: int
+) -> dict[str, float]:
+    """Accuracy, and openness if there are gates, on some examples."""
+    found = probed.predict(asked, batch_size=batch_size, verbose=0)
+    guesses = found["logits"].argmax(axis=-1)
+    measured = {"accuracy": float((guesses == answers).mean())}
+    if "gates" in found:
+        measured["openness"] = float(found["gates"].mean())
+    return measured
+
+
+@contextlib.contextmanager
+def drawing(model: keras.Model) -> Iterator[None]:
+    """Within it, gates are drawn at inference too, as in training.
+
+    For a `probe` of its own, which is traced once and stays as it was traced.
+    If what is measured so is far from what decided gates give, gates are
+    undecided: many are open in some of the draws, but less than half.
+    """
+    gate = model.get_layer("encoder").gate
+    gate.sample_at_inference = True
+    try:
+        yield
+    finally:
+        gate.sample_at_inference = False
+
+
+def measure_drawn(
+    model: keras.Model,
+    probed: keras.Model,
+    asked: dict,
+    answers: np.ndarray,
+    batch_size: int,
+) -> dict[str, float]:
+    """Accuracy and openness with gates drawn; empty without gates."""
+    if not has_gates(model):
+        return {}
+    with drawing(model):
+        measured = measure(probed, asked, answers, batch_size)
+    return {f"drawn_{name}": value for name, value in measured.items()}
+
+
+class GateGradient:
+    """The gradient of the loss with respect to the gate's weights.
+
+    Args:
+        model: A compiled model; its weights stay as they are.
+    """
+
+    def __init__(self, model: keras.Model):
+        self.model = model
+        if has_gates(model):
+            self._gradient = tf.function(self._trace)
+
+    def _trace(self, asked, answers):
+        weights = self.model.get_layer("encoder").gate.trainable_variables
+        weights = [weight.value for weight in weights]
+        with drawn_decisions.collect(), tf.GradientTape() as tape:
+            logits = self.model(asked, training=True)
+            loss = self.model.compute_loss(
+                asked, answers, logits, training=True
+            )
+        parts = tape.gradient(loss, weights, unconnected_gradients="zero")
+        return tf.concat([tf.reshape(part, [-1]) for part in parts], axis=0)
+
+    def variance(
+        self, asked: dict, answers: np.ndarray, draws: int
+    ) -> float | str:
+        """Variance from draw to draw, on one batch.
+
+        Args:
+            asked: The inputs.
+            answers: Their answers.
+            draws: How often gates are drawn, 2 or more.
+
+        Returns:
+            The sum of the variances of all numbers of the gradient; "" for a
+            model without gates.
+        """
+        if not has_gates(self.model):
+            return ""
+        with measuring.unchanged(self.model):
+            found = [
+                self._gradient(asked, answers).numpy() for _ in range(draws)
+            ]
+        return float(np.var(found, axis=0, ddof=1).sum())

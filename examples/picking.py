@@ -1,0 +1,261 @@
+"""The picking task: which of the first k digits is the most frequent?
+
+    python -m examples.picking --length 200 --test-lengths 400 800 1600 10000
+
+Trains one and two stacked LSTMs and the focused hierarchical encoder, each
+`--estimators` of its gates, on fresh random sequences of `--length` digits
+with k up to `--max-k`, and tests them on `--test-size` fixed ones. Prints,
+beside the numbers of "Focused Hierarchical RNNs for Conditional Sequence
+Processing", accuracy and openness, the steps to 95 %, times, and the variance
+of the gates' gradient from draw to draw, on one batch, before and after
+training: `--markdown` writes the tables.
+
+In the first `--growing-share` of the steps, sequences grow from
+`--start-length` to `--length`. At full length from the start, what an early
+digit does to the answer is lost on the way, and gates that are drawn learn
+nothing for very long.
+
+Then the trained models are tested on the longer `--test-lengths`, with k up
+to the same `--max-k`: k is an embedding, and one that was never trained would
+mean nothing. So the question is whether a model is disturbed by what comes
+after the digits that count.
+
+The LSTMs read k at every step, the focused encoder by its gate alone, and all
+classify their last state together with k; see `examples/focused_models.py`.
+
+Each run is a line of `--output`, a CSV file, and each longer test one of the
+file beside it, `<name>-lengths.csv`. What is there is not repeated; a run that
+was killed goes on where it was last tested. Beside them, in `<name>-models/`
+or `--save-models`, are the models and their curves.
+"""
+
+import argparse
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from examples import focused_models
+from examples import focused_runs
+from examples import results
+from examples.arguments import positive
+from keras_seqmech.tasks import picking
+
+# Accuracies in %: table 2, and table 4 for models trained at length 200.
+PAPER = {
+    "lstm1": {100: 99.4, 200: 97.0, 400: 92.9},
+    "lstm2": {100: 99.7, 200: 99.2, 400: 97.5},
+    "fhe": {100: 99.5, 200: 99.4, 400: 96.9},
+}
+PAPER_LENGTH = 200
+PAPER_LONGER = {
+    "lstm1": {200: 97.1, 400: 55.9, 800: 39.6, 1600: 29.5, 10000: 18.5},
+    "lstm2": {200: 99.2, 400: 61.4, 800: 39.7, 1600: 28.6, 10000: 14.8},
+    "fhe": {200: 99.4, 400: 97.6, 800: 95.6, 1600: 93.3, 10000: 66.8},
+}
+# Table 3: less open gates at some cost.
+PAPER_SPARSE = {
+    "FHE80": {100: 93.4, 200: 92.3, 400: 87.2},
+    "FHE90": {100: 94.2, 200: 92.4, 400: 90.5},
+    "FHE95": {100: 96.6, 200: 93.6, 400: 90.0},
+    "FHE98": {100: 98.7, 200: 93.6, 400: 91.0},
+}
+LENGTH_FIELDS = (
+    *focused_runs.KEY,
+    "test_length",
+    "test_size",
+    "accuracy",
+    "openness",
+    "drawn_accuracy",
+    "drawn_openness",
+)
+OWN = ("max_k", "growing_share", "start_length")
+DIGIT_SIZE = 16
+TEST_SEED = 10**6
+# Digits read at once in tests, so that long sequences fit into memory.
+READ_AT_ONCE = 100_000
+
+
+def build(name: str, estimator: str, args: argparse.Namespace) -> keras.Model:
+    """A model that is given `tokens` and `k`."""
+    inputs = {
+        "tokens": keras.Input((None,), dtype="int32", name="tokens"),
+        "k": keras.Input((), dtype="int32", name="k"),
+    }
+    digits = keras.layers.Embedding(picking.DIGITS, DIGIT_SIZE, name="digits")
+    asked = keras.layers.Embedding(args.max_k + 1, args.units, name="question")
+    return focused_models.build(
+        name,
+        inputs,
+        digits(inputs["tokens"]),
+        asked(inputs["k"]),
+        picking.DIGITS,
+        args.length,
+        estimator,
+        args,
+    )
+
+
+def test_lengths(key, path: Path, args: argparse.Namespace) -> None:
+    """Tests a trained model on each length it was not yet tested on."""
+    output = lengths_path(args)
+    named = dict(zip(focused_runs.KEY, key))
+    done = {
+        (*(row[field] for field in focused_runs.KEY), row["test_length"])
+        for row in results.read_rows(output, LENGTH_FIELDS)
+    }
+    lengths = [n for n in args.test_lengths if (*key, str(n)) not in done]
+    if not lengths:
+        return
+    model = keras.models.load_model(path)
+    probed, drawn = focused_models.probe(model), focused_models.probe(model)
+    for length in lengths:
+        test = picking.examples(args.test_size, length, args.max_k, TEST_SEED)
+        batch_size = max(1, min(args.batch_size, READ_AT_ONCE // length))
+        measured = {
+            "openness": np.nan,
+            **focused_models.measure(probed, *test, batch_size),
+            **focused_models.measure_drawn(model, drawn, *test, batch_size),
+        }
+        row = {**named, "test_length": length, "test_size": args.test_size}
+        for name, value in measured.items():
+            row[name] = focused_runs.percent(value)
+        results.add_row(
+            output, LENGTH_FIELDS, row, (*focused_runs.KEY, "test_length")
+        )
+        print(f"{path.stem} at length {length}: {measured}", flush=True)
+
+
+def growing_length(step: int, args: argparse.Namespace) -> int:
+    """Length of the sequences of a training step."""
+    share = min(1.0, step / (args.growing_share * args.steps))
+    start = min(args.start_length, args.length)
+    return start + int(share * (args.length - start))
+
+
+def lengths_path(args: argparse.Namespace) -> Path:
+    return args.output.with_name(f"{args.output.stem}-lengths.csv")
+
+
+def runs_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
+    """Markdown table of what was trained, as table 2."""
+    lines = [
+        f"length {args.length} | accuracy % | slides % | drawn % | openness % "
+        "| steps to 95 % | steps | gate variance: start | end "
+        "| training ms a step | inference ms a batch | seeds".split(" | ")
+    ]
+    for kind, own in focused_runs.kinds(rows).items():
+        means = [
+            ("steps_to_95", ".0f"),
+            ("steps", ".0f"),
+            ("gate_variance_start", ".2g"),
+            ("gate_variance_end", ".2g"),
+            ("train_ms", ".0f"),
+            ("inference_ms", ".0f"),
+        ]
+        lines.append(
+            [
+                focused_runs.kind_name(kind),
+                focused_runs.mean(own, "accuracy"),
+                PAPER[kind[0]].get(args.length, ""),
+                focused_runs.mean(own, "drawn_accuracy"),
+                focused_runs.mean(own, "openness"),
+                *(focused_runs.mean(own, *field) for field in means),
+                len(own),
+            ]
+        )
+    return focused_runs.table(lines)
+
+
+def lengths_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
+    """Markdown table of longer sequences, as table 4; "" without any."""
+    wanted = {tuple(row[f] for f in focused_runs.KEY) for row in rows}
+    longer = [
+        row
+        for row in results.read_rows(lengths_path(args), LENGTH_FIELDS)
+        if tuple(row[f] for f in focused_runs.KEY) in wanted
+    ]
+    if not longer:
+        return ""
+    columns = sorted({int(row["test_length"]) for row in longer})
+    header = [f"trained at {args.length}, %"]
+    for length in columns:
+        header += [f"{length:,}", "drawn", "openness", "slides"]
+    lines = [header]
+    for kind, own in focused_runs.kinds(longer).items():
+        line = [focused_runs.kind_name(kind)]
+        paper = PAPER_LONGER[kind[0]] if args.length == PAPER_LENGTH else {}
+        for length in columns:
+            at = [row for row in own if int(row["test_length"]) == length]
+            fields = ("accuracy", "drawn_accuracy", "openness")
+            line += [focused_runs.mean(at, field) for field in fields]
+            line.append(paper.get(length, ""))
+        lines.append(line)
+    return focused_runs.table(lines)
+
+
+def sparse_note(args: argparse.Namespace) -> str:
+    """The slides' models with less open gates, at this length."""
+    numbers = [
+        f"{name} {row[args.length]}"
+        for name, row in PAPER_SPARSE.items()
+        if args.length in row
+    ]
+    if not numbers:
+        return ""
+    return f"Slides, less open gates (table 3): {', '.join(numbers)}."
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    add = parser.add_argument
+    focused_runs.add_arguments(parser, "picking")
+    add("--length", type=positive, default=100, help="of training sequences")
+    add("--growing-share", type=float, default=0.5, help="of the steps, first")
+    add("--start-length", type=positive, default=10)
+    add("--max-k", type=positive, help="largest k; default: --length")
+    add("--test-lengths", nargs="*", type=positive, default=[])
+    args = focused_runs.complete(parser, parser.parse_args(argv))
+    args.max_k = args.max_k or args.length
+    if not 0 <= args.growing_share <= 1:
+        parser.error(
+            f"--growing-share: must be from 0 to 1. Received: "
+            f"{args.growing_share}"
+        )
+    if args.max_k > min([args.length, *args.test_lengths]):
+        parser.error(
+            "--max-k: must be at most --length and --test-lengths. Received: "
+            f"{args.max_k}"
+        )
+    return args
+
+
+def main(argv: Sequence[str] | None = None) -> str:
+    """Does the runs; returns the tables it prints."""
+    args = parse(argv)
+
+    def batches(seed, step):
+        length = args.length
+        if args.growing_share:
+            length = functools.partial(growing_length, args=args)
+        return picking.dataset(
+            length, args.batch_size, args.max_k, seed=seed, start=step
+        )
+
+    rows = focused_runs.do_runs(
+        args,
+        focused_runs.keys(args, f"picking-{args.length}", list(OWN)),
+        functools.partial(build, args=args),
+        batches,
+        picking.examples(args.test_size, args.length, args.max_k, TEST_SEED),
+        functools.partial(test_lengths, args=args),
+    )
+    parts = [runs_table(rows, args), sparse_note(args)]
+    parts.append(lengths_table(rows, args))
+    return focused_runs.report(args, parts, OWN)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""The picking task: the most frequent of the first k digits of a sequence.
+
+Of several that are equally frequent, the one that comes first is the answer:
+no other simple rule gives all the answers of the source's examples.
+
+Source: "Focused Hierarchical RNNs for Conditional Sequence Processing",
+synthetic experiment.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_seqmech.layers import validation
+from keras_seqmech.tasks import stream
+
+DIGITS = 10
+MALICIOUS = "666333666288882888819999999990"
+MALICIOUS_KS = (6, 10, 20, 30)
+
+Examples = tuple[dict[str, np.ndarray], np.ndarray]
+
+
+def answers(tokens: Any, k: Any) -> np.ndarray:
+    """The most frequent digit among the first k, of several the first seen.
+
+    Args:
+        tokens: Digits 0 to 9, ints `(N, n)`.
+        k: How many digits count, ints `(N,)` from 1 to n.
+
+    Returns:
+        int32 array `(N,)`.
+
+    Raises:
+        ValueError: If a token is no digit, or a k is not from 1 to n.
+
+    Example:
+
+    >>> answers([[3, 2, 2, 1, 1, 1]] * 3, [1, 5, 6])
+    array([3, 2, 1], dtype=int32)
+    """
+    tokens, k = _check(tokens, k)
+    rows, length = tokens.shape
+    row = np.arange(rows)[:, None]
+    counted = (tokens + DIGITS * row)[np.arange(length) < k[:, None]]
+    counts = np.bincount(counted, minlength=DIGITS * rows)
+    counts = counts.reshape(rows, DIGITS)
+    first = [(tokens == digit).argmax(axis=1) for digit in range(DIGITS)]
+    first = np.stack(first, axis=1)
+    return (counts * (length + 1) - first).argmax(axis=1).astype("int32")
+
+
+def examples(
+    count: int, length: int, max_k: int | None = None, seed: int = 0
+) -> Examples:
+    """Random examples: uniform digits, k uniform from 1 to `max_k`.
+
+    Args:
+        count: Number of examples N.
+        length: Length n of the sequences.
+        max_k: Largest k, at most `length`; defaults to `length`. A model that
+            has learned k up to 200 can be asked on longer sequences only with
+            such k: others mean nothing to it.
+        seed: Non-negative int; the same seed gives the same examples.
+
+    Returns:
+        `{"tokens": int32 (N, n), "k": int32 (N,)}, int32 (N,)`: what is asked,
+        and the answers.
+
+    Raises:
+        ValueError: If an argument is not allowed, as `max_k` above `length`.
+
+    Example:
+
+    >>> asked, answer = examples(count=3, length=30)
+    >>> asked["tokens"].shape, asked["k"].shape, answer.shape
+    ((3, 30), (3,), (3,))
+    """
+    count = validation.check_positive_int("count", count)
+    length, max_k = _check_sizes(length, max_k)
+    generator = np.random.default_rng(stream.check_seed("seed", seed))
+    return _draw(generator, count, length, max_k)
+
+
+def malicious_examples() -> Examples:
+    """The four hard examples of the source: one sequence, four values of k.
+
+    Example:
+
+    >>> asked, answer = malicious_examples()
+    >>> asked["k"], answer
+    (array([ 6, 10, 20, 30], dtype=int32), array([6, 6, 8, 9], dtype=int32))
+    """
+    k = np.array(MALICIOUS_KS, "int32")
+    digits = [int(digit) for digit in MALICIOUS]
+    tokens = np.tile(np.array(digits, "int32"), (len(k), 1))
+    return {"tokens": tokens, "k": k}, answers(tokens, k)
+
+
+def dataset(
+    length: int | Callable[[int], int],
+    batch_size: int,
+    max_k: int | None = None,
+    batches: int | None = None,
+    seed: int = 0,
+    start: int = 0,
+) -> tf.data.Dataset:
+    """Batches of fresh random examples, for `fit`; no file is read.
+
+    A batch depends on `seed` and its number alone. Passes over a data set of
+    some `batches` go on where the last one ended, so that no epoch repeats
+    another; a new data set of the same seed gives the same batches again.
+
+    Args:
+        length: Length n of the sequences; or a function that gives the length
+            of a batch from its number, so that sequences can grow.
+        batch_size: Examples a batch.
+        max_k: As in `examples`; in shorter batches, their length.
+        batches: Number of batches of a pass; None: endless, as for `fit` with
+            `steps_per_epoch`.
+        seed: Non-negative int.
+        start: Number of the first batch, so that a resumed training reads on.
+
+    Returns:
+        Data set of `({"tokens", "k"}, answer)`, shapes and types as in
+        `examples`.
+
+    Raises:
+        ValueError: If an argument is not allowed.
+
+    Example:
+
+    >>> data = dataset(length=30, batch_size=8, batches=2)
+    >>> [answer.shape[0] for asked, answer in data]
+    [8, 8]
+    """
+    size = validation.check_positive_int("batch_size", batch_size)
+    if not callable(length):
+        length, max_k = _check_sizes(length, max_k)
+    if batches is not None:
+        batches = validation.check_positive_int("batches", batches)
+    seed = stream.check_seed("seed", seed)
+    start = stream.check_seed("start", start)
+
+    def generate(pass_number: int) -> Iterator[Examples]:
+        first = start + pass_number * (batches or 0)
+        number = first
+        while batches is None or number < first + batches:
+            generator = np.random.default_rng([seed, number])
+            own = length(number) if callable(length) else length
+            own_k = min(own, max_k or own)
+            yield _draw(generator, size, *_check_sizes(own, own_k))
+            number += 1
+
+    steps = None if callable(length) else length
+    signature = (
+        {
+            "tokens": tf.TensorSpec((None, steps), "int32"),
+            "k": tf.TensorSpec((None,), "int32"),
+        },
+        tf.TensorSpec((None,), "int32"),
+    )
+    return stream.dataset(generate, signature, batches)
+
+
+def _draw(generator, count, length, max_k) -> Examples:
+    tokens = generator.integers(DIGITS, size=(count, length), dtype="int32")
+    k = generator.integers(1, max_k, size=count, dtype="int32", endpoint=True)
+    return {"tokens": tokens, "k": k}, answers(tokens, k)
+
+
+def _check_sizes(length, max_k) -> tuple[int, int]:
+    length = validation.check_positive_int("length", length)
+    if max_k is None:
+        return length, length
+    max_k = validation.check_positive_int("max_k", max_k)
+    if max_k > length:
+        raise ValueError(
+            "Argument `max_k` must be at most `length`. "
+            f"Received: max_k={max_k}, length={length}"
+        )
+    return length, max_k
+
+
+def _check(tokens, k) -> tuple[np.ndarray, np.ndarray]:
+    tokens, k = np.asarray(tokens), np.asarray(k)
+    for name, array, rank in (("tokens", tokens, 2), ("k", k, 1)):
+        if array.ndim != rank or not np.issubdtype(array.dtype, np.integer):
+            raise ValueError(
+                f"Argument `{name}` must be an array of integers of rank "
+                f"{rank}. Received: {name} of shape {array.shape} and type "
+                f"{array.dtype}"
+            )
+    if len(k) != len(tokens):
+        raise ValueError(
+            "Argument `k` must have one number for each row of `tokens`. "
+            f"Received: k of shape {k.shape}, tokens of shape {tokens.shape}"
+        )
+    for name, array, least, most in (
+        ("tokens", tokens, 0, DIGITS - 1),
+        ("k", k, 1, tokens.shape[1]),
+    ):
+        if array.size and not least <= array.min() <= array.max() <= most:
+            raise ValueError(
+                f"Argument `{name}` must hold integers from {least} to {most}."
+                f" Received: {name} from {array.min()} to {array.max()}"
+            )
+    return tokens, k

@@ -1,0 +1,201 @@
+"""Pixel-by-pixel questions: is this image, read a pixel at a time, a 7?
+
+Source: "Focused Hierarchical RNNs for Conditional Sequence Processing",
+pixel-by-pixel MNIST QA task.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_seqmech.layers import validation
+from keras_seqmech.tasks import stream
+
+CLASSES = 10
+TEST_DIGITS = 360
+
+Examples = tuple[dict[str, np.ndarray], np.ndarray]
+Images = tuple[np.ndarray, np.ndarray]
+
+
+def load_digits() -> tuple[Images, Images]:
+    """The 1,797 digits of 8x8 pixels that scikit-learn ships.
+
+    Returns:
+        `(x_train, y_train), (x_test, y_test)`: float32 `(N, 8, 8)` in [0, 1]
+        and int32 `(N,)`; 360 of them, always the same, are the test part.
+
+    Raises:
+        ImportError: If scikit-learn is missing.
+    """
+    try:
+        from sklearn import datasets
+    except ImportError as error:
+        raise ImportError(
+            "`load_digits` needs scikit-learn; install it with "
+            "`pip install keras_seqmech[examples]`."
+        ) from error
+    digits = datasets.load_digits()
+    order = np.random.default_rng(0).permutation(len(digits.target))
+    images = (digits.images[order] / 16.0).astype("float32")
+    labels = digits.target[order].astype("int32")
+    train, test = slice(TEST_DIGITS, None), slice(TEST_DIGITS)
+    return (images[train], labels[train]), (images[test], labels[test])
+
+
+def load_mnist(data_dir: str | Path) -> tuple[Images, Images]:
+    """MNIST from `mnist/mnist.npz` in a directory of data sets.
+
+    Args:
+        data_dir: The directory. The file has the arrays `x_train`, `y_train`,
+            `x_test` and `y_test`, pixels from 0 to 255.
+
+    Returns:
+        As `load_digits`, `(N, 28, 28)`; 60,000 and 10,000 images if the file
+        is whole.
+
+    Raises:
+        FileNotFoundError: If the file is not there.
+        ValueError: If it lacks an array.
+    """
+    path = Path(data_dir, "mnist", "mnist.npz")
+    if not path.is_file():
+        raise FileNotFoundError(f"{path}: no such file; see `--data-dir`")
+    with np.load(path) as arrays:
+        names = ("x_train", "y_train", "x_test", "y_test")
+        if not set(names) <= set(arrays.files):
+            raise ValueError(
+                f"{path}: must hold {names}. Received: {tuple(arrays.files)}"
+            )
+        loaded = [arrays[name] for name in names]
+    for i in (0, 2):
+        loaded[i] = loaded[i].astype("float32") / 255
+        loaded[i + 1] = loaded[i + 1].astype("int32")
+    return (loaded[0], loaded[1]), (loaded[2], loaded[3])
+
+
+def examples(
+    images: Any, labels: Any, seed: int = 0, positive_share: float = 0.5
+) -> Examples:
+    """One question for each image: is it this digit?
+
+    Args:
+        images: `(N, H, W)`.
+        labels: The digits, ints `(N,)` from 0 to 9.
+        seed: Non-negative int; the same seed gives the same questions.
+        positive_share: Share of images, rounded to whole ones, that are asked
+            for their own digit; the others are asked for one of the nine
+            others.
+
+    Returns:
+        `{"pixels": float32 (N, H * W, 1), "digit": int32 (N,)}, int32 (N,)`:
+        pixels row by row, the digit asked for, and 1 for yes, 0 for no.
+
+    Raises:
+        ValueError: If an argument is not allowed.
+
+    Example:
+
+    >>> asked, answer = examples(np.zeros((4, 8, 8)), [1, 2, 3, 4])
+    >>> asked["pixels"].shape, asked["digit"].shape, int(answer.sum())
+    ((4, 64, 1), (4,), 2)
+    """
+    images, labels = _check(images, labels)
+    validation.check_share("positive_share", positive_share)
+    generator = np.random.default_rng(stream.check_seed("seed", seed))
+    return _ask(generator, images, labels, positive_share)
+
+
+def dataset(
+    images: Any,
+    labels: Any,
+    batch_size: int,
+    seed: int = 0,
+    epochs: int | None = None,
+    positive_share: float = 0.5,
+    start: int = 0,
+) -> tf.data.Dataset:
+    """Batches for `fit`: each epoch has a new order and new questions.
+
+    An epoch depends on `seed` and its number alone; its last batch may be
+    smaller. Another pass over the data set goes on with the epochs after it.
+
+    Args:
+        images: As in `examples`.
+        labels: As in `examples`.
+        batch_size: Examples a batch.
+        seed: Non-negative int.
+        epochs: Epochs of a pass over the data set, 1 as for `fit` without
+            `steps_per_epoch`; None: endless.
+        positive_share: As in `examples`.
+        start: Number of the first epoch, so that a resumed training reads on.
+
+    Returns:
+        Data set of `({"pixels", "digit"}, answer)`, shapes and types as in
+        `examples`.
+
+    Raises:
+        ValueError: If an argument is not allowed.
+    """
+    images, labels = _check(images, labels)
+    size = validation.check_positive_int("batch_size", batch_size)
+    if epochs is not None:
+        epochs = validation.check_positive_int("epochs", epochs)
+    validation.check_share("positive_share", positive_share)
+    seed = stream.check_seed("seed", seed)
+    start = stream.check_seed("start", start)
+
+    def generate(pass_number: int) -> Iterator[Examples]:
+        first = start + pass_number * (epochs or 0)
+        epoch = first
+        while epochs is None or epoch < first + epochs:
+            generator = np.random.default_rng([seed, epoch])
+            order = generator.permutation(len(labels))
+            asked, answers = _ask(
+                generator, images[order], labels[order], positive_share
+            )
+            for i in range(0, len(labels), size):
+                part = {key: x[i : i + size] for key, x in asked.items()}
+                yield part, answers[i : i + size]
+            epoch += 1
+
+    count = None if epochs is None else epochs * -(-len(labels) // size)
+    signature = (
+        {
+            "pixels": tf.TensorSpec((None, images[0].size, 1), "float32"),
+            "digit": tf.TensorSpec((None,), "int32"),
+        },
+        tf.TensorSpec((None,), "int32"),
+    )
+    return stream.dataset(generate, signature, count)
+
+
+def _ask(generator, images, labels, positive_share) -> Examples:
+    count = len(labels)
+    positive = np.arange(count) < round(positive_share * count)
+    positive = generator.permutation(positive)
+    others = (labels + generator.integers(1, CLASSES, size=count)) % CLASSES
+    asked = {
+        "pixels": images.reshape(count, -1, 1),
+        "digit": np.where(positive, labels, others).astype("int32"),
+    }
+    return asked, positive.astype("int32")
+
+
+def _check(images, labels) -> tuple[np.ndarray, np.ndarray]:
+    images, labels = np.asarray(images, "float32"), np.asarray(labels)
+    if images.ndim != 3 or not images.size:
+        raise ValueError(
+            "Argument `images` must have the shape (N, height, width). "
+            f"Received: images of shape {images.shape}"
+        )
+    fits = labels.shape == images.shape[:1]
+    if not fits or not np.isin(labels, np.arange(CLASSES)).all():
+        raise ValueError(
+            "Argument `labels` must hold a digit from 0 to 9 for each image. "
+            f"Received: labels of shape {labels.shape} for {len(images)} images"
+        )
+    return images, labels.astype("int32")
