@@ -1,0 +1,220 @@
+"""Cost of expected subsampling over `keras.layers.LSTM(100)`.
+
+    python -m benchmarks.subsample [--repeats 7] [--memory]
+
+Prints, for each number of steps and of outputs, the milliseconds of forward
+and backward, in a graph and with XLA, and the ratio of the better of the two to
+the LSTM's on the same batch. Gradients are those of the sequence and of what is
+trained: the LSTM's weights, the emission probabilities. Beside it stand the
+plain recursion with TensorFlow's own gradient, and the cubic algorithm that
+multiplies out equation 1 of "Training a Subsampling Mechanism in Expectation".
+
+`--memory` prints the largest memory of a process that trains long sequences.
+"""
+
+import argparse
+import concurrent.futures
+import datetime
+import multiprocessing
+import resource
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from benchmarks import timing
+from keras_seqmech.ops import emission as emission_ops
+from keras_seqmech.ops import loop
+
+BATCH, FEATURES, UNITS = 100, 100, 100
+CASES = [(50, 50), (50, 12), (200, 200), (200, 50), (500, 500), (500, 125)]
+CUBIC_UP_TO = 200
+# Batch, steps, outputs, features.
+MEMORY_CASES = [
+    (8, 10000, 500, 64),
+    (8, 5000, 500, 64),
+    (8, 10000, 250, 64),
+    (8, 2500, 500, 64),
+    (8, 64, 1, 64),
+]
+
+
+def random_inputs(batch: int, time: int, features: int) -> tuple:
+    """Normal sequences and uniform probabilities, the same at every call."""
+    generator = np.random.default_rng(0)
+    sequence = generator.normal(size=(batch, time, features))
+    emission = generator.uniform(size=(batch, time))
+    return tf.constant(sequence, "float32"), tf.constant(emission, "float32")
+
+
+def plain(sequence: tf.Tensor, emission: tf.Tensor, length: int) -> tf.Tensor:
+    """What one would write first: the matrix, step by step, and a product."""
+    return tf.matmul(emission_ops.emission_matrix(emission, length), sequence)
+
+
+def cubic(sequence: tf.Tensor, emission: tf.Tensor, length: int) -> tf.Tensor:
+    """Equation 1 row by row, its products from sums of clipped logarithms."""
+    _, time, _ = sequence.shape
+    logarithms = tf.math.log(tf.clip_by_value(1 - emission, 1e-10, 1))
+    steps = tf.range(time)
+
+    def products_after(inputs, states, affine):
+        after = tf.cast(steps > inputs["step"], "float32")
+        sums = tf.cumsum(logarithms * after, axis=1, exclusive=True)
+        return {"products": tf.exp(sums) * after}, states
+
+    outputs, _ = loop.scan(
+        products_after,
+        {},
+        (),
+        {"products": tf.TensorSpec((None, time), "float32")},
+        constants={"step": steps},
+        steps=time,
+    )
+    products = tf.transpose(outputs["products"], (1, 0, 2))
+
+    def next_row(inputs, states, affine):
+        (row,) = states
+        reached = tf.squeeze(tf.matmul(row[:, None], products), axis=1)
+        return {"rows": row}, (emission * reached,)
+
+    first = emission * tf.exp(tf.cumsum(logarithms, axis=1, exclusive=True))
+    outputs, _ = loop.scan(
+        next_row,
+        {},
+        (first,),
+        {"rows": tf.TensorSpec((None, time), "float32")},
+        constants={"row": tf.range(length)},
+    )
+    return tf.matmul(tf.transpose(outputs["rows"], (1, 0, 2)), sequence)
+
+
+def training(function: Callable, inputs: tuple, xla: bool) -> Callable:
+    """Forward and backward of a function of `inputs`, ready to time."""
+
+    @tf.function(jit_compile=xla)
+    def run():
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            loss = tf.reduce_sum(tf.square(function(*inputs)))
+        return tape.gradient(loss, inputs)
+
+    def wait():
+        keras.tree.map_structure(lambda tensor: tensor.numpy(), run())
+
+    return wait
+
+
+def compare(time: int, length: int, repeats: int) -> list[dict]:
+    """Times all algorithms at one size against the LSTM.
+
+    Args:
+        time: Steps T.
+        length: Outputs U.
+        repeats: Interleaved repeats.
+
+    Returns:
+        One row an algorithm: its name, milliseconds, ratio.
+    """
+    inputs = random_inputs(BATCH, time, FEATURES)
+    lstm = keras.layers.LSTM(UNITS, return_sequences=True)
+    lstm(inputs[0])
+    algorithms = {
+        "expected_subsample": emission_ops.expected_subsample,
+        "plain recursion": plain,
+    }
+    if time <= CUBIC_UP_TO and time == length:
+        algorithms["cubic"] = cubic
+    functions = {}
+    for xla in (False, True):
+        functions["LSTM", xla] = timing.compiled(
+            lstm, inputs[0], True, xla, of_inputs=True
+        )
+        for name, algorithm in algorithms.items():
+
+            def run(sequence, emission, algorithm=algorithm):
+                return algorithm(sequence, emission, length)
+
+            functions[name, xla] = training(run, inputs, xla)
+    seconds = timing.interleaved(functions, repeats)
+    best = min(seconds["LSTM", xla] for xla in (False, True))
+    rows = []
+    for name in ("LSTM", *algorithms):
+        figures = [seconds[name, xla] for xla in (False, True)]
+        rows.append(
+            {
+                "name": name,
+                "figures": [1e3 * figure for figure in figures],
+                "ratio": min(figures) / best,
+            }
+        )
+    return rows
+
+
+def peak_memory(batch: int, time: int, length: int, features: int) -> tuple:
+    """Trains a few steps; run it in a process of its own.
+
+    Args:
+        batch: Sequences of a batch.
+        time: Steps T.
+        length: Outputs U.
+        features: Features d.
+
+    Returns:
+        The most memory the process ever held, in MB, and the seconds of a
+        step.
+    """
+    inputs = random_inputs(batch, time, features)
+
+    def run(sequence, emission):
+        return emission_ops.expected_subsample(sequence, emission, length)
+
+    seconds = timing.interleaved({"": training(run, inputs, False)}, 3)[""]
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, seconds
+
+
+def memory() -> None:
+    """Prints how memory grows with T and with U."""
+    print("| batch | T | U | d | peak (MB) | forward and backward (s) |")
+    print("| ---: | ---: | ---: | ---: | ---: | ---: |")
+    for case in MEMORY_CASES:
+        with concurrent.futures.ProcessPoolExecutor(
+            1, multiprocessing.get_context("spawn")
+        ) as process:
+            peak, seconds = process.submit(peak_memory, *case).result()
+        sizes = " | ".join(str(size) for size in case)
+        print(f"| {sizes} | {peak:.0f} | {seconds:.2f} |", flush=True)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument(
+        "--memory", action="store_true", help="largest memory instead"
+    )
+    parser.add_argument(
+        "--steps", type=int, nargs="*", help="only these numbers of steps"
+    )
+    arguments = parser.parse_args(argv)
+    print(f"{datetime.date.today()}; {timing.machine()}")
+    if arguments.memory:
+        memory()
+        return
+    print("| T | U | algorithm | graph (ms) | XLA (ms) | ratio to LSTM |")
+    print("| ---: | ---: | --- | ---: | ---: | ---: |")
+    for time, length in CASES:
+        if arguments.steps and time not in arguments.steps:
+            continue
+        for row in compare(time, length, arguments.repeats):
+            figures = " | ".join(f"{ms:.1f}" for ms in row["figures"])
+            print(
+                f"| {time} | {length} | {row['name']} | {figures} | "
+                f"**{row['ratio']:.2f}** |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

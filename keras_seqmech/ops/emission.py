@@ -1,0 +1,140 @@
+r"""Expected subsampling: each step of a sequence is emitted, or it is not.
+
+Step n is emitted with probability $e_n$, and the steps emitted are the outputs
+$y_0, y_1, \dots$ With $q_n(m)$ the probability that m of the first n steps were
+emitted,
+
+$$q_{n+1}(m) = q_n(m)(1 - e_n) + q_n(m - 1) e_n, \quad
+p(y_m = s_n) = e_n q_n(m), \quad E[y_m] = \sum_n p(y_m = s_n) s_n,$$
+
+where the zero vector stands for an output that is not there. This is equation 1
+of "Training a Subsampling Mechanism in Expectation" without its divisions and
+products: all terms are sums of what is not negative, exact at $e_n$ of 0 and 1.
+
+Probabilities lie in [0, 1], which is not checked here, and are float32 or
+wider. Masked steps are never emitted and count for nothing.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech.ops import emission_blocks
+from keras_seqmech.ops import masking
+from keras_seqmech.ops.relaxation import score_dtype
+
+
+def emission_matrix(
+    emission: Any, length: Any = None, mask: Any | None = None
+) -> tf.Tensor:
+    """$p(y_m = s_n)$, by the recursion over the steps.
+
+    Rows add up to `output_mask`, and columns, if `length` is at least their
+    number, to `emission`. Time and memory grow with `time * length`.
+
+    Args:
+        emission: Tensor `(batch, time)` of probabilities.
+        length: Number of outputs U, an int or a scalar tensor; rows that are
+            kept do not depend on it. None: the number of steps.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        Tensor `(batch, U, time)`.
+
+    Example:
+
+    >>> emission_matrix(tf.constant([[0.5, 1.0, 0.5]]), length=2)[0]
+    <tf.Tensor: shape=(2, 3), dtype=float32, numpy=
+    array([[0.5 , 0.5 , 0.  ],
+           [0.  , 0.5 , 0.25]], dtype=float32)>
+    """
+    emission = _real(emission, score_dtype(_dtype(emission)), mask)
+    length = ops.shape(emission)[1] if length is None else length
+    return emission_blocks.recursion(emission, length)[0]
+
+
+def expected_subsample(
+    sequence: Any,
+    emission: Any,
+    length: Any = None,
+    mask: Any | None = None,
+) -> tf.Tensor:
+    """$E[y_m]$, the expected outputs.
+
+    The product of `emission_matrix` with the sequence, a block of steps at a
+    time: work grows with `time * length * features`, and memory with `time *
+    features` and, a few numbers for 64 steps, `time * length`. Beyond about a
+    thousand steps, or if their number is not known, a gradient of the gradient
+    is refused (LookupError); multiply by `emission_matrix` for that.
+
+    Args:
+        sequence: Tensor `(batch, time, features)`.
+        emission: Tensor `(batch, time)` of probabilities.
+        length: Number of outputs U, an int or a scalar tensor; outputs beyond
+            the number of steps are zeros. None: the number of steps.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        Tensor `(batch, U, features)` of the dtype of `sequence`.
+
+    Example:
+
+    >>> sequence = tf.constant([[[1.0], [2.0], [4.0]]])
+    >>> expected_subsample(sequence, tf.constant([[0.5, 1.0, 0.5]]))[0, :, 0]
+    <tf.Tensor: shape=(3,), dtype=float32, numpy=array([1.5, 2. , 1. ], ...)>
+    """
+    result_dtype = _dtype(sequence)
+    wide = {score_dtype(_dtype(x)) for x in (sequence, emission)}
+    dtype = "float64" if "float64" in wide else "float32"
+    emission = _real(emission, dtype, mask)
+    sequence = masking.zero_masked(ops.cast(sequence, dtype), mask)
+    length = ops.shape(emission)[1] if length is None else length
+    outputs = emission_blocks.subsample(sequence, emission, length)
+    return ops.cast(outputs, result_dtype)
+
+
+def length_distribution(
+    emission: Any, length: Any = None, mask: Any | None = None
+) -> tf.Tensor:
+    """Probabilities of 0, 1, ..., U - 1 outputs, and of U or more.
+
+    Args:
+        emission: Tensor `(batch, time)` of probabilities.
+        length: U, an int or a scalar tensor. None: the number of steps.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        Tensor `(batch, U + 1)`, rows of sum 1.
+
+    Example:
+
+    >>> length_distribution(tf.constant([[0.5, 1.0, 0.5]]))[0]
+    <tf.Tensor: ... numpy=array([0.  , 0.25, 0.5 , 0.25], dtype=float32)>
+    """
+    emission = _real(emission, score_dtype(_dtype(emission)), mask)
+    length = ops.shape(emission)[1] if length is None else length
+    return emission_blocks.lengths(emission, length)
+
+
+def output_mask(distribution: Any) -> tf.Tensor:
+    """P(length > m): how surely output m is there.
+
+    Args:
+        distribution: Tensor `(batch, U + 1)`, a `length_distribution`.
+
+    Returns:
+        Tensor `(batch, U)`, falling from left to right.
+    """
+    return tf.cumsum(distribution[:, 1:], axis=1, reverse=True)
+
+
+def _dtype(x):
+    return ops.convert_to_tensor(x).dtype.name
+
+
+def _real(emission, dtype, mask):
+    emission = ops.cast(emission, dtype)
+    if mask is None:
+        return emission
+    return ops.where(mask, emission, ops.zeros_like(emission))
