@@ -58,7 +58,7 @@ def shares(model, y, y_pred, sample_weight=None, rtol=1e-5):
         keras.losses.mean_absolute_error,
         absolute_error,
     ],
-    ids=str,
+    ids=["name", "class_name", "class", "object", "function", "own_function"],
 )
 @pytest.mark.parametrize("sample_weight", [None, WEIGHTS])
 def test_losses_of_every_kind(loss, sample_weight):

@@ -345,7 +345,7 @@ class Reading(PolicyGradientModel):
         (drawing_layers.gated_model, {"jit_compile": True}),
         (drawing_layers.gated_model, {"steps_per_execution": 2}),
     ],
-    ids=str,
+    ids=["subclass", "eager", "jit_compile", "many_steps"],
 )
 def test_fit_in_all_ways(make, settings):
     x, y = examples(repeats=8)

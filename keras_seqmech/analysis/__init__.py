@@ -12,6 +12,7 @@ from keras_seqmech.analysis.openness import openness_by_context
 from keras_seqmech.analysis.openness import openness_by_position
 from keras_seqmech.analysis.plots import plot_accuracy_by_noise
 from keras_seqmech.analysis.plots import plot_accuracy_by_openness
+from keras_seqmech.analysis.plots import plot_emission
 from keras_seqmech.analysis.plots import plot_field_size_by_entropy
 from keras_seqmech.analysis.plots import plot_field_size_by_step
 from keras_seqmech.analysis.plots import plot_gates_over_image
@@ -37,6 +38,7 @@ __all__ = [
     "original_span",
     "plot_accuracy_by_noise",
     "plot_accuracy_by_openness",
+    "plot_emission",
     "plot_field_size_by_entropy",
     "plot_field_size_by_step",
     "plot_gates_over_image",

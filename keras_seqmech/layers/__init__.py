@@ -12,11 +12,13 @@ from keras_seqmech.layers.pooling import MeanPooling
 from keras_seqmech.layers.receptive_field import RFCell
 from keras_seqmech.layers.receptive_field_rnn import ReceptiveFieldRNN
 from keras_seqmech.layers.receptive_field_windows import ReceptiveFieldWindows
+from keras_seqmech.layers.subsample import ExpectedSubsample
 
 __all__ = [
     "AttentionPooling",
     "BoundaryGate",
     "ConcatPooling",
+    "ExpectedSubsample",
     "FocusedHierarchicalEncoder",
     "LastAttentionPooling",
     "LastPooling",

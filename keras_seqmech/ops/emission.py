@@ -15,6 +15,7 @@ Probabilities lie in [0, 1], which is not checked here, and are float32 or
 wider. Masked steps are never emitted and count for nothing.
 """
 
+import math
 from typing import Any
 
 import tensorflow as tf
@@ -23,6 +24,11 @@ from keras import ops
 from keras_seqmech.ops import emission_blocks
 from keras_seqmech.ops import masking
 from keras_seqmech.ops.relaxation import score_dtype
+
+# Probabilities below count as this in logarithms.
+_LEAST = 1e-7
+# Sums of probabilities may leave [0, 1] by so much.
+_ROUNDING = 1e-5
 
 
 def emission_matrix(
@@ -127,6 +133,86 @@ def output_mask(distribution: Any) -> tf.Tensor:
         Tensor `(batch, U)`, falling from left to right.
     """
     return tf.cumsum(distribution[:, 1:], axis=1, reverse=True)
+
+
+def length_of(presence: Any) -> tf.Tensor:
+    """The `length_distribution` of which this is the `output_mask`.
+
+    Args:
+        presence: Tensor `(batch, U)`: P(length > m), falling.
+
+    Returns:
+        Tensor `(batch, U + 1)`.
+    """
+    before = tf.pad(presence, [[0, 0], [1, 0]], constant_values=1)
+    after = tf.pad(presence, [[0, 0], [0, 1]])
+    return tf.maximum(before - after, 0)
+
+
+def rate_divergence(
+    emission: Any, target: float, presence: Any | None = None
+) -> tf.Tensor:
+    r"""How far the mean probability is from a target, over all steps.
+
+    $T\,KL(r \,\|\, \bar e)$ in nats, of two Bernoulli distributions, with
+    $\bar e$ the mean over the T steps that are there. With $e = \sigma(z)$ it
+    has the gradient $(\bar e - r) / (\bar e (1 - \bar e)) \cdot e_n (1 - e_n)$
+    to each logit: $\bar e - r$ where probabilities are alike, however small.
+
+    Args:
+        emission: Tensor `(batch, time)` of probabilities.
+        target: r, above 0 and below 1.
+        presence: Tensor `(batch, time)`, how surely a step is there.
+
+    Returns:
+        Tensor `(batch,)`; 0 in rows without a step.
+    """
+    if presence is None:
+        presence = tf.ones_like(emission)
+    count = tf.reduce_sum(presence, axis=1)
+    emitted = tf.reduce_sum(emission * presence, axis=1)
+    mean = tf.math.divide_no_nan(emitted, count)
+    divergence = target * (
+        math.log(target) - tf.math.log(tf.maximum(mean, _LEAST))
+    ) + (1 - target) * (
+        math.log1p(-target) - tf.math.log(tf.maximum(1 - mean, _LEAST))
+    )
+    return count * divergence
+
+
+def probabilities(
+    name: str, values: Any, mask: Any | None, dtype: str
+) -> tf.Tensor:
+    """Probabilities as the functions above take them.
+
+    In eager execution what is none is refused; in graphs, which cannot, it is
+    clipped, and NaN becomes 0. Rounding is clipped everywhere.
+
+    Args:
+        name: What to call the argument in an error.
+        values: Tensor `(batch, time)`.
+        mask: Boolean tensor `(batch, time)` or None: where to look. All else
+            becomes 0.
+        dtype: That of the result.
+
+    Returns:
+        Tensor `(batch, time)` with entries in [0, 1].
+
+    Raises:
+        ValueError: In eager execution, if a value is not in [0, 1].
+    """
+    values = _real(values, dtype, mask)
+    if tf.executing_eagerly():
+        # False for NaN.
+        fits = (values >= -_ROUNDING) & (values <= 1 + _ROUNDING)
+        if not tf.reduce_all(fits):
+            wrong = float(values[~fits][0])
+            raise ValueError(
+                f"Argument `{name}` must hold probabilities, from 0 to 1. "
+                f"Received: {name}={wrong} among others"
+            )
+    values = ops.where(ops.isnan(values), ops.zeros_like(values), values)
+    return tf.clip_by_value(values, 0, 1)
 
 
 def _dtype(x):

@@ -10,6 +10,7 @@ from registry import focused_encoders
 from registry import initial_states
 from registry import pointers
 from registry import poolings
+from registry import subsamples
 from registry.entry import SCALARS
 from registry.entry import TIME
 from registry.entry import name_outputs
@@ -21,6 +22,7 @@ ENTRIES = [
     *pointers.ENTRIES,
     *focused_encoders.ENTRIES,
     *initial_states.ENTRIES,
+    *subsamples.ENTRIES,
 ]
 FACTS = {
     **fields.FACTS,
@@ -28,6 +30,7 @@ FACTS = {
     **pointers.FACTS,
     **focused_encoders.FACTS,
     **initial_states.FACTS,
+    **subsamples.FACTS,
 }
 
 __all__ = ["ENTRIES", "FACTS", "SCALARS", "TIME", "name_outputs", "silence"]

@@ -5,6 +5,7 @@ and no global state: show it in a notebook, or write it with
 `figure.savefig(path)`.
 """
 
+from keras_seqmech.analysis.plots.emission import plot_emission
 from keras_seqmech.analysis.plots.fields import plot_field_size_by_entropy
 from keras_seqmech.analysis.plots.fields import plot_field_size_by_step
 from keras_seqmech.analysis.plots.fields import plot_receptive_fields
@@ -19,6 +20,7 @@ from keras_seqmech.analysis.plots.positions import plot_word_importance
 __all__ = [
     "plot_accuracy_by_noise",
     "plot_accuracy_by_openness",
+    "plot_emission",
     "plot_field_size_by_entropy",
     "plot_field_size_by_step",
     "plot_gates_over_image",

@@ -1,0 +1,201 @@
+"""The memory task: symbols in pairs, each pair with an answer.
+
+A sequence of the symbols 0, 1 and 2 is read from an empty memory. A 0 does
+nothing. A 1 or a 2 is kept if the memory is empty; else it empties it, and 0 is
+the output if the two were equal, what was kept if not. Where there is never a
+second one, the only output is what was kept, or 0 if that is nothing; so a
+sequence of one symbol is its own answer.
+
+Source: "Training a Subsampling Mechanism in Expectation", section 3.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_seqmech.layers import validation
+from keras_seqmech.tasks import stream
+
+SYMBOLS = 3
+
+Examples = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def most_outputs(length: int) -> int:
+    """The largest number U of outputs that so many symbols can have."""
+    return max(1, length // 2)
+
+
+def answers(symbols: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The outputs of each sequence, one after the other.
+
+    Args:
+        symbols: Ints 0 to 2 `(N, T)`, T at least 1.
+
+    Returns:
+        int32 array `(N, U)` of outputs 0 to 2, U = `most_outputs(T)`, zeros
+        after the last one; and a boolean array `(N, U)`, True at outputs.
+
+    Raises:
+        ValueError: If `symbols` is not such an array.
+
+    Example:
+
+    >>> targets, mask = answers([[0, 2, 1, 1, 0, 1], [0, 0, 0, 0, 1, 0]])
+    >>> targets
+    array([[2, 0, 0],
+           [1, 0, 0]], dtype=int32)
+    >>> mask
+    array([[ True,  True, False],
+           [ True, False, False]])
+    """
+    symbols, order = _count(symbols)
+    rows, length = symbols.shape
+    width = most_outputs(length)
+    # What is not 0, from the left, then zeros: a 0 is also the answer where
+    # nothing was kept, and differs from what was kept alone.
+    kept = np.zeros((rows, 2 * width), "int32")
+    row, step = np.nonzero((symbols > 0) & (order <= 2 * width))
+    kept[row, order[row, step] - 1] = symbols[row, step]
+    first, second = kept[:, ::2], kept[:, 1::2]
+    mask = np.arange(width) < np.maximum(1, order[:, -1:] // 2)
+    return np.where((first != second) & mask, first, 0).astype("int32"), mask
+
+
+def completed(symbols: Any) -> np.ndarray:
+    """Steps at which an output is known, as many as there are outputs.
+
+    That is at the second symbol of each pair; without a pair, at the end.
+
+    Args:
+        symbols: As of `answers`.
+
+    Returns:
+        Boolean array `(N, T)`.
+
+    Example:
+
+    >>> completed([[0, 2, 1, 1, 0, 1]]).astype("int32")
+    array([[0, 0, 1, 0, 0, 1]], dtype=int32)
+    """
+    symbols, order = _count(symbols)
+    known = (symbols > 0) & (order % 2 == 0)
+    known[:, -1] |= order[:, -1] < 2
+    return known
+
+
+def examples(count: int, length: int, seed: int = 0) -> Examples:
+    """Random examples; all symbols are equally frequent.
+
+    Args:
+        count: Number of examples N.
+        length: Number of symbols T of a sequence.
+        seed: Non-negative int; the same seed gives the same examples.
+
+    Returns:
+        `symbols, targets, mask`: int32 `(N, T)` and what `answers` gives.
+
+    Raises:
+        ValueError: If an argument is not allowed.
+
+    Example:
+
+    >>> symbols, targets, mask = examples(count=4, length=9)
+    >>> symbols.shape, targets.shape, mask.shape
+    ((4, 9), (4, 4), (4, 4))
+    """
+    count = validation.check_positive_int("count", count)
+    length = validation.check_positive_int("length", length)
+    generator = np.random.default_rng(stream.check_seed("seed", seed))
+    return _draw(generator, count, length)
+
+
+def dataset(
+    length: int,
+    batch_size: int,
+    batches: int | None = None,
+    seed: int = 0,
+    start: int = 0,
+    curriculum: bool = False,
+) -> tf.data.Dataset:
+    """Batches of fresh random examples, for `fit`, weighted.
+
+    A batch depends on `seed` and its number alone. Passes over a data set of
+    some `batches` go on where the last one ended, so that no epoch repeats
+    another; a new data set of the same seed gives the same batches again.
+
+    Args:
+        length: Number of symbols T of a sequence.
+        batch_size: Examples a batch.
+        batches: Number of batches of a pass; None: endless, as for `fit` with
+            `steps_per_epoch`.
+        seed: Non-negative int.
+        start: Number of the first batch, so that a resumed training reads on.
+        curriculum: Whether only the first T' outputs count, T' drawn for each
+            batch, uniform from 1 to T: later outputs are learned when those
+            before them are known.
+
+    Returns:
+        Data set of `(symbols, targets, weights)`, as in `examples`; weights
+        are float32 `(N, U)`, 1 for outputs that count and 0 elsewhere.
+
+    Raises:
+        ValueError: If an argument is not allowed.
+
+    Example:
+
+    >>> data = dataset(length=9, batch_size=8, batches=2, curriculum=True)
+    >>> [weights.shape for symbols, targets, weights in data]
+    [TensorShape([8, 4]), TensorShape([8, 4])]
+    """
+    length = validation.check_positive_int("length", length)
+    size = validation.check_positive_int("batch_size", batch_size)
+    if batches is not None:
+        batches = validation.check_positive_int("batches", batches)
+    seed = stream.check_seed("seed", seed)
+    start = stream.check_seed("start", start)
+    width = most_outputs(length)
+
+    def generate(pass_number: int) -> Iterator[Examples]:
+        first = start + pass_number * (batches or 0)
+        number = first
+        while batches is None or number < first + batches:
+            generator = np.random.default_rng([seed, number])
+            symbols, targets, mask = _draw(generator, size, length)
+            if curriculum:
+                counted = generator.integers(1, length, endpoint=True)
+                mask = mask & (np.arange(width) < counted)
+            yield symbols, targets, mask.astype("float32")
+            number += 1
+
+    signature = (
+        tf.TensorSpec((None, length), "int32"),
+        tf.TensorSpec((None, width), "int32"),
+        tf.TensorSpec((None, width), "float32"),
+    )
+    return stream.dataset(generate, signature, batches)
+
+
+def _draw(generator, count, length) -> Examples:
+    symbols = generator.integers(SYMBOLS, size=(count, length), dtype="int32")
+    return symbols, *answers(symbols)
+
+
+def _count(symbols) -> tuple[np.ndarray, np.ndarray]:
+    """The symbols, and how many up to each step are not 0."""
+    symbols = np.asarray(symbols)
+    right = symbols.ndim == 2 and np.issubdtype(symbols.dtype, np.integer)
+    if not right or not symbols.shape[1]:
+        raise ValueError(
+            "Argument `symbols` must be an array of integers of shape (N, T), "
+            f"T at least 1. Received: symbols of shape {symbols.shape} and "
+            f"type {symbols.dtype}"
+        )
+    if symbols.size and not 0 <= symbols.min() <= symbols.max() < SYMBOLS:
+        raise ValueError(
+            "Argument `symbols` must hold integers from 0 to 2. Received: "
+            f"symbols from {symbols.min()} to {symbols.max()}"
+        )
+    return symbols, np.cumsum(symbols > 0, axis=1)
