@@ -47,6 +47,9 @@ class Gates(keras.Layer):
         )
         return ops.cast(gates, self.compute_dtype)
 
+    def compute_output_shape(self, shape):
+        return shape[:-1]
+
     def get_config(self):
         config = {"price": self.price, "seed": self.seed}
         return {**super().get_config(), **config}

@@ -424,21 +424,24 @@ def test_noise_is_drawn_once_a_call(entry):
 def test_config_covers_every_argument(layer_class):
     parameters = inspect.signature(layer_class).parameters
     names = {n for n, p in parameters.items() if p.kind != p.VAR_KEYWORD}
-    arguments = FACTS[layer_class].arguments()
-    assert set(arguments) == names
-    layer = layer_class(**arguments, name="named")
-    config = json.loads(json.dumps(layer.get_config()))
-    assert names <= set(config)
-    for name, value in arguments.items():
-        assert value != parameters[name].default, name
-        if isinstance(value, (bool, int, float, str)):
-            assert config[name] == value, name
-        else:
-            expected = keras.saving.serialize_keras_object(value)
-            assert config[name] == expected, name
-    again = layer_class.from_config(config)
-    assert again.get_config() == layer.get_config()
-    assert again.name == "named"
+    facts, given = FACTS[layer_class], set()
+    for changes in ({}, *facts.exclusive.values()):
+        arguments = {**facts.arguments(), **changes}
+        layer = layer_class(**arguments, name="named")
+        config = json.loads(json.dumps(layer.get_config()))
+        assert names <= set(config)
+        for name, value in arguments.items():
+            if value != parameters[name].default:
+                given.add(name)
+            if isinstance(value, (bool, int, float, str)):
+                assert config[name] == value, name
+            else:
+                expected = keras.saving.serialize_keras_object(value)
+                assert config[name] == expected, name
+        again = layer_class.from_config(config)
+        assert again.get_config() == layer.get_config()
+        assert again.name == "named"
+    assert given == names
 
 
 @over(ENTRIES)

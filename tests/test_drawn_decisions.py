@@ -84,10 +84,18 @@ def test_inference_and_symbolic_calls_report_nothing():
     assert not hasattr(decisions[0].log_probability, "graph")
 
 
+def test_the_warning_names_the_layers_around():
+    with pytest.warns(UserWarning, match="'outer/gates' draws in training"):
+        Wrapper(name="outer")(X, training=True)
+    with drawn_decisions.collect() as decisions:
+        Wrapper(name="other")(X, training=True)
+    assert decisions[0].layer_name == "gates"
+
+
 class Wrapper(keras.Layer):
-    def __init__(self):
-        super().__init__()
-        self.gates = drawing_layers.Gates()
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.gates = drawing_layers.Gates(name="gates")
 
     def call(self, x, training=None):
         return self.gates(x, training=training)
@@ -105,12 +113,11 @@ def test_a_plain_model_warns_once_when_it_first_trains(make):
         h = keras.layers.Flatten()(layer(x, training=None))
         model = keras.Model(x, keras.layers.Dense(1)(h))
         model.compile("sgd", "mse")
-        model.predict(X, verbose=0)
         model.evaluate(X, np.ones(3), verbose=0)
     message = "'field' draws in training.*PolicyGradientModel"
     with pytest.warns(UserWarning, match=message) as caught:
         model.fit(X, np.ones(3), verbose=0)
-        model.compile("sgd", "mse")
+        model.compile("sgd", "mse", run_eagerly=True)
         model.fit(X, np.ones(3), verbose=0)
     assert sum("draws in" in str(w.message) for w in caught) == 1
     with pytest.warns(UserWarning, match=message):

@@ -195,6 +195,19 @@ def test_callable_objects_and_losses_stay_as_they_are():
     assert record.values == []
 
 
+class Reduced(keras.losses.Loss):
+    """Takes over the reduction: nothing is left for each example."""
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        return ops.mean((y_true - y_pred) ** 2)
+
+
+def test_a_loss_that_reduces_by_itself_is_named():
+    loss = {"out0": "mse", "out1": Reduced(name="whole")}
+    with pytest.raises(ValueError, match="'whole' of output 'out1' with a"):
+        example_losses.recordable(loss)
+
+
 def test_half_precision_and_whole_numbers():
     loss = keras.losses.MeanSquaredError(dtype="float16")
     _, losses, _ = shares(

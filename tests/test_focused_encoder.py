@@ -12,6 +12,7 @@ from keras import ops
 from registry import name_outputs
 
 from keras_seqmech import FocusedHierarchicalEncoder
+from keras_seqmech import PointerSoftmax
 from keras_seqmech.layers import drawn_decisions
 from keras_seqmech.layers import focused_encoder_loop
 from keras_seqmech.ops import relaxation
@@ -444,6 +445,46 @@ def test_focused_states_are_those_at_open_gates(estimator, mode, monkeypatch):
             expected = every[b].numpy()[opened[b]]
             assert_close(states[b, :count], expected)
             assert (states[b, count:].numpy() == 0).all()
+            indices = decisions["indices"][b].numpy()
+            assert indices.dtype == "int32"
+            assert (indices[:count] == np.flatnonzero(opened[b])).all()
+            assert (indices[count:] == 0).all()
+
+
+def test_pointing_at_focused_states_names_the_words_there():
+    """As the text of `return_gates` says; not without `return_focused`."""
+    encoder = make_encoder(return_focused=True, return_gates=True)
+    x, q, _ = make_inputs()
+    ids = np.arange(5 * LENGTH, dtype="int32").reshape(5, LENGTH)
+    inputs = [
+        keras.Input((None, FEATURES)),
+        keras.Input((CONTEXT,)),
+        keras.Input((None,), dtype="int32"),
+    ]
+    states, real, gates = encoder(*inputs[:2])
+    words = ops.take_along_axis(inputs[2], gates["indices"], axis=1)
+    p = PointerSoftmax(ids.size)(
+        inputs[1], states, sequence_mask=real, token_ids=words
+    )
+    model = keras.Model(inputs, [words, real, gates["gates"], p])
+    words, real, gates, p = model([x, q, ids])
+    opened = gates.numpy() > 0.5
+    assert words[real].numpy().tolist() == ids[opened].tolist()
+    assert 0 < opened.mean() < 1
+    np.testing.assert_allclose(ops.sum(p, axis=1), 1, rtol=1e-5)
+    _, gates = make_encoder(return_gates=True)(x, q)
+    assert "indices" not in gates
+
+
+def test_masks_that_keras_hands_on():
+    encoder = make_encoder(return_sequences=True)
+    x, q, _ = make_inputs()
+    masked = keras.layers.Masking()(np.where(MASK[..., None], x, 0))
+    outputs = encoder(masked, q)
+    assert_close(outputs, encoder(x, q, sequence_mask=MASK), rtol=0, atol=0)
+    assert (outputs._keras_mask == MASK).numpy().all()
+    last = make_encoder(return_focused=True, return_state=True)(masked, q)
+    assert not any(hasattr(part, "_keras_mask") for part in last)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -454,6 +495,27 @@ def test_focused_with_no_gate_open(mode):
     states, real = compiled(lambda: encoder(x, q), mode)()
     assert states.shape[1] == (LENGTH if mode == "xla" else 1)
     assert (states.numpy() == 0).all() and not real.numpy().any()
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+@pytest.mark.parametrize("form", [None, "return_sequences", "return_focused"])
+def test_symbolic_outputs_are_those_that_come(form, policy):
+    x, q, _ = make_inputs()
+    symbols = keras.Input(x.shape[1:]), keras.Input(q.shape[1:])
+    for state, gates in itertools.product([False, True], repeat=2):
+        options = {"return_state": state, "return_gates": gates}
+        if form:
+            options[form] = True
+        encoder = make_encoder(dtype=policy, **options)
+        symbolic, actual = encoder(*symbols), encoder(x, q)
+        keras.tree.assert_same_structure(symbolic, actual)
+        for a, b in zip(*map(keras.tree.flatten, (symbolic, actual))):
+            assert a.dtype == b.dtype.name and a.ndim == b.ndim
+            assert all(i in (None, j) for i, j in zip(a.shape, b.shape))
+        shapes = encoder.compute_output_shape((None, *x.shape[1:]), q.shape)
+        assert keras.tree.flatten(shapes) == keras.tree.flatten(
+            keras.tree.map_structure(lambda part: part.shape, symbolic)
+        )
 
 
 def test_the_last_state_is_that_of_the_sequence():
@@ -591,6 +653,7 @@ def test_export_names_the_decisions(tmp_path):
     )
     assert sorted(results) == [
         "gates",
+        "indices",
         "log_probability",
         "output_0",
         "output_1",
@@ -605,3 +668,7 @@ def test_bad_initial_state():
         make_encoder()(x, q, initial_state=states[:3])
     with pytest.raises(ValueError, match="`initial_state` must hold"):
         make_encoder()(x, q, initial_state=states[::-1])
+    with pytest.raises(
+        ValueError, match=r"sizes \[5, 5, 4, 4\], .* batch of 5"
+    ):
+        make_encoder()(x, q, initial_state=[s[:1] for s in states])

@@ -11,6 +11,8 @@ import tensorflow as tf
 import tensorflow_probability as tfp
 
 from keras_seqmech import BoundaryGate
+from keras_seqmech import Curriculum
+from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech.layers import drawn_decisions
 from keras_seqmech.ops import gates
 from keras_seqmech.ops import relaxation
@@ -258,6 +260,96 @@ def test_context_of_the_same_size_is_not_projected():
     assert layer.context_kernel is None
     names = [v.name for v in layer.trainable_variables]
     assert names == ["kernel", "bias", "output_kernel", "output_bias"]
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+def test_a_context_entry_beyond_a_million_acts_as_a_million(policy):
+    """Projected or not; nor do sums of huge products become NaN."""
+    signs = np.array([[1, -1, 1], [-1, -1, 1]], "float32")
+    for size in (3, 5):
+        layer = BoundaryGate(4, return_gates=True, dtype=policy)
+        h = np.random.default_rng(0).normal(size=(2, 6, size))
+        layer.build(h.shape, signs.shape)
+        # Such that gates are undecided: the rest of a context says much.
+        layer.kernel.assign(1e-7 * layer.kernel)
+        huge, million = (
+            layer(h, signs * scale)[1]["probabilities"].numpy()
+            for scale in (3e38, 1e6)
+        )
+        np.testing.assert_array_equal(huge, million)
+        assert np.ptp(huge) > 1e-3
+
+
+def test_logits_beyond_float32_are_no_nan():
+    h = np.float32(3e38) * np.sign(
+        np.random.default_rng(0).normal(size=(2, 9, 4))
+    )
+    gate = {k: v.astype("float32") for k, v in make_gate(size=4).items()}
+    q = np.full((2, 4), 1e6, "float32")
+    assert np.isfinite(gates.boundary_logits(h, q, *gate.values())).all()
+
+
+def test_weights_of_the_losses_move_without_tracing_again():
+    layer = BoundaryGate(
+        5,
+        estimator="relaxed",
+        openness_target=0.01,
+        sparsity_weight=0.5,
+        entropy_weight=0.25,
+        seed=1,
+    )
+    h, q = np.ones((2, 6, 4), "float32"), np.ones((2, 4), "float32")
+    noise_count = layer.seed_generator.state
+
+    @tf.function
+    def losses():
+        layer(h, q, training=True)
+        return layer.losses
+
+    def run():
+        noise_count.assign([1, 0])  # the same noise
+        return np.array(losses())
+
+    layer.build(h.shape, q.shape)
+    assert (
+        layer.sparsity_weight.dtype == layer.entropy_weight.dtype == "float32"
+    )
+    before = run()
+    layer.sparsity_weight.assign(1.0)
+    layer.entropy_weight.assign(0.0)
+    after = run()
+    assert losses.experimental_get_tracing_count() == 1
+    np.testing.assert_allclose(after, before * [2, 0], rtol=1e-6)
+    assert (before != 0).all()
+    config = layer.get_config()
+    assert (config["sparsity_weight"], config["entropy_weight"]) == (0.5, 0.25)
+
+
+def test_a_curriculum_finds_the_weights():
+    encoder = FocusedHierarchicalEncoder(2, openness_target=0.5, name="encoder")
+    inputs = keras.Input((4, 3)), keras.Input((3,))
+    model = keras.Model(inputs, encoder(*inputs))
+    for name in ("entropy_weight", "sparsity_weight"):
+        curriculum = Curriculum(
+            name, 4, initial=0.5, final=0.1, layer_names=["encoder"]
+        )
+        curriculum.set_model(model)
+        curriculum.on_train_begin()
+        curriculum.on_epoch_begin(2)
+        value = float(getattr(encoder.gate, name))
+        np.testing.assert_allclose(value, 0.3, rtol=1e-6)
+        with pytest.raises(ValueError, match="`final` must"):
+            curriculum = Curriculum(name, 4, final=-1.0)
+            curriculum.set_model(model)
+            curriculum.on_train_begin()
+
+
+def test_without_a_target_there_is_no_price():
+    layer = BoundaryGate(5)
+    layer.build((None, 6, 4), (None, 4))
+    assert layer.sparsity_weight is None
+    names = [v.name for v in layer.weights]
+    assert names[-2:] == ["temperature", "entropy_weight"]
 
 
 def test_sparsity_without_a_target_is_refused():

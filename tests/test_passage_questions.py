@@ -17,7 +17,7 @@ from examples import passage_words  # noqa: E402
 
 SMALL = (
     "--units 8 --embedding-size 6 --epochs 2 --seeds 1 --vocabulary 30 "
-    "--question-length 6 --passage-length 12 --answer-length 4"
+    "--question-length 6 --passage-length 12 --answer-length 4 --batch-size 64"
 ).split()
 FILLERS = "one of them saw the other near a house".split()
 
@@ -86,6 +86,14 @@ def read(path):
         return list(csv.DictReader(file))
 
 
+@pytest.fixture
+def eagerly(monkeypatch):
+    """For a few small steps, which take less time than tracing."""
+    eager = property(lambda model: True, lambda model, value: None)
+    monkeypatch.setattr(keras.Model, "run_eagerly", eager)
+
+
+@pytest.mark.usefixtures("eagerly")
 def test_written_answers_and_again(folder, tmp_path, capsys):
     output = tmp_path / "results" / "runs.csv"
     command = arguments(folder, output, "xquad", "--models", "fhe")
@@ -169,6 +177,7 @@ def make_network(name, folder, *more, dataset="xquad"):
     return network, task
 
 
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("name", ["lstm2", "fhe"])
 def test_written_words_are_the_most_probable_of_the_model(name, folder):
     network, task = make_network(name, folder)

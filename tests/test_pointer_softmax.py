@@ -191,6 +191,14 @@ def test_a_word_that_is_not_there_cannot_be_copied():
     assert (p[:2, 6] > 0).all() and (p[2:, 6] == 0).all()
 
 
+def test_ids_beyond_int32_are_of_no_word():
+    layer = make()
+    ids = np.where(IDS == 3, 3 + 2**32, IDS)
+    arguments = draw(ROWS, QUERY), draw(ROWS, TIME, FEATURES)
+    expected = layer(*arguments, token_ids=np.where(IDS == 3, -1, IDS))
+    np.testing.assert_array_equal(layer(*arguments, token_ids=ids), expected)
+
+
 class MaskOf(keras.layers.Layer):
     """The mask that comes with a tensor."""
 

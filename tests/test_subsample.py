@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech import PolicyGradientModel
+from keras_seqmech.ops import drawn_emission
 from keras_seqmech.ops import emission as emission_ops
 from keras_seqmech.training import collect_log_probabilities
 from tests import subsample_references
@@ -158,7 +159,54 @@ def test_mask_that_keras_attached_is_taken():
     assert np.abs(outputs - without).max() > 0.01
 
 
-# Bad probabilities.
+@pytest.mark.parametrize("inference", MODES)
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_a_mask_of_ones_and_zeros_is_a_mask(inference, dtype):
+    """In any pattern, also one that rises again."""
+    sequence, emission = inputs()
+    options = {"inference": inference, "return_emission": True, "seed": 1}
+    expected = ExpectedSubsample(3, **options)(sequence, emission, mask=MASK)
+    found = ExpectedSubsample(3, **options)(
+        sequence, emission, mask=MASK.astype(dtype)
+    )
+    for a, b in zip(keras.tree.flatten(found), keras.tree.flatten(expected)):
+        close(a, b, 1e-6)
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize("inference", ["expectation", "threshold"])
+@pytest.mark.parametrize(
+    "emission, mask, message",
+    [
+        ((2, 6), (2, 5), "`emission_probabilities` must have the shape"),
+        ((2, 4), (2, 5), "`emission_probabilities` must have the shape"),
+        ((2, 5), (2, 1), "`mask` must have the shape"),
+        ((0, 5), (2, 5), "`emission_probabilities` must have the shape"),
+        (None, None, "at least one time step"),
+    ],
+)
+def test_sizes_known_when_run_must_fit(inference, emission, mask, message):
+    layer = ExpectedSubsample(3, inference)
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec((None, None, 2)),
+            tf.TensorSpec((None, None)),
+            tf.TensorSpec((None, None), "bool"),
+        ]
+    )
+    def run(sequence, emission, mask):
+        return layer(sequence, emission, mask=mask)
+
+    time = 5 if emission else 0
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        run(
+            tf.ones((2, time, 2)),
+            tf.fill(emission or (2, 0), 0.5),
+            tf.ones(mask or (2, 0), "bool"),
+        )
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -0.5, 2.0])
@@ -334,7 +382,39 @@ def test_a_hierarchy_trains(estimator):
 # Estimators.
 
 
-def test_straight_through_is_the_draw_with_the_gradient_of_a_factor():
+@pytest.mark.parametrize("length", [1, 3, 7])
+def test_straight_through_gradient(length):
+    """Exact differences for each draw; in the mean the exact gradient."""
+    sequence, emission = inputs(1, 5)
+    weights = np.random.default_rng(3).normal(size=(length, FEATURES))
+
+    def compacted(chosen):
+        return subsample_references.compacted(sequence[0], chosen, length)
+
+    mean = 0
+    emission = tf.constant(emission)
+    for p, chosen in subsample_references.outcomes(emission[0].numpy()):
+        with tf.GradientTape() as tape:
+            tape.watch(emission)
+            outputs, _, _ = drawn_emission.compact(
+                sequence, emission, chosen[None], length
+            )
+            loss = tf.reduce_sum(outputs * weights)
+        close(outputs[0], compacted(chosen))
+        gradient = tape.gradient(loss, emission)[0].numpy()
+        for n in range(5):
+            step = np.arange(5) == n
+            change = compacted(chosen | step) - compacted(chosen & ~step)
+            close(gradient[n], np.sum(change * weights))
+        mean += p * gradient
+    with tf.GradientTape() as tape:
+        tape.watch(emission)
+        outputs = ExpectedSubsample(length, dtype="float64")(sequence, emission)
+        loss = tf.reduce_sum(outputs * weights)
+    close(mean, tape.gradient(loss, emission)[0])
+
+
+def test_straight_through_is_a_draw_with_a_gradient_to_what_is_real():
     sequence, emission = (tf.constant(x) for x in inputs())
     layer = ExpectedSubsample(
         4,
@@ -346,16 +426,38 @@ def test_straight_through_is_the_draw_with_the_gradient_of_a_factor():
     weights = np.random.default_rng(3).normal(size=(ROWS, 4, FEATURES))
     with tf.GradientTape() as tape:
         tape.watch((sequence, emission))
-        outputs, decisions = layer(sequence, emission, training=True)
+        outputs, decisions = layer(sequence, emission, mask=MASK, training=True)
         total = tf.reduce_sum(outputs * weights)
     gradients = tape.gradient(total, (sequence, emission))
     matrix = decisions["emission"].numpy()
     assert set(np.unique(matrix)) == {0, 1}
     close(outputs, matrix @ sequence.numpy())
-    upstream = matrix.swapaxes(1, 2) @ weights
-    close(gradients[0], upstream)
-    close(gradients[1], (upstream * sequence).numpy().sum(2))
-    assert (gradients[1].numpy() == 0).any()
+    close(gradients[0], matrix.swapaxes(1, 2) @ weights)
+    assert not gradients[1].numpy()[~MASK].any()
+    assert gradients[1].numpy()[1][MASK[1]].all()
+
+
+@pytest.mark.parametrize("estimator", ["straight_through", "reinforce"])
+def test_draws_teach_what_to_keep(estimator):
+    """Two of eight numbers are marked; to be found, in their order."""
+    generator = np.random.default_rng(0)
+    numbers = generator.normal(size=(2000, 8)).astype("float32")
+    marks = np.argsort(generator.random((2000, 8)), axis=1) < 2
+    steps = np.stack([numbers, marks], axis=-1)
+    target = numbers[marks].reshape(-1, 2, 1)
+
+    x = keras.Input((8, 2))
+    emission = keras.layers.Dense(1, "sigmoid", name="emission")(x[..., 1:])
+    shorter = ExpectedSubsample(2, "threshold", estimator, seed=1)(
+        x[..., :1], keras.layers.Reshape((8,))(emission)
+    )
+    drawn = estimator == "reinforce"
+    model = (PolicyGradientModel if drawn else keras.Model)(x, shorter)
+    model.get_layer("emission").set_weights([np.zeros((1, 1)), np.zeros(1)])
+    model.compile(keras.optimizers.Adam(0.05), "mse")
+    assert model.evaluate(steps, target, verbose=0) > 0.9
+    model.fit(steps, target, batch_size=50, epochs=5, verbose=0)
+    assert model.evaluate(steps, target, verbose=0) == 0
 
 
 @pytest.mark.parametrize("length", [1, 2, 4])
@@ -511,7 +613,7 @@ def test_remedies_for_vanishing_gradients():
     assert min(led) > 0.2 * max(led)
 
 
-@pytest.mark.parametrize("bias", [-12.0, -6.0, 0.0])
+@pytest.mark.parametrize("bias", [-40.0, -12.0, 0.0, 6.0])
 def test_the_length_target_does_not_saturate(bias):
     logits = np.full((8, 200), bias)
     mean = 1 / (1 + np.exp(-bias))

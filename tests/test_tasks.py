@@ -272,7 +272,8 @@ class TestPixelQuestion:
         [
             (dict(images=np.zeros((2, 4))), "`images`.*\\(2, 4\\)"),
             (dict(labels=[1]), "`labels`.*\\(1,\\) for 2"),
-            (dict(labels=[1, 10]), "`labels`"),
+            (dict(labels=[1, 10]), "`labels`.*from 0 to 9.*10.* among"),
+            (dict(labels=[1, 2.5]), "`labels`.*from 0 to 9.*2.5.* among"),
             (dict(positive_share=1.5), "`positive_share`"),
             (dict(seed=-1), "`seed`"),
         ],

@@ -101,12 +101,14 @@ def report(
     graph = getattr(log_probability, "graph", None)
     if graph is not None and graph.name.startswith("scratch_graph"):
         return
+    # A layer that was never built has no path.
+    path = layer.path or layer.name
     for name, value in (("log_probability", log_probability), ("cost", cost)):
         if value is not None and len(value.shape) != 1:
             raise ValueError(
                 f"Argument `{name}` must be of shape (batch,): one number an "
                 f"example. Received: {name} of shape {tuple(value.shape)} "
-                f"from layer '{layer.name}'"
+                f"from layer '{path}'"
             )
     decisions = current()
     if decisions is not None:
@@ -114,7 +116,7 @@ def report(
     elif layer not in _warned:
         _warned.add(layer)
         warnings.warn(
-            f"Layer '{layer.name}' draws in training, but nothing collects "
+            f"Layer '{path}' draws in training, but nothing collects "
             "the log-probabilities: it will not learn what to draw. Train it "
             "in a `keras_seqmech.PolicyGradientModel`, or in a loop of your "
             "own with `keras_seqmech.training.collect_log_probabilities`.",

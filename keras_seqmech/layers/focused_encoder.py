@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_seqmech.layers import focused_encoder_loop
+from keras_seqmech.layers import focused_outputs
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.boundary_gate import BoundaryGate
 from keras_seqmech.ops import masking
@@ -22,9 +23,9 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
       b_t \sim \mathrm{gate}(h^l_t, q)$$
     $$s_t = b_t\,\mathrm{LSTM}^u(h^l_t, s_{t-1}) + (1 - b_t)\,s_{t-1}$$
 
-    with s the upper states h and c. Wherever gates are hard, closed ones are
-    skipped: the upper LSTM runs over the open steps of each row, gathered, so
-    that cost falls with openness.
+    with s the upper states h and c. In inference, and in training with
+    `"reinforce"`, closed steps are skipped: the upper LSTM runs over the open
+    ones of each row, gathered, so that cost falls with openness.
 
     Args:
         units: Positive int, size of the upper LSTM.
@@ -38,8 +39,9 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         openness_target: Share of gates that may be open without cost.
         sparsity_weight: Cost of each open gate above that, in training.
         entropy_weight: Weight of the gates' entropy, in training.
-        temperature: Positive float, of soft gates. Kept in the non-trainable
-            variable `encoder.gate.temperature`, which callbacks may change.
+        temperature: Positive float, of soft gates. This and the two weights
+            are kept in non-trainable variables of `encoder.gate`, which
+            callbacks may change.
         initial_openness: About the probability of being open at first.
         kernel_initializer: Initializer of the kernels.
         recurrent_initializer: Initializer of the LSTMs' recurrent kernels.
@@ -49,14 +51,19 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         sample_at_inference: Whether to draw gates at inference too. By
             default they are open where the probability is above one half.
         seed: Int, seed of the noise.
-        return_gates: Whether to put out, after everything else, a dict:
-            `"gates"` and `"probabilities"` of being open, `(batch, time)`, and
-            with `estimator="reinforce"` the `"log_probability"` of what was
-            decided, `(batch, time)`. float32 or wider, 0 at masked steps.
+        return_gates: Whether to put out, after everything else, a dict of
+            `(batch, time)`, float32 or wider, 0 at masked steps: `"gates"`,
+            `"probabilities"` of being open, and with `estimator="reinforce"`
+            the `"log_probability"` of what was decided. With `return_focused`
+            also `"indices"`, int32 `(batch, K)`: the steps of the focused
+            states, 0 where there is none. `ops.take_along_axis(ids,
+            gates["indices"], axis=1)` are the words a `PointerSoftmax` over
+            them points to.
         return_focused: Whether to put out, in place of the last state, the
             states at open gates (soft ones: above one half), `(batch, K,
             units)`, and their boolean mask `(batch, K)`; K is the most open
-            gates of a row, at least 1, and compiled with XLA all steps.
+            gates of a row, at least 1, and compiled with XLA all steps. Not
+            together with `return_sequences`.
         track_statistics: Whether to keep the metrics `<name>_openness` and
             `<name>_gate_entropy` over real steps; they appear in `history`.
         jit_compile: Whether to compile the loops over all steps with XLA where
@@ -82,21 +89,19 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
 
     Masking: masked steps have closed gates and keep both states. What stands
     there reaches neither outputs nor gradients. As in Keras, outputs are zeros
-    before a call's first real step, and so throughout a row without one.
+    before a call's first real step, and so throughout a row without one; a
+    mask that comes with the sequence goes on with the output sequence.
 
     Attributes: `lower` and `upper` are `keras.layers.LSTM`s whose weights are
     those of plain ones; `gate` is the `BoundaryGate`. With all gates open the
     encoder is the two LSTMs stacked.
 
-    Cost: the lower LSTM over T steps, the upper over K in inference and in
-    training with `"reinforce"`, both in time and in memory held for the
-    gradient; K, the most open gates of a row, differs from batch to batch
-    without retracing. Where all is compiled with XLA, sizes are static: arrays
-    have room for T steps, and only the loops end after K, so that time falls
-    by the steps skipped and memory does not. `jit_compile=True` compiles the
-    loops over T steps alone, which on CPU makes them faster by a third to a
-    half (see the benchmarks), and leaves the one over K as it is. XLA
-    compiles anew for every T.
+    Cost: the lower LSTM over T steps, the upper, where it skips, over K, both
+    in time and in memory held for the gradient; K differs from batch to batch
+    without retracing. Where all is compiled with XLA, arrays have room for T
+    steps and only the loops end after K: time falls, memory does not.
+    `jit_compile=True` compiles the loops over T steps alone, on CPU faster by
+    a third to a half (see the benchmarks). XLA compiles anew for every T.
 
     Example:
 
@@ -134,39 +139,34 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         return_state: bool = False,
         **kwargs,
     ):
-        units = validation.check_positive_int("units", units)
-        if lower_units is not None:
-            validation.check_positive_int("lower_units", lower_units)
-        if gate_units is not None:
-            validation.check_positive_int("gate_units", gate_units)
-        for name, value in (
-            ("unit_forget_bias", unit_forget_bias),
-            ("return_gates", return_gates),
-            ("return_focused", return_focused),
-            ("track_statistics", track_statistics),
-            ("jit_compile", jit_compile),
-            ("return_sequences", return_sequences),
-            ("return_state", return_state),
-        ):
-            validation.check_bool(name, value)
         super().__init__(**kwargs)
-        self.units = units
-        self.lower_units = units if lower_units is None else int(lower_units)
+        check_int = validation.check_positive_int
+        check_bool = validation.check_bool
+        self.units = check_int("units", units)
+        if lower_units is None:
+            lower_units = self.units
+        self.lower_units = check_int("lower_units", lower_units)
         if gate_units is None:
             gate_units = max(32, self.lower_units // 4)
-        self.gate_units = int(gate_units)
+        self.gate_units = check_int("gate_units", gate_units)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.recurrent_initializer = keras.initializers.get(
             recurrent_initializer
         )
-        self.unit_forget_bias = unit_forget_bias
+        self.unit_forget_bias = check_bool("unit_forget_bias", unit_forget_bias)
         self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
-        self.return_gates = return_gates
-        self.return_focused = return_focused
-        self.track_statistics = track_statistics
-        self.jit_compile = jit_compile
-        self.return_sequences = return_sequences
-        self.return_state = return_state
+        self.return_gates = check_bool("return_gates", return_gates)
+        self.return_focused = check_bool("return_focused", return_focused)
+        self.track_statistics = check_bool("track_statistics", track_statistics)
+        self.jit_compile = check_bool("jit_compile", jit_compile)
+        self.return_sequences = check_bool("return_sequences", return_sequences)
+        self.return_state = check_bool("return_state", return_state)
+        if return_focused and return_sequences:
+            raise ValueError(
+                "Argument `return_focused` must be False where "
+                "`return_sequences` is True: states are put out at open gates "
+                "or after every step. Received: return_focused=True"
+            )
         self.gate = BoundaryGate(
             self.gate_units,
             estimator=estimator,
@@ -185,6 +185,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         )
         if track_statistics:
             self.gate.keep_statistics(self.name)
+        self.supports_masking = True
         self.lower = self._lstm(self.lower_units, "lower")
         self.upper = self._lstm(self.units, "upper")
 
@@ -203,12 +204,6 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         )
 
     def build(self, sequence_shape, context_shape, initial_state_shape=None):
-        if self.return_focused and self.return_sequences:
-            raise ValueError(
-                "Argument `return_focused` must be False where "
-                "`return_sequences` is True: states are put out at open gates "
-                "or after every step. Received: return_focused=True"
-            )
         validation.check_sequences("sequence.shape", sequence_shape)
         validation.check_context("context.shape", context_shape, sequence_shape)
         states_shape = (*sequence_shape[:2], self.lower_units)
@@ -231,9 +226,8 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         sequence = masking.zero_masked(
             ops.cast(sequence, self.compute_dtype), mask
         )
-        lower_states, upper_states = self._initial_states(
-            ops.shape(sequence)[0], initial_state
-        )
+        states = self._initial_states(ops.shape(sequence)[0], initial_state)
+        lower_states, upper_states = states[:2], states[2:]
         hidden, lower_states = focused_encoder_loop.run_lower(
             self.lower.cell,
             sequence,
@@ -245,68 +239,29 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         gates, decisions = self.gate(
             hidden, context, sequence_mask=mask, training=training
         )
-        upper = self._run_upper(hidden, gates, upper_states, training)
-        return self._assemble(upper, lower_states, decisions, mask)
-
-    def _initial_states(self, batch_size, initial_state):
-        dtype = self.compute_dtype
-        if initial_state is None:
-            initial_state = [
-                ops.zeros((batch_size, size), dtype) for size in self.state_size
-            ]
-        states = [
-            ops.cast(ops.convert_to_tensor(state), dtype)
-            for state in initial_state
-        ]
-        return tuple(states[:2]), tuple(states[2:])
-
-    def _run_upper(self, hidden, gates, states, training):
-        outputs = {
-            "return_sequences": self.return_sequences,
-            "return_focused": self.return_focused,
-        }
-        if training and self.gate.estimator != "reinforce":
-            return focused_encoder_loop.run_every(
-                self.upper.cell,
-                hidden,
-                gates,
-                states,
-                training,
-                self.jit_compile,
-                **outputs,
-            )
-        return focused_encoder_loop.run_open(
+        upper = focused_encoder_loop.run_upper(
             self.upper.cell,
             hidden,
-            gates > 0.5,
-            states,
+            gates,
+            upper_states,
             training,
+            self.jit_compile,
+            soft=training and self.gate.estimator != "reinforce",
+            return_sequences=self.return_sequences,
             return_state=self.return_state,
-            **outputs,
+            return_focused=self.return_focused,
+        )
+        return focused_outputs.assemble(
+            self, upper, lower_states, decisions, mask
         )
 
-    def _assemble(self, upper, lower_states, decisions, mask):
-        """Puts together what the layer returns."""
-        if self.return_focused:
-            returned = [upper.focused, upper.focused_mask]
-        elif self.return_sequences:
-            started = (
-                None
-                if mask is None
-                else ops.cumsum(ops.cast(mask, "int32"), axis=1)
-            )
-            returned = [masking.zero_masked(upper.sequence, started)]
-        else:
-            output = upper.states[0]
-            if mask is not None:
-                real = ops.any(mask, axis=1, keepdims=True)
-                output = ops.where(real, output, ops.zeros_like(output))
-            returned = [output]
-        if self.return_state:
-            returned += [*lower_states, *upper.states]
-        if self.return_gates:
-            returned.append(decisions)
-        return returned[0] if len(returned) == 1 else tuple(returned)
+    def _initial_states(self, batch_size, states):
+        dtype = self.compute_dtype
+        if states is None:
+            shapes = [(batch_size, size) for size in self.state_size]
+            return tuple(ops.zeros(shape, dtype) for shape in shapes)
+        states = keras.tree.flatten(states)
+        return tuple(ops.cast(state, dtype) for state in states)
 
     @property
     def state_size(self) -> list[int]:
@@ -318,27 +273,17 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         validation.check_context("context.shape", context.shape, sequence.shape)
         validation.check_mask("sequence_mask", sequence_mask, sequence.shape)
         if initial_state is not None:
-            validation.check_states(initial_state, self.state_size)
+            validation.check_states(
+                initial_state, self.state_size, sequence.shape[0]
+            )
+
+    def compute_mask(self, sequence, previous_mask=None):
+        return previous_mask if self.return_sequences else None
 
     def compute_output_shape(
         self, sequence_shape, context_shape, initial_state_shape=None
     ):
-        batch_size, length, _ = sequence_shape
-        if self.return_focused:
-            returned = [(batch_size, None, self.units), (batch_size, None)]
-        elif self.return_sequences:
-            returned = [(batch_size, length, self.units)]
-        else:
-            returned = [(batch_size, self.units)]
-        if self.return_state:
-            returned += [(batch_size, size) for size in self.state_size]
-        if self.return_gates:
-            hidden_shape = (batch_size, length, self.lower_units)
-            _, decisions = self.gate.compute_output_shape(
-                hidden_shape, context_shape
-            )
-            returned.append(decisions)
-        return returned[0] if len(returned) == 1 else tuple(returned)
+        return focused_outputs.shapes(self, sequence_shape)
 
     def compute_output_spec(
         self,
@@ -349,27 +294,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         training=False,
     ):
         self._check_call(sequence, context, sequence_mask, initial_state)
-        shapes = self.compute_output_shape(sequence.shape, context.shape)
-        specs = keras.tree.map_shape_structure(
-            lambda shape: keras.KerasTensor(shape, dtype=self.compute_dtype),
-            shapes,
-        )
-        if self.return_focused:
-            states, mask, *others = specs
-            mask = keras.KerasTensor(mask.shape, dtype="bool")
-            specs = (states, mask, *others)
-        if self.return_gates:
-            *others, decisions = specs
-            specs = (
-                *others,
-                {
-                    name: keras.KerasTensor(
-                        spec.shape, dtype=self.gate.score_dtype
-                    )
-                    for name, spec in decisions.items()
-                },
-            )
-        return specs
+        return focused_outputs.specs(self, sequence.shape)
 
     def get_config(self):
         serialize = keras.saving.serialize_keras_object
@@ -381,8 +306,8 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             "gate_units": self.gate_units,
             "estimator": gate.estimator,
             "openness_target": gate.openness_target,
-            "sparsity_weight": gate.sparsity_weight,
-            "entropy_weight": gate.entropy_weight,
+            "sparsity_weight": gate.initial_sparsity_weight,
+            "entropy_weight": gate.initial_entropy_weight,
             "temperature": gate.initial_temperature,
             "initial_openness": gate.initial_openness,
             "kernel_initializer": serialize(self.kernel_initializer),

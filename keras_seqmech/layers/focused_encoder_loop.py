@@ -24,15 +24,19 @@ class UpperOutputs(NamedTuple):
 
     Attributes:
         sequence: States after every step, `(batch, time, units)`, or None.
-        states: Final states h and c, `(batch, units)` each.
+        states: Final states h and c, `(batch, units)` each; of `run_open`
+            without `return_state`, h alone.
         focused: States after the open steps, `(batch, K, units)`, or None.
         focused_mask: Boolean `(batch, K)`, or None.
+        focused_indices: The open steps, int32 `(batch, K)`, 0 where the mask
+            is False; or None.
     """
 
     sequence: Any
     states: tuple
     focused: Any
     focused_mask: Any
+    focused_indices: Any
 
 
 def run_lower(
@@ -87,6 +91,47 @@ def run_lower(
     return ops.transpose(values["hidden"], (1, 0, 2)), states
 
 
+def run_upper(
+    cell,
+    sequence: Any,
+    gates: Any,
+    states: tuple,
+    training: bool,
+    jit_compile: bool,
+    soft: bool,
+    return_sequences: bool,
+    return_state: bool,
+    return_focused: bool,
+) -> UpperOutputs:
+    """Runs the upper cell on the path that its gates need.
+
+    Args:
+        soft: Whether gates may lie between 0 and 1, or need a gradient.
+
+    See `run_every` and `run_open` for the others.
+
+    Returns:
+        `UpperOutputs`.
+    """
+    forms = {
+        "return_sequences": return_sequences,
+        "return_focused": return_focused,
+    }
+    if soft:
+        return run_every(
+            cell, sequence, gates, states, training, jit_compile, **forms
+        )
+    return run_open(
+        cell,
+        sequence,
+        gates > 0.5,
+        states,
+        training,
+        return_state=return_state,
+        **forms,
+    )
+
+
 def run_every(
     cell,
     sequence: Any,
@@ -135,7 +180,7 @@ def run_every(
         lean_gradient=training,
         jit_compile=jit_compile,
     )
-    hidden = focused = mask = None
+    hidden = focused = mask = indices = None
     if return_sequences or return_focused:
         hidden = ops.transpose(values["hidden"], (1, 0, 2))
     if return_focused:
@@ -144,7 +189,7 @@ def run_every(
         focused = compaction.gather(hidden, keep, indices)
         focused = tf.where(mask[..., None], focused, 0)
     return UpperOutputs(
-        hidden if return_sequences else None, states, focused, mask
+        hidden if return_sequences else None, states, focused, mask, indices
     )
 
 
@@ -208,7 +253,7 @@ def run_open(
         expanded = compaction.expand(states[0], values[0], keep)
     if return_focused:
         focused = tf.where(mask[..., None], values[0], 0)
-    return UpperOutputs(expanded, finals, focused, mask)
+    return UpperOutputs(expanded, finals, focused, mask, indices)
 
 
 def _projected(cell, sequence, keep, training):

@@ -133,7 +133,8 @@ class PointerSoftmax(keras.layers.Layer):
         dtype = score_dtype(self.compute_dtype)
         real = masking.real_steps(sequence, sequence_mask)
         if token_ids is not None:
-            token_ids = ops.cast(token_ids, "int32")
+            # Cut to int32, ids of no word could become those of words.
+            token_ids = ops.cast(token_ids, "int64")
             known = ops.logical_and(
                 token_ids >= 0, token_ids < self._word_count()
             )

@@ -29,15 +29,15 @@ class ExpectedSubsample(keras.layers.Layer):
     Gradients vanish for outputs that are hardly ever there, and with $e (1 -
     e)$ where a sigmoid saturates. Two remedies:
 
-    - The initial bias of what makes $e$. From 0, half of the steps are
-      emitted: of 200 outputs the one at 150 is there with probability 1e-13,
-      and so is its gradient. From about +3 the layer starts nearly as a copy,
-      which all but the last outputs reach, and learns what to leave out; with
-      a small `max_length` U take about logit(U / T).
+    - The initial bias of what makes $e$: about logit(U / T), or +3 if U is T.
+      Too low, and late outputs have no gradient (from 0, of 200 outputs the
+      one at 150 is there with probability 1e-13); too high, and U outputs are
+      full before late steps, which then have none.
     - `length_weight` times $T\,KL(r \,\|\, \bar e)$, meaned over the batch,
       joins the loss in training; r is `length_target` and $\bar e$ the mean
       probability of the row's T steps. Its gradient to a logit is $\bar e -
-      r$ where probabilities are alike: no saturation stops it.
+      r$ where probabilities are alike, until they are rounded to 1 (from
+      logits of 15 on): no other saturation stops it.
 
     Args:
         max_length: U, positive int, the number of outputs; later ones are
@@ -51,18 +51,17 @@ class ExpectedSubsample(keras.layers.Layer):
             its exact gradient. `"reinforce"`: steps drawn, as `"sample"`, with
             no gradient to $e$; `keras_seqmech.PolicyGradientModel` learns $e$
             from their log-probabilities, without bias. `"straight_through"`:
-            steps drawn, as output $s_n (1 + e_n - \mathrm{stop}(e_n))$. A step
-            that was emitted passes on the gradient of its factor, one that was
-            not passes none; what its emission does to the places of later
-            steps is not seen. Biased, and of low variance.
+            steps drawn; the gradient to $e_n$ is what the draw with step n
+            would cost more than that without it, later steps a place further
+            back, by the slope of the loss at the outputs drawn. Of low
+            variance, and without bias where the loss is linear in them.
         return_emission: Whether to put out a dict after the outputs:
             `"emission"` $p(y_m = s_n)$, `"length_distribution"` (of 0, ..., U
             - 1 and of U or more outputs) and `"output_mask"`, P(length > m).
             Of decided steps they are 0 or 1. With `estimator="reinforce"` also
             the `"log_probability"` of what was decided, 0 where nothing was.
-        track_statistics: Whether to keep the metric `<name>_length`, the mean
-            number of steps emitted, expected or drawn, before any are left
-            out; it appears in `history`.
+        track_statistics: Whether `history` has `<name>_length`, the mean number
+            of steps emitted, expected or drawn, before any are left out.
         length_target: r, above 0 and below 1.
         length_weight: Cost of leaving the target, which it needs; 0.01 to 0.1
             of the loss per step is a start.
@@ -74,11 +73,12 @@ class ExpectedSubsample(keras.layers.Layer):
         emission_probabilities: Tensor `(batch, time)` with entries in [0, 1];
             it stays in float32 or wider, so let it come so, from a layer of
             dtype float32. What is no probability is refused in eager execution
-            (ValueError); in graphs it is clipped, NaN to 0.
+            (ValueError); in graphs it is clipped, NaN to 0. Sizes known only
+            there are checked when run, but not by XLA.
         mask: Tensor `(batch, time)`, any pattern. Boolean: True where a step
             is real. Float: how surely it is there, the `"output_mask"` of a
-            layer below, in any of its modes. If None, the mask that Keras
-            attached to `sequence`, if it did.
+            layer below, in any of its modes; numbers must fall, but for
+            zeros. If None, the mask that Keras attached to `sequence`.
         training: Whether the estimator decides, or `inference`.
 
     Output shape:
@@ -88,14 +88,12 @@ class ExpectedSubsample(keras.layers.Layer):
 
     Masking: masked steps are not emitted, do not count, and what stands there
     reaches neither outputs nor gradients; rows without a real step give
-    zeros. Outputs carry no Keras mask, as in expectation none is True or
-    False: hand on `"output_mask"`.
+    zeros. Outputs carry no Keras mask: in expectation none is True or False.
 
     Stacking: a second layer takes the first's outputs, probabilities computed
-    from them, and `mask=decisions["output_mask"]`. A missing step is a zero
-    vector already, so the mask does not change outputs in expectation; it
-    makes the second's length and mask right. They are exact where the second's
-    probabilities do not depend on what the first emitted.
+    from them, and `mask=decisions["output_mask"]`, which makes its length and
+    mask right; a missing step is a zero vector anyway. All is exact where the
+    second's probabilities do not depend on what the first emitted.
 
     Cost: in expectation, work grows with `time * U * features`, and memory
     with `time * features` and a few numbers for 64 steps of `time * U`; the
@@ -113,16 +111,12 @@ class ExpectedSubsample(keras.layers.Layer):
     >>> ExpectedSubsample(inference="threshold")(x, e).numpy()[0, :, 0]
     array([2., 0., 0.], dtype=float32)
 
-    In a model, with probabilities that start at 0.95:
+    In a model, whose probabilities start at 1/2:
 
-    >>> steps = keras.Input((100, 8))
-    >>> states = keras.layers.LSTM(16, return_sequences=True)(steps)
-    >>> e = keras.layers.Dense(
-    ...     1, "sigmoid", bias_initializer=keras.initializers.Constant(3.0),
-    ...     dtype="float32")(states)
-    >>> e = keras.layers.Reshape((100,))(e)
+    >>> states = keras.Input((100, 16))
+    >>> e = keras.layers.Dense(1, "sigmoid", dtype="float32")(states)
     >>> ExpectedSubsample(50, length_target=0.4, length_weight=0.05)(
-    ...     states, e).shape
+    ...     states, e[:, :, 0]).shape
     (None, 50, 16)
 
     Source: "Training a Subsampling Mechanism in Expectation", equation 1 and
@@ -185,6 +179,7 @@ class ExpectedSubsample(keras.layers.Layer):
         if mask is None:
             # Of two tensors Keras hands on no `mask`.
             mask = getattr(sequence, "_keras_mask", None)
+        emission_ops.check_steps(sequence, emission_probabilities, mask)
         presence = real = None
         if mask is not None:
             presence = emission_ops.probabilities("mask", mask, None, dtype)
@@ -195,10 +190,22 @@ class ExpectedSubsample(keras.layers.Layer):
         sequence = ops.cast(sequence, self.compute_dtype)
         length = self.max_length or ops.shape(emission)[1]
         mode = self.estimator if training else self.inference
+        if training and self.length_weight:
+            divergence = emission_ops.rate_divergence(
+                emission, self.length_target, presence
+            )
+            # In the dtype that Keras adds up in; 0 for an empty batch.
+            cost = ops.cast(divergence, keras.config.floatx())
+            count = ops.maximum(ops.shape(cost)[0], 1)
+            cost = ops.sum(cost) / ops.cast(count, cost.dtype)
+            self.add_loss(self.length_weight * cost)
+        if mask is not None and "float" not in str(mask.dtype):
+            # What is not there is not emitted, and nothing is in doubt.
+            presence = None
         if mode == "expectation":
             emitted = emission
             outputs, decisions = self._expect(
-                sequence, emission, mask, presence, length
+                sequence, emission, presence, real, length
             )
         else:
             keep = self._decide(emission, mode)
@@ -206,11 +213,6 @@ class ExpectedSubsample(keras.layers.Layer):
             outputs, decisions = self._compact(
                 sequence, emission, keep, presence, length, mode
             )
-        if training and self.length_weight:
-            divergence = emission_ops.rate_divergence(
-                emission, self.length_target, presence
-            )
-            self.add_loss(self.length_weight * _batch_mean(divergence))
         if training and mode == "reinforce":
             total = ops.sum(decisions["log_probability"], axis=1)
             drawn_decisions.report(self, total)
@@ -218,30 +220,18 @@ class ExpectedSubsample(keras.layers.Layer):
             if presence is not None:
                 emitted = emitted * presence
             self.length_metric.update_state(ops.sum(emitted, axis=1))
-        if not self.return_emission:
-            return outputs
-        return outputs, decisions
+        return (outputs, decisions) if self.return_emission else outputs
 
-    def _expect(self, sequence, emission, mask, presence, length):
-        real = None if presence is None else presence > 0
+    def _expect(self, sequence, emission, presence, real, length):
         outputs = emission_ops.expected_subsample(
             sequence, emission, length, real
         )
-        if not self.return_emission:
-            return outputs, {}
-        matrix = emission_ops.emission_matrix(emission, length)
-        if mask is None or not _is_float(mask):
-            lengths = emission_ops.length_distribution(emission, length)
-            output_mask = emission_ops.output_mask(lengths)
-        else:
-            matrix = matrix * presence[:, None]
-            output_mask = emission_ops.expected_subsample(
-                presence[:, :, None], emission, length
-            )[:, :, 0]
-            lengths = emission_ops.length_of(output_mask)
-        return outputs, self._decisions(
-            matrix, lengths, output_mask, ops.zeros_like(emission)
-        )
+        decisions = {}
+        if self.return_emission:
+            decisions = emission_ops.decisions(emission, length, presence)
+        if self.estimator == "reinforce":
+            decisions["log_probability"] = ops.zeros_like(emission)
+        return outputs, decisions
 
     def _decide(self, emission, mode):
         if mode == "threshold":
@@ -255,40 +245,19 @@ class ExpectedSubsample(keras.layers.Layer):
         chances = emission
         if mode != "straight_through":
             chances = ops.stop_gradient(emission)
-        outputs, indices, real = drawn_emission.compact(
+        outputs, *places = drawn_emission.compact(
             sequence, chances, keep, length
         )
-        log_probability = None
+        decisions = {}
+        if self.return_emission:
+            decisions = drawn_emission.decisions(
+                keep, *places, self.score_dtype, presence
+            )
         if self.estimator == "reinforce":
-            log_probability = drawn_emission.log_probability(
+            decisions["log_probability"] = drawn_emission.log_probability(
                 emission, keep, length
             )
-        if not self.return_emission:
-            return outputs, {"log_probability": log_probability}
-        output_mask = ops.cast(real, self.score_dtype)
-        if presence is not None:
-            output_mask = drawn_emission.take(
-                presence[:, :, None], keep, indices, real
-            )[:, :, 0]
-        matrix = ops.one_hot(
-            indices, ops.shape(emission)[1], dtype=self.score_dtype
-        )
-        return outputs, self._decisions(
-            matrix * output_mask[:, :, None],
-            emission_ops.length_of(output_mask),
-            output_mask,
-            log_probability,
-        )
-
-    def _decisions(self, matrix, lengths, output_mask, log_probability):
-        decisions = {
-            "emission": matrix,
-            "length_distribution": lengths,
-            "output_mask": output_mask,
-        }
-        if self.estimator == "reinforce":
-            decisions["log_probability"] = log_probability
-        return decisions
+        return outputs, decisions
 
     def _check_call(self, sequence, emission_probabilities, mask):
         validation.check_sequences("sequence.shape", sequence.shape)
@@ -313,27 +282,29 @@ class ExpectedSubsample(keras.layers.Layer):
         outputs = (batch_size, length, features)
         if not self.return_emission:
             return outputs
-        return outputs, self._decisions(
-            (batch_size, length, time),
-            (batch_size, None if length is None else length + 1),
-            (batch_size, length),
-            (batch_size, time),
-        )
+        lengths = None if length is None else length + 1
+        decisions = {
+            "emission": (batch_size, length, time),
+            "length_distribution": (batch_size, lengths),
+            "output_mask": (batch_size, length),
+        }
+        if self.estimator == "reinforce":
+            decisions["log_probability"] = (batch_size, time)
+        return outputs, decisions
 
     def compute_output_spec(
         self, sequence, emission_probabilities, mask=None, training=False
     ):
         self._check_call(sequence, emission_probabilities, mask)
         shapes = self.compute_output_shape(sequence.shape)
-        specs = keras.tree.map_shape_structure(
-            lambda shape: keras.KerasTensor(shape, dtype=self.score_dtype),
-            shapes,
-        )
+        outputs = shapes[0] if self.return_emission else shapes
+        outputs = keras.KerasTensor(outputs, dtype=self.compute_dtype)
         if not self.return_emission:
-            return keras.KerasTensor(shapes, dtype=self.compute_dtype)
-        outputs, decisions = specs
-        outputs = keras.KerasTensor(outputs.shape, dtype=self.compute_dtype)
-        return outputs, decisions
+            return outputs
+        return outputs, {
+            name: keras.KerasTensor(shape, dtype=self.score_dtype)
+            for name, shape in shapes[1].items()
+        }
 
     def get_config(self):
         return {
@@ -347,16 +318,3 @@ class ExpectedSubsample(keras.layers.Layer):
             "length_weight": self.length_weight,
             "seed": self.seed,
         }
-
-
-def _is_float(x):
-    return keras.backend.is_float_dtype(
-        keras.backend.standardize_dtype(x.dtype)
-    )
-
-
-def _batch_mean(values):
-    """Mean over the batch, 0 if empty, in the dtype that Keras adds up in."""
-    values = ops.cast(values, keras.config.floatx())
-    count = ops.cast(ops.maximum(ops.shape(values)[0], 1), values.dtype)
-    return ops.sum(values) / count

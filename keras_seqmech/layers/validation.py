@@ -183,20 +183,25 @@ def check_lookahead(lookahead: Any, mask: Any, shape: Sequence) -> None:
     check_mask("lookahead_mask", mask, received)
 
 
-def check_states(states: Any, sizes: Sequence[int]) -> None:
+def check_states(
+    states: Any, sizes: Sequence[int], batch_size: int | None = None
+) -> None:
     """Refuses initial states that are not `(batch, size)` for each size."""
     flat = keras.tree.flatten(states)
     fits = len(flat) == len(sizes) and all(
         state is not None
         and len(state.shape) == 2
         and state.shape[-1] in (None, size)
+        and len({state.shape[0], batch_size} - {None}) < 2
         for state, size in zip(flat, sizes)
     )
     if not fits:
-        shapes = [getattr(state, "shape", state) for state in flat]
+        shapes = [getattr(x, "shape", x) for x in flat]
+        rows = "" if batch_size is None else f", and a batch of {batch_size}"
         raise ValueError(
             "Argument `initial_state` must hold tensors (batch, size) of the "
-            f"sizes {list(sizes)}. Received: initial_state of shapes {shapes}"
+            f"sizes {list(sizes)}{rows}. "
+            f"Received: initial_state of shapes {shapes}"
         )
 
 

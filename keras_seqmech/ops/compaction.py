@@ -13,7 +13,9 @@ def in_xla() -> bool:
     """Whether the code being traced will be compiled with XLA.
 
     Compiled code has static sizes, so the length of a shortened sequence
-    cannot depend on values there. TensorFlow has no public way to ask.
+    cannot depend on values there. TensorFlow has no public way to ask. Code
+    that was traced before, such as an exported model, does not ask again: XLA
+    refuses it.
     """
     graph = tf.compat.v1.get_default_graph()
     return bool(

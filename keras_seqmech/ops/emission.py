@@ -9,7 +9,7 @@ p(y_m = s_n) = e_n q_n(m), \quad E[y_m] = \sum_n p(y_m = s_n) s_n,$$
 
 where the zero vector stands for an output that is not there. This is equation 1
 of "Training a Subsampling Mechanism in Expectation" without its divisions and
-products: all terms are sums of what is not negative, exact at $e_n$ of 0 and 1.
+products: nothing cancels, and it is exact at $e_n$ of 0 and 1.
 
 Probabilities lie in [0, 1], which is not checked here, and are float32 or
 wider. Masked steps are never emitted and count for nothing.
@@ -26,7 +26,7 @@ from keras_seqmech.ops import masking
 from keras_seqmech.ops.relaxation import score_dtype
 
 # Probabilities below count as this in logarithms.
-_LEAST = 1e-7
+_LEAST = 1e-20
 # Sums of probabilities may leave [0, 1] by so much.
 _ROUNDING = 1e-5
 
@@ -149,6 +149,38 @@ def length_of(presence: Any) -> tf.Tensor:
     return tf.maximum(before - after, 0)
 
 
+def decisions(
+    emission: Any, length: Any = None, presence: Any | None = None
+) -> dict[str, tf.Tensor]:
+    """What is likely to be emitted: where, how much, how surely.
+
+    Args:
+        emission: Tensor `(batch, time)` of probabilities, 0 where masked.
+        length: Number of outputs U, an int or a scalar tensor. None: the
+            number of steps.
+        presence: Tensor `(batch, time)`, falling: how surely a step is there,
+            the `output_mask` of another subsample; None: all are.
+
+    Returns:
+        A dict of `"emission"` `(batch, U, time)`, `"length_distribution"`
+        `(batch, U + 1)` and `"output_mask"` `(batch, U)`.
+    """
+    matrix = emission_matrix(emission, length)
+    if presence is None:
+        lengths = length_distribution(emission, length)
+        present = output_mask(lengths)
+    else:
+        matrix *= presence[:, None]
+        present = expected_subsample(presence[:, :, None], emission, length)
+        present = present[:, :, 0]
+        lengths = length_of(present)
+    return {
+        "emission": matrix,
+        "length_distribution": lengths,
+        "output_mask": present,
+    }
+
+
 def rate_divergence(
     emission: Any, target: float, presence: Any | None = None
 ) -> tf.Tensor:
@@ -157,7 +189,8 @@ def rate_divergence(
     $T\,KL(r \,\|\, \bar e)$ in nats, of two Bernoulli distributions, with
     $\bar e$ the mean over the T steps that are there. With $e = \sigma(z)$ it
     has the gradient $(\bar e - r) / (\bar e (1 - \bar e)) \cdot e_n (1 - e_n)$
-    to each logit: $\bar e - r$ where probabilities are alike, however small.
+    to each logit: $\bar e - r$ where probabilities are alike, down to 1e-20,
+    and up to where they are rounded to 1.
 
     Args:
         emission: Tensor `(batch, time)` of probabilities.
@@ -213,6 +246,34 @@ def probabilities(
             )
     values = ops.where(ops.isnan(values), ops.zeros_like(values), values)
     return tf.clip_by_value(values, 0, 1)
+
+
+def check_steps(sequence: Any, emission: Any, mask: Any | None) -> None:
+    """Refuses, when run, sizes that were not known before and do not fit.
+
+    Where XLA compiles this, which has no assertions, it does nothing.
+
+    Args:
+        sequence: Tensor `(batch, time, features)`.
+        emission: Tensor `(batch, time)`.
+        mask: Tensor `(batch, time)` or None.
+    """
+    sizes = tf.shape(sequence)[:2]
+    if sequence.shape[1] is None:
+        tf.debugging.assert_positive(
+            sizes[1], "Sequences must have at least one time step."
+        )
+    arguments = {"emission_probabilities": emission, "mask": mask}
+    for name, values in arguments.items():
+        if values is None:
+            continue
+        if None in (*sequence.shape[:2], *values.shape):
+            tf.debugging.assert_equal(
+                tf.shape(values),
+                sizes,
+                f"Argument `{name}` must have the shape (batch, time) of its "
+                "sequence.",
+            )
 
 
 def _dtype(x):

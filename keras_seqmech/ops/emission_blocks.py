@@ -7,7 +7,8 @@ in turn, $q_j(m)$ is that m steps were emitted before block j. Then
 $$y_m = \sum_j \sum_k q_j(m - k) z_{jk}, \quad z_{jk} = \sum_n e_n r_n(k) s_n,$$
 
 the sum over k a convolution, as is that which leads from $q_j$ to $q_{j+1}$.
-Nothing is divided, nothing subtracted but from 1, and what is 0 or 1 stays so.
+Nothing is divided, and what is 0 or 1 stays so. What is rounded in 1 - e is
+made good: the same at all steps, where e is, it would add up.
 """
 
 from typing import Any
@@ -48,17 +49,21 @@ def recursion(
 
     def step(inputs, states, affine):
         (counts,) = states
-        probability = inputs["emission"]
-        emitted = counts * probability
-        counts = counts * (1 - probability) + tf.pad(
-            emitted[:, :-1], [[0, 0], [1, 0]]
-        )
-        return {"emitted": emitted}, (counts,)
+        emitted = counts * inputs["emission"]
+        moved = tf.pad(emitted[:, :-1], [[0, 0], [1, 0]])
+        moved += counts * inputs["rounded"]
+        return {"emitted": emitted}, (counts * inputs["skip"] + moved,)
 
     width = length if isinstance(length, int) else None
+    by_time = ops.transpose(emission)[:, :, None]
+    skip = 1 - by_time
     outputs, (counts,) = loop.scan(
         step,
-        {"emission": ops.transpose(emission)[:, :, None]},
+        {
+            "emission": by_time,
+            "skip": skip,
+            "rounded": _rounded(by_time, skip),
+        },
         (_nothing_yet(ops.shape(emission)[0], length, emission.dtype),),
         {"emitted": tf.TensorSpec((None, width), emission.dtype)},
         unroll=unroll,
@@ -140,7 +145,8 @@ def _blocks(emission):
         matrix = _join_pairs(matrix, width * 2**i)
     matrix, counts = tf.split(matrix, [steps, 1], axis=2)
     matrix, _ = tf.split(matrix, [steps, 1], axis=1)
-    return matrix, tf.reshape(counts, (batch, number, steps + 1)), steps
+    counts = tf.reshape(counts, (batch, number, steps + 1))
+    return matrix, _of_sum_one(counts), steps
 
 
 def _join_pairs(matrix, width):
@@ -226,6 +232,22 @@ def _join(before, parts, length):
         {},
     )
     return total
+
+
+def _rounded(emission, skip):
+    """What rounding left out of `skip = 1 - emission`, without error.
+
+    It is small, but of equal probabilities equal, and would add up over time.
+    """
+    # Clipped, nothing happens; but graphs simplify 1 - (1 - e).
+    again = 1 - tf.clip_by_value(skip, 0, 1)
+    return tf.stop_gradient(again - emission)
+
+
+def _of_sum_one(counts):
+    """Takes out what rounding has added to probabilities, which is little."""
+    excess = tf.reduce_sum(counts, axis=-1, keepdims=True) - 1
+    return counts * (1 - tf.stop_gradient(excess))
 
 
 def _nothing_yet(batch, size, dtype):

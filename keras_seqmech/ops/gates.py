@@ -61,6 +61,8 @@ def boundary_logits(
     hidden = ops.matmul(sequence, matrices) + offsets[:, None]
     hidden = ops.leaky_relu(hidden, negative_slope)
     logits = ops.matmul(hidden, output_kernel)[..., 0] + output_bias
+    # A product beyond what the dtype holds may come out as inf - inf.
+    logits = ops.where(ops.isnan(logits), ops.zeros_like(logits), logits)
     return relaxation.bound(logits)
 
 

@@ -17,15 +17,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_seqmech.ops import lean_backward
+from keras_seqmech.ops import stacked_loop
 from keras_seqmech.ops.compilation import compiled
 
 Step = Callable[[dict, tuple, Callable], tuple[dict, tuple]]
-
-_SECOND_ORDER = (
-    "The lean gradient of this time loop has no gradient of its own. Run the "
-    "layer with training=False, where TensorFlow's own gradient is used, to "
-    "differentiate twice."
-)
 
 
 def scan(
@@ -123,7 +119,7 @@ def _lean(
 
         def gradient(*flat_gradients):
             gradients = keras.tree.pack_sequence_as(result, flat_gradients)
-            return _backward(
+            return lean_backward.run(
                 step,
                 steps,
                 unroll,
@@ -151,7 +147,7 @@ def _forward(
     keep=False,
 ):
     weights, biases = parameters["weights"], parameters["biases"]
-    plain, offsets = _divide(inputs, weights)
+    plain, offsets = lean_backward.divide(inputs, weights)
 
     def body(current, states):
         products = {}
@@ -178,170 +174,7 @@ def _forward(
 
     specs = {"outputs": output_specs}
     if keep:
-        specs["states"] = keras.tree.map_structure(_spec, states)
-        specs["products"] = _product_specs(offsets, parameters)
+        specs["states"] = keras.tree.map_structure(stacked_loop.spec, states)
+        specs["products"] = lean_backward.product_specs(offsets, parameters)
     scanned = {"inputs": plain, "offsets": offsets, "constants": constants}
-    return _loop(body, scanned, states, specs, steps, unroll)
-
-
-def _backward(
-    step, steps, unroll, inputs, parameters, constants, values, gradients
-):
-    output_gradients, state_gradients = gradients
-    weights = parameters["weights"]
-    plain, offsets = _divide(inputs, weights)
-
-    def body(current, state_gradients):
-        operands = {}
-
-        def affine(name, operand):
-            operands[name] = operand
-
-            @tf.custom_gradient
-            def known_product(operand, *parts):
-                def gradient(*upstream):
-                    product_gradient = tf.concat(upstream, axis=-1)
-                    transposed = tf.matmul(
-                        product_gradient, weights[name], transpose_b=True
-                    )
-                    return transposed, *upstream
-
-                return [tf.identity(part) for part in parts], gradient
-
-            return known_product(operand, *current["products"][name])
-
-        sources = (current["inputs"], current["products"], current["states"])
-        with tf.GradientTape() as tape:
-            tape.watch(sources)
-            inputs_t = {**current["inputs"], **current["constants"]}
-            targets = step(inputs_t, current["states"], affine)
-        input_gradients, product_gradients, state_gradients = tape.gradient(
-            targets,
-            sources,
-            output_gradients=(current["output_gradients"], state_gradients),
-            unconnected_gradients=tf.UnconnectedGradients.ZERO,
-        )
-        gradients = {
-            "inputs": input_gradients,
-            "products": product_gradients,
-            "operands": operands,
-        }
-        return gradients, state_gradients
-
-    scanned = {
-        "inputs": plain,
-        "constants": constants,
-        "products": values["products"],
-        "states": values["states"],
-        "output_gradients": output_gradients,
-    }
-    specs = {
-        "inputs": keras.tree.map_structure(_step_spec, plain),
-        "products": _product_specs(offsets, parameters),
-        "operands": {
-            name: tf.TensorSpec((None, weight.shape[0]), weight.dtype)
-            for name, weight in weights.items()
-        },
-    }
-    gradients, initial_state_gradients = _loop(
-        body, scanned, state_gradients, specs, steps, unroll, reverse=True
-    )
-    products = gradients["products"]
-    parameter_gradients = {
-        "weights": {
-            name: tf.concat(
-                [
-                    tf.tensordot(operand, part, [[0, 1], [0, 1]])
-                    for part in products[name]
-                ],
-                axis=-1,
-            )
-            for name, operand in gradients["operands"].items()
-        },
-        "biases": {
-            name: tf.reduce_sum(products[name][0], axis=[0, 1])
-            for name in parameters["biases"]
-        },
-    }
-    offset_gradients = {name: products[name] for name in offsets}
-    flat_gradients = keras.tree.flatten(
-        (
-            {**gradients["inputs"], **offset_gradients},
-            initial_state_gradients,
-            parameter_gradients,
-        )
-    )
-    # Differentiated again, the kept products would count twice.
-    return [
-        tf.raw_ops.PreventGradient(input=gradient, message=_SECOND_ORDER)
-        for gradient in flat_gradients
-    ]
-
-
-def _divide(inputs, weights):
-    """Inputs as the step sees them, and those that are parts of products."""
-    plain = {k: v for k, v in inputs.items() if k not in weights}
-    return plain, {k: v for k, v in inputs.items() if k in weights}
-
-
-def _product_specs(offsets, parameters):
-    specs = keras.tree.map_structure(_step_spec, offsets)
-    for name, bias in parameters["biases"].items():
-        specs[name] = [tf.TensorSpec((None, bias.shape[0]), bias.dtype)]
-    return specs
-
-
-def _loop(body, inputs, states, specs, steps, unroll, reverse=False):
-    """Runs `body(inputs_t, states)`, stacks the values it returns."""
-    first = keras.tree.flatten(inputs)[0]
-    size = first.shape[0] if first.shape[0] is not None else tf.shape(first)[0]
-    steps = size if steps is None else steps
-    if unroll:
-        order = reversed(range(steps)) if reverse else range(steps)
-        rows = []
-        for t in order:
-            flat = [x[t] for x in keras.tree.flatten(inputs)]
-            current = keras.tree.pack_sequence_as(inputs, flat)
-            values, states = body(current, states)
-            rows.append(values)
-        rows = rows[::-1] if reverse else rows
-        stacked = keras.tree.map_structure(lambda *x: tf.stack(x), *rows)
-        return stacked, states
-
-    def array(spec):
-        return tf.TensorArray(spec.dtype, size, element_shape=spec.shape)
-
-    arrays = [
-        array(_step_spec(x)).unstack(x) for x in keras.tree.flatten(inputs)
-    ]
-    buffers = [array(spec) for spec in keras.tree.flatten(specs)]
-
-    def run(i, states, buffers):
-        t = steps - 1 - i if reverse else i
-        current = keras.tree.pack_sequence_as(
-            inputs, [array.read(t) for array in arrays]
-        )
-        values, states = body(current, states)
-        keras.tree.assert_same_structure(values, specs)
-        buffers = [
-            buffer.write(t, value)
-            for buffer, value in zip(buffers, keras.tree.flatten(values))
-        ]
-        return i + 1, states, buffers
-
-    _, states, buffers = tf.while_loop(
-        lambda i, *_: i < steps,
-        run,
-        (tf.constant(0), states, buffers),
-        maximum_iterations=size,
-    )
-    stacked = [buffer.stack() for buffer in buffers]
-    return keras.tree.pack_sequence_as(specs, stacked), states
-
-
-def _spec(tensor):
-    return tf.TensorSpec(tensor.shape, tensor.dtype)
-
-
-def _step_spec(tensor):
-    return tf.TensorSpec(tensor.shape[1:], tensor.dtype)
+    return stacked_loop.run(body, scanned, states, specs, steps, unroll)

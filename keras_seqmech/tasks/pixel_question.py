@@ -192,10 +192,15 @@ def _check(images, labels) -> tuple[np.ndarray, np.ndarray]:
             "Argument `images` must have the shape (N, height, width). "
             f"Received: images of shape {images.shape}"
         )
-    fits = labels.shape == images.shape[:1]
-    if not fits or not np.isin(labels, np.arange(CLASSES)).all():
+    if labels.shape != images.shape[:1]:
         raise ValueError(
             "Argument `labels` must hold a digit from 0 to 9 for each image. "
             f"Received: labels of shape {labels.shape} for {len(images)} images"
+        )
+    others = labels[~np.isin(labels, np.arange(CLASSES))]
+    if others.size:
+        raise ValueError(
+            "Argument `labels` must hold digits from 0 to 9. "
+            f"Received: {others[0]!r} among labels"
         )
     return images, labels.astype("int32")

@@ -125,7 +125,8 @@ def recordable(loss: Any) -> Any:
         The same structure of losses.
 
     Raises:
-        ValueError: If a name is `"crossentropy"`, or unknown.
+        ValueError: If a name is `"crossentropy"`, or unknown; if a loss has a
+            `__call__` of its own, which takes over the reduction.
     """
     wrapped = [
         _recordable(part, path)
@@ -150,6 +151,12 @@ def _recordable(loss, path):
             found, loss if isinstance(loss, str) else None, place
         )
     # Not by `copy`, for which Keras saves and loads.
+    if type(found).__call__ is not keras.losses.Loss.__call__:
+        raise ValueError(
+            "Argument `loss` must hold losses that define `call`, a value for "
+            "each example, and leave the mean to Keras. Received: loss "
+            f"'{found.name}'{place} with a `__call__` of its own"
+        )
     recorded = object.__new__(type(found))
     vars(recorded).update(vars(found))
     name = f"loss '{found.name}'{place}"

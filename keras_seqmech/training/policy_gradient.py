@@ -35,12 +35,15 @@ class PolicyGradientModel(keras.Model):
     Used like `keras.Model`, through plain `compile` and `fit`. `loss` in
     `history` is the plain loss of the decisions drawn; `evaluate`, `predict`
     and `export` are those of a plain model. A loop of one's own calls the
-    model and `compute_loss` within `training.collect_log_probabilities()`.
+    model and `compute_loss` within `training.collect_log_probabilities()`;
+    `compute_loss` takes what was collected until then.
 
     Layers with `estimator="reinforce"` take part, wherever they are in the
     model; a layer called twice counts twice. Only an `RFCell` within
-    `keras.layers.RNN` does not: take `ReceptiveFieldRNN`. What layers add by
-    `add_loss`, weight decay say, is differentiated as it is and no reward.
+    `keras.layers.RNN` does not: take `ReceptiveFieldRNN`. Within
+    `keras.layers.TimeDistributed` the time must be of known length. What
+    layers add by `add_loss`, weight decay say, is differentiated as it is and
+    no reward.
 
     Args:
         *args: Inputs and outputs of a functional model, as for `keras.Model`
@@ -63,19 +66,21 @@ class PolicyGradientModel(keras.Model):
     Cost: that of a plain training step.
 
     Limits: under `tf.distribute`, `"batch_mean"` is that of a replica.
-    A subclass that replaces `train_step` does its own collecting. In a
-    subclass, `call` takes `training`; arguments of its constructor go into
-    `get_config` as for any Keras model, beside `baseline` and
-    `baseline_decay`. For a copy use `from_config(model.get_config())`:
-    `keras.models.clone_model` does not hand on `baseline`. The moving average
-    is a weight, of shape `(2,)`, saved and restored with the others.
+    A subclass that replaces `train_step` does its own collecting; one that
+    replaces `compute_loss` adds to that of this class. In a subclass, `call`
+    takes `training`; arguments of its constructor go into `get_config` as for
+    any Keras model, beside `baseline` and `baseline_decay`. For a copy use
+    `from_config(model.get_config())`: `keras.models.clone_model` does not hand
+    on `baseline`. The moving average is a weight, of shape `(2,)`, saved and
+    restored with the others; files of `save_weights` then fit models with one.
+    `keras.Model(model.input, model.output)` is the network alone.
 
     Raises:
         ValueError: If an argument is not allowed; in `compile`, if `loss` is
-            `"crossentropy"`, which is not one loss; in `fit`, if no layer
-            drew, if there is no loss, if one returns no value for each
-            example, or if a layer drew for another number of examples than
-            the loss has (as within `keras.layers.TimeDistributed`).
+            `"crossentropy"`, which is not one loss, or has a `__call__` of its
+            own; in `fit`, if no layer drew, if there is no loss, if one
+            returns no value for each example, or if a layer drew for another
+            number of examples than the loss has.
 
     Example:
 
@@ -93,12 +98,6 @@ class PolicyGradientModel(keras.Model):
     Source: "Focused Hierarchical RNNs for Conditional Sequence Processing",
     policy gradient.
     """
-
-    def __new__(cls, *args, **kwargs):
-        is_functional = len(args) > 1 or "outputs" in kwargs
-        if is_functional and not issubclass(cls, _functional_class()):
-            cls = _functional_variant(cls)
-        return super().__new__(cls, *args, **kwargs)
 
     def __init__(
         self,
@@ -118,6 +117,10 @@ class PolicyGradientModel(keras.Model):
                 "Argument `baseline_decay` must be a number from 0 to below "
                 f"1. Received: baseline_decay={baseline_decay!r}"
             )
+        if len(args) > 1 or "outputs" in kwargs:
+            # Before Keras does it, to the class and all that it inherits from:
+            # no subclass with a `call` could be made after that.
+            object.__setattr__(self, "__class__", _functional(type(self)))
         super().__init__(*args, **kwargs)
         self.baseline = baseline
         self.baseline_decay = decay
@@ -152,8 +155,16 @@ class PolicyGradientModel(keras.Model):
             self.optimizer.build(self.trainable_variables)
 
     def train_step(self, data):
-        with drawn_decisions.collect():
-            return super().train_step(data)
+        with drawn_decisions.collect() as decisions:
+            logs = super().train_step(data)
+        if decisions:
+            raise ValueError(
+                f"Model '{self.name}' drew in training, and `compute_loss` of "
+                "its class did not look at it: it must return `super()."
+                "compute_loss(...)`, to which it may add terms. Received: "
+                f"decisions of {sorted({d.layer_name for d in decisions})}"
+            )
+        return logs
 
     def compute_loss(
         self, x=None, y=None, y_pred=None, sample_weight=None, training=True
@@ -175,6 +186,7 @@ class PolicyGradientModel(keras.Model):
             loss = super().compute_loss(**arguments)
         losses, weights = record.per_example(loss)
         log_probability, cost = _sums(decisions, losses)
+        decisions.clear()
         losses += cost / self.distribute_strategy.num_replicas_in_sync
         advantage = losses - weights * self._baseline(losses, weights)
         # Nothing in value: what `fit` reports is the loss.
@@ -229,16 +241,15 @@ def _matched(drawn, values, losses):
         raise ValueError(
             f"Layer '{drawn.layer_name}' drew for {values.shape[0]} examples, "
             f"but the loss has {losses.shape[0]}. Policy gradient needs layers "
-            "that see the batch as it is, not folded into others as within "
-            "`keras.layers.TimeDistributed`. Received: log-probabilities of "
-            f"shape {tuple(values.shape)}, losses of shape "
-            f"{tuple(losses.shape)}"
+            "that see the batch as it is, with no other axis folded into it. "
+            f"Received: log-probabilities of shape {tuple(values.shape)}, "
+            f"losses of shape {tuple(losses.shape)}"
         )
     check = tf.debugging.assert_equal(
         tf.size(values),
         tf.size(losses),
         f"Layer '{drawn.layer_name}' drew for another number of examples than "
-        "the loss has, as within `keras.layers.TimeDistributed`",
+        "the loss has: it must see the batch as it is",
     )
     with tf.control_dependencies([] if check is None else [check]):
         return tf.cast(values, losses.dtype)
@@ -264,25 +275,28 @@ def _check_reachable(drawn, values):
 @functools.cache
 def _functional_class():
     """The class of functional models, which has no public name."""
-    return type(keras.Model.__new__(keras.Model, None, None))
+    x = keras.Input((), name="x")
+    return type(keras.Model(x, x, name="functional"))
 
 
 @functools.cache
-def _functional_variant(cls):
-    """A class as it is, but functional.
+def _functional(cls):
+    """A class as it is, but functional."""
+    if issubclass(cls, _functional_class()):
+        return cls
 
-    Keras would make `PolicyGradientModel` itself functional, with its first
-    functional instance, and no subclass with a `call` could be made after it.
-    """
-    variant = type(
-        cls.__name__,
-        (cls, _functional_class()),
-        {"__module__": cls.__module__, "__doc__": cls.__doc__},
-    )
-    variant.__qualname__ = cls.__qualname__
+    class Functional(cls, _functional_class()):
+        def __reduce__(self):
+            # Pickle looks for the class that stands in its module.
+            load, arguments = super().__reduce__()
+            return getattr(cls, load.__name__), arguments
+
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(Functional, name, getattr(cls, name))
     registered = keras.saving.get_registered_name(cls)
     if ">" in registered:
         package, name = registered.split(">")
-        keras.saving.register_keras_serializable(package, name)(variant)
+        keras.saving.register_keras_serializable(package, name)(Functional)
+        # What is loaded is an instance of the class itself, made anew.
         keras.saving.get_custom_objects()[registered] = cls
-    return variant
+    return Functional

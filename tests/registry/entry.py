@@ -14,7 +14,13 @@ from keras import ops
 TIME = 7
 FEATURES = 3
 # Variables that callbacks set: float32 and not trained.
-SCALARS = ("temperature", "penalty", "attention_dropout")
+SCALARS = (
+    "temperature",
+    "penalty",
+    "attention_dropout",
+    "entropy_weight",
+    "sparsity_weight",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +135,9 @@ class Facts:
 
     Attributes:
         arguments: Function that makes a value other than the default for
-            every constructor argument.
+            every constructor argument but those of `exclusive`.
+        exclusive: For each argument that another one excludes, what to change
+            in `arguments` to give it.
         bad_arguments: Names and values that the constructor refuses.
         bad_calls: Functions by name of the argument at fault that must fail.
         decisions: What `return_...` puts into the dict at the end of the
@@ -143,6 +151,7 @@ class Facts:
     bad_calls: tuple = ()
     decisions: dict = dataclasses.field(default_factory=dict)
     statistics: tuple = ()
+    exclusive: dict = dataclasses.field(default_factory=dict)
 
 
 def in_rnn(cell):

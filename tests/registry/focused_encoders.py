@@ -24,7 +24,10 @@ GATE = (
     "output_kernel",
     "output_bias",
     "temperature",
+    "entropy_weight",
 )
+# A price has a target.
+PRICED_GATE = (*GATE, "sparsity_weight")
 LSTM = ("kernel", "recurrent_kernel", "bias")
 
 
@@ -49,7 +52,12 @@ def gate(id, **options):
         return keras_seqmech.BoundaryGate(**{**options, **overrides})
 
     return GateEntry(
-        f"BoundaryGate-{id}", make, ARGUMENTS, GATE, core=True, golden=True
+        f"BoundaryGate-{id}",
+        make,
+        ARGUMENTS,
+        PRICED_GATE if "openness_target" in options else GATE,
+        core=True,
+        golden=True,
     )
 
 
@@ -67,11 +75,12 @@ def encoder(id, core=True, **options):
         layer_class = keras_seqmech.FocusedHierarchicalEncoder
         return layer_class(**{**options, **overrides})
 
+    gate = PRICED_GATE if "openness_target" in options else GATE
     return Entry(
         f"FocusedHierarchicalEncoder-{id}",
         make,
         ARGUMENTS,
-        (*GATE, *LSTM, *LSTM),
+        (*gate, *LSTM, *LSTM),
         core=core,
         golden=True,
     )
@@ -132,7 +141,6 @@ def encoder_arguments():
         "gate_units": GATE_UNITS,
         "recurrent_initializer": keras.initializers.GlorotNormal(),
         "unit_forget_bias": False,
-        "return_focused": True,
         "jit_compile": True,
         "return_sequences": True,
         "return_state": True,
@@ -167,13 +175,6 @@ def bad_calls(layer_class):
         (name, lambda keywords=keywords: call(layer_class, **keywords))
         for name, keywords in bad
     )
-
-
-def two_kinds_of_output():
-    """Only one of them can stand in place of the last state."""
-    keras_seqmech.FocusedHierarchicalEncoder(
-        UNITS, return_sequences=True, return_focused=True
-    ).build((2, TIME, 3), (2, 5))
 
 
 BAD_GATES = (
@@ -212,15 +213,20 @@ FACTS = {
             ("gate_units", -3),
             ("unit_forget_bias", 1),
             ("return_focused", 1),
+            # Where `return_sequences` is given.
+            ("return_focused", True),
             ("jit_compile", "auto"),
             ("return_sequences", 0),
             ("return_state", None),
         ),
-        (
-            *bad_calls(keras_seqmech.FocusedHierarchicalEncoder),
-            ("return_focused", two_kinds_of_output),
-        ),
+        bad_calls(keras_seqmech.FocusedHierarchicalEncoder),
         decisions={"return_gates": DECISIONS},
         statistics=STATISTICS,
+        exclusive={
+            "return_focused": {
+                "return_focused": True,
+                "return_sequences": False,
+            }
+        },
     ),
 }
