@@ -21,7 +21,6 @@ from examples.passage_words import Words
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PointerSoftmax
 from keras_seqmech import PolicyGradientModel
-from keras_seqmech.ops import compaction
 
 MODELS = ("lstm1", "lstm2", "fhe")
 
@@ -46,29 +45,12 @@ class Network(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """What reading leaves: states and their mask, and the last state."""
+    """States to attend to, their mask, the last state, and what gates did."""
 
     states: keras.KerasTensor
     mask: keras.KerasTensor
     last: list[keras.KerasTensor]
-    gates: keras.KerasTensor | None = None
-
-
-@keras.saving.register_keras_serializable(package="keras_seqmech_examples")
-class AtOpenGates(keras.layers.Layer):
-    """Ids `(batch, time)` of the steps whose states an encoder handed out.
-
-    Called with ids, gates `(batch, time)`, and the states at open gates
-    `(batch, steps, units)`; `(batch, steps)` ids come out.
-    """
-
-    def call(self, ids, gates, states):
-        steps = ops.shape(states)[1]
-        indices, _ = compaction.compact(gates > 0.5, steps)
-        return ops.take_along_axis(ids, indices, axis=1)
-
-    def compute_output_spec(self, ids, gates, states):
-        return keras.KerasTensor(states.shape[:2], dtype=ids.dtype)
+    decisions: dict[str, keras.KerasTensor] | None = None
 
 
 def build_writer(
@@ -90,8 +72,9 @@ def build_writer(
     embedding = _embedding(matrix, args)
     context, passage = _read(name, ids, embedding, args)
     copies = ids["copies"]
-    if passage.gates is not None:
-        copies = AtOpenGates()(copies, passage.gates, passage.states)
+    if passage.decisions is not None:
+        steps = passage.decisions["indices"]
+        copies = ops.take_along_axis(copies, steps, axis=1)
     start = [
         keras.layers.Dense(args.units, name=f"start_{part}")(
             ops.concatenate([state, context], axis=-1)
@@ -180,7 +163,7 @@ def _read(name, ids, embedding, args):
             name="reader",
         )(x, context, sequence_mask=mask)
         states, mask, _, _, *last = outputs
-        return context, Passage(states, mask, last, decisions["gates"])
+        return context, Passage(states, mask, last, decisions)
     for i in range(int(name[-1])):
         x, *last = keras.layers.LSTM(
             args.units,
@@ -205,10 +188,10 @@ def _compiled(name, inputs, outputs, args):
 
 
 def _gates(inputs, passage):
-    if passage.gates is None:
+    if passage.decisions is None:
         return None
     inputs = {key: inputs[key] for key in ("question", "passage")}
-    return keras.Model(inputs, passage.gates)
+    return keras.Model(inputs, passage.decisions["gates"])
 
 
 def write_answers(

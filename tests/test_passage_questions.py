@@ -204,14 +204,6 @@ def test_written_words_are_the_most_probable_of_the_model(name, folder):
     assert len(set(answers)) > 1
 
 
-def test_ids_at_open_gates():
-    ids = np.array([[5, 6, 7, 8], [9, 4, 3, 2]])
-    gates = np.array([[0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 0.0]])
-    received = passage_models.AtOpenGates()(ids, gates, np.zeros((2, 2, 3)))
-    assert received[0].numpy().tolist() == [6, 8]
-    assert received[1, 0] == 3
-
-
 def test_it_learns_to_copy_names_it_never_saw(tmp_path):
     random = np.random.default_rng(7)
     for part, count in (("train", 256), ("val", 32), ("test", 64)):
