@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,12 +12,16 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.core.protobuf import saved_model_pb2
+from export_tools import answer_here
+from export_tools import load
+from export_tools import signature_proto
 
 from keras_seqmech import ReceptiveFieldRNN
-from keras_seqmech import _export_compare as comparison
 from keras_seqmech import serving
 from keras_seqmech.layers.parts import parts
+from keras_seqmech.serving import comparison
+from keras_seqmech.serving import export
+from keras_seqmech.serving import layout
 
 pytestmark = pytest.mark.xdist_group("serving")
 
@@ -42,11 +45,22 @@ def field_rnn(**kwargs):
     return ReceptiveFieldRNN(keras.layers.LSTMCell(4), **kwargs)
 
 
+class Sharpen(keras.layers.Layer):
+    """A custom layer that Keras is not told of, with a weight."""
+
+    def build(self, input_shape):
+        three = keras.initializers.Constant(3.0)
+        self.scale = self.add_weight(shape=(), initializer=three, name="scale")
+
+    def call(self, inputs):
+        return inputs * self.scale
+
+
 def tagger(name="tokens"):
     """A model whose outputs are tags and decisions by name."""
     tokens = keras.Input((None, 2), name=name)
     hidden, field = field_rnn()(tokens)
-    tags = keras.layers.Dense(3, name="classifier")(hidden)
+    tags = Sharpen()(keras.layers.Dense(3, name="classifier")(hidden))
     return keras.Model(tokens, {"tags": tags, **field})
 
 
@@ -75,17 +89,6 @@ class Counter(keras.layers.Layer):
     def call(self, inputs):
         self.calls += 1
         return inputs * float(self.calls)
-
-
-def load(path):
-    return tf.saved_model.load(str(path)).signatures["serving_default"]
-
-
-def signature_proto(path):
-    """`serving_default` as it stands in the file."""
-    saved_model = saved_model_pb2.SavedModel()
-    saved_model.ParseFromString((path / "saved_model.pb").read_bytes())
-    return saved_model.meta_graphs[0].signature_def["serving_default"]
 
 
 def names(path):
@@ -119,10 +122,7 @@ def exported(tmp_path_factory):
 def same_process(monkeypatch):
     """Spares the fresh process where it is not what a test is about."""
 
-    def serve(path, example):
-        return {k: v.numpy() for k, v in load(path)(**example).items()}
-
-    monkeypatch.setattr(serving, "_serve_in_fresh_process", serve)
+    monkeypatch.setattr(export, "_serve_in_fresh_process", answer_here)
 
 
 def test_names_and_free_axes(exported):
@@ -138,6 +138,15 @@ def test_only_the_version_is_left(exported):
     _, path = exported
     assert path.name == "1"
     assert os.listdir(path.parent) == ["1"]
+
+
+def test_custom_layer_need_not_be_registered(exported):
+    """The process that checked it knew no code of the layer."""
+    model, _ = exported
+    (layer,) = [x for x in model.layers if type(x) is Sharpen]
+    registered = keras.saving.get_registered_name(Sharpen)
+    assert keras.saving.get_registered_object(registered) is None
+    assert layer.scale.numpy() == 3  # so it is in the answers
 
 
 @pytest.mark.parametrize("batch, time", [(3, 6), (1, 1), (4, 9)])
@@ -156,6 +165,7 @@ def test_served_answers_repeat_although_training_samples(exported):
     served = [serve(tokens=tf.constant(inputs))["tags"] for _ in range(2)]
     assert (sampled[0] != sampled[1]).any()
     np.testing.assert_array_equal(served[0], served[1])
+    assert serving.inspect(path).is_deterministic
 
 
 @NEEDS_SERVING_API
@@ -353,13 +363,7 @@ def test_serving_counts_no_statistics(same_process, tmp_path):
     assert float(rnn.size_metric.result()) > 0
 
 
-def test_model_that_samples_when_served(same_process, tmp_path):
-    tokens = keras.Input((None, 2), name="tokens")
-    model = keras.Model(tokens, field_rnn(sample_at_inference=True)(tokens))
-    assert serving.export_model(model, tmp_path).name == "1"
-
-
-def test_strings_in(tmp_path):
+def test_strings_in(same_process, tmp_path):
     text = keras.Input((), dtype="string", name="text")
     vectorize = keras.layers.TextVectorization(
         vocabulary=["how", "far", "ahead"], split="whitespace"
@@ -390,6 +394,9 @@ def test_ops_of_tensorflow_text(tmp_path):
     path = serving.export_model(model, tmp_path)
     (normal,) = load(path)(text=tf.constant(["ﬁeld"]))["normal"].numpy()
     assert normal == b"field"
+    found = serving.inspect(path)
+    assert found.needs_custom_ops
+    assert found.signatures["serving_default"].custom_ops == ["NormalizeUTF8"]
 
 
 def test_next_version_is_one_above_the_largest(same_process, tmp_path):
@@ -415,9 +422,9 @@ def test_nothing_is_overwritten(exported, same_process, monkeypatch):
     with pytest.raises(ValueError, match="`version` must be one that does not"):
         serving.export_model(model, path.parent, version=1)
     # Another export takes the version while this one is under way.
-    monkeypatch.setattr(serving, "_versions", lambda directory: set())
+    monkeypatch.setattr(layout, "versions", lambda directory: set())
     with pytest.raises(ValueError, match="`version` must be one that does not"):
-        serving.export_model(model, path.parent, version=1)
+        serving.export_model(tiny(), path.parent, version=1)
     assert snapshot() == before
     assert os.listdir(path.parent) == ["1"]
 
@@ -448,12 +455,10 @@ def test_interrupted_export_leaves_nothing(monkeypatch, tmp_path, step, error):
         seen.append(path)
         raise error
 
-    owner = comparison if step == "compare" else serving
+    owner = comparison if step == "compare" else export
     monkeypatch.setattr(owner, step, interrupt)
     if step == "compare":
-        monkeypatch.setattr(
-            serving, "_serve_in_fresh_process", lambda *args: {}
-        )
+        monkeypatch.setattr(export, "_serve_in_fresh_process", lambda *args: {})
     with pytest.raises(error):
         serving.export_model(tiny(), tmp_path, example_inputs=EXAMPLE[0])
     assert len(seen) == 1
@@ -464,11 +469,15 @@ KILLED = """
 import os, signal, sys
 import keras
 from keras_seqmech import serving
+from keras_seqmech.serving import export
+
+HEAVY = {"tensorflow_serving", "tensorflow_text", "grpc"}
 
 def kill(*args):
+    print(HEAVY & set(sys.modules), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
-serving._serve_in_fresh_process = kill
+export._serve_in_fresh_process = kill
 model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
 serving.export_model(model, sys.argv[1])
 """
@@ -477,8 +486,14 @@ serving.export_model(model, sys.argv[1])
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_killed_export_leaves_no_version(same_process, tmp_path):
     model = tiny()
-    result = subprocess.run([sys.executable, "-c", KILLED, tmp_path], cwd=ROOT)
-    assert result.returncode == -signal.SIGKILL
+    result = subprocess.run(
+        [sys.executable, "-c", KILLED, tmp_path],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == -signal.SIGKILL, result.stderr
+    assert result.stdout == "set()\n"  # nothing of the extras is imported
     (left,) = tmp_path.iterdir()
     assert not left.name[0].isdigit()
     assert (left / "model" / "saved_model.pb").exists()
@@ -491,7 +506,7 @@ def test_killed_export_leaves_no_version(same_process, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["1", "2"]
 
 
-def test_other_answers_are_refused(tmp_path):
+def test_other_answers_are_refused(same_process, tmp_path):
     model = keras.Sequential([keras.Input((2,)), Counter(name="counter")])
     with pytest.raises(
         RuntimeError,
@@ -571,7 +586,7 @@ def test_fresh_process_knows_tensorflow_only(tmp_path):
         "        print(name, 'unknown')\n"
         "raise SystemExit\n"
     )
-    script = ROOT / "keras_seqmech" / "_export_check.py"
+    script = ROOT / "keras_seqmech" / "serving" / "_fresh_process.py"
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
     result = subprocess.run(
         [sys.executable, "-P", script],
@@ -634,7 +649,7 @@ def test_directory_that_is_no_path(directory):
 def test_warmup_names_the_directory(same_process, monkeypatch, tmp_path):
     seen = []
     monkeypatch.setattr(
-        serving, "_write_warmup", lambda path, name, _: seen.append(name)
+        export, "_write_warmup", lambda path, name, _: seen.append(name)
     )
     directory = tmp_path / "other" / ".."
     (tmp_path / "other").mkdir()
@@ -729,7 +744,7 @@ def test_made_up_inputs_that_fail_are_owned_up_to(monkeypatch, tmp_path):
     def fail(path, example):
         raise RuntimeError("too short")
 
-    monkeypatch.setattr(serving, "_serve_in_fresh_process", fail)
+    monkeypatch.setattr(export, "_serve_in_fresh_process", fail)
     with pytest.raises(RuntimeError, match="too short\n.*`example_inputs`"):
         serving.export_model(tiny(), tmp_path)
     with pytest.raises(RuntimeError, match="too short$"):
@@ -743,57 +758,3 @@ def test_subclassed_model_needs_example_inputs(tmp_path):
         serving.export_model(model, tmp_path)
     with pytest.raises(ValueError, match="arrays with a batch axis"):
         serving.export_model(model, tmp_path, example_inputs=[1.0, 2.0])
-
-
-def test_loads_and_runs_from_c(exported, tmp_path):
-    if shutil.which("gcc") is None:
-        pytest.skip("needs gcc")
-    program = compile_loader(tmp_path)
-    model, path = exported
-    proto = signature_proto(path)
-    outputs = sorted(proto.outputs)
-    result = subprocess.run(
-        [
-            program,
-            path,
-            proto.inputs["tokens"].name,
-            ",".join(map(str, EXAMPLE.shape)),
-            *(proto.outputs[name].name for name in outputs),
-        ],
-        input=" ".join(f"{value:.9g}" for value in EXAMPLE.flat),
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stderr
-    answers = {}
-    for name, line in zip(outputs, result.stdout.splitlines(), strict=True):
-        dimensions, values = line.split(":")
-        answers[name] = np.array(values.split(), "float64").reshape(
-            [int(size) for size in dimensions.split()]
-        )
-    check_answers(answers, model, EXAMPLE)
-
-
-def compile_loader(directory):
-    """`load_saved_model.c`, linked against pip's TensorFlow."""
-    libraries = pathlib.Path(tf.sysconfig.get_lib())
-    program = directory / "load_saved_model"
-    result = subprocess.run(
-        [
-            "gcc",
-            "-Wall",
-            "-Werror",
-            "-o",
-            program,
-            pathlib.Path(__file__).with_name("load_saved_model.c"),
-            f"-I{tf.sysconfig.get_include()}",
-            # By full path: pip's TensorFlow lacks the names `-l` looks for.
-            libraries / "libtensorflow_cc.so.2",
-            libraries / "libtensorflow_framework.so.2",
-            f"-Wl,-rpath,{libraries}",
-        ],
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 0, result.stderr
-    return program

@@ -1,4 +1,4 @@
-"""Models for TensorFlow Serving: export, and proof that the export works."""
+"""Export for TensorFlow Serving, and proof that the export works."""
 
 import contextlib
 import logging
@@ -16,9 +16,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech import _export_compare as comparison
-from keras_seqmech import _export_signature as signature
 from keras_seqmech.layers import validation
+from keras_seqmech.serving import comparison
+from keras_seqmech.serving import layout
+from keras_seqmech.serving import signature
 
 _TEMPORARY = ".tmp-export-"
 _STALE_SECONDS = 24 * 60 * 60
@@ -47,7 +48,7 @@ def export_model(
     it is the name of the layer that made it, in a subclassed model
     `output_0`, `output_1` and so on. So `[tags, {"size": size}]` gives `tags`
     and `size`. Where a name is met again it is numbered, `size_1`, past the
-    numbers that make another name.
+    numbers that make another name. A request of another shape is refused.
 
     The batch axis is free, and so is every axis that is None in
     `keras.Input`, such as time. With a stateful layer the batch axis stays as
@@ -90,13 +91,14 @@ def export_model(
 
     >>> import keras, tempfile
     >>> from keras_seqmech import ReceptiveFieldRNN
+    >>> from keras_seqmech import serving
     >>> inputs = keras.Input((None, 3), name="tokens")
     >>> rnn = ReceptiveFieldRNN(
     ...     keras.layers.GRUCell(4), max_size=2, return_field=True, name="rnn"
     ... )
     >>> model = keras.Model(inputs, rnn(inputs))
     >>> with tempfile.TemporaryDirectory() as directory:
-    ...     export_model(model, directory).name
+    ...     serving.export_model(model, directory).name
     '1'
 
     This one serves the outputs `rnn`, `size` and `probabilities`.
@@ -108,7 +110,7 @@ def export_model(
     scratch = _make_scratch(directory)
     try:
         path = scratch / "model"
-        serve = signature.serving_function(model, structure, list(specs))
+        serve = signature.serving_function(model, structure, specs)
         variables = _write(model, serve, specs, path)
         if example_inputs is not None:
             _write_warmup(path, directory.resolve().name, example)
@@ -156,7 +158,7 @@ def _check_directory(directory, version):
             "Argument `directory` must be a directory, or a path where one "
             f"can be made. Received: directory={str(directory)!r}, a file"
         )
-    if version in _versions(directory):
+    if version in layout.versions(directory):
         raise _version_exists(directory, version)
     return directory, version
 
@@ -167,14 +169,6 @@ def _version_exists(directory, version):
         "the next; nothing is overwritten. Received: "
         f"version={version}, directory={str(directory)!r}"
     )
-
-
-def _versions(directory):
-    """Version numbers in use; TensorFlow Serving reads `007` as 7."""
-    if not directory.exists():
-        return set()
-    names = [path.name for path in directory.iterdir()]
-    return {int(n) for n in names if n.isascii() and n.isdigit()}
 
 
 def _make_scratch(directory):
@@ -200,7 +194,7 @@ def _remove_stale(directory):
 
 def _publish(path, directory, version):
     while True:
-        number = version or max(_versions(directory), default=0) + 1
+        number = version or max(layout.versions(directory), default=0) + 1
         try:
             os.rename(path, directory / str(number))
             return directory / str(number)
@@ -244,14 +238,14 @@ def _write_warmup(path, model_name, example):
     log = prediction_log_pb2.PredictionLog(
         predict_log=prediction_log_pb2.PredictLog(request=request)
     )
-    file = path / "assets.extra" / "tf_serving_warmup_requests"
+    file = path / layout.WARMUP
     file.parent.mkdir()
     with tf.io.TFRecordWriter(str(file)) as writer:
         writer.write(log.SerializeToString())
 
 
 def _serve_in_fresh_process(path, example) -> dict[str, np.ndarray]:
-    script = pathlib.Path(__file__).with_name("_export_check.py")
+    script = pathlib.Path(__file__).with_name("_fresh_process.py")
     inputs, outputs = path.with_name("inputs"), path.with_name("outputs")
     inputs.write_bytes(pickle.dumps({k: v.numpy() for k, v in example.items()}))
     # -P: the script's folder, this package's, must not shadow other modules.

@@ -109,28 +109,27 @@ def _free_axes(tensor) -> list[int | None]:
 
 
 def _tensor(value, dtype=None) -> tf.Tensor:
-    try:
+    with contextlib.suppress(TypeError, ValueError, tf.errors.OpError):
         tensor = tf.convert_to_tensor(value)
         if dtype is None or tensor.dtype == dtype:
             return tensor
-        if tensor.dtype.is_floating and not dtype.is_floating:
-            raise ValueError(f"{tensor.dtype.name} is no {dtype.name}")
-        if tensor.dtype.is_integer and dtype.is_integer:
-            _check_range(tensor.numpy(), dtype)
-        return tf.cast(tensor, dtype)
-    except (TypeError, ValueError, tf.errors.OpError) as error:
-        raise ValueError(
-            "Argument `example_inputs` must hold arrays"
-            f"{'' if dtype is None else f' of {dtype.name}'}. "
-            f"Received: example_inputs={reprlib.repr(value)}"
-        ) from error
+        if not _loses_numbers(tensor, dtype):
+            return tf.cast(tensor, dtype)
+    raise ValueError(
+        "Argument `example_inputs` must hold arrays"
+        f"{'' if dtype is None else f' of {dtype.name}'}. "
+        f"Received: example_inputs={reprlib.repr(value)}"
+    )
 
 
-def _check_range(numbers, dtype):
-    """Refuses what a cast to an integer type would wrap round."""
-    low, high = dtype.limits
-    if numbers.size and (numbers.min() < low or numbers.max() > high):
-        raise ValueError(f"{dtype.name} holds no such number")
+def _loses_numbers(tensor, dtype) -> bool:
+    """Whether a cast would cut fractions off, or wrap integers round."""
+    if tensor.dtype.is_floating:
+        return not dtype.is_floating
+    if not (tensor.dtype.is_integer and dtype.is_integer):
+        return False
+    numbers, (low, high) = tensor.numpy(), dtype.limits
+    return numbers.size > 0 and (numbers.min() < low or numbers.max() > high)
 
 
 def example(structure, specs, example_inputs) -> dict[str, tf.Tensor]:
@@ -193,11 +192,18 @@ def _without_statistics(model):
             part.track_statistics = True
 
 
-def serving_function(model, structure, names) -> Callable:
-    """What is served: from a dict of inputs to a dict of outputs, by name."""
+def serving_function(model, structure, specs) -> Callable:
+    """What is served: from a dict of inputs to a dict of outputs, by name.
+
+    A server feeds any shape. What does not fit is refused, before it is
+    broadcast to an answer to another question.
+    """
 
     def serve(inputs):
-        leaves = [inputs[name] for name in names]
+        leaves = [
+            tf.ensure_shape(inputs[name], spec.shape)
+            for name, spec in specs.items()
+        ]
         packed = keras.tree.pack_sequence_as(structure, leaves)
         with _without_statistics(model):
             outputs = model(packed, training=False)

@@ -1,7 +1,7 @@
 """Runs a SavedModel where only TensorFlow is known, as a server would.
 
 A script for a process of its own, started by path:
-`python -P _export_check.py MODEL INPUTS OUTPUTS`. `INPUTS` is a pickled dict
+`python -P _fresh_process.py MODEL INPUTS OUTPUTS`. `INPUTS` is a pickled dict
 of arrays by name; the answers of `serving_default` go to `OUTPUTS` likewise.
 It cannot import keras_seqmech, nor Keras unless TensorFlow Text needs it.
 """

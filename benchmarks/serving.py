@@ -1,0 +1,134 @@
+"""Time and size of an export, for one model of each mechanism.
+
+    python -m benchmarks.serving [--repeats 3] [--units 128] [--features 64]
+
+Prints, for each model, the seconds of `serving.export_model`, which also loads
+the export in a fresh process and compares answers; those of loading it here;
+the size on disk; the number of weights and of ops; and the time of a request
+to the loaded export, of one row and of 32.
+"""
+
+import argparse
+import datetime
+import pathlib
+import statistics
+import tempfile
+import time
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import layers
+
+import keras_seqmech
+from benchmarks import timing
+from keras_seqmech import serving
+
+STEPS = 50
+CONTEXT = 16
+WORDS = 1000
+
+
+def models(units: int, features: int) -> dict[str, keras.Model]:
+    """A model of each mechanism by name, and Keras' LSTM to compare."""
+    sequence = keras.Input((None, features), name="sequence")
+    context = keras.Input((CONTEXT,), name="context")
+    both = {"sequence": sequence, "context": context}
+    field = keras_seqmech.ReceptiveFieldRNN(
+        layers.LSTMCell(units), 4, return_field=True
+    )
+    encoder = keras_seqmech.FocusedHierarchicalEncoder(units, return_gates=True)
+    emission = layers.Dense(1, "sigmoid")(sequence)[..., 0]
+    subsample = keras_seqmech.ExpectedSubsample(
+        max_length=10, inference="threshold", return_emission=True
+    )
+    pooling = keras_seqmech.MaxAttentionPooling(return_attention_scores=True)
+    pointer = keras_seqmech.PointerSoftmax(WORDS, return_attention_scores=True)
+    start = keras_seqmech.LearnedInitialState(layers.LSTM(units))
+    return {
+        "keras LSTM": keras.Model(sequence, layers.LSTM(units)(sequence)),
+        "ReceptiveFieldRNN": keras.Model(sequence, field(sequence)),
+        "FocusedHierarchicalEncoder": keras.Model(
+            both, encoder(sequence, context)
+        ),
+        "MaxAttentionPooling": keras.Model(sequence, pooling(sequence)),
+        "PointerSoftmax": keras.Model(both, pointer(context, sequence)),
+        "ExpectedSubsample": keras.Model(
+            sequence, subsample(sequence, emission)
+        ),
+        "LearnedInitialState": keras.Model(sequence, start(sequence)),
+    }
+
+
+def measure(
+    model: keras.Model, directory: pathlib.Path, repeats: int
+) -> dict[str, float]:
+    """Exports a model several times and asks the export.
+
+    Args:
+        model: A model whose inputs are those of `models`.
+        directory: An empty directory.
+        repeats: Of exports; requests have 30 times as many.
+
+    Returns:
+        Figures by name: medians in seconds, bytes and counts.
+    """
+    seconds = {"export": [], "load": []}
+    for _ in range(repeats):
+        start = time.perf_counter()
+        path = serving.export_model(model, directory / "model")
+        between = time.perf_counter()
+        loaded = tf.saved_model.load(str(path))
+        seconds["export"].append(between - start)
+        seconds["load"].append(time.perf_counter() - between)
+    serve = loaded.signatures["serving_default"]
+    found = serving.inspect(path)
+    signature = found.signatures["serving_default"]
+    generator = np.random.default_rng(0)
+
+    def request(rows):
+        shapes = [
+            [rows, *(n or STEPS for n in spec.shape[1:])]
+            for spec in signature.inputs.values()
+        ]
+        feeds = {
+            name: tf.constant(generator.normal(size=shape), "float32")
+            for name, shape in zip(signature.inputs, shapes)
+        }
+        return lambda: [value.numpy() for value in serve(**feeds).values()]
+
+    answers = timing.interleaved({1: request(1), 32: request(32)}, 30 * repeats)
+    return {
+        **{name: statistics.median(s) for name, s in seconds.items()},
+        "size": found.size,
+        "weights": model.count_params(),
+        "ops": sum(signature.ops.values()),
+        "one row": answers[1],
+        "32 rows": answers[32],
+    }
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    for name, default in (("repeats", 3), ("units", 128), ("features", 64)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    arguments = parser.parse_args(argv)
+    print(f"{datetime.date.today()}; {timing.machine()}; {vars(arguments)}")
+    print(
+        "| model | export_model (s) | load (s) | size (kB) | weights | ops "
+        f"| 1 x {STEPS} steps (ms) | 32 x {STEPS} (ms) |"
+    )
+    print("| --- |" + " ---: |" * 7)
+    for name, model in models(arguments.units, arguments.features).items():
+        with tempfile.TemporaryDirectory() as directory:
+            row = measure(model, pathlib.Path(directory), arguments.repeats)
+        print(
+            f"| {name} | {row['export']:.1f} | {row['load']:.1f} "
+            f"| {row['size'] / 1000:.0f} | {row['weights']} | {row['ops']} "
+            f"| {1000 * row['one row']:.1f} | {1000 * row['32 rows']:.1f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,15 @@
+"""Models for TensorFlow Serving: export, what an export holds, and config."""
+
+from keras_seqmech.serving.config import models_config
+from keras_seqmech.serving.export import export_model
+from keras_seqmech.serving.inspection import Inspection
+from keras_seqmech.serving.inspection import Signature
+from keras_seqmech.serving.inspection import inspect
+
+__all__ = [
+    "Inspection",
+    "Signature",
+    "export_model",
+    "inspect",
+    "models_config",
+]

@@ -1,0 +1,121 @@
+"""Which models, and which of their versions, TensorFlow Serving serves."""
+
+import os
+import pathlib
+from collections.abc import Collection
+from collections.abc import Iterable
+from collections.abc import Mapping
+
+from keras_seqmech.serving import layout
+
+
+def models_config(
+    directories: Iterable[str | os.PathLike],
+    root: str | None = None,
+    versions: Mapping[str, Collection[int]] | None = None,
+) -> str:
+    """Text of a `models.config` for TensorFlow Serving.
+
+    A model's name is that of its directory, as in `export_model`. The server
+    serves the largest version of each, and moves on by itself when another
+    is exported; one named in `versions` stays at these, which is how to go
+    back to an older one.
+
+    Args:
+        directories: What `export_model` was given, one a model.
+        root: Where the server finds these directories, such as `/models` in
+            a container. Defaults to where they are here.
+        versions: Numbers of the versions to serve by model name, for models
+            that are not to follow the largest.
+
+    Returns:
+        A `ModelServerConfig` in the protocol buffers' text format, for a file
+        that the server is given by `--model_config_file`.
+
+    Raises:
+        ValueError: If a directory holds no version, or not one asked for, or
+            two models have one name.
+
+    Example:
+
+    >>> import tempfile, pathlib
+    >>> from keras_seqmech import serving
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     tagger = pathlib.Path(directory, "tagger")
+    ...     (tagger / "1").mkdir(parents=True)  # what `export_model` does
+    ...     text = serving.models_config(
+    ...         [tagger], root="/models", versions={"tagger": [1]}
+    ...     )
+    >>> print(text)
+    model_config_list {
+      config {
+        name: "tagger"
+        base_path: "/models/tagger"
+        model_platform: "tensorflow"
+        model_version_policy { specific { versions: 1 } }
+      }
+    }
+    <BLANKLINE>
+    """
+    if isinstance(directories, (str, os.PathLike)):
+        raise ValueError(
+            "Argument `directories` must be several, in a list. "
+            f"Received: directories={directories!r}"
+        )
+    paths = [pathlib.Path(d).resolve() for d in directories]
+    names = [path.name for path in paths]
+    if not names or len(set(names)) < len(names):
+        raise ValueError(
+            "Argument `directories` must have at least one, and each its own "
+            f"last name. Received: directories={list(map(str, paths))}"
+        )
+    versions = dict(versions or {})
+    if not set(versions) <= set(names):
+        raise ValueError(
+            f"Argument `versions` must have keys of {sorted(names)}. "
+            f"Received: versions={versions}"
+        )
+    configs = [
+        _config(path, root, _check_versions(path, versions.get(path.name)))
+        for path in paths
+    ]
+    return f"model_config_list {{\n{''.join(configs)}}}\n"
+
+
+def _check_versions(path, wanted):
+    there = layout.versions(path)
+    if not there:
+        raise ValueError(
+            "Argument `directories` must hold directories with numbered "
+            f"versions. Received: directories=[..., {str(path)!r}]"
+        )
+    if wanted is not None and not (wanted and set(wanted) <= there):
+        raise ValueError(
+            f"Argument `versions` must name versions of {sorted(there)} for "
+            f"{path.name!r}. Received: versions={{{path.name!r}: {wanted}}}"
+        )
+    return sorted(wanted or ())
+
+
+def _config(path, root, versions):
+    base = str(path) if root is None else f"{root.rstrip('/')}/{path.name}"
+    policy = " ".join(f"versions: {version}" for version in versions)
+    return (
+        "  config {\n"
+        f"    name: {_quote(path.name)}\n"
+        f"    base_path: {_quote(base)}\n"
+        '    model_platform: "tensorflow"\n'
+        + (
+            f"    model_version_policy {{ specific {{ {policy} }} }}\n"
+            if policy
+            else ""
+        )
+        + "  }\n"
+    )
+
+
+def _quote(text):
+    """A string in the text format, which is to be ASCII."""
+    plain = set(range(32, 127)) - set(b'"\\')
+    escaped = [chr(b) if b in plain else f"\\{b:03o}" for b in text.encode()]
+    return f'"{"".join(escaped)}"'
