@@ -16,6 +16,7 @@ from keras_seqmech.analysis.plots.positions import plot_accuracy_by_noise
 from keras_seqmech.analysis.plots.positions import plot_gradient_profiles
 from keras_seqmech.analysis.plots.positions import plot_vanishing_ratio
 from keras_seqmech.analysis.plots.positions import plot_word_importance
+from keras_seqmech.analysis.plots.tuning import plot_sweep
 
 __all__ = [
     "plot_accuracy_by_noise",
@@ -27,6 +28,7 @@ __all__ = [
     "plot_gradient_profiles",
     "plot_openness_by_position",
     "plot_receptive_fields",
+    "plot_sweep",
     "plot_vanishing_ratio",
     "plot_word_importance",
 ]

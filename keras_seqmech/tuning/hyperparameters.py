@@ -1,0 +1,286 @@
+"""What a search chooses, each with a checked range.
+
+Each function takes KerasTuner's `hp` and a range, `(low, high)` or one number
+that is not searched, and returns the value of the trial. The names in the
+search are those of the arguments of the layers, as are the defaults of `name`:
+give another name to search the same for two layers apart.
+"""
+
+from collections.abc import Callable
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import keras_tuner
+
+from keras_seqmech.layers import validation
+from keras_seqmech.training.schedules import SCHEDULES
+from keras_seqmech.training.schedules import TemperatureAnnealing
+
+ESTIMATORS = ("relaxed", "straight_through", "reinforce")
+SUMMARIES = ("mean", "last")
+FIXED = "fixed"
+
+Range = Real | tuple[Real, Real]
+
+
+def choose_max_size(
+    hp: keras_tuner.HyperParameters,
+    max_size: Range = (1, 8),
+    sequence_length: int | None = None,
+    step: int = 1,
+    name: str = "max_size",
+) -> int:
+    """Chooses S, the largest size of a receptive field.
+
+    Args:
+        hp: The hyperparameters of a trial.
+        max_size: Range of positive ints.
+        sequence_length: Steps of the longest sequence, which no S may exceed;
+            None if not known.
+        step: Between two sizes of the range.
+        name: Of the hyperparameter.
+
+    Raises:
+        ValueError: If the range is none of positive ints, or has sizes over
+            `sequence_length`.
+
+    Example:
+
+    >>> hp = keras_tuner.HyperParameters()
+    >>> choose_max_size(hp, (2, 8), sequence_length=20)
+    2
+    """
+    low, high = _check_sizes(max_size, sequence_length)
+    validation.check_positive_int("step", step)
+    if low == high:
+        return hp.Fixed(name, low)
+    return hp.Int(name, low, high, step=step)
+
+
+def choose_temperature(
+    hp: keras_tuner.HyperParameters,
+    temperature: Range = (0.1, 2.0),
+    step: float | None = None,
+    name: str = "temperature",
+) -> float:
+    """Chooses a temperature, on a log scale.
+
+    It is the one of a whole training, or the first of `choose_annealing`.
+
+    Args:
+        hp: The hyperparameters of a trial.
+        temperature: Range of numbers above 0.
+        step: Factor above 1 between two temperatures of the range; any
+            temperature of it if None.
+        name: Of the hyperparameter.
+
+    Raises:
+        ValueError: If the range is none of numbers above 0.
+
+    Example:
+
+    >>> choose_temperature(keras_tuner.HyperParameters(), (0.5, 2), step=2)
+    0.5
+    """
+    return _number(
+        hp, name, "temperature", temperature, validation.check_positive, step
+    )
+
+
+def choose_annealing(
+    hp: keras_tuner.HyperParameters,
+    steps: int,
+    initial: float,
+    final_temperature: Range = (0.1, 0.5),
+    schedules: Sequence[str] = (FIXED, *SCHEDULES),
+    layer_names: Sequence[str] | None = None,
+) -> TemperatureAnnealing | None:
+    """Chooses how the temperature changes while a trial trains.
+
+    The names in the search are `"temperature_schedule"` and, only where this
+    is not `"fixed"`, `"final_temperature"`.
+
+    Args:
+        hp: The hyperparameters of a trial.
+        steps: Positive int, optimizer steps until the last temperature.
+        initial: The first temperature, such as `choose_temperature` chose.
+        final_temperature: Range of the last one, numbers above 0.
+        schedules: Of `"fixed"`, `"exponential"` and `"linear"`.
+        layer_names: As in `TemperatureAnnealing`.
+
+    Returns:
+        A callback for `fit`; None where the temperature is fixed.
+
+    Raises:
+        ValueError: If an argument is not as described.
+
+    Example:
+
+    >>> hp = keras_tuner.HyperParameters()
+    >>> annealing = choose_annealing(
+    ...     hp, steps=100, initial=1.0, final_temperature=0.25,
+    ...     schedules=("exponential",))
+    >>> annealing.value(50)
+    0.5
+    """
+    check_choices("schedules", schedules, (FIXED, *SCHEDULES))
+    check_range(
+        "final_temperature", final_temperature, validation.check_positive
+    )
+    schedule = _choice(hp, "temperature_schedule", schedules)
+    moving = [name for name in schedules if name != FIXED]
+    if not moving:
+        return None
+    with hp.conditional_scope("temperature_schedule", moving):
+        final = _number(
+            hp,
+            "final_temperature",
+            "final_temperature",
+            final_temperature,
+            validation.check_positive,
+        )
+    if schedule == FIXED:
+        return None
+    return TemperatureAnnealing(
+        final=final,
+        steps=steps,
+        initial=initial,
+        schedule=schedule,
+        layer_names=layer_names,
+    )
+
+
+def choose_summary(
+    hp: keras_tuner.HyperParameters,
+    summaries: Sequence[str] = SUMMARIES,
+    name: str = "summary",
+) -> str:
+    """Chooses how a receptive field is summed up: `"mean"` or `"last"`."""
+    check_choices("summaries", summaries, SUMMARIES)
+    return _choice(hp, name, summaries)
+
+
+def choose_estimator(
+    hp: keras_tuner.HyperParameters,
+    estimators: Sequence[str] = ESTIMATORS,
+    name: str = "estimator",
+) -> str:
+    """Chooses how decisions are learned.
+
+    Where `"reinforce"` is among them, let the model be a
+    `PolicyGradientModel`, which trains the others as a `keras.Model` does.
+    """
+    check_choices("estimators", estimators, ESTIMATORS)
+    return _choice(hp, name, estimators)
+
+
+def choose_openness_target(
+    hp: keras_tuner.HyperParameters,
+    openness_target: Range = (0.05, 0.5),
+    step: float | None = None,
+    name: str = "openness_target",
+) -> float:
+    """Chooses the share of gates that may be open without cost.
+
+    Args:
+        hp: The hyperparameters of a trial.
+        openness_target: Range of numbers from 0 to 1.
+        step: Between two shares of the range; any share of it if None.
+        name: Of the hyperparameter.
+
+    Raises:
+        ValueError: If the range is none of numbers from 0 to 1.
+    """
+    check = validation.check_share
+    return _number(
+        hp, name, "openness_target", openness_target, check, step, "linear"
+    )
+
+
+def choose_sparsity_weight(
+    hp: keras_tuner.HyperParameters,
+    sparsity_weight: Range = (1e-3, 1.0),
+    step: float | None = None,
+    name: str = "sparsity_weight",
+) -> float:
+    """Chooses the cost of open gates above the target, on a log scale.
+
+    Args:
+        hp: The hyperparameters of a trial.
+        sparsity_weight: Range of numbers above 0; or the number 0.
+        step: Factor above 1 between two weights; any weight if None.
+        name: Of the hyperparameter.
+
+    Raises:
+        ValueError: If the range is none of numbers above 0.
+    """
+    ranges = isinstance(sparsity_weight, (tuple, list))
+    check = (
+        validation.check_positive if ranges else validation.check_not_negative
+    )
+    return _number(hp, name, "sparsity_weight", sparsity_weight, check, step)
+
+
+def check_range(
+    name: str, value: Any, check: Callable[[str, Any], Real]
+) -> tuple[Real, Real]:
+    """Refuses anything but a number or `(low, high)` that pass a check."""
+    if not isinstance(value, (tuple, list)):
+        number = check(name, value)
+        return number, number
+    if len(value) != 2:
+        raise ValueError(
+            f"Argument `{name}` must be a number or a range (low, high). "
+            f"Received: {name}={value!r}"
+        )
+    low, high = (check(name, number) for number in value)
+    if low > high:
+        raise ValueError(
+            f"Argument `{name}` must be a range (low, high) with low up to "
+            f"high. Received: {name}={value!r}"
+        )
+    return low, high
+
+
+def check_choices(name: str, value: Any, allowed: Sequence[str]) -> None:
+    """Refuses anything but some different ones of the allowed names."""
+    fits = isinstance(value, (tuple, list)) and value
+    if not fits or len(set(value)) < len(value) or not set(value) <= {*allowed}:
+        raise ValueError(
+            f"Argument `{name}` must hold some of {tuple(allowed)}, each once. "
+            f"Received: {name}={value!r}"
+        )
+
+
+def _choice(hp, name, values):
+    if len(values) == 1:
+        return hp.Fixed(name, values[0])
+    return hp.Choice(name, list(values))
+
+
+def _number(hp, name, argument, value, check, step=None, sampling="log"):
+    low, high = check_range(argument, value, check)
+    if step is not None:
+        validation.check_positive("step", step)
+        if sampling == "log" and step <= 1:
+            raise ValueError(
+                "Argument `step` is a factor and must be above 1. "
+                f"Received: step={step!r}"
+            )
+    if low == high:
+        return hp.Fixed(name, low)
+    return hp.Float(name, low, high, step=step, sampling=sampling)
+
+
+def _check_sizes(max_size: Range, sequence_length: int | None) -> tuple:
+    low, high = check_range("max_size", max_size, validation.check_positive_int)
+    if sequence_length is not None:
+        validation.check_positive_int("sequence_length", sequence_length)
+        if high > sequence_length:
+            raise ValueError(
+                "Argument `max_size` must not exceed the length of the "
+                f"sequences, sequence_length={sequence_length}. "
+                f"Received: max_size={max_size!r}"
+            )
+    return low, high

@@ -1,0 +1,159 @@
+"""A search with one of KerasTuner's tuners, to be gone on with after a kill."""
+
+import json
+from collections.abc import Callable
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras_tuner
+
+from keras_seqmech.tuning import distributed
+from keras_seqmech.tuning import search_folder
+
+# What may differ when a search is continued.
+FREE = (
+    "max_trials",
+    "max_retries_per_trial",
+    "max_consecutive_failed_trials",
+)
+NEVER = 10**9
+
+
+def open_search(
+    tuner_class: type[keras_tuner.Tuner],
+    hypermodel: keras_tuner.HyperModel | Callable,
+    directory: str | Path,
+    project_name: str,
+    settings: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    chief_timeout: float = 60.0,
+    **kwargs,
+) -> keras_tuner.Tuner:
+    """Makes a tuner for a new search, or for one that is continued.
+
+    Beside what KerasTuner does:
+
+    - A folder with another search in it is refused. What a search is, is its
+      tuner, space, objective, `settings` and all keywords but `max_trials`
+      and those about failures: more trials may be asked for later.
+    - After a kill at any time, called again, finished trials are kept and not
+      run again; those that were running are.
+    - Failed trials do not end the search, however many follow each other,
+      unless `max_consecutive_failed_trials` is given. (In KerasTuner 1.4 the
+      chief of a distributed search would wait forever.)
+    - With the environment of a distributed search, the chief does not start
+      at a port that is taken, and a worker does not wait for a chief longer
+      than `chief_timeout`. A worker that is killed and started again under
+      its `KERASTUNER_TUNER_ID` gets the trial it had; until then the chief
+      does not end.
+
+    Args:
+        tuner_class: Such as `keras_tuner.RandomSearch`.
+        hypermodel: A `ReceptiveFieldHyperModel`, or any other one.
+        directory: Folder of searches; made if it is missing. All processes of
+            a distributed search need the same.
+        project_name: Of the folder in it that is this search's own.
+        settings: What else trials depend on, such as the data set and the
+            number of epochs: numbers, strings, lists and dicts of them.
+        overwrite: Whether to delete what is in the folder, first.
+        chief_timeout: Seconds a worker waits for its chief.
+        **kwargs: Of the tuner, such as `objective` and `max_trials`.
+
+    Returns:
+        The tuner; call its `search` next. In a chief, this returns when all
+        trials are done.
+
+    Raises:
+        ValueError: If the folder holds another search.
+        OSError: In a chief, if the port is taken.
+        TimeoutError: In a worker, if there is no chief.
+
+    Example:
+
+    >>> import tempfile
+    >>> def build_model(hp):
+    ...     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    ...     model.compile("sgd", loss="mse")
+    ...     return model
+    >>> options = {"hypermodel": build_model, "project_name": "sweep"}
+    >>> options["directory"] = tempfile.mkdtemp()
+    >>> tuner = open_search(
+    ...     keras_tuner.RandomSearch, **options, objective="loss")
+    >>> tuner = open_search(keras_tuner.GridSearch, **options, objective="loss")
+    Traceback (most recent call last):
+    ValueError: The folder ... holds another search, which differs in `tuner`:
+    'RandomSearch' there, 'GridSearch' here. ...
+    """
+    worker = distributed.is_worker()
+    if worker:
+        distributed.wait_for_chief(chief_timeout)
+        overwrite = False  # The chief has done it, and uses the folder now.
+    elif distributed.is_chief():
+        distributed.check_port()
+    folder = Path(directory) / project_name
+    if overwrite:
+        search_folder.delete(folder)
+    space = _space(hypermodel, kwargs.get("hyperparameters"))
+    search_folder.claim(
+        folder,
+        {
+            "tuner": tuner_class.__name__,
+            "objective": _describe(kwargs.get("objective")),
+            "space": space,
+            "settings": settings or {},
+            "keywords": _plain(kwargs),
+        },
+    )
+    if not worker:
+        search_folder.mend(folder, distributed.tuner_id())
+    kwargs.setdefault("max_consecutive_failed_trials", NEVER)
+    tuner = tuner_class(
+        hypermodel=hypermodel,
+        directory=str(directory),
+        project_name=project_name,
+        **kwargs,
+    )
+    if worker:
+        _check_chief(tuner, space)
+    else:
+        search_folder.write_whole(tuner.oracle, folder)
+    return tuner
+
+
+def _space(hypermodel, hyperparameters):
+    """What a hypermodel searches, as its first model tells."""
+    hp = hyperparameters.copy() if hyperparameters else None
+    hp = hp or keras_tuner.HyperParameters()
+    getattr(hypermodel, "build", hypermodel)(hp)
+    return hp.get_config()["space"]
+
+
+def _describe(objective):
+    if isinstance(objective, (list, tuple)):
+        return [_describe(part) for part in objective]
+    return None if objective is None else str(objective)
+
+
+def _plain(kwargs):
+    """Keywords that are the same again in another process."""
+    found = {}
+    for name, value in kwargs.items():
+        try:
+            found[name] = json.loads(json.dumps(value))
+        except TypeError:
+            continue
+    for name in (*FREE, "objective"):
+        found.pop(name, None)
+    return found
+
+
+def _check_chief(tuner, space):
+    names = {hp["config"]["name"] for hp in space}
+    searched = {hp.name for hp in tuner.oracle.get_space().space}
+    if not names <= searched:
+        raise ValueError(
+            "The chief of another search answers: it knows nothing of "
+            f"{sorted(names - searched)}. "
+            f"Received: {distributed.PORT}={distributed.read_port()}"
+        )
