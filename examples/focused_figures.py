@@ -9,9 +9,9 @@ Processing" into `--output-dir`:
 - `openness_<task>.png`: accuracy against openness of the gates, a point for
   each run in the CSV files `--runs` of `examples/picking.py` or
   `examples/pixel_questions.py` (figure 2);
-- `positions.png`: openness by position for some asked positions k, of a model
-  that `examples/picking.py` saved (figure 3). The source draws the attention
-  of its decoder, too; these models classify one state and have none;
+- `positions.png`: openness (G) and focus (F), the mean weight of the attention,
+  by position for some asked positions k, of a model that
+  `examples/picking.py` saved (figure 3);
 - `pixels.png`: the pixels at which gates are open, over digits each asked for
   itself and then for the next one, of a model that
   `examples/pixel_questions.py` saved (figure 4).
@@ -57,12 +57,17 @@ def openness_points(paths: Sequence[Path]) -> dict[str, dict[str, list]]:
 
 def position_curves(
     model: keras.Model, asked: Sequence[int], length: int, count: int
-) -> dict[int, np.ndarray]:
-    """Openness by position, for each k that is asked."""
+) -> dict[str, dict[int, np.ndarray]]:
+    """Openness and focus by position, for each k that is asked."""
     examples, _ = picking.examples(count * len(asked), length)
     examples["k"] = np.repeat(np.array(asked, "int32"), count)
-    gates = predict(model, examples)["gates"]
-    return analysis.openness_by_context(gates, examples["k"])
+    found = predict(model, examples)
+    # Weights may add up to a little more than 1.
+    found["focus"] = found["focus"].clip(max=1.0)
+    return {
+        name: analysis.openness_by_context(found[name], examples["k"])
+        for name in ("gates", "focus")
+    }
 
 
 def pixel_gates(
@@ -81,12 +86,12 @@ def pixel_gates(
 
 
 def predict(model: keras.Model, asked: dict) -> dict[str, np.ndarray]:
-    """Logits and gates of a model with gates."""
+    """Logits, gates and focus of a model with gates."""
     if not focused_models.has_gates(model):
         raise ValueError(
             f"Needs a model fhe, which has gates. Received: {model.name}"
         )
-    probed = focused_models.probe(model)
+    probed = focused_models.probe(model, focus=True)
     return probed.predict(asked, batch_size=BATCH_SIZE, verbose=0)
 
 
@@ -129,7 +134,9 @@ def main(argv: Sequence[str] | None = None) -> dict:
     return shown
 
 
-def draw_positions(args: argparse.Namespace) -> dict[int, np.ndarray]:
+def draw_positions(
+    args: argparse.Namespace,
+) -> dict[str, dict[int, np.ndarray]]:
     model = keras.models.load_model(args.picking_model)
     max_k = model.get_layer("question").input_dim - 1
     parts = np.linspace(0, max_k, 2 * POSITIONS + 1)[1::2]
@@ -140,12 +147,18 @@ def draw_positions(args: argparse.Namespace) -> dict[int, np.ndarray]:
             f"--positions: must be at most {min(max_k, length)}. Received: "
             f"{asked}"
         )
-    curves = position_curves(model, asked, length, args.count)
+    shown = position_curves(model, asked, length, args.count)
+    curves, marks = {}, {}
+    for k in shown["gates"]:
+        for letter, name in (("G", "gates"), ("F", "focus")):
+            panel = f"{letter}, P = {k}"
+            curves[panel], marks[panel] = shown[name][k], k
     figure = analysis.plot_openness_by_position(
-        curves, {k: k for k in curves}, "openness by position asked"
+        curves, marks, "openness (G) and focus (F) by position asked (P)"
     )
+    figure.supylabel("share")
     figure.savefig(args.output_dir / "positions.png", dpi=150)
-    return curves
+    return shown
 
 
 def draw_pixels(args: argparse.Namespace) -> np.ndarray:

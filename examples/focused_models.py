@@ -1,14 +1,13 @@
 """Models that answer a question about a sequence: LSTMs and the focused one.
 
-All read a sequence `(B, T, d)` and a context, the question `(B, units)`, and
-classify one state together with the context:
+All read a sequence `(B, T, d)` without knowing what is asked. Then the
+question, a context `(B, units)`, attends over the states, and what it reads is
+classified together with it:
 
-- `lstm1`, `lstm2`: one or two `keras.layers.LSTM`. The context is read at
-  every step beside the sequence, the strongest of the simple ways to tell an
-  LSTM what is asked; else it would have to remember all answers;
-- `fhe`: `FocusedHierarchicalEncoder`. The context is read by its gate, by
-  neither LSTM, and what is classified is the last upper state. With
-  `question_below` the lower LSTM reads it too, as those of `lstm1` do.
+- `lstm1`, `lstm2`: one or two stacked `keras.layers.LSTM`. The question
+  attends over the state after every step;
+- `fhe`: `FocusedHierarchicalEncoder`, whose gate reads the question, too. The
+  question attends over the states after open gates alone.
 """
 
 import argparse
@@ -18,9 +17,10 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 import tensorflow as tf
-from keras import ops
 
 from examples.arguments import positive
+from examples.focused_layers import DecidedGates
+from examples.focused_layers import GatedAttention
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech.analysis import measuring
@@ -33,36 +33,20 @@ BASELINES = ("moving_average", "batch_mean", "none")
 GATE_SETTINGS = (
     "sparsity_weight",
     "entropy_weight",
-    "settle_share",
+    "indecision_weight",
+    "ramp_share",
     "initial_openness",
     "temperature",
+    "final_temperature",
     "baseline",
-    "question_below",
 )
-
-
-@keras.saving.register_keras_serializable(package="keras_seqmech_examples")
-class BesideEachStep(keras.layers.Layer):
-    """Puts a context `(B, c)` beside each step: `(B, T, d)` to `(B, T, d+c)`.
-
-    >>> BesideEachStep()(np.ones((2, 5, 3)), np.ones((2, 4))).shape
-    TensorShape([2, 5, 7])
-    """
-
-    def call(self, sequence, context):
-        shape = (*ops.shape(sequence)[:2], context.shape[-1])
-        steps = ops.broadcast_to(ops.expand_dims(context, 1), shape)
-        return ops.concatenate([sequence, steps], axis=-1)
-
-    def compute_output_shape(self, sequence_shape, context_shape):
-        return (*sequence_shape[:2], sequence_shape[2] + context_shape[-1])
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds what models and their gates can be told."""
     add = parser.add_argument
-    settle = "of the steps, the last ones: without the entropy's weight"
     weight = "of its mean over the steps of a sequence"
+    ramp = "of the steps, after which these weights are whole, entropy's is 0"
     add("--models", nargs="+", choices=MODELS, default=list(MODELS))
     add(
         "--estimators",
@@ -72,15 +56,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of fhe",
     )
     add("--units", type=positive, default=100)
-    add("--openness-target", type=float, help="in (0, 1]; default: none")
-    add("--sparsity-weight", type=float, default=0.0, help=weight)
-    add("--entropy-weight", type=float, default=0.1, help=weight)
-    add("--settle-share", type=float, default=0.3, help=settle)
+    add("--openness-target", type=float, default=0.1, help="in (0, 1]")
+    add("--sparsity-weight", type=float, default=0.8, help=weight)
+    add("--entropy-weight", type=float, default=0.0, help=weight)
+    add("--indecision-weight", type=float, default=0.33, help=weight)
+    add("--ramp-share", type=float, default=0.9, help=ramp)
     add("--initial-openness", type=float, default=0.75)
     add("--temperature", type=float, default=1.0)
+    add("--final-temperature", type=float, default=1.0)
     add("--baseline", choices=BASELINES, default="batch_mean")
     add("--jit-compile", action="store_true", help="fhe: loops by XLA")
-    add("--question-below", action="store_true", help="fhe: read it below too")
 
 
 def build(
@@ -107,16 +92,16 @@ def build(
         args: Of the command line.
     """
     layers = keras.layers
+    query = layers.Dense(args.units, name="query")(context)
+    attention = GatedAttention(name="attention")
     if name != "fhe":
-        states = BesideEachStep(name="question_at_each_step")(sequence, context)
+        states = sequence
         if name == "lstm2":
             lower = layers.LSTM(args.units, return_sequences=True, name="lower")
             states = lower(states)
-        state = layers.LSTM(args.units, name="upper")(states)
+        upper = layers.LSTM(args.units, return_sequences=True, name="upper")
+        read, _ = attention(query, upper(states))
     else:
-        if args.question_below:
-            beside = BesideEachStep(name="question_at_each_step")
-            sequence = beside(sequence, context)
         encoder = FocusedHierarchicalEncoder(
             args.units,
             estimator=estimator,
@@ -125,13 +110,18 @@ def build(
             entropy_weight=args.entropy_weight / steps,
             initial_openness=args.initial_openness,
             temperature=args.temperature,
+            return_sequences=True,
             return_gates=True,
             track_statistics=True,
             jit_compile=args.jit_compile,
             name="encoder",
         )
-        state, _ = encoder(sequence, context)
-    both = layers.Concatenate(name="state_and_question")([state, context])
+        states, decided = encoder(sequence, context)
+        gates = DecidedGates(name="gates")(
+            decided["gates"], decided["probabilities"]
+        )
+        read, _ = attention(query, states, gates)
+    both = layers.Concatenate(name="read_and_question")([read, context])
     logits = layers.Dense(classes, name="logits")(both)
     if name == "fhe" and estimator == "reinforce":
         baseline = None if args.baseline == "none" else args.baseline
@@ -153,13 +143,20 @@ def compile_model(
     )
 
 
-def probe(model: keras.Model) -> keras.Model:
-    """The same model with its gates, if it has any, as a second output."""
+def probe(model: keras.Model, focus: bool = False) -> keras.Model:
+    """The same model with more outputs: its gates, if it has any.
+
+    Args:
+        model: Of `build`.
+        focus: Whether to put out the weights of its attention, too.
+    """
     outputs = {"logits": model.output}
     if has_gates(model):
-        # Flat: the state, then what is in the dict, by name.
+        # Flat: the states, then what is in the dict, by name.
         _, gates, *_ = keras.tree.flatten(model.get_layer("encoder").output)
         outputs["gates"] = gates
+    if focus:
+        _, outputs["focus"] = model.get_layer("attention").output
     return keras.Model(model.input, outputs)
 
 

@@ -1,5 +1,6 @@
 """What a run of the focused encoder's studies does between its epochs."""
 
+import argparse
 import json
 import os
 import time
@@ -8,29 +9,42 @@ from pathlib import Path
 import keras
 
 from examples import focused_models
+from keras_seqmech.training import Curriculum
+from keras_seqmech.training import TemperatureAnnealing
+from keras_seqmech.training import WarnOnGateCollapse
+
+# Exponent of the curricula: slow at first.
+RAMP = 2
 
 
-class SettleGates(keras.callbacks.Callback):
-    """Ends the entropy bonus of a model's gates at an epoch.
+def gate_callbacks(
+    model: keras.Model, args: argparse.Namespace
+) -> list[keras.callbacks.Callback]:
+    """What moves the gates' weights and temperature, and watches them.
 
-    The bonus keeps gates undecided, and a gate that is open in a third of the
-    draws is closed at inference: the states that follow have not been seen in
-    training. Without the bonus, gates decide themselves.
-
-    Args:
-        epoch: The first one without.
+    What open and undecided gates cost grows from nothing: before a network
+    knows what to do with the states it reads, no gate is worth anything, and
+    charged for, all close.
     """
-
-    def __init__(self, epoch: int):
-        super().__init__()
-        self.epoch = epoch
-
-    def on_epoch_begin(self, epoch, logs=None):
-        gate = self.model.get_layer("encoder").gate
-        if epoch >= self.epoch and gate.entropy_weight:
-            gate.entropy_weight = 0.0
-            # The weight is a constant of the function that was traced.
-            self.model.make_train_function(force=True)
+    gate = model.get_layer("encoder").gate
+    ramp = args.ramp_share * args.steps / args.evaluate_every
+    moved = {
+        "indecision_weight": (0.0, args.indecision_weight),
+        "entropy_weight": (gate.initial_entropy_weight, 0.0),
+        "sparsity_weight": (0.0, gate.initial_sparsity_weight),
+    }
+    callbacks = [WarnOnGateCollapse(patience=3)]
+    for name, (initial, final) in moved.items():
+        callbacks.append(
+            Curriculum(name, ramp, RAMP, initial=initial, final=final)
+        )
+    if gate.estimator != "reinforce":
+        callbacks.append(
+            TemperatureAnnealing(
+                args.final_temperature, args.steps, args.temperature
+            )
+        )
+    return callbacks
 
 
 class Progress(keras.callbacks.Callback):

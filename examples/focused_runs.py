@@ -19,12 +19,10 @@ import numpy as np
 import tensorflow as tf
 
 from examples import focused_models
+from examples import focused_progress
 from examples import results
 from examples.arguments import integer
 from examples.arguments import positive
-from examples.focused_progress import Progress
-from examples.focused_progress import SettleGates
-from keras_seqmech.training import WarnOnGateCollapse
 
 KEY = ("task", "model", "estimator", "openness_target", "seed", "settings")
 FIELDS = (
@@ -72,6 +70,10 @@ def complete(parser: argparse.ArgumentParser, args: argparse.Namespace):
         parser.error(
             "--steps: must be a multiple of --evaluate-every. Received: "
             f"{args.steps} and {args.evaluate_every}"
+        )
+    if not 0 < args.ramp_share <= 1:
+        parser.error(
+            f"--ramp-share: must be in (0, 1]. Received: {args.ramp_share}"
         )
     if args.minutes is not None and not args.minutes > 0:
         parser.error(f"--minutes: must be above 0. Received: {args.minutes}")
@@ -162,7 +164,7 @@ def run(key, args, build, batches, test, path: Path, line: str) -> dict:
     )
     model.optimizer.build(model.trainable_variables)
     batch = next(iter(batches(int(seed), 0)))
-    progress = Progress(test, args, path.with_suffix(""), line)
+    progress = focused_progress.Progress(test, args, path.with_suffix(""), line)
     state = progress.restore(model)
     gradient = focused_models.GateGradient(model)
     if not state["step"]:
@@ -170,10 +172,7 @@ def run(key, args, build, batches, test, path: Path, line: str) -> dict:
     if not progress.is_over():
         callbacks = [progress]
         if focused_models.has_gates(model):
-            callbacks.append(WarnOnGateCollapse(patience=3))
-            share = 1 - args.settle_share
-            epoch = int(share * args.steps / args.evaluate_every)
-            callbacks.append(SettleGates(epoch))
+            callbacks += focused_progress.gate_callbacks(model, args)
         model.fit(
             batches(int(seed), state["step"]),
             initial_epoch=state["step"] // args.evaluate_every,
@@ -191,7 +190,7 @@ def run(key, args, build, batches, test, path: Path, line: str) -> dict:
     )
     row.update({name: percent(value) for name, value in drawn.items()})
     row["gate_variance_end"] = gradient.variance(*batch, DRAWS)
-    row["inference_ms"] = inference_ms(focused_models.probe(model), batch[0])
+    row["inference_ms"] = inference_ms(progress.probed, batch[0])
     progress.remove()
     return row
 

@@ -10,18 +10,17 @@ Processing", accuracy and openness, the steps to 95 %, times, and the variance
 of the gates' gradient from draw to draw, on one batch, before and after
 training: `--markdown` writes the tables.
 
-In the first `--growing-share` of the steps, sequences grow from
-`--start-length` to `--length`. At full length from the start, what an early
-digit does to the answer is lost on the way, and gates that are drawn learn
-nothing for very long.
+In the first `--growing-share` of the steps, sequences are doubled from
+`--start-length` on until they have `--length`: to count in short ones is
+learned faster, and a step takes less time.
 
 Then the trained models are tested on the longer `--test-lengths`, with k up
 to the same `--max-k`: k is an embedding, and one that was never trained would
 mean nothing. So the question is whether a model is disturbed by what comes
 after the digits that count.
 
-The LSTMs read k at every step, the focused encoder by its gate alone, and all
-classify their last state together with k; see `examples/focused_models.py`.
+No LSTM reads k. It attends over the states of all of them, those of the
+focused encoder at open gates alone; see `examples/focused_models.py`.
 
 Each run is a line of `--output`, a CSV file, and each longer test one of the
 file beside it, `<name>-lengths.csv`. What is there is not repeated; a run that
@@ -31,6 +30,7 @@ or `--save-models`, are the models and their curves.
 
 import argparse
 import functools
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -75,7 +75,7 @@ OWN = ("max_k", "growing_share", "start_length")
 DIGIT_SIZE = 16
 TEST_SEED = 10**6
 # Digits read at once in tests, so that long sequences fit into memory.
-READ_AT_ONCE = 100_000
+READ_AT_ONCE = 500_000
 
 
 def build(name: str, estimator: str, args: argparse.Namespace) -> keras.Model:
@@ -84,18 +84,40 @@ def build(name: str, estimator: str, args: argparse.Namespace) -> keras.Model:
         "tokens": keras.Input((None,), dtype="int32", name="tokens"),
         "k": keras.Input((), dtype="int32", name="k"),
     }
-    digits = keras.layers.Embedding(picking.DIGITS, DIGIT_SIZE, name="digits")
+    digits = keras.layers.Embedding(
+        picking.DIGITS,
+        DIGIT_SIZE,
+        keras.initializers.RandomUniform(-1, 1),
+        name="digits",
+    )
     asked = keras.layers.Embedding(args.max_k + 1, args.units, name="question")
+    question = asked(inputs["k"])
+    asked.embeddings.assign(waves(args.max_k + 1, args.units))
     return focused_models.build(
         name,
         inputs,
         digits(inputs["tokens"]),
-        asked(inputs["k"]),
+        question,
         picking.DIGITS,
         args.length,
         estimator,
         args,
     )
+
+
+def waves(count: int, size: int) -> np.ndarray:
+    """Sines and cosines of 0 to count - 1, `(count, size)`.
+
+    What the questions' embedding starts from: near numbers are near vectors.
+    Small random vectors take long to tell one k from another.
+
+    >>> waves(7, 2).round(1).tolist()[:3]
+    [[0.0, 1.0], [1.0, 0.0], [0.0, -1.0]]
+    """
+    periods = np.geomspace(4, 2 * count, -(-size // 2))
+    angles = 2 * np.pi * np.arange(count)[:, None] / periods
+    both = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
+    return both[:, :size]
 
 
 def test_lengths(key, path: Path, args: argparse.Namespace) -> None:
@@ -129,10 +151,11 @@ def test_lengths(key, path: Path, args: argparse.Namespace) -> None:
 
 
 def growing_length(step: int, args: argparse.Namespace) -> int:
-    """Length of the sequences of a training step."""
+    """Length of the sequences of a training step: doubled again and again."""
     share = min(1.0, step / (args.growing_share * args.steps))
     start = min(args.start_length, args.length)
-    return start + int(share * (args.length - start))
+    doublings = math.ceil(math.log2(args.length / start))
+    return min(args.length, start * 2 ** int(share * doublings))
 
 
 def lengths_path(args: argparse.Namespace) -> Path:
@@ -213,7 +236,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     focused_runs.add_arguments(parser, "picking")
     add("--length", type=positive, default=100, help="of training sequences")
-    add("--growing-share", type=float, default=0.5, help="of the steps, first")
+    add("--growing-share", type=float, default=0.6, help="of the steps, first")
     add("--start-length", type=positive, default=10)
     add("--max-k", type=positive, help="largest k; default: --length")
     add("--test-lengths", nargs="*", type=positive, default=[])

@@ -39,7 +39,11 @@ def build(
         "digit": keras.Input((), dtype="int32", name="digit"),
     }
     asked = keras.layers.Embedding(
-        pixel_question.CLASSES, args.units, name="question"
+        pixel_question.CLASSES,
+        args.units,
+        # Small random vectors take long to tell one digit from another.
+        keras.initializers.RandomUniform(-1, 1),
+        name="question",
     )
     return focused_models.build(
         name,

@@ -1,35 +1,52 @@
 """Pictures of the gates of tiny models."""
 
+import keras
 import pytest
 
 pytest.importorskip("matplotlib", reason="needs keras_seqmech[plots]")
 pytest.importorskip("sklearn", reason="needs keras_seqmech[examples]")
 
 from examples import focused_figures  # noqa: E402
+from examples import focused_runs  # noqa: E402
 from examples import picking  # noqa: E402
 from examples import pixel_questions  # noqa: E402
+from examples import results  # noqa: E402
 
-SMALL = [
-    *("--batch-size", "16"),
-    *("--units", "6", "--steps", "4", "--evaluate-every", "2"),
-    *("--test-size", "20"),
-]
+# Gates of a model that has learned nothing are then open here and there.
+SMALL = ["--units", "6", "--initial-openness", "0.5"]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Runs of both studies and their models."""
+    """Models of both studies, and lines of runs."""
     root = tmp_path_factory.mktemp("studies")
-    options = [*SMALL, "--models", "fhe", "lstm1", "--length", "8"]
-    picking.main([*options, "--output", str(root / "picking.csv")])
-    options = [*SMALL, "--models", "fhe"]
-    pixel_questions.main([*options, "--output", str(root / "pixels.csv")])
+    keras.utils.set_random_seed(1)
+    args = picking.parse([*SMALL, "--length", "8"])
+    for name, estimator in (("fhe", "reinforce"), ("lstm1", "")):
+        model = picking.build(name, estimator, args)
+        model.save(root / f"picking-{name}.keras")
+    args = pixel_questions.parse(SMALL)
+    model = pixel_questions.build("fhe", "reinforce", 64, args)
+    model.save(root / "pixels-fhe.keras")
+    rows = [
+        ("picking", "picking-8", "fhe", "reinforce", 25, 75),
+        ("picking", "picking-8", "lstm1", "", "nan", 50),
+        ("pixels", "digits", "fhe", "reinforce", 10, 90),
+    ]
+    for study, task, name, estimator, openness, accuracy in rows:
+        row = {
+            **dict.fromkeys(focused_runs.FIELDS, ""),
+            **{"task": task, "model": name, "estimator": estimator},
+            **{"openness": openness, "accuracy": accuracy},
+        }
+        results.add_row(
+            root / f"{study}.csv", focused_runs.FIELDS, row, focused_runs.KEY
+        )
     return root
 
 
 def model(folder, study, name):
-    (path,) = (folder / f"{study}-models").glob(f"*-{name}-*.keras")
-    return str(path)
+    return str(folder / f"{study}-{name}.keras")
 
 
 def test_all_figures(folder, tmp_path):
@@ -47,23 +64,29 @@ def test_all_figures(folder, tmp_path):
     for name in names:
         path = tmp_path / "figures" / f"{name}.png"
         assert path.read_bytes().startswith(b"\x89PNG")
-    for task in ("picking-8", "digits"):
-        ((openness, accuracy),) = shown[f"openness_{task}"]["reinforce"]
-        assert 0 <= openness <= 1 and 0 <= accuracy <= 1
-    assert list(shown["positions"]) == [1, 3, 5, 7]
-    for curve in shown["positions"].values():
-        assert curve.shape == (8,) and ((curve >= 0) & (curve <= 1)).all()
+    assert shown["openness_picking-8"] == {"reinforce": [(0.25, 0.75)]}
+    assert shown["openness_digits"] == {"reinforce": [(0.1, 0.9)]}
+    gates, focus = (shown["positions"][name] for name in ("gates", "focus"))
+    assert list(gates) == list(focus) == [1, 3, 5, 7]
+    for k in gates:
+        assert gates[k].shape == focus[k].shape == (8,)
+        assert ((gates[k] >= 0) & (gates[k] <= 1)).all()
+        # Of five sequences, those with an open gate.
+        share = focus[k].sum()
+        assert share == pytest.approx(round(5 * share) / 5, abs=1e-5)
+        assert (focus[k] <= gates[k] + 1e-6).all()
     assert shown["pixels"].shape == (20, 64)
-    assert set(shown["pixels"].ravel()) <= {0.0, 1.0}
+    assert set(shown["pixels"].ravel()) == {0.0, 1.0}
 
 
 def test_positions_are_those_asked(folder, tmp_path):
     path = model(folder, "picking", "fhe")
     options = ["--output-dir", str(tmp_path), "--picking-model", path]
     options += ["--positions", "2", "8", "--length", "11", "--count", "3"]
-    curves = focused_figures.main(options)["positions"]
-    assert list(curves) == [2, 8]
-    assert {curve.shape for curve in curves.values()} == {(11,)}
+    shown = focused_figures.main(options)["positions"]
+    for curves in shown.values():
+        assert list(curves) == [2, 8]
+        assert {curve.shape for curve in curves.values()} == {(11,)}
 
 
 def test_bad_input(folder, tmp_path, capsys):
