@@ -12,7 +12,8 @@ it took: `--markdown` writes the table.
 Outputs that are not there do not count: nothing keeps the model from emitting
 more than there are outputs. `emitted` says how many it expects to emit. In
 each minibatch only the first T' outputs are learned, T' uniform from 1 to T;
-`--no-curriculum` learns all.
+`--no-curriculum` learns all. With `--warm-start` a model starts from what its
+seed has learned for the length before its own in `--lengths`.
 
 `--figure` draws, for the model of `--figure-length`, which symbols of a test
 sequence become which outputs.
@@ -57,6 +58,7 @@ SETTINGS = (
     "learning_rate",
     "batch_size",
     "curriculum",
+    "warm_start",
     "steps",
     "target_accuracy",
     "evaluate_every",
@@ -78,6 +80,8 @@ def run(key: Sequence[str], args: argparse.Namespace, line: str) -> dict:
     check = memory.examples(args.test_size, length, CHECK_SEED)
     progress = Progress(check, args, path.with_suffix(""), line)
     state = progress.restore(model)
+    if state["step"] == 0 and args.warm_start:
+        start_warm(model, key, args)
     if not progress.is_over():
         model.fit(
             memory.dataset(
@@ -111,6 +115,16 @@ def run(key: Sequence[str], args: argparse.Namespace, line: str) -> dict:
         "parameters": model.count_params(),
         "seconds": round(state["seconds"], 1),
     }
+
+
+def start_warm(
+    model: keras.Model, key: Sequence[str], args: argparse.Namespace
+) -> None:
+    """Gives a model the weights of the one for the length before its own."""
+    before = args.lengths.index(int(key[0])) - 1
+    if before >= 0:
+        path = model_path((str(args.lengths[before]), *key[1:]), args)
+        model.set_weights(keras.models.load_model(path).get_weights())
 
 
 def do_runs(args: argparse.Namespace) -> list[dict]:
@@ -229,6 +243,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--learning-rate", type=float, default=1e-3)
     add("--batch-size", type=positive, default=100)
     add("--no-curriculum", dest="curriculum", action="store_false")
+    warm = "start from the model of the length before"
+    add("--warm-start", action="store_true", help=warm)
     add("--jit-compile", action="store_true", help="training by XLA")
     add("--steps", type=positive, default=10000, help="of training, at most")
     add("--target-accuracy", type=float, default=0.98, help="to stop at")

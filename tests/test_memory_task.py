@@ -137,6 +137,28 @@ def test_a_run_that_was_killed_goes_on(study, tmp_path, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
 
 
+def test_a_warm_start_takes_the_weights_of_the_length_before(tmp_path):
+    options = small(tmp_path / "m.csv", "--lengths", 3, 5, "--warm-start")
+    memory_task.main(options)
+    args = memory_task.parse(options)
+    models = {}
+    for length in args.lengths:
+        key = (str(length), "0", memory_task.settings(args))
+        models[length] = keras.models.load_model(
+            memory_task.model_path(key, args)
+        )
+        cold = memory_model.build(length, args.units)
+        memory_task.start_warm(cold, key, args)
+        models[f"start of {length}"] = cold
+    learned = models[3].get_weights()
+    for found, wanted in zip(models["start of 5"].get_weights(), learned):
+        np.testing.assert_array_equal(found, wanted)
+    assert not np.allclose(models["start of 3"].get_weights()[0], learned[0])
+    # Four steps of Adam move no weight by more than four learning rates.
+    for found, wanted in zip(models[5].get_weights(), learned):
+        np.testing.assert_allclose(found, wanted, atol=4.1e-3)
+
+
 def test_a_run_ends_when_its_accuracy_is_reached(tmp_path):
     options = ["--lengths", 6, "--target-accuracy", 1e-6]
     memory_task.main(small(tmp_path / "e.csv", *options))
