@@ -5,6 +5,7 @@ from keras_seqmech.training.distillation import DistillationModel
 from keras_seqmech.training.gate_collapse import WarnOnGateCollapse
 from keras_seqmech.training.gradient_directed import GradientDirectedModel
 from keras_seqmech.training.policy_gradient import PolicyGradientModel
+from keras_seqmech.training.resuming import ExactBackupAndRestore
 from keras_seqmech.training.schedules import Curriculum
 from keras_seqmech.training.schedules import TemperatureAnnealing
 from keras_seqmech.training.truncated import TruncatedBackpropagationModel
@@ -12,6 +13,7 @@ from keras_seqmech.training.truncated import TruncatedBackpropagationModel
 __all__ = [
     "Curriculum",
     "DistillationModel",
+    "ExactBackupAndRestore",
     "GradientDirectedModel",
     "PolicyGradientModel",
     "TemperatureAnnealing",

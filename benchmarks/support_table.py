@@ -1,0 +1,232 @@
+"""Runs every public layer in every way and writes a table of what works.
+
+    python -m benchmarks.support_table
+
+From the project's directory. Each cell is a real run of one way to use a
+layer, from the registry of the tests: `predict` and a step of `fit` (SGD) of a
+small model, with masks and a row without a real step, noise taken out;
+outputs, decisions and new weights are compared with those of the eager run in
+float32. The two columns of exports run only inference, of the trained model.
+Cells are kept in `--cells` as they are done, failed ones among them: a run
+that was stopped goes on, and a cell that is deleted there is run again.
+"""
+
+import argparse
+import contextlib
+import json
+import pathlib
+import platform
+import sys
+import tempfile
+import time
+
+import tensorflow as tf
+
+# Before anything else uses TensorFlow.
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0],
+    [tf.config.LogicalDeviceConfiguration()] * 2,
+)
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests"))
+
+import keras  # noqa: E402
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+from export_tools import Conversation  # noqa: E402
+from export_tools import answer_here  # noqa: E402
+from export_tools import compile_loader  # noqa: E402
+from layer_models import MASK  # noqa: E402
+from layer_models import make_model  # noqa: E402
+from layer_models import sample  # noqa: E402
+from registry import ENTRIES  # noqa: E402
+from registry import silence  # noqa: E402
+
+import keras_seqmech  # noqa: E402
+
+# How to run, and what may differ from the eager run, absolutely.
+TRAINED = {
+    "eager": ({"run_eagerly": True}, 0.0),
+    "graph": ({"jit_compile": False}, 1e-5),
+    "XLA": ({"jit_compile": True}, 1e-5),
+    "mixed_float16": ({"policy": "mixed_float16"}, 1e-2),
+    "mixed_bfloat16": ({"policy": "mixed_bfloat16"}, 5e-2),
+    "float64": ({"policy": "float64"}, 1e-5),
+    "MirroredStrategy": ({"devices": ["CPU:0", "CPU:1"]}, 1e-5),
+}
+EXPORTED = {"SavedModel": 1e-6, "C loader": 1e-6}
+TOLERANCES = {**{name: t for name, (_, t) in TRAINED.items()}, **EXPORTED}
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Runs what is missing, and writes the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__.partition("\n")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--output", type=pathlib.Path, default=pathlib.Path("docs/support.md"))
+    add(
+        "--cells",
+        type=pathlib.Path,
+        default=pathlib.Path("results/support.json"),
+    )
+    add("--layers", nargs="*", help="names of layers to run, if not all")
+    arguments = parser.parse_args(argv)
+    silence(pytest.MonkeyPatch())
+    # One way to use each layer; of those that draw, a hard one.
+    entries = {type(e.make()).__name__: e for e in ENTRIES if e.core}
+    cells = {}
+    if arguments.cells.exists():
+        cells = json.loads(arguments.cells.read_text())
+    for layer in arguments.layers or entries:
+        run_row(layer, entries[layer], cells, arguments.cells)
+    arguments.output.write_text(table(entries, cells), encoding="utf8")
+    print(arguments.output)
+
+
+def run_row(layer: str, entry, cells: dict, path: pathlib.Path) -> None:
+    """Runs the cells of a layer that are missing, and keeps each."""
+    row = cells.setdefault(layer, {})
+    missing = [column for column in TOLERANCES if column not in row]
+    if not missing:
+        return
+    model, expected = train(entry, run_eagerly=True)
+    for column in missing:
+        start = time.perf_counter()
+        try:
+            if column in TRAINED:
+                _, found = train(entry, expected["start"], **TRAINED[column][0])
+                row[column] = compare(found, expected, TOLERANCES[column])
+            else:
+                keras.config.set_dtype_policy("float32")
+                row[column] = export(column, model, entry)
+        except Exception as error:  # What fails is what the table is about.
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            row[column] = {"failed": reason[:300]}
+        seconds = time.perf_counter() - start
+        path.write_text(json.dumps(cells, indent=1) + "\n")
+        print(f"{layer} {column}: {row[column]} ({seconds:.1f} s)", flush=True)
+
+
+def train(entry, start=None, policy="float32", devices=None, **options):
+    """A model after one step, and what to compare: outputs and weights."""
+    keras.utils.clear_session(free_memory=False)
+    keras.utils.set_random_seed(0)
+    keras.config.set_dtype_policy(policy)
+    scope = contextlib.nullcontext()
+    if devices:
+        scope = tf.distribute.MirroredStrategy(devices).scope()
+    with scope:
+        model = make_model(entry)
+        # A float32 run to compare with has no scaled loss either.
+        model.compile(
+            keras.optimizers.SGD(0.1), "mse", auto_scale_loss=False, **options
+        )
+    if start is not None:
+        model.set_weights(start)
+    start = model.get_weights()
+    inputs = sample(entry)
+    outputs = model.predict(inputs, batch_size=len(MASK), verbose=0)
+    targets = {name: np.ones_like(x) for name, x in outputs.items()}
+    data = tf.data.Dataset.from_tensor_slices((inputs, targets))
+    model.fit(data.batch(len(MASK)), verbose=0)
+    return model, {
+        "start": start,
+        "outputs": outputs,
+        "weights": dict(enumerate(model.get_weights())),
+    }
+
+
+def compare(found: dict, expected: dict, tolerance: float) -> dict:
+    """The largest differences; failed if beyond the tolerance."""
+    moved = any(
+        (a != b).any()
+        for a, b in zip(found["start"], found["weights"].values())
+    )
+    if not moved:
+        return {"failed": "no weight moved in training"}
+    cell = {}
+    for kind in ("outputs", "weights"):
+        cell[kind] = difference(found[kind], expected[kind])
+        # Not so for NaN either.
+        if not cell[kind] <= tolerance:
+            cell["failed"] = f"{kind} differ by {cell[kind]:.1e}"
+    return cell
+
+
+def difference(found: dict, expected: dict) -> float:
+    if found.keys() != expected.keys():
+        raise ValueError(f"found {sorted(found)}, not {sorted(expected)}")
+    return max(
+        float(np.max(np.abs(np.asarray(x, "float64") - expected[name])))
+        for name, x in found.items()
+    )
+
+
+def export(column: str, model, entry) -> dict:
+    """Exports the trained model and asks it what the eager one is asked."""
+    inputs = sample(entry)
+    expected = model.predict(inputs, batch_size=len(MASK), verbose=0)
+    with tempfile.TemporaryDirectory() as directory:
+        path = pathlib.Path(directory) / "model"
+        model.export(path, verbose=False)
+        if column == "SavedModel":
+            example = {name: tf.constant(x) for name, x in inputs.items()}
+            outputs = answer_here(path, example)
+        else:
+            conversation = Conversation()
+            conversation.load(path)
+            conversation.ask(inputs)
+            program = compile_loader(pathlib.Path(directory))
+            (outputs,) = conversation.run(program)
+    cell = {"outputs": difference(outputs, expected)}
+    if not cell["outputs"] <= TOLERANCES[column]:
+        cell["failed"] = f"outputs differ by {cell['outputs']:.1e}"
+    return cell
+
+
+def table(entries: dict, cells: dict) -> str:
+    """The page: a row a layer, a column a way, reasons below."""
+    lines = [
+        "# What works with what",
+        "",
+        "Made by `python -m benchmarks.support_table` with keras_seqmech "
+        f"{keras_seqmech.__version__}, Keras {keras.__version__}, TensorFlow "
+        f"{tf.__version__} and Python {platform.python_version()} on CPU. "
+        "A tick: a small model with the layer predicts and trains a step (a "
+        "SavedModel and the C loader predict only, what was trained), and "
+        "outputs, decisions and new weights are those of the eager run in "
+        "float32, within the tolerance below, absolutely. Noise is taken out. "
+        "`MirroredStrategy` is over two logical CPU devices, against one "
+        "device with the whole batch.",
+        "",
+        f"| | {' | '.join(TOLERANCES)} |",
+        f"|---|{':-:|' * len(TOLERANCES)}",
+        "| tolerance | "
+        + " | ".join(f"{t:g}" if t else "-" for t in TOLERANCES.values())
+        + " |",
+    ]
+    notes = []
+    for layer in entries:
+        marks = []
+        for column in TOLERANCES:
+            cell = cells.get(layer, {}).get(column)
+            mark = "?" if cell is None else "✓"
+            if cell is not None and "failed" in cell:
+                notes.append(f"{layer}, {column}: {cell['failed']}")
+                mark = f"✗ ({len(notes)})"
+            marks.append(mark)
+        lines.append(f"| `{layer}` | {' | '.join(marks)} |")
+    lines.append("")
+    lines += [f"{i}. {note}" for i, note in enumerate(notes, 1)]
+    ways = ", ".join(f"`{entry.id}`" for entry in entries.values())
+    lines += [
+        *([""] if notes else []),
+        f"How each was used, by name in the tests' registry: {ways}.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

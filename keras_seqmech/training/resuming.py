@@ -1,0 +1,151 @@
+"""A backup from which a killed run goes on as if nothing had happened."""
+
+import os
+import pathlib
+import shutil
+
+import keras
+import numpy as np
+
+SEEDS = "seeds.npz"
+
+
+class ExactBackupAndRestore(keras.callbacks.Callback):
+    r"""Backs up at the end of each epoch all that the next epoch depends on.
+
+    Like `keras.callbacks.BackupAndRestore`, which it uses: a second `fit` of
+    the same script, in a new process, goes on after the last epoch that was
+    finished; when `fit` ends, the backup is deleted. Three things differ:
+
+    - The states of the model's random seed generators are kept too. Without
+      them dropout, relaxed samples and drawn gates begin their numbers anew.
+    - A process may be killed at any moment, in the middle of a backup too:
+      what is there is a whole backup, the last one or the one before.
+    - There is no `save_freq` in batches. `fit` always starts an epoch at its
+      first batch, so that a backup in its middle makes the model see the first
+      batches twice. Where epochs are long, make them shorter by
+      `steps_per_epoch`.
+
+    The resumed run ends with exactly the weights of one that was not killed
+    if the batches of an epoch depend on nothing but its number, as with
+    `shuffle=False`. To shuffle, let the order depend on the epoch:
+
+    ```python
+    class Shuffled(keras.utils.PyDataset):
+        epoch = 0
+
+        def __len__(self):
+            return len(x) // 32
+
+        def __getitem__(self, i):
+            order = np.random.default_rng(self.epoch).permutation(len(x))
+            rows = order[32 * i : 32 * (i + 1)]
+            return x[rows], y[rows]
+
+    data = Shuffled()
+    tell = keras.callbacks.LambdaCallback(
+        on_epoch_begin=lambda epoch, logs: setattr(data, "epoch", epoch))
+    model.fit(data, shuffle=False, callbacks=[tell, ...])
+    ```
+
+    `TemperatureAnnealing` and `Curriculum` continue, as does the baseline of a
+    `PolicyGradientModel`. What is not kept: `History`, which starts with the
+    first epoch of the new process, and what other callbacks know, such as the
+    patience of `EarlyStopping`; random numbers without a seed generator of
+    the model, as of `tf.random` or NumPy.
+
+    Cost: one file of weights and optimizer state an epoch, two while it is
+    written.
+
+    Args:
+        backup_dir: A directory on a local disk that nothing else uses.
+
+    Raises:
+        ValueError: At the start of training, when the model is not built, or
+            when the backup is of a model with other random layers.
+
+    Example:
+
+    >>> import tempfile
+    >>> import keras, numpy as np
+    >>> model = keras.Sequential(
+    ...     [keras.Input((2,)), keras.layers.Dropout(0.5),
+    ...      keras.layers.Dense(2)])
+    >>> model.compile("sgd", "mse")
+    >>> backup = ExactBackupAndRestore(tempfile.mkdtemp() + "/backup")
+    >>> data = np.ones((8, 2))
+    >>> history = model.fit(data, data, callbacks=[backup], verbose=0)
+    """
+
+    def __init__(self, backup_dir: str | os.PathLike):
+        super().__init__()
+        if not backup_dir:
+            raise ValueError(
+                "Argument `backup_dir` must be the path of a directory. "
+                f"Received: backup_dir={backup_dir!r}"
+            )
+        self.backup_dir = pathlib.Path(backup_dir)
+
+    @property
+    def _part(self) -> pathlib.Path:
+        """What is not whole yet, or no more; it is never read."""
+        return self.backup_dir / "part"
+
+    def on_train_begin(self, logs=None):
+        shutil.rmtree(self._part, ignore_errors=True)
+        backups = self._backups()
+        directory = backups[-1] if backups else self._part
+        self._keras_backup(directory).on_train_begin()
+        if backups:
+            self._load_seeds(directory / SEEDS)
+
+    def on_epoch_end(self, epoch, logs=None):
+        shutil.rmtree(self._part, ignore_errors=True)
+        self._keras_backup(self._part).on_epoch_end(epoch)
+        seeds = [variable.numpy() for variable in _seeds(self.model)]
+        np.savez(self._part / SEEDS, *seeds)
+        target = self.backup_dir / f"epoch-{epoch + 1}"
+        shutil.rmtree(target, ignore_errors=True)
+        self._part.rename(target)
+        for backup in self._backups():
+            if backup != target:
+                shutil.rmtree(backup)
+
+    def on_train_end(self, logs=None):
+        for backup in self._backups():
+            shutil.rmtree(self._part, ignore_errors=True)
+            backup.rename(self._part)
+        shutil.rmtree(self.backup_dir, ignore_errors=True)
+
+    def _backups(self) -> list[pathlib.Path]:
+        """All that are whole, the oldest first."""
+        return sorted(
+            self.backup_dir.glob("epoch-*"),
+            key=lambda path: int(path.name.removeprefix("epoch-")),
+        )
+
+    def _keras_backup(self, directory) -> keras.callbacks.Callback:
+        backup = keras.callbacks.BackupAndRestore(directory)
+        backup.set_model(self.model)
+        return backup
+
+    def _load_seeds(self, path):
+        variables = _seeds(self.model)
+        with np.load(path) as file:
+            values = list(file.values())
+        shapes = [variable.shape for variable in variables]
+        if shapes != [value.shape for value in values]:
+            raise ValueError(
+                "Argument `backup_dir` must hold a backup of this model, or "
+                f"nothing; the model has {len(shapes)} random states, the "
+                f"backup {len(values)}. "
+                f"Received: backup_dir={str(self.backup_dir)!r}"
+            )
+        for variable, value in zip(variables, values):
+            variable.assign(value)
+
+
+def _seeds(model) -> list[keras.Variable]:
+    """State that is neither weight nor metric: of seed generators."""
+    others = {id(v) for v in (*model.weights, *model.metrics_variables)}
+    return [v for v in model.variables if id(v) not in others]
