@@ -163,7 +163,7 @@ def work(arguments) -> None:
     name = f"worker {arguments.worker}"
     if manager.latest:
         manager.restore()
-        print(f"{name}: goes on after step {int(step)}", flush=True)
+        say(f"{name}: goes on after step {int(step)}")
 
     def train(inputs, targets):
         with tf.GradientTape() as tape:
@@ -193,19 +193,24 @@ def work(arguments) -> None:
         done = int(step)
         if done % arguments.save_every == 0 or done == arguments.steps:
             manager.save()
-            print(
+            say(
                 f"{name}: step {done} of {arguments.steps}, "
-                f"loss {float(loss):.3f}",
-                flush=True,
+                f"loss {float(loss):.3f}"
             )
         if done == arguments.kill_after:
-            print(f"{name}: killed after step {done}", flush=True)
+            say(f"{name}: killed after step {done}")
             os.kill(os.getpid(), signal.SIGKILL)
     np.savez(
         arguments.output_dir / f"worker-{arguments.worker}.npz",
         *[variable.numpy() for variable in model.variables],
         *[variable.numpy() for variable in optimizer.variables],
     )
+
+
+def say(line: str) -> None:
+    """Prints a line in one piece, beside what the other worker prints."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 class Checkpoints:
