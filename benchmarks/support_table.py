@@ -13,6 +13,7 @@ that was stopped goes on, and a cell that is deleted there is run again.
 
 import argparse
 import contextlib
+import functools
 import json
 import pathlib
 import platform
@@ -98,14 +99,22 @@ def run_row(layer: str, entry, cells: dict, path: pathlib.Path) -> None:
                 _, found = train(entry, expected["start"], **TRAINED[column][0])
                 row[column] = compare(found, expected, TOLERANCES[column])
             else:
+                keras.config.set_floatx("float32")
                 keras.config.set_dtype_policy("float32")
                 row[column] = export(column, model, entry)
         except Exception as error:  # What fails is what the table is about.
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             row[column] = {"failed": reason[:300]}
         seconds = time.perf_counter() - start
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(cells, indent=1) + "\n")
         print(f"{layer} {column}: {row[column]} ({seconds:.1f} s)", flush=True)
+
+
+@functools.cache
+def mirrored(devices: tuple) -> tf.distribute.Strategy:
+    """One for all: TensorFlow mixes up what several of them reduce."""
+    return tf.distribute.MirroredStrategy(devices)
 
 
 def train(entry, start=None, policy="float32", devices=None, **options):
@@ -113,9 +122,11 @@ def train(entry, start=None, policy="float32", devices=None, **options):
     keras.utils.clear_session(free_memory=False)
     keras.utils.set_random_seed(0)
     keras.config.set_dtype_policy(policy)
+    # Keras adds losses up in this; weight decay of float64 fails in float32.
+    keras.config.set_floatx("float64" if policy == "float64" else "float32")
     scope = contextlib.nullcontext()
     if devices:
-        scope = tf.distribute.MirroredStrategy(devices).scope()
+        scope = mirrored(tuple(devices)).scope()
     with scope:
         model = make_model(entry)
         # A float32 run to compare with has no scaled loss either.

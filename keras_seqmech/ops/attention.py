@@ -120,7 +120,7 @@ def normalized_scores(query: Any, sequences: Any) -> Any:
     has_length = ops.logical_and(squares > LEAST, squares < MOST)
     squares = ops.where(has_length, squares, ops.ones_like(squares))
     # A query of entries up to 1 keeps the product within what float32 holds.
-    scale = ops.maximum(ops.max(ops.abs(query), axis=-1, keepdims=True), 1)
+    scale = ops.max(ops.abs(query), axis=-1, keepdims=True, initial=1)
     scale = ops.stop_gradient(scale)
     cosines = dot_scores(query / scale, keys) / ops.sqrt(squares)
     scores = ops.where(has_length, cosines, ops.zeros_like(cosines)) * scale
@@ -139,7 +139,8 @@ def attention_weights(scores: Any, mask: Any | None = None) -> Any:
     """
     real = masking.real_steps(scores, mask)
     scores = ops.where(real, scores, ops.full_like(scores, -1e30))
-    largest = ops.stop_gradient(ops.max(scores, axis=1, keepdims=True))
+    largest = ops.max(scores, axis=1, keepdims=True, initial=-1e30)
+    largest = ops.stop_gradient(largest)
     masses = ops.exp(scores - largest)
     masses = ops.where(real, masses, ops.zeros_like(masses))
     # A row without a real step divides by 1; in others the sum is above 1.
@@ -158,7 +159,7 @@ def drop_steps(mask: Any, index: Any, rate: Any, noise: Any) -> Any:
     Returns:
         Boolean tensor `(batch, time)`, True where a step is real and stays.
     """
-    steps = ops.arange(ops.shape(mask)[1])
+    steps = ops.arange(ops.shape(mask)[1], dtype="int32")
     stays = ops.equal(steps, ops.expand_dims(ops.cast(index, "int32"), 1))
     return ops.logical_and(mask, ops.logical_or(stays, noise >= rate))
 
@@ -180,7 +181,7 @@ def odds_against(scores: Any, index: Any, mask: Any | None = None) -> Any:
         Tensor `(batch,)`; 0 in rows without a real step.
     """
     real = masking.real_steps(scores, mask)
-    steps = ops.arange(ops.shape(scores)[1])
+    steps = ops.arange(ops.shape(scores)[1], dtype="int32")
     chosen = ops.equal(steps, ops.expand_dims(ops.cast(index, "int32"), 1))
     others = ops.logical_and(real, ops.logical_not(chosen))
     score = ops.where(chosen, scores, ops.zeros_like(scores))

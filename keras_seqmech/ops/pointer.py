@@ -99,7 +99,9 @@ def by_word(
     """
     vocabulary = ops.pad(vocabulary, ((0, 0), (0, 0), (0, extra_words)))
     batch_size, steps, words = ops.shape(vocabulary)
-    rows = ops.reshape(ops.arange(batch_size * steps), (batch_size, steps, 1))
+    rows = ops.reshape(
+        ops.arange(batch_size * steps, dtype="int32"), (batch_size, steps, 1)
+    )
     token_ids = ops.expand_dims(ops.cast(token_ids, "int32"), axis=1)
     places = rows * words + token_ids
     added = ops.segment_sum(

@@ -54,7 +54,8 @@ def maximum(sequences: Any, mask: Any | None = None) -> Any:
     if mask is not None:
         mask = ops.expand_dims(ops.cast(mask, "bool"), axis=-1)
         sequences = ops.where(mask, sequences, lowest)
-    largest = ops.max(sequences, axis=1)
+    # An initial value, as else Keras refuses empty batches.
+    largest = ops.max(sequences, axis=1, initial=float("-inf"))
     return ops.where(largest > lowest, largest, ops.zeros_like(largest))
 
 
@@ -67,7 +68,8 @@ def first_index(sequences: Any, mask: Any | None = None) -> Any:
 def last_index(sequences: Any, mask: Any | None = None) -> Any:
     """Position `(batch,)` of each row's last real step, 0 without one."""
     real = ops.cast(masking.real_steps(sequences, mask), "int32")
-    return ops.argmax(real * ops.arange(ops.shape(sequences)[1]), axis=1)
+    steps = ops.arange(ops.shape(sequences)[1], dtype="int32")
+    return ops.argmax(real * steps, axis=1)
 
 
 def steps_at(sequences: Any, indices: Any, mask: Any | None = None) -> Any:
@@ -82,7 +84,8 @@ def steps_at(sequences: Any, indices: Any, mask: Any | None = None) -> Any:
         Tensor `(batch, steps, features)`; zeros in rows without a real step.
     """
     batch_size, length, features = ops.shape(sequences)
-    rows = ops.expand_dims(ops.arange(batch_size) * length, axis=1)
+    rows = ops.arange(batch_size, dtype="int32")
+    rows = ops.expand_dims(rows * length, axis=1)
     # Gathered from one long row of steps: the gradient is a plain scatter.
     flat = ops.reshape(sequences, (-1, features))
     steps = ops.take(flat, ops.cast(indices, "int32") + rows, axis=0)
