@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_seqmech.layers import drawn_decisions
 from keras_seqmech.layers import validation
+from keras_seqmech.layers.added_losses import batch_mean
 from keras_seqmech.ops import gates as gate_ops
 from keras_seqmech.ops import relaxation
 
@@ -166,8 +167,8 @@ class BernoulliGates(keras.layers.Layer):
                 decisions["gates"], mask, self.openness_target
             )
             cost = ops.cast(self.sparsity_weight, cost.dtype) * cost
-            self.add_loss(_batch_mean(cost))
-        entropy = _batch_mean(ops.sum(decisions["entropy"], axis=1))
+            self.add_loss(batch_mean(cost))
+        entropy = batch_mean(ops.sum(decisions["entropy"], axis=1))
         weight = ops.cast(self.entropy_weight, entropy.dtype)
         self.add_loss(-weight * entropy)
         if self.estimator == "reinforce":
@@ -209,10 +210,3 @@ class BernoulliGates(keras.layers.Layer):
             "return_gates": self.return_gates,
             "track_statistics": self.track_statistics,
         }
-
-
-def _batch_mean(values):
-    """Mean over the batch, 0 if empty, in the dtype that Keras adds up in."""
-    values = ops.cast(values, keras.config.floatx())
-    count = ops.cast(ops.maximum(ops.shape(values)[0], 1), values.dtype)
-    return ops.sum(values) / count

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_seqmech.layers import validation
+from keras_seqmech.layers.added_losses import batch_mean
 from keras_seqmech.layers.attention_pooling import AttentionPoolingBase
 from keras_seqmech.ops import attention
 from keras_seqmech.ops.compilation import compiled
@@ -136,10 +137,8 @@ class LastAttentionPooling(AttentionPoolingBase):
             noise = ops.zeros(shape, dtype="float32")
         run = compiled(attention.last_attention, self.jit_compile)
         pooled, weights, odds = run(sequences, mask, rate, noise)
-        # A replica may get no row of the last batch.
-        count = ops.maximum(ops.cast(ops.shape(odds)[0], "float32"), 1)
-        odds = ops.sum(ops.cast(odds, "float32")) / count
-        self.add_loss(self.penalty * odds)
+        odds = batch_mean(odds)
+        self.add_loss(ops.cast(self.penalty, odds.dtype) * odds)
         return pooled, weights
 
     def get_config(self):

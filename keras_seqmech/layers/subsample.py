@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_seqmech.layers import drawn_decisions
 from keras_seqmech.layers import validation
+from keras_seqmech.layers.added_losses import batch_mean
 from keras_seqmech.ops import drawn_emission
 from keras_seqmech.ops import emission as emission_ops
 from keras_seqmech.ops import relaxation
@@ -194,11 +195,7 @@ class ExpectedSubsample(keras.layers.Layer):
             divergence = emission_ops.rate_divergence(
                 emission, self.length_target, presence
             )
-            # In the dtype that Keras adds up in; 0 for an empty batch.
-            cost = ops.cast(divergence, keras.config.floatx())
-            count = ops.maximum(ops.shape(cost)[0], 1)
-            cost = ops.sum(cost) / ops.cast(count, cost.dtype)
-            self.add_loss(self.length_weight * cost)
+            self.add_loss(self.length_weight * batch_mean(divergence))
         if mask is not None and "float" not in str(mask.dtype):
             # What is not there is not emitted, and nothing is in doubt.
             presence = None
