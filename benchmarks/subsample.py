@@ -1,6 +1,6 @@
 """Cost of expected subsampling over `keras.layers.LSTM(100)`.
 
-    python -m benchmarks.subsample [--repeats 7] [--memory]
+    python -m benchmarks.subsample [--repeats 7] [--memory | --gradients]
 
 Prints, for each number of steps and of outputs, the milliseconds of forward
 and backward, in a graph and with XLA, and the ratio of the better of the two to
@@ -9,7 +9,8 @@ trained: the LSTM's weights, the emission probabilities. Beside it stand the
 plain recursion with TensorFlow's own gradient, and the cubic algorithm that
 multiplies out equation 1 of "Training a Subsampling Mechanism in Expectation".
 
-`--memory` prints the largest memory of a process that trains long sequences.
+`--memory` prints the largest memory of a process that trains long sequences,
+`--gradients` how much gradient reaches the logits from each output.
 """
 
 import argparse
@@ -30,6 +31,7 @@ from keras_seqmech.ops import loop
 BATCH, FEATURES, UNITS = 100, 100, 100
 CASES = [(50, 50), (50, 12), (200, 200), (200, 50), (500, 500), (500, 125)]
 CUBIC_UP_TO = 200
+GRADIENT_OUTPUTS = (0, 10, 50, 100, 150, 190)
 # Batch, steps, outputs, features.
 MEMORY_CASES = [
     (8, 10000, 500, 64),
@@ -187,6 +189,27 @@ def memory() -> None:
         print(f"| {sizes} | {peak:.0f} | {seconds:.2f} |", flush=True)
 
 
+def gradients(time: int = 200, target: float = 0.33) -> None:
+    """Prints gradients to the logits by output, and that of a length target."""
+    random = np.random.default_rng(0)
+    sequence = tf.constant(random.normal(size=(8, time, 16)))
+    outputs = [output for output in GRADIENT_OUTPUTS if output < time]
+    print(f"| bias | {' | '.join(map(str, outputs))} | length target |")
+    print("| ---: |" + " ---: |" * (len(outputs) + 1))
+    for bias in (0.0, 3.0):
+        logits = tf.fill((8, time), tf.constant(bias, "float64"))
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(logits)
+            emission = tf.sigmoid(logits)
+            found = emission_ops.expected_subsample(sequence, emission, time)
+            norms = [tf.norm(found[:, output]) for output in outputs]
+            cost = emission_ops.rate_divergence(emission, target)
+        reached = [tf.norm(tape.gradient(norm, logits)) for norm in norms]
+        figures = " | ".join(f"{float(x):.1e}" for x in reached)
+        pull = float(tape.gradient(cost, logits)[0, 0])
+        print(f"| {bias:g} | {figures} | {pull:.2f} |")
+
+
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -195,12 +218,18 @@ def main(argv: list[str] | None = None) -> None:
         "--memory", action="store_true", help="largest memory instead"
     )
     parser.add_argument(
+        "--gradients", action="store_true", help="gradients instead"
+    )
+    parser.add_argument(
         "--steps", type=int, nargs="*", help="only these numbers of steps"
     )
     arguments = parser.parse_args(argv)
     print(f"{datetime.date.today()}; {timing.machine()}")
     if arguments.memory:
         memory()
+        return
+    if arguments.gradients:
+        gradients()
         return
     print("| T | U | algorithm | graph (ms) | XLA (ms) | ratio to LSTM |")
     print("| ---: | ---: | --- | ---: | ---: | ---: |")
