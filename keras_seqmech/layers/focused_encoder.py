@@ -100,8 +100,8 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
     in time and in memory held for the gradient; K differs from batch to batch
     without retracing. Where all is compiled with XLA, arrays have room for T
     steps and only the loops end after K: time falls, memory does not.
-    `jit_compile=True` compiles the loops over T steps alone, which on CPU
-    saves a sixth to a third (see the benchmarks). XLA compiles anew for every T.
+    `jit_compile=True` compiles the loops over T steps alone, which on CPU saves
+    a sixth to a third (see the benchmarks). XLA compiles anew for every T.
 
     Example:
 

@@ -1,5 +1,6 @@
 """Argument checks: each names the argument, what is allowed, what came."""
 
+import math
 from collections.abc import Sequence
 from numbers import Integral
 from numbers import Real
@@ -21,57 +22,40 @@ def check_positive_int(name: str, value: Any) -> int:
 
 def check_positive(name: str, value: Any) -> float:
     """Refuses anything but a finite number above 0."""
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not 0 < value < float("inf"):
-        raise ValueError(
-            f"Argument `{name}` must be a finite number above 0. "
-            f"Received: {name}={value!r}"
-        )
-    return float(value)
+    return _check_number(
+        name, value, "a finite number above 0", lambda x: 0 < x < math.inf
+    )
 
 
 def check_not_negative(name: str, value: Any) -> float:
     """Refuses anything but a finite number of at least 0."""
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not 0 <= value < float("inf"):
-        raise ValueError(
-            f"Argument `{name}` must be a finite number of at least 0. "
-            f"Received: {name}={value!r}"
-        )
-    return float(value)
+    return _check_number(
+        name,
+        value,
+        "a finite number of at least 0",
+        lambda x: 0 <= x < math.inf,
+    )
 
 
 def check_share(name: str, value: Any) -> float:
     """Refuses anything but a number from 0 to 1."""
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= 1:
-        raise ValueError(
-            f"Argument `{name}` must be a number from 0 to 1. "
-            f"Received: {name}={value!r}"
-        )
-    return float(value)
+    return _check_number(
+        name, value, "a number from 0 to 1", lambda x: 0 <= x <= 1
+    )
 
 
 def check_open_share(name: str, value: Any) -> float:
     """Refuses anything but a number above 0 and below 1."""
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not 0 < value < 1:
-        raise ValueError(
-            f"Argument `{name}` must be a number above 0 and below 1. "
-            f"Received: {name}={value!r}"
-        )
-    return float(value)
+    return _check_number(
+        name, value, "a number above 0 and below 1", lambda x: 0 < x < 1
+    )
 
 
 def check_positive_share(name: str, value: Any) -> float:
     """Refuses anything but a number above 0 and up to 1."""
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not 0 < value <= 1:
-        raise ValueError(
-            f"Argument `{name}` must be a number above 0 and up to 1. "
-            f"Received: {name}={value!r}"
-        )
-    return float(value)
+    return _check_number(
+        name, value, "a number above 0 and up to 1", lambda x: 0 < x <= 1
+    )
 
 
 def check_bool(name: str, value: Any) -> bool:
@@ -214,10 +198,15 @@ def fresh(initializer: Any) -> Any:
 
 def check_finite(name: str, value: Any) -> float:
     """Refuses anything but a finite number."""
+    return _check_number(
+        name, value, "a finite number", lambda x: -math.inf < x < math.inf
+    )
+
+
+def _check_number(name, value, allowed, fits):
     is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not float("-inf") < value < float("inf"):
+    if not is_number or not fits(value):
         raise ValueError(
-            f"Argument `{name}` must be a finite number. "
-            f"Received: {name}={value!r}"
+            f"Argument `{name}` must be {allowed}. Received: {name}={value!r}"
         )
     return float(value)
