@@ -256,23 +256,6 @@ def kind_name(kind: tuple) -> str:
     return ", ".join(filter(None, (name, estimator, target)))
 
 
-def table(lines: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; the first line is its header."""
-    header, *body = lines
-    lines = [header, ["---"] * len(header), *body]
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
-
-
-def mean(rows: Sequence[dict], field: str, form: str = ".1f") -> str:
-    """Mean of a field over runs, "" if none has it; how many have, if some."""
-    known = [row[field] for row in rows if row[field] not in ("", "nan")]
-    values = [float(value) for value in known]
-    if not values:
-        return ""
-    count = f" ({len(values)})" if 0 < len(values) < len(rows) else ""
-    return f"{np.mean(values):{form}}{count}"
-
-
 def report(
     args: argparse.Namespace, parts: Sequence[str], more: Sequence[str] = ()
 ) -> str:

@@ -31,9 +31,9 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from examples import focused_runs
 from examples import memory_model
 from examples import results
+from examples import tables
 from examples.arguments import integer
 from examples.arguments import positive
 from examples.memory_progress import Progress
@@ -177,18 +177,18 @@ def table(rows: Sequence[dict], args: argparse.Namespace) -> str:
         lines.append(
             [
                 length,
-                focused_runs.mean(own, "accuracy", ".2f"),
+                tables.mean(own, "accuracy", ".2f"),
                 PAPER_ACCURACY if in_paper else "",
-                focused_runs.mean(own, "sequence_accuracy"),
-                focused_runs.mean(own, "steps_to_target", ".0f"),
+                tables.mean(own, "sequence_accuracy"),
+                tables.mean(own, "steps_to_target", ".0f"),
                 PAPER_STEPS if in_paper else "",
-                focused_runs.mean(own, "emitted"),
-                focused_runs.mean(own, "train_ms", ".0f"),
+                tables.mean(own, "emitted"),
+                tables.mean(own, "train_ms", ".0f"),
                 f"{np.mean(seconds) / 60:.1f}",
                 len(own),
             ]
         )
-    return focused_runs.table(lines)
+    return tables.table(lines)
 
 
 def report(rows: Sequence[dict], args: argparse.Namespace) -> str:

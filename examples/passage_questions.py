@@ -32,6 +32,7 @@ from examples import passage_data
 from examples import passage_models
 from examples import passage_words
 from examples import results
+from examples import tables
 from examples import text_models
 from examples import word_vectors
 from examples.arguments import integer
@@ -209,33 +210,21 @@ def table(dataset: str, rows: Sequence[dict]) -> str:
         header.append(SCORES[score])
         header += ["paper"] * any(score in own for own in paper.values())
     header += ["gates open %", "seeds", "s per run"]
-    lines = [header, ["---"] * len(header)]
+    lines = [header]
     for name in passage_models.MODELS:
         own = [row for row in rows if row["model"] == name]
         if not own:
             continue
         line = [name]
         for score in scores:
-            line.append(spread([float(row[score]) for row in own]))
+            line.append(tables.spread([float(row[score]) for row in own]))
             if score in paper.get(name, {}):
                 line.append(f"{paper[name][score]:.1f}")
         gates = [100 * float(r["openness"]) for r in own if r["openness"]]
-        line += [spread(gates), str(len(own))]
+        line += [tables.spread(gates), str(len(own))]
         line.append(f"{np.mean([float(row['seconds']) for row in own]):.0f}")
         lines.append(line)
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def spread(values: Sequence[float]) -> str:
-    """Mean ± standard deviation; "" if there are none.
-
-    >>> spread([20.0, 22.0])
-    '21.0 ± 1.4'
-    """
-    if not values:
-        return ""
-    deviation = f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.1f}{deviation}"
+    return tables.table(lines)
 
 
 def notes(data: passage_data.PassageData, task: Task, args) -> str:

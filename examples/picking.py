@@ -40,6 +40,7 @@ import numpy as np
 from examples import focused_models
 from examples import focused_runs
 from examples import results
+from examples import tables
 from examples.arguments import positive
 from keras_seqmech.tasks import picking
 
@@ -181,15 +182,15 @@ def runs_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
         lines.append(
             [
                 focused_runs.kind_name(kind),
-                focused_runs.mean(own, "accuracy"),
+                tables.mean(own, "accuracy"),
                 PAPER[kind[0]].get(args.length, ""),
-                focused_runs.mean(own, "drawn_accuracy"),
-                focused_runs.mean(own, "openness"),
-                *(focused_runs.mean(own, *field) for field in means),
+                tables.mean(own, "drawn_accuracy"),
+                tables.mean(own, "openness"),
+                *(tables.mean(own, *field) for field in means),
                 len(own),
             ]
         )
-    return focused_runs.table(lines)
+    return tables.table(lines)
 
 
 def lengths_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
@@ -213,10 +214,10 @@ def lengths_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
         for length in columns:
             at = [row for row in own if int(row["test_length"]) == length]
             fields = ("accuracy", "drawn_accuracy", "openness")
-            line += [focused_runs.mean(at, field) for field in fields]
+            line += [tables.mean(at, field) for field in fields]
             line.append(paper.get(length, ""))
         lines.append(line)
-    return focused_runs.table(lines)
+    return tables.table(lines)
 
 
 def sparse_note(args: argparse.Namespace) -> str:

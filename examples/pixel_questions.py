@@ -23,6 +23,7 @@ import tensorflow as tf
 
 from examples import focused_models
 from examples import focused_runs
+from examples import tables
 from keras_seqmech.tasks import pixel_question
 
 PAPER_MNIST = {"lstm1": 97.3, "lstm2": 98.4, "fhe": 99.1}
@@ -78,17 +79,17 @@ def runs_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
         lines.append(
             [
                 focused_runs.kind_name(kind),
-                focused_runs.mean(own, "accuracy"),
+                tables.mean(own, "accuracy"),
                 PAPER_MNIST[kind[0]],
-                focused_runs.mean(own, "drawn_accuracy"),
-                focused_runs.mean(own, "openness"),
-                focused_runs.mean(own, "steps", ".0f"),
-                focused_runs.mean(own, "train_ms", ".0f"),
-                focused_runs.mean(own, "inference_ms", ".0f"),
+                tables.mean(own, "drawn_accuracy"),
+                tables.mean(own, "openness"),
+                tables.mean(own, "steps", ".0f"),
+                tables.mean(own, "train_ms", ".0f"),
+                tables.mean(own, "inference_ms", ".0f"),
                 len(own),
             ]
         )
-    return focused_runs.table(lines)
+    return tables.table(lines)
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:

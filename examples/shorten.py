@@ -28,9 +28,9 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from examples import focused_runs
 from examples import results
 from examples import shorten_models
+from examples import tables
 from examples.arguments import integer
 from examples.arguments import positive
 
@@ -194,14 +194,14 @@ def table(
         lines.append(
             [
                 NAMES[method],
-                focused_runs.mean(own, "accuracy"),
-                focused_runs.mean(own, "decided_accuracy"),
-                focused_runs.mean(own, "kept"),
-                *(focused_runs.mean(clock, name) for name in TIMES),
+                tables.mean(own, "accuracy"),
+                tables.mean(own, "decided_accuracy"),
+                tables.mean(own, "kept"),
+                *(tables.mean(clock, name) for name in TIMES),
                 len(own),
             ]
         )
-    return focused_runs.table(lines)
+    return tables.table(lines)
 
 
 def report(

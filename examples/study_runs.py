@@ -17,6 +17,7 @@ import numpy as np
 from examples import datasets
 from examples import results
 from examples import study_texts
+from examples import tables
 from examples import text_models
 from examples.arguments import integer
 from examples.arguments import positive
@@ -247,7 +248,7 @@ def grid(
     header = [title]
     for setting, size in columns:
         header += [f"{setting} {size:,}", "paper"]
-    lines = [header, ["---"] * len(header)]
+    lines = [header]
     known = {row["model"] for row in rows}
     for name in filter(known.__contains__, names):
         line = [name]
@@ -260,7 +261,7 @@ def grid(
             ]
             line += [cell(own), paper(*column, name)]
         lines.append(line)
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return tables.table(lines)
 
 
 def mean_and_spread(values: Sequence[float]) -> str:
@@ -269,10 +270,7 @@ def mean_and_spread(values: Sequence[float]) -> str:
     >>> mean_and_spread([80.0, 82.0])
     '81.0 ± 1.4 (2)'
     """
-    if not values:
-        return ""
-    spread = f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.1f}{spread} ({len(values)})"
+    return f"{tables.spread(values)} ({len(values)})" if values else ""
 
 
 def noise_note(args: argparse.Namespace, rows: Sequence[dict]) -> str:

@@ -1,0 +1,35 @@
+"""Markdown tables of runs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+def table(lines: Sequence[Sequence[Any]]) -> str:
+    """A Markdown table; the first line is its header."""
+    header, *body = lines
+    lines = [header, ["---"] * len(header), *body]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def mean(rows: Sequence[dict], field: str, form: str = ".1f") -> str:
+    """Mean of a field over runs, "" if none has it; how many have, if some."""
+    known = [row[field] for row in rows if row[field] not in ("", "nan")]
+    values = [float(value) for value in known]
+    if not values:
+        return ""
+    count = f" ({len(values)})" if 0 < len(values) < len(rows) else ""
+    return f"{np.mean(values):{form}}{count}"
+
+
+def spread(values: Sequence[float]) -> str:
+    """Mean ± standard deviation; "" if there are none.
+
+    >>> spread([20.0, 22.0])
+    '21.0 ± 1.4'
+    """
+    if not values:
+        return ""
+    deviation = f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.1f}{deviation}"
