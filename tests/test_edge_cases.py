@@ -77,7 +77,7 @@ def test_added_losses_in_float64(pool):
     """Keras adds them to the loss of the model, of its own dtype."""
     with all_in_float64():
         x = keras.Input((4, 3))
-        model = keras.Model(x, pool(x))
+        model = keras.Model(x, pool(keras.layers.Dense(3)(x)))
         model.compile("sgd", "mse", run_eagerly=True)
         data = np.random.default_rng(0).normal(size=(2, 4, 3))
         model(data, training=True)
