@@ -165,12 +165,26 @@ def has_gates(model: keras.Model) -> bool:
 
 
 def measure(
-    probed: keras.Model, asked: dict, answers: np.ndarray, batch_size: int
+    probed: keras.Model,
+    asked: dict,
+    answers: np.ndarray,
+    batch_size: int,
+    parts: dict[str, np.ndarray] | None = None,
 ) -> dict[str, float]:
-    """Accuracy, and openness if there are gates, on some examples."""
+    """Accuracy, and openness if there are gates, on some examples.
+
+    Args:
+        probed: Of `probe`.
+        asked: The inputs.
+        answers: Their answers.
+        batch_size: Examples at once.
+        parts: By name, bools: examples whose `<name>_accuracy` is wanted too.
+    """
     found = probed.predict(asked, batch_size=batch_size, verbose=0)
-    guesses = found["logits"].argmax(axis=-1)
-    measured = {"accuracy": float((guesses == answers).mean())}
+    right = found["logits"].argmax(axis=-1) == answers
+    measured = {"accuracy": float(right.mean())}
+    for name, part in (parts or {}).items():
+        measured[f"{name}_accuracy"] = float(right[part].mean())
     if "gates" in found:
         measured["openness"] = float(found["gates"].mean())
     return measured

@@ -17,7 +17,9 @@ learned faster, and a step takes less time.
 Then the trained models are tested on the longer `--test-lengths`, with k up
 to the same `--max-k`: k is an embedding, and one that was never trained would
 mean nothing. So the question is whether a model is disturbed by what comes
-after the digits that count.
+after the digits that count. There, accuracy is also measured on the clear
+examples, those where one digit is more frequent than all others: who counts
+without mistake may still not have learned which of two comes first.
 
 No LSTM reads k. It attends over the states of all of them, those of the
 focused encoder at open gates alone; see `examples/focused_models.py`.
@@ -68,6 +70,7 @@ LENGTH_FIELDS = (
     "test_length",
     "test_size",
     "accuracy",
+    "clear_accuracy",
     "openness",
     "drawn_accuracy",
     "drawn_openness",
@@ -121,7 +124,7 @@ def waves(count: int, size: int) -> np.ndarray:
     return both[:, :size]
 
 
-def test_lengths(key, path: Path, args: argparse.Namespace) -> None:
+def measure_lengths(key, path: Path, args: argparse.Namespace) -> None:
     """Tests a trained model on each length it was not yet tested on."""
     output = lengths_path(args)
     named = dict(zip(focused_runs.KEY, key))
@@ -137,9 +140,10 @@ def test_lengths(key, path: Path, args: argparse.Namespace) -> None:
     for length in lengths:
         test = picking.examples(args.test_size, length, args.max_k, TEST_SEED)
         batch_size = max(1, min(args.batch_size, READ_AT_ONCE // length))
+        parts = {"clear": is_clear(test[0])}
         measured = {
             "openness": np.nan,
-            **focused_models.measure(probed, *test, batch_size),
+            **focused_models.measure(probed, *test, batch_size, parts),
             **focused_models.measure_drawn(model, drawn, *test, batch_size),
         }
         row = {**named, "test_length": length, "test_size": args.test_size}
@@ -149,6 +153,18 @@ def test_lengths(key, path: Path, args: argparse.Namespace) -> None:
             output, LENGTH_FIELDS, row, (*focused_runs.KEY, "test_length")
         )
         print(f"{path.stem} at length {length}: {measured}", flush=True)
+
+
+def is_clear(asked: dict[str, np.ndarray]) -> np.ndarray:
+    """Where one digit is more frequent than all others, bools `(N,)`.
+
+    >>> examples = {"tokens": [[3, 2, 2, 3]] * 2, "k": [3, 4]}
+    >>> is_clear(examples).tolist()
+    [True, False]
+    """
+    counts = picking.counts(asked["tokens"], asked["k"])
+    most = counts.max(axis=1, keepdims=True)
+    return (counts == most).sum(axis=1) == 1
 
 
 def growing_length(step: int, args: argparse.Namespace) -> int:
@@ -206,15 +222,15 @@ def lengths_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
     columns = sorted({int(row["test_length"]) for row in longer})
     header = [f"trained at {args.length}, %"]
     for length in columns:
-        header += [f"{length:,}", "drawn", "openness", "slides"]
+        header += [f"{length:,}", "clear", "drawn", "openness", "slides"]
     lines = [header]
     for kind, own in focused_runs.kinds(longer).items():
         line = [focused_runs.kind_name(kind)]
         paper = PAPER_LONGER[kind[0]] if args.length == PAPER_LENGTH else {}
         for length in columns:
             at = [row for row in own if int(row["test_length"]) == length]
-            fields = ("accuracy", "drawn_accuracy", "openness")
-            line += [tables.mean(at, field) for field in fields]
+            fields = ("accuracy", "clear_accuracy", "drawn_accuracy")
+            line += [tables.mean(at, field) for field in (*fields, "openness")]
             line.append(paper.get(length, ""))
         lines.append(line)
     return tables.table(lines)
@@ -274,7 +290,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         functools.partial(build, args=args),
         batches,
         picking.examples(args.test_size, args.length, args.max_k, TEST_SEED),
-        functools.partial(test_lengths, args=args),
+        functools.partial(measure_lengths, args=args),
     )
     parts = [runs_table(rows, args), sparse_note(args)]
     parts.append(lengths_table(rows, args))

