@@ -115,9 +115,8 @@ def run(
 
 def settings(args) -> str:
     """What a result depends on besides data set, model and seed."""
-    values = [f"{name}={getattr(args, name)}" for name in TUNED]
     vectors = Path(args.vectors).name if args.vectors else "none"
-    return " ".join([*values, f"vectors={vectors}"])
+    return results.describe(args, TUNED, vectors=vectors)
 
 
 def table(dataset: str, rows: Sequence[dict]) -> str:

@@ -98,10 +98,10 @@ def keys(args: argparse.Namespace, task: str, more: Sequence[str]):
             if name == "fhe":
                 names += focused_models.GATE_SETTINGS
                 estimators, target = args.estimators, args.openness_target
-            values = [f"{field}={getattr(args, field)}" for field in names]
             for estimator in estimators:
                 fields = (task, name, estimator, target or "", seed)
-                found.append((*map(str, fields), " ".join(values)))
+                settings = results.describe(args, names)
+                found.append((*map(str, fields), settings))
     return found
 
 
@@ -274,8 +274,8 @@ def report(
         f"the variances of the gate's gradient over {DRAWS} draws on one batch."
     )
     names = [*SETTINGS, *more, *focused_models.GATE_SETTINGS, "test_size"]
-    values = " ".join(f"{name}={getattr(args, name)}" for name in names)
-    parts = [*filter(None, parts), notes, f"Settings: `{values}`."]
+    settings = f"Settings: `{results.describe(args, names)}`."
+    parts = [*filter(None, parts), notes, settings]
     content = "\n\n".join(parts) + "\n"
     print(content)
     if args.markdown:

@@ -121,10 +121,14 @@ def start_warm(
     model: keras.Model, key: Sequence[str], args: argparse.Namespace
 ) -> None:
     """Gives a model the weights of the one for the length before its own."""
-    before = args.lengths.index(int(key[0])) - 1
-    if before >= 0:
-        path = model_path((str(args.lengths[before]), *key[1:]), args)
+    before = lengths_before(int(key[0]), args)
+    if before:
+        path = model_path(run_key(before[-1], key[1], args), args)
         model.set_weights(keras.models.load_model(path).get_weights())
+
+
+def lengths_before(length: int, args: argparse.Namespace) -> list[int]:
+    return args.lengths[: args.lengths.index(length)]
 
 
 def do_runs(args: argparse.Namespace) -> list[dict]:
@@ -132,7 +136,7 @@ def do_runs(args: argparse.Namespace) -> list[dict]:
     for folder in (args.output.parent, args.save_models):
         folder.mkdir(parents=True, exist_ok=True)
     wanted = [
-        (str(length), str(seed), settings(args))
+        run_key(length, seed, args)
         for length in args.lengths
         for seed in args.seeds
     ]
@@ -153,8 +157,15 @@ def row_key(row: dict) -> tuple[str, ...]:
     return tuple(row[field] for field in KEY)
 
 
-def settings(args: argparse.Namespace) -> str:
-    return " ".join(f"{name}={getattr(args, name)}" for name in SETTINGS)
+def run_key(
+    length: int, seed: int | str, args: argparse.Namespace
+) -> tuple[str, str, str]:
+    """Values of `KEY`; a warm start is told by the lengths it came from."""
+    more = {}
+    if args.warm_start:
+        before = map(str, lengths_before(length, args))
+        more["warm_start"] = ",".join(before)
+    return str(length), str(seed), results.describe(args, SETTINGS, **more)
 
 
 def model_path(key: Sequence[str], args: argparse.Namespace) -> Path:
@@ -201,7 +212,8 @@ def report(rows: Sequence[dict], args: argparse.Namespace) -> str:
         f"on {args.test_size} sequences; accuracies are those of "
         f"{args.test_size} others."
     )
-    values = f"{settings(args)} test_size={args.test_size}"
+    names = (*SETTINGS, "test_size")
+    values = results.describe(args, names)
     content = "\n\n".join([table(rows, args), notes, f"Settings: `{values}`."])
     content += "\n"
     print(content)
@@ -214,7 +226,7 @@ def report(rows: Sequence[dict], args: argparse.Namespace) -> str:
 def draw(args: argparse.Namespace) -> np.ndarray:
     """Draws the emission of a test sequence; returns it, `(U, T)`."""
     length = args.figure_length
-    key = (str(length), str(args.seeds[0]), settings(args))
+    key = run_key(length, args.seeds[0], args)
     model = keras.models.load_model(model_path(key, args))
     symbols, _, mask = memory.examples(1, length, TEST_SEED)
     emission = memory_model.emission_matrix(

@@ -49,8 +49,7 @@ def main(argv: list[str] | None = None) -> None:
         return
     # Or the workers would outlive a launcher that is told to end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("Told to end."))
-    shutil.rmtree(arguments.output_dir, ignore_errors=True)
-    arguments.output_dir.mkdir(parents=True)
+    clear(arguments.output_dir)
     start = time.perf_counter()
     for attempt in range(RESTARTS + 1):
         if run_workers(arguments, arguments.kill_after if not attempt else 0):
@@ -84,7 +83,21 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--kill-after", type=integer(least=0), default=0, help="step; 0: never")
     add("--output-dir", type=pathlib.Path, default=pathlib.Path("out/workers"))
     add("--worker", type=int, choices=range(WORKERS), help=argparse.SUPPRESS)
-    return parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
+    if arguments.kill_after > arguments.steps:
+        parser.error("--kill-after must not exceed --steps")
+    for path in (arguments.output_dir, *arguments.output_dir.parents):
+        if path.exists() and not path.is_dir():
+            parser.error(f"--output-dir: {path} is a file")
+    return arguments
+
+
+def clear(directory: pathlib.Path) -> None:
+    """Makes a directory for a run, without what an earlier run left."""
+    directory.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(directory / "checkpoints", ignore_errors=True)
+    for worker in range(WORKERS):
+        (directory / f"worker-{worker}.npz").unlink(missing_ok=True)
 
 
 def run_workers(arguments, kill_after: int) -> bool:

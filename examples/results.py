@@ -5,6 +5,7 @@ is killed leaves all rows that were there. What is not a whole row, as left by
 a program that was killed while it wrote, is no finished run and is dropped.
 """
 
+import argparse
 import csv
 import os
 from collections.abc import Iterable
@@ -12,6 +13,24 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+
+def describe(
+    args: argparse.Namespace, names: Sequence[str], **more: Any
+) -> str:
+    """Settings as text, to know a run by.
+
+    Args:
+        args: Of the command line.
+        names: Of the arguments that count.
+        **more: Values of others, or to be shown in the place of theirs.
+
+    >>> args = argparse.Namespace(units=8, data_dir="a/b", steps=100)
+    >>> describe(args, ["units", "steps"], steps=90, data="b")
+    'units=8 steps=90 data=b'
+    """
+    values = {name: getattr(args, name) for name in names} | more
+    return " ".join(f"{name}={value}" for name, value in values.items())
 
 
 def read_rows(path: str | Path, fields: Sequence[str]) -> list[dict[str, str]]:

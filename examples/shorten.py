@@ -177,7 +177,7 @@ def times(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
 
 
 def settings(args: argparse.Namespace) -> str:
-    return " ".join(f"{name}={getattr(args, name)}" for name in SETTINGS)
+    return results.describe(args, SETTINGS)
 
 
 def table(

@@ -194,10 +194,9 @@ def save(model: keras.Model, data: study_texts.StudyData, path: Path) -> None:
 
 def describe_settings(args: argparse.Namespace, names: Sequence[str]) -> str:
     """What a result depends on besides data, model and seed."""
-    values = [f"{name}={getattr(args, name)}" for name in names]
     vectors = Path(args.vectors).name if args.vectors else "none"
     noise = Path(args.noise).name if args.noise else "wiki"
-    return " ".join([*values, f"vectors={vectors}", f"noise={noise}"])
+    return results.describe(args, names, vectors=vectors, noise=noise)
 
 
 def summary(history: dict[str, list[float]]) -> dict:

@@ -141,9 +141,11 @@ def test_a_warm_start_takes_the_weights_of_the_length_before(tmp_path):
     options = small(tmp_path / "m.csv", "--lengths", 3, 5, "--warm-start")
     memory_task.main(options)
     args = memory_task.parse(options)
+    started = [row["settings"] for row in read(tmp_path / "m.csv")]
+    assert "warm_start= " in started[0] and "warm_start=3 " in started[1]
     models = {}
     for length in args.lengths:
-        key = (str(length), "0", memory_task.settings(args))
+        key = memory_task.run_key(length, 0, args)
         models[length] = keras.models.load_model(
             memory_task.model_path(key, args)
         )
