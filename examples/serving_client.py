@@ -10,23 +10,19 @@ what they are given to the dtypes that the server says the model takes.
 """
 
 import argparse
-import base64
+import http.client
 import json
+import sys
 import urllib.error
 import urllib.request
 from typing import Any
 
 import numpy as np
 
+from examples import serving_values
+
 SIGNATURE = "serving_default"
 REST_PORT, GRPC_PORT = 8501, 8500
-_NAMES = {
-    "float": "float32",
-    "double": "float64",
-    "half": "float16",
-    "bfloat16": "float32",
-    "string": "object",
-}
 
 
 class RestClient:
@@ -55,16 +51,24 @@ class RestClient:
 
         Returns:
             Arrays by name of output; strings as `str`.
+
+        Raises:
+            ValueError: If inputs are missing, or are not of their dtypes:
+                a fraction where the model takes integers, for one.
+            RuntimeError: If there is no server, or it refuses.
         """
         inputs_by_name, outputs_by_name = self.signature(model, version)
-        arrays = _convert(inputs, inputs_by_name)
+        arrays = serving_values.convert(inputs, inputs_by_name)
         answer = self._send(
             f"{_path(model, version)}:predict",
-            {
+            "outputs",
+            body={
                 "signature_name": SIGNATURE,
-                "inputs": {k: _to_json(v) for k, v in arrays.items()},
+                "inputs": {
+                    k: serving_values.to_json(v) for k, v in arrays.items()
+                },
             },
-        )["outputs"]
+        )
         if len(outputs_by_name) == 1:  # Then the server leaves its name out.
             answer = {next(iter(outputs_by_name)): answer}
         return {
@@ -76,35 +80,49 @@ class RestClient:
         self, model: str, version: int | None = None
     ) -> tuple[dict[str, str], dict[str, str]]:
         """numpy dtypes of inputs and of outputs, by name."""
-        answer = self._send(f"{_path(model, version)}/metadata")
-        signatures = answer["metadata"]["signature_def"]["signature_def"]
-        both = (signatures[SIGNATURE][k] for k in ("inputs", "outputs"))
+        signature = self._send(
+            f"{_path(model, version)}/metadata",
+            *("metadata", "signature_def", "signature_def", SIGNATURE),
+        )
+        both = (signature[k] for k in ("inputs", "outputs"))
         inputs, outputs = (
-            {name: _numpy_name(info["dtype"]) for name, info in infos.items()}
+            {
+                name: serving_values.numpy_name(info["dtype"])
+                for name, info in infos.items()
+            }
             for infos in both
         )
         return inputs, outputs
 
     def status(self, model: str) -> dict[int, str]:
         """States of the model's versions, such as `AVAILABLE`."""
-        answer = self._send(_path(model, None))["model_version_status"]
+        answer = self._send(_path(model, None), "model_version_status")
         return {int(entry["version"]): entry["state"] for entry in answer}
 
-    def _send(self, path, body=None):
-        request = urllib.request.Request(
-            f"http://{self.address}{path}",
-            None if body is None else json.dumps(body).encode(),
-        )
+    def _send(self, path, *keys, body=None):
+        """What stands under nested keys in the answer."""
+        data = None if body is None else json.dumps(body).encode()
         try:
+            request = urllib.request.Request(
+                f"http://{self.address}{path}", data
+            )
             with urllib.request.urlopen(request, None, self.timeout) as answer:
-                return json.load(answer)
+                found = json.load(answer)
+            for key in keys:
+                found = found[key]
+            return found
         except urllib.error.HTTPError as error:
             with error:
                 why = error.read().decode(errors="replace")
             raise RuntimeError(f"The server refused: {why}") from error
-        except OSError as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:
             raise RuntimeError(
-                f"No answer from http://{self.address}: {error}"
+                f"No answer in JSON from http://{self.address}: {error}"
+            ) from error
+        except (KeyError, TypeError) as error:
+            raise RuntimeError(
+                f"The answer from http://{self.address} has no {key!r}: it is "
+                "not TensorFlow Serving's, or not of an exported model."
             ) from error
 
 
@@ -147,12 +165,14 @@ class GrpcClient:
             model_spec=_spec(model, version, signature_name=SIGNATURE),
             inputs={
                 name: tf.make_tensor_proto(array)
-                for name, array in _convert(inputs, inputs_by_name).items()
+                for name, array in serving_values.convert(
+                    inputs, inputs_by_name
+                ).items()
             },
         )
         answer = self._call(self._predictions.Predict, request)
         return {
-            name: _strings(tf.make_ndarray(tensor))
+            name: serving_values.strings(tf.make_ndarray(tensor))
             for name, tensor in answer.outputs.items()
         }
 
@@ -172,10 +192,14 @@ class GrpcClient:
         )
         signatures = metadata.SignatureDefMap()
         answer.metadata["signature_def"].Unpack(signatures)
+        if SIGNATURE not in signatures.signature_def:
+            raise RuntimeError(f"The model has no signature {SIGNATURE!r}.")
         signature = signatures.signature_def[SIGNATURE]
         inputs, outputs = (
             {
-                name: _numpy_name(types_pb2.DataType.Name(info.dtype))
+                name: serving_values.numpy_name(
+                    types_pb2.DataType.Name(info.dtype)
+                )
                 for name, info in infos.items()
             }
             for infos in (signature.inputs, signature.outputs)
@@ -216,38 +240,16 @@ def _spec(model, version, **options):
     return spec
 
 
-def _numpy_name(dtype):
-    """`DT_FLOAT` is `float32`."""
-    name = dtype.removeprefix("DT_").lower()
-    return _NAMES.get(name, name)
-
-
-def _convert(inputs, dtypes):
-    if set(inputs) != set(dtypes):
-        raise ValueError(
-            f"Argument `inputs` must have the keys {sorted(dtypes)}. "
-            f"Received: inputs with the keys {sorted(inputs)}"
+def _json_object(text):
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(
+            f"must be a JSON object, {{name: list}}. Received: {text!r}"
         )
-    return {name: np.asarray(x, dtypes[name]) for name, x in inputs.items()}
-
-
-def _to_json(array):
-    """Nested lists; bytes that need not be text go as base 64."""
-    if array.dtype != object:
-        return array.tolist()
-    if array.ndim:
-        return [_to_json(np.asarray(part, object)) for part in array]
-    value = array.item()
-    if isinstance(value, bytes):
-        return {"b64": base64.b64encode(value).decode()}
     return value
-
-
-def _strings(array):
-    if array.dtype != object:
-        return array
-    texts = [value.decode(errors="replace") for value in array.flat]
-    return np.array(texts, object).reshape(array.shape)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -255,7 +257,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
     add("model", help="name of the model")
-    add("--inputs", type=json.loads, help="lists by name of input, as JSON")
+    add("--inputs", type=_json_object, help="lists by name of input, as JSON")
     add("--protocol", choices=("rest", "grpc"), default="rest")
     add("--address", help="host:port; default: localhost, 8501 or 8500")
     add("--model-version", type=int, help="default: the server's choice")
@@ -263,6 +265,14 @@ def main(argv: list[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     if arguments.inputs is None and not arguments.status:
         parser.error("--inputs or --status is needed")
+    try:
+        ask(arguments)
+    except (ImportError, RuntimeError, ValueError) as error:
+        sys.exit(str(error))
+
+
+def ask(arguments: argparse.Namespace) -> None:
+    """Prints versions, or outputs."""
     client_class = {"rest": RestClient, "grpc": GrpcClient}[arguments.protocol]
     client = client_class(*filter(None, [arguments.address]))
     if arguments.status:

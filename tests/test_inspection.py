@@ -224,6 +224,9 @@ def test_no_saved_model(calls, exported, tmp_path):
 
     missing = "there is no file saved_model.pb"
     refused(tmp_path / "none", missing)
+    for path in (None, 5, ["x/1"]):
+        with pytest.raises(ValueError, match="`path` must be a string or"):
+            serving.inspect(path)
     refused(tmp_path, missing)
     refused(exported / "saved_model.pb", missing)
     refused(exported.parent, rf"{missing}; it holds versions \[1\]")
@@ -235,6 +238,19 @@ def test_no_saved_model(calls, exported, tmp_path):
         calls, tmp_path / "1", lambda g: g.meta_info_def.ClearField("tags")
     )
     refused(other, "has nothing tagged `serve`")
+
+
+@pytest.mark.parametrize("kept", [30, 100])
+def test_warmup_requests_that_are_cut(exported, tmp_path, kept):
+    path = shutil.copytree(exported, tmp_path / "1")
+    file = path / "assets.extra" / "tf_serving_warmup_requests"
+    if not file.exists():
+        file.parent.mkdir(exist_ok=True)
+        with tf.io.TFRecordWriter(str(file)) as writer:
+            writer.write(b"." * 200)
+    file.write_bytes(file.read_bytes()[:kept])
+    with pytest.raises(ValueError, match="`path`.*warmup_requests is damaged"):
+        serving.inspect(path)
 
 
 def make_versions(directory, *versions):
@@ -272,8 +288,11 @@ def test_config_parses(tmp_path):
         ("tagger", str(tagger), "tensorflow", [2, 10]),
         (strange.name, str(strange), "tensorflow", []),
     ]
-    text = serving.models_config([tagger], root="/models/")
-    assert parse(text) == [("tagger", "/models/tagger", "tensorflow", [])]
+    for root in ("/models/", pathlib.Path("/models")):
+        text = serving.models_config([tagger], root, {"tagger": [1, 1]})
+        assert parse(text) == [("tagger", "/models/tagger", "tensorflow", [1])]
+    with pytest.raises(ValueError, match="`root` must be .*root=5"):
+        serving.models_config([tagger], root=5)
 
 
 @pytest.mark.parametrize(
@@ -287,6 +306,13 @@ def test_config_parses(tmp_path):
         (["tagger"], {"taggre": [1]}, r"keys of \['tagger'\].*taggre"),
         (["tagger"], {"tagger": [3]}, r"versions of \[1, 2\].*: \[3\]"),
         (["tagger"], {"tagger": []}, r"versions of \[1, 2\].*: \[\]"),
+        (["tagger"], {"tagger": 1}, r"versions of \[1, 2\].*: 1}"),
+        (["tagger"], {"tagger": "1"}, r"versions of \[1, 2\].*: '1'}"),
+        (["tagger"], {"tagger": [True]}, r"versions of \[1, 2\].*\[True\]"),
+        (["tagger"], {"tagger": [1.0]}, r"versions of \[1, 2\].*\[1.0\]"),
+        (["tagger"], [1], r"`versions` must have keys of \['tagger'\].*\[1\]"),
+        ([5], None, "`directories` must hold paths"),
+        (5, None, "`directories` must be several.*=5"),
     ],
 )
 def test_bad_config(tmp_path, monkeypatch, directories, versions, message):

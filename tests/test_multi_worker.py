@@ -2,11 +2,14 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+
+from examples import multi_worker
 
 ROOT = pathlib.Path(__file__).parent.parent
 STEPS, SAVE_EVERY, KILL_AFTER = 5, 2, 3
@@ -30,6 +33,31 @@ def run(directory, *options) -> str:
     )
     assert result.returncode == 0, result.stderr[-3000:]
     return result.stdout
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--steps", "5", "--kill-after", "6"], "--kill-after must not exceed"),
+        (["--batch-size", "0"], "--batch-size: must be an integer"),
+        (["--length", "1"], "--length: must be an integer of at least 2"),
+        (["--output-dir", f"{__file__}/run"], "--output-dir: .*is a file"),
+    ],
+)
+def test_arguments_that_cannot_be(capsys, options, message):
+    with pytest.raises(SystemExit):
+        multi_worker.parse(options)
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_clears_what_an_earlier_run_left_and_nothing_else(tmp_path):
+    (tmp_path / "checkpoints" / "worker-0").mkdir(parents=True)
+    for name in ("worker-0.npz", "worker-1.npz", "thesis.txt"):
+        (tmp_path / name).touch()
+    multi_worker.clear(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+    multi_worker.clear(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir()
 
 
 def weights(directory, worker) -> dict:

@@ -16,6 +16,7 @@ import pytest
 import tensorflow_probability  # noqa: F401  (once, for all that fork)
 
 import keras_seqmech
+from keras_seqmech.training import resuming
 from keras_seqmech.training.resuming import ExactBackupAndRestore
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -193,30 +194,81 @@ def test_backup_may_be_cut_short(whole, tmp_path, monkeypatch, moment):
 
 
 def test_bad_backups(tmp_path):
-    with pytest.raises(ValueError, match="`backup_dir` .*Received: backup"):
-        ExactBackupAndRestore("")
+    (tmp_path / "file").touch()
+    for path in ("", None, 5, "gs://bucket", tmp_path / "file"):
+        with pytest.raises(ValueError, match="`backup_dir` .*Received: backup"):
+            ExactBackupAndRestore(path)
     unbuilt = keras.Sequential([keras.layers.Dense(1)])
     unbuilt.compile("sgd", "mse")
     backup = ExactBackupAndRestore(tmp_path / "backup")
     with pytest.raises(ValueError, match="must be built"):
         unbuilt.fit(np.ones((2, 2)), np.ones((2, 1)), callbacks=[backup])
 
-    def dropped(count):
-        x = keras.Input((2,))
-        y = x
-        for _ in range(count):
-            y = keras.layers.Dropout(0.5)(y)
-        model = keras.Model(x, keras.layers.Dense(2)(y))
-        model.compile("sgd", "mse", run_eagerly=True)
-        return model
 
+def drop(directory, *callbacks, dropouts=1, layers=2, optimizer="adagrad"):
+    """One step an epoch of a small model."""
+    x = keras.Input((2,))
+    y = x
+    for _ in range(dropouts):
+        y = keras.layers.Dropout(0.5)(y)
+    for i in range(layers):
+        y = keras.layers.Dense(2, name=f"dense_{i}")(y)
+    model = keras.Model(x, y)
+    model.compile(optimizer, "mse", run_eagerly=True)
     data = np.ones((2, 2))
+    callbacks = [*callbacks, ExactBackupAndRestore(directory)]
+    model.fit(data, data, epochs=3, callbacks=callbacks, verbose=0)
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """A backup of the second of three epochs."""
+    directory = tmp_path_factory.mktemp("stopped") / "backup"
     with pytest.raises(KeyboardInterrupt):
-        dropped(1).fit(
-            data, data, epochs=3, callbacks=[backup, Stop(2)], verbose=0
-        )
-    with pytest.raises(ValueError, match="2 random states, the backup 1"):
-        dropped(2).fit(data, data, callbacks=[backup], verbose=0)
+        drop(directory, Stop(3))
+    return directory
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"dropouts": 2}, r"random states are \[\[2\]\] there, \[\[2\], \[2\]"),
+        ({"layers": 1}, "shapes of weights"),
+        ({"optimizer": "rmsprop"}, "optimizer are.*'Adagrad'.*'RMSprop'"),
+        ({"optimizer": "sgd"}, "states of the optimizer"),
+    ],
+)
+def test_backups_of_another_model(stopped, options, message):
+    with pytest.raises(ValueError, match=f"of this model.*{message}"):
+        drop(stopped, **options)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "latest.weights.h5",
+        "training_metadata.json",
+        resuming.SEEDS,
+        resuming.KIND,
+    ],
+)
+@pytest.mark.parametrize("kept", [None, 0, 0.5])
+def test_damaged_backups(stopped, tmp_path, name, kept):
+    directory = shutil.copytree(stopped, tmp_path / "backup")
+    path = directory / "epoch-2" / name
+    content = path.read_bytes()
+    path.unlink()
+    if kept is not None:
+        path.write_bytes(content[: int(kept * len(content))])
+    with pytest.raises(ValueError, match="whole; delete .*epoch-2.*damaged"):
+        drop(directory)
+
+
+def test_files_of_others_stay(stopped, tmp_path):
+    directory = shutil.copytree(stopped, tmp_path / "backup")
+    (directory / "epoch-best").touch()
+    drop(directory)
+    assert [path.name for path in directory.iterdir()] == ["epoch-best"]
 
 
 @pytest.mark.parametrize(

@@ -624,9 +624,10 @@ def test_models_that_cannot_be_exported(tmp_path, model, message):
     assert os.listdir(tmp_path) == []
 
 
-@pytest.mark.parametrize("version", [0, -1, 1.0, "1", True])
+@pytest.mark.parametrize("version", [0, -1, 1.0, "1", True, 2**63])
 def test_bad_version(exported, tmp_path, version):
-    message = f"`version` must be a positive integer.*version={version!r}"
+    allowed = "one that TensorFlow Serving knows|a positive integer"
+    message = f"`version` must be ({allowed}).*version={version!r}"
     with pytest.raises(ValueError, match=message):
         serving.export_model(exported[0], tmp_path, version)
 
@@ -636,11 +637,11 @@ def test_directory_that_is_a_file(exported, tmp_path):
     file.touch()
     with pytest.raises(ValueError, match="`directory` must be .* a file"):
         serving.export_model(exported[0], file)
-    with pytest.raises(NotADirectoryError, match="file"):
-        serving.export_model(exported[0], file / "models")
+    with pytest.raises(ValueError, match="`directory` .*'.*file' is a file"):
+        serving.export_model(exported[0], file / "parts" / "models")
 
 
-@pytest.mark.parametrize("directory", [None, 5, b"models", ["models"]])
+@pytest.mark.parametrize("directory", [None, 5, b"models", ["models"], ""])
 def test_directory_that_is_no_path(directory):
     with pytest.raises(ValueError, match="`directory` must be a .*Received"):
         serving.export_model(tiny(), directory)
@@ -664,17 +665,22 @@ def test_directory_that_is_not_local(exported):
 
 
 @pytest.mark.skipif(not hasattr(os, "seteuid"), reason="needs POSIX users")
-def test_directory_without_write_permission(exported):
-    message = "`directory` must be one this user may write to.*'/usr/share'"
+def test_directory_without_permission(exported, tmp_path):
+    message = "`directory` must be one this user may read and write.*{}"
+    (tmp_path / "closed").mkdir(0)
+    directories = ["/usr/share", tmp_path / "closed" / "models"]
     user = os.geteuid()
     try:
         if user == 0:
             # Root may write anywhere; nobody may not.
             os.seteuid(65534)
-        with pytest.raises(PermissionError, match=message):
-            serving.export_model(exported[0], "/usr/share")
+        for directory in directories:
+            named = message.format(directory)
+            with pytest.raises(PermissionError, match=named):
+                serving.export_model(exported[0], directory)
     finally:
         os.seteuid(user)
+        (tmp_path / "closed").chmod(0o700)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,9 @@
 """The example client, against a stand-in for TensorFlow Serving."""
 
+import http.server
 import json
+import re
+import threading
 
 import keras
 import numpy as np
@@ -12,6 +15,7 @@ import export_tools  # noqa: E402
 import stand_in_server  # noqa: E402
 
 from examples import serving_client  # noqa: E402
+from examples import serving_values  # noqa: E402
 from keras_seqmech import MaxAttentionPooling  # noqa: E402
 from keras_seqmech import MaxPooling  # noqa: E402
 from keras_seqmech import serving  # noqa: E402
@@ -137,8 +141,9 @@ def test_refusals(client):
         client.predict("older", {"x": [[1.0]]}, 7)
     with pytest.raises(RuntimeError, match=r"(?s)refused.*\[4,3\].*,3\]"):
         client.predict("pooler", {"tokens": TOKENS[0], "mask": MASK})
-    with pytest.raises(ValueError, match=r"keys \['x'\].*keys \['z'\]"):
-        client.predict("older", {"z": 1})
+    for wrong in ({"z": 1}, ["x"], None):
+        with pytest.raises(ValueError, match=r"keys \['x'\].*Received: inputs"):
+            client.predict("older", wrong)
 
 
 @pytest.mark.parametrize("name", ["RestClient", "GrpcClient"])
@@ -146,6 +151,84 @@ def test_no_server(name):
     client = getattr(serving_client, name)("127.0.0.1:1", timeout=5)
     with pytest.raises(RuntimeError, match="127.0.0.1:1"):
         client.status("older")
+
+
+@pytest.mark.parametrize(
+    "dtype, value",
+    [
+        ("int64", [1.5]),
+        ("int64", [np.nan]),
+        ("int64", "5"),
+        ("int64", [1, [2]]),
+        ("int64", [2**70]),
+        ("uint8", np.array([300])),
+        ("bool", [2]),
+        ("float32", ["a"]),
+        ("object", [5]),
+        ("object", ["a", ["b"]]),
+        ("object", None),
+    ],
+)
+def test_values_that_do_not_fit(dtype, value):
+    with pytest.raises(ValueError, match="'x'.*Received: inputs"):
+        serving_values.convert({"x": value}, {"x": dtype})
+
+
+def test_values_that_fit():
+    for dtype, value in (("int64", [1.0]), ("bool", [1, 0]), ("uint8", [])):
+        (found,) = serving_values.convert({"x": value}, {"x": dtype}).values()
+        assert found.dtype == dtype and found.tolist() == value
+
+
+@pytest.fixture
+def page():
+    """Address of a server that sends any path the text of its list."""
+    texts = ["<html>"]
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(texts[0].encode())
+
+        def log_message(self, *args):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=[0.01]).start()
+        yield f"127.0.0.1:{server.server_port}", texts
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    "text", ["<html>", "", "{}", "[]", '{"metadata": {"signature_def": 1}}']
+)
+def test_answers_of_something_else(page, text):
+    address, page[1][:] = page[0], [text]
+    client = serving_client.RestClient(address, timeout=5)
+    for call in (client.status, client.signature):
+        with pytest.raises(RuntimeError, match=re.escape(address)):
+            call("older")
+
+
+def test_rest_to_the_port_of_grpc(served):
+    address = served[1]["grpc"].address
+    for wrong in (address, "localhost:port"):
+        client = serving_client.RestClient(wrong, timeout=5)
+        with pytest.raises(RuntimeError, match=f"No answer.*{wrong}"):
+            client.status("older")
+
+
+@pytest.mark.parametrize("text", ["{", "null", "5", "[1]"])
+def test_command_line_inputs_that_are_no_object(capsys, text):
+    with pytest.raises(SystemExit):
+        serving_client.main(["older", "--inputs", text])
+    assert "must be a JSON object" in capsys.readouterr().err
+
+
+def test_command_line_without_a_server():
+    with pytest.raises(SystemExit, match="No answer"):
+        serving_client.main(["older", "--status", "--address", "127.0.0.1:1"])
 
 
 @pytest.mark.parametrize("protocol", ["rest", "grpc"])

@@ -163,6 +163,17 @@ def test_a_port_that_is_taken_ends_all(tmp_path):
             os.kill(int(line[2]), 0)
 
 
+@pytest.mark.parametrize(
+    "name, value",
+    [("WORKERS", "0"), ("WORKERS", "two"), ("RESTARTS", "-1")],
+)
+def test_numbers_that_cannot_be(tmp_path, name, value):
+    process = start(tmp_path, ["sleep", "60"], **{name: value})
+    assert process.wait(timeout=30) == 2
+    output = (tmp_path / "output").read_text()
+    assert "must be a number from" in output and f"{name}={value}" in output
+
+
 def test_a_worker_that_never_works_ends_the_search(tmp_path):
     program = tmp_path / "program"
     program.write_text(

@@ -285,6 +285,17 @@ def test_trials_that_diverge_fail_and_the_search_goes_on(tmp_path, caplog):
     assert tuner.get_best_hyperparameters()[0]["max_size"] <= 2
 
 
+def test_a_last_step_that_diverges_fails_a_trial():
+    """The only step of the only epoch: its loss is finite."""
+    hypermodel = tuning.ReceptiveFieldHyperModel(build_number, max_size=6)
+    hp = keras_tuner.HyperParameters()
+    model = hypermodel.build(hp)
+    x = np.ones((4, 1), "float32")
+    message = "number/offset is not finite after the last step"
+    with pytest.raises(keras_tuner.errors.FailedTrialError, match=message):
+        hypermodel.fit(hp, model, x, 1e10 * x, verbose=0)
+
+
 def test_a_validation_loss_that_is_no_number_fails_a_trial():
     hypermodel = tuning.ReceptiveFieldHyperModel(build_number, max_size=1)
     hp = keras_tuner.HyperParameters()
@@ -335,6 +346,16 @@ def test_hyperband_continues_the_temperature(tmp_path):
         per_epoch = 8 * (first - 0.1) / 100
         assert temperatures[first, 0] == pytest.approx([first - per_epoch])
         assert temperatures[first, 1] == pytest.approx([first - 2 * per_epoch])
+
+
+@pytest.mark.parametrize("callbacks", [None, keras.callbacks.History()])
+def test_callbacks_may_be_none_or_one(callbacks):
+    hypermodel = tuning.ReceptiveFieldHyperModel(build_number, max_size=1)
+    hp = keras_tuner.HyperParameters()
+    model = hypermodel.build(hp)
+    x = np.ones((2, 1), "float32")
+    hypermodel.fit(hp, model, x, x, callbacks=callbacks, verbose=0)
+    assert callbacks is None or len(callbacks.history["loss"]) == 1
 
 
 def test_callbacks_that_would_move_what_is_searched():
@@ -407,6 +428,10 @@ def test_a_search_that_is_done_is_continued_with_more_trials(tmp_path):
     tuner = search(second, tmp_path, max_trials=6)
     assert len(second.ran) == 2
     assert len({*first.ran, *second.ran}) == 6
+    search(second, tmp_path, max_trials=11)
+    numbers = [int(r.trial_id) for r in tuning.trial_results(tuner.project_dir)]
+    assert numbers == list(range(11))
+    del second.ran[2:]
     assert tuner.oracle.get_best_trials()[0].score == max(
         size for size, _ in first.ran + second.ran
     )
@@ -445,6 +470,46 @@ def test_a_folder_of_a_search_that_says_nothing(tmp_path):
     assert len(list(tmp_path.glob("sweep/trial_*"))) == 1
     search(Counted(), tmp_path, overwrite=True)
     assert len(list(tmp_path.glob("sweep/trial_*"))) == 4
+
+
+def test_a_search_that_cannot_be_leaves_its_folder_free(tmp_path):
+    with pytest.raises(ValueError, match="max_trails"):
+        search(Counted(), tmp_path, max_trails=1)
+    assert not list(tmp_path.glob("sweep/*"))
+    # As a chief that is killed before its first trial.
+    (tmp_path / "sweep" / "tuner0.json").write_text("{}")
+    (tmp_path / "sweep" / "trial_9").mkdir()
+    search(Counted(), tmp_path, max_trials=1)
+    assert len(list(tmp_path.glob("sweep/trial_*"))) == 1
+
+
+@pytest.mark.parametrize(
+    "argument, value",
+    [
+        ("tuner_class", "random"),
+        ("tuner_class", keras_tuner.oracles.RandomSearchOracle),
+        ("hypermodel", None),
+        ("directory", None),
+        ("project_name", ""),
+        ("project_name", ".."),
+        ("project_name", "a/b"),
+        ("project_name", None),
+        ("settings", {"path": object()}),
+        ("settings", 3),
+    ],
+)
+def test_searches_that_cannot_be(tmp_path, argument, value):
+    options = {
+        "tuner_class": keras_tuner.RandomSearch,
+        "hypermodel": print,
+        "directory": tmp_path / "searches",
+        "project_name": "sweep",
+        argument: value,
+    }
+    message = f"`{argument}` must be.*Received: {argument}="
+    with pytest.raises(ValueError, match=message):
+        tuning.open_search(**options)
+    assert not list(tmp_path.iterdir())
 
 
 class Killed(BaseException):
@@ -545,6 +610,12 @@ def test_a_port_that_is_taken(address, monkeypatch, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_half_an_address_does_not_search_alone(address, monkeypatch):
+    monkeypatch.delenv("KERASTUNER_ORACLE_IP")
+    with pytest.raises(ValueError, match="KERASTUNER_ORACLE_IP=None"):
+        tuning.is_worker()
+
+
 @pytest.mark.parametrize(
     "name, value", [("PORT", "http"), ("PORT", "0"), ("PORT", ""), ("IP", "")]
 )
@@ -569,7 +640,7 @@ def test_results_table_ranks_trials():
         return tuning.TrialResult(key, status, score, values, metrics, message)
 
     results = [
-        result("0", "COMPLETED", 0.5, max_size=1, summary="mean"),
+        result("0", "COMPLETED", 0.5, max_size="1|\n", summary="mean"),
         result("1", "FAILED", None, "a | b", max_size=2, summary="mean"),
         result("2", "COMPLETED", 0.75, max_size=3, summary="mean"),
     ]
@@ -578,7 +649,7 @@ def test_results_table_ranks_trials():
         "| trial | max_size | F1 | test | status |",
         "| --- | --- | --- | --- | --- |",
         "| 2 | 3 | 0.7500 | 0.3750 | completed |",
-        "| 0 | 1 | 0.5000 | 0.2500 | completed |",
+        "| 0 | 1\\|  | 0.5000 | 0.2500 | completed |",
         "| 1 | 2 |  |  | failed: a \\| b |",
     ]
     lowest = tuning.results_table(results, maximize=False).splitlines()[2]

@@ -1,5 +1,6 @@
 """Which models, and which of their versions, TensorFlow Serving serves."""
 
+import numbers
 import os
 import pathlib
 from collections.abc import Collection
@@ -11,7 +12,7 @@ from keras_seqmech.serving import layout
 
 def models_config(
     directories: Iterable[str | os.PathLike],
-    root: str | None = None,
+    root: str | os.PathLike | None = None,
     versions: Mapping[str, Collection[int]] | None = None,
 ) -> str:
     """Text of a `models.config` for TensorFlow Serving.
@@ -34,7 +35,7 @@ def models_config(
 
     Raises:
         ValueError: If a directory holds no version, or not one asked for, or
-            two models have one name.
+            two models have one name, or an argument is of another type.
 
     Example:
 
@@ -57,10 +58,21 @@ def models_config(
     }
     <BLANKLINE>
     """
-    if isinstance(directories, (str, os.PathLike)):
+    several = isinstance(directories, Iterable)
+    if isinstance(directories, (str, os.PathLike)) or not several:
         raise ValueError(
             "Argument `directories` must be several, in a list. "
             f"Received: directories={directories!r}"
+        )
+    directories = list(directories)
+    if not all(isinstance(d, (str, os.PathLike)) for d in directories):
+        raise ValueError(
+            "Argument `directories` must hold paths. "
+            f"Received: directories={directories!r}"
+        )
+    if not isinstance(root, (str, os.PathLike, type(None))):
+        raise ValueError(
+            f"Argument `root` must be a path or None. Received: root={root!r}"
         )
     paths = [pathlib.Path(d).resolve() for d in directories]
     names = [path.name for path in paths]
@@ -69,8 +81,8 @@ def models_config(
             "Argument `directories` must have at least one, and each its own "
             f"last name. Received: directories={list(map(str, paths))}"
         )
-    versions = dict(versions or {})
-    if not set(versions) <= set(names):
+    versions = versions or {}
+    if not isinstance(versions, Mapping) or not set(versions) <= set(names):
         raise ValueError(
             f"Argument `versions` must have keys of {sorted(names)}. "
             f"Received: versions={versions}"
@@ -89,16 +101,27 @@ def _check_versions(path, wanted):
             "Argument `directories` must hold directories with numbered "
             f"versions. Received: directories=[..., {str(path)!r}]"
         )
-    if wanted is not None and not (wanted and set(wanted) <= there):
+    if wanted is None:
+        return []
+    fits = isinstance(wanted, Collection) and all(
+        isinstance(version, numbers.Integral)
+        and not isinstance(version, bool)
+        and version in there
+        for version in wanted
+    )
+    if not fits or not wanted:
         raise ValueError(
             f"Argument `versions` must name versions of {sorted(there)} for "
-            f"{path.name!r}. Received: versions={{{path.name!r}: {wanted}}}"
+            f"{path.name!r}. Received: versions={{{path.name!r}: {wanted!r}}}"
         )
-    return sorted(wanted or ())
+    return sorted(set(wanted))
 
 
 def _config(path, root, versions):
-    base = str(path) if root is None else f"{root.rstrip('/')}/{path.name}"
+    if root is None:
+        base = str(path)
+    else:
+        base = f"{os.fspath(root).rstrip('/')}/{path.name}"
     policy = " ".join(f"versions: {version}" for version in versions)
     return (
         "  config {\n"

@@ -83,7 +83,7 @@ def export_model(
     Raises:
         ValueError: If the model is not built, an argument does not fit, or
             the version exists. Nothing is ever overwritten.
-        PermissionError: If `directory` cannot be written to.
+        PermissionError: If `directory` cannot be read and written to.
         RuntimeError: If the export does not load in a fresh process, or does
             not answer there as the model does here.
 
@@ -106,8 +106,9 @@ def export_model(
     _check_model(model)
     structure, specs = signature.input_specs(model, example_inputs)
     example = signature.example(structure, specs, example_inputs)
-    directory, version = _check_directory(directory, version)
-    scratch = _make_scratch(directory)
+    with _naming_directory(directory):
+        directory, version = _check_directory(directory, version)
+        scratch = _make_scratch(directory)
     try:
         path = scratch / "model"
         serve = signature.serving_function(model, structure, specs)
@@ -140,7 +141,8 @@ def _check_model(model):
 
 def _check_directory(directory, version):
     is_path = isinstance(directory, (str, os.PathLike))
-    if not is_path or not isinstance(os.fspath(directory), str):
+    is_path = is_path and isinstance(os.fspath(directory), str)
+    if not is_path or not os.fspath(directory):
         raise ValueError(
             "Argument `directory` must be a string or a path. "
             f"Received: directory={directory!r}"
@@ -152,12 +154,19 @@ def _check_directory(directory, version):
         )
     if version is not None:
         version = validation.check_positive_int("version", version)
+        if version > layout.LARGEST:
+            raise ValueError(
+                "Argument `version` must be one that TensorFlow Serving "
+                f"knows, up to {layout.LARGEST}. Received: version={version}"
+            )
     directory = pathlib.Path(directory)
-    if directory.exists() and not directory.is_dir():
-        raise ValueError(
-            "Argument `directory` must be a directory, or a path where one "
-            f"can be made. Received: directory={str(directory)!r}, a file"
-        )
+    for path in (directory, *directory.parents):
+        if path.exists() and not path.is_dir():
+            raise ValueError(
+                "Argument `directory` must be a directory, or a path where one "
+                f"can be made. Received: directory={str(directory)!r}; "
+                f"{str(path)!r} is a file"
+            )
     if version in layout.versions(directory):
         raise _version_exists(directory, version)
     return directory, version
@@ -173,13 +182,18 @@ def _version_exists(directory, version):
 
 def _make_scratch(directory):
     """A new directory beside the versions, under a name no server reads."""
+    directory.mkdir(parents=True, exist_ok=True)
+    _remove_stale(directory)
+    return pathlib.Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=directory))
+
+
+@contextlib.contextmanager
+def _naming_directory(directory):
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        _remove_stale(directory)
-        return pathlib.Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=directory))
+        yield
     except PermissionError as error:
         raise PermissionError(
-            "Argument `directory` must be one this user may write to. "
+            "Argument `directory` must be one this user may read and write. "
             f"Received: directory={str(directory)!r}"
         ) from error
 

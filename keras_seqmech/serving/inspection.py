@@ -137,7 +137,8 @@ def inspect(path: str | os.PathLike) -> Inspection:
         An `Inspection`: print it.
 
     Raises:
-        ValueError: If there is no SavedModel with the tag `serve`.
+        ValueError: If there is no SavedModel with the tag `serve`, or it is
+            damaged.
 
     Example:
 
@@ -161,9 +162,13 @@ def inspect(path: str | os.PathLike) -> Inspection:
       needs no ops but TensorFlow's own
       deterministic: nothing in it draws random numbers
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise ValueError(
+            "Argument `path` must be a string or a path. "
+            f"Received: path={path!r}"
+        )
     path = pathlib.Path(path)
     meta_graph = _read(path)
-    warmup = path / layout.WARMUP
     return Inspection(
         path=path,
         signatures={
@@ -180,7 +185,7 @@ def inspect(path: str | os.PathLike) -> Inspection:
             if not name.startswith("__")
         },
         size=sum(f.stat().st_size for f in path.rglob("*") if f.is_file()),
-        warmup_requests=_count_records(warmup) if warmup.exists() else 0,
+        warmup_requests=_count_warmup_requests(path),
         tensorflow=meta_graph.meta_info_def.tensorflow_version,
     )
 
@@ -219,5 +224,12 @@ def _specs(infos):
     }
 
 
-def _count_records(file):
-    return sum(1 for _ in tf.data.TFRecordDataset(str(file)))
+def _count_warmup_requests(path):
+    file = path / layout.WARMUP
+    if not file.exists():
+        return 0
+    try:
+        return sum(1 for _ in tf.data.TFRecordDataset(str(file)))
+    except tf.errors.DataLossError as error:
+        reason = f"its {layout.WARMUP} is damaged"
+        raise _no_saved_model(path, reason) from error

@@ -2,12 +2,17 @@
 
 import pathlib
 
+LARGEST = 2**63 - 1
 WARMUP = pathlib.Path("assets.extra", "tf_serving_warmup_requests")
 
 
 def versions(directory: pathlib.Path) -> set[int]:
-    """Version numbers in use; TensorFlow Serving reads `007` as 7."""
+    """Version numbers in use; TensorFlow Serving reads `007` as 7.
+
+    Larger numbers than it knows are none.
+    """
     if not directory.is_dir():
         return set()
     names = [path.name for path in directory.iterdir()]
-    return {int(n) for n in names if n.isascii() and n.isdigit()}
+    numbers = (int(n) for n in names if n.isascii() and n.isdigit())
+    return {number for number in numbers if number <= LARGEST}

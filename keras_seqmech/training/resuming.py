@@ -1,13 +1,19 @@
 """A backup from which a killed run goes on as if nothing had happened."""
 
+import contextlib
+import json
 import os
 import pathlib
+import reprlib
 import shutil
+import zipfile
 
 import keras
 import numpy as np
 
 SEEDS = "seeds.npz"
+KIND = "kind.json"
+FILES = ("latest.weights.h5", "training_metadata.json", SEEDS, KIND)
 
 
 class ExactBackupAndRestore(keras.callbacks.Callback):
@@ -58,11 +64,12 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
     written.
 
     Args:
-        backup_dir: A directory on a local disk that nothing else uses.
+        backup_dir: A directory on a local disk, of this run alone.
 
     Raises:
         ValueError: At the start of training, when the model is not built, or
-            when the backup is of a model with other random layers.
+            when the backup is of a model with other weights, another optimizer
+            or other random layers, or is damaged.
 
     Example:
 
@@ -79,12 +86,19 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
 
     def __init__(self, backup_dir: str | os.PathLike):
         super().__init__()
-        if not backup_dir:
+        is_path = isinstance(backup_dir, (str, os.PathLike)) and backup_dir
+        if not is_path or "://" in str(backup_dir):
             raise ValueError(
-                "Argument `backup_dir` must be the path of a directory. "
+                "Argument `backup_dir` must be the path of a local directory. "
                 f"Received: backup_dir={backup_dir!r}"
             )
         self.backup_dir = pathlib.Path(backup_dir)
+        if self.backup_dir.exists() and not self.backup_dir.is_dir():
+            raise ValueError(
+                "Argument `backup_dir` must be a directory, or a path where "
+                "one can be made. "
+                f"Received: backup_dir={str(backup_dir)!r}, a file"
+            )
 
     @property
     def _part(self) -> pathlib.Path:
@@ -94,16 +108,41 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         shutil.rmtree(self._part, ignore_errors=True)
         backups = self._backups()
-        directory = backups[-1] if backups else self._part
-        self._keras_backup(directory).on_train_begin()
-        if backups:
-            self._load_seeds(directory / SEEDS)
+        if backups and self.model.built:
+            self._restore(backups[-1])
+        else:  # It refuses a model that is not built.
+            self._keras_backup(self._part).on_train_begin()
+
+    def _restore(self, directory):
+        try:
+            missing = set(FILES) - {path.name for path in directory.iterdir()}
+            if missing:
+                raise FileNotFoundError(f"no {sorted(missing)}")
+            self._check_kind(json.loads((directory / KIND).read_text()))
+            with open(directory / SEEDS, "rb") as file, np.load(file) as arrays:
+                seeds = list(arrays.values())
+            self._keras_backup(directory).on_train_begin()
+        except (
+            OSError,
+            EOFError,
+            json.JSONDecodeError,
+            zipfile.BadZipFile,
+        ) as e:
+            raise ValueError(
+                "Argument `backup_dir` must hold a backup that is whole; "
+                f"delete {str(directory)!r}, which is damaged ({e}), to go on "
+                "from what else there is. "
+                f"Received: backup_dir={str(self.backup_dir)!r}"
+            ) from e
+        for variable, value in zip(_seeds(self.model), seeds, strict=True):
+            variable.assign(value)
 
     def on_epoch_end(self, epoch, logs=None):
         shutil.rmtree(self._part, ignore_errors=True)
         self._keras_backup(self._part).on_epoch_end(epoch)
         seeds = [variable.numpy() for variable in _seeds(self.model)]
         np.savez(self._part / SEEDS, *seeds)
+        (self._part / KIND).write_text(json.dumps(_kind(self.model)))
         target = self.backup_dir / f"epoch-{epoch + 1}"
         shutil.rmtree(target, ignore_errors=True)
         self._part.rename(target)
@@ -115,34 +154,53 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
         for backup in self._backups():
             shutil.rmtree(self._part, ignore_errors=True)
             backup.rename(self._part)
-        shutil.rmtree(self.backup_dir, ignore_errors=True)
+        shutil.rmtree(self._part, ignore_errors=True)
+        with contextlib.suppress(OSError):  # Somebody else's files stay.
+            self.backup_dir.rmdir()
 
     def _backups(self) -> list[pathlib.Path]:
         """All that are whole, the oldest first."""
-        return sorted(
-            self.backup_dir.glob("epoch-*"),
-            key=lambda path: int(path.name.removeprefix("epoch-")),
-        )
+        numbers = {
+            path: path.name.removeprefix("epoch-")
+            for path in self.backup_dir.glob("epoch-*")
+        }
+        backups = [path for path, n in numbers.items() if n.isdecimal()]
+        return sorted(backups, key=lambda path: int(numbers[path]))
 
     def _keras_backup(self, directory) -> keras.callbacks.Callback:
         backup = keras.callbacks.BackupAndRestore(directory)
         backup.set_model(self.model)
         return backup
 
-    def _load_seeds(self, path):
-        variables = _seeds(self.model)
-        with np.load(path) as file:
-            values = list(file.values())
-        shapes = [variable.shape for variable in variables]
-        if shapes != [value.shape for value in values]:
-            raise ValueError(
-                "Argument `backup_dir` must hold a backup of this model, or "
-                f"nothing; the model has {len(shapes)} random states, the "
-                f"backup {len(values)}. "
-                f"Received: backup_dir={str(self.backup_dir)!r}"
-            )
-        for variable, value in zip(variables, values):
-            variable.assign(value)
+    def _check_kind(self, found):
+        optimizer = self.model.optimizer
+        if optimizer is not None and not optimizer.built:
+            optimizer.build(self.model.trainable_variables)
+        for name, here in _kind(self.model).items():
+            if found[name] != here:
+                raise ValueError(
+                    "Argument `backup_dir` must hold a backup of this model, "
+                    f"or nothing; the {name} are {reprlib.repr(found[name])} "
+                    f"there, {reprlib.repr(here)} here. "
+                    f"Received: backup_dir={str(self.backup_dir)!r}"
+                )
+
+
+def _kind(model) -> dict:
+    """What tells one model from another, whatever its numbers are."""
+    optimizer = model.optimizer
+    return {
+        "shapes of weights": _shapes(model.weights),
+        "class and states of the optimizer": [
+            type(optimizer).__name__,
+            *_shapes(getattr(optimizer, "variables", ())),
+        ],
+        "random states": _shapes(_seeds(model)),
+    }
+
+
+def _shapes(variables):
+    return [list(variable.shape) for variable in variables]
 
 
 def _seeds(model) -> list[keras.Variable]:

@@ -2,8 +2,8 @@
 
 KerasTuner reads its part from the environment: every process has a
 `KERASTUNER_TUNER_ID`, the chief's containing "chief", and all have the chief's
-`KERASTUNER_ORACLE_IP` and `KERASTUNER_ORACLE_PORT`. Without the last two a
-search is of one process.
+`KERASTUNER_ORACLE_IP` and `KERASTUNER_ORACLE_PORT`. Without these two a search
+is of one process.
 """
 
 import errno
@@ -21,12 +21,12 @@ TUNER_ID = "KERASTUNER_TUNER_ID"
 
 def is_chief() -> bool:
     """Whether this process is the chief of a distributed search."""
-    return IP in os.environ and "chief" in _read(TUNER_ID)
+    return _is_distributed() and "chief" in _read(TUNER_ID)
 
 
 def is_worker() -> bool:
     """Whether this process is a worker of a distributed search."""
-    return IP in os.environ and "chief" not in _read(TUNER_ID)
+    return _is_distributed() and "chief" not in _read(TUNER_ID)
 
 
 def tuner_id() -> str:
@@ -87,6 +87,13 @@ def wait_for_chief(timeout: float = 60.0) -> None:
         ) from error
     finally:
         channel.close()
+
+
+def _is_distributed():
+    """Refuses half an address, with which KerasTuner would search alone."""
+    return (IP in os.environ or PORT in os.environ) and all(
+        map(_read, (IP, PORT))
+    )
 
 
 def _read(name):

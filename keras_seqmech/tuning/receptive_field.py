@@ -54,8 +54,8 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
     built when `build_model` returns them).
 
     A trial whose loss becomes NaN or infinite is stopped there and counted as
-    failed, and the search goes on; after `max_consecutive_failed_trials` in a
-    row KerasTuner ends a search.
+    failed, as is one with such weights in the end, and the search goes on;
+    after `max_consecutive_failed_trials` in a row KerasTuner ends a search.
 
     Raises:
         ValueError: If an argument is not as described: a temperature of 0, an
@@ -161,7 +161,7 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         hp: keras_tuner.HyperParameters,
         model: keras.Model,
         *args,
-        callbacks: Sequence[keras.callbacks.Callback] = (),
+        callbacks: Any = (),
         **kwargs,
     ) -> keras.callbacks.History:
         """Trains the model of a trial.
@@ -178,10 +178,11 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
             The history.
 
         Raises:
-            keras_tuner.errors.FailedTrialError: If the loss became NaN or
-                infinite.
+            keras_tuner.errors.FailedTrialError: If the loss or a weight
+                became NaN or infinite.
         """
         _, annealing = self.choose(hp)
+        callbacks = keras.tree.flatten(callbacks or [])
         for callback in callbacks:
             if getattr(callback, "layer_names", 0) is None and isinstance(
                 callback, TemperatureAnnealing
@@ -189,7 +190,7 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
                 raise keras_tuner.errors.FatalValueError(
                     "The temperature is searched: leave `TemperatureAnnealing` "
                     "out of the callbacks, and give the hypermodel `schedules`."
-                    f" Received: callbacks={list(callbacks)!r}"
+                    f" Received: callbacks={callbacks!r}"
                 )
         before = [keras.callbacks.TerminateOnNaN()]
         if annealing is not None:
@@ -200,18 +201,27 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
 
 
 def check_finite(history: keras.callbacks.History) -> None:
-    """Ends a trial as failed if its loss was not finite at any epoch."""
+    """Ends a trial as failed if a loss or a weight was not finite."""
+    reason = _divergence(history)
+    if reason:
+        message = f"Training diverged: {reason}."
+        # A worker's chief never learns the reason.
+        _logger.warning(message)
+        raise keras_tuner.errors.FailedTrialError(message)
+
+
+def _divergence(history):
     for name in ("loss", "val_loss"):
         losses = np.asarray(history.history.get(name, ()), "float64")
         (epochs,) = np.nonzero(~np.isfinite(losses))
         if len(epochs):
-            message = (
-                f"Training diverged: {name} is {losses[epochs[0]]} in epoch "
-                f"{history.epoch[epochs[0]] + 1}."
-            )
-            # A worker's chief never learns the reason.
-            _logger.warning(message)
-            raise keras_tuner.errors.FailedTrialError(message)
+            epoch = history.epoch[epochs[0]] + 1
+            return f"{name} is {losses[epochs[0]]} in epoch {epoch}"
+    # No training loss tells of the last step.
+    for weight in history.model.trainable_weights:
+        if not bool(keras.ops.all(keras.ops.isfinite(weight))):
+            return f"{weight.path} is not finite after the last step"
+    return ""
 
 
 def _build_optimizer(model):

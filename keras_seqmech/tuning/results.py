@@ -36,8 +36,10 @@ def trial_results(folder: str | Path) -> list[TrialResult]:
     Args:
         folder: Of the search: `tuner.project_dir`.
     """
-    files = sorted(Path(folder).glob("trial_*/trial.json"))
-    return [_result(search_folder.read(file)) for file in files]
+    files = Path(folder).glob("trial_*/trial.json")
+    results = [_result(search_folder.read(file)) for file in files]
+    # Numbers are of more digits where more trials were asked for later.
+    return sorted(results, key=lambda result: result.trial_id.zfill(20))
 
 
 def results_table(
@@ -86,7 +88,7 @@ def results_table(
     for result in sorted(results, key=rank):
         status = result.status.lower()
         if result.message:
-            status = f"{status}: {result.message}".replace("|", "\\|")
+            status = f"{status}: {result.message}"
         lines.append(
             [
                 result.trial_id,
@@ -96,7 +98,11 @@ def results_table(
                 status,
             ]
         )
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+
+
+def _cell(text):
+    return " ".join(text.split("\n")).replace("|", "\\|")
 
 
 def _show(value, form):

@@ -1,6 +1,7 @@
 """A search with one of KerasTuner's tuners, to be gone on with after a kill."""
 
 import json
+import os
 from collections.abc import Callable
 from collections.abc import Mapping
 from pathlib import Path
@@ -65,7 +66,8 @@ def open_search(
         trials are done.
 
     Raises:
-        ValueError: If the folder holds another search.
+        ValueError: If the folder holds another search, or an argument is not
+            as described.
         OSError: In a chief, if the port is taken.
         TimeoutError: In a worker, if there is no chief.
 
@@ -85,6 +87,8 @@ def open_search(
     ValueError: The folder ... holds another search, which differs in `tuner`:
     'RandomSearch' there, 'GridSearch' here. ...
     """
+    _check_search(tuner_class, hypermodel, directory, project_name)
+    settings = _check_settings(settings)
     worker = distributed.is_worker()
     if worker:
         distributed.wait_for_chief(chief_timeout)
@@ -95,30 +99,71 @@ def open_search(
     if overwrite:
         search_folder.delete(folder)
     space = _space(hypermodel, kwargs.get("hyperparameters"))
-    search_folder.claim(
+    is_new = search_folder.claim(
         folder,
         {
             "tuner": tuner_class.__name__,
             "objective": _describe(kwargs.get("objective")),
             "space": space,
-            "settings": settings or {},
+            "settings": settings,
             "keywords": _plain(kwargs),
         },
     )
     if not worker:
         search_folder.mend(folder, distributed.tuner_id())
     kwargs.setdefault("max_consecutive_failed_trials", NEVER)
-    tuner = tuner_class(
-        hypermodel=hypermodel,
-        directory=str(directory),
-        project_name=project_name,
-        **kwargs,
-    )
+    try:
+        tuner = tuner_class(
+            hypermodel=hypermodel,
+            directory=str(directory),
+            project_name=project_name,
+            **kwargs,
+        )
+    except Exception:
+        if is_new:  # A wrong keyword makes no search.
+            search_folder.release(folder)
+        raise
     if worker:
         _check_chief(tuner, space)
     else:
         search_folder.write_whole(tuner.oracle, folder)
     return tuner
+
+
+def _check_search(tuner_class, hypermodel, directory, project_name):
+    is_class = isinstance(tuner_class, type)
+    if not is_class or not issubclass(tuner_class, keras_tuner.Tuner):
+        raise ValueError(
+            "Argument `tuner_class` must be a class of tuners, such as "
+            f"`keras_tuner.RandomSearch`. Received: tuner_class={tuner_class!r}"
+        )
+    builds = isinstance(hypermodel, keras_tuner.HyperModel)
+    if not builds and not callable(hypermodel):
+        raise ValueError(
+            "Argument `hypermodel` must be a hypermodel, or a function of hp "
+            f"that returns a model. Received: hypermodel={hypermodel!r}"
+        )
+    if not isinstance(directory, (str, os.PathLike)):
+        raise ValueError(
+            "Argument `directory` must be a path. "
+            f"Received: directory={directory!r}"
+        )
+    is_name = isinstance(project_name, str) and project_name not in ("", "..")
+    if not is_name or Path(project_name).name != project_name:
+        raise ValueError(
+            "Argument `project_name` must be the name of a folder in "
+            f"`directory`. Received: project_name={project_name!r}"
+        )
+
+
+def _check_settings(settings):
+    try:
+        return json.loads(json.dumps(dict(settings or {})))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "Argument `settings` must be a dict of numbers, strings, lists "
+            f"and dicts of them ({error}). Received: settings={settings!r}"
+        ) from error
 
 
 def _space(hypermodel, hyperparameters):

@@ -21,12 +21,15 @@ ORACLE = "oracle.json"
 FINISHED = ("COMPLETED", "FAILED")
 
 
-def claim(folder: Path, search: Mapping[str, Any]) -> None:
+def claim(folder: Path, search: Mapping[str, Any]) -> bool:
     """Writes down what search a folder belongs to, or refuses the folder.
 
     Args:
         folder: Of the search; need not exist.
         search: What makes one search differ from another, as JSON has it.
+
+    Returns:
+        Whether it was nobody's until now.
 
     Raises:
         ValueError: If the folder belongs to another search, naming what
@@ -43,16 +46,22 @@ def claim(folder: Path, search: Mapping[str, Any]) -> None:
                 f"`overwrite=True`. Received: directory={str(folder.parent)!r},"
                 f" project_name={folder.name!r}"
             )
-    elif (folder / ORACLE).exists():
+        return False
+    if (folder / ORACLE).exists():
         raise ValueError(
             f"The folder {folder} holds a search that does not say what it "
             f"searched (no file {CLAIM}). Choose another folder, or "
             f"`overwrite=True`. Received: directory={str(folder.parent)!r}, "
             f"project_name={folder.name!r}"
         )
-    else:
-        folder.mkdir(parents=True, exist_ok=True)
-        write(path, search)
+    folder.mkdir(parents=True, exist_ok=True)
+    write(path, search)
+    return True
+
+
+def release(folder: Path) -> None:
+    """Leaves a folder to others."""
+    (folder / CLAIM).unlink()
 
 
 def delete(folder: Path) -> None:
@@ -73,7 +82,10 @@ def mend(folder: Path, tuner_id: str) -> None:
         tuner_id: Name of the process that goes on with it.
     """
     path = folder / ORACLE
-    if not path.exists():
+    if not path.exists():  # Then no trial has begun, whatever else is there.
+        (folder / f"{tuner_id}.json").unlink(missing_ok=True)
+        for trial in folder.glob("trial_*"):
+            shutil.rmtree(trial)
         return
     state = read(path)
     known = dict.fromkeys(state["start_order"])
