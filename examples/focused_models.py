@@ -52,18 +52,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--estimators",
         nargs="+",
         choices=ESTIMATORS,
-        default=["reinforce"],
+        default=["relaxed"],
         help="of fhe",
     )
-    add("--units", type=positive, default=100)
-    add("--openness-target", type=float, default=0.1, help="in (0, 1]")
-    add("--sparsity-weight", type=float, default=0.8, help=weight)
-    add("--entropy-weight", type=float, default=0.0, help=weight)
-    add("--indecision-weight", type=float, default=0.33, help=weight)
-    add("--ramp-share", type=float, default=0.9, help=ramp)
-    add("--initial-openness", type=float, default=0.75)
+    add("--units", type=positive, default=64)
+    add("--openness-target", type=float, default=0.05, help="in (0, 1]")
+    add("--sparsity-weight", type=float, default=2.0, help=weight)
+    add("--entropy-weight", type=float, default=1.0, help=weight)
+    add("--indecision-weight", type=float, default=0.0, help=weight)
+    add("--ramp-share", type=float, default=0.3, help=ramp)
+    add("--initial-openness", type=float, default=0.5)
     add("--temperature", type=float, default=1.0)
-    add("--final-temperature", type=float, default=1.0)
+    add("--final-temperature", type=float, default=0.3)
     add("--baseline", choices=BASELINES, default="batch_mean")
     add("--jit-compile", action="store_true", help="fhe: loops by XLA")
 

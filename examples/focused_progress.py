@@ -22,7 +22,9 @@ def gate_callbacks(
 
     What open and undecided gates cost grows from nothing: before a network
     knows what to do with the states it reads, no gate is worth anything, and
-    charged for, all close.
+    charged for, all close. What undecided gates earn, their entropy, falls to
+    nothing: without it all gates are open for good before any of them is
+    charged for.
     """
     gate = model.get_layer("encoder").gate
     ramp = args.ramp_share * args.steps / args.evaluate_every

@@ -253,8 +253,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     focused_runs.add_arguments(parser, "picking")
     add("--length", type=positive, default=100, help="of training sequences")
-    add("--growing-share", type=float, default=0.6, help="of the steps, first")
-    add("--start-length", type=positive, default=10)
+    add("--growing-share", type=float, default=0.5, help="of the steps, first")
+    add("--start-length", type=positive, default=50)
     add("--max-k", type=positive, help="largest k; default: --length")
     add("--test-lengths", nargs="*", type=positive, default=[])
     args = focused_runs.complete(parser, parser.parse_args(argv))

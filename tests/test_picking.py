@@ -49,6 +49,7 @@ def study(tmp_path_factory):
         *("--openness-target", 0.3, "--sparsity-weight", 1000),
         *("--entropy-weight", 1000, "--ramp-share", 0.5),
         *("--models", "lstm1", "fhe"),
+        *("--estimators", "reinforce", "--indecision-weight", 0.33),
     )
     return options, output, picking.main(options)
 
@@ -269,7 +270,8 @@ def test_attention_teaches_gates():
 
 def test_what_is_learned():
     """With k = 1 the first digit is the answer; gates see to it."""
-    options = small("unused", "--max-k", 1, "--sparsity-weight", 0)
+    costless = ["--sparsity-weight", 0, "--entropy-weight", 0]
+    options = small("unused", "--max-k", 1, *costless)
     args = picking.parse([*options, "--length", "3"])
     data = picking.picking.dataset(3, 64, max_k=1)
     test = picking.picking.examples(100, 3, max_k=1, seed=9)
@@ -302,7 +304,7 @@ def test_gradient_variance_is_that_of_the_draws():
 
 
 def test_gates_as_drawn():
-    args = picking.parse(small("unused"))
+    args = picking.parse(small("unused", "--initial-openness", 0.75))
     test = picking.picking.examples(200, 6)
     model = picking.build("fhe", "reinforce", args)
     probed, drawn = focused_models.probe(model), focused_models.probe(model)

@@ -30,7 +30,7 @@ def test_runs(tmp_path):
     assert markdown.read_text() == content
     rows = read(output)
     kinds = [(row["task"], row["model"], row["estimator"]) for row in rows]
-    assert kinds == [("digits", "lstm1", ""), ("digits", "fhe", "reinforce")]
+    assert kinds == [("digits", "lstm1", ""), ("digits", "fhe", "relaxed")]
     assert "| lstm1 | " in content and " | 97.3 | " in content
     assert 0 <= float(rows[1]["openness"]) <= 100
     assert 0 <= float(rows[0]["accuracy"]) <= 100
