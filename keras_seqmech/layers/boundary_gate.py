@@ -35,7 +35,9 @@ class BoundaryGate(BernoulliGates):
     bias starts them open often enough to learn from; the entropy term keeps
     gates undecided until something speaks for a decision (try 0.001 to 0.1,
     larger while gates collapse); the target charges open gates above a share
-    only, and never rewards closing all.
+    only, and never rewards closing all. Best let `Curriculum` lower the
+    entropy's weight while it raises the sparsity's: a gate that is charged for
+    once it is sure of being open has no gradient left to close by.
 
     Args:
         units: Positive int, width of the hidden layer.
