@@ -77,6 +77,7 @@ def build(
     steps: int,
     estimator: str,
     args: argparse.Namespace,
+    compare: bool = False,
 ) -> keras.Model:
     """A model of logits, to be compiled and trained.
 
@@ -90,6 +91,8 @@ def build(
             are sums over steps, and means keep their strength at any length.
         estimator: Of the gates of `fhe`.
         args: Of the command line.
+        compare: Whether there is a layer between what is read, with the
+            question, and the logits, as to tell if one fits the other.
     """
     layers = keras.layers
     query = layers.Dense(args.units, name="query")(context)
@@ -122,6 +125,8 @@ def build(
         )
         read, _ = attention(query, states, gates)
     both = layers.Concatenate(name="read_and_question")([read, context])
+    if compare:
+        both = layers.Dense(args.units, "relu", name="compared")(both)
     logits = layers.Dense(classes, name="logits")(both)
     if name == "fhe" and estimator == "reinforce":
         baseline = None if args.baseline == "none" else args.baseline

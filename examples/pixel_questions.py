@@ -55,6 +55,7 @@ def build(
         size,
         estimator,
         args,
+        compare=True,
     )
 
 
