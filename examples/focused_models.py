@@ -91,8 +91,8 @@ def build(
             are sums over steps, and means keep their strength at any length.
         estimator: Of the gates of `fhe`.
         args: Of the command line.
-        compare: Whether there is a layer between what is read, with the
-            question, and the logits, as to tell if one fits the other.
+        compare: Whether the answer is if what is read fits the question:
+            then their product is classified too, and through a layer more.
     """
     layers = keras.layers
     query = layers.Dense(args.units, name="query")(context)
@@ -126,6 +126,8 @@ def build(
         read, _ = attention(query, states, gates)
     both = layers.Concatenate(name="read_and_question")([read, context])
     if compare:
+        fit = layers.Multiply(name="fit")([read, query])
+        both = layers.Concatenate(name="all")([both, fit])
         both = layers.Dense(args.units, "relu", name="compared")(both)
     logits = layers.Dense(classes, name="logits")(both)
     if name == "fhe" and estimator == "reinforce":
