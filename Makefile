@@ -14,7 +14,7 @@ demo: $(STAMP)
 	$(BIN)/python -m examples.quickstart $(ARGS)
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow" $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

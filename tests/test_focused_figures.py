@@ -12,9 +12,6 @@ from examples import picking  # noqa: E402
 from examples import pixel_questions  # noqa: E402
 from examples import results  # noqa: E402
 
-# One process makes what all tests of the file look at.
-pytestmark = pytest.mark.xdist_group("focused_figures")
-
 # Gates of a model that has learned nothing are then open here and there.
 SMALL = ["--units", "6", "--initial-openness", "0.5"]
 

@@ -18,8 +18,6 @@ from keras_seqmech import serving
 from keras_seqmech.serving import export
 from keras_seqmech.serving import graph
 
-pytestmark = pytest.mark.xdist_group("serving_load")
-
 NEEDS_SERVING_API = pytest.mark.skipif(
     importlib.util.find_spec("tensorflow_serving") is None,
     reason="needs tensorflow-serving-api",

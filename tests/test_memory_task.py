@@ -14,9 +14,6 @@ from examples import memory_task
 from examples.memory_progress import Progress
 from keras_seqmech.tasks import memory
 
-# One process makes what all tests of the file look at.
-pytestmark = pytest.mark.xdist_group("memory_task")
-
 SMALL = [
     *("--units", "4", "--batch-size", "8", "--test-size", "30"),
     *("--steps", "4", "--evaluate-every", "2", "--target-accuracy", "1"),

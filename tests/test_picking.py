@@ -17,9 +17,6 @@ from examples import focused_progress
 from examples import focused_runs
 from examples import picking
 
-# One process makes what all tests of the file look at.
-pytestmark = pytest.mark.xdist_group("picking")
-
 SMALL = [
     *("--batch-size", "16"),
     *("--units", "8"),

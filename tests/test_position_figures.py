@@ -15,9 +15,6 @@ from tests.study_data import read  # noqa: E402
 from tests.study_data import run_small  # noqa: E402
 from tests.study_data import write_imdb  # noqa: E402
 
-# One process makes what all tests of the file look at.
-pytestmark = pytest.mark.xdist_group("position_figures")
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

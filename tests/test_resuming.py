@@ -19,9 +19,6 @@ import keras_seqmech
 from keras_seqmech.training import resuming
 from keras_seqmech.training.resuming import ExactBackupAndRestore
 
-# One process makes what all tests of the file look at.
-pytestmark = pytest.mark.xdist_group("resuming")
-
 ROOT = pathlib.Path(__file__).parent.parent
 ROWS, BATCH, EPOCHS = 6, 3, 4
 BATCHES = ROWS // BATCH

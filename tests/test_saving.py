@@ -22,9 +22,6 @@ import pathlib, sys
 import numpy as np
 import tensorflow as tf
 
-# One process makes what all tests of the file look at.
-pytestmark = pytest.mark.xdist_group("saving")
-
 for directory in sorted(pathlib.Path(sys.argv[1]).iterdir()):
     with np.load(directory / "example.npz") as file:
         arrays = dict(file)

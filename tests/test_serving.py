@@ -23,8 +23,6 @@ from keras_seqmech.serving import comparison
 from keras_seqmech.serving import export
 from keras_seqmech.serving import layout
 
-pytestmark = pytest.mark.xdist_group("serving")
-
 ROOT = pathlib.Path(__file__).parents[1]
 EXAMPLE = np.random.default_rng(5).normal(size=(3, 6, 2)).astype("float32")
 NEEDS_SERVING_API = pytest.mark.skipif(

@@ -21,8 +21,6 @@ from keras_seqmech import MaxPooling  # noqa: E402
 from keras_seqmech import serving  # noqa: E402
 from keras_seqmech.serving import export  # noqa: E402
 
-pytestmark = pytest.mark.xdist_group("serving_load")
-
 TOKENS = np.random.default_rng(3).normal(size=(2, 4, 3)).round(3)
 MASK = np.array([[True, True, False, True], [True] * 4])
 TEXTS = ["ab 字", "", "ba"]

@@ -23,8 +23,6 @@ from keras_seqmech import MaxAttentionPooling
 from keras_seqmech import serving
 from keras_seqmech.serving import export
 
-pytestmark = pytest.mark.xdist_group("serving_load")
-
 MECHANISMS = (
     "ReceptiveFieldRNN-lstm-relaxed-mean",
     "FocusedHierarchicalEncoder-reinforce",

@@ -11,9 +11,6 @@ import pytest
 from examples import shorten
 from examples import shorten_models
 
-# One process makes what all tests of the file look at.
-pytestmark = pytest.mark.xdist_group("shorten")
-
 SMALL = [
     *("--units", "3", "--train-size", "40", "--test-size", "20"),
     *("--epochs", "2", "--repeats", "1", "--stride", "16"),
