@@ -22,6 +22,7 @@ def make_arguments():
     parameters = {
         "gates": normal(WIDTH, WIDTH + 1),
         "closing": normal(WIDTH, WIDTH),
+        "alone": normal(WIDTH, WIDTH),
         "bias": normal(WIDTH),
     }
     states = (normal(BATCH, WIDTH), normal(BATCH, WIDTH))
@@ -32,12 +33,13 @@ CONSTANTS = {"real": tf.constant(np.arange(2 * STEPS).reshape(STEPS, 2, 1) % 3)}
 
 
 def step(inputs, states, affine):
-    """A step that uses every kind of input and both kinds of product."""
+    """A step that uses every kind of input and of product."""
     first, second = states
     wide, narrow = affine("gates", first * inputs["scale"])
     (closing,) = affine("closing", tf.tanh(wide) * second)
+    (alone,) = affine("alone", second)
     new = tf.where(inputs["real"] > 0, tf.tanh(closing) + narrow, first)
-    return {"sum": first + new, "narrow": narrow}, (new, second + narrow)
+    return {"sum": alone + new, "narrow": narrow}, (new, second + narrow)
 
 
 SPECS = {
@@ -53,7 +55,7 @@ def run(arguments, **kwargs):
         inputs,
         states,
         SPECS,
-        weights={k: parameters[k] for k in ("gates", "closing")},
+        weights={k: parameters[k] for k in ("gates", "closing", "alone")},
         biases={"closing": parameters["bias"]},
         constants=CONSTANTS,
         **kwargs,
@@ -81,7 +83,7 @@ def python_loop(arguments):
         closing = (np.tanh(wide) * second) @ parameters["closing"]
         new = np.tanh(closing + parameters["bias"]) + narrow
         new = np.where(CONSTANTS["real"][t] > 0, new, first)
-        sums.append(first + new)
+        sums.append(second @ parameters["alone"] + new)
         narrows.append(narrow)
         first, second = new, second + narrow
     return np.array(sums), np.array(narrows), (first, second)
@@ -214,7 +216,9 @@ def test_compiled_loop_may_end_early(lean_gradient):
                 tf.nest.map_structure(lambda x: x[:count], inputs),
                 states,
                 SPECS,
-                weights={k: parameters[k] for k in ("gates", "closing")},
+                weights={
+                    k: parameters[k] for k in ("gates", "closing", "alone")
+                },
                 biases={"closing": parameters["bias"]},
                 constants=constants,
                 steps=steps,

@@ -226,7 +226,7 @@ def run_open(
     indices, mask = compaction.compact(keep, length)
     compacted = compaction.gather(sequence, keep, indices)
     compacted = ops.transpose(compacted, (1, 0, 2))
-    prepare = _fused if compaction.in_xla() else _projected
+    prepare = _late if compaction.in_xla() else _projected
     step, arguments = prepare(cell, compacted, keep, training)
 
     names = ("hidden", "carry") if return_state else ("hidden",)
@@ -262,26 +262,30 @@ def _projected(cell, sequence, keep, training):
     return run.step, {"inputs": run.inputs, "weights": run.weights}
 
 
-def _fused(cell, sequence, keep, training):
-    """A step with one product of inputs and state, as late as possible.
+def _late(cell, sequence, keep, training):
+    """A step whose products with the inputs are computed within it.
 
     Products beforehand would be over as many steps as there is room for.
     """
-    dtype = sequence.dtype
-    kernels = [ops.cast(k, dtype) for k in (cell.kernel, cell.recurrent_kernel)]
+    kernel, recurrent_kernel, bias = (
+        ops.cast(variable, sequence.dtype)
+        for variable in (cell.kernel, cell.recurrent_kernel, cell.bias)
+    )
 
     def step(inputs, states, affine):
+        (projected,) = affine("inputs", inputs["sequence"])
+
         def both(name, hidden):
-            operand = tf.concat([inputs["inputs"], hidden], axis=-1)
-            return tf.split(affine(name, operand)[0], 4, axis=-1)
+            (product,) = affine(name, hidden)
+            return tf.split(projected + product, 4, axis=-1)
 
         return recurrence.lstm_step(
             states, both, cell.activation, cell.recurrent_activation
         )
 
     return step, {
-        "inputs": {"inputs": sequence},
-        "weights": {"cell": tf.concat(kernels, axis=0)},
-        "biases": {"cell": ops.cast(cell.bias, dtype)},
+        "inputs": {"sequence": sequence},
+        "weights": {"inputs": kernel, "cell": recurrent_kernel},
+        "biases": {"inputs": bias},
         "steps": compaction.longest(keep),
     }

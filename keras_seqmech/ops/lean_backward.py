@@ -143,6 +143,7 @@ def divide(inputs: dict, weights: dict) -> tuple[dict, dict]:
 def product_specs(offsets: dict, parameters: dict) -> dict:
     """Shapes and dtypes of the parts of one step's products, by name."""
     specs = keras.tree.map_structure(stacked_loop.step_spec, offsets)
-    for name, bias in parameters["biases"].items():
-        specs[name] = [tf.TensorSpec((None, bias.shape[0]), bias.dtype)]
+    for name, weight in parameters["weights"].items():
+        if name not in offsets:
+            specs[name] = [tf.TensorSpec((None, weight.shape[1]), weight.dtype)]
     return specs

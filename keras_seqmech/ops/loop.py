@@ -45,8 +45,9 @@ def scan(
             are not in `weights`.
             `affine(name, s)` is a list of tensors that make up
             `inputs[name][t] + s @ weights[name]`, or `biases[name] + s @
-            weights[name]`; each name is used once a step. `outputs` has the
-            keys of `output_specs`. A step without side effects is assumed.
+            weights[name]`, or of the product alone where neither is given;
+            each name is used once a step. `outputs` has the keys of
+            `output_specs`. A step without side effects is assumed.
         inputs: Tensors `(time, ...)` by name. Where the name is also in
             `weights` the value is a list of `(time, batch, width)` tensors
             whose widths add up to that of the weight (separate gates
@@ -156,6 +157,8 @@ def _forward(
             product = tf.matmul(operand, weights[name])
             if name in biases:
                 products[name] = [product + biases[name]]
+            elif name not in offsets:
+                products[name] = [product]
             else:
                 parts = current["offsets"][name]
                 widths = [part.shape[-1] for part in parts]
