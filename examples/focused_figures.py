@@ -9,9 +9,9 @@ Processing" into `--output-dir`:
 - `openness_<task>.png`: accuracy against openness of the gates, a point for
   each run in the CSV files `--runs` of `examples/picking.py` or
   `examples/pixel_questions.py` (figure 2);
-- `positions.png`: openness (G) and focus (F), the mean weight of the attention,
-  by position for some asked positions k, of a model that
-  `examples/picking.py` saved (figure 3);
+- `positions.png`: openness (G) and focus (F), the mean weight of the attention
+  to the state made there, by position for some asked positions k, of a model
+  that `examples/picking.py` saved (figure 3);
 - `pixels.png`: the pixels at which gates are open, over digits each asked for
   itself and then for the next one, of a model that
   `examples/pixel_questions.py` saved (figure 4).
@@ -62,12 +62,29 @@ def position_curves(
     examples, _ = picking.examples(count * len(asked), length)
     examples["k"] = np.repeat(np.array(asked, "int32"), count)
     found = predict(model, examples)
-    # Weights may add up to a little more than 1.
-    found["focus"] = found["focus"].clip(max=1.0)
+    focus = weight_by_origin(found["focus"][:, 0], found["gates"])
     return {
-        name: analysis.openness_by_context(found[name], examples["k"])
-        for name in ("gates", "focus")
+        name: analysis.openness_by_context(values, examples["k"])
+        for name, values in (("gates", found["gates"]), ("focus", focus))
     }
+
+
+def weight_by_origin(weights: np.ndarray, gates: np.ndarray) -> np.ndarray:
+    """Weights of states, moved to the step that made each: the last open one.
+
+    That of the state before any open gate counts nowhere.
+
+    >>> gates = np.array([[0, 1, 0, 1.0]])
+    >>> weight_by_origin(np.array([[0.1, 0.2, 0.3, 0.4]]), gates).tolist()
+    [[0.0, 0.5, 0.0, 0.4]]
+    """
+    rows, steps = np.indices(gates.shape)
+    origin = np.maximum.accumulate(np.where(gates > 0.5, steps, -1), axis=1)
+    made = origin >= 0
+    moved = np.zeros_like(weights)
+    np.add.at(moved, (rows[made], origin[made]), weights[made])
+    # Weights may add up to a little more than 1.
+    return moved.clip(max=1.0)
 
 
 def pixel_gates(

@@ -1,13 +1,17 @@
 """Models that answer a question about a sequence: LSTMs and the focused one.
 
-All read a sequence `(B, T, d)` without knowing what is asked. Then the
-question, a context `(B, units)`, attends over the states, and what it reads is
-classified together with it:
+All read a sequence `(B, T, d)`. Then the question, a context `(B, units)`,
+attends over the states after every step, and what it reads is classified
+together with it:
 
-- `lstm1`, `lstm2`: one or two stacked `keras.layers.LSTM`. The question
-  attends over the state after every step;
-- `fhe`: `FocusedHierarchicalEncoder`, whose gate reads the question, too. The
-  question attends over the states after open gates alone.
+- `lstm1`, `lstm2`: one or two stacked `keras.layers.LSTM`, which do not know
+  what is asked;
+- `fhe`: `FocusedHierarchicalEncoder`, whose gate does. Its upper states stay
+  where the gate is closed, so there are only those after open gates to read,
+  each as often as the steps that it lasts. Attention to open gates alone would
+  read the same, but not teach straight-through gates: there, a gate that opens
+  is worth nothing without the new state, and the new state nothing without the
+  gate, and the gradient sees one change at a time.
 """
 
 import argparse
@@ -17,10 +21,10 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
 from examples.arguments import positive
-from examples.focused_layers import DecidedGates
-from examples.focused_layers import GatedAttention
+from examples.focused_layers import IndecisionPenalty
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech.analysis import measuring
@@ -46,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds what models and their gates can be told."""
     add = parser.add_argument
     weight = "of its mean over the steps of a sequence"
-    ramp = "of the steps, after which these weights are whole, entropy's is 0"
+    ramp = "of the steps, after which entropy's weight is 0, sparsity's whole"
+    late = f"{weight}, once entropy's is 0"
     add("--models", nargs="+", choices=MODELS, default=list(MODELS))
     add(
         "--estimators",
@@ -59,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--openness-target", type=float, default=0.05, help="in (0, 1]")
     add("--sparsity-weight", type=float, default=2.0, help=weight)
     add("--entropy-weight", type=float, default=1.0, help=weight)
-    add("--indecision-weight", type=float, default=0.0, help=weight)
+    add("--indecision-weight", type=float, default=1.0, help=late)
     add("--ramp-share", type=float, default=0.3, help=ramp)
     add("--initial-openness", type=float, default=0.5)
     add("--temperature", type=float, default=1.0)
@@ -96,14 +101,13 @@ def build(
     """
     layers = keras.layers
     query = layers.Dense(args.units, name="query")(context)
-    attention = GatedAttention(name="attention")
+    states = sequence
     if name != "fhe":
-        states = sequence
         if name == "lstm2":
             lower = layers.LSTM(args.units, return_sequences=True, name="lower")
             states = lower(states)
         upper = layers.LSTM(args.units, return_sequences=True, name="upper")
-        read, _ = attention(query, upper(states))
+        states = upper(states)
     else:
         encoder = FocusedHierarchicalEncoder(
             args.units,
@@ -119,11 +123,13 @@ def build(
             jit_compile=args.jit_compile,
             name="encoder",
         )
-        states, decided = encoder(sequence, context)
-        gates = DecidedGates(name="gates")(
-            decided["gates"], decided["probabilities"]
-        )
-        read, _ = attention(query, states, gates)
+        states, decided = encoder(states, context)
+        penalty = IndecisionPenalty(name="indecision")
+        states = penalty(states, decided["probabilities"])
+    scaled = ops.expand_dims(query / args.units**0.5, axis=1)
+    attention = layers.Attention(name="attention")
+    read, _ = attention([scaled, states], return_attention_scores=True)
+    read = ops.squeeze(read, axis=1)
     both = layers.Concatenate(name="read_and_question")([read, context])
     if compare:
         fit = layers.Multiply(name="fit")([read, query])
@@ -155,7 +161,8 @@ def probe(model: keras.Model, focus: bool = False) -> keras.Model:
 
     Args:
         model: Of `build`.
-        focus: Whether to put out the weights of its attention, too.
+        focus: Whether to put out the weights of its attention, too,
+            `(B, 1, T)`.
     """
     outputs = {"logits": model.output}
     if has_gates(model):

@@ -11,8 +11,8 @@ from keras_seqmech.training import Curriculum
 from keras_seqmech.training import TemperatureAnnealing
 from keras_seqmech.training import WarnOnGateCollapse
 
-# Exponent of the curricula: slow at first.
-RAMP = 2
+# Exponents of the curricula: slow at first, and all but 0 in the first half.
+SLOW, LATE = 2, 4
 
 
 def gate_callbacks(
@@ -20,25 +20,31 @@ def gate_callbacks(
 ) -> list[keras.callbacks.Callback]:
     """What moves the gates' weights and temperature, and watches them.
 
-    What open and undecided gates cost grows from nothing: before a network
-    knows what to do with the states it reads, no gate is worth anything, and
-    charged for, all close. What undecided gates earn, their entropy, falls to
-    nothing: without it all gates are open for good before any of them is
-    charged for.
+    What open gates cost grows from nothing: before a network knows what to do
+    with the states it reads, no gate is worth anything, and charged for, all
+    close. What undecided gates earn, their entropy, falls to nothing
+    meanwhile: without it all gates are open for good before any of them is
+    charged for. After that, undecided gates are charged for.
     """
     gate = model.get_layer("encoder").gate
     ramp = args.ramp_share * args.steps / args.evaluate_every
-    moved = {
-        "indecision_weight": (0.0, args.indecision_weight),
-        "entropy_weight": (gate.initial_entropy_weight, 0.0),
-        "sparsity_weight": (0.0, gate.initial_sparsity_weight),
-    }
-    callbacks = [WarnOnGateCollapse(patience=3)]
-    for name, (initial, final) in moved.items():
-        callbacks.append(
-            Curriculum(name, ramp, RAMP, initial=initial, final=final)
-        )
-    if gate.estimator != "reinforce":
+    callbacks = [
+        WarnOnGateCollapse(patience=3),
+        Curriculum(
+            "entropy_weight",
+            ramp,
+            SLOW,
+            initial=gate.initial_entropy_weight,
+            final=0.0,
+        ),
+        Curriculum(
+            "sparsity_weight", ramp, SLOW, final=gate.initial_sparsity_weight
+        ),
+        Curriculum(
+            "indecision_weight", 2 * ramp, LATE, final=args.indecision_weight
+        ),
+    ]
+    if gate.estimator == "relaxed":
         callbacks.append(
             TemperatureAnnealing(
                 args.final_temperature, args.steps, args.temperature

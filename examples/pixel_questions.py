@@ -97,10 +97,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     focused_runs.add_arguments(parser, "pixel_questions")
-    parser.set_defaults(learning_rate=1e-3, steps=8000)
-    parser.set_defaults(
-        openness_target=0.1, sparsity_weight=0.5, ramp_share=0.6
-    )
+    parser.set_defaults(learning_rate=2e-3, steps=8000)
+    parser.set_defaults(sparsity_weight=1.0, indecision_weight=2.0)
     add("--mnist", action="store_true", help="28x28 digits of --data-dir")
     add("--data-dir", help="holds mnist/mnist.npz")
     args = focused_runs.complete(parser, parser.parse_args(argv))

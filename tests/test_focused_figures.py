@@ -71,10 +71,9 @@ def test_all_figures(folder, tmp_path):
     for k in gates:
         assert gates[k].shape == focus[k].shape == (8,)
         assert ((gates[k] >= 0) & (gates[k] <= 1)).all()
-        # Of five sequences, those with an open gate.
-        share = focus[k].sum()
-        assert share == pytest.approx(round(5 * share) / 5, abs=1e-5)
-        assert (focus[k] <= gates[k] + 1e-6).all()
+        # What is left went to the state before any gate is open.
+        assert 0 <= focus[k].sum() <= 1 + 1e-5
+        assert (focus[k][gates[k] == 0] == 0).all()
     assert shown["pixels"].shape == (20, 64)
     assert set(shown["pixels"].ravel()) == {0.0, 1.0}
 

@@ -131,25 +131,27 @@ def test_weights_of_the_gates_move(study):
     gate = model.get_layer("encoder").gate
     assert float(gate.entropy_weight) == 0
     assert float(gate.sparsity_weight) == pytest.approx(1000 / 6)
-    charged = model.get_layer("gates").indecision_weight
-    assert float(charged) == pytest.approx(0.33)
+    # Halfway to the epoch in which it is whole.
+    charged = model.get_layer("indecision").indecision_weight
+    assert float(charged) == pytest.approx(0.33 / 2**4)
 
 
 def test_undecided_gates_cost():
-    layer = focused_layers.DecidedGates()
-    gates, probabilities = np.array([[1.0, 0.0]]), tf.constant([[0.9, 0.5]])
+    layer = focused_layers.IndecisionPenalty()
+    states, probabilities = np.ones((1, 2, 3)), tf.constant([[0.9, 0.5]])
     for training, cost in ((True, 3 * (0.36 + 1) / 2), (False, 0)):
-        layer(gates, probabilities, training=training)
+        layer(states, probabilities, training=training)
         layer.indecision_weight.assign(3)
-        found = layer(gates, probabilities, training=training)
-        np.testing.assert_array_equal(found, gates)
+        found = layer(states, probabilities, training=training)
+        np.testing.assert_array_equal(found, states)
         assert float(sum(layer.losses)) == pytest.approx(cost)
 
 
-def test_temperature_moves_where_gates_have_one():
+def test_temperature_moves_where_gates_are_soft():
     options = ["--temperature", "2", "--final-temperature", "0.25"]
     args = picking.parse(small("unused", *options))
-    for estimator, moved in (("reinforce", []), ("relaxed", [2, 0.25])):
+    moves = {"reinforce": [], "straight_through": [], "relaxed": [2, 0.25]}
+    for estimator, moved in moves.items():
         callbacks = focused_progress.gate_callbacks(
             picking.build("fhe", estimator, args), args
         )
@@ -218,51 +220,30 @@ def test_minutes_end_a_run(tmp_path):
         assert progress.is_over() == is_over
 
 
-def test_attention_over_open_gates():
-    """What plain attention over the open states alone gives; else zeros."""
-    generator = np.random.default_rng(0)
-    query, states = (
-        generator.normal(size=(4, 3)),
-        generator.normal(size=(4, 6, 3)),
+def test_all_gates_open_are_two_lstms_and_none_reads_nothing():
+    args = picking.parse(small("unused"))
+    asked, _ = picking.picking.examples(40, 6)
+    focused, plain = (
+        picking.build(name, estimator, args)
+        for name, estimator in (("fhe", "reinforce"), ("lstm2", ""))
     )
-    gates = np.array([[0, 1, 1, 0, 0, 1], [0] * 6, [1] * 6, [0] * 5 + [1]])
-    # A closed state that would take all attention.
-    states[0, 0] = 1000 * query[0]
-    layer = focused_layers.GatedAttention(dtype="float64")
-    read, weights = layer(query, states, gates)
-    for row in range(4):
-        kept = np.flatnonzero(gates[row])
-        heights = np.exp(states[row, kept] @ query[row] / 3**0.5)
-        focus = np.zeros(6)
-        focus[kept] = heights / heights.sum()
-        np.testing.assert_allclose(weights[row], focus, atol=1e-12)
-        np.testing.assert_allclose(read[row], focus @ states[row], atol=1e-9)
-    for one, other in zip(
-        layer(query, states), layer(query, states, np.ones((4, 6)))
-    ):
-        np.testing.assert_array_equal(one, other)
-
-
-def test_attention_teaches_gates():
-    """The gradient is that of finite differences, at closed gates, too."""
-    generator = np.random.default_rng(0)
-    query, states = (
-        generator.normal(size=(2, 3)),
-        generator.normal(size=(2, 4, 3)),
+    encoder = focused.get_layer("encoder")
+    for name in ("lower", "upper"):
+        weights = plain.get_layer(name).get_weights()
+        getattr(encoder, name).set_weights(weights)
+    for name in ("question", "digits", "query", "logits"):
+        focused.get_layer(name).set_weights(plain.get_layer(name).get_weights())
+    encoder.gate.output_bias.assign(1e6)
+    logits = focused.predict(asked, verbose=0)
+    np.testing.assert_allclose(
+        logits, plain.predict(asked, verbose=0), atol=1e-5
     )
-    layer = focused_layers.GatedAttention(dtype="float64")
-    gates = tf.constant([[0.0, 1, 0, 1], [0, 0, 0, 0]], "float64")
-    with tf.GradientTape() as tape:
-        tape.watch(gates)
-        total = tf.reduce_sum(layer(query, states, gates)[0])
-    gradient = tape.gradient(total, gates)
-    step = 1e-6
-    for t in range(4):
-        moved = gates.numpy()
-        moved[0, t] += step
-        slope = float(tf.reduce_sum(layer(query, states, moved)[0]) - total)
-        assert float(gradient[0, t]) == pytest.approx(slope / step, abs=1e-4)
-    assert np.isfinite(gradient).all() and np.all(gradient[1] != 0)
+    other = {**asked, "tokens": 9 - asked["tokens"]}
+    assert np.abs(logits - focused.predict(other, verbose=0)).max() > 1e-3
+    encoder.gate.output_bias.assign(-1e6)
+    np.testing.assert_array_equal(
+        focused.predict(asked, verbose=0), focused.predict(other, verbose=0)
+    )
 
 
 def test_what_is_learned():
