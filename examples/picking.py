@@ -21,8 +21,8 @@ after the digits that count. There, accuracy is also measured on the clear
 examples, those where one digit is more frequent than all others: who counts
 without mistake may still not have learned which of two comes first.
 
-No LSTM reads k. It attends over the states of all of them, those of the
-focused encoder at open gates alone; see `examples/focused_models.py`.
+No LSTM reads k, which attends over the states that they leave; the gates of the
+focused encoder do. See `examples/focused_models.py`.
 
 Each run is a line of `--output`, a CSV file, and each longer test one of the
 file beside it, `<name>-lengths.csv`. What is there is not repeated; a run that

@@ -39,6 +39,17 @@ class BoundaryGate(BernoulliGates):
     entropy's weight while it raises the sparsity's: a gate that is charged for
     once it is sure of being open has no gradient left to close by.
 
+    Where several steps would do, drawn gates share the work: each is open in
+    some of the draws, and none has a probability above one half, so that
+    inference, which decides, finds all closed. `sample_at_inference=True`
+    shows whether it is so; a cost of p (1 - p) a step on `"probabilities"`,
+    raised late in training, makes gates decide themselves.
+
+    A straight-through gate sees one change at a time. Let what follows read
+    what the gates made, such as the states of `FocusedHierarchicalEncoder`
+    after every step, rather than take the same gates once more as weights: a
+    step that is not read and the reading of an old state gain nothing alone.
+
     Args:
         units: Positive int, width of the hidden layer.
         estimator: How gates are learned. `"reinforce"`: drawn hard, without
