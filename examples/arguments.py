@@ -1,6 +1,7 @@
 """Types of command line arguments."""
 
 import argparse
+import math
 from collections.abc import Callable
 
 
@@ -19,6 +20,29 @@ def integer(least: int) -> Callable[[str], int]:
         if value < least:
             raise argparse.ArgumentTypeError(
                 f"must be an integer of at least {least}. Received: {text!r}"
+            )
+        return value
+
+    return parse
+
+
+def real(interval: str) -> Callable[[str], float]:
+    """An argparse type: numbers in an interval.
+
+    >>> real("(0, 1]")("0.5")
+    0.5
+    """
+    low, high = (float(end) for end in interval[1:-1].split(","))
+    ends = [low] * interval.startswith("[") + [high] * interval.endswith("]")
+
+    def parse(text):
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not (low < value < high or value in ends):
+            raise argparse.ArgumentTypeError(
+                f"must be a number in {interval}. Received: {text!r}"
             )
         return value
 

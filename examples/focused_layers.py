@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_seqmech.layers import added_losses
+
 
 @keras.saving.register_keras_serializable(package="keras_seqmech_examples")
 class IndecisionPenalty(keras.layers.Layer):
@@ -33,13 +35,16 @@ class IndecisionPenalty(keras.layers.Layer):
             shape=(),
             dtype="float32",
             initializer="zeros",
+            constraint="non_neg",
             trainable=False,
         )
 
     def call(self, states, probabilities, training=False):
         if training:
-            undecided = ops.mean(4 * probabilities * (1 - probabilities))
-            self.add_loss(self.indecision_weight * undecided)
+            undecided = 4 * probabilities * (1 - probabilities)
+            cost = added_losses.batch_mean(ops.mean(undecided, axis=1))
+            weight = ops.cast(self.indecision_weight, cost.dtype)
+            self.add_loss(weight * cost)
         return states
 
     def compute_output_shape(self, states_shape, probabilities_shape):

@@ -7,11 +7,11 @@ together with it:
 - `lstm1`, `lstm2`: one or two stacked `keras.layers.LSTM`, which do not know
   what is asked;
 - `fhe`: `FocusedHierarchicalEncoder`, whose gate does. Its upper states stay
-  where the gate is closed, so there are only those after open gates to read,
-  each as often as the steps that it lasts. Attention to open gates alone would
-  read the same, but not teach straight-through gates: there, a gate that opens
-  is worth nothing without the new state, and the new state nothing without the
-  gate, and the gradient sees one change at a time.
+  where the gate is closed: what there is to read are the zeros before the first
+  open gate and the states after open ones, each as often as the steps that it
+  lasts. Attention to open gates alone would not teach straight-through gates:
+  there, a gate that opens is worth nothing without the new state, and the new
+  state nothing without the gate, and the gradient sees one change at a time.
 """
 
 import argparse
@@ -24,6 +24,7 @@ import tensorflow as tf
 from keras import ops
 
 from examples.arguments import positive
+from examples.arguments import real
 from examples.focused_layers import IndecisionPenalty
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PolicyGradientModel
@@ -50,8 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds what models and their gates can be told."""
     add = parser.add_argument
     weight = "of its mean over the steps of a sequence"
-    ramp = "of the steps, after which entropy's weight is 0, sparsity's whole"
-    late = f"{weight}, once entropy's is 0"
+    ramp = (
+        "of the steps, after which entropy's weight is 0 and sparsity's whole; "
+        "indecision's is after twice as many"
+    )
     add("--models", nargs="+", choices=MODELS, default=list(MODELS))
     add(
         "--estimators",
@@ -61,14 +64,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of fhe",
     )
     add("--units", type=positive, default=64)
-    add("--openness-target", type=float, default=0.05, help="in (0, 1]")
-    add("--sparsity-weight", type=float, default=2.0, help=weight)
-    add("--entropy-weight", type=float, default=1.0, help=weight)
-    add("--indecision-weight", type=float, default=1.0, help=late)
-    add("--ramp-share", type=float, default=0.3, help=ramp)
-    add("--initial-openness", type=float, default=0.5)
-    add("--temperature", type=float, default=1.0)
-    add("--final-temperature", type=float, default=0.3)
+    add("--openness-target", type=real("(0, 1]"), default=0.05)
+    for name, default in (("sparsity", 2), ("entropy", 1), ("indecision", 1)):
+        add(
+            f"--{name}-weight",
+            type=real("[0, inf)"),
+            default=float(default),
+            help=weight,
+        )
+    add("--ramp-share", type=real("(0, 0.5]"), default=0.3, help=ramp)
+    add("--initial-openness", type=real("(0, 1)"), default=0.5)
+    add("--temperature", type=real("(0, inf)"), default=1.0)
+    add(
+        "--final-temperature",
+        type=real("(0, inf)"),
+        default=0.3,
+        help="of relaxed gates, after all steps",
+    )
     add("--baseline", choices=BASELINES, default="batch_mean")
     add("--jit-compile", action="store_true", help="fhe: loops by XLA")
 
@@ -92,12 +104,13 @@ def build(
         sequence: `(B, T, d)`, made of the inputs.
         context: `(B, c)`, made of the inputs.
         classes: Number of answers.
-        steps: Length of the training sequences. The encoder's own penalties
-            are sums over steps, and means keep their strength at any length.
+        steps: Final length of the training sequences, by which the encoder's
+            own penalties, sums over steps, are divided.
         estimator: Of the gates of `fhe`.
         args: Of the command line.
-        compare: Whether the answer is if what is read fits the question:
-            then their product is classified too, and through a layer more.
+        compare: Whether to classify the product of what is read and the
+            query, too, and through a hidden layer: for questions whether
+            something is so.
     """
     layers = keras.layers
     query = layers.Dense(args.units, name="query")(context)

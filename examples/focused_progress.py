@@ -24,7 +24,11 @@ def gate_callbacks(
     with the states it reads, no gate is worth anything, and charged for, all
     close. What undecided gates earn, their entropy, falls to nothing
     meanwhile: without it all gates are open for good before any of them is
-    charged for. After that, undecided gates are charged for.
+    charged for. Then undecided gates are charged for, too.
+
+    Weights move once an epoch, of `--evaluate-every` steps. Relaxed gates are
+    cooled; of straight-through ones, which are hard, this would only take the
+    gradient.
     """
     gate = model.get_layer("encoder").gate
     ramp = args.ramp_share * args.steps / args.evaluate_every

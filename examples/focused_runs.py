@@ -23,6 +23,7 @@ from examples import focused_progress
 from examples import results
 from examples.arguments import integer
 from examples.arguments import positive
+from examples.arguments import real
 
 KEY = ("task", "model", "estimator", "openness_target", "seed", "settings")
 FIELDS = (
@@ -41,7 +42,15 @@ FIELDS = (
     "parameters",
     "seconds",
 )
-SETTINGS = ("units", "learning_rate", "clip_norm", "batch_size", "steps")
+SETTINGS = (
+    "units",
+    "learning_rate",
+    "clip_norm",
+    "batch_size",
+    "steps",
+    "evaluate_every",
+    "test_size",
+)
 CURVE = ("step", "loss", "train_accuracy", "accuracy", "openness", "seconds")
 REACHED = 0.95
 DRAWS = 16
@@ -52,12 +61,14 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     add = parser.add_argument
     focused_models.add_arguments(parser)
     add("--seeds", nargs="+", type=integer(0), default=[0])
-    add("--learning-rate", type=float, default=5e-3)
-    add("--clip-norm", type=float, default=1.0, help="of the whole gradient")
+    above = real("(0, inf)")
+    add("--learning-rate", type=above, default=5e-3)
+    add("--clip-norm", type=above, default=1.0, help="of the whole gradient")
     add("--batch-size", type=positive, default=64)
     add("--steps", type=positive, default=30000, help="of training, at most")
-    add("--minutes", type=float, help="of training a run, at most")
-    add("--evaluate-every", type=positive, default=500, help="steps")
+    add("--minutes", type=above, help="of training a run, at most")
+    every = "steps, an epoch: then gates' weights are moved, too"
+    add("--evaluate-every", type=positive, default=500, help=every)
     add("--test-size", type=positive, default=2000)
     add("--output", type=Path, default=Path(f"results/{name}.csv"))
     add("--markdown", type=Path, help="file for the table")
@@ -71,12 +82,6 @@ def complete(parser: argparse.ArgumentParser, args: argparse.Namespace):
             "--steps: must be a multiple of --evaluate-every. Received: "
             f"{args.steps} and {args.evaluate_every}"
         )
-    if not 0 < args.ramp_share <= 1:
-        parser.error(
-            f"--ramp-share: must be in (0, 1]. Received: {args.ramp_share}"
-        )
-    if args.minutes is not None and not args.minutes > 0:
-        parser.error(f"--minutes: must be above 0. Received: {args.minutes}")
     folder = args.output.with_name(f"{args.output.stem}-models")
     args.save_models = args.save_models or folder
     return args
@@ -271,9 +276,11 @@ def report(
         'known of all. Slides: those of "Focused Hierarchical RNNs for '
         'Conditional Sequence Processing". Drawn: with gates drawn as in '
         "training, not open above one half. The gate variance is the sum of "
-        f"the variances of the gate's gradient over {DRAWS} draws on one batch."
+        f"the variances of the gate's gradient over {DRAWS} draws on one "
+        "batch; at the start, of the untrained model with the whole sparsity "
+        "weight."
     )
-    names = [*SETTINGS, *more, *focused_models.GATE_SETTINGS, "test_size"]
+    names = [*SETTINGS, *more, *focused_models.GATE_SETTINGS]
     settings = f"Settings: `{results.describe(args, names)}`."
     parts = [*filter(None, parts), notes, settings]
     content = "\n\n".join(parts) + "\n"

@@ -21,8 +21,8 @@ after the digits that count. There, accuracy is also measured on the clear
 examples, those where one digit is more frequent than all others: who counts
 without mistake may still not have learned which of two comes first.
 
-No LSTM reads k, which attends over the states that they leave; the gates of the
-focused encoder do. See `examples/focused_models.py`.
+The LSTMs do not know k; it attends over their states when they have read. The
+gates of the focused encoder do; see `examples/focused_models.py`.
 
 Each run is a line of `--output`, a CSV file, and each longer test one of the
 file beside it, `<name>-lengths.csv`. What is there is not repeated; a run that
@@ -44,6 +44,7 @@ from examples import focused_runs
 from examples import results
 from examples import tables
 from examples.arguments import positive
+from examples.arguments import real
 from keras_seqmech.tasks import picking
 
 # Accuracies in %: table 2, and table 4 for models trained at length 200.
@@ -253,17 +254,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     focused_runs.add_arguments(parser, "picking")
     add("--length", type=positive, default=100, help="of training sequences")
-    add("--growing-share", type=float, default=0.5, help="of the steps, first")
+    share = real("[0, 1)")
+    add("--growing-share", type=share, default=0.5, help="of the steps, first")
     add("--start-length", type=positive, default=50)
     add("--max-k", type=positive, help="largest k; default: --length")
     add("--test-lengths", nargs="*", type=positive, default=[])
     args = focused_runs.complete(parser, parser.parse_args(argv))
     args.max_k = args.max_k or args.length
-    if not 0 <= args.growing_share <= 1:
-        parser.error(
-            f"--growing-share: must be from 0 to 1. Received: "
-            f"{args.growing_share}"
-        )
     if args.max_k > min([args.length, *args.test_lengths]):
         parser.error(
             "--max-k: must be at most --length and --test-lengths. Received: "

@@ -9,7 +9,8 @@ of `mnist/mnist.npz`, half of them to be answered yes. Prints test accuracies
 beside those of "Focused Hierarchical RNNs for Conditional Sequence
 Processing" on MNIST, openness and times: `--markdown` writes the table.
 
-Models, `--output` and what happens to runs that were killed are those of
+Models (`examples/focused_models.py`; here what is read is compared with the
+question), `--output` and what happens to runs that were killed are as in
 `examples/picking.py`. The test questions are fixed, `--test-size` of them at
 most; the training ones are new in each pass over the images.
 """

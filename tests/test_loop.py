@@ -22,7 +22,7 @@ def make_arguments():
     parameters = {
         "gates": normal(WIDTH, WIDTH + 1),
         "closing": normal(WIDTH, WIDTH),
-        "alone": normal(WIDTH, WIDTH),
+        "alone": normal(WIDTH, 1),
         "bias": normal(WIDTH),
     }
     states = (normal(BATCH, WIDTH), normal(BATCH, WIDTH))

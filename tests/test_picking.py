@@ -136,21 +136,80 @@ def test_weights_of_the_gates_move(study):
     assert float(charged) == pytest.approx(0.33 / 2**4)
 
 
-def test_undecided_gates_cost():
-    layer = focused_layers.IndecisionPenalty()
-    states, probabilities = np.ones((1, 2, 3)), tf.constant([[0.9, 0.5]])
-    for training, cost in ((True, 3 * (0.36 + 1) / 2), (False, 0)):
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_undecided_gates_cost(dtype):
+    """A mean over steps and rows, and a gradient to the probabilities."""
+    layer = focused_layers.IndecisionPenalty(dtype=dtype)
+    states = np.ones((2, 2, 3))
+    probabilities = tf.constant([[0.9, 0.5], [0.2, 1.0]], dtype)
+    costs = {True: 3 * (0.36 + 1 + 0.64 + 0) / 4, False: 0}
+    for training, cost in costs.items():
         layer(states, probabilities, training=training)
         layer.indecision_weight.assign(3)
-        found = layer(states, probabilities, training=training)
+        with tf.GradientTape() as tape:
+            tape.watch(probabilities)
+            found = layer(states, probabilities, training=training)
+            total = tf.add_n([tf.zeros(()), *layer.losses])
         np.testing.assert_array_equal(found, states)
-        assert float(sum(layer.losses)) == pytest.approx(cost)
+        assert float(total) == pytest.approx(cost, rel=1e-2)
+        gradient = tape.gradient(total, probabilities)
+        if training:
+            slopes = 3 * (1 - 2 * probabilities.numpy())
+            np.testing.assert_allclose(gradient, slopes, atol=1e-2)
+
+
+def test_models_learn_in_mixed_precision():
+    args = picking.parse(small("unused"))
+    examples = picking.picking.examples(16, 6)
+    keras.config.set_dtype_policy("mixed_float16")
+    model = picking.build("fhe", "relaxed", args)
+    focused_models.compile_model(model, 0.01, clip_norm=1.0, steps=2)
+    model.get_layer("indecision").indecision_weight.assign(3)
+    history = model.fit(*examples, batch_size=16, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+
+
+def test_what_undecided_gates_cost_is_of_their_probabilities():
+    args = picking.parse(small("unused"))
+    asked, _ = picking.picking.examples(16, 6)
+    model = picking.build("fhe", "straight_through", args)
+    gate = model.get_layer("encoder").gate
+    for weight in (gate.sparsity_weight, gate.entropy_weight):
+        weight.assign(0)
+    model.get_layer("indecision").indecision_weight.assign(1)
+    # Drawn gates are decided and would cost nothing.
+    model(asked, training=True)
+    assert float(sum(model.losses)) > 0.9
+
+
+def test_weights_by_epoch():
+    """Entropy's falls to 0 and sparsity's rises by then, indecision's later."""
+    options = ["--steps", 80, "--evaluate-every", 4, "--ramp-share", 0.4]
+    options += ["--sparsity-weight", 12, "--indecision-weight", 0.5]
+    args = picking.parse(small("unused", *options))
+    model = picking.build("fhe", "reinforce", args)
+    found = {
+        callback.target: [callback.value(epoch) for epoch in (0, 4, 8, 16)]
+        for callback in focused_progress.gate_callbacks(model, args)
+        if isinstance(callback, keras_seqmech.Curriculum)
+    }
+    assert found == {
+        "entropy_weight": pytest.approx([1 / 6, 0.75 / 6, 0, 0]),
+        "sparsity_weight": pytest.approx([0, 0.5, 2, 2]),
+        "indecision_weight": pytest.approx([0, 0.5 / 256, 0.5 / 16, 0.5]),
+    }
+    watching = focused_progress.gate_callbacks(model, args)[0]
+    assert isinstance(watching, keras_seqmech.WarnOnGateCollapse)
 
 
 def test_temperature_moves_where_gates_are_soft():
     options = ["--temperature", "2", "--final-temperature", "0.25"]
     args = picking.parse(small("unused", *options))
-    moves = {"reinforce": [], "straight_through": [], "relaxed": [2, 0.25]}
+    moves = {
+        "reinforce": [],
+        "straight_through": [],
+        "relaxed": [2, 0.5**0.5, 0.25],
+    }
     for estimator, moved in moves.items():
         callbacks = focused_progress.gate_callbacks(
             picking.build("fhe", estimator, args), args
@@ -159,7 +218,7 @@ def test_temperature_moves_where_gates_are_soft():
             callback.value(step)
             for callback in callbacks
             if isinstance(callback, keras_seqmech.TemperatureAnnealing)
-            for step in (0, args.steps)
+            for step in (0, args.steps // 2, args.steps)
         ]
         assert found == pytest.approx(moved)
 
@@ -247,7 +306,7 @@ def test_all_gates_open_are_two_lstms_and_none_reads_nothing():
 
 
 def test_what_is_learned():
-    """With k = 1 the first digit is the answer; gates see to it."""
+    """With k = 1 the first digit is the answer, gates or not."""
     costless = ["--sparsity-weight", 0, "--entropy-weight", 0]
     options = small("unused", "--max-k", 1, *costless)
     args = picking.parse([*options, "--length", "3"])
@@ -342,9 +401,11 @@ def test_growing_length():
         (["--length", "5", "--max-k", "6"], "--max-k: must be at most"),
         (["--length", "9", "--test-lengths", "8"], "--max-k: must be at most"),
         (["--steps", "15", "--evaluate-every", "10"], "--steps: .* multiple"),
-        (["--ramp-share", "0"], r"--ramp-share: must be in \(0, 1\]"),
-        (["--growing-share", "2"], "--growing-share: must be from 0 to 1"),
-        (["--minutes", "0"], "--minutes: must be above 0"),
+        (["--ramp-share", "0.6"], r"--ramp-share: must be .* \(0, 0.5\]"),
+        (["--growing-share", "1"], r"--growing-share: must be .* \[0, 1\)"),
+        (["--minutes", "0"], r"--minutes: must be .* \(0, inf\)"),
+        (["--openness-target", "x"], "--openness-target: must be a number"),
+        (["--clip-norm", "nan"], "--clip-norm: must be a number"),
         (["--estimators", "best"], "--estimators"),
     ],
 )

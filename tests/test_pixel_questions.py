@@ -2,6 +2,7 @@
 
 import csv
 
+import keras
 import numpy as np
 import pytest
 
@@ -34,6 +35,18 @@ def test_runs(tmp_path):
     assert "| lstm1 | " in content and " | 97.3 | " in content
     assert 0 <= float(rows[1]["openness"]) <= 100
     assert 0 <= float(rows[0]["accuracy"]) <= 100
+
+
+def test_what_is_read_is_compared_with_the_question():
+    args = pixel_questions.parse(["--units", "6"])
+    model = pixel_questions.build("lstm1", "", 64, args)
+    fit, read, query = (
+        model.get_layer(name).output for name in ("fit", "attention", "query")
+    )
+    parts = keras.Model(model.input, [fit, read[0], query])
+    asked = {"pixels": np.random.rand(5, 64, 1), "digit": np.arange(5)}
+    fit, read, query = parts.predict(asked, verbose=0)
+    np.testing.assert_allclose(fit, read[:, 0] * query, rtol=1e-6)
 
 
 def test_mnist(tmp_path):
