@@ -1,20 +1,24 @@
-# `make demo`, `make test`: each makes its own environment in .venv first.
+# `make demo`, `make test` and the others: each makes its own environment in .venv first.
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
 BENCHMARKS ?= receptive_field pooling word_importance
 
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo test lint benchmark clean
+.PHONY: demo test test-long lint benchmark clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.quickstart $(ARGS)
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(ARGS)
+	$(PYTEST) -m "not long and not slow" $(ARGS)
+
+test-long: $(STAMP)
+	$(PYTEST) -m "long and not slow" $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -20,6 +20,8 @@ from examples import datasets  # noqa: E402
 from examples import field_figures  # noqa: E402
 from examples import text_models  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 SMALL = "--units 6 --length 8 --epochs 2 --embedding-size 5".split()
 # 243 training texts are then in batches of one size, compiled once.
 SMALL += ["--batch-size", "81"]

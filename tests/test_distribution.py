@@ -26,6 +26,8 @@ from registry import silence
 
 import keras_seqmech
 
+pytestmark = pytest.mark.long
+
 ROOT = pathlib.Path(__file__).parent.parent
 CORE = [entry for entry in ENTRIES if entry.core]
 # One way to use each; of those that draw, a hard one.

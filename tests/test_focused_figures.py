@@ -13,6 +13,8 @@ from examples import picking  # noqa: E402
 from examples import pixel_questions  # noqa: E402
 from examples import results  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 # Gates of a model that has learned nothing are then open here and there.
 SMALL = ["--units", "6", "--initial-openness", "0.5"]
 

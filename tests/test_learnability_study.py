@@ -17,6 +17,8 @@ from tests.study_data import read  # noqa: E402
 from tests.study_data import run_small  # noqa: E402
 from tests.study_data import write_imdb  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 METHODS = learnability_study.METHODS
 LSTMS = [name for name in METHODS if name != "maxpool"]
 

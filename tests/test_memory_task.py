@@ -14,6 +14,8 @@ from examples import memory_task
 from examples.memory_progress import Progress
 from keras_seqmech.tasks import memory
 
+pytestmark = pytest.mark.long
+
 SMALL = [
     *("--units", "4", "--batch-size", "8", "--test-size", "30"),
     *("--steps", "4", "--evaluate-every", "2", "--target-accuracy", "1"),

@@ -11,6 +11,8 @@ import pytest
 
 from examples import multi_worker
 
+pytestmark = pytest.mark.long
+
 ROOT = pathlib.Path(__file__).parent.parent
 STEPS, SAVE_EVERY, KILL_AFTER = 5, 2, 3
 

@@ -15,6 +15,8 @@ from examples import passage_models  # noqa: E402
 from examples import passage_questions  # noqa: E402
 from examples import passage_words  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 SMALL = (
     "--units 8 --embedding-size 6 --epochs 2 --seeds 1 --vocabulary 30 "
     "--question-length 6 --passage-length 12 --answer-length 4 --batch-size 64"

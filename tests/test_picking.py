@@ -17,6 +17,8 @@ from examples import focused_progress
 from examples import focused_runs
 from examples import picking
 
+pytestmark = pytest.mark.long
+
 SMALL = [
     *("--batch-size", "16"),
     *("--units", "8"),

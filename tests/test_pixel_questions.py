@@ -10,6 +10,8 @@ from examples import pixel_questions
 
 pytest.importorskip("sklearn", reason="needs keras_seqmech[examples]")
 
+pytestmark = pytest.mark.long
+
 SMALL = [
     *("--batch-size", "16"),
     *("--units", "6"),

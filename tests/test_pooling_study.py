@@ -23,6 +23,8 @@ from tests.study_data import run_small  # noqa: E402
 from tests.study_data import write  # noqa: E402
 from tests.study_data import write_imdb  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 PLACES = ("left", "mid", "right")
 
 

@@ -15,6 +15,8 @@ from tests.study_data import read  # noqa: E402
 from tests.study_data import run_small  # noqa: E402
 from tests.study_data import write_imdb  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

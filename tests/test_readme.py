@@ -7,6 +7,8 @@ import keras
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.long
+
 ROOT = pathlib.Path(__file__).parent.parent
 
 

@@ -19,6 +19,8 @@ import keras_seqmech
 from keras_seqmech.training import resuming
 from keras_seqmech.training.resuming import ExactBackupAndRestore
 
+pytestmark = pytest.mark.long
+
 ROOT = pathlib.Path(__file__).parent.parent
 ROWS, BATCH, EPOCHS = 6, 3, 4
 BATCHES = ROWS // BATCH

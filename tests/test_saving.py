@@ -13,6 +13,8 @@ from registry import ENTRIES
 from registry import FACTS
 from registry import TIME
 
+pytestmark = pytest.mark.long
+
 ROOT = pathlib.Path(__file__).parent.parent
 GOLDEN = ROOT / "saved_models"
 

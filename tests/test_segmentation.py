@@ -275,6 +275,7 @@ def test_pku_test_set(data_dir):
     assert sum(map(len, sentences)) == 104372
 
 
+@pytest.mark.long
 @needs_snownlp
 def test_quickstart(tmp_path, capfd):
     sentence = "我们喜欢１９９８年。"
@@ -299,6 +300,7 @@ def test_quickstart_refuses_an_empty_sentence(capsys):
     assert "--sentence needs a text" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @needs_snownlp
 def test_segment_words_resumes(tmp_path, capsys):
     write_set(tmp_path, ['{"words": ["我们", "喜欢"]}'] * 2, "pku_test")

@@ -23,6 +23,8 @@ from keras_seqmech import MaxAttentionPooling
 from keras_seqmech import serving
 from keras_seqmech.serving import export
 
+pytestmark = pytest.mark.long
+
 MECHANISMS = (
     "ReceptiveFieldRNN-lstm-relaxed-mean",
     "FocusedHierarchicalEncoder-reinforce",

@@ -11,6 +11,8 @@ import pytest
 from examples import shorten
 from examples import shorten_models
 
+pytestmark = pytest.mark.long
+
 SMALL = [
     *("--units", "3", "--train-size", "40", "--test-size", "20"),
     *("--epochs", "2", "--repeats", "1", "--stride", "16"),

@@ -26,9 +26,12 @@ from examples import tune_receptive_field  # noqa: E402
 from examples import tuning_tasks  # noqa: E402
 from keras_seqmech import PolicyGradientModel  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*(currentThread|getName):DeprecationWarning"
-)
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.filterwarnings(
+        "ignore:.*(currentThread|getName):DeprecationWarning"
+    ),
+]
 
 ROOT = pathlib.Path(__file__).parent.parent
 SMALL = "--units 4 --embedding-size 3 --cell rnn --no-jit-compile --verbose 0"
