@@ -1,4 +1,4 @@
-# `make demo`, `make test` and the others: each makes its own environment in .venv first.
+# `make demo`, `make test`, ...: each makes its own environment in .venv first.
 PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
