@@ -22,9 +22,9 @@ import tensorflow as tf
 
 from benchmarks import timing
 from keras_seqmech import FocusedHierarchicalEncoder
-from keras_seqmech.layers import drawn_decisions
-from keras_seqmech.layers import focused_encoder_loop
-from keras_seqmech.ops import gates
+from keras_seqmech.layers import log_probabilities
+from keras_seqmech.layers.focused_encoder import loops
+from keras_seqmech.ops.decisions import bernoulli
 
 SHAPE = {"batch": 64, "time": 200, "features": 100, "units": 256}
 OPENNESS = (0.05, 0.10, 0.25, 0.50, 1.0)
@@ -39,7 +39,7 @@ class Learner:
         self.encoder, self.context, self.drawn = encoder, context, []
 
     def __call__(self, inputs, training):
-        with drawn_decisions.collect() as self.drawn:
+        with log_probabilities.collect() as self.drawn:
             return self.encoder(inputs, self.context, training=training)
 
     @property
@@ -72,7 +72,7 @@ def encoder(
     gate.kernel.assign(kernel)
     gate.output_kernel.assign(1e4 * np.random.normal(size=(gate.units, 1)))
     gate.output_bias.assign(0.0)
-    hidden, _ = focused_encoder_loop.run_lower(
+    hidden, _ = loops.run_lower(
         layer.lower.cell,
         inputs,
         (tf.zeros((shape["batch"], units)),) * 2,
@@ -80,7 +80,7 @@ def encoder(
         training=False,
         jit_compile=False,
     )
-    logits = gates.boundary_logits(
+    logits = bernoulli.boundary_logits(
         hidden,
         context,
         gate.kernel,

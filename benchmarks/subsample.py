@@ -25,8 +25,8 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import timing
-from keras_seqmech.ops import emission as emission_ops
-from keras_seqmech.ops import loop
+from keras_seqmech.ops.emission import expectation as emission_ops
+from keras_seqmech.ops.scan import loop
 
 BATCH, FEATURES, UNITS = 100, 100, 100
 CASES = [(50, 50), (50, 12), (200, 200), (200, 50), (500, 500), (500, 125)]

@@ -17,7 +17,6 @@ import functools
 import json
 import pathlib
 import platform
-import sys
 import tempfile
 import time
 
@@ -28,21 +27,20 @@ tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0],
     [tf.config.LogicalDeviceConfiguration()] * 2,
 )
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests"))
 
 import keras  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
-from export_tools import Conversation  # noqa: E402
-from export_tools import answer_here  # noqa: E402
-from export_tools import compile_loader  # noqa: E402
-from layer_models import MASK  # noqa: E402
-from layer_models import make_model  # noqa: E402
-from layer_models import sample  # noqa: E402
-from registry import ENTRIES  # noqa: E402
-from registry import silence  # noqa: E402
 
 import keras_seqmech  # noqa: E402
+from tests.conformance.layer_models import MASK  # noqa: E402
+from tests.conformance.layer_models import make_model  # noqa: E402
+from tests.conformance.layer_models import sample  # noqa: E402
+from tests.conformance.registry import ENTRIES  # noqa: E402
+from tests.conformance.registry import silence  # noqa: E402
+from tests.serving.export_tools import Conversation  # noqa: E402
+from tests.serving.export_tools import answer_here  # noqa: E402
+from tests.serving.export_tools import compile_loader  # noqa: E402
 
 # How to run, and what may differ from the eager run, absolutely.
 TRAINED = {

@@ -19,10 +19,10 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from examples import segmentation
-from examples import segmentation_models
-from examples.arguments import integer
-from examples.arguments import positive
+from examples.common.arguments import integer
+from examples.common.arguments import positive
+from examples.receptive_field import segmentation
+from examples.receptive_field import taggers
 from keras_seqmech import serving
 from keras_seqmech.analysis import plots
 
@@ -119,14 +119,14 @@ def run(kind, arguments, train, test, vocabulary) -> tuple[keras.Model, dict]:
     """Trains and tests one model."""
     print(f"\nTraining {kind}")
     keras.utils.set_random_seed(arguments.seed)
-    model = segmentation_models.build_model(
+    model = taggers.build_model(
         kind,
         len(vocabulary),
         units=arguments.units,
         max_size=MAX_SIZE,
         seed=arguments.seed,
     )
-    timer = segmentation_models.train(
+    timer = taggers.train(
         model,
         train,
         vocabulary,
@@ -135,7 +135,7 @@ def run(kind, arguments, train, test, vocabulary) -> tuple[keras.Model, dict]:
         seed=arguments.seed,
     )
     texts = ["".join(words) for words in test]
-    words, size = segmentation_models.segment(model, texts, vocabulary)
+    words, size = taggers.segment(model, texts, vocabulary)
     scores = segmentation.word_scores(test, words)
     return model, {
         "model": kind,

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.layers import drawn_decisions
+from keras_seqmech.layers import log_probabilities
 
 
 @keras.saving.register_keras_serializable(package="tests")
@@ -40,7 +40,7 @@ class Gates(keras.Layer):
         cost = self.price * ops.sum(gates, axis=1)
         if self.price:
             self.add_loss(ops.mean(cost))
-        drawn_decisions.report(
+        log_probabilities.report(
             self,
             ops.sum(log_probability(logits, gates), axis=1),
             cost if self.price else None,

@@ -5,7 +5,6 @@ import doctest
 import importlib
 import inspect
 import os
-import pathlib
 import pkgutil
 import subprocess
 import sys
@@ -15,8 +14,8 @@ import numpy as np
 import pytest
 
 import keras_seqmech
+from tests import ROOT
 
-ROOT = pathlib.Path(__file__).parent.parent
 PACKAGE = ROOT / "keras_seqmech"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 EXTRAS = ("tensorflow_text", "keras_tuner", "matplotlib")
@@ -36,6 +35,7 @@ except ImportError as error:
     print(error)
 keras.backend.backend = backend
 import keras_seqmech
+from tests import ROOT
 print("tensorflow_probability" in sys.modules)
 """
 

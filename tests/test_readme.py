@@ -1,15 +1,14 @@
 """The code of the README runs, block after block, as it stands there."""
 
-import pathlib
 import re
 
 import keras
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.long
+from tests import ROOT
 
-ROOT = pathlib.Path(__file__).parent.parent
+pytestmark = pytest.mark.long
 
 
 def test_code_blocks(tmp_path, monkeypatch):

@@ -2,10 +2,10 @@ from keras_seqmech.analysis.decisions import TokenFieldSize
 from keras_seqmech.analysis.decisions import expected_field_size
 from keras_seqmech.analysis.decisions import field_size_by_token
 from keras_seqmech.analysis.decisions import label_entropy_by_token
+from keras_seqmech.analysis.field_size_history import FieldSizeHistory
 from keras_seqmech.analysis.gradients import VanishingRatio
 from keras_seqmech.analysis.gradients import gradient_profile
 from keras_seqmech.analysis.gradients import vanishing_ratio
-from keras_seqmech.analysis.history import FieldSizeHistory
 from keras_seqmech.analysis.importance import normalized_word_importance
 from keras_seqmech.analysis.importance import word_importance
 from keras_seqmech.analysis.openness import openness_by_context

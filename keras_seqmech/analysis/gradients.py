@@ -12,8 +12,8 @@ import numpy as np
 
 from keras_seqmech.analysis import positions
 from keras_seqmech.analysis.decisions import check_mask
-from keras_seqmech.analysis.measuring import unchanged
-from keras_seqmech.analysis.recurrent_probe import RecurrentProbe
+from keras_seqmech.analysis.recurrent_gradients import RecurrentProbe
+from keras_seqmech.analysis.restored_state import unchanged
 from keras_seqmech.layers import validation
 
 ENDS = ("left", "right", "both")

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from keras_seqmech.analysis import positions
 from keras_seqmech.analysis.decisions import check_labels
-from keras_seqmech.analysis.measuring import unchanged
+from keras_seqmech.analysis.restored_state import unchanged
 from keras_seqmech.layers import validation
 
 SUM_TOLERANCE = 1e-2  # bfloat16 rounds a probability to about 3 digits.

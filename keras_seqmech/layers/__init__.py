@@ -1,18 +1,20 @@
-from keras_seqmech.layers.attention_pooling import AttentionPooling
-from keras_seqmech.layers.attention_pooling import MaxAttentionPooling
-from keras_seqmech.layers.boundary_gate import BoundaryGate
-from keras_seqmech.layers.focused_encoder import FocusedHierarchicalEncoder
+from keras_seqmech.layers.focused_encoder.encoder import (
+    FocusedHierarchicalEncoder,
+)
+from keras_seqmech.layers.focused_encoder.gate import BoundaryGate
+from keras_seqmech.layers.focused_encoder.pointer_softmax import PointerSoftmax
 from keras_seqmech.layers.initial_state import LearnedInitialState
-from keras_seqmech.layers.last_attention_pooling import LastAttentionPooling
-from keras_seqmech.layers.pointer_softmax import PointerSoftmax
-from keras_seqmech.layers.pooling import ConcatPooling
-from keras_seqmech.layers.pooling import LastPooling
-from keras_seqmech.layers.pooling import MaxPooling
-from keras_seqmech.layers.pooling import MeanPooling
-from keras_seqmech.layers.receptive_field import RFCell
-from keras_seqmech.layers.receptive_field_rnn import ReceptiveFieldRNN
-from keras_seqmech.layers.receptive_field_windows import ReceptiveFieldWindows
-from keras_seqmech.layers.subsample import ExpectedSubsample
+from keras_seqmech.layers.pooling.attention import AttentionPooling
+from keras_seqmech.layers.pooling.attention import MaxAttentionPooling
+from keras_seqmech.layers.pooling.last_attention import LastAttentionPooling
+from keras_seqmech.layers.pooling.reductions import ConcatPooling
+from keras_seqmech.layers.pooling.reductions import LastPooling
+from keras_seqmech.layers.pooling.reductions import MaxPooling
+from keras_seqmech.layers.pooling.reductions import MeanPooling
+from keras_seqmech.layers.receptive_field.cell import RFCell
+from keras_seqmech.layers.receptive_field.layer import ReceptiveFieldRNN
+from keras_seqmech.layers.receptive_field.windows import ReceptiveFieldWindows
+from keras_seqmech.layers.subsample.layer import ExpectedSubsample
 
 __all__ = [
     "AttentionPooling",

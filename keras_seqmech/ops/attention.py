@@ -12,7 +12,7 @@ from keras import ops
 
 from keras_seqmech.ops import masking
 from keras_seqmech.ops import pooling
-from keras_seqmech.ops.relaxation import score_dtype
+from keras_seqmech.ops.decisions.categorical import score_dtype
 
 # Squares of lengths that float32 holds; others would give 0/0 or inf/inf.
 LEAST, MOST = 1e-36, 1e36

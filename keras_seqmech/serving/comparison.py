@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.layers.parts import parts
+from keras_seqmech.layers.sublayers import parts
 
 _TOLERANCES = {
     "float64": 1e-9,

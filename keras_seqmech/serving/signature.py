@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.layers.parts import parts
+from keras_seqmech.layers.sublayers import parts
 
 _WORDS = ("how far to look", "ahead", "naïve 字符", "a")
 

@@ -1,14 +1,16 @@
-from keras_seqmech.layers.drawn_decisions import (
+from keras_seqmech.layers.log_probabilities import (
     collect as collect_log_probabilities,
 )
 from keras_seqmech.training.distillation import DistillationModel
+from keras_seqmech.training.exact_backup import ExactBackupAndRestore
 from keras_seqmech.training.gate_collapse import WarnOnGateCollapse
 from keras_seqmech.training.gradient_directed import GradientDirectedModel
 from keras_seqmech.training.policy_gradient import PolicyGradientModel
-from keras_seqmech.training.resuming import ExactBackupAndRestore
 from keras_seqmech.training.schedules import Curriculum
 from keras_seqmech.training.schedules import TemperatureAnnealing
-from keras_seqmech.training.truncated import TruncatedBackpropagationModel
+from keras_seqmech.training.truncated_backpropagation import (
+    TruncatedBackpropagationModel,
+)
 
 __all__ = [
     "Curriculum",

@@ -7,8 +7,8 @@ Architectures", section 2.2.4.
 import keras
 from keras import ops
 
-from keras_seqmech.layers.parts import parts
-from keras_seqmech.ops.relaxation import score_dtype
+from keras_seqmech.layers.sublayers import parts
+from keras_seqmech.ops.decisions.categorical import score_dtype
 from keras_seqmech.training.gradient_directed import GradientDirectedModel
 
 

@@ -11,9 +11,9 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.layers import validation
-from keras_seqmech.layers.parts import parts
+from keras_seqmech.layers.sublayers import parts
 from keras_seqmech.ops import masking
-from keras_seqmech.ops.divergence import gradient_divergence
+from keras_seqmech.ops.gradient_divergence import gradient_divergence
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_seqmech.layers import drawn_decisions
+from keras_seqmech.layers import log_probabilities as drawn_decisions
 from keras_seqmech.layers import validation
 from keras_seqmech.training import example_losses
 

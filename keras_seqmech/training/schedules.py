@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import keras
 
 from keras_seqmech.layers import validation
-from keras_seqmech.layers.parts import parts
+from keras_seqmech.layers.sublayers import parts
 from keras_seqmech.training.distillation import DistillationModel
 
 SCHEDULES = ("exponential", "linear")

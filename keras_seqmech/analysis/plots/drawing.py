@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 from typing import Any
 
-from keras_seqmech.analysis import labels
+from keras_seqmech.analysis.plots import text as labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

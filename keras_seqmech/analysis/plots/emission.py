@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_seqmech.analysis import labels
 from keras_seqmech.analysis.plots import drawing
+from keras_seqmech.analysis.plots import text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,7 +89,7 @@ def plot_emission(
             linewidth=0.8,
         )
     if tokens is not None and steps <= MOST_TOKENS:
-        texts, family = labels.drawable([str(token) for token in tokens])
+        texts, family = text.drawable([str(token) for token in tokens])
         axes.set_xticks(
             range(steps),
             texts,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 
-from keras_seqmech.analysis import labels
 from keras_seqmech.analysis.plots import drawing
+from keras_seqmech.analysis.plots import text as labels
 from keras_seqmech.analysis.plots.drawing import LINE_COLORS
 from keras_seqmech.layers import validation
 

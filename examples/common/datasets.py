@@ -1,0 +1,276 @@
+"""Text classification data from local files: MR, TREC, SST-5, AG, IMDB.
+
+Two layouts are understood; what exists decides. In `--data-dir`, a folder for
+each data set holds either gzipped JSON lines, one `{"text", "label"}` each:
+
+    mr/all.jsonl.gz                 sst5/{train,dev,test}.jsonl.gz
+    trec/{train,test}.jsonl.gz      imdb/{train,val,test}.jsonl.gz
+    ag/{train,test}.jsonl.gz
+
+or the files as they are published (the folder named after the data set may be
+left out):
+
+    mr/rt-polaritydata/rt-polarity.{pos,neg}    sst5/trees/{train,dev,test}.txt
+    trec/{train_5500,TREC_10}.label             ag/{train,test}.csv
+    imdb/aclImdb/{train,test}/{pos,neg}/*.txt
+
+MR has no split: a tenth, always the same one, is the test part. Where there
+is no validation part, a tenth of the training part becomes one.
+
+Texts are left as they are published, and some are there twice: a few test
+texts of TREC, SST-5 and IMDB are, word for word, training or validation texts
+too. `describe` counts them.
+"""
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from examples.common import text_files
+
+CLASSES = {
+    "mr": ("negative", "positive"),
+    "trec": ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"),
+    "sst5": ("terrible", "bad", "neutral", "good", "great"),
+    "ag": ("World", "Sports", "Business", "Sci/Tech"),
+    "imdb": ("negative", "positive"),
+}
+SPLIT_SEED = 20190101
+
+
+class Part(NamedTuple):
+    """Texts and their labels, ints below the number of classes."""
+
+    texts: list[str]
+    labels: np.ndarray
+
+
+class TextData(NamedTuple):
+    """A data set: class names by label, and three parts."""
+
+    classes: tuple[str, ...]
+    train: Part
+    validation: Part
+    test: Part
+
+
+def load(name: str, data_dir: str | Path) -> TextData:
+    """Reads a data set.
+
+    Args:
+        name: One of `CLASSES`.
+        data_dir: Folder that holds it, in either layout.
+
+    Returns:
+        A `TextData`.
+
+    Raises:
+        FileNotFoundError: If neither layout is there; names what is missing.
+        ValueError: If a file is malformed; names path, line, and what was
+            expected.
+    """
+    if name not in CLASSES:
+        raise ValueError(
+            f"Argument `name` must be one of {tuple(CLASSES)}. "
+            f"Received: name={name!r}"
+        )
+    parts = _json_parts(name, Path(data_dir))
+    if parts is None:
+        parts = _published_parts(name, Path(data_dir))
+    parts = {key: _part(name, rows) for key, rows in parts.items()}
+    if "all" in parts:
+        parts["train"], parts["test"] = _split(name, parts["all"])
+    if "validation" not in parts:
+        parts["train"], parts["validation"] = _split(name, parts["train"])
+    return TextData(
+        CLASSES[name], parts["train"], parts["validation"], parts["test"]
+    )
+
+
+def describe(data: TextData) -> str:
+    """How many texts there are, and how many of them are in two parts."""
+    train, validation = set(data.train.texts), set(data.validation.texts)
+    seen = sum(text in train | validation for text in data.test.texts)
+    held_out = sum(text in train for text in data.validation.texts)
+    return (
+        f"{len(data.train.texts)} training, {len(data.validation.texts)} "
+        f"validation and {len(data.test.texts)} test texts; {seen} test texts "
+        f"are also in training or validation, {held_out} validation texts "
+        "also in training"
+    )
+
+
+def _json_parts(name, data_dir):
+    """Rows by part from JSON lines; None if there are none."""
+    files = {
+        "mr": {"all": "all"},
+        "sst5": {"train": "train", "validation": "dev", "test": "test"},
+        "imdb": {"train": "train", "validation": "val", "test": "test"},
+    }.get(name, {"train": "train", "test": "test"})
+    paths = {
+        part: data_dir / name / f"{file}.jsonl.gz"
+        for part, file in files.items()
+    }
+    if not any(path.exists() for path in paths.values()):
+        return None
+    return {part: list(_json_rows(name, p)) for part, p in paths.items()}
+
+
+def _published_parts(name, data_dir):
+    """Rows by part from the files as they are published."""
+    marker, subfolder = {
+        "mr": ("rt-polarity.pos", "rt-polaritydata"),
+        "trec": ("train_5500.label", "."),
+        "sst5": ("train.txt", "trees"),
+        "ag": ("train.csv", "ag_news_csv"),
+        "imdb": ("train/pos", "aclImdb"),
+    }[name]
+    roots = [
+        data_dir / name,
+        data_dir / name / subfolder,
+        data_dir / subfolder,
+        data_dir,
+    ]
+    for root in roots:
+        if (root / marker).exists():
+            break
+    else:
+        split = "all" if name == "mr" else "train"
+        wanted = [data_dir / name / f"{split}.jsonl.gz"]
+        wanted += [root / marker for root in dict.fromkeys(roots)]
+        raise FileNotFoundError(
+            f"No data for --dataset {name}. Expected one of: "
+            + ", ".join(str(path) for path in wanted)
+        )
+    return _PUBLISHED[name](root)
+
+
+def _json_rows(name, path):
+    for number, line in text_files.lines(path, "utf8"):
+        try:
+            row = json.loads(line)
+            text, label = row["text"], row["label"]
+        except (ValueError, KeyError, TypeError):
+            text = label = None
+        if label in CLASSES[name]:
+            label = CLASSES[name].index(label)
+        count = len(CLASSES[name])
+        is_int = isinstance(label, int) and not isinstance(label, bool)
+        if not isinstance(text, str) or not is_int or not 0 <= label < count:
+            expected = f'JSON like {{"text": "...", "label": 0..{count - 1}}}'
+            text_files.fail(path, number, expected, line)
+        yield text, label
+
+
+def _mr_rows(root):
+    rows = []
+    for label, ending in enumerate(("neg", "pos")):
+        path = root / f"rt-polarity.{ending}"
+        rows += [
+            (line.strip(), label)
+            for _, line in text_files.lines(path, "latin-1")
+        ]
+    return {"all": rows}
+
+
+def _trec_rows(root):
+    def read(path):
+        for number, line in text_files.lines(path, "latin-1"):
+            label, _, text = line.strip().partition(" ")
+            coarse, _, fine = label.partition(":")
+            if coarse not in CLASSES["trec"] or not fine or not text:
+                text_files.fail(path, number, "`CLASS:fine question`", line)
+            yield text, CLASSES["trec"].index(coarse)
+
+    return {
+        "train": list(read(root / "train_5500.label")),
+        "test": list(read(root / "TREC_10.label")),
+    }
+
+
+def _sst_rows(root):
+    def read(path):
+        for number, line in text_files.lines(path, "utf8"):
+            words = re.findall(r"\([0-4] ([^()]+)\)", line)
+            is_tree = re.match(r"\([0-4] .*\)\s*$", line)
+            closed = line.count("(") == line.count(")")
+            if not (is_tree and closed and words):
+                expected = "a tree `(label (label word) (label word))`"
+                text_files.fail(path, number, expected, line)
+            text = " ".join(words).replace("-LRB-", "(")
+            yield text.replace("-RRB-", ")").replace("\\/", "/"), int(line[1])
+
+    files = {"train": "train", "validation": "dev", "test": "test"}
+    return {p: list(read(root / f"{f}.txt")) for p, f in files.items()}
+
+
+def _ag_rows(root):
+    def read(path):
+        expected = '`"1".."4","title","description"`'
+        reader = csv.reader(
+            line for _, line in text_files.raw_lines(path, "utf8")
+        )
+        try:
+            for row in reader:
+                if len(row) != 3 or row[0] not in ("1", "2", "3", "4"):
+                    received = ",".join(row)
+                    text_files.fail(path, reader.line_num, expected, received)
+                yield f"{row[1]} {row[2]}", int(row[0]) - 1
+        except csv.Error as error:
+            text_files.fail(path, reader.line_num, expected, str(error))
+        if reader.line_num == 0:
+            text_files.fail(path, 1, expected, "an empty file")
+
+    return {p: list(read(root / f"{p}.csv")) for p in ("train", "test")}
+
+
+def _imdb_rows(root):
+    def read(part):
+        for label, name in enumerate(("neg", "pos")):
+            folder = root / part / name
+            paths = sorted(folder.glob("*.txt"))
+            if not paths:
+                raise FileNotFoundError(f"{folder}: expected *.txt files")
+            for path in paths:
+                read_lines = text_files.raw_lines(path, "utf8")
+                yield "".join(line for _, line in read_lines), label
+
+    return {part: list(read(part)) for part in ("train", "test")}
+
+
+_PUBLISHED = {
+    "mr": _mr_rows,
+    "trec": _trec_rows,
+    "sst5": _sst_rows,
+    "ag": _ag_rows,
+    "imdb": _imdb_rows,
+}
+
+
+def _part(name, rows):
+    texts, labels = zip(*rows)
+    if name == "imdb":
+        texts = [text.replace("<br />", " ") for text in texts]
+    return Part(list(texts), np.array(labels, dtype="int32"))
+
+
+def _split(name, part):
+    """Takes off a random tenth that does not depend on the order of files."""
+    if len(part.texts) < 2:
+        raise ValueError(
+            f"Data set {name}: expected at least 2 texts where a tenth is "
+            f"taken off. Received: {len(part.texts)}"
+        )
+    order = sorted(range(len(part.texts)), key=lambda i: part.texts[i])
+    order = np.array(order)[
+        np.random.default_rng(SPLIT_SEED).permutation(len(order))
+    ]
+    tenth = max(1, len(order) // 10)
+    return tuple(
+        Part([part.texts[i] for i in chosen], part.labels[chosen])
+        for chosen in (order[tenth:], order[:tenth])
+    )

@@ -1,0 +1,267 @@
+"""Trains one model in two processes at once, and goes on when one dies.
+
+    python -m examples.deployment.multi_worker --kill-after 30
+
+Starts two workers on this machine, as on two machines `TF_CONFIG` would. Each
+draws its own examples of the picking task (the most frequent of the first k
+digits, k as context); `tf.distribute.MultiWorkerMirroredStrategy` adds up the
+gradients of a `FocusedHierarchicalEncoder`. With `--kill-after N` the second
+worker is killed (SIGKILL) after its step N; both are then started again, take
+the newest checkpoint and go on. At the end the weights of both are compared.
+
+The training loop is one of its own, around `strategy.run`: Keras 3's `fit`
+does not work with more than one worker
+(https://github.com/keras-team/keras/issues/20585).
+
+Examples depend on the number of the step alone, and the checkpoint holds the
+layers' random states, so that a run with a kill ends as one without.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import keras_seqmech
+from examples.common.arguments import integer
+from examples.common.arguments import positive
+from keras_seqmech.tasks import picking
+
+WORKERS = 2
+RESTARTS = 3
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Starts the workers, or is one."""
+    arguments = parse(argv)
+    if arguments.worker is not None:
+        work(arguments)
+        return
+    # Or the workers would outlive a launcher that is told to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Told to end."))
+    clear(arguments.output_dir)
+    start = time.perf_counter()
+    for attempt in range(RESTARTS + 1):
+        if run_workers(arguments, arguments.kill_after if not attempt else 0):
+            break
+        print("A worker was killed. Both start again from the last checkpoint.")
+    else:
+        sys.exit(f"Given up after {RESTARTS} restarts.")
+    first, second = (
+        np.load(arguments.output_dir / f"worker-{i}.npz")
+        for i in range(WORKERS)
+    )
+    if any((first[name] != second[name]).any() for name in first):
+        sys.exit("The workers ended with different weights.")
+    count = sum(first[name].size for name in first)
+    print(f"Both workers hold the same {count} numbers.")
+    print(f"Done in {time.perf_counter() - start:.0f} s.")
+
+
+def parse(argv: list[str] | None) -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__.partition("\n")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--steps", type=positive, default=100, help="steps of the optimizer")
+    add("--batch-size", type=positive, default=32, help="examples a worker")
+    add("--length", type=integer(least=2), default=10, help="digits")
+    add("--units", type=positive, default=32, help="of the upper LSTM")
+    add("--save-every", type=positive, default=20, help="steps")
+    add("--kill-after", type=integer(least=0), default=0, help="step; 0: never")
+    add("--output-dir", type=pathlib.Path, default=pathlib.Path("out/workers"))
+    add("--worker", type=int, choices=range(WORKERS), help=argparse.SUPPRESS)
+    arguments = parser.parse_args(argv)
+    if arguments.kill_after > arguments.steps:
+        parser.error("--kill-after must not exceed --steps")
+    for path in (arguments.output_dir, *arguments.output_dir.parents):
+        if path.exists() and not path.is_dir():
+            parser.error(f"--output-dir: {path} is a file")
+    return arguments
+
+
+def clear(directory: pathlib.Path) -> None:
+    """Makes a directory for a run, without what an earlier run left."""
+    directory.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(directory / "checkpoints", ignore_errors=True)
+    for worker in range(WORKERS):
+        (directory / f"worker-{worker}.npz").unlink(missing_ok=True)
+
+
+def run_workers(arguments, kill_after: int) -> bool:
+    """Runs all workers to the end, True, or until one is killed, False."""
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(WORKERS)]
+    processes = []
+    for worker in range(WORKERS):
+        config = {
+            "cluster": {"worker": addresses},
+            "task": {"type": "worker", "index": worker},
+        }
+        own = ["--worker", worker]
+        own += ["--kill-after", kill_after if worker == WORKERS - 1 else 0]
+        for name in ("steps", "batch_size", "length", "units", "save_every"):
+            own += [f"--{name.replace('_', '-')}", getattr(arguments, name)]
+        own += ["--output-dir", arguments.output_dir]
+        processes.append(
+            subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "examples.deployment.multi_worker",
+                    *map(str, own),
+                ],
+                env={**os.environ, "TF_CONFIG": json.dumps(config)},
+            )
+        )
+    try:
+        while any(p.poll() is None for p in processes):
+            codes = [p.poll() or 0 for p in processes]
+            if min(codes) < 0:
+                return False
+            if max(codes) > 0:
+                sys.exit("A worker failed, for the reason above.")
+            time.sleep(0.1)
+        return all(p.returncode == 0 for p in processes)
+    finally:
+        # One alone would wait for the other.
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nothing listens on."""
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def make_model(arguments) -> keras.Model:
+    """Digits and k in, the logits of the answer out."""
+    tokens = keras.Input((arguments.length,), dtype="int32", name="tokens")
+    k = keras.Input((), dtype="int32", name="k")
+    encoder = keras_seqmech.FocusedHierarchicalEncoder(
+        arguments.units, estimator="straight_through"
+    )
+    focused = encoder(
+        keras.ops.one_hot(tokens, picking.DIGITS),
+        keras.ops.one_hot(k - 1, arguments.length),
+    )
+    logits = keras.layers.Dense(picking.DIGITS)(focused)
+    return keras.Model({"tokens": tokens, "k": k}, logits)
+
+
+def work(arguments) -> None:
+    """What one worker does."""
+    # Before any other use of TensorFlow: it starts the servers.
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+    keras.utils.set_random_seed(0)
+    with strategy.scope():
+        model = make_model(arguments)
+        optimizer = keras.optimizers.Adam(0.005)
+        optimizer.build(model.trainable_variables)
+    step = tf.Variable(0, dtype="int64")
+    manager = make_manager(arguments, model, optimizer, step)
+    name = f"worker {arguments.worker}"
+    if manager.latest:
+        manager.restore()
+        say(f"{name}: goes on after step {int(step)}")
+
+    def train(inputs, targets):
+        with tf.GradientTape() as tape:
+            losses = keras.losses.sparse_categorical_crossentropy(
+                targets, model(inputs, training=True), from_logits=True
+            )
+            loss = tf.reduce_mean(losses) + sum(model.losses)
+            # The optimizer adds up what workers bring.
+            share = loss / strategy.num_replicas_in_sync
+        gradients = tape.gradient(share, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+        return share
+
+    @tf.function
+    def train_together(inputs, targets):
+        shares = strategy.run(train, args=(inputs, targets))
+        return strategy.reduce("SUM", shares, axis=None)
+
+    while int(step) < arguments.steps:
+        seed = WORKERS * int(step) + arguments.worker
+        inputs, targets = picking.examples(
+            arguments.batch_size, arguments.length, seed=seed
+        )
+        inputs = {key: tf.constant(value) for key, value in inputs.items()}
+        loss = train_together(inputs, tf.constant(targets))
+        step.assign_add(1)
+        done = int(step)
+        if done % arguments.save_every == 0 or done == arguments.steps:
+            manager.save()
+            say(
+                f"{name}: step {done} of {arguments.steps}, "
+                f"loss {float(loss):.3f}"
+            )
+        if done == arguments.kill_after:
+            say(f"{name}: killed after step {done}")
+            os.kill(os.getpid(), signal.SIGKILL)
+    np.savez(
+        arguments.output_dir / f"worker-{arguments.worker}.npz",
+        *[variable.numpy() for variable in model.variables],
+        *[variable.numpy() for variable in optimizer.variables],
+    )
+
+
+def say(line: str) -> None:
+    """Prints a line in one piece, beside what the other worker prints."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+class Checkpoints:
+    """Checkpoints of all workers: each saves, the first one's count."""
+
+    def __init__(self, checkpoint, directory, worker):
+        self.checkpoint = checkpoint
+        self.directory = directory / "worker-0"
+        self.manager = tf.train.CheckpointManager(
+            checkpoint, str(directory / f"worker-{worker}"), max_to_keep=2
+        )
+
+    @property
+    def latest(self) -> str | None:
+        return tf.train.latest_checkpoint(str(self.directory))
+
+    def restore(self) -> None:
+        self.checkpoint.restore(self.latest).assert_consumed()
+
+    def save(self) -> None:
+        self.manager.save()
+
+
+def make_manager(arguments, model, optimizer, step) -> Checkpoints:
+    """Of the weights, the optimizer, the random states and the step."""
+    weights = {id(variable) for variable in model.weights}
+    seeds = [v.value for v in model.variables if id(v) not in weights]
+    checkpoint = tf.train.Checkpoint(
+        model=model, optimizer=optimizer, seeds=seeds, step=step
+    )
+    directory = arguments.output_dir / "checkpoints"
+    return Checkpoints(checkpoint, directory, arguments.worker)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""Pictures of gates: how open, where, and at what accuracy.
+
+    python -m examples.focused.figures --runs results/picking.csv \\
+        --picking-model MODEL.keras --pixel-model MODEL.keras
+
+Draws figures of "Focused Hierarchical RNNs for Conditional Sequence
+Processing" into `--output-dir`:
+
+- `openness_<task>.png`: accuracy against openness of the gates, a point for
+  each run in the CSV files `--runs` of `examples/focused/picking.py` or
+  `examples/focused/pixel_questions.py` (figure 2);
+- `positions.png`: openness (G) and focus (F), the mean weight of the attention
+  to the state made there, by position for some asked positions k, of a model
+  that `examples/focused/picking.py` saved (figure 3);
+- `pixels.png`: the pixels at which gates are open, over digits each asked for
+  itself and then for the next one, of a model that
+  `examples/focused/pixel_questions.py` saved (figure 4).
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from examples.common import results
+from examples.common.arguments import positive
+from examples.focused import models
+from examples.focused import runs as focused_runs
+from keras_seqmech import analysis
+from keras_seqmech.tasks import picking
+from keras_seqmech.tasks import pixel_question
+
+BATCH_SIZE = 100
+POSITIONS = 4
+
+
+def openness_points(paths: Sequence[Path]) -> dict[str, dict[str, list]]:
+    """For each task and estimator, `(openness, accuracy)` of each run."""
+    found = {}
+    for path in paths:
+        for row in results.read_rows(path, focused_runs.FIELDS):
+            if row["estimator"]:
+                points = found.setdefault(row["task"], {})
+                pair = (float(row["openness"]), float(row["accuracy"]))
+                points.setdefault(row["estimator"], []).append(
+                    tuple(percent / 100 for percent in pair)
+                )
+    if not found:
+        raise ValueError(
+            "--runs: must hold runs of fhe. Received: "
+            f"{', '.join(map(str, paths))}"
+        )
+    return found
+
+
+def position_curves(
+    model: keras.Model, asked: Sequence[int], length: int, count: int
+) -> dict[str, dict[int, np.ndarray]]:
+    """Openness and focus by position, for each k that is asked."""
+    examples, _ = picking.examples(count * len(asked), length)
+    examples["k"] = np.repeat(np.array(asked, "int32"), count)
+    found = predict(model, examples)
+    focus = weight_by_origin(found["focus"][:, 0], found["gates"])
+    return {
+        name: analysis.openness_by_context(values, examples["k"])
+        for name, values in (("gates", found["gates"]), ("focus", focus))
+    }
+
+
+def weight_by_origin(weights: np.ndarray, gates: np.ndarray) -> np.ndarray:
+    """Weights of states, moved to the step that made each: the last open one.
+
+    That of the state before any open gate counts nowhere.
+
+    >>> gates = np.array([[0, 1, 0, 1.0]])
+    >>> weight_by_origin(np.array([[0.1, 0.2, 0.3, 0.4]]), gates).tolist()
+    [[0.0, 0.5, 0.0, 0.4]]
+    """
+    rows, steps = np.indices(gates.shape)
+    origin = np.maximum.accumulate(np.where(gates > 0.5, steps, -1), axis=1)
+    made = origin >= 0
+    moved = np.zeros_like(weights)
+    np.add.at(moved, (rows[made], origin[made]), weights[made])
+    # Weights may add up to a little more than 1.
+    return moved.clip(max=1.0)
+
+
+def pixel_gates(
+    model: keras.Model, images: np.ndarray, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Images, gates and captions: each digit, asked for and not asked for."""
+    classes = np.arange(pixel_question.CLASSES)
+    shown = images[[np.flatnonzero(labels == digit)[0] for digit in classes]]
+    shown = np.concatenate([shown, shown])
+    asked = np.concatenate([classes, np.roll(classes, -1)]).astype("int32")
+    pixels = shown.reshape(len(shown), -1, 1).astype("float32")
+    found = predict(model, {"pixels": pixels, "digit": asked})
+    answers = np.where(found["logits"].argmax(axis=-1), "yes", "no")
+    captions = [f"{digit}? {word}" for digit, word in zip(asked, answers)]
+    return shown, found["gates"], captions
+
+
+def predict(model: keras.Model, asked: dict) -> dict[str, np.ndarray]:
+    """Logits, gates and focus of a model with gates."""
+    if not models.has_gates(model):
+        raise ValueError(
+            f"Needs a model fhe, which has gates. Received: {model.name}"
+        )
+    probed = models.probe(model, focus=True)
+    return probed.predict(asked, batch_size=BATCH_SIZE, verbose=0)
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    add = parser.add_argument
+    add("--output-dir", type=Path, default=Path("results/focused_figures"))
+    add("--runs", nargs="+", type=Path, default=[], help="CSV files")
+    add("--picking-model", type=Path, help="a saved .keras")
+    add("--positions", nargs="+", type=positive, help="asked; default: 4")
+    add("--length", type=positive, help="default: the largest k it knows")
+    add("--count", type=positive, default=200, help="sequences a position")
+    add("--pixel-model", type=Path, help="a saved .keras")
+    add("--mnist", action="store_true", help="if it was trained on MNIST")
+    add("--data-dir", help="holds mnist/mnist.npz")
+    args = parser.parse_args(argv)
+    if not (args.runs or args.picking_model or args.pixel_model):
+        parser.error("nothing to draw: --runs, --picking-model, --pixel-model")
+    if args.mnist and not args.data_dir:
+        parser.error("--mnist: needs --data-dir")
+    return args
+
+
+def main(argv: Sequence[str] | None = None) -> dict:
+    """Draws the figures; returns what they show, by the file's stem."""
+    args = parse(argv)
+    args.output_dir.mkdir(parents=True, exist_ok=True)
+    shown = {}
+    if args.runs:
+        for task, points in openness_points(args.runs).items():
+            name = f"openness_{task}"
+            shown[name] = points
+            figure = analysis.plot_accuracy_by_openness(points, task)
+            figure.savefig(args.output_dir / f"{name}.png", dpi=150)
+    if args.picking_model:
+        shown["positions"] = draw_positions(args)
+    if args.pixel_model:
+        shown["pixels"] = draw_pixels(args)
+    print(f"{args.output_dir}: {', '.join(sorted(shown))}", flush=True)
+    return shown
+
+
+def draw_positions(
+    args: argparse.Namespace,
+) -> dict[str, dict[int, np.ndarray]]:
+    model = keras.models.load_model(args.picking_model)
+    max_k = model.get_layer("question").input_dim - 1
+    parts = np.linspace(0, max_k, 2 * POSITIONS + 1)[1::2]
+    asked = args.positions or sorted({max(1, round(x)) for x in parts})
+    length = args.length or max_k
+    if not max(asked) <= min(max_k, length):
+        raise ValueError(
+            f"--positions: must be at most {min(max_k, length)}. Received: "
+            f"{asked}"
+        )
+    shown = position_curves(model, asked, length, args.count)
+    curves, marks = {}, {}
+    for k in shown["gates"]:
+        for letter, name in (("G", "gates"), ("F", "focus")):
+            panel = f"{letter}, P = {k}"
+            curves[panel], marks[panel] = shown[name][k], k
+    figure = analysis.plot_openness_by_position(
+        curves, marks, "openness (G) and focus (F) by position asked (P)"
+    )
+    figure.supylabel("share")
+    figure.savefig(args.output_dir / "positions.png", dpi=150)
+    return shown
+
+
+def draw_pixels(args: argparse.Namespace) -> np.ndarray:
+    model = keras.models.load_model(args.pixel_model)
+    _, test = (
+        pixel_question.load_mnist(args.data_dir)
+        if args.mnist
+        else pixel_question.load_digits()
+    )
+    images, gates, captions = pixel_gates(model, *test)
+    figure = analysis.plot_gates_over_image(images, gates, captions)
+    figure.savefig(args.output_dir / "pixels.png", dpi=150)
+    return gates
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,294 @@
+"""Models that answer a question about a sequence: LSTMs and the focused one.
+
+All read a sequence `(B, T, d)`. Then the question, a context `(B, units)`,
+attends over the states after every step, and what it reads is classified
+together with it:
+
+- `lstm1`, `lstm2`: one or two stacked `keras.layers.LSTM`, which do not know
+  what is asked;
+- `fhe`: `FocusedHierarchicalEncoder`, whose gate does. Its upper states stay
+  where the gate is closed: what there is to read are the zeros before the first
+  open gate and the states after open ones, each as often as the steps that it
+  lasts. Attention to open gates alone would not teach straight-through gates:
+  there, a gate that opens is worth nothing without the new state, and the new
+  state nothing without the gate, and the gradient sees one change at a time.
+"""
+
+import argparse
+import contextlib
+from collections.abc import Iterator
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from examples.common.arguments import positive
+from examples.common.arguments import real
+from examples.focused.indecision import IndecisionPenalty
+from keras_seqmech import FocusedHierarchicalEncoder
+from keras_seqmech import PolicyGradientModel
+from keras_seqmech.analysis import restored_state
+from keras_seqmech.layers import log_probabilities
+
+MODELS = ("lstm1", "lstm2", "fhe")
+ESTIMATORS = ("reinforce", "relaxed", "straight_through")
+BASELINES = ("moving_average", "batch_mean", "none")
+# Of a gate; the LSTMs do not depend on them.
+GATE_SETTINGS = (
+    "sparsity_weight",
+    "entropy_weight",
+    "indecision_weight",
+    "ramp_share",
+    "initial_openness",
+    "temperature",
+    "final_temperature",
+    "baseline",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds what models and their gates can be told."""
+    add = parser.add_argument
+    weight = "of its mean over the steps of a sequence"
+    ramp = (
+        "of the steps, after which entropy's weight is 0 and sparsity's whole; "
+        "indecision's is after twice as many"
+    )
+    add("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    add(
+        "--estimators",
+        nargs="+",
+        choices=ESTIMATORS,
+        default=["relaxed"],
+        help="of fhe",
+    )
+    add("--units", type=positive, default=64)
+    add("--openness-target", type=real("(0, 1]"), default=0.05)
+    for name, default in (("sparsity", 2), ("entropy", 1), ("indecision", 1)):
+        add(
+            f"--{name}-weight",
+            type=real("[0, inf)"),
+            default=float(default),
+            help=weight,
+        )
+    add("--ramp-share", type=real("(0, 0.5]"), default=0.3, help=ramp)
+    add("--initial-openness", type=real("(0, 1)"), default=0.5)
+    add("--temperature", type=real("(0, inf)"), default=1.0)
+    add(
+        "--final-temperature",
+        type=real("(0, inf)"),
+        default=0.3,
+        help="of relaxed gates, after all steps",
+    )
+    add("--baseline", choices=BASELINES, default="batch_mean")
+    add("--jit-compile", action="store_true", help="fhe: loops by XLA")
+
+
+def build(
+    name: str,
+    inputs: dict[str, keras.KerasTensor],
+    sequence: keras.KerasTensor,
+    context: keras.KerasTensor,
+    classes: int,
+    steps: int,
+    estimator: str,
+    args: argparse.Namespace,
+    compare: bool = False,
+) -> keras.Model:
+    """A model of logits, to be compiled and trained.
+
+    Args:
+        name: One of `MODELS`.
+        inputs: By name.
+        sequence: `(B, T, d)`, made of the inputs.
+        context: `(B, c)`, made of the inputs.
+        classes: Number of answers.
+        steps: Final length of the training sequences, by which the encoder's
+            own penalties, sums over steps, are divided.
+        estimator: Of the gates of `fhe`.
+        args: Of the command line.
+        compare: Whether to classify the product of what is read and the
+            query, too, and through a hidden layer: for questions whether
+            something is so.
+    """
+    layers = keras.layers
+    query = layers.Dense(args.units, name="query")(context)
+    states = sequence
+    if name != "fhe":
+        if name == "lstm2":
+            lower = layers.LSTM(args.units, return_sequences=True, name="lower")
+            states = lower(states)
+        upper = layers.LSTM(args.units, return_sequences=True, name="upper")
+        states = upper(states)
+    else:
+        encoder = FocusedHierarchicalEncoder(
+            args.units,
+            estimator=estimator,
+            openness_target=args.openness_target,
+            sparsity_weight=args.sparsity_weight / steps,
+            entropy_weight=args.entropy_weight / steps,
+            initial_openness=args.initial_openness,
+            temperature=args.temperature,
+            return_sequences=True,
+            return_gates=True,
+            track_statistics=True,
+            jit_compile=args.jit_compile,
+            name="encoder",
+        )
+        states, decided = encoder(states, context)
+        penalty = IndecisionPenalty(name="indecision")
+        states = penalty(states, decided["probabilities"])
+    scaled = ops.expand_dims(query / args.units**0.5, axis=1)
+    attention = layers.Attention(name="attention")
+    read, _ = attention([scaled, states], return_attention_scores=True)
+    read = ops.squeeze(read, axis=1)
+    both = layers.Concatenate(name="read_and_question")([read, context])
+    if compare:
+        fit = layers.Multiply(name="fit")([read, query])
+        both = layers.Concatenate(name="all")([both, fit])
+        both = layers.Dense(args.units, "relu", name="compared")(both)
+    logits = layers.Dense(classes, name="logits")(both)
+    if name == "fhe" and estimator == "reinforce":
+        baseline = None if args.baseline == "none" else args.baseline
+        return PolicyGradientModel(inputs, logits, baseline=baseline)
+    return keras.Model(inputs, logits)
+
+
+def compile_model(
+    model: keras.Model, learning_rate: float, clip_norm: float, steps: int
+) -> None:
+    """Compiles a model for integer answers; the learning rate falls to 0."""
+    model.compile(
+        optimizer=keras.optimizers.Adam(
+            keras.optimizers.schedules.CosineDecay(learning_rate, steps),
+            global_clipnorm=clip_norm,
+        ),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+
+
+def probe(model: keras.Model, focus: bool = False) -> keras.Model:
+    """The same model with more outputs: its gates, if it has any.
+
+    Args:
+        model: Of `build`.
+        focus: Whether to put out the weights of its attention, too,
+            `(B, 1, T)`.
+    """
+    outputs = {"logits": model.output}
+    if has_gates(model):
+        # Flat: the states, then what is in the dict, by name.
+        _, gates, *_ = keras.tree.flatten(model.get_layer("encoder").output)
+        outputs["gates"] = gates
+    if focus:
+        _, outputs["focus"] = model.get_layer("attention").output
+    return keras.Model(model.input, outputs)
+
+
+def has_gates(model: keras.Model) -> bool:
+    return "encoder" in {layer.name for layer in model.layers}
+
+
+def measure(
+    probed: keras.Model,
+    asked: dict,
+    answers: np.ndarray,
+    batch_size: int,
+    parts: dict[str, np.ndarray] | None = None,
+) -> dict[str, float]:
+    """Accuracy, and openness if there are gates, on some examples.
+
+    Args:
+        probed: Of `probe`.
+        asked: The inputs.
+        answers: Their answers.
+        batch_size: Examples at once.
+        parts: By name, bools: examples whose `<name>_accuracy` is wanted too.
+    """
+    found = probed.predict(asked, batch_size=batch_size, verbose=0)
+    right = found["logits"].argmax(axis=-1) == answers
+    measured = {"accuracy": float(right.mean())}
+    for name, part in (parts or {}).items():
+        measured[f"{name}_accuracy"] = float(right[part].mean())
+    if "gates" in found:
+        measured["openness"] = float(found["gates"].mean())
+    return measured
+
+
+@contextlib.contextmanager
+def drawing(model: keras.Model) -> Iterator[None]:
+    """Within it, gates are drawn at inference too, as in training.
+
+    For a `probe` of its own, which is traced once and stays as it was traced.
+    If what is measured so is far from what decided gates give, gates are
+    undecided: many are open in some of the draws, but less than half.
+    """
+    gate = model.get_layer("encoder").gate
+    gate.sample_at_inference = True
+    try:
+        yield
+    finally:
+        gate.sample_at_inference = False
+
+
+def measure_drawn(
+    model: keras.Model,
+    probed: keras.Model,
+    asked: dict,
+    answers: np.ndarray,
+    batch_size: int,
+) -> dict[str, float]:
+    """Accuracy and openness with gates drawn; empty without gates."""
+    if not has_gates(model):
+        return {}
+    with drawing(model):
+        measured = measure(probed, asked, answers, batch_size)
+    return {f"drawn_{name}": value for name, value in measured.items()}
+
+
+class GateGradient:
+    """The gradient of the loss with respect to the gate's weights.
+
+    Args:
+        model: A compiled model; its weights stay as they are.
+    """
+
+    def __init__(self, model: keras.Model):
+        self.model = model
+        if has_gates(model):
+            self._gradient = tf.function(self._trace)
+
+    def _trace(self, asked, answers):
+        weights = self.model.get_layer("encoder").gate.trainable_variables
+        weights = [weight.value for weight in weights]
+        with log_probabilities.collect(), tf.GradientTape() as tape:
+            logits = self.model(asked, training=True)
+            loss = self.model.compute_loss(
+                asked, answers, logits, training=True
+            )
+        parts = tape.gradient(loss, weights, unconnected_gradients="zero")
+        return tf.concat([tf.reshape(part, [-1]) for part in parts], axis=0)
+
+    def variance(
+        self, asked: dict, answers: np.ndarray, draws: int
+    ) -> float | str:
+        """Variance from draw to draw, on one batch.
+
+        Args:
+            asked: The inputs.
+            answers: Their answers.
+            draws: How often gates are drawn, 2 or more.
+
+        Returns:
+            The sum of the variances of all numbers of the gradient; "" for a
+            model without gates.
+        """
+        if not has_gates(self.model):
+            return ""
+        with restored_state.unchanged(self.model):
+            found = [
+                self._gradient(asked, answers).numpy() for _ in range(draws)
+            ]
+        return float(np.var(found, axis=0, ddof=1).sum())

@@ -1,0 +1,132 @@
+"""Pixel-by-pixel questions: is this image of a digit, read row by row, a 7?
+
+    python -m examples.focused.pixel_questions
+    python -m examples.focused.pixel_questions --mnist --data-dir DATA
+
+Trains one and two stacked LSTMs and the focused hierarchical encoder on
+questions about the 8x8 digits of scikit-learn, or with `--mnist` about those
+of `mnist/mnist.npz`, half of them to be answered yes. Prints test accuracies
+beside those of "Focused Hierarchical RNNs for Conditional Sequence
+Processing" on MNIST, openness and times: `--markdown` writes the table.
+
+Models (`examples/focused/models.py`; here what is read is compared with the
+question), `--output` and what happens to runs that were killed are as in
+`examples/focused/picking.py`. The test questions are fixed, `--test-size` of
+them at most; the training ones are new in each pass over the images.
+"""
+
+import argparse
+import functools
+from collections.abc import Sequence
+
+import keras
+import tensorflow as tf
+
+from examples.common import tables
+from examples.focused import models
+from examples.focused import runs as focused_runs
+from keras_seqmech.tasks import pixel_question
+
+PAPER_MNIST = {"lstm1": 97.3, "lstm2": 98.4, "fhe": 99.1}
+ANSWERS = 2
+TEST_SEED = 10**6
+
+
+def build(
+    name: str, estimator: str, size: int, args: argparse.Namespace
+) -> keras.Model:
+    """A model that is given `pixels`, `size` of them, and a `digit`."""
+    inputs = {
+        "pixels": keras.Input((size, 1), name="pixels"),
+        "digit": keras.Input((), dtype="int32", name="digit"),
+    }
+    asked = keras.layers.Embedding(
+        pixel_question.CLASSES,
+        args.units,
+        # Small random vectors take long to tell one digit from another.
+        keras.initializers.RandomUniform(-1, 1),
+        name="question",
+    )
+    return models.build(
+        name,
+        inputs,
+        inputs["pixels"],
+        asked(inputs["digit"]),
+        ANSWERS,
+        size,
+        estimator,
+        args,
+        compare=True,
+    )
+
+
+def batches(
+    images, labels, args: argparse.Namespace, seed: int, step: int
+) -> tf.data.Dataset:
+    """Training batches from a step on, endless."""
+    epoch, skipped = divmod(step, -(-len(labels) // args.batch_size))
+    return pixel_question.dataset(
+        images, labels, args.batch_size, seed, start=epoch
+    ).skip(skipped)
+
+
+def runs_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
+    """Markdown table of what was trained."""
+    lines = [
+        f"{'MNIST' if args.mnist else '8x8 digits'} | accuracy % "
+        "| slides, MNIST % | drawn % | openness % | steps | training ms a step "
+        "| inference ms a batch | seeds".split(" | ")
+    ]
+    for kind, own in focused_runs.kinds(rows).items():
+        lines.append(
+            [
+                focused_runs.kind_name(kind),
+                tables.mean(own, "accuracy"),
+                PAPER_MNIST[kind[0]],
+                tables.mean(own, "drawn_accuracy"),
+                tables.mean(own, "openness"),
+                tables.mean(own, "steps", ".0f"),
+                tables.mean(own, "train_ms", ".0f"),
+                tables.mean(own, "inference_ms", ".0f"),
+                len(own),
+            ]
+        )
+    return tables.table(lines)
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    add = parser.add_argument
+    focused_runs.add_arguments(parser, "pixel_questions")
+    parser.set_defaults(learning_rate=2e-3, steps=8000)
+    parser.set_defaults(sparsity_weight=1.0, indecision_weight=2.0)
+    add("--mnist", action="store_true", help="28x28 digits of --data-dir")
+    add("--data-dir", help="holds mnist/mnist.npz")
+    args = focused_runs.complete(parser, parser.parse_args(argv))
+    if args.mnist and not args.data_dir:
+        parser.error("--mnist: needs --data-dir")
+    return args
+
+
+def main(argv: Sequence[str] | None = None) -> str:
+    """Does the runs; returns the table it prints."""
+    args = parse(argv)
+    train, test = (
+        pixel_question.load_mnist(args.data_dir)
+        if args.mnist
+        else pixel_question.load_digits()
+    )
+    test = [array[: args.test_size] for array in test]
+    task = "mnist" if args.mnist else "digits"
+    rows = focused_runs.do_runs(
+        args,
+        focused_runs.keys(args, task, []),
+        functools.partial(build, size=train[0][0].size, args=args),
+        functools.partial(batches, *train, args),
+        pixel_question.examples(*test, TEST_SEED),
+    )
+    return focused_runs.report(args, [runs_table(rows, args)])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""Text classification with and without adaptive receptive fields.
+
+    python -m examples.receptive_field.classify_text \
+        --dataset mr --data-dir DATA
+
+Trains the six models of table 1 of "An Informative Adaptive Receptive Field
+Model for Recurrent Neural Networks" on one data set, and prints their test
+accuracies beside the paper's. Each finished run is a line of `--results`, a
+CSV file; runs that are already there are not repeated, and
+several processes may share the file. `--export-dir` exports
+the last model trained: strings in, labels out.
+
+The validation part stops the training and picks the epoch; the test part is
+looked at once, at the end of a run. How many test texts are training or
+validation texts too is printed first.
+"""
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from examples.common import datasets
+from examples.common import results
+from examples.common import text_models
+from examples.common.arguments import integer
+
+PAPER = {
+    "rnn": (75.14, 91.96, 40.49, 89.81, 77.04),
+    "rnn+rf-": (76.09, 93.75, 39.98, 90.07, 78.85),
+    "rnn+rf": (78.36, 93.76, 40.63, 90.50, 78.92),
+    "lstm": (79.21, 92.41, 43.19, 92.73, 82.17),
+    "lstm+rf-": (80.44, 93.75, 43.47, 92.84, 83.27),
+    "lstm+rf": (80.87, 94.20, 46.14, 93.21, 83.47),
+}
+TUNED = (
+    "units",
+    "dropout",
+    "l2",
+    "learning_rate",
+    "batch_size",
+    "max_size",
+    "length",
+    "epochs",
+    "patience",
+    "embedding_size",
+)
+KEY = ("dataset", "model", "seed", "settings")
+FIELDS = (
+    *KEY,
+    "test_accuracy",
+    "validation_accuracy",
+    "best_epoch",
+    "epochs",
+    "mean_field_size",
+    "parameters",
+    "seconds",
+)
+
+
+def run(
+    name: str, seed: int, data: text_models.Encoded, args
+) -> tuple[dict, keras.Model]:
+    """Trains and tests one model; returns its results and the model."""
+    keras.utils.clear_session()
+    keras.utils.set_random_seed(seed)
+    matrix = text_models.embedding_matrix(
+        data.tokenizer.vocabulary, args.vectors, args.embedding_size, seed
+    )
+    length = data.train[0].shape[1]
+    model, fields = text_models.build_model(
+        name, matrix, length, len(data.classes), args
+    )
+    text_models.compile_model(model, args)
+    start = time.perf_counter()
+    history = model.fit(
+        *data.train,
+        validation_data=data.validation,
+        batch_size=args.batch_size,
+        epochs=args.epochs,
+        verbose=args.verbose,
+        callbacks=[
+            keras.callbacks.EarlyStopping(
+                "val_accuracy",
+                patience=args.patience,
+                restore_best_weights=True,
+            )
+        ],
+    ).history
+    seconds = time.perf_counter() - start
+    _, accuracy = model.evaluate(*data.test, batch_size=256, verbose=0)
+    mean_size = ""
+    if fields is not None:
+        ids = data.test[0]
+        size = fields.predict(ids, batch_size=256, verbose=0)["size"]
+        mean_size = round(float(size.sum() / (ids != 0).sum()), 3)
+    best = int(np.argmax(history["val_accuracy"]))
+    return {
+        "dataset": args.dataset,
+        "model": name,
+        "seed": seed,
+        "settings": settings(args),
+        "test_accuracy": round(100 * accuracy, 2),
+        "validation_accuracy": round(100 * history["val_accuracy"][best], 2),
+        "best_epoch": best + 1,
+        "epochs": len(history["loss"]),
+        "mean_field_size": mean_size,
+        "parameters": model.count_params(),
+        "seconds": round(seconds, 1),
+    }, model
+
+
+def settings(args) -> str:
+    """What a result depends on besides data set, model and seed."""
+    vectors = Path(args.vectors).name if args.vectors else "none"
+    return results.describe(args, TUNED, vectors=vectors)
+
+
+def table(dataset: str, rows: Sequence[dict]) -> str:
+    """Markdown table of mean and standard deviation over seeds."""
+    column = list(datasets.CLASSES).index(dataset)
+    lines = [
+        f"| {dataset} | test accuracy % | seeds | mean field size "
+        "| s per run | paper % |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for name in text_models.MODELS:
+        own = [row for row in rows if row["model"] == name]
+        if not own:
+            continue
+        accuracy = [float(row["test_accuracy"]) for row in own]
+        sizes = [float(r["mean_field_size"]) for r in own if "+" in name]
+        seconds = [float(row["seconds"]) for row in own]
+        size = f"{np.mean(sizes):.2f}" if sizes else ""
+        spread = f" ± {np.std(accuracy, ddof=1):.2f}" if len(own) > 1 else ""
+        lines.append(
+            f"| {name} | {np.mean(accuracy):.2f}{spread} | {len(own)} "
+            f"| {size} | {np.mean(seconds):.0f} | {PAPER[name][column]:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def export(
+    model: keras.Model, data: text_models.Encoded, directory: str, text: str
+):
+    """Exports strings in, labels out, for TF Serving."""
+    from keras_seqmech import serving
+
+    return serving.export_model(
+        text_models.serving_model(model, data),
+        directory,
+        example_inputs={"text": tf.constant([text])},
+    )
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    add = parser.add_argument
+    add("--dataset", choices=list(datasets.CLASSES), required=True)
+    add(
+        "--models",
+        nargs="+",
+        choices=text_models.MODELS,
+        default=list(text_models.MODELS),
+    )
+    add("--seeds", nargs="+", type=integer(0), default=[1, 2, 3])
+    add("--results", default="results/classify_text.csv")
+    add("--export-dir", help="export the last model trained to this folder")
+    add(
+        "--patience", type=integer(0), default=5, help="epochs without progress"
+    )
+    text_models.add_arguments(parser)
+    args = parser.parse_args(argv)
+    args.length = args.length or text_models.LENGTHS[args.dataset]
+    args.vectors = args.vectors or text_models.find_vectors(args.data_dir)
+    return args
+
+
+def main(argv: Sequence[str] | None = None) -> str:
+    """Runs the example; returns the table it prints."""
+    args = parse(argv)
+    path = Path(args.results)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = results.read_rows(path, FIELDS)
+    if args.export_dir:
+        Path(args.export_dir).mkdir(parents=True, exist_ok=True)
+    text_data = datasets.load(args.dataset, args.data_dir)
+    print(f"{args.dataset}: {datasets.describe(text_data)}", flush=True)
+    data = text_models.encode(text_data, args.length)
+    own = (args.dataset, settings(args))
+
+    def same():
+        return [r for r in rows if (r["dataset"], r["settings"]) == own]
+
+    model = None
+    for seed in args.seeds:
+        for name in args.models:
+            done = {(row["model"], row["seed"]) for row in same()}
+            if (name, str(seed)) in done:
+                continue
+            row, model = run(name, seed, data, args)
+            rows = results.add_row(path, FIELDS, row, KEY)
+            print({k: v for k, v in row.items() if k != "settings"}, flush=True)
+    result = table(args.dataset, same())
+    print(result)
+    if args.export_dir and model is None:
+        print("Nothing exported: all runs were done before.")
+    elif args.export_dir:
+        text = text_data.test.texts[0]
+        print("Exported to", export(model, data, args.export_dir, text))
+    return result
+
+
+if __name__ == "__main__":
+    main()

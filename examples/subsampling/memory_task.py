@@ -1,0 +1,306 @@
+"""The memory task: which symbols come in equal pairs?
+
+    python -m examples.subsampling.memory_task \
+        --lengths 10 50 --figure figure.png
+
+Trains the model of "Training a Subsampling Mechanism in Expectation", section
+3, on fresh random sequences of each of `--lengths`, until it knows
+`--target-accuracy` of the outputs of other sequences, and for `--steps`
+minibatches at most. Prints for each length the accuracy on a third set of
+sequences, over outputs and over whole sequences, and the number of minibatches
+it took: `--markdown` writes the table.
+
+Outputs that are not there do not count: nothing keeps the model from emitting
+more than there are outputs. `emitted` says how many it expects to emit. In
+each minibatch only the first T' outputs are learned, T' uniform from 1 to T;
+`--no-curriculum` learns all. With `--warm-start` a model starts from what its
+seed has learned for the length before its own in `--lengths`.
+
+`--figure` draws, for the model of `--figure-length`, which symbols of a test
+sequence become which outputs.
+
+Each run is a line of `--output`, a CSV file. What is there is not repeated; a
+run that was killed goes on where it was last tested. Beside it, in
+`<name>-models/` or `--save-models`, are the models and their curves.
+"""
+
+import argparse
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from examples.common import results
+from examples.common import tables
+from examples.common.arguments import integer
+from examples.common.arguments import positive
+from examples.subsampling import memory_model
+from examples.subsampling.memory_progress import Progress
+from keras_seqmech import analysis
+from keras_seqmech.tasks import memory
+
+KEY = ("length", "seed", "settings")
+FIELDS = (
+    *KEY,
+    "accuracy",
+    "sequence_accuracy",
+    "emitted",
+    "steps_to_target",
+    "steps",
+    "train_ms",
+    "parameters",
+    "seconds",
+)
+SETTINGS = (
+    "units",
+    "emission_bias",
+    "learning_rate",
+    "batch_size",
+    "curriculum",
+    "warm_start",
+    "steps",
+    "target_accuracy",
+    "evaluate_every",
+)
+# Section 3, for all lengths up to 500.
+PAPER_ACCURACY, PAPER_STEPS, PAPER_LENGTH = "> 98", "about 10000", 500
+CHECK_SEED, TEST_SEED = 10**6, 10**6 + 1
+
+
+def run(key: Sequence[str], args: argparse.Namespace, line: str) -> dict:
+    """Trains, tests and saves one model; returns what is known of it."""
+    length, seed = int(key[0]), int(key[1])
+    keras.utils.clear_session()
+    keras.utils.set_random_seed(seed)
+    model = memory_model.build(length, args.units, args.emission_bias)
+    memory_model.compile_model(model, args.learning_rate, args.jit_compile)
+    model.optimizer.build(model.trainable_variables)
+    path = model_path(key, args)
+    check = memory.examples(args.test_size, length, CHECK_SEED)
+    progress = Progress(check, args, path.with_suffix(""), line)
+    state = progress.restore(model)
+    if state["step"] == 0 and args.warm_start:
+        start_warm(model, key, args)
+    if not progress.is_over():
+        model.fit(
+            memory.dataset(
+                length,
+                args.batch_size,
+                seed=seed,
+                start=state["step"],
+                curriculum=args.curriculum,
+            ),
+            initial_epoch=state["step"] // args.evaluate_every,
+            epochs=args.steps // args.evaluate_every,
+            steps_per_epoch=args.evaluate_every,
+            callbacks=[progress],
+            shuffle=False,
+            verbose=0,
+        )
+    model.save(path)
+    measured = memory_model.measure(
+        memory_model.probe(model),
+        memory.examples(args.test_size, length, TEST_SEED),
+        args.batch_size,
+    )
+    progress.finish()
+    # The first epoch compiles.
+    times = state["train_ms"][1:] or state["train_ms"]
+    return {
+        **{name: f"{100 * value:.2f}" for name, value in measured.items()},
+        "steps_to_target": state["step"] if progress.is_reached() else "",
+        "steps": state["step"],
+        "train_ms": round(float(np.median(times)), 1),
+        "parameters": model.count_params(),
+        "seconds": round(state["seconds"], 1),
+    }
+
+
+def start_warm(
+    model: keras.Model, key: Sequence[str], args: argparse.Namespace
+) -> None:
+    """Gives a model the weights of the one for the length before its own."""
+    before = lengths_before(int(key[0]), args)
+    if before:
+        path = model_path(run_key(before[-1], key[1], args), args)
+        model.set_weights(keras.models.load_model(path).get_weights())
+
+
+def lengths_before(length: int, args: argparse.Namespace) -> list[int]:
+    return args.lengths[: args.lengths.index(length)]
+
+
+def do_runs(args: argparse.Namespace) -> list[dict]:
+    """Does the runs that are not done; returns the rows of those wanted."""
+    for folder in (args.output.parent, args.save_models):
+        folder.mkdir(parents=True, exist_ok=True)
+    wanted = [
+        run_key(length, seed, args)
+        for length in args.lengths
+        for seed in args.seeds
+    ]
+    for number, key in enumerate(wanted, start=1):
+        done = [row_key(row) for row in results.read_rows(args.output, FIELDS)]
+        if key in done:
+            continue
+        line = f"[{number}/{len(wanted)}] length {key[0]}, seed {key[1]}"
+        row = {**dict(zip(KEY, key)), **run(key, args, line)}
+        results.add_row(args.output, FIELDS, row, KEY)
+        shown = {name: row[name] for name in FIELDS if name not in KEY}
+        print(f"{line} {shown}", flush=True)
+    rows = results.read_rows(args.output, FIELDS)
+    return [row for row in rows if row_key(row) in wanted]
+
+
+def row_key(row: dict) -> tuple[str, ...]:
+    return tuple(row[field] for field in KEY)
+
+
+def run_key(
+    length: int, seed: int | str, args: argparse.Namespace
+) -> tuple[str, str, str]:
+    """Values of `KEY`; a warm start is told by the lengths it came from."""
+    more = {}
+    if args.warm_start:
+        before = map(str, lengths_before(length, args))
+        more["warm_start"] = ",".join(before)
+    return str(length), str(seed), results.describe(args, SETTINGS, **more)
+
+
+def model_path(key: Sequence[str], args: argparse.Namespace) -> Path:
+    """Where a run's model is, of its own for each setting."""
+    digest = zlib.crc32(key[-1].encode())
+    return args.save_models / f"memory-{key[0]}-{key[1]}-{digest:08x}.keras"
+
+
+def table(rows: Sequence[dict], args: argparse.Namespace) -> str:
+    """Markdown table, a line for each length."""
+    target = f"minibatches to {100 * args.target_accuracy:g} %"
+    lines = [
+        f"length | accuracy % | paper | whole sequences % | {target} | paper "
+        "| emitted % | ms a minibatch | minutes | seeds".split(" | ")
+    ]
+    for length in args.lengths:
+        own = [row for row in rows if row["length"] == str(length)]
+        in_paper = length <= PAPER_LENGTH
+        seconds = [float(row["seconds"]) for row in own]
+        lines.append(
+            [
+                length,
+                tables.mean(own, "accuracy", ".2f"),
+                PAPER_ACCURACY if in_paper else "",
+                tables.mean(own, "sequence_accuracy"),
+                tables.mean(own, "steps_to_target", ".0f"),
+                PAPER_STEPS if in_paper else "",
+                tables.mean(own, "emitted"),
+                tables.mean(own, "train_ms", ".0f"),
+                f"{np.mean(seconds) / 60:.1f}",
+                len(own),
+            ]
+        )
+    return tables.table(lines)
+
+
+def report(rows: Sequence[dict], args: argparse.Namespace) -> str:
+    """Prints the table with its notes, and writes it to `--markdown`."""
+    notes = (
+        "Means over seeds; in brackets, over how many, if a number is not "
+        'known of all. Paper: "Training a Subsampling Mechanism in '
+        'Expectation", section 3. Emitted: the expected number of emissions '
+        f"over that of outputs. Tested every {args.evaluate_every} minibatches "
+        f"on {args.test_size} sequences; accuracies are those of "
+        f"{args.test_size} others."
+    )
+    names = (*SETTINGS, "test_size")
+    values = results.describe(args, names)
+    content = "\n\n".join([table(rows, args), notes, f"Settings: `{values}`."])
+    content += "\n"
+    print(content)
+    if args.markdown:
+        args.markdown.parent.mkdir(parents=True, exist_ok=True)
+        args.markdown.write_text(content, encoding="utf8")
+    return content
+
+
+def draw(args: argparse.Namespace) -> np.ndarray:
+    """Draws the emission of a test sequence; returns it, `(U, T)`."""
+    length = args.figure_length
+    key = run_key(length, args.seeds[0], args)
+    model = keras.models.load_model(model_path(key, args))
+    symbols, _, mask = memory.examples(1, length, TEST_SEED)
+    emission = memory_model.emission_matrix(
+        memory_model.probe(model), symbols[0]
+    )
+    figure = analysis.plot_emission(
+        emission[: mask.sum() + 1],
+        symbols[0],
+        np.flatnonzero(memory.completed(symbols)[0]),
+        f"{mask.sum()} outputs of {length} symbols",
+    )
+    args.figure.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(args.figure, dpi=150)
+    return emission
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    add = parser.add_argument
+    lengths = [10, 50, 100, 200, 500]
+    add("--lengths", nargs="+", type=positive, default=lengths)
+    add("--seeds", nargs="+", type=integer(0), default=[0])
+    add("--units", type=positive, default=100, help="of the LSTM")
+    bias = "of the emission's logit, before training"
+    add("--emission-bias", type=float, default=0.0, help=bias)
+    add("--learning-rate", type=float, default=1e-3)
+    add("--batch-size", type=positive, default=100)
+    add("--no-curriculum", dest="curriculum", action="store_false")
+    warm = "start from the model of the length before"
+    add("--warm-start", action="store_true", help=warm)
+    add("--jit-compile", action="store_true", help="training by XLA")
+    add("--steps", type=positive, default=10000, help="of training, at most")
+    add("--target-accuracy", type=float, default=0.98, help="to stop at")
+    add("--minutes", type=float, help="of training a run, at most")
+    add("--evaluate-every", type=positive, default=100, help="steps")
+    add("--test-size", type=positive, default=1000)
+    add("--output", type=Path, default=Path("results/memory_task.csv"))
+    add("--markdown", type=Path, help="file for the table")
+    add("--save-models", type=Path, help="folder; default: beside --output")
+    add("--figure", type=Path, help="file for a picture of the emission")
+    add("--figure-length", type=positive, default=50, help="one of --lengths")
+    args = parser.parse_args(argv)
+    if args.steps % args.evaluate_every:
+        parser.error(
+            "--steps: must be a multiple of --evaluate-every. Received: "
+            f"{args.steps} and {args.evaluate_every}"
+        )
+    if args.minutes is not None and not args.minutes > 0:
+        parser.error(f"--minutes: must be above 0. Received: {args.minutes}")
+    if not 0 < args.target_accuracy <= 1:
+        parser.error(
+            "--target-accuracy: must be above 0 and at most 1. Received: "
+            f"{args.target_accuracy}"
+        )
+    if args.figure and args.figure_length not in args.lengths:
+        parser.error(
+            f"--figure-length: must be one of --lengths, {args.lengths}. "
+            f"Received: {args.figure_length}"
+        )
+    folder = args.output.with_name(f"{args.output.stem}-models")
+    args.save_models = args.save_models or folder
+    return args
+
+
+def main(argv: Sequence[str] | None = None) -> str:
+    """Does the runs; returns the table it prints."""
+    args = parse(argv)
+    content = report(do_runs(args), args)
+    if args.figure:
+        draw(args)
+        print(args.figure, flush=True)
+    return content
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,277 @@
+"""Fewer steps between two LSTMs: which ones, and what does it save?
+
+    python -m examples.subsampling.shorten
+    python -m examples.subsampling.shorten --data imdb --data-dir DIR --stride 8
+
+Classifies sequences, 8x8 digits pixel by pixel unless `--data` says otherwise,
+with two LSTMs. What the upper one reads is all states of the lower one
+("none"), each `--stride`-th ("stride"), or as many that an `ExpectedSubsample`
+keeps, learned by one of its estimators. Prints for each of `--methods` the
+accuracy on test sequences, as in training (in expectation, or of steps drawn)
+and with steps decided, the number kept then, and the time of a training step
+and of inference, all measured in turn: `--markdown` writes the table.
+
+MNIST and IMDB are read from `--data-dir`, see `examples/common/datasets.py` and
+`keras_seqmech/tasks/pixel_question.py`; of texts, the first `--length` words.
+
+Each run is a line of `--output`, a CSV file, and times of a method are one of
+the file beside it, `<name>-times.csv`. What is there is not repeated; a run
+that was killed goes on after its last epoch.
+"""
+
+import argparse
+import time
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from examples.common import results
+from examples.common import tables
+from examples.common.arguments import integer
+from examples.common.arguments import positive
+from examples.subsampling import shorten_models
+
+KEY = ("data", "method", "seed", "settings")
+FIELDS = (
+    *KEY,
+    "accuracy",
+    "decided_accuracy",
+    "kept",
+    "parameters",
+    "seconds",
+)
+TIMES_KEY = ("data", "method", "settings")
+TIMES = ("train_ms", "inference_ms", "decided_ms")
+SETTINGS = (
+    "stride",
+    "units",
+    "length",
+    "train_size",
+    "test_size",
+    "epochs",
+    "batch_size",
+    "learning_rate",
+    "length_weight",
+    "noise",
+)
+NAMES = {
+    "none": "all steps",
+    "stride": "fixed stride",
+    "expectation": "learned, in expectation",
+    "straight_through": "learned, straight-through",
+    "reinforce": "learned, policy gradient",
+}
+
+
+class Progress(keras.callbacks.Callback):
+    """Prints a line after each epoch."""
+
+    def __init__(self, line: str):
+        super().__init__()
+        self.line = line
+
+    def on_epoch_end(self, epoch, logs=None):
+        shown = ", ".join(f"{name} {logs[name]:.3f}" for name in logs)
+        print(f"{self.line} epoch {epoch + 1}: {shown}", flush=True)
+
+
+def run(
+    key: Sequence[str],
+    data: shorten_models.Data,
+    args: argparse.Namespace,
+    line: str,
+) -> dict:
+    """Trains and tests one model; returns what is known of it."""
+    _, method, seed, _ = key
+    keras.utils.clear_session()
+    keras.utils.set_random_seed(int(seed))
+    model = shorten_models.build(method, data, args)
+    # Of its own for each run.
+    digest = zlib.crc32(" ".join(key).encode())
+    folder = args.output.with_name(f"{args.output.stem}-{digest:08x}")
+    start = time.perf_counter()
+    model.fit(
+        *data.train,
+        batch_size=args.batch_size,
+        epochs=args.epochs,
+        callbacks=[
+            keras.callbacks.BackupAndRestore(folder),
+            Progress(line),
+        ],
+        verbose=0,
+    )
+    seconds = time.perf_counter() - start
+    found = shorten_models.measure(method, model, data, args)
+    kept = found.pop("kept", None)
+    return {
+        **{name: f"{100 * share:.2f}" for name, share in found.items()},
+        "kept": "" if kept is None else f"{kept:.1f}",
+        "parameters": model.count_params(),
+        "seconds": round(seconds, 1),
+    }
+
+
+def do_runs(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
+    """Does the runs that are not done; returns the rows of those wanted."""
+    wanted = [
+        (args.data, method, str(seed), settings(args))
+        for seed in args.seeds
+        for method in args.methods
+    ]
+    for number, key in enumerate(wanted, start=1):
+        rows = results.read_rows(args.output, FIELDS)
+        if key in [tuple(row[field] for field in KEY) for row in rows]:
+            continue
+        line = f"[{number}/{len(wanted)}] {key[0]}, {key[1]}, seed {key[2]}"
+        row = {**dict(zip(KEY, key)), **run(key, data, args, line)}
+        results.add_row(args.output, FIELDS, row, KEY)
+        shown = {name: row.get(name) for name in FIELDS if name not in KEY}
+        print(f"{line} {shown}", flush=True)
+    rows = results.read_rows(args.output, FIELDS)
+    return [row for row in rows if tuple(row[f] for f in KEY) in wanted]
+
+
+def times(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
+    """Milliseconds of all methods, measured in turn, if not known of all."""
+    path = args.output.with_name(f"{args.output.stem}-times.csv")
+    fields = (*TIMES_KEY, *TIMES)
+    wanted = [(args.data, name, settings(args)) for name in args.methods]
+
+    def known():
+        rows = results.read_rows(path, fields)
+        return [
+            row for row in rows if tuple(row[f] for f in TIMES_KEY) in wanted
+        ]
+
+    if len(known()) == len(wanted):
+        return known()
+    functions = {}
+    x, y = (part[: args.batch_size] for part in data.train)
+    for method in args.methods:
+        trained = shorten_models.build(method, data, args)
+        functions[method, "train_ms"] = trained, "train_on_batch", (x, y)
+        if method not in shorten_models.DRAWN:
+            plain = shorten_models.build(method, data, args)
+            functions[method, "inference_ms"] = plain, "predict_on_batch", (x,)
+        if method in shorten_models.LEARNED:
+            decided = shorten_models.build(method, data, args, "threshold")
+            functions[method, "decided_ms"] = decided, "predict_on_batch", (x,)
+    found = {name: [] for name in functions}
+    for repeat in range(args.repeats + 1):
+        for name, (model, function, arguments) in functions.items():
+            start = time.perf_counter()
+            getattr(model, function)(*arguments)
+            # The first one compiles.
+            if repeat:
+                found[name].append(1000 * (time.perf_counter() - start))
+    for key in wanted:
+        row = dict(zip(TIMES_KEY, key))
+        for name in TIMES:
+            if (key[1], name) in found:
+                row[name] = f"{np.median(found[key[1], name]):.2f}"
+        results.add_row(path, fields, row, TIMES_KEY)
+    return known()
+
+
+def settings(args: argparse.Namespace) -> str:
+    return results.describe(args, SETTINGS)
+
+
+def table(
+    rows: Sequence[dict], timed: Sequence[dict], args: argparse.Namespace
+) -> str:
+    """Markdown table, a line for each method."""
+    lines = [
+        "between the LSTMs | accuracy % | decided % | kept | training ms a "
+        "step | inference ms a batch | decided | seeds".split(" | ")
+    ]
+    for method in args.methods:
+        own = [row for row in rows if row["method"] == method]
+        clock = [row for row in timed if row["method"] == method]
+        lines.append(
+            [
+                NAMES[method],
+                tables.mean(own, "accuracy"),
+                tables.mean(own, "decided_accuracy"),
+                tables.mean(own, "kept"),
+                *(tables.mean(clock, name) for name in TIMES),
+                len(own),
+            ]
+        )
+    return tables.table(lines)
+
+
+def report(
+    rows: Sequence[dict],
+    timed: Sequence[dict],
+    data: shorten_models.Data,
+    args: argparse.Namespace,
+) -> str:
+    """Prints the table with its notes, and writes it to `--markdown`."""
+    notes = (
+        f"Data: {args.data}, {len(data.train[1])} training and "
+        f"{len(data.test[1])} test sequences of at most {data.length} steps, "
+        f"of which {data.length // args.stride} are read where not all are. "
+        "Means over seeds. Decided: with steps that are likelier kept than "
+        "not, of which there are as many as are kept, and more may be than "
+        f"are read. Times: medians of {args.repeats}, measured in turn, of "
+        f"batches of {args.batch_size}."
+    )
+    content = "\n\n".join(
+        [table(rows, timed, args), notes, f"Settings: `{settings(args)}`."]
+    )
+    content += "\n"
+    print(content)
+    if args.markdown:
+        args.markdown.parent.mkdir(parents=True, exist_ok=True)
+        args.markdown.write_text(content, encoding="utf8")
+    return content
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    add = parser.add_argument
+    add("--data", choices=shorten_models.DATA, default="digits")
+    add("--data-dir", type=Path, help="folder of mnist or imdb")
+    names = list(NAMES)
+    add("--methods", nargs="+", choices=names, default=names)
+    add("--seeds", nargs="+", type=integer(0), default=[0])
+    add("--stride", type=integer(2), default=4, help="steps for one that stays")
+    add("--units", type=positive, default=32, help="of LSTMs and embedding")
+    add("--length", type=positive, default=200, help="words of a text")
+    add("--train-size", type=positive, default=5000, help="at most")
+    add("--test-size", type=positive, default=2000, help="at most")
+    add("--epochs", type=positive, default=20)
+    add("--batch-size", type=positive, default=32)
+    add("--learning-rate", type=float, default=3e-3)
+    add("--length-weight", type=float, default=0.02, help="of the divergence")
+    add("--noise", type=float, default=1.0, help="on logits, 0 to 1")
+    add("--repeats", type=positive, default=20, help="of times")
+    add("--output", type=Path, default=Path("results/shorten.csv"))
+    add("--markdown", type=Path, help="file for the table")
+    args = parser.parse_args(argv)
+    if not 0 <= args.noise <= 1:
+        parser.error(f"--noise: must be from 0 to 1. Received: {args.noise}")
+    if args.data != "digits" and args.data_dir is None:
+        parser.error(f"--data-dir: must be given for --data {args.data}")
+    return args
+
+
+def main(argv: Sequence[str] | None = None) -> str:
+    """Does the runs; returns the table it prints."""
+    args = parse(argv)
+    data = shorten_models.load(args)
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+    if data.length < args.stride:
+        raise ValueError(
+            f"Argument `--stride` must be at most {data.length}, the length "
+            f"of sequences. Received: --stride {args.stride}"
+        )
+    return report(do_runs(args, data), times(args, data), data, args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""Classifiers of two LSTMs, with a shorter sequence between them, or not."""
+
+import argparse
+import math
+from typing import NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+from examples.common import datasets
+from examples.common import text_models
+from keras_seqmech import ExpectedSubsample
+from keras_seqmech import PolicyGradientModel
+from keras_seqmech.tasks import pixel_question
+
+DATA = ("digits", "mnist", "imdb")
+PLAIN = ("none", "stride")
+# The estimators of the subsample.
+DRAWN = ("straight_through", "reinforce")
+LEARNED = ("expectation", *DRAWN)
+# The most frequent ones.
+WORDS = 10_000
+
+
+class Data(NamedTuple):
+    """Sequences and labels, `(x, y)` of each part.
+
+    Sequences are floats `(N, T, 1)`, or ints `(N, T)` of words, of which there
+    are `words`, with zeros after the last one.
+    """
+
+    train: tuple[np.ndarray, np.ndarray]
+    test: tuple[np.ndarray, np.ndarray]
+    classes: int
+    words: int = 0
+
+    @property
+    def length(self) -> int:
+        return self.train[0].shape[1]
+
+
+def load(args: argparse.Namespace) -> Data:
+    """Images pixel by pixel, or the first words of texts."""
+    if args.data == "imdb":
+        texts = datasets.load("imdb", args.data_dir)
+        train = _some(texts.train, args.train_size)
+        test = _some(texts.test, args.test_size)
+        texts = texts._replace(train=train, validation=test, test=test)
+        encoded = text_models.encode(texts, args.length)
+        # Words are numbered by how frequent they are; 1 is an unknown one.
+        (x_train, y_train), (x_test, y_test) = (
+            (np.where(ids < WORDS, ids, 1), labels)
+            for ids, labels in (encoded.train, encoded.test)
+        )
+        return Data((x_train, y_train), (x_test, y_test), 2, WORDS)
+    if args.data == "mnist":
+        parts = pixel_question.load_mnist(args.data_dir)
+    else:
+        parts = pixel_question.load_digits()
+    sizes = args.train_size, args.test_size
+    train, test = (
+        (x[:size].reshape(len(x[:size]), -1, 1), y[:size])
+        for (x, y), size in zip(parts, sizes)
+    )
+    return Data(train, test, pixel_question.CLASSES)
+
+
+def build(
+    method: str,
+    data: Data,
+    args: argparse.Namespace,
+    inference: str = "expectation",
+) -> keras.Model:
+    """A compiled classifier.
+
+    What is kept of T steps is T over `args.stride`: for "stride" the last of
+    so many, for the estimators of `LEARNED` what they decide, led there by
+    the bias they start from and the target of the length.
+
+    Args:
+        method: One of `PLAIN` or `LEARNED`.
+        data: What it is for.
+        args: Of the command line.
+        inference: Of the subsample.
+    """
+    layers = keras.layers
+    x = keras.Input(data.train[0].shape[1:], dtype=data.train[0].dtype)
+    steps, mask = x, None
+    if data.words:
+        mask = ops.not_equal(x, 0)
+        steps = layers.Embedding(data.words, args.units, name="words")(x)
+    states = layers.LSTM(args.units, return_sequences=True, name="lower")(
+        steps, mask=mask
+    )
+    if method == "stride":
+        every = slice(args.stride - 1, None, args.stride)
+        states = states[:, every]
+        mask = None if mask is None else mask[:, every]
+    elif method in LEARNED:
+        share = 1 / args.stride
+        start = math.log(share / (1 - share))
+        logits = layers.Dense(
+            1,
+            bias_initializer=keras.initializers.Constant(start),
+            dtype="float32",
+            name="emission",
+        )(states)
+        if method == "expectation":
+            # What is to survive noise must be far from one half.
+            logits = layers.GaussianNoise(args.noise, dtype="float32")(logits)
+        emission = ops.sigmoid(ops.squeeze(logits, axis=-1))
+        states, decisions = ExpectedSubsample(
+            data.length // args.stride,
+            inference=inference,
+            estimator=method,
+            return_emission=True,
+            track_statistics=True,
+            length_target=share,
+            length_weight=args.length_weight,
+            seed=0,
+            name="kept",
+        )(states, emission, mask=mask)
+        mask = decisions["output_mask"] > 0.5
+    state = layers.LSTM(args.units, name="upper")(states, mask=mask)
+    logits = layers.Dense(data.classes, name="logits")(state)
+    model_class = keras.Model
+    if method == "reinforce":
+        model_class = PolicyGradientModel
+    model = model_class(x, logits)
+    model.compile(
+        keras.optimizers.Adam(args.learning_rate),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    return model
+
+
+def measure(
+    method: str, model: keras.Model, data: Data, args: argparse.Namespace
+) -> dict[str, float]:
+    """Shares of test sequences that a trained model has right.
+
+    Args:
+        method: That the model was built with.
+        model: The model.
+        data: What it is for.
+        args: Of the command line.
+
+    Returns:
+        `accuracy` of the model as it was trained, in expectation or of steps
+        drawn; `decided_accuracy` with those that are likelier kept than not,
+        and `kept`, how many they are, where there is a choice.
+    """
+    found = {}
+    modes = ["expectation" if method not in DRAWN else "sample"]
+    if method in LEARNED:
+        modes.append("threshold")
+    for mode in modes:
+        other = build(method, data, args, mode)
+        other.set_weights(model.get_weights())
+        values = other.evaluate(
+            *data.test, args.batch_size, verbose=0, return_dict=True
+        )
+        if mode == "threshold":
+            found["decided_accuracy"] = values["accuracy"]
+            found["kept"] = values["kept_length"]
+        else:
+            found["accuracy"] = values["accuracy"]
+    return found
+
+
+def _some(part, count):
+    """Texts at random, as labels may be in order."""
+    chosen = np.random.default_rng(0).permutation(len(part.texts))[:count]
+    return datasets.Part([part.texts[i] for i in chosen], part.labels[chosen])

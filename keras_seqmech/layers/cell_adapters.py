@@ -1,0 +1,220 @@
+"""How the fast loop runs the cell inside a mechanism."""
+
+import contextlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech.ops import cell_steps
+
+
+class InnerRun(NamedTuple):
+    """What the loop needs to run a cell.
+
+    Attributes:
+        inputs: Tensors by name to scan over, `(time, ...)`.
+        weights: Matrices of the products inside the loop, by name.
+        step: Function `(inputs_t, states, affine) -> (output, states)`, the
+            states flat.
+        known: Whether all trainable variables go through `weights` and
+            `inputs`, so that the loop's lean gradient is right.
+    """
+
+    inputs: dict[str, Any]
+    weights: dict[str, Any]
+    step: Callable
+    known: bool
+
+
+def flat_state_sizes(cell: Any) -> list[int]:
+    """Sizes of a cell's states, nested structures flattened."""
+    return keras.tree.flatten(cell.state_size)
+
+
+def output_size(cell: Any) -> int:
+    """Size of a cell's output: `output_size`, or that of its first state."""
+    size = getattr(cell, "output_size", None)
+    return flat_state_sizes(cell)[0] if size is None else size
+
+
+def build(cell: Any, batch_size: int | None, features: int) -> None:
+    """Builds a cell, unless it is built; then it must fit the features."""
+    if not isinstance(cell, keras.layers.Layer):
+        return
+    if not cell.built:
+        cell.build((batch_size, features))
+        cell.built = True
+    elif type(cell) in _BUILDERS and cell.kernel.shape[0] != features:
+        raise ValueError(
+            "Argument `cell` must not be built for other inputs than those it "
+            f"gets, of {features} features. "
+            f"Received: cell.kernel.shape={tuple(cell.kernel.shape)}"
+        )
+
+
+def call_cell(
+    cell: Any, inputs: Any, states: Any, training: bool
+) -> tuple[Any, list]:
+    """One step of any cell, states flat on both sides."""
+    states = keras.tree.pack_sequence_as(cell.state_size, list(states))
+    if not keras.tree.is_nested(states):
+        states = [states]
+    arguments = {}
+    if "training" in inspect.signature(cell.call).parameters:
+        arguments["training"] = training
+    run = cell if callable(cell) else cell.call
+    output, states = run(inputs, states, **arguments)
+    return output, keras.tree.flatten(states)
+
+
+def _parts(cell: Any) -> list:
+    """The cells that a cell is made of, itself if it is no stack."""
+    parts = getattr(cell, "cells", None) or [cell]
+    return parts if parts == [cell] else [p for c in parts for p in _parts(c)]
+
+
+@contextlib.contextmanager
+def fresh_dropout(cell: Any):
+    """Within, a Keras cell's cached dropout masks are of this call alone."""
+
+    def reset():
+        for part in _parts(cell):
+            if hasattr(part, "reset_dropout_mask"):
+                part.reset_dropout_mask()
+                part.reset_recurrent_dropout_mask()
+
+    reset()
+    try:
+        yield
+    finally:
+        reset()
+
+
+def draw_dropout(cell: Any, batch_size: Any, features: int, dtype: str):
+    """Draws a Keras cell's dropout masks now, one for all steps to come."""
+    for part in _parts(cell):
+        if hasattr(part, "get_dropout_mask"):
+            hidden = flat_state_sizes(part)[0]
+            part.get_dropout_mask(ops.zeros((batch_size, features), dtype))
+            part.get_recurrent_dropout_mask(
+                ops.zeros((batch_size, hidden), dtype)
+            )
+        features = output_size(part)
+
+
+def prepare(cell: Any, sequences: Any, dtype: str, training: bool) -> InnerRun:
+    """Splits a cell's work into what precedes the loop and what stays in it.
+
+    `SimpleRNNCell`, `LSTMCell` and `GRUCell` have their input products taken
+    out of the loop. Other cells, subclasses, and cells with dropout in
+    training or with an activation that has weights are called as they are,
+    step by step.
+
+    Args:
+        cell: A built Keras cell.
+        sequences: The cell's inputs, `(time, batch, features)`.
+        dtype: Compute dtype.
+        training: Whether dropout is active.
+
+    Returns:
+        An `InnerRun`.
+    """
+    if not _is_known(cell, training):
+
+        def step(inputs, states, affine):
+            output, states = call_cell(
+                cell, inputs["cell_inputs"], states, training
+            )
+            return ops.cast(output, dtype), tuple(
+                ops.cast(s, dtype) for s in states
+            )
+
+        return InnerRun({"cell_inputs": sequences}, {}, step, known=False)
+
+    def cast(variable):
+        return None if variable is None else ops.cast(variable, dtype)
+
+    kernel = cast(cell.kernel)
+    recurrent_kernel = cast(cell.recurrent_kernel)
+    builder = _BUILDERS[type(cell)]
+    return builder(cell, sequences, kernel, recurrent_kernel, cast(cell.bias))
+
+
+def _is_known(cell, training):
+    if type(cell) not in _BUILDERS:
+        return False
+    if training and (cell.dropout or cell.recurrent_dropout):
+        return False
+    activations = (cell.activation, getattr(cell, "recurrent_activation", None))
+    return not any(isinstance(a, keras.layers.Layer) for a in activations)
+
+
+def _simple_rnn(cell, sequences, kernel, recurrent_kernel, bias):
+    def step(inputs, states, affine):
+        return cell_steps.simple_rnn_step(states, affine, cell.activation)
+
+    inputs = {"cell": cell_steps.project(sequences, kernel, bias, 1)}
+    return InnerRun(inputs, {"cell": recurrent_kernel}, step, known=True)
+
+
+def _lstm(cell, sequences, kernel, recurrent_kernel, bias):
+    def step(inputs, states, affine):
+        return cell_steps.lstm_step(
+            states, affine, cell.activation, cell.recurrent_activation
+        )
+
+    inputs = {"cell": cell_steps.project(sequences, kernel, bias, 4)}
+    return InnerRun(inputs, {"cell": recurrent_kernel}, step, known=True)
+
+
+def _gru(cell, sequences, kernel, recurrent_kernel, bias):
+    def step(inputs, states, affine):
+        return cell_steps.gru_step(
+            inputs,
+            states,
+            affine,
+            cell.activation,
+            cell.recurrent_activation,
+            cell.reset_after,
+        )
+
+    split = 2 * cell.units
+    if not cell.reset_after:
+        update, reset, candidate = cell_steps.project(
+            sequences, kernel, bias, 3
+        )
+        inputs = {"cell": [update, reset], "cell_candidate": [candidate]}
+        weights = {
+            "cell": recurrent_kernel[:, :split],
+            "cell_candidate": recurrent_kernel[:, split:],
+        }
+        return InnerRun(inputs, weights, step, known=True)
+
+    input_bias, recurrent_bias = (
+        (None, None) if bias is None else tf.unstack(bias)
+    )
+    update, reset, candidate = cell_steps.project(
+        sequences, kernel, input_bias, 3
+    )
+    state_candidate = tf.zeros_like(candidate)
+    if recurrent_bias is not None:
+        update_bias, reset_bias, state_bias = tf.split(recurrent_bias, 3)
+        update, reset = update + update_bias, reset + reset_bias
+        state_candidate += state_bias
+    inputs = {
+        "cell": [update, reset, state_candidate],
+        "cell_candidate": candidate,
+    }
+    return InnerRun(inputs, {"cell": recurrent_kernel}, step, known=True)
+
+
+_BUILDERS = {
+    keras.layers.SimpleRNNCell: _simple_rnn,
+    keras.layers.LSTMCell: _lstm,
+    keras.layers.GRUCell: _gru,
+}

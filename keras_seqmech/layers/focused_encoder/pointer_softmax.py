@@ -1,0 +1,281 @@
+"""An output layer that writes words of a vocabulary or copies its input."""
+
+from numbers import Integral
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_seqmech.layers import validation
+from keras_seqmech.ops import masking
+from keras_seqmech.ops import pointer
+from keras_seqmech.ops.decisions.categorical import score_dtype
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class PointerSoftmax(keras.layers.Layer):
+    r"""Pointer softmax: chooses words of a vocabulary or points to its input.
+
+    $$\alpha_t \propto \exp(v^T \tanh(W_s s_t + W_q q + b_a)), \qquad
+      r = \sum_t \alpha_t s_t$$
+    $$g = \sigma(w^T [q; r] + b), \qquad
+      p = [\, g \, \mathrm{softmax}(W [q; r] + b_v);\; (1 - g) \, \alpha \,]$$
+
+    with q the state of a decoder, s the states of an encoder, and the softmax
+    over `vocabulary_size` words. p holds probabilities of words, and after
+    them of positions to copy from. With `token_ids`, what stands at each
+    position, the probability of a position is added to that of its word; so a
+    target is always the id of a word, and
+    `loss="sparse_categorical_crossentropy"` trains both ways to say it.
+
+    Words that are in the input and not in the vocabulary take ids from
+    `vocabulary_size` on, numbered anew in each row; `extra_words` says how
+    many at most. They can only be copied.
+
+    Args:
+        vocabulary_size: Number of words of the vocabulary.
+        units: Size of the space in which query and sequence meet; the size of
+            the query if None.
+        extra_words: Number of ids after those of the vocabulary; needs
+            `token_ids`.
+        kernel_initializer: Initializer of all weights but the biases, which
+            start at zero.
+        kernel_regularizer: Regularizer of the same weights.
+        return_attention_scores: Whether to return $\alpha$ and g too.
+        **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
+
+    Call arguments:
+        query: Tensor `(batch, query features)`, or
+            `(batch, steps, query features)` for several words of each row.
+        sequence: Tensor `(batch, time, features)`, such as the states at open
+            gates of an encoder with `return_focused=True`.
+        sequence_mask: Boolean tensor `(batch, time)`, True where a position is
+            real, of any pattern; all positions if None.
+        token_ids: Int tensor `(batch, time)`, from 0 to
+            `vocabulary_size + extra_words - 1`. A position with another id,
+            such as -1, counts as masked.
+
+    Output shape:
+        `(batch, [steps,] vocabulary_size + time)`, or with `token_ids`
+        `(batch, [steps,] vocabulary_size + extra_words)`. With
+        `return_attention_scores` a tuple of that and
+        `{"attention_scores": (batch, [steps,] time), "switch":
+        (batch, [steps])}`. All are float32 or wider, and computed so.
+
+    Masking: what stands at masked positions reaches neither output nor
+    gradient, and has probability 0; a row without a real position reads zeros
+    and gives all to the vocabulary (its switch is 1). A mask that comes with
+    the query goes on with the output.
+
+    Cost: products with the vocabulary, as of a `Dense` layer; additive scores,
+    which take memory for `batch * steps * time * units` numbers. Few steps,
+    or few states to attend to, make it cheap.
+
+    Example:
+
+    >>> import numpy as np
+    >>> layer = PointerSoftmax(vocabulary_size=4, extra_words=1)
+    >>> query, states = np.ones((1, 3)), np.ones((1, 2, 5))
+    >>> words = np.array([[2, 4]])  # one of the vocabulary, one that is not
+    >>> p = layer(query, states, token_ids=words).numpy()
+    >>> p.shape, round(float(p.sum()), 4)
+    ((1, 5), 1.0)
+    >>> layer = PointerSoftmax(vocabulary_size=4)
+    >>> layer(query, states).shape  # 4 words and 2 positions
+    TensorShape([1, 6])
+
+    Source: "Pointing the Unknown Words", section 3, as the experiments of
+    "Focused Hierarchical RNNs for Conditional Sequence Processing" use it.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        units: int | None = None,
+        extra_words: int = 0,
+        kernel_initializer: Any = "glorot_uniform",
+        kernel_regularizer: Any = None,
+        return_attention_scores: bool = False,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        check_int = validation.check_positive_int
+        self.vocabulary_size = check_int("vocabulary_size", vocabulary_size)
+        self.units = None if units is None else check_int("units", units)
+        self.extra_words = _check_count("extra_words", extra_words)
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.return_attention_scores = validation.check_bool(
+            "return_attention_scores", return_attention_scores
+        )
+        self.supports_masking = True
+
+    def build(self, query_shape, sequence_shape):
+        _check_shapes(query_shape, sequence_shape)
+        query, features = query_shape[-1], sequence_shape[-1]
+        units = self.units or query
+        self.query_kernel = self._kernel("query_kernel", (query, units))
+        self.sequence_kernel = self._kernel(
+            "sequence_kernel", (features, units)
+        )
+        self.attention_bias = self._bias("attention_bias", (units,))
+        self.attention_kernel = self._kernel("attention_kernel", (units,))
+        self.switch_kernel = self._kernel("switch_kernel", (query + features,))
+        self.switch_bias = self._bias("switch_bias", ())
+        words = (self.vocabulary_size,)
+        self.vocabulary_kernel = self._kernel(
+            "vocabulary_kernel", (query + features, *words)
+        )
+        self.vocabulary_bias = self._bias("vocabulary_bias", words)
+
+    def call(self, query, sequence, sequence_mask=None, token_ids=None):
+        self._check_call(query, sequence, sequence_mask, token_ids)
+        dtype = score_dtype(self.compute_dtype)
+        real = masking.real_steps(sequence, sequence_mask)
+        if token_ids is not None:
+            # Cut to int32, ids of no word could become those of words.
+            token_ids = ops.cast(token_ids, "int64")
+            known = ops.logical_and(
+                token_ids >= 0, token_ids < self._word_count()
+            )
+            real = ops.logical_and(real, known)
+            token_ids = ops.where(real, token_ids, ops.zeros_like(token_ids))
+        sequence = masking.fill_masked(ops.cast(sequence, dtype), real)
+        queries = ops.cast(query, dtype)
+        if len(query.shape) == 2:
+            queries = ops.expand_dims(queries, axis=1)
+        *outputs, share = self._point(queries, sequence, real, token_ids)
+        if len(query.shape) == 2:
+            outputs = [ops.squeeze(x, axis=1) for x in outputs]
+            share = ops.squeeze(share, axis=1)
+        probabilities, weights = outputs
+        if not self.return_attention_scores:
+            return probabilities
+        return probabilities, {"attention_scores": weights, "switch": share}
+
+    def _point(self, queries, sequence, real, token_ids):
+        scores = pointer.additive_scores(
+            ops.matmul(sequence, self.sequence_kernel),
+            ops.matmul(queries, self.query_kernel) + self.attention_bias,
+            self.attention_kernel,
+        )
+        read, weights = pointer.attend(scores, sequence, real)
+        features = ops.concatenate([queries, read], axis=-1)
+        logits = ops.matmul(features, self.switch_kernel) + self.switch_bias
+        share = pointer.switch(logits, real)
+        chosen = ops.expand_dims(share, axis=-1)
+        logits = ops.matmul(features, self.vocabulary_kernel)
+        logits = pointer.bounded(logits + self.vocabulary_bias)
+        vocabulary = chosen * ops.softmax(logits)
+        copies = (1 - chosen) * weights
+        if token_ids is None:
+            probabilities = pointer.by_position(vocabulary, copies)
+        else:
+            probabilities = pointer.by_word(
+                vocabulary, copies, token_ids, self.extra_words
+            )
+        return probabilities, weights, share
+
+    def _kernel(self, name, shape):
+        return self.add_weight(
+            name=name,
+            shape=shape,
+            initializer=validation.fresh(self.kernel_initializer),
+            regularizer=self.kernel_regularizer,
+            # Scores are float32 or wider, and so is what makes them.
+            autocast=False,
+        )
+
+    def _bias(self, name, shape):
+        return self.add_weight(
+            name=name, shape=shape, initializer="zeros", autocast=False
+        )
+
+    def _word_count(self):
+        return self.vocabulary_size + self.extra_words
+
+    def _check_call(self, query, sequence, sequence_mask, token_ids):
+        _check_shapes(query.shape, sequence.shape)
+        validation.check_mask("sequence_mask", sequence_mask, sequence.shape)
+        validation.check_mask("token_ids", token_ids, sequence.shape)
+        if token_ids is None:
+            if self.extra_words:
+                raise ValueError(
+                    "A layer with `extra_words` must be called with "
+                    f"`token_ids`. Received: token_ids=None, "
+                    f"extra_words={self.extra_words}"
+                )
+            return
+        dtype = keras.backend.standardize_dtype(token_ids.dtype)
+        if "int" not in dtype:
+            raise ValueError(
+                "Argument `token_ids` must hold integers. "
+                f"Received: token_ids.dtype={dtype}"
+            )
+
+    def compute_mask(self, query, previous_mask=None):
+        return previous_mask if len(query.shape) == 3 else None
+
+    def compute_output_shape(
+        self, query_shape, sequence_shape, token_ids_shape=None
+    ):
+        _check_shapes(query_shape, sequence_shape)
+        steps, time = tuple(query_shape[:-1]), sequence_shape[1]
+        size = self._word_count()
+        if token_ids_shape is None:
+            size = None if time is None else size + time
+        if not self.return_attention_scores:
+            return (*steps, size)
+        return (*steps, size), {
+            "attention_scores": (*steps, time),
+            "switch": steps,
+        }
+
+    def compute_output_spec(
+        self, query, sequence, sequence_mask=None, token_ids=None
+    ):
+        self._check_call(query, sequence, sequence_mask, token_ids)
+        shapes = self.compute_output_shape(
+            query.shape,
+            sequence.shape,
+            None if token_ids is None else token_ids.shape,
+        )
+        dtype = score_dtype(self.compute_dtype)
+        return keras.tree.map_shape_structure(
+            lambda shape: keras.KerasTensor(shape, dtype=dtype), shapes
+        )
+
+    def get_config(self):
+        serialize = keras.saving.serialize_keras_object
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "units": self.units,
+            "extra_words": self.extra_words,
+            "kernel_initializer": serialize(self.kernel_initializer),
+            "kernel_regularizer": serialize(self.kernel_regularizer),
+            "return_attention_scores": self.return_attention_scores,
+        }
+
+
+def _check_count(name, value):
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_integer or value < 0:
+        raise ValueError(
+            f"Argument `{name}` must be an integer of at least 0. "
+            f"Received: {name}={value!r}"
+        )
+    return int(value)
+
+
+def _check_shapes(query_shape, sequence_shape):
+    validation.check_sequences("sequence.shape", sequence_shape)
+    shape = tuple(query_shape)
+    batch_sizes = {shape[0], sequence_shape[0]} - {None} if shape else set()
+    if len(shape) not in (2, 3) or shape[-1] is None or len(batch_sizes) > 1:
+        raise ValueError(
+            "Argument `query` must have the shape (batch, features) or "
+            "(batch, steps, features) with a known number of features, and as "
+            f"many rows as `sequence`, of shape {tuple(sequence_shape)}. "
+            f"Received: query.shape={shape}"
+        )

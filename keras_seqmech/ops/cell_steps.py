@@ -1,0 +1,111 @@
+"""One step of Keras' recurrent cells, with the input products taken out.
+
+Each function is the step of a cell after `x_t W` has been computed for all
+steps at once. `affine(name, s)` supplies products of the state, as a list of
+gates; see `keras_seqmech.ops.scan.loop`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+
+def simple_rnn_step(
+    states: tuple, affine: Callable, activation: Callable
+) -> tuple[Any, tuple]:
+    r"""$h_t = g(z_t + U h_{t-1})$.
+
+    Args:
+        states: `(h,)`, `(batch, units)`.
+        affine: Supplies the product `"cell"`, one part.
+        activation: $g$.
+
+    Returns:
+        Output and new states.
+    """
+    (pre_activation,) = affine("cell", states[0])
+    hidden = activation(pre_activation)
+    return hidden, (hidden,)
+
+
+def lstm_step(
+    states: tuple,
+    affine: Callable,
+    activation: Callable,
+    recurrent_activation: Callable,
+) -> tuple[Any, tuple]:
+    r"""$c_t = f_t c_{t-1} + i_t g(\tilde c_t)$, $h_t = o_t g(c_t)$.
+
+    Args:
+        states: `(h, c)`, `(batch, units)` each.
+        affine: Supplies the product `"cell"`, four parts: input, forget,
+            candidate, output (Keras' order).
+        activation: $g$.
+        recurrent_activation: The gates' activation.
+
+    Returns:
+        Output and new states.
+    """
+    hidden, carry = states
+    input_gate, forget_gate, candidate, output_gate = affine("cell", hidden)
+    carry = recurrent_activation(forget_gate) * carry + recurrent_activation(
+        input_gate
+    ) * activation(candidate)
+    hidden = recurrent_activation(output_gate) * activation(carry)
+    return hidden, (hidden, carry)
+
+
+def gru_step(
+    inputs: dict,
+    states: tuple,
+    affine: Callable,
+    activation: Callable,
+    recurrent_activation: Callable,
+    reset_after: bool,
+) -> tuple[Any, tuple]:
+    r"""$h_t = z_t h_{t-1} + (1 - z_t) \tilde h_t$.
+
+    Args:
+        inputs: With `reset_after`, `"cell_candidate"` holds the input's part
+            of the candidate, `(batch, units)`.
+        states: `(h,)`, `(batch, units)`.
+        affine: Supplies the product `"cell"`: update and reset gate, and with
+            `reset_after` the state's part of the candidate. Without, supplies
+            `"cell_candidate"` too, one part.
+        activation: The candidate's activation.
+        recurrent_activation: The gates' activation.
+        reset_after: Whether the reset gate acts after the product.
+
+    Returns:
+        Output and new states.
+    """
+    (hidden,) = states
+    update, reset, *state_candidate = affine("cell", hidden)
+    update = recurrent_activation(update)
+    reset = recurrent_activation(reset)
+    if reset_after:
+        candidate = inputs["cell_candidate"] + reset * state_candidate[0]
+    else:
+        (candidate,) = affine("cell_candidate", reset * hidden)
+    hidden = update * hidden + (1 - update) * activation(candidate)
+    return hidden, (hidden,)
+
+
+def project(inputs: tf.Tensor, kernel: Any, bias: Any, parts: int) -> list:
+    """Splits `inputs @ kernel + bias` into equal parts, one product each.
+
+    Args:
+        inputs: Tensor `(..., features)`.
+        kernel: Matrix `(features, parts * units)`.
+        bias: Vector `(parts * units,)` or None.
+        parts: Number of parts.
+
+    Returns:
+        List of `parts` tensors `(..., units)`.
+    """
+    kernels = tf.split(kernel, parts, axis=-1)
+    products = [tf.tensordot(inputs, k, 1) for k in kernels]
+    if bias is None:
+        return products
+    return [p + b for p, b in zip(products, tf.split(bias, parts, axis=-1))]

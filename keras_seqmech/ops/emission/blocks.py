@@ -1,0 +1,266 @@
+r"""Expected subsampling, a block of time at a time.
+
+Time is cut into N blocks of L steps. Within each, all at once, $r_n(k)$ is the
+probability that k of the block's steps before n were emitted; over the blocks
+in turn, $q_j(m)$ is that m steps were emitted before block j. Then
+
+$$y_m = \sum_j \sum_k q_j(m - k) z_{jk}, \quad z_{jk} = \sum_n e_n r_n(k) s_n,$$
+
+the sum over k a convolution, as is that which leads from $q_j$ to $q_{j+1}$.
+Nothing is divided, and what is 0 or 1 stays so. What is rounded in 1 - e is
+made good: the same at all steps, where e is, it would add up.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech.ops.emission.convolution import convolve
+from keras_seqmech.ops.emission.convolution import toeplitz
+from keras_seqmech.ops.scan import loop
+
+# Steps of a block, at most. Shorter blocks make smaller matrices and more
+# steps in turn; these were measured.
+BLOCK_STEPS = 64
+# A block of L steps is 8 runs of L / 8, put together in three rounds.
+DOUBLINGS = 3
+# So many blocks are written out, to leave out what is 0; more are a loop.
+MOST_UNROLLED = 16
+# The plain recursion is as fast up to so many steps, with a matrix of up to so
+# many entries, which is no more than the blocks keep.
+PLAIN_STEPS, PLAIN_ENTRIES = 200, 10_000
+
+
+def recursion(
+    emission: tf.Tensor, length: Any, unroll: bool = False
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The plain recursion, one step of time after the other.
+
+    Args:
+        emission: Tensor `(batch, time)`.
+        length: Number of outputs U, an int or a scalar tensor.
+        unroll: Whether to write the steps out.
+
+    Returns:
+        The emission matrix `(batch, U, time)`, and the probabilities that
+        0, 1, ..., U - 1 of all steps were emitted `(batch, U)`.
+    """
+
+    def step(inputs, states, affine):
+        (counts,) = states
+        emitted = counts * inputs["emission"]
+        moved = tf.pad(emitted[:, :-1], [[0, 0], [1, 0]])
+        moved += counts * inputs["rounded"]
+        return {"emitted": emitted}, (counts * inputs["skip"] + moved,)
+
+    width = length if isinstance(length, int) else None
+    by_time = ops.transpose(emission)[:, :, None]
+    skip = 1 - by_time
+    outputs, (counts,) = loop.scan(
+        step,
+        {
+            "emission": by_time,
+            "skip": skip,
+            "rounded": _rounded(by_time, skip),
+        },
+        (_nothing_yet(ops.shape(emission)[0], length, emission.dtype),),
+        {"emitted": tf.TensorSpec((None, width), emission.dtype)},
+        unroll=unroll,
+    )
+    return tf.transpose(outputs["emitted"], (1, 2, 0)), counts
+
+
+def subsample(
+    sequence: tf.Tensor, emission: tf.Tensor, length: Any
+) -> tf.Tensor:
+    """The expected subsample, all of it real.
+
+    Args:
+        sequence: Tensor `(batch, time, features)`.
+        emission: Tensor `(batch, time)` of the same dtype.
+        length: Number of outputs U, an int or a scalar tensor.
+
+    Returns:
+        Tensor `(batch, U, features)`.
+    """
+    if _is_small(emission.shape[1], length):
+        return tf.matmul(recursion(emission, length)[0], sequence)
+    emissions, counts, steps = _blocks(emission)
+    batch, number = ops.shape(counts)[:2]
+    features = sequence.shape[2]
+    sequence = _pad_time(sequence, number * steps)
+    blocks = tf.reshape(sequence, (batch * number, steps, features))
+    parts = tf.reshape(
+        tf.matmul(emissions, blocks), (batch, number, steps, features)
+    )
+    before, _ = _counts_before(counts, length)
+    parts = tf.transpose(parts, (1, 0, 2, 3))
+    if isinstance(number, int) and number <= MOST_UNROLLED:
+        return _join_unrolled(before, parts, length)
+    return _join(before, parts, length)
+
+
+def lengths(emission: tf.Tensor, length: Any) -> tf.Tensor:
+    """The distribution of the number of emitted steps.
+
+    Args:
+        emission: Tensor `(batch, time)`.
+        length: U, an int or a scalar tensor.
+
+    Returns:
+        Tensor `(batch, U + 1)`; the last entry is that of U and more.
+    """
+    _, counts, _ = _blocks(emission)
+    _, (counts, more) = _counts_before(counts, length)
+    more = more + tf.reduce_sum(counts[:, length:], axis=1)
+    return tf.concat([counts[:, :length], more[:, None]], axis=1)
+
+
+def _is_small(time, length):
+    if not isinstance(time, int) or not isinstance(length, int):
+        return False
+    return time <= PLAIN_STEPS and time * length <= PLAIN_ENTRIES
+
+
+def _blocks(emission):
+    """Each block's emissions `(batch * N, L, L)`, counts `(batch, N, L + 1)`.
+
+    And L.
+    """
+    batch, time = ops.shape(emission)
+    runs = 2**DOUBLINGS
+    if isinstance(time, int):
+        number = max(1, -(-time // BLOCK_STEPS))
+        width = max(1, -(-time // (number * runs)))
+    else:
+        number = -(-time // BLOCK_STEPS)
+        width = BLOCK_STEPS // runs
+    steps = width * runs
+    emission = _pad_time(emission, number * steps)
+    short = tf.reshape(emission, (batch * number * runs, width))
+    matrix, counts = recursion(short, width + 1, unroll=True)
+    matrix = tf.concat([matrix, counts[:, :, None]], axis=2)
+    for i in range(DOUBLINGS):
+        matrix = _join_pairs(matrix, width * 2**i)
+    matrix, counts = tf.split(matrix, [steps, 1], axis=2)
+    matrix, _ = tf.split(matrix, [steps, 1], axis=1)
+    counts = tf.reshape(counts, (batch, number, steps + 1))
+    return matrix, _of_sum_one(counts), steps
+
+
+def _join_pairs(matrix, width):
+    """Puts runs of `width` steps together, each with the one after it.
+
+    A run's matrix is square: a column for each step's emissions, and a last
+    one of the counts after them.
+    """
+    pairs = ops.shape(matrix)[0] // 2
+    matrix = tf.reshape(matrix, (pairs, 2, width + 1, width + 1))
+    first, second = tf.unstack(matrix, axis=1)
+    first, counts = tf.split(first, [width, 1], axis=2)
+    second = convolve(counts[:, :, 0], second, 2 * width + 1)
+    first = tf.pad(first, [[0, 0], [0, width], [0, 0]])
+    return tf.concat([first, second], axis=2)
+
+
+def _counts_before(counts, length):
+    """$q_j$ of each block, `(N, batch, at least length)`, and what comes after.
+
+    That is q after the last block, `(batch, at least length)`, and the
+    probability of counts that it has no room for.
+    """
+    batch = ops.shape(counts)[0]
+    steps = counts.shape[2] - 1
+    rows = -(-length // steps)
+
+    # Entry (x, i) is the count i * L + x, so that a matrix product convolves
+    # all i at once. Its second half belongs to the next i.
+    def step(inputs, states, affine):
+        before, more = states
+        matrix = toeplitz(inputs["counts"], steps, 2 * steps)
+        moved = tf.matmul(matrix, before, transpose_a=True)
+        stays, leaves = tf.split(moved, 2, axis=1)
+        more = more + tf.reduce_sum(leaves[:, :, -1], axis=1)
+        leaves = tf.pad(leaves[:, :, :-1], [[0, 0], [0, 0], [1, 0]])
+        return {"before": before}, (stays + leaves, more)
+
+    first = _nothing_yet(batch, rows * steps, counts.dtype)
+    first = tf.reshape(first, (batch, rows, steps))
+    first = tf.linalg.matrix_transpose(first)
+    width = rows if isinstance(rows, int) else None
+    outputs, (after, more) = loop.scan(
+        step,
+        {"counts": tf.transpose(counts, (1, 0, 2))},
+        (first, tf.zeros_like(first[:, 0, 0])),
+        {"before": tf.TensorSpec((None, steps, width), counts.dtype)},
+    )
+    before = tf.transpose(outputs["before"], (0, 1, 3, 2))
+    before = tf.reshape(before, (ops.shape(before)[0], batch, rows * steps))
+    after = tf.reshape(tf.transpose(after, (0, 2, 1)), (batch, rows * steps))
+    return before, (after, more)
+
+
+def _join_unrolled(before, parts, length):
+    """The sum over blocks, each with no more rows than it reaches."""
+    steps = parts.shape[2]
+    total = None
+    for j, (counts, part) in enumerate(
+        zip(tf.unstack(before), tf.unstack(parts))
+    ):
+        reach = _least((j + 1) * steps, length)
+        counts = counts[:, : _least(j * steps + 1, length)]
+        result = convolve(counts, part, reach)
+        total = result if j == 0 else _pad_time(total, reach) + result
+    return _pad_time(total, length)
+
+
+def _join(before, parts, length):
+    """As `_join_unrolled`, of any number of blocks."""
+    _, batch, _, features = ops.shape(parts)
+
+    def step(inputs, states, affine):
+        result = convolve(
+            inputs["before"], inputs["parts"], length, in_loop=True
+        )
+        return {}, (states[0] + result,)
+
+    _, (total,) = loop.scan(
+        step,
+        {"before": before[:, :, :length], "parts": parts},
+        (tf.zeros((batch, length, features), parts.dtype),),
+        {},
+    )
+    return total
+
+
+def _rounded(emission, skip):
+    """What rounding left out of `skip = 1 - emission`, without error.
+
+    It is small, but of equal probabilities equal, and would add up over time.
+    """
+    # Clipped, nothing happens; but graphs simplify 1 - (1 - e).
+    again = 1 - tf.clip_by_value(skip, 0, 1)
+    return tf.stop_gradient(again - emission)
+
+
+def _of_sum_one(counts):
+    """Takes out what rounding has added to probabilities, which is little."""
+    excess = tf.reduce_sum(counts, axis=-1, keepdims=True) - 1
+    return counts * (1 - tf.stop_gradient(excess))
+
+
+def _nothing_yet(batch, size, dtype):
+    """Probabilities of counts 0, 1, ...: surely 0."""
+    return tf.one_hot(tf.zeros((batch,), "int32"), size, dtype=dtype)
+
+
+def _least(a, b):
+    return min(a, b) if isinstance(b, int) else tf.minimum(a, b)
+
+
+def _pad_time(x, time):
+    """Zeros after the steps there are, up to `time`."""
+    more = time - ops.shape(x)[1]
+    more = max(more, 0) if isinstance(more, int) else tf.maximum(more, 0)
+    return tf.pad(x, [[0, 0], [0, more]] + [[0, 0]] * (len(x.shape) - 2))

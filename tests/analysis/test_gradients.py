@@ -1,0 +1,644 @@
+"""Gradient profiles against hand computation, finite differences, a tape."""
+
+import csv
+import types
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import layers
+
+from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech import analysis
+from keras_seqmech.analysis import gradients
+from keras_seqmech.analysis import recurrent_gradients
+
+W, R = 0.7, -0.3
+
+
+def linear_model():
+    """h1 = W x1, h2 = W x2 + R h1; puts out h2."""
+    inputs = keras.Input((2, 1), dtype="float64")
+    rnn = layers.SimpleRNN(1, activation="linear", use_bias=False)
+    model = keras.Model(inputs, rnn(inputs))
+    rnn.set_weights([np.array([[W]]), np.array([[R]])])
+    return model
+
+
+def test_two_linear_steps_by_hand():
+    keras.config.set_dtype_policy("float64")
+    model = linear_model()
+    x = np.array([[[1.0], [2.0]], [[3.0], [-1.0]], [[0.5], [0.25]]])
+    y = np.array([[0.1], [0.2], [0.3]])
+    last = np.abs(2 * (W * x[:, 1] + R * W * x[:, 0] - y)).mean()
+    profile = analysis.gradient_profile(model, x, y, loss="mse", num_points=2)
+    np.testing.assert_allclose(profile, [abs(R) * last, last], rtol=1e-13)
+    assert profile.dtype == "float64"
+    ratio = (abs(R) + 1) / 2
+    assert analysis.vanishing_ratio(profile, "right") == pytest.approx(ratio)
+    expected = ratio / abs(R)
+    assert analysis.vanishing_ratio(profile) == pytest.approx(expected)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm_states(x, mask, weights, bumps):
+    """Plain LSTM of one example; `bumps` are added to h at their steps."""
+    kernel, recurrent, bias = weights
+    h = c = np.zeros(recurrent.shape[0])
+    states = np.zeros((len(x), len(h)))
+    for t in range(len(x)):
+        if mask[t]:
+            gates = x[t] @ kernel + h @ recurrent + bias
+            i, f, g, o = np.split(gates, 4)
+            c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+            h = sigmoid(o) * np.tanh(c) + bumps[t]
+            states[t] = h
+    return states, h
+
+
+def bilstm_loss(pooling, x, mask, y, weights, head, bumps):
+    units = len(head) // 2
+    forward, last = lstm_states(x, mask, weights[:3], bumps[:, :units])
+    backward, first = lstm_states(
+        x[::-1], mask[::-1], weights[3:], bumps[::-1, units:]
+    )
+    states = np.concatenate([forward, backward[::-1]], axis=1)
+    pooled = {
+        "last": np.concatenate([last, first]),
+        "max": states[mask].max(axis=0),
+        "mean": states[mask].mean(axis=0),
+    }[pooling]
+    return (pooled @ head - y) ** 2
+
+
+def bilstm_model(pooling, units=2):
+    inputs = {
+        "x": keras.Input((None, 3), dtype="float64", name="x"),
+        "real": keras.Input((None,), dtype="bool", name="real"),
+    }
+    lstm = layers.LSTM(units, return_sequences=pooling != "last")
+    hidden = layers.Bidirectional(lstm)(inputs["x"], mask=inputs["real"])
+    real = keras.ops.expand_dims(inputs["real"], -1)
+    if pooling == "max":
+        hidden = keras.ops.where(real, hidden, -9.0)
+        hidden = keras.ops.max(hidden, axis=1)
+    elif pooling == "mean":
+        real = keras.ops.cast(real, "float64")
+        hidden = keras.ops.sum(hidden * real, 1) / keras.ops.sum(real, 1)
+    return keras.Model(inputs, layers.Dense(1, use_bias=False)(hidden))
+
+
+def bilstm_examples(rng):
+    mask = np.array(
+        [[1, 1, 1, 1, 1, 1], [0, 1, 0, 1, 1, 0], [1, 1, 0, 0, 0, 0]], bool
+    )
+    return rng.normal(size=(3, 6, 3)), mask, rng.normal(size=(3, 1))
+
+
+@pytest.mark.parametrize("pooling", ["last", "max", "mean"])
+def test_bidirectional_lstm_against_finite_differences(pooling):
+    keras.config.set_dtype_policy("float64")
+    rng = np.random.default_rng(3)
+    model = bilstm_model(pooling)
+    for weight in model.weights:
+        weight.assign(rng.normal(size=weight.shape))
+    *weights, head = model.get_weights()
+    x, mask, y = bilstm_examples(rng)
+    expected = []
+    for b in range(3):
+        slopes = np.zeros((6, 4))
+        for place in np.ndindex(6, 4):
+            losses = []
+            for step in (1e-5, -1e-5):
+                bumps = np.zeros((6, 4))
+                bumps[place] = step
+                losses.append(
+                    bilstm_loss(
+                        pooling, x[b], mask[b], y[b], weights, head, bumps
+                    )
+                )
+            slopes[place] = (losses[0] - losses[1])[0] / 2e-5
+        assert not slopes[~mask[b]].any()
+        norms = np.linalg.norm(slopes, axis=1)[mask[b]]
+        at = np.linspace(0, len(norms) - 1, 11)
+        expected.append(np.interp(at, np.arange(len(norms)), norms))
+    profile = analysis.gradient_profile(
+        model,
+        {"x": x, "real": mask},
+        y,
+        mask=mask,
+        loss="mse",
+        num_points=11,
+        batch_size=2,
+    )
+    # Central differences of step h are off by h ** 2 = 1e-10.
+    np.testing.assert_allclose(profile, np.mean(expected, 0), rtol=1e-7)
+
+
+class Leaky(keras.layers.Layer):
+    """A cell of a user's own, of one state."""
+
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.state_size = units
+        self.mix = layers.Dense(units, activation="tanh")
+
+    def build(self, input_shape):
+        self.mix.build((input_shape[0], input_shape[-1] + self.state_size))
+
+    def call(self, inputs, states):
+        (last,) = states
+        mixed = self.mix(keras.ops.concatenate([inputs, last], axis=-1))
+        state = 0.5 * last + 0.5 * mixed
+        return state, [state]
+
+
+def unrolled_norms(rnn, head, x, y, mask, states):
+    """Norms by a tape around the bare cell, one step after another."""
+    bumps = [
+        tf.Variable(np.zeros((len(x), head.weights[0].shape[0])))
+        for _ in range(x.shape[1])
+    ]
+    order = range(x.shape[1])
+    hidden = tf.zeros_like(bumps[0])
+    with tf.GradientTape() as tape:
+        for t in reversed(order) if rnn.go_backwards else order:
+            output, new = rnn.cell(x[:, t], states)
+            bumped = output + bumps[t]
+            new = keras.tree.map_structure(
+                lambda s, o=output, b=bumped: b if s is o else s, new
+            )
+            real = mask[:, t, None]
+            hidden = tf.where(real, bumped, hidden)
+            states = keras.tree.map_structure(
+                lambda n, s, real=real: tf.where(real, n, s), new, states
+            )
+        loss = tf.reduce_sum(tf.square(head(hidden) - y))
+    slopes = tape.gradient(loss, bumps)
+    return np.stack([np.linalg.norm(s.numpy(), axis=1) for s in slopes], 1)
+
+
+LAYERS = {
+    "lstm": lambda: layers.LSTM(3, return_state=True),
+    "gru": lambda: layers.GRU(3, go_backwards=True),
+    "gru of the paper": lambda: layers.GRU(3, reset_after=False, unroll=True),
+    "simple, stateful": lambda: layers.SimpleRNN(3, stateful=True),
+    "stacked": lambda: layers.RNN([layers.LSTMCell(2), layers.GRUCell(3)]),
+    "own": lambda: layers.RNN(Leaky(3), go_backwards=True),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_against_an_unrolled_tape(name):
+    keras.config.set_dtype_policy("float64")
+    rng = np.random.default_rng(4)
+    rnn, head = LAYERS[name](), layers.Dense(1)
+    inputs = keras.Input(batch_shape=(2, 5, 4), dtype="float64")
+    real = keras.Input(batch_shape=(2, 5), dtype="bool")
+    hidden = rnn(inputs, mask=real)
+    hidden = hidden[0] if rnn.return_state else hidden
+    model = keras.Model([inputs, real], head(hidden))
+    states = rnn.get_initial_state(2)
+    if rnn.stateful:
+        rnn.states[0].assign(rng.normal(size=(2, 3)))
+        states = [rnn.states[0].numpy()]
+    x, y = rng.normal(size=(2, 5, 4)), rng.normal(size=(2, 1))
+    mask = np.array([[1, 1, 1, 1, 1], [1, 0, 1, 1, 0]], bool)
+    norms = unrolled_norms(rnn, head, x, y, mask, states)
+    assert norms[mask].all() and not norms[~mask].any()
+    before = rnn(x, mask=mask) if not rnn.stateful else None
+    profile = analysis.gradient_profile(
+        model, [x, mask], y, mask=np.ones((2, 5)), loss="mse", num_points=5
+    )
+    np.testing.assert_allclose(profile, norms.mean(axis=0), rtol=1e-10)
+    if rnn.stateful:
+        np.testing.assert_array_equal(rnn.states[0].numpy(), states[0])
+    else:
+        after = rnn(x, mask=mask)
+        keras.tree.map_structure(np.testing.assert_array_equal, after, before)
+    assert isinstance(rnn.call, types.MethodType)
+
+
+def small_model(output_units=1, activation=None, **options):
+    return keras.Sequential(
+        [
+            keras.Input((6, 2)),
+            layers.Dropout(0.5),
+            layers.GRU(3, dropout=0.5, **options),
+            layers.Dense(output_units, activation),
+        ]
+    )
+
+
+@pytest.fixture
+def examples():
+    rng = np.random.default_rng(5)
+    return rng.normal(size=(7, 6, 2)).astype("float32"), np.arange(7) % 2
+
+
+def test_neither_batches_nor_reductions_scale_it(examples):
+    x, y = examples
+    model = small_model()
+    expected = analysis.gradient_profile(model, x, y, loss="mse")
+    assert expected.shape == (100,) and (expected > 0).all()
+    for reduction in ("sum", "sum_over_batch_size"):
+        model.compile("sgd", keras.losses.MeanSquaredError(reduction=reduction))
+        profile = analysis.gradient_profile(model, x, y, batch_size=3)
+        np.testing.assert_allclose(profile, expected, rtol=1e-5)
+    singly = [
+        analysis.gradient_profile(model, x[i : i + 1], y[i : i + 1])
+        for i in range(2)
+    ]
+    pair = analysis.gradient_profile(model, x[:2], y[:2])
+    np.testing.assert_allclose(pair, np.mean(singly, axis=0), rtol=1e-5)
+
+
+def test_steps_that_are_not_real_do_not_count(examples):
+    x, y = examples
+    model = small_model(return_sequences=True)
+    model.compile("sgd", "mse")
+    y = np.zeros((7, 6, 1))
+    mask = np.zeros((7, 6), bool)
+    mask[2, 1:4] = mask[5, 4] = True
+    full = analysis.gradient_profile(
+        model, x[[2]], y[[2]], num_points=6, batch_size=9
+    )
+    other = analysis.gradient_profile(model, x[[5]], y[[5]], num_points=6)
+    profile = analysis.gradient_profile(model, x, y, mask=mask, num_points=5)
+    middle = (full[2] + full[1]) / 2, (full[2] + full[3]) / 2
+    first = [full[1], middle[0], full[2], middle[1], full[3]]
+    np.testing.assert_allclose(
+        profile, (np.array(first) + other[4]) / 2, rtol=1e-5
+    )
+
+
+def test_losses_that_keras_takes(examples):
+    x, y = examples
+    model = small_model(1, "sigmoid")
+    model.compile("sgd", "binary_crossentropy")
+    expected = analysis.gradient_profile(model, x, y)
+    logits = keras.Sequential(model.layers[:-1])
+    logits.add(layers.Dense(1))
+    logits.build((None, 6, 2))
+    logits.set_weights(model.get_weights())
+    for loss in (
+        keras.losses.BinaryCrossentropy(from_logits=True),
+        lambda y, p: keras.ops.softplus(p) - y * p,
+    ):
+        targets = y.astype("float32")
+        profile = analysis.gradient_profile(logits, x, targets, loss=loss)
+        np.testing.assert_allclose(profile, expected, rtol=1e-4)
+    two = small_model(2, "softmax")
+    two.compile("sgd", "sparse_categorical_crossentropy")
+    sparse = analysis.gradient_profile(two, x, y)
+    dense = analysis.gradient_profile(
+        two, x, np.eye(2)[y], loss="categorical_crossentropy"
+    )
+    np.testing.assert_allclose(sparse, dense, rtol=1e-5)
+
+
+def test_without_a_mask_the_layers_own_counts():
+    rng = np.random.default_rng(6)
+    model = keras.Sequential(
+        [
+            keras.Input((None,), dtype="int32"),
+            layers.Embedding(9, 2, mask_zero=True),
+            layers.Bidirectional(layers.LSTM(3, return_sequences=True)),
+            layers.GlobalAveragePooling1D(),
+            layers.Dense(1),
+        ]
+    )
+    model.compile("sgd", "mse")
+    ids, y = rng.integers(1, 9, (5, 7)), np.arange(5) % 2
+    ids[0, 4:] = ids[1, :3] = ids[2] = 0
+    found = analysis.gradient_profile(model, ids, y, batch_size=2)
+    expected = analysis.gradient_profile(model, ids, y, mask=ids != 0)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    # A mask that is given counts instead.
+    everything = np.ones(ids.shape, bool)
+    other = analysis.gradient_profile(model, ids, y, mask=everything)
+    assert other.min() < 0.7 * expected.min()
+    ratio = analysis.VanishingRatio(ids, y)
+    # The third text has no words, and their mean is no number.
+    model.fit(ids[:2], y[:2], verbose=0, callbacks=[ratio])
+    first = ratio.history["vanishing_ratio"][0]
+    assert first == pytest.approx(analysis.vanishing_ratio(expected), rel=1e-4)
+    with pytest.raises(ValueError, match="own mask.*real step"):
+        analysis.gradient_profile(model, 0 * ids, y)
+
+
+def test_lists_of_numbers_are_arrays(examples):
+    x, y = examples
+    model = small_model()
+    model.compile("sgd", "mse")
+    expected = analysis.gradient_profile(model, x, y)
+    for inputs in (x.tolist(), tuple(map(tuple, x.tolist()))):
+        found = analysis.gradient_profile(model, inputs, y.tolist())
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    targets = {"a": y.tolist(), "b": [y, y[:, None].tolist()]}
+    (_, nest, _) = analysis.VanishingRatio(x, targets).examples
+    shapes = keras.tree.map_structure(np.shape, nest)
+    assert shapes == {"a": (7,), "b": [(7,), (7, 1)]}
+
+
+class Two(keras.Model):
+    """A subclassed model of two recurrent layers, its `call` bare."""
+
+    def __init__(self):
+        super().__init__()
+        self.lower = keras.Sequential(
+            [layers.GRU(3, return_sequences=True, name="lower")]
+        )
+        self.upper = [layers.Bidirectional(layers.LSTM(2), name="upper")]
+        self.calls = 0
+
+    def call(self, inputs):
+        self.calls += 1
+        return {"out": self.upper[0](self.lower(inputs)), "rest": inputs}
+
+
+def test_any_depth_of_any_model(examples):
+    x, y = examples
+    model = Two()
+    model(x)
+
+    def loss(targets, outputs):
+        return keras.ops.square(outputs["out"][:, 0] - targets)
+
+    profiles = {
+        name: analysis.gradient_profile(
+            model, x, y.astype("float32"), layer=name, loss=loss, num_points=6
+        )
+        for name in ("lower", "upper", "forward_lstm")
+    }
+    # Only the forward direction's first unit reaches the loss.
+    np.testing.assert_allclose(
+        profiles["upper"], profiles["forward_lstm"], rtol=1e-5
+    )
+    assert (profiles["lower"] > 0).all()
+    with pytest.raises(ValueError, match=r"\['lower', 'upper'\].*Received"):
+        analysis.gradient_profile(model, x, y, loss=loss)
+    with pytest.raises(ValueError, match="loss.*function.*several outputs"):
+        analysis.gradient_profile(model, x, y, layer="upper", loss="mse")
+
+
+def test_a_model_of_half_precision(examples):
+    keras.config.set_dtype_policy("mixed_float16")
+    x, y = examples
+    model = small_model()
+    half = analysis.gradient_profile(model, x, y, loss="mse")
+    keras.config.set_dtype_policy("float32")
+    single = small_model()
+    single.set_weights(model.get_weights())
+    expected = analysis.gradient_profile(single, x, y, loss="mse")
+    # float16 has 11 bits: a dozen roundings of 5e-4 each.
+    np.testing.assert_allclose(half, expected, rtol=1e-2)
+
+
+def test_states_and_calls_are_as_before_after_an_error(examples):
+    x, y = examples
+    model = small_model(name="only")
+    with pytest.raises(ValueError, match="one value an example"):
+        analysis.gradient_profile(
+            model, x, y, loss=lambda y, p: keras.ops.mean(p)
+        )
+    rnn = model.get_layer("only")
+    assert isinstance(rnn.call, types.MethodType) and "call" not in vars(rnn)
+    assert rnn.use_cudnn == "auto"
+    rnn.use_cudnn = True
+    analysis.gradient_profile(model, x, y, loss="mse")
+    assert rnn.use_cudnn is True
+
+
+def test_states_and_seeds_of_other_layers_are_as_before():
+    class Noisy(layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.seed = keras.random.SeedGenerator(2)
+
+        def call(self, x):
+            return x + keras.random.normal(keras.ops.shape(x), seed=self.seed)
+
+    inputs = keras.Input(batch_shape=(2, 6, 2))
+    lower = layers.GRU(2, stateful=True, return_sequences=True, name="lower")
+    hidden = layers.LSTM(2, name="upper")(Noisy()(lower(inputs)))
+    model = keras.Model(inputs, hidden)
+    x, y = np.ones((4, 6, 2)), np.ones((4, 2))
+    model(x[:2])
+    kept = [lower.states[0].numpy(), *map(np.array, model.variables)]
+    analysis.gradient_profile(
+        model, x, y, layer="upper", loss="mse", batch_size=2
+    )
+    after = [lower.states[0].numpy(), *map(np.array, model.variables)]
+    keras.tree.map_structure(np.testing.assert_array_equal, after, kept)
+    assert kept[0].any()
+
+
+class Aside(Leaky):
+    """Puts out what is none of its states."""
+
+    def call(self, inputs, states):
+        output, states = super().call(inputs, states)
+        return 2 * output, states
+
+
+def shared_model():
+    inputs = keras.Input((6, 2))
+    rnn = layers.GRU(2, return_sequences=True)
+    return keras.Model(inputs, rnn(rnn(inputs)))
+
+
+def wrapped(*parts):
+    return keras.Sequential([keras.Input((6, 2)), *parts])
+
+
+class OwnLSTM(layers.LSTM):
+    pass
+
+
+@pytest.mark.parametrize(
+    "make, options, message",
+    [
+        (small_model, {"layer": "gone"}, r"layer.*\['gru'\].*'gone'"),
+        (small_model, {"layer": "dense"}, "class RNN, LSTM.*class Dense"),
+        (small_model, {"num_points": 0}, "num_points"),
+        (small_model, {"batch_size": 0}, "batch_size"),
+        (small_model, {"mask": np.ones((7, 5), bool)}, "mask"),
+        (small_model, {"mask": np.ones((6, 6), bool)}, "mask"),
+        (small_model, {"mask": np.zeros((7, 6), bool)}, "real step"),
+        (small_model, {"targets": np.zeros(3)}, "equally many"),
+        (small_model, {"inputs": np.zeros(())}, "equally many"),
+        (small_model, {"loss": None}, "single loss"),
+        (lambda: wrapped(layers.Dense(1)), {}, r"layer.*\[\]"),
+        (
+            lambda: wrapped(ReceptiveFieldRNN(layers.GRUCell(2), 2, name="a")),
+            {"layer": "a"},
+            "ReceptiveFieldRNN",
+        ),
+        (lambda: wrapped(OwnLSTM(2, name="a")), {"layer": "a"}, "OwnLSTM"),
+        (lambda: wrapped(layers.RNN(Aside(2))), {}, "Aside"),
+        (shared_model, {}, "it ran 2 times"),
+    ],
+)
+def test_bad_input(make, options, message, examples):
+    given = {"inputs": examples[0], "targets": examples[1], "loss": "mse"}
+    with pytest.raises(ValueError, match=f"(?s){message}"):
+        analysis.gradient_profile(make(), **{**given, **options})
+
+
+@pytest.mark.parametrize(
+    "profile, end, expected",
+    [
+        ([3.0], "left", 1.0),
+        ([2.0, 4.0], "left", 1.5),
+        ([2.0, 0.5, 4.0], "right", 0.125),
+        ([2.0, 0.5, 4.0], "both", 0.5 / 3),
+        ([0.0, 0.5, 4.0], "left", np.inf),
+        ([0.0, 0.0, 4.0], "left", 1.0),
+        ([4.0, 0.0, 4.0], "both", 0.0),
+        (np.arange(1.0, 101.0), "left", np.mean(np.arange(46, 56))),
+        (np.arange(1.0, 101.0)[::-1], "left", np.mean(np.arange(46, 56)) / 100),
+    ],
+)
+def test_ratio_by_hand(profile, end, expected):
+    ratio = analysis.vanishing_ratio(profile, end)
+    assert type(ratio) is float
+    assert ratio == pytest.approx(expected, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    "profile, end, message",
+    [
+        ([1.0], "mid", "end"),
+        ([], "left", "profile"),
+        ([[1.0]], "left", "profile"),
+        ([1.0, -1.0], "left", "profile"),
+        ([1.0, np.nan], "left", "profile"),
+    ],
+)
+def test_bad_profiles(profile, end, message):
+    with pytest.raises(ValueError, match=f"{message}.*Received"):
+        analysis.vanishing_ratio(profile, end)
+
+
+def trained(examples, *callbacks, epochs=2):
+    keras.utils.set_random_seed(1)
+    keras.utils.clear_session(free_memory=False)
+    model = small_model()
+    model.compile("adam", "mse", metrics=["mae"])
+    x, y = examples
+    history = model.fit(
+        x,
+        y,
+        batch_size=3,
+        epochs=epochs,
+        verbose=0,
+        callbacks=list(callbacks),
+    )
+    return model, history.history
+
+
+def test_training_logs_the_ratio_and_is_the_same(examples, tmp_path):
+    x, y = examples
+    ratio = analysis.VanishingRatio(x[:4], y[:4], every=2, end="right")
+    log = keras.callbacks.CSVLogger(tmp_path / "log.csv")
+    model, history = trained(examples, ratio, log)
+    plain, plain_history = trained(examples)
+    for weight, other in zip(model.get_weights(), plain.get_weights()):
+        np.testing.assert_array_equal(weight, other)
+    assert history["mae"] == plain_history["mae"]
+    assert ratio.history["step"] == [0, 2, 3, 4, 6]
+    values = ratio.history["vanishing_ratio"]
+    assert len(set(values)) == 5
+    assert history["vanishing_ratio"] == [values[2], values[4]]
+    profile = analysis.gradient_profile(model, x[:4], y[:4])
+    assert values[4] == pytest.approx(
+        analysis.vanishing_ratio(profile, "right"), rel=1e-5
+    )
+    with open(tmp_path / "log.csv", encoding="utf8") as file:
+        rows = [float(row["vanishing_ratio"]) for row in csv.DictReader(file)]
+    assert rows == pytest.approx([values[2], values[4]])
+
+
+def test_tensorboard_shows_the_ratio(examples, tmp_path):
+    event_accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator"
+    )
+    ratio = analysis.VanishingRatio(*examples)
+    trained(examples, ratio, keras.callbacks.TensorBoard(tmp_path))
+    events = event_accumulator.EventAccumulator(
+        str(tmp_path / "train"), size_guidance={"tensors": 0}
+    )
+    events.Reload()
+    shown = [
+        float(tf.make_ndarray(event.tensor_proto))
+        for event in events.Tensors("epoch_vanishing_ratio")
+    ]
+    assert shown == pytest.approx(ratio.history["vanishing_ratio"][1:])
+
+
+def test_the_model_is_traced_once_and_a_second_fit_goes_on(
+    examples, monkeypatch
+):
+    traces = []
+    losses = recurrent_gradients._losses
+    monkeypatch.setattr(
+        recurrent_gradients,
+        "_losses",
+        lambda *a: traces.append(1) or losses(*a),
+    )
+    x, y = examples
+    ratio = analysis.VanishingRatio(x, y, every=1, batch_size=2)
+    model, _ = trained(examples, ratio)
+    assert len(traces) == 1
+    model.fit(x, y, batch_size=4, verbose=0, callbacks=[ratio])
+    assert ratio.history["step"] == list(range(9))
+
+
+def test_a_model_of_a_distribution_strategy(examples):
+    x, y = examples
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        model = small_model()
+        model.compile("sgd", "mse")
+    expected = analysis.gradient_profile(model, x, y)
+    ratio = analysis.VanishingRatio(x, y, every=2)
+    model.fit(x, y, batch_size=3, verbose=0, callbacks=[ratio])
+    assert ratio.history["step"] == [0, 2, 3]
+    first = ratio.history["vanishing_ratio"][0]
+    assert first == pytest.approx(analysis.vanishing_ratio(expected), rel=1e-4)
+
+
+def test_a_mask_and_a_layer_reach_the_measurement(examples):
+    x, y = examples
+    mask = np.zeros((7, 6), bool)
+    mask[:, :3] = True
+    ratio = analysis.VanishingRatio(x, y, "gru", mask, loss="mae")
+    model, _ = trained(examples, ratio, epochs=1)
+    profile = analysis.gradient_profile(model, x, y, "gru", mask, "mae")
+    assert ratio.history["vanishing_ratio"][-1] == pytest.approx(
+        gradients.vanishing_ratio(profile), rel=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"every": 0}, "every"),
+        ({"end": "mid"}, "end"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"mask": np.ones((3, 6), bool)}, "mask"),
+    ],
+)
+def test_bad_callbacks(options, message, examples):
+    with pytest.raises(ValueError, match=f"{message}.*Received"):
+        analysis.VanishingRatio(*examples, **options)
+
+
+def test_a_layer_the_model_lacks(examples):
+    ratio = analysis.VanishingRatio(*examples, layer="gone")
+    with pytest.raises(ValueError, match="gone"):
+        trained(examples, ratio, epochs=1)

@@ -1,0 +1,370 @@
+"""Figures: what is drawn, without warnings, on a machine with few fonts."""
+
+import io
+import sys
+
+import numpy as np
+import pytest
+
+from keras_seqmech import analysis
+from keras_seqmech.analysis import plots
+from keras_seqmech.analysis.plots import text as labels
+
+pytest.importorskip("matplotlib")
+
+CHINESE = list("在新的一年里，我们")
+
+
+def rendered(figure):
+    """Size in pixels of the drawn figure; warnings while drawing fail."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=50)
+    assert file.getvalue().startswith(b"\x89PNG")
+    return figure.canvas.get_width_height()
+
+
+def tick_texts(figure):
+    return [
+        label.get_text()
+        for axes in figure.axes[:-1]
+        for label in axes.get_xticklabels()
+    ]
+
+
+def bars(figure):
+    """`(step, reach)` of all bars of more than one token, by drawn line."""
+    found = []
+    for axes in figure.axes[:-1]:
+        for line in axes.lines:
+            x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+            if len(x) == 2 and x[0] < x[1] and y[0] == y[1]:
+                found.append((float(x[0]), float(x[1])))
+    return found
+
+
+def test_bars_run_over_what_was_read():
+    tokens = ["not", "a", "good", "film"]
+    figure = analysis.plot_receptive_fields(tokens, [3, 1, 1.5, 1], 4)
+    rendered(figure)
+    assert tick_texts(figure) == tokens
+    assert sorted(bars(figure)) == [(0, 2), (2, 2.5)]
+
+
+def test_bars_do_not_cover_each_other():
+    figure = analysis.plot_receptive_fields(list("abcdefgh"), [4] * 8, 4)
+    rows = {}
+    for line in figure.axes[0].lines:
+        x, y = line.get_xdata(), line.get_ydata()
+        if len(x) == 2 and x[0] < x[1]:
+            rows.setdefault(y[0], []).append((x[0], x[1]))
+    assert len(rows) == 4
+    for row in rows.values():
+        row.sort()
+        for (_, end), (start, _) in zip(row, row[1:]):
+            assert end < start
+
+
+def test_long_texts_wrap_and_fields_go_on_in_the_next_line():
+    tokens = [f"{i}" for i in range(70)]
+    sizes = np.ones(70)
+    sizes[31] = 4
+    figure = analysis.plot_receptive_fields(tokens, sizes, 4)
+    rendered(figure)
+    assert tick_texts(figure) == tokens
+    assert len(figure.axes) == 4
+    assert sorted(bars(figure)) == [(31, 31.5), (31.5, 34)]
+
+
+@pytest.mark.parametrize("tokens", [CHINESE, ["$x$", "_", "\t", "", "\\a{"]])
+def test_any_token_can_be_drawn(tokens):
+    sizes = np.ones(len(tokens))
+    title = "".join(tokens)
+    figure = analysis.plot_receptive_fields(tokens, sizes, 1, title)
+    rendered(figure)
+    assert len(tick_texts(figure)) == len(tokens)
+
+
+def test_characters_without_a_font_show_their_code_points(monkeypatch):
+    monkeypatch.setattr(labels, "FONTS", ("DejaVu Sans",))
+    texts, family = labels.drawable(["中", "of", "新年", "\n"])
+    assert texts == ["4E2D", "of", "65B0 5E74", "000A"]
+    assert family == ["DejaVu Sans"]
+
+
+def test_a_font_that_has_the_characters_is_taken(monkeypatch):
+    fonts = [("Latin", set("abc")), ("None", set("x")), ("Han", set("中年"))]
+    monkeypatch.setattr(labels, "_installed", lambda: iter(fonts))
+    texts, family = labels.drawable(["a中", "年", "b"])
+    assert texts == ["a中", "年", "b"]
+    assert family == ["Latin", "Han"]
+
+
+def test_steps_are_drawn_with_accuracy_below():
+    histories = {
+        "dropout 0": {
+            "step": [0, 5, 10],
+            "mean_size": [2.5, 3.0, 3.5],
+            "accuracy": [0.5, 0.6, 0.7],
+        },
+        "dropout 0.5": {
+            "step": [0, 5, 10],
+            "mean_size": [2.5, 2.0, 1.5],
+            "accuracy": [0.5, 0.7, 0.8],
+        },
+    }
+    figure = analysis.plot_field_size_by_step(histories, 4, "MR")
+    rendered(figure)
+    upper, lower = figure.axes
+    for axes, key in ((upper, "mean_size"), (lower, "accuracy")):
+        drawn = {
+            line.get_label(): list(line.get_ydata()) for line in axes.lines
+        }
+        assert drawn == {n: h[key] for n, h in histories.items()}
+    assert [t.get_text() for t in upper.get_legend().get_texts()] == [
+        *histories
+    ]
+
+
+def test_steps_without_accuracy_have_one_panel():
+    history = {"step": [0, 1], "mean_size": [1, 2]}
+    figure = analysis.plot_field_size_by_step({"only": history})
+    rendered(figure)
+    assert len(figure.axes) == 1
+
+
+NAMES = ["_dropout", r"$\foo$", "字", "", "_"]
+
+
+def test_any_condition_can_be_named():
+    history = {"step": [0, 1], "mean_size": [1, 2]}
+    figure = analysis.plot_field_size_by_step({n: history for n in NAMES})
+    rendered(figure)
+    shown = [
+        text.get_text() for text in figure.axes[0].get_legend().get_texts()
+    ]
+    assert shown == labels.drawable(NAMES)[0]
+    assert shown[:2] == NAMES[:2]
+
+
+@pytest.mark.parametrize("counts", [(0, 0), (0, 9)])
+def test_words_that_were_never_met(counts):
+    sizes = {"a": (1.0, counts[0]), "b": (2.0, counts[1])}
+    figure = analysis.plot_field_size_by_entropy(sizes, {"a": 0.1, "b": 0.2}, 0)
+    rendered(figure)
+    assert len(figure.axes[0].collections[0].get_offsets()) == 2
+    assert not figure.axes[0].texts
+
+
+def test_words_are_drawn_and_extremes_named():
+    sizes = {"awful": (1.2, 40), "the": (2.9, 900), "there's": (3.6, 50)}
+    sizes["alone"] = (2.0, 5)
+    entropies = {"awful": 0.31, "the": 0.69, "there's": 0.66, "other": 0.1}
+    figure = analysis.plot_field_size_by_entropy(sizes, entropies, title="MR")
+    rendered(figure)
+    (axes,) = figure.axes
+    points = {tuple(p) for p in axes.collections[0].get_offsets().tolist()}
+    assert points == {(0.31, 1.2), (0.69, 2.9), (0.66, 3.6)}
+    names = {text.get_text() for text in axes.texts}
+    assert names == {"awful", "the", "there's"}
+
+
+def test_names_that_would_collide_are_left_out():
+    sizes = {f"word{i}": (2 + i * 1e-5, 10) for i in range(50)}
+    sizes["far"] = (4, 10)
+    entropies = {word: 0.3 for word in sizes}
+    figure = analysis.plot_field_size_by_entropy(sizes, entropies)
+    names = [text.get_text() for text in figure.axes[0].texts]
+    assert len(names) == 2 and "far" in names
+
+
+HISTORY = {"step": [0], "mean_size": [1]}
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: analysis.plot_receptive_fields([], [], 2), "tokens"),
+        (lambda: analysis.plot_receptive_fields("ab", [1], 2), "tokens"),
+        (lambda: analysis.plot_receptive_fields("ab", [1, 3], 2), "sizes"),
+        (
+            lambda: analysis.plot_receptive_fields("a", [float("nan")], 2),
+            "sizes",
+        ),
+        (lambda: analysis.plot_receptive_fields("a", [1], 0), "max_size"),
+        (lambda: analysis.plot_field_size_by_step({}), "histories"),
+        (
+            lambda: analysis.plot_field_size_by_step({"a": {"step": [1]}}),
+            "mean_size",
+        ),
+        (
+            lambda: analysis.plot_field_size_by_step(
+                {"a": {**HISTORY, "accuracy": []}}
+            ),
+            "length",
+        ),
+        (
+            lambda: analysis.plot_field_size_by_entropy(
+                {"a": (1, 1)}, {"b": 1}
+            ),
+            "field_sizes",
+        ),
+        (
+            lambda: analysis.plot_field_size_by_entropy(
+                {"a": (1, 1)}, {"a": 1}, -1
+            ),
+            "annotate",
+        ),
+        (
+            lambda: analysis.plot_field_size_by_step({"a": HISTORY}, 0),
+            "max_size",
+        ),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=f"{message}.*Received"):
+        call()
+
+
+def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ImportError, match=r"keras_seqmech\[plots\]"):
+        analysis.plot_receptive_fields("a", [1], 1)
+
+
+def drawn(axes):
+    """`(x, y)` of all lines."""
+    return [
+        (list(line.get_xdata()), list(line.get_ydata())) for line in axes.lines
+    ]
+
+
+def legend_texts(axes):
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def test_gradient_profiles_are_on_a_log_scale():
+    profiles = {"bilstm": [1e-1, 1e-15, 1e-1], "maxpool": [0.2, 0.1]}
+    figure = analysis.plot_gradient_profiles(profiles, "IMDB")
+    rendered(figure)
+    (axes,) = figure.axes
+    assert axes.get_yscale() == "log"
+    assert drawn(axes) == [
+        ([0, 50, 100], [1e-1, 1e-15, 1e-1]),
+        ([0, 100], [0.2, 0.1]),
+    ]
+    assert legend_texts(axes) == list(profiles)
+
+
+@pytest.mark.parametrize("profile", [[0.0, 0.0], [0.0, 1.0]])
+def test_gradients_that_are_zero_leave_gaps(profile):
+    figure = analysis.plot_gradient_profiles({"a": np.array(profile)})
+    rendered(figure)
+    ((_, y),) = drawn(figure.axes[0])
+    np.testing.assert_array_equal(np.isnan(y), [p == 0 for p in profile])
+
+
+def test_word_importance_with_separators():
+    importances = {n: [0.1, 0.7, 0.1] for n in "abcdefg"}
+    figure = analysis.plot_word_importance(importances, (0.25, 0.75))
+    rendered(figure)
+    (axes,) = figure.axes
+    *curves, first, second = axes.lines
+    assert len(curves) == 7
+    styles = {(line.get_color(), line.get_linestyle()) for line in curves}
+    assert len(styles) == 7
+    assert [line.get_color() for line in (first, second)] == ["red"] * 2
+    assert [line.get_xdata()[0] for line in (first, second)] == [25, 75]
+    assert legend_texts(axes) == list("abcdefg")
+    assert axes.get_ylim()[0] == 0
+
+
+RATIOS = {"step": [0, 5, 10], "vanishing_ratio": [1e-5, 0.0, np.inf]}
+
+
+def test_vanishing_ratios_with_accuracies_below():
+    histories = {
+        "bilstm": {**RATIOS, "accuracy": [0.5, 0.7, 0.9]},
+        "maxatt": {
+            **RATIOS,
+            "accuracy_step": [5, 10],
+            "accuracy": [0.8, 0.9],
+            "val_accuracy": [0.7, 0.8],
+        },
+        "other": RATIOS,
+    }
+    figure = analysis.plot_vanishing_ratio(histories, "1K")
+    rendered(figure)
+    upper, lower = figure.axes
+    assert upper.get_yscale() == "log"
+    for _, ratios in drawn(upper):
+        np.testing.assert_array_equal(ratios, [1e-5, np.nan, np.nan])
+    assert drawn(lower) == [
+        ([0, 5, 10], [0.5, 0.7, 0.9]),
+        ([5, 10], [0.8, 0.9]),
+        ([5, 10], [0.7, 0.8]),
+    ]
+    styles = [line.get_linestyle() for line in lower.lines]
+    assert styles == ["-", "-", "--"]
+    colors = [line.get_color() for line in lower.lines]
+    assert colors[0] != colors[1] == colors[2]
+    assert legend_texts(upper) == list(histories)
+
+
+def test_vanishing_ratios_alone_have_one_panel():
+    figure = analysis.plot_vanishing_ratio({"_a": RATIOS})
+    rendered(figure)
+    assert len(figure.axes) == 1
+    assert legend_texts(figure.axes[0]) == ["_a"]
+
+
+def test_accuracy_by_noise_has_a_panel_for_each_place():
+    shares = [0, 0.33, 0.66]
+    accuracies = {
+        "right": {"maxatt": [0.8, 0.8, 0.7]},
+        "left": {"bilstm": [0.9, 0.8, 0.7], "maxatt": [0.8, np.nan, 0.7]},
+    }
+    figure = analysis.plot_accuracy_by_noise(shares, accuracies, "IMDB")
+    rendered(figure)
+    left, right = figure.axes
+    assert [axes.get_title() for axes in (left, right)] == [
+        "text kept left",
+        "text kept right",
+    ]
+    assert drawn(right) == [([0, 33, 66], [0.8, 0.8, 0.7])]
+    assert drawn(left)[0] == ([0, 33, 66], [0.9, 0.8, 0.7])
+    assert right.lines[0].get_color() == left.lines[1].get_color()
+    assert legend_texts(right) == ["bilstm", "maxatt"]
+
+
+@pytest.mark.parametrize(
+    "name, given, message",
+    [
+        ("gradient_profiles", [{}], "profiles"),
+        ("gradient_profiles", [[1.0]], "profiles"),
+        ("gradient_profiles", [{"a": []}], "profiles"),
+        ("gradient_profiles", [{"a": [[1.0]]}], "profiles"),
+        ("gradient_profiles", [{"a": [1.0, -1.0]}], r"profiles\['a'\]"),
+        ("gradient_profiles", [{"a": [np.nan]}], r"profiles\['a'\]"),
+        ("word_importance", [{}], "importances"),
+        ("word_importance", [{"a": [np.inf]}], "importances"),
+        ("word_importance", [{"a": [0.5]}, [1.5]], "separators"),
+        ("vanishing_ratio", [{}], "histories"),
+        ("vanishing_ratio", [{"a": {"step": [1]}}], "vanishing_ratio"),
+        ("vanishing_ratio", [{"a": {**RATIOS, "step": [1]}}], "length"),
+        ("vanishing_ratio", [{"a": {**RATIOS, "accuracy": [1]}}], "length"),
+        (
+            "vanishing_ratio",
+            [{"a": {**RATIOS, "accuracy_step": [], "val_accuracy": [1]}}],
+            "length",
+        ),
+        ("accuracy_by_noise", [[], {"mid": {"a": []}}], "shares"),
+        ("accuracy_by_noise", [[1.0], {"mid": {"a": [1]}}], "shares"),
+        ("accuracy_by_noise", [[0.5], {}], "accuracies"),
+        ("accuracy_by_noise", [[0.5], {"top": {"a": [1]}}], "accuracies"),
+        ("accuracy_by_noise", [[0.5], {"mid": {}}], "accuracies"),
+        ("accuracy_by_noise", [[0.5], {"mid": {"a": [1, 2]}}], "accuracies"),
+    ],
+)
+def test_bad_input_by_position(name, given, message):
+    with pytest.raises(ValueError, match=f"{message}.*Received|Rec.*{message}"):
+        getattr(plots, f"plot_{name}")(*given)

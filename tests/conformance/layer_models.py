@@ -1,0 +1,58 @@
+"""A model to train around each layer of the registry, and data for it."""
+
+import keras
+import numpy as np
+
+import keras_seqmech
+from tests.conformance.registry import FACTS
+from tests.conformance.registry import name_outputs
+
+# Half of the rows a device: 9 real steps against 4, one row without any.
+MASK = np.array(
+    [
+        [1, 1, 1, 1],
+        [1, 1, 0, 0],
+        [0, 1, 1, 1],
+        [0, 1, 0, 1],
+        [0, 0, 0, 0],
+        [1, 1, 0, 0],
+    ],
+    "float32",
+)
+
+
+def make_model(entry) -> keras.Model:
+    """The layer of an entry, with statistics, on top of a linear one."""
+    public = entry.make(name="watched", **statistics(entry))
+    layer = entry.wrap(public)
+    inputs = {
+        a.name: keras.Input(a.shape, name=a.name) for a in entry.arguments
+    }
+    # Under a strategy `fit` takes the mean of inputs: they cannot be boolean.
+    given = {name: keras.Input((None,), name=name) for name in entry.masks}
+    masks = {name: keras.ops.cast(x, "bool") for name, x in given.items()}
+    first = entry.arguments[0]
+    below = keras.layers.Dense(
+        first.shape[-1], kernel_regularizer=keras.regularizers.L2(0.01)
+    )
+    values = {**inputs, first.name: below(inputs[first.name])}
+    outputs = name_outputs(entry.call(layer, values, masks))
+    # Free of masks: Keras averages losses over the real steps of a replica.
+    outputs = {name: keras.ops.copy(x) for name, x in outputs.items()}
+    model_class = keras.Model
+    if getattr(public, "estimator", None) == "reinforce":
+        model_class = keras_seqmech.PolicyGradientModel
+    return model_class({**inputs, **given}, outputs)
+
+
+def statistics(entry) -> dict:
+    """What a layer needs to count, if it can."""
+    if FACTS[type(entry.make())].statistics:
+        return {"track_statistics": True}
+    return {}
+
+
+def sample(entry) -> dict:
+    """A batch for the model of an entry, with masks of all kinds."""
+    inputs = entry.sample(*MASK.shape)
+    return {**inputs, **dict.fromkeys(entry.masks, MASK)}

@@ -1,0 +1,36 @@
+"""All public layers, and how to run each: what drives the conformance tests.
+
+A new layer needs two things here: an `Entry` in `ENTRIES` for each way it is
+used, and its `Facts` in `FACTS`. Tests over the registry then check every
+contract for it.
+"""
+
+from tests.conformance.registry import fields
+from tests.conformance.registry import focused_encoders
+from tests.conformance.registry import initial_states
+from tests.conformance.registry import pointers
+from tests.conformance.registry import poolings
+from tests.conformance.registry import subsamples
+from tests.conformance.registry.entry import SCALARS
+from tests.conformance.registry.entry import TIME
+from tests.conformance.registry.entry import name_outputs
+from tests.conformance.registry.entry import silence
+
+ENTRIES = [
+    *fields.ENTRIES,
+    *poolings.ENTRIES,
+    *pointers.ENTRIES,
+    *focused_encoders.ENTRIES,
+    *initial_states.ENTRIES,
+    *subsamples.ENTRIES,
+]
+FACTS = {
+    **fields.FACTS,
+    **poolings.FACTS,
+    **pointers.FACTS,
+    **focused_encoders.FACTS,
+    **initial_states.FACTS,
+    **subsamples.FACTS,
+}
+
+__all__ = ["ENTRIES", "FACTS", "SCALARS", "TIME", "name_outputs", "silence"]

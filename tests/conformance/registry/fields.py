@@ -1,0 +1,356 @@
+"""Adaptive receptive fields."""
+
+import keras
+from keras import ops
+
+import keras_seqmech
+from tests.conformance.registry.entry import FEATURES
+from tests.conformance.registry.entry import TIME
+from tests.conformance.registry.entry import Argument
+from tests.conformance.registry.entry import Entry
+from tests.conformance.registry.entry import Facts
+from tests.conformance.registry.entry import in_rnn
+
+UNITS = 4
+SIZE = 3  # of fields
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class DecayCell(keras.layers.Layer):
+    """A cell that the package does not know."""
+
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.units = self.state_size = units
+
+    def build(self, input_shape):
+        self.kernel = self.add_weight(
+            name="kernel", shape=(input_shape[-1], self.units)
+        )
+        self.rate = self.add_weight(name="rate", initializer="ones")
+
+    def call(self, inputs, states):
+        decayed = ops.sigmoid(self.rate) * states[0]
+        state = ops.tanh(decayed + ops.matmul(inputs, self.kernel))
+        return state, [state]
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+SEQUENCES = (Argument("sequences", (None, FEATURES), mask="mask"),)
+READER = ("size_kernel", "size_recurrent_kernel", "field_recurrent_kernel")
+GATE = ("field_kernel", "field_bias", "forget_kernel", "forget_bias")
+KERAS_CELL = ("kernel", "recurrent_kernel", "bias")
+
+
+def lstm(**options):
+    return keras.layers.LSTMCell(UNITS, name="inner", **options)
+
+
+def gru(**options):
+    return keras.layers.GRUCell(UNITS, name="inner", **options)
+
+
+def simple(**options):
+    return keras.layers.SimpleRNNCell(UNITS, name="inner", **options)
+
+
+def custom():
+    return DecayCell(UNITS, name="inner")
+
+
+def stack():
+    return [lstm(), gru()]
+
+
+def resume_layer(layer, inputs, mask, cut, training):
+    """Hands states on; the first call sees just as far ahead as it may."""
+    end = cut + SIZE - 1
+    first, *states = layer(
+        inputs[:, :cut],
+        mask=mask[:, :cut],
+        lookahead=inputs[:, cut:end],
+        lookahead_mask=mask[:, cut:end],
+        training=training,
+    )
+    if isinstance(states[-1], dict):
+        states = states[:-1]
+    second = layer(
+        inputs[:, cut:],
+        mask=mask[:, cut:],
+        initial_state=states,
+        training=training,
+    )
+    return ops.concatenate([first, second[0]], axis=1)
+
+
+def resume_cell(layer, inputs, mask, cut, training):
+    windows = make_windows(inputs, {"mask": mask})
+    first, *states = layer(
+        windows[:, :cut], mask=mask[:, :cut], training=training
+    )
+    second, *_ = layer(
+        windows[:, cut:],
+        mask=mask[:, cut:],
+        initial_state=states,
+        training=training,
+    )
+    return ops.concatenate([first, second], axis=1)
+
+
+def make_windows(inputs, masks):
+    layer = keras_seqmech.ReceptiveFieldWindows(SIZE)
+    return layer(inputs, mask=masks.get("mask"))
+
+
+def field_layer(id, cell, inner=KERAS_CELL, reader=READER, **options):
+    sequences = options.get("return_sequences")
+    entry_options = {
+        name: options.pop(name)
+        for name in ("silent", "core", "golden")
+        if name in options
+    }
+    max_size = options.pop("max_size", SIZE)
+
+    def make(**overrides):
+        return keras_seqmech.ReceptiveFieldRNN(
+            cell(), max_size, **{**options, **overrides}
+        )
+
+    return Entry(
+        f"ReceptiveFieldRNN-{id}",
+        make,
+        SEQUENCES,
+        (*reader, *GATE, "temperature", *inner),
+        resume=resume_layer
+        if sequences and options.get("return_state")
+        else None,
+        length=TIME if options.get("unroll") else None,
+        draws=max_size > 1,
+        backwards=options.get("go_backwards", False),
+        **entry_options,
+    )
+
+
+def field_cell(id, cell, inner=KERAS_CELL, core=False, golden=False, **options):
+    def make(**overrides):
+        return keras_seqmech.RFCell(cell(), SIZE, **{**options, **overrides})
+
+    return Entry(
+        f"RFCell-{id}",
+        make,
+        SEQUENCES,
+        (*READER, *GATE, "temperature", *inner),
+        wrap=in_rnn,
+        prepare=make_windows,
+        resume=resume_cell,
+        core=core,
+        golden=golden,
+    )
+
+
+ENTRIES = [
+    Entry(
+        "ReceptiveFieldWindows",
+        lambda **overrides: keras_seqmech.ReceptiveFieldWindows(
+            **{"max_size": SIZE, **overrides}
+        ),
+        (Argument("inputs", (None, FEATURES), mask="mask"),),
+        weights=(),
+        draws=False,
+        core=True,
+        golden=True,
+    ),
+    field_cell("lstm-relaxed-mean", lstm, core=True, golden=True),
+    field_cell(
+        "gru-straight_through-last",
+        gru,
+        estimator="straight_through",
+        summary="last",
+        golden=True,
+    ),
+    field_cell(
+        "custom-reinforce", custom, ("kernel", "rate"), estimator="reinforce"
+    ),
+    field_layer(
+        "lstm-relaxed-mean",
+        lstm,
+        return_sequences=True,
+        return_state=True,
+        return_field=True,
+        core=True,
+        golden=True,
+    ),
+    field_layer(
+        "gru-straight_through-last",
+        gru,
+        estimator="straight_through",
+        summary="last",
+        return_sequences=True,
+        return_state=True,
+        core=True,
+        golden=True,
+    ),
+    field_layer(
+        "simple-reinforce",
+        simple,
+        estimator="reinforce",
+        return_field=True,
+        core=True,
+        golden=True,
+    ),
+    field_layer(
+        "stack-relaxed-last",
+        stack,
+        (*KERAS_CELL, *KERAS_CELL),
+        summary="last",
+        go_backwards=True,
+        return_sequences=True,
+        return_field=True,
+        golden=True,
+    ),
+    field_layer(
+        "custom-straight_through",
+        custom,
+        ("kernel", "rate"),
+        estimator="straight_through",
+        return_sequences=True,
+        return_state=True,
+        zero_output_for_mask=True,
+    ),
+    field_layer(
+        "lstm-dropout-unroll",
+        lambda: lstm(dropout=0.2, recurrent_dropout=0.3),
+        unroll=True,
+        silent=False,
+    ),
+    field_layer(
+        "gru-one",
+        lambda: gru(reset_after=False),
+        reader=(),
+        max_size=1,
+        return_sequences=True,
+        return_state=True,
+        return_field=True,
+    ),
+]
+
+
+def field_arguments() -> dict:
+    return {
+        "cell": lstm(),
+        "max_size": 5,
+        "field_units": 6,
+        "summary": "last",
+        "estimator": "straight_through",
+        "temperature": 0.5,
+        "activation": "relu",
+        "unit_forget_bias": False,
+        "kernel_initializer": keras.initializers.HeNormal(),
+        "recurrent_initializer": keras.initializers.GlorotNormal(),
+        "kernel_regularizer": keras.regularizers.L2(0.25),
+        "sample_at_inference": True,
+        "seed": 11,
+    }
+
+
+def field_layer_arguments() -> dict:
+    names = (
+        "return_field",
+        "track_statistics",
+        "jit_compile",
+        "return_sequences",
+        "return_state",
+        "go_backwards",
+        "stateful",
+        "unroll",
+        "zero_output_for_mask",
+    )
+    return {**field_arguments(), **dict.fromkeys(names, True)}
+
+
+BAD_SIZES = (("max_size", 0), ("max_size", 2.5), ("max_size", True))
+BAD_FIELDS = (
+    ("cell", 3),
+    ("cell", keras.layers.Dense(3)),
+    ("cell", keras.layers.LSTM(3)),
+    ("cell", []),
+    *BAD_SIZES,
+    ("field_units", 0),
+    ("summary", "max"),
+    ("estimator", "exact"),
+    ("temperature", 0),
+    ("temperature", float("nan")),
+)
+
+
+def call_field_layer(shape=(2, TIME, 3), mask=None, **arguments):
+    constructor = {"cell": simple(), "max_size": SIZE}
+    for name in ("unroll", "stateful"):
+        if name in arguments:
+            constructor[name] = arguments.pop(name)
+    layer = keras_seqmech.ReceptiveFieldRNN(**constructor)
+    if mask is not None:
+        mask = ops.ones(mask, "bool")
+    inputs = keras.Input(batch_shape=shape)
+    return layer(inputs, mask=mask, **arguments)
+
+
+FACTS = {
+    keras_seqmech.ReceptiveFieldWindows: Facts(
+        lambda: {"max_size": 5},
+        BAD_SIZES,
+        (
+            (
+                "mask.shape",
+                lambda: make_windows(
+                    ops.ones((2, 4, 3)), {"mask": ops.ones((2, 3), "bool")}
+                ),
+            ),
+            ("input_shape", lambda: make_windows(ops.ones((2, 3)), {})),
+        ),
+    ),
+    keras_seqmech.RFCell: Facts(
+        field_arguments,
+        BAD_FIELDS,
+        (
+            (
+                "input_shape",
+                lambda: in_rnn(keras_seqmech.RFCell(lstm(), 2))(
+                    make_windows(ops.ones((2, 4, 3)), {})
+                ),
+            ),
+        ),
+    ),
+    keras_seqmech.ReceptiveFieldRNN: Facts(
+        field_layer_arguments,
+        BAD_FIELDS,
+        (
+            ("sequences.shape", lambda: call_field_layer((2, 3))),
+            ("sequences.shape", lambda: call_field_layer((2, 3, 4, 5))),
+            ("sequences.shape", lambda: call_field_layer((2, 0, 3))),
+            ("sequences.shape", lambda: call_field_layer((2, 4, None))),
+            ("mask.shape", lambda: call_field_layer(mask=(2, TIME - 1))),
+            ("mask.shape", lambda: call_field_layer(mask=(2, TIME, 1))),
+            (
+                "lookahead.shape",
+                lambda: call_field_layer(lookahead=ops.ones((2, 3))),
+            ),
+            (
+                "lookahead",
+                lambda: call_field_layer(lookahead_mask=ops.ones((2, 3))),
+            ),
+            (
+                "sequences.shape",
+                lambda: call_field_layer((None, 4, 3), stateful=True),
+            ),
+            (
+                "sequences.shape",
+                lambda: call_field_layer((2, None, 3), unroll=True),
+            ),
+        ),
+        decisions={"return_field": ("probabilities", "size")},
+        statistics=("mean_size", "size_entropy"),
+    ),
+}

@@ -1,0 +1,232 @@
+"""The focused hierarchical encoder and its gate."""
+
+import keras
+from keras import ops
+
+import keras_seqmech
+from tests.conformance.registry.entry import FEATURES
+from tests.conformance.registry.entry import TIME
+from tests.conformance.registry.entry import Argument
+from tests.conformance.registry.entry import Entry
+from tests.conformance.registry.entry import Facts
+
+UNITS = 4
+GATE_UNITS = 5
+CONTEXT = 2
+ARGUMENTS = (
+    Argument("sequence", (None, FEATURES), mask="sequence_mask"),
+    Argument("context", (CONTEXT,)),
+)
+GATE = (
+    "context_kernel",
+    "kernel",
+    "bias",
+    "output_kernel",
+    "output_bias",
+    "temperature",
+    "entropy_weight",
+)
+# A price has a target.
+PRICED_GATE = (*GATE, "sparsity_weight")
+LSTM = ("kernel", "recurrent_kernel", "bias")
+
+
+class GateEntry(Entry):
+    """All a gate puts out are decisions, the first output among them."""
+
+    def call(self, *arguments, **keywords):
+        gates, decisions = super().call(*arguments, **keywords)
+        assert gates.dtype == decisions["gates"].dtype
+        return (decisions,)
+
+
+def gate(id, **options):
+    options = {
+        "units": GATE_UNITS,
+        "initial_openness": 0.5,
+        "return_gates": True,
+        **options,
+    }
+
+    def make(**overrides):
+        return keras_seqmech.BoundaryGate(**{**options, **overrides})
+
+    return GateEntry(
+        f"BoundaryGate-{id}",
+        make,
+        ARGUMENTS,
+        PRICED_GATE if "openness_target" in options else GATE,
+        core=True,
+        golden=True,
+    )
+
+
+def encoder(id, core=True, **options):
+    options = {
+        "units": UNITS,
+        "lower_units": 6,
+        "gate_units": GATE_UNITS,
+        "initial_openness": 0.5,
+        "return_gates": True,
+        **options,
+    }
+
+    def make(**overrides):
+        layer_class = keras_seqmech.FocusedHierarchicalEncoder
+        return layer_class(**{**options, **overrides})
+
+    gate = PRICED_GATE if "openness_target" in options else GATE
+    return Entry(
+        f"FocusedHierarchicalEncoder-{id}",
+        make,
+        ARGUMENTS,
+        (*gate, *LSTM, *LSTM),
+        core=core,
+        golden=True,
+    )
+
+
+ENTRIES = [
+    gate("relaxed", estimator="relaxed"),
+    gate(
+        "reinforce",
+        openness_target=0.25,
+        sparsity_weight=0.5,
+        entropy_weight=0.1,
+    ),
+    encoder("relaxed", estimator="relaxed", return_sequences=True),
+    encoder(
+        "straight_through",
+        core=False,
+        estimator="straight_through",
+        return_state=True,
+        entropy_weight=0.1,
+    ),
+    encoder(
+        "reinforce",
+        return_sequences=True,
+        return_state=True,
+        openness_target=0.25,
+        sparsity_weight=0.5,
+    ),
+]
+
+
+def gate_arguments():
+    return {
+        "units": GATE_UNITS,
+        "estimator": "straight_through",
+        "temperature": 0.5,
+        "openness_target": 0.25,
+        "sparsity_weight": 0.5,
+        "entropy_weight": 0.125,
+        "initial_openness": 0.25,
+        "negative_slope": 0.125,
+        "kernel_initializer": keras.initializers.HeNormal(),
+        "kernel_regularizer": keras.regularizers.L2(0.25),
+        "sample_at_inference": True,
+        "seed": 11,
+        "return_gates": True,
+        "track_statistics": True,
+    }
+
+
+def encoder_arguments():
+    arguments = gate_arguments()
+    arguments.pop("negative_slope")
+    return {
+        **arguments,
+        "units": UNITS,
+        "lower_units": 6,
+        "gate_units": GATE_UNITS,
+        "recurrent_initializer": keras.initializers.GlorotNormal(),
+        "unit_forget_bias": False,
+        "jit_compile": True,
+        "return_sequences": True,
+        "return_state": True,
+    }
+
+
+def call(layer_class, sequence=(2, TIME, 3), context=(2, 5), mask=None, **kw):
+    if mask is not None:
+        mask = ops.ones(mask, "bool")
+    return layer_class(UNITS)(
+        keras.Input(batch_shape=sequence),
+        keras.Input(batch_shape=context),
+        sequence_mask=mask,
+        **kw,
+    )
+
+
+def bad_calls(layer_class):
+    bad = (
+        ("sequence.shape", {"sequence": (2, 3)}),
+        ("sequence.shape", {"sequence": (2, 3, 4, 5)}),
+        ("sequence.shape", {"sequence": (2, 0, 3)}),
+        ("sequence.shape", {"sequence": (2, 4, None)}),
+        ("context.shape", {"context": (3, 5)}),
+        ("context.shape", {"context": (2,)}),
+        ("context.shape", {"context": (2, TIME, 5)}),
+        ("context.shape", {"context": (2, None)}),
+        ("sequence_mask.shape", {"mask": (2, TIME - 1)}),
+        ("sequence_mask.shape", {"mask": (2, TIME, 1)}),
+    )
+    return tuple(
+        (name, lambda keywords=keywords: call(layer_class, **keywords))
+        for name, keywords in bad
+    )
+
+
+BAD_GATES = (
+    ("units", 0),
+    ("units", 2.5),
+    ("estimator", "exact"),
+    ("temperature", 0),
+    ("openness_target", 0),
+    ("openness_target", 1.5),
+    ("openness_target", float("nan")),
+    ("openness_target", None),
+    ("sparsity_weight", -0.1),
+    ("entropy_weight", -0.1),
+    ("entropy_weight", float("inf")),
+    ("initial_openness", 0),
+    ("initial_openness", 1),
+    ("sample_at_inference", "no"),
+    ("return_gates", 1),
+    ("track_statistics", 1),
+)
+DECISIONS = ("gates", "probabilities")
+STATISTICS = ("openness", "gate_entropy")
+FACTS = {
+    keras_seqmech.BoundaryGate: Facts(
+        gate_arguments,
+        (*BAD_GATES, ("negative_slope", -1)),
+        bad_calls(keras_seqmech.BoundaryGate),
+        decisions={"return_gates": DECISIONS},
+        statistics=STATISTICS,
+    ),
+    keras_seqmech.FocusedHierarchicalEncoder: Facts(
+        encoder_arguments,
+        (
+            *BAD_GATES,
+            ("lower_units", 0),
+            ("gate_units", -3),
+            ("unit_forget_bias", 1),
+            ("return_focused", 1),
+            # Where `return_sequences` is given.
+            ("return_focused", True),
+            ("jit_compile", "auto"),
+            ("return_sequences", 0),
+            ("return_state", None),
+        ),
+        bad_calls(keras_seqmech.FocusedHierarchicalEncoder),
+        decisions={"return_gates": DECISIONS},
+        statistics=STATISTICS,
+        exclusive={
+            "return_focused": {
+                "return_focused": True,
+                "return_sequences": False,
+            }
+        },
+    ),
+}

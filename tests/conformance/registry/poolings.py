@@ -1,0 +1,152 @@
+"""Poolings over time."""
+
+import keras
+from keras import ops
+
+import keras_seqmech
+from tests.conformance.registry.entry import TIME
+from tests.conformance.registry.entry import Argument
+from tests.conformance.registry.entry import Entry
+from tests.conformance.registry.entry import Facts
+
+FEATURES = 4  # even: half a direction
+SEQUENCES = (Argument("sequences", (None, FEATURES), mask="mask"),)
+SCORES = {"return_attention_scores": ("attention_scores",)}
+
+
+def pooling(layer_class, id="", weights=(), silent=True, core=True, **options):
+    def make(**overrides):
+        return layer_class(**{**options, **overrides})
+
+    return Entry(
+        layer_class.__name__ + id,
+        make,
+        SEQUENCES,
+        weights,
+        draws=False,
+        silent=silent,
+        core=core,
+        golden=core,
+    )
+
+
+ENTRIES = [
+    pooling(keras_seqmech.MeanPooling),
+    pooling(keras_seqmech.MaxPooling),
+    pooling(keras_seqmech.LastPooling),
+    pooling(keras_seqmech.LastPooling, "-two", core=False, bidirectional=True),
+    pooling(keras_seqmech.ConcatPooling, bidirectional=True),
+    pooling(
+        keras_seqmech.AttentionPooling,
+        weights=("query",),
+        return_attention_scores=True,
+    ),
+    pooling(
+        keras_seqmech.MaxAttentionPooling,
+        return_attention_scores=True,
+    ),
+    pooling(
+        keras_seqmech.LastAttentionPooling,
+        weights=("penalty", "attention_dropout"),
+        return_attention_scores=True,
+        penalty=0.1,
+    ),
+    pooling(
+        keras_seqmech.LastAttentionPooling,
+        "-dropout",
+        weights=("penalty", "attention_dropout"),
+        silent=False,
+        core=False,
+        attention_dropout=0.5,
+    ),
+]
+
+
+def call(layer_class, shape=(2, TIME, 3), mask=None, **options):
+    if mask is not None:
+        mask = ops.ones(mask, "bool")
+    return layer_class(**options)(keras.Input(batch_shape=shape), mask=mask)
+
+
+def facts(layer_class, arguments=dict, bad_arguments=(), **options):
+    """Facts of a pooling, with the calls that none of them takes."""
+    bad = [
+        ("sequences.shape", {"shape": (2, TIME)}),
+        ("sequences.shape", {"shape": (2, TIME, 3, 1)}),
+        ("sequences.shape", {"shape": (2, 0, 3)}),
+        ("sequences.shape", {"shape": (2, TIME, None)}),
+        ("mask.shape", {"mask": (2, TIME - 1)}),
+        ("mask.shape", {"mask": (2, TIME, 1)}),
+        ("mask.shape", {"mask": (3, TIME)}),
+    ]
+    if "bidirectional" in arguments():
+        bad.append(("sequences.shape", {"bidirectional": True}))
+    calls = tuple(
+        (name, lambda keywords=keywords: call(layer_class, **keywords))
+        for name, keywords in bad
+    )
+    return Facts(arguments, bad_arguments, calls, **options)
+
+
+BAD_PARTS = (
+    ("parts", ("last", "min")),
+    ("parts", ()),
+    ("parts", "max"),
+    ("parts", ("max", "max")),
+    ("parts", 3),
+    ("parts", [["max"]]),
+    ("bidirectional", "no"),
+)
+
+FACTS = {
+    keras_seqmech.MeanPooling: facts(keras_seqmech.MeanPooling),
+    keras_seqmech.MaxPooling: facts(keras_seqmech.MaxPooling),
+    keras_seqmech.LastPooling: facts(
+        keras_seqmech.LastPooling,
+        lambda: {"bidirectional": True},
+        (("bidirectional", "no"),),
+    ),
+    keras_seqmech.ConcatPooling: facts(
+        keras_seqmech.ConcatPooling,
+        lambda: {"parts": ["mean", "last"], "bidirectional": True},
+        BAD_PARTS,
+    ),
+    keras_seqmech.AttentionPooling: facts(
+        keras_seqmech.AttentionPooling,
+        lambda: {
+            "query_initializer": keras.initializers.HeNormal(),
+            "query_regularizer": keras.regularizers.L2(0.25),
+            "return_attention_scores": True,
+            "jit_compile": True,
+        },
+        decisions=SCORES,
+    ),
+    keras_seqmech.MaxAttentionPooling: facts(
+        keras_seqmech.MaxAttentionPooling,
+        lambda: {"return_attention_scores": True, "jit_compile": True},
+        decisions=SCORES,
+    ),
+    keras_seqmech.LastAttentionPooling: facts(
+        keras_seqmech.LastAttentionPooling,
+        lambda: {
+            "penalty": 0.5,
+            "attention_dropout": 0.25,
+            "attention_at_inference": False,
+            "return_attention_scores": True,
+            "jit_compile": True,
+            "seed": 11,
+        },
+        (
+            ("penalty", -0.1),
+            ("penalty", float("inf")),
+            ("penalty", True),
+            ("attention_dropout", 1.5),
+            ("attention_dropout", -0.1),
+            ("attention_dropout", float("nan")),
+            ("attention_at_inference", 1),
+            ("return_attention_scores", None),
+            ("jit_compile", "auto"),
+        ),
+        decisions=SCORES,
+    ),
+}

@@ -1,0 +1,405 @@
+"""Data files in both layouts, missing and malformed; and the real ones."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from examples.common import datasets
+from examples.common import word_vectors
+
+PARTS = {
+    "mr": ("all",),
+    "trec": ("train", "test"),
+    "sst5": ("train", "dev", "test"),
+    "ag": ("train", "test"),
+    "imdb": ("train", "val", "test"),
+}
+
+
+def text_of(name, part, i):
+    return f"{name} {part} text number {i} ."
+
+
+def label_of(name, i):
+    return i % len(datasets.CLASSES[name])
+
+
+def write_json(root, name, rows=40):
+    """Writes a data set as JSON lines; TREC with the names of classes."""
+    (root / name).mkdir(parents=True)
+    for part in PARTS[name]:
+        with gzip.open(
+            root / name / f"{part}.jsonl.gz", "wt", encoding="utf8"
+        ) as file:
+            for i in range(rows):
+                label = label_of(name, i)
+                if name == "trec":
+                    label = datasets.CLASSES[name][label]
+                row = {"text": text_of(name, part, i), "label": label}
+                file.write(json.dumps(row) + "\n")
+
+
+def write_published(root, name, rows=40):
+    """Writes the same data set as its authors publish it."""
+    examples = {
+        part: [(text_of(name, part, i), label_of(name, i)) for i in range(rows)]
+        for part in PARTS[name]
+    }
+    if name == "mr":
+        folder = root / "mr" / "rt-polaritydata"
+        folder.mkdir(parents=True)
+        for label, ending in enumerate(("neg", "pos")):
+            own = [text for text, y in examples["all"] if y == label]
+            (folder / f"rt-polarity.{ending}").write_text(
+                "".join(text + " \n" for text in own), encoding="latin-1"
+            )
+    elif name == "trec":
+        (root / "trec").mkdir(parents=True)
+        for part, file in (("train", "train_5500"), ("test", "TREC_10")):
+            lines = [
+                f"{datasets.CLASSES[name][label]}:fine {text}\n"
+                for text, label in examples[part]
+            ]
+            (root / "trec" / f"{file}.label").write_text("".join(lines))
+    elif name == "sst5":
+        folder = root / "trees"
+        folder.mkdir(parents=True)
+        for part in PARTS[name]:
+            lines = []
+            for text, label in examples[part]:
+                first, *others = text.split(" ")
+                tree = f"(2 {first})"
+                for word in others:
+                    tree = f"(3 {tree} (1 {word}))"
+                lines.append(f"({label} {tree[3:-1]})\n")
+            (folder / f"{part}.txt").write_text("".join(lines))
+    elif name == "ag":
+        (root / "ag").mkdir(parents=True)
+        for part in PARTS[name]:
+            lines = []
+            for text, label in examples[part]:
+                title, description = text.split(" ", 1)
+                lines.append(f'"{label + 1}","{title}","{description}"\n')
+            (root / "ag" / f"{part}.csv").write_text("".join(lines))
+    else:
+        for part in ("train", "test"):
+            for label, ending in enumerate(("neg", "pos")):
+                folder = root / "aclImdb" / part / ending
+                folder.mkdir(parents=True)
+                for i, (text, y) in enumerate(examples[part]):
+                    if y == label:
+                        (folder / f"{i}_7.txt").write_text(text)
+
+
+def rows_of(part):
+    return sorted(zip(part.texts, part.labels.tolist()))
+
+
+def expected_rows(name, part, rows=40):
+    return sorted(
+        (text_of(name, part, i), label_of(name, i)) for i in range(rows)
+    )
+
+
+@pytest.mark.parametrize("name", datasets.CLASSES)
+@pytest.mark.parametrize("write", [write_json, write_published])
+def test_both_layouts(tmp_path, name, write):
+    write(tmp_path, name)
+    data = datasets.load(name, tmp_path)
+    assert data.classes == datasets.CLASSES[name]
+    parts = {p: rows_of(getattr(data, p)) for p in data._fields[1:]}
+    if name == "mr":
+        assert [len(parts[p]) for p in data._fields[1:]] == [33, 3, 4]
+        joined = parts["train"] + parts["validation"] + parts["test"]
+        assert sorted(joined) == expected_rows(name, "all")
+        return
+    assert parts["test"] == expected_rows(name, "test")
+    known = {"sst5": "dev", "imdb": "val" if write is write_json else None}
+    if known.get(name):
+        assert parts["train"] == expected_rows(name, "train")
+        assert parts["validation"] == expected_rows(name, known[name])
+    else:
+        assert len(parts["validation"]) == 4
+        joined = sorted(parts["train"] + parts["validation"])
+        assert joined == expected_rows(name, "train")
+
+
+def test_mr_is_split_the_same_way_in_both_layouts(tmp_path):
+    write_json(tmp_path / "json", "mr")
+    write_published(tmp_path / "published", "mr")
+    first = datasets.load("mr", tmp_path / "json")
+    second = datasets.load("mr", tmp_path / "published")
+    for one, other in zip(first[1:], second[1:]):
+        assert rows_of(one) == rows_of(other)
+
+
+def test_json_lines_come_first(tmp_path):
+    write_json(tmp_path, "sst5", rows=12)
+    write_published(tmp_path, "sst5", rows=20)
+    assert len(datasets.load("sst5", tmp_path).train.texts) == 12
+
+
+def test_html_breaks_and_brackets_become_text(tmp_path):
+    write_json(tmp_path, "imdb")
+    path = tmp_path / "imdb" / "test.jsonl.gz"
+    with gzip.open(path, "wt") as file:
+        file.write('{"text": "so<br /><br />bad", "label": 0}\n')
+    assert datasets.load("imdb", tmp_path).test.texts == ["so  bad"]
+    write_published(tmp_path, "sst5")
+    path = tmp_path / "trees" / "test.txt"
+    path.write_text("(1 (2 -LRB-) (1 (2 and\\/or) (3 -RRB-)))\n")
+    test = datasets.load("sst5", tmp_path).test
+    assert (test.texts, test.labels.tolist()) == (["( and/or )"], [1])
+
+
+BAD_JSON = [
+    "no json",
+    "[1, 2]",
+    '{"text": "a"}',
+    '{"text": 3, "label": 1}',
+    '{"text": "a", "label": 2}',
+    '{"text": "a", "label": -1}',
+    '{"text": "a", "label": 0.5}',
+    '{"text": "a", "label": true}',
+    '{"text": "a", "label": "LOC"}',
+]
+
+
+@pytest.mark.parametrize("line", BAD_JSON)
+def test_malformed_json_names_path_line_and_expectation(tmp_path, line):
+    write_json(tmp_path, "mr")
+    path = tmp_path / "mr" / "all.jsonl.gz"
+    with gzip.open(path, "wt") as file:
+        file.write('{"text": "fine", "label": 1}\n\n' + line + "\n")
+    with pytest.raises(ValueError) as error:
+        datasets.load("mr", tmp_path)
+    assert f"{path}, line 3: expected JSON like" in str(error.value)
+    assert repr(line) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "name, file, content, line",
+    [
+        ("trec", "trec/TREC_10.label", "NUM:dist How far ?\nNUM ?", 2),
+        ("trec", "trec/TREC_10.label", "FOO:dist How far ?", 1),
+        ("sst5", "trees/dev.txt", "(1 (2 a) (0 b))\n\n(7 (2 a))", 3),
+        ("sst5", "trees/dev.txt", "(1 (2 a) (0 b)", 1),
+        ("ag", "ag/test.csv", '"1","a","b"\n"5","a","b"', 2),
+        ("ag", "ag/test.csv", '"1","a"', 1),
+        ("ag", "ag/test.csv", "", 1),
+        ("ag", "ag/test.csv", '"1","a","b"\n"2","a","' + "b" * 140000, 2),
+        ("mr", "mr/rt-polaritydata/rt-polarity.pos", "\n \n", 1),
+    ],
+)
+def test_malformed_published_files(tmp_path, name, file, content, line):
+    write_published(tmp_path, name)
+    (tmp_path / file).write_text(content)
+    with pytest.raises(ValueError) as error:
+        datasets.load(name, tmp_path)
+    assert f"{tmp_path / file}, line {line}: expected " in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "name, file, content",
+    [
+        ("sst5", "trees/dev.txt", b"(1 (2 a) (0 b))\n" * 2 + b"\xff\xfe"),
+        ("ag", "ag/test.csv", b'"1","a","b"\n' * 2 + b'"1","\xff","b"\n'),
+        ("imdb", "aclImdb/test/neg/0_7.txt", b"a\nb\n\xff"),
+    ],
+)
+def test_published_files_that_are_not_utf8(tmp_path, name, file, content):
+    write_published(tmp_path, name)
+    (tmp_path / file).write_bytes(content)
+    with pytest.raises(ValueError) as error:
+        datasets.load(name, tmp_path)
+    assert f"{tmp_path / file}, line 3: expected readable utf8" in str(
+        error.value
+    )
+
+
+def test_flipped_bytes_of_compressed_lines(tmp_path):
+    """Each flip is found, whatever part of the format it hits."""
+    write_json(tmp_path, "mr", rows=20)
+    path = tmp_path / "mr" / "all.jsonl.gz"
+    content = bytearray(path.read_bytes())
+    # Not the header: it holds the time and the name, which may be any.
+    for place in range(60, len(content)):
+        content[place] ^= 0xFF
+        path.write_bytes(content)
+        content[place] ^= 0xFF
+        with pytest.raises(ValueError) as error:
+            datasets.load("mr", tmp_path)
+        assert f"{path}, line " in str(error.value)
+
+
+def test_too_few_texts_to_split(tmp_path):
+    write_json(tmp_path, "mr", rows=1)
+    with pytest.raises(ValueError, match="mr: expected at least 2.*: 1$"):
+        datasets.load("mr", tmp_path)
+
+
+def test_texts_in_two_parts_are_counted():
+    parts = [
+        datasets.Part(list(texts), np.zeros(len(texts), "int32"))
+        for texts in ("aab", "bcc", "abcdd")
+    ]
+    data = datasets.TextData(("x", "y"), *parts)
+    assert datasets.describe(data) == (
+        "3 training, 3 validation and 5 test texts; 3 test texts are also in "
+        "training or validation, 1 validation texts also in training"
+    )
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    write_published(tmp_path, "sst5")
+    path = tmp_path / "trees" / "dev.txt"
+    path.write_bytes(b"(1 (2 a) (0 b))\n\xff\xfe")
+    with pytest.raises(ValueError, match="dev.txt.*expected readable utf8"):
+        datasets.load("sst5", tmp_path)
+    write_json(tmp_path, "mr")
+    path = tmp_path / "mr" / "all.jsonl.gz"
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(ValueError, match="all.jsonl.gz.*expected readable"):
+        datasets.load("mr", tmp_path)
+
+
+@pytest.mark.parametrize("name", datasets.CLASSES)
+def test_missing_data_names_what_is_looked_for(tmp_path, name):
+    with pytest.raises(FileNotFoundError) as error:
+        datasets.load(name, tmp_path)
+    part = "all" if name == "mr" else "train"
+    assert str(tmp_path / name / f"{part}.jsonl.gz") in str(error.value)
+
+
+def test_a_missing_part_is_named(tmp_path):
+    for write, file in (
+        (write_json, "trec/test.jsonl.gz"),
+        (write_published, "trec/TREC_10.label"),
+    ):
+        root = tmp_path / write.__name__
+        write(root, "trec")
+        (root / file).unlink()
+        with pytest.raises(FileNotFoundError, match=file):
+            datasets.load("trec", root)
+    root = tmp_path / "imdb"
+    write_published(root, "imdb")
+    for path in (root / "aclImdb" / "test" / "neg").iterdir():
+        path.unlink()
+    with pytest.raises(FileNotFoundError, match="test/neg"):
+        datasets.load("imdb", root)
+
+
+def test_unknown_name(tmp_path):
+    with pytest.raises(ValueError, match="`name`.*'sst2'"):
+        datasets.load("sst2", tmp_path)
+
+
+def test_vectors_in_both_layouts(tmp_path):
+    words = ["the", "of", ","]
+    vectors = np.array([[1, 2.5], [0, -1], [3, 4]], dtype="float16")
+    np.savez(tmp_path / "v.npz", words=np.array(words), vectors=vectors)
+    text = "the 1 2.5\nof 0 -1\n, 3 4\n"
+    (tmp_path / "v.txt").write_text(text)
+    with gzip.open(tmp_path / "v.txt.gz", "wt") as file:
+        file.write(text)
+    for file in ("v.npz", "v.txt", "v.txt.gz"):
+        found_words, found = word_vectors.load_vectors(tmp_path / file)
+        assert found_words == words
+        assert found.dtype == "float32"
+        np.testing.assert_array_equal(found, vectors)
+
+
+@pytest.mark.parametrize(
+    "text, line",
+    [
+        ("a 1 2\nb 1\n", 2),
+        ("a 1 2\nb 1 2 3\n", 2),
+        ("2 3\na 1 2 3\n", 2),
+        ("a 1 x\n", 1),
+        ("a 1 2\nb nan 1\n", 2),
+        ("a inf 2\n", 1),
+        ("a\n", 1),
+        ("", 1),
+    ],
+)
+def test_malformed_vectors(tmp_path, text, line):
+    path = tmp_path / "v.txt"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=f"v.txt, line {line}: expected"):
+        word_vectors.load_vectors(path)
+
+
+def test_words_with_spaces(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_text("the 1 2\n. . . 3 4\nto me@x.org 5 6\n7 8 9\n")
+    words, vectors = word_vectors.load_vectors(path)
+    assert words == ["the", ". . .", "to me@x.org", "7"]
+    np.testing.assert_array_equal(vectors, [[1, 2], [3, 4], [5, 6], [8, 9]])
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 1e300])
+def test_vectors_that_are_not_finite(tmp_path, wrong):
+    vectors = np.array([[1.0, 2.0], [wrong, 3.0]])
+    path = tmp_path / "v.npz"
+    np.savez(path, words=np.array(["a", "b"]), vectors=vectors)
+    with pytest.raises(ValueError, match="v.npz: expected finite.*1 .*'b'"):
+        word_vectors.load_vectors(path)
+
+
+def test_corrupt_vector_arrays(tmp_path):
+    path = tmp_path / "v.npz"
+    np.savez(path, words=np.array(["a"]), vectors=np.ones((1, 3)))
+    whole = path.read_bytes()
+    flipped = bytearray(whole)
+    flipped[whole.index(np.ones(3).tobytes())] ^= 1
+    np.save(tmp_path / "array.npy", np.ones(3))
+    array = (tmp_path / "array.npy").read_bytes()
+    for content in (whole[:-30], bytes(flipped), b"no zip", b"", array):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="v.npz: expected an .npz file"):
+            word_vectors.load_vectors(path)
+
+
+@pytest.mark.parametrize(
+    "words, vectors, expected",
+    [
+        (np.array([1]), np.ones((1, 3)), "a list of strings `words`"),
+        (np.array([["a"]]), np.ones((1, 3)), "a list of strings `words`"),
+        (np.array(["a"]), np.array([["b"]]), "`vectors` of real numbers"),
+    ],
+)
+def test_other_kinds_of_vector_arrays(tmp_path, words, vectors, expected):
+    path = tmp_path / "v.npz"
+    np.savez(path, words=words, vectors=vectors)
+    with pytest.raises(ValueError, match=f"v.npz: expected {expected}"):
+        word_vectors.load_vectors(path)
+
+
+def test_malformed_vector_arrays(tmp_path):
+    path = tmp_path / "v.npz"
+    np.savez(path, words=np.array(["a"]))
+    with pytest.raises(ValueError, match="`words` and `vectors`"):
+        word_vectors.load_vectors(path)
+    np.savez(path, words=np.array(["a"]), vectors=np.ones((2, 3)))
+    with pytest.raises(ValueError, match=r"one vector.*\(2, 3\)"):
+        word_vectors.load_vectors(path)
+    with pytest.raises(FileNotFoundError, match="none.npz"):
+        word_vectors.load_vectors(tmp_path / "none.npz")
+
+
+def test_real_data(data_dir):
+    """Sizes and class counts as published, where the files are complete."""
+    counts = {"mr": 10662, "trec": 5452 + 500, "sst5": 8544 + 1101 + 2210}
+    for name, count in counts.items():
+        if not (data_dir / name).exists():
+            pytest.skip(f"needs {name} in --data-dir")
+        data = datasets.load(name, data_dir)
+        assert sum(len(part.texts) for part in data[1:]) == count
+        if name == "mr":
+            labels = np.concatenate([part.labels for part in data[1:]])
+            assert np.bincount(labels).tolist() == [5331, 5331]
+        if name == "trec":
+            found = np.bincount(data.test.labels).tolist()
+            assert found == [9, 138, 94, 65, 81, 113]

@@ -1,0 +1,371 @@
+"""Loaders of questions about passages, their words, and scores of answers."""
+
+import gzip
+import json
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rouge_score", reason="needs keras_seqmech[examples]")
+
+from examples.focused import answer_scores  # noqa: E402
+from examples.focused import passage_data  # noqa: E402
+from examples.focused import passage_words  # noqa: E402
+from examples.focused.passage_data import Question  # noqa: E402
+
+FLAT = [
+    {"question": f"q {i}?", "context": f"passage {i // 2}", "answer": f"a{i}"}
+    for i in range(40)
+]
+
+
+def write(path, content):
+    """Writes text, or an object as JSON; gzipped if the name says so."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = content if isinstance(content, str) else json.dumps(content)
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "wt", encoding="utf8") as file:
+        file.write(text)
+
+
+def lines(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def squad(rows):
+    """Rows as SQuAD has them: two questions a paragraph, one text for all."""
+    paragraphs = [
+        {
+            "context": row["context"],
+            "qas": [
+                {
+                    "question": r["question"],
+                    "answers": [{"text": r["answer"], "answer_start": 0}],
+                }
+                for r in rows
+                if r["context"] == row["context"]
+            ],
+        }
+        for row in rows[::2]
+    ]
+    return {"version": "1.1", "data": [{"paragraphs": paragraphs}]}
+
+
+def test_xquad_in_both_layouts(tmp_path):
+    write(tmp_path / "flat" / "xquad" / "all.jsonl.gz", lines(FLAT))
+    write(tmp_path / "squad" / "xquad" / "xquad.en.json", squad(FLAT))
+    write(tmp_path / "bare" / "xquad.en.json.gz", squad(FLAT[::-1]))
+    flat, published, bare = (
+        passage_data.load("xquad", tmp_path / layout)
+        for layout in ("flat", "squad", "bare")
+    )
+    assert flat == published
+    assert [set(part) for part in flat] == [set(part) for part in bare]
+    assert sum(flat, []).count(Question("q 7?", "passage 3", ("a7",))) == 1
+    assert [len(part) for part in flat] == [30, 2, 8]
+    passages = [{q.passage for q in part} for part in flat]
+    assert not passages[0] & passages[1]
+    assert not passages[2] & (passages[0] | passages[1])
+    assert "0 test questions are about" in passage_data.describe(flat)
+
+
+def test_pubmedqa_in_both_layouts(tmp_path):
+    labels = ["yes", "no", "maybe"]
+    rows = [
+        {
+            "question": f"q {i}",
+            "context": f"one {i} two",
+            "label": labels[i % 3],
+        }
+        for i in range(20)
+    ]
+    write(tmp_path / "flat" / "pubmedqa" / "all.jsonl.gz", lines(rows))
+    published = {
+        str(i): {
+            "QUESTION": row["question"],
+            "CONTEXTS": [f"one {i}", "two"],
+            "final_decision": row["label"],
+        }
+        for i, row in enumerate(rows)
+    }
+    write(tmp_path / "published" / "ori_pqal.json", published)
+    data = passage_data.load("pubmedqa", tmp_path / "flat")
+    assert data == passage_data.load("pubmedqa", tmp_path / "published")
+    assert [len(part) for part in data] == [15, 1, 4]
+    assert {q.answers[0] for part in data for q in part} == set(labels)
+
+
+def search_parts():
+    return {
+        part: [(f"{part} {i}", f"s{i} t{i}", f"answer {i}") for i in range(3)]
+        for part in ("train", "val", "test")
+    }
+
+
+def test_searchqa_in_both_layouts(tmp_path):
+    for part, rows in search_parts().items():
+        text = ""
+        for i, (question, snippets, answer) in enumerate(rows):
+            first, second = snippets.split()
+            row = {
+                "category": "WORDS",
+                "question": question,
+                "answer": answer,
+                "search_results": [
+                    {"snippet": first, "url": "x"},
+                    {"snippet": None, "url": "y"},
+                    {"snippet": second, "url": "z"},
+                ],
+            }
+            write(tmp_path / "json" / "searchqa" / part / f"{i}.json", row)
+            text += f"{snippets} ||| {question} ||| {answer}\n"
+        write(tmp_path / "text" / "searchqa" / f"{part}.txt", text)
+    data = passage_data.load("searchqa", tmp_path / "json")
+    assert data == passage_data.load("searchqa", tmp_path / "text")
+    assert data.validation[1] == Question("val 1", "s1 t1", ("answer 1",))
+    assert [len(part) for part in data] == [3, 3, 3]
+
+
+def test_no_more_than_50_snippets(tmp_path):
+    row = {
+        "question": "q",
+        "answer": "a",
+        "search_results": [{"snippet": f"s{i}"} for i in range(80)],
+    }
+    for part in ("train", "val", "test"):
+        write(tmp_path / part / "0.json", row)
+    (question,) = passage_data.load("searchqa", tmp_path).train
+    assert question.passage.split() == [f"s{i}" for i in range(50)]
+
+
+def marco(count, part):
+    rows = [
+        {
+            "query_id": i,
+            "query": f"{part} {i}",
+            "passages": [
+                {"is_selected": 0, "passage_text": f"one {i}", "url": "x"},
+                {"is_selected": 1, "passage_text": f"two {i}", "url": "y"},
+            ],
+            "answers": [f"first {i}", f"second {i}"],
+        }
+        for i in range(count)
+    ]
+    rows[1]["answers"] = ["No Answer Present."]
+    rows[2]["answers"] = []
+    return rows
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_msmarco_in_both_versions(tmp_path, ending):
+    for part, count in (("train", 22), ("dev", 5)):
+        rows = marco(count, part)
+        name = f"msmarco/{part}_v1.1.json{ending}"
+        write(tmp_path / "rows" / name, lines(rows))
+        columns = {
+            key: {str(i): row[key] for i, row in enumerate(rows)}
+            for key in rows[0]
+        }
+        columns["wellFormedAnswers"] = dict.fromkeys(columns["query"], "[]")
+        name = f"msmarco/{part}_v2.1.json{ending}"
+        write(tmp_path / "columns" / name, columns)
+    data = passage_data.load("msmarco", tmp_path / "rows")
+    assert data == passage_data.load("msmarco", tmp_path / "columns")
+    assert [len(part) for part in data] == [18, 2, 3]
+    assert data.test[1] == Question(
+        "dev 3", "one 3 two 3", ("first 3", "second 3")
+    )
+
+
+@pytest.mark.parametrize("name", passage_data.DATASETS)
+def test_missing_files_are_named(tmp_path, name):
+    with pytest.raises(FileNotFoundError, match=f"--dataset {name}.*{name}"):
+        passage_data.load(name, tmp_path)
+
+
+def test_unknown_name(tmp_path):
+    with pytest.raises(
+        ValueError, match="`name` must .*Received: name='squad'"
+    ):
+        passage_data.load("squad", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name, file, content, message",
+    [
+        (
+            "xquad",
+            "all.jsonl.gz",
+            lines(FLAT[:1]) + "{\n",
+            "line 2: expected a",
+        ),
+        ("xquad", "all.jsonl.gz", lines([{"a": 1}]), "line 1: .*KeyError"),
+        ("xquad", "all.jsonl.gz", lines([3]), "line 1: .*TypeError"),
+        ("xquad", "all.jsonl.gz", lines(FLAT[:1]), "at least 2 passages"),
+        ("xquad", "xquad.en.json", "[", "expected JSON"),
+        ("xquad", "xquad.en.json", [], "expected as SQuAD"),
+        ("xquad", "xquad.en.json.gz", {"data": [{}]}, "expected as SQuAD"),
+        (
+            "xquad",
+            "xquad.en.json",
+            {"data": [{"paragraphs": [{"context": "c", "qas": [{}]}]}]},
+            "paragraph 1, question 1: .*KeyError",
+        ),
+        ("pubmedqa", "ori_pqal.json", [], "expected an object"),
+        (
+            "pubmedqa",
+            "ori_pqal.json",
+            {"7": {"QUESTION": "q", "CONTEXTS": ["c"], "final_decision": 1}},
+            "question 7: .*not a string",
+        ),
+        (
+            "pubmedqa",
+            "all.jsonl.gz",
+            lines([{"question": "q", "context": "c", "label": "perhaps"}]),
+            "Received: 'perhaps'",
+        ),
+        ("searchqa", "train.txt", "a ||| b\n", "line 1: .*ValueError"),
+        ("searchqa", "train/1.json", {"question": "q"}, "1.json.*KeyError"),
+        ("msmarco", "train_v1.1.json", lines([{"query": "q"}]), "line 1: "),
+        ("msmarco", "train_v2.1.json", {"query": {"0": "q"}}, "or columns"),
+        ("msmarco", "train_v2.1.json", "", "an empty file"),
+    ],
+)
+def test_malformed_files(tmp_path, name, file, content, message):
+    write(tmp_path / name / file, content)
+    for other in ("val.txt", "test.txt", "dev_v1.1.json", "dev_v2.1.json"):
+        write(tmp_path / name / other, "never read")
+    with pytest.raises(ValueError, match=f"(?s){message}"):
+        passage_data.load(name, tmp_path)
+
+
+def test_questions_without_an_answer_leave_no_part(tmp_path):
+    rows = [{**row, "answer": " "} for row in FLAT]
+    write(tmp_path / "xquad" / "all.jsonl.gz", lines(rows))
+    with pytest.raises(ValueError, match="at least 2 passages"):
+        passage_data.load("xquad", tmp_path)
+    for part in ("train", "val"):
+        write(tmp_path / f"{part}.txt", "s ||| q ||| a\n")
+    write(tmp_path / "test.txt", "s ||| q ||| \n")
+    with pytest.raises(ValueError, match="Received: none in test"):
+        passage_data.load("searchqa", tmp_path)
+
+
+def test_real_xquad_and_pubmedqa(data_dir):
+    for name, count in (("xquad", 1190), ("pubmedqa", 1000)):
+        data = passage_data.load(name, data_dir)
+        assert sum(map(len, data)) == count
+        assert "0 test questions are about" in passage_data.describe(data)
+
+
+# Words.
+
+
+@pytest.fixture(scope="module")
+def words():
+    return passage_words.Words(["who", "saw", "the"], ["fox"])
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("It's 1,500 half-hours.", ["it's", "1,500", "half-hours", "."]),
+        ("(the U.S.)", ["(", "the", "u.s", ".", ")"]),
+        ("6½ £30m", ["6½", "£", "30m"]),
+        (" \n", []),
+    ],
+)
+def test_split_words(text, expected):
+    assert passage_words.split_words(text) == expected
+
+
+def test_ids_of_words(words):
+    assert words.vocabulary_size == 7
+    assert words.read(["saw", "fox", "owl"]) == [5, 7, 1]
+    ids, extras = words.copied(["the", "fox", "saw", "owl", "fox"])
+    assert (ids, extras) == ([6, 7, 5, 8, 7], ["fox", "owl"])
+    assert words.written(["owl", "saw", "elk", "fox"], extras) == [8, 5, 1, 7]
+    assert [words.word(i, extras) for i in (8, 5, 7)] == ["owl", "saw", "fox"]
+
+
+def test_encoded_questions(words):
+    questions = [
+        Question(
+            "Who saw the fox?", "The owl saw the fox.", ("the owl", "owl")
+        ),
+        Question("Who?", "elk", ("the elk who saw the fox",)),
+    ]
+    encoded = passage_words.encode(questions, words, 4, 5, 4)
+    expected = {
+        "question": [[4, 5, 6, 7], [4, 1, 0, 0]],
+        "passage": [[6, 1, 5, 6, 7], [1, 0, 0, 0, 0]],
+        "copies": [[6, 7, 5, 6, 8], [7, 0, 0, 0, 0]],
+        "previous": [[2, 6, 1, 0], [2, 6, 1, 4]],
+    }
+    for name, array in encoded.inputs.items():
+        np.testing.assert_array_equal(array, expected.pop(name))
+    assert not expected
+    np.testing.assert_array_equal(encoded.targets, [[6, 7, 3, 0], [6, 7, 4, 5]])
+    np.testing.assert_array_equal(encoded.weights, [[1, 1, 1, 0], [1] * 4])
+    assert encoded.extras == [["owl", "fox"], ["elk"]]
+    assert passage_words.reachable(encoded) == 1
+
+
+def test_words_of_a_data_set():
+    train = [Question("a b", "b c b", ("c",))]
+    test = [Question("x", "y c", ("z",))]
+    data = passage_data.PassageData(train, train, test)
+    words = passage_words.make_words(data, 2, vectors=["y", "a", "b", "far"])
+    assert words.words[4:] == ["b", "c", "a", "y"]
+    assert words.vocabulary_size == 6
+    encoded = passage_words.encode(test, words, 2, 2, 3)
+    assert encoded.targets.tolist() == [[1, 3, 0]]
+    assert passage_words.reachable(encoded) == 0
+
+
+# Scores.
+
+
+@pytest.mark.parametrize(
+    "prediction, answers, exact, f1",
+    [
+        ("The  u.s .", ["U.S."], 1, 1),
+        ("1,500 men", ["1500 men", "men"], 1, 1),
+        ("red red house", ["the red house"], 0, 0.8),
+        ("boat", ["a house", "the red boat"], 0, 2 / 3),
+        ("", ["house"], 0, 0),
+        ("the", ["a"], 1, 1),
+    ],
+)
+def test_exact_match_and_f1(prediction, answers, exact, f1):
+    assert answer_scores.exact_match(prediction, answers) == exact
+    assert answer_scores.f1(prediction, answers) == pytest.approx(f1)
+
+
+def test_scores_of_texts():
+    scores = answer_scores.score_texts(
+        ["the cat sat", "dog"], [["the cat sat down", "cat"], ["bird"]]
+    )
+    # BLEU-1: 3 of 4 words are right; 4 words stand for 4 + 1.
+    assert scores == {
+        "exact_match": 0,
+        "f1": round(100 * (2 * 2 / (2 + 3)) / 2, 2),
+        "bleu1": round(100 * 3 / 4 * math.exp(1 - 5 / 4), 2),
+        "rouge_l": round(100 * (2 * 3 / (3 + 4)) / 2, 2),
+    }
+
+
+def test_no_words_score_nothing():
+    scores = answer_scores.score_texts(["", ""], [["a cat"], ["bird"]])
+    assert scores == {"exact_match": 0, "f1": 0, "bleu1": 0, "rouge_l": 0}
+
+
+def test_scores_of_labels():
+    scores = answer_scores.score_labels([0, 0, 1, 0], [0, 0, 1, 1], 3)
+    # F1 of the classes: 0.8, 2/3, and 0 for the one that is not there.
+    assert scores == {
+        "accuracy": 75,
+        "macro_f1": round(100 * (0.8 + 2 / 3) / 3, 2),
+        "majority": 50,
+    }

@@ -1,0 +1,233 @@
+"""The passage question example, on small made-up data sets."""
+
+import csv
+import json
+import re
+
+import keras
+import numpy as np
+import pytest
+
+pytest.importorskip("rouge_score", reason="needs keras_seqmech[examples]")
+
+from examples.focused import passage_data  # noqa: E402
+from examples.focused import passage_models  # noqa: E402
+from examples.focused import passage_questions  # noqa: E402
+from examples.focused import passage_words  # noqa: E402
+
+pytestmark = pytest.mark.long
+
+SMALL = (
+    "--units 8 --embedding-size 6 --epochs 2 --seeds 1 --vocabulary 30 "
+    "--question-length 6 --passage-length 12 --answer-length 4 --batch-size 64"
+).split()
+FILLERS = "one of them saw the other near a house".split()
+
+
+def names(random, count):
+    """Words that are nowhere else."""
+    letters = random.integers(0, 26, (count, 7))
+    return ["".join(chr(97 + i) for i in row) for row in letters]
+
+
+def row(random):
+    """One of two names, whichever was called, is the answer."""
+    before, after = random.integers(1, 4, 2)
+    name, other = names(random, 2)
+    words = [
+        *random.choice(FILLERS, before),
+        *("called", name),
+        *random.choice(FILLERS, after),
+    ]
+    words.insert(random.choice([0, len(words)]), other)
+    return {
+        "question": "Who is called?",
+        "context": " ".join(words),
+        "answer": name,
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Questions with answers to write, and with labels."""
+    root = tmp_path_factory.mktemp("data")
+    random = np.random.default_rng(4)
+    rows = [row(random) for _ in range(60)]
+    paragraphs = [
+        {
+            "context": r["context"],
+            "qas": [
+                {"question": r["question"], "answers": [{"text": r["answer"]}]}
+            ],
+        }
+        for r in rows
+    ]
+    content = {"data": [{"paragraphs": paragraphs}]}
+    (root / "xquad.en.json").write_text(json.dumps(content))
+    content = {
+        str(i): {
+            "QUESTION": r["question"],
+            "CONTEXTS": r["context"].split(maxsplit=1),
+            "final_decision": passage_data.LABELS[i % 3],
+        }
+        for i, r in enumerate(rows)
+    }
+    (root / "ori_pqal.json").write_text(json.dumps(content))
+    return root
+
+
+def arguments(folder, output, dataset, *more):
+    return [
+        *("--dataset", dataset, "--data-dir", str(folder)),
+        *("--output", str(output), *SMALL, *more),
+    ]
+
+
+def read(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def eagerly(monkeypatch):
+    """For a few small steps, which take less time than tracing."""
+    eager = property(lambda model: True, lambda model, value: None)
+    monkeypatch.setattr(keras.Model, "run_eagerly", eager)
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_written_answers_and_again(folder, tmp_path, capsys):
+    output = tmp_path / "results" / "runs.csv"
+    command = arguments(folder, output, "xquad", "--models", "fhe")
+    report = passage_questions.main(command)
+    rows = read(output)
+    assert [r["model"] for r in rows] == ["fhe"]
+    for score in ("exact_match", "f1", "bleu1", "rouge_l"):
+        assert 0 <= float(rows[0][score]) <= 100
+    assert rows[0]["accuracy"] == rows[0]["macro_f1"] == ""
+    assert 0 <= float(rows[0]["openness"]) <= 1
+    assert rows[0]["epochs"] == "2"
+    printed = capsys.readouterr().out
+    assert report in printed
+    assert "44 training, 4 validation and 12 test questions" in printed
+    assert "the words of 100.0 % of the test answers" in printed
+    assert "Small data: 44 questions to train on, 12 to test" in printed
+    # What is done is not repeated.
+    assert passage_questions.main(command) == report
+    assert read(output) == rows
+    assert "{" not in capsys.readouterr().out
+
+
+def test_labels(folder, tmp_path):
+    output = tmp_path / "runs.csv"
+    report = passage_questions.main(
+        arguments(folder, output, "pubmedqa", "--models", "fhe")
+    )
+    (r,) = read(output)
+    assert 0 <= float(r["accuracy"]) <= 100
+    assert 0 <= float(r["macro_f1"]) <= 100
+    assert r["exact_match"] == r["bleu1"] == ""
+    assert "| pubmedqa | accuracy % | macro F1 % | gates open % |" in report
+    assert re.search(r"Always answering '\w+' has an accuracy of \d", report)
+
+
+@pytest.mark.parametrize(
+    "dataset, scores, header, line",
+    [
+        (
+            "searchqa",
+            ("exact_match", "f1"),
+            "exact match % | paper | F1 % | paper",
+            "21.0 ± 1.4 | 46.8 | 21.0 ± 1.4 | 53.4",
+        ),
+        (
+            "msmarco",
+            ("f1", "rouge_l"),
+            "F1 % | ROUGE-L % | paper",
+            "21.0 ± 1.4 | 21.0 ± 1.4 | 30.0",
+        ),
+        ("pubmedqa", ("accuracy",), "accuracy %", "21.0 ± 1.4"),
+    ],
+)
+def test_the_table_shows_what_is_there(dataset, scores, header, line):
+    rows = [
+        {
+            **dict.fromkeys(passage_questions.FIELDS, ""),
+            **{"model": "fhe", "openness": gates, "seconds": "4"},
+            **dict.fromkeys(scores, score),
+        }
+        for score, gates in (("20.0", "0.1"), ("22.0", "0.3"))
+    ]
+    lines = passage_questions.table(dataset, rows).splitlines()
+    more = "gates open % | seeds | s per run"
+    assert lines[0] == f"| {dataset} | {header} | {more} |"
+    assert lines[2] == f"| fhe | {line} | 20.0 ± 14.1 | 2 | 4 |"
+
+
+def make_network(name, folder, *more, dataset="xquad"):
+    args = passage_questions.parse(
+        arguments(folder, "unused.csv", dataset, *more)
+    )
+    data = passage_data.load(dataset, folder)
+    task = passage_questions.prepare(data, args)
+    matrix = np.random.default_rng(0).normal(
+        size=(len(task.words.words), args.embedding_size)
+    )
+    network = passage_models.build_writer(
+        name, matrix, task.words, task.extra_words, args
+    )
+    return network, task
+
+
+@pytest.mark.usefixtures("eagerly")
+@pytest.mark.parametrize("name", ["lstm2", "fhe"])
+def test_written_words_are_the_most_probable_of_the_model(name, folder):
+    network, task = make_network(name, folder)
+    for variable in network.model.trainable_variables:
+        variable.assign(2 * keras.random.normal(variable.shape))
+    if name == "fhe":
+        bias = network.model.get_layer("reader").gate.output_bias
+        bias.assign(keras.ops.full_like(bias, 15))  # for what was drawn
+        share = passage_models.openness(network, task.test, 5)
+        assert 0.2 < share < 0.8
+    words = task.words
+    answers = passage_models.write_answers(network, task.test, words, 5)
+    for i, answer in enumerate(answers):
+        extras = task.test.extras[i]
+        written = answer.split()
+        previous = [passage_words.START, *words.read(written)][:4]
+        inputs = {k: v[i : i + 1] for k, v in task.test.inputs.items()}
+        inputs["previous"] = np.array([previous])
+        p = network.model.predict_on_batch(inputs)[0]
+        p[:, : passage_words.END] = 0
+        chosen = words.written(written, extras)
+        chosen += [passage_words.END] * (len(chosen) < 4)
+        np.testing.assert_array_equal(p.argmax(-1), chosen)
+    assert len(set(answers)) > 1
+
+
+def test_it_learns_to_copy_names_it_never_saw(tmp_path):
+    random = np.random.default_rng(7)
+    for part, count in (("train", 256), ("val", 32), ("test", 64)):
+        text = "".join(
+            f"{r['context']} ||| {r['question']} ||| {r['answer']}\n"
+            for r in (row(random) for _ in range(count))
+        )
+        (tmp_path / f"{part}.txt").write_text(text)
+    # The words that passages share; names are beyond the vocabulary.
+    more = "--models lstm1 --epochs 8 --units 16 --vocabulary 14 --dropout 0"
+    rate = ["--learning-rate", "0.03", "--batch-size", "16"]
+    output = tmp_path / "runs.csv"
+    passage_questions.main(
+        arguments(tmp_path, output, "searchqa", *more.split(), *rate)
+    )
+    (result,) = read(output)
+    assert float(result["exact_match"]) > 90
+
+
+def test_real_xquad(data_dir, tmp_path):
+    more = "--models fhe --epochs 1 --passage-length 40 --question-length 10"
+    report = passage_questions.main(
+        arguments(data_dir, tmp_path / "runs.csv", "xquad", *more.split())
+    )
+    assert "| fhe |" in report

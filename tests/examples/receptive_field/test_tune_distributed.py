@@ -1,0 +1,203 @@
+"""A chief and two workers, one of which is killed in the middle."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests import ROOT
+
+pytest.importorskip("keras_tuner")
+pytest.importorskip("matplotlib")
+
+SCRIPT = ROOT / "examples" / "tune_distributed.sh"
+TRIALS = 6
+NAMES = ("max_size", "temperature")
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("bash") is None, reason="needs bash"
+)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def start(tmp_path, command, **environment):
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "TINY_LOG": str(tmp_path / "log"),
+        **environment,
+    }
+    with (tmp_path / "output").open("w") as output:
+        return subprocess.Popen(
+            [str(SCRIPT), *command],
+            cwd=ROOT,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+
+
+TINY_SEARCH = "tests.examples.receptive_field.tiny_search"
+
+
+def tiny(folder, trials):
+    return [
+        *(
+            sys.executable,
+            "-m",
+            TINY_SEARCH,
+            "segmentation",
+        ),
+        *("--trials", str(trials), "--output", str(folder), "--verbose", "0"),
+        *("--epochs", "1"),
+    ]
+
+
+def events(tmp_path):
+    path = tmp_path / "log"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def trials(folder):
+    files = sorted(folder.glob("trial_*/trial.json"))
+    return [json.loads(file.read_text()) for file in files]
+
+
+def wait_until(condition, process, tmp_path, seconds=240):
+    end = time.monotonic() + seconds
+    while not condition():
+        output = (tmp_path / "output").read_text()[-3000:]
+        assert process.poll() is None, output
+        assert time.monotonic() < end, output
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_a_worker_is_killed_and_no_trial_is_lost(tmp_path):
+    folder = tmp_path / "search"
+    process = start(
+        tmp_path,
+        tiny(folder, TRIALS),
+        KERASTUNER_ORACLE_PORT=str(free_port()),
+        TINY_SECONDS="3",
+    )
+    try:
+        # One worker has finished a trial, and has begun another.
+        def victim():
+            for name in ("worker0", "worker1"):
+                own = [e for e in events(tmp_path) if e["tuner"] == name]
+                if len(own) > 3 and own[-1]["event"] == "train":
+                    return own[-1]
+
+        wait_until(victim, process, tmp_path)
+        killed = victim()
+        before = [t for t in trials(folder) if t["status"] == "COMPLETED"]
+        os.kill(killed["process"], signal.SIGKILL)
+        assert process.wait(timeout=240) == 0, (tmp_path / "output").read_text()
+    finally:
+        process.terminate()
+        process.wait()
+    after = {t["trial_id"]: t for t in trials(folder)}
+    assert len(after) == TRIALS
+    assert {t["status"] for t in after.values()} == {"COMPLETED"}
+    for trial in before:
+        assert after[trial["trial_id"]] == trial
+    # Every trial ran to its end once, the one that was killed began twice.
+    found = events(tmp_path)
+    scored = [e["trial"] for e in found if e["event"] == "scored"]
+    assert sorted(scored) == sorted(
+        [t["hyperparameters"]["values"][name] for name in NAMES]
+        for t in after.values()
+    )
+    began = [e["trial"] for e in found if e["event"] == "train"]
+    assert len(began) == TRIALS + 1
+    assert began.count(killed["trial"]) == 2
+    # Both workers worked, and nobody is left behind.
+    again = [e for e in found if e["trial"] == killed["trial"]][-1]
+    assert again["tuner"] == killed["tuner"]
+    assert again["process"] != killed["process"]
+    tuners = {e["tuner"] for e in found if e["event"] == "scored"}
+    assert tuners == {"worker0", "worker1"}
+    for event in found:
+        with pytest.raises(ProcessLookupError):
+            os.kill(event["process"], 0)
+    output = (tmp_path / "output").read_text()
+    assert f"{killed['tuner']} ended early, with status 137." in output
+    assert f"{TRIALS} trials, 0 failed." in output
+    assert (folder / "sweep.png").stat().st_size
+    table = (folder / "results.md").read_text().splitlines()
+    assert len(table) == TRIALS + 2
+
+
+def test_a_port_that_is_taken_ends_all(tmp_path):
+    """The processes are shells; only what they are told is looked at."""
+    program = tmp_path / "program"
+    program.write_text(
+        "#!/usr/bin/env bash\n"
+        'echo "$KERASTUNER_TUNER_ID $KERASTUNER_ORACLE_IP $$" >> "$TINY_LOG"\n'
+        '[ "$KERASTUNER_TUNER_ID" != chief ] || { sleep 1; exit 2; }\n'
+        "exec sleep 60\n"
+    )
+    program.chmod(0o755)
+    process = start(tmp_path, [str(program)], WORKERS="3")
+    try:
+        assert process.wait(timeout=30) == 2
+    finally:
+        process.terminate()
+    output = (tmp_path / "output").read_text()
+    assert "The chief ended with status 2; finished trials are kept" in output
+    lines = [
+        line.split() for line in (tmp_path / "log").read_text().splitlines()
+    ]
+    assert sorted(line[0] for line in lines) == ["chief"] + [
+        f"worker{i}" for i in range(3)
+    ]
+    assert {line[1] for line in lines} == {"127.0.0.1"}
+    for line in lines:
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(line[2]), 0)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [("WORKERS", "0"), ("WORKERS", "two"), ("RESTARTS", "-1")],
+)
+def test_numbers_that_cannot_be(tmp_path, name, value):
+    process = start(tmp_path, ["sleep", "60"], **{name: value})
+    assert process.wait(timeout=30) == 2
+    output = (tmp_path / "output").read_text()
+    assert "must be a number from" in output and f"{name}={value}" in output
+
+
+def test_a_worker_that_never_works_ends_the_search(tmp_path):
+    program = tmp_path / "program"
+    program.write_text(
+        "#!/usr/bin/env bash\n"
+        'echo "$KERASTUNER_TUNER_ID" >> "$TINY_LOG"\n'
+        '[ "$KERASTUNER_TUNER_ID" != worker1 ] || exit 3\n'
+        "exec sleep 60\n"
+    )
+    program.chmod(0o755)
+    process = start(tmp_path, [str(program)], RESTARTS="2")
+    try:
+        assert process.wait(timeout=30) == 143
+    finally:
+        process.terminate()
+    output = (tmp_path / "output").read_text()
+    assert output.count("worker1 ended early, with status 3.") == 3
+    assert "worker1 is given up, and so is the search" in output
+    names = (tmp_path / "log").read_text().split()
+    assert sorted(names) == ["chief", "worker0"] + ["worker1"] * 3

@@ -1,0 +1,191 @@
+"""The study of shorter sequences, of tiny models: runs, times, table."""
+
+import csv
+import gzip
+import json
+import re
+
+import numpy as np
+import pytest
+
+from examples.subsampling import shorten
+from examples.subsampling import shorten_models
+
+pytestmark = pytest.mark.long
+
+SMALL = [
+    *("--units", "3", "--train-size", "40", "--test-size", "20"),
+    *("--epochs", "2", "--repeats", "1", "--stride", "16"),
+]
+
+
+def read(path):
+    with open(path, newline="", encoding="utf8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """Options, folder and table of a study."""
+    folder = tmp_path_factory.mktemp("study")
+    options = [*SMALL, "--output", str(folder / "s.csv")]
+    options += ["--markdown", str(folder / "new" / "s.md")]
+    options += ["--methods", "expectation", "reinforce"]
+    return options, folder, shorten.main(options)
+
+
+def test_rows_and_table(study):
+    _, folder, content = study
+    rows = read(folder / "s.csv")
+    assert [row["method"] for row in rows] == ["expectation", "reinforce"]
+    expected, drawn = rows
+    for accuracy in (
+        expected["accuracy"],
+        expected["decided_accuracy"],
+        drawn["accuracy"],
+        drawn["decided_accuracy"],
+    ):
+        assert 0 <= float(accuracy) <= 100
+    assert 0 <= float(expected["kept"]) <= 64
+    header, _, first, *_ = content.split("\n\n")[0].split("\n")
+    assert header.startswith("| between the LSTMs | accuracy % |")
+    accuracy = float(expected["accuracy"])
+    assert first.startswith(f"| learned, in expectation | {accuracy:.1f} |")
+    assert "64 steps, of which 4 are read" in content
+    assert (folder / "new" / "s.md").read_text() == content
+
+
+def test_times(study):
+    _, folder, _ = study
+    known = {
+        row["method"]: {name for name in shorten.TIMES if row[name]}
+        for row in read(folder / "s-times.csv")
+        if float(row["train_ms"]) > 0
+    }
+    assert known == {
+        "expectation": {"train_ms", "inference_ms", "decided_ms"},
+        "reinforce": {"train_ms", "decided_ms"},
+    }
+
+
+def test_nothing_is_done_twice(study, monkeypatch):
+    options, folder, content = study
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("trains")
+
+    monkeypatch.setattr(shorten_models, "build", refuse)
+    assert shorten.main(options) == content
+    # Nor is anything left of the runs but their results.
+    assert {path.name for path in folder.iterdir()} == {
+        "s.csv",
+        "s-times.csv",
+        "new",
+    }
+    with pytest.raises(AssertionError, match="trains"):
+        shorten.main([*options, "--seeds", "1"])
+
+
+def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch, capsys):
+    options = [*SMALL, "--output", str(tmp_path / "s.csv")]
+    options += ["--methods", "stride"]
+
+    class Killed(shorten.Progress):
+        def on_epoch_end(self, epoch, logs=None):
+            super().on_epoch_end(epoch, logs)
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shorten, "Progress", Killed)
+        with pytest.raises(KeyboardInterrupt):
+            shorten.do_runs(*with_data(options))
+    capsys.readouterr()
+    (row,) = shorten.do_runs(*with_data(options))
+    assert row["decided_accuracy"] == row["kept"] == ""
+    shown = capsys.readouterr().out
+    assert "epoch 2:" in shown and "epoch 1:" not in shown
+
+
+def with_data(options):
+    args = shorten.parse(options)
+    return args, shorten_models.load(args)
+
+
+def test_digits():
+    args = shorten.parse(["--train-size", "50", "--test-size", "30"])
+    data = shorten_models.load(args)
+    (x, y), (x_test, y_test) = data.train, data.test
+    assert x.shape == (50, 64, 1) and x_test.shape == (30, 64, 1)
+    assert y.shape == (50,) and y_test.shape == (30,)
+    assert (data.classes, data.length, data.words) == (10, 64, 0)
+    assert 0 <= x.min() and x.max() == 1
+
+
+def test_texts(tmp_path):
+    """In training most words are unknown to none; those of tests are."""
+    (tmp_path / "imdb").mkdir()
+    for part, word in (("train", "good"), ("val", "fair"), ("test", "odd")):
+        rows = [
+            {"text": f"{word} {word} film" * (i + 1), "label": i % 2}
+            for i in range(6)
+        ]
+        path = tmp_path / "imdb" / f"{part}.jsonl.gz"
+        with gzip.open(path, "wt", encoding="utf8") as file:
+            file.write("\n".join(map(json.dumps, rows)))
+    pytest.importorskip("tensorflow_text")
+    args = shorten.parse(
+        [
+            *("--data", "imdb", "--data-dir", str(tmp_path), "--length", "8"),
+            *("--train-size", "5", "--test-size", "4", "--units", "3"),
+            *("--stride", "2"),
+        ]
+    )
+    data = shorten_models.load(args)
+    assert data.train[0].shape == (5, 8) and data.test[0].shape == (4, 8)
+    assert (data.classes, data.length) == (2, 8)
+    assert data.train[0].max() < data.words
+    assert (data.test[0] == 1).any() and not (data.train[0] == 1).any()
+    # Texts are shorter than 8 words: what follows is masked.
+    model = shorten_models.build("expectation", data, args)
+    x = np.sort(data.train[0][:2], axis=1)[:, ::-1].copy()
+    x[:, 3:] = 0
+    probabilities = model.predict(x, verbose=0)
+    assert np.isfinite(probabilities).all()
+
+
+@pytest.mark.parametrize("method", ["none", "stride"])
+def test_plain_models_read_what_they_should(method):
+    """The end of a sequence counts, what comes after the last stride not."""
+    args = shorten.parse(["--stride", "5", "--units", "3"])
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(4, 12, 1)).astype("float32")
+    y = np.zeros(4, "int32")
+    data = shorten_models.Data((x, y), (x, y), 2)
+    model = shorten_models.build(method, data, args)
+    changed = x.copy()
+    changed[:, 10:] = 7
+    same = np.allclose(
+        model.predict(x, verbose=0), model.predict(changed, verbose=0)
+    )
+    assert same == (method == "stride")
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--data", "imdb"], "--data-dir: must be given for --data imdb"),
+        (["--stride", "1"], "--stride: must be an integer of at least 2"),
+        (["--methods", "all"], "--methods: invalid choice: 'all'"),
+        (["--noise", "2"], "--noise: must be from 0 to 1. Received: 2"),
+        (["--data", "mr"], "--data: invalid choice: 'mr'"),
+    ],
+)
+def test_bad_options(options, message, capsys):
+    with pytest.raises(SystemExit):
+        shorten.parse(options)
+    assert re.search(message, " ".join(capsys.readouterr().err.split()))
+
+
+def test_a_stride_beyond_the_end():
+    with pytest.raises(ValueError, match="--stride.* at most 64"):
+        shorten.main(["--stride", "65", "--train-size", "2"])

@@ -1,0 +1,436 @@
+"""Poolings against numpy, closed forms and the properties of each."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+import keras_seqmech
+from keras_seqmech.ops import attention
+from keras_seqmech.ops import pooling
+from tests import references
+
+# The worked example: q = [3, 2], scores 3, 2 and 11 / sqrt(10).
+STEPS = np.array([[[1.0, 0.0], [0.0, 2.0], [3.0, 1.0]]])
+LAYERS = {
+    "mean": keras_seqmech.MeanPooling,
+    "max": keras_seqmech.MaxPooling,
+    "last": keras_seqmech.LastPooling,
+    "two": lambda **k: keras_seqmech.LastPooling(bidirectional=True, **k),
+    "concat": keras_seqmech.ConcatPooling,
+    "attention": keras_seqmech.AttentionPooling,
+    "max attention": keras_seqmech.MaxAttentionPooling,
+    "last attention": keras_seqmech.LastAttentionPooling,
+}
+SYMMETRIC = ("mean", "max", "attention", "max attention")
+
+
+def over_layers(names=tuple(LAYERS)):
+    return pytest.mark.parametrize("name", names)
+
+
+def draw(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def draw_mask(*shape, seed=1):
+    mask = np.random.default_rng(seed).uniform(size=shape) < 0.6
+    mask[0], mask[-1] = True, False
+    return mask
+
+
+def reference(name, layer, steps):
+    """What a layer makes of the real steps `(time, features)` of a row."""
+    if not len(steps):
+        size = 3 if name == "concat" else 1
+        return np.zeros(size * steps.shape[1])
+    if name == "attention":
+        return references.attend(layer.query.numpy(), steps, steps)
+    return {
+        "mean": references.mean,
+        "max": references.maximum,
+        "last": references.last,
+        "two": references.two_ends,
+        "concat": references.concat,
+        "max attention": references.max_attention,
+        "last attention": references.last_attention,
+    }[name](steps)
+
+
+@over_layers()
+def test_value_of_any_mask(name):
+    sequences, mask = draw(6, 5, 4), draw_mask(6, 5)
+    layer = LAYERS[name](dtype="float64")
+    outputs = layer(sequences, mask=mask)
+    for row, steps, real in zip(outputs, sequences, mask):
+        expected = reference(name, layer, steps[real])
+        np.testing.assert_allclose(row, expected, rtol=1e-12, atol=1e-14)
+
+
+@over_layers()
+def test_gradient_by_finite_differences(name):
+    sequences, mask = draw(3, 4, 2), draw_mask(3, 4)
+    layer = LAYERS[name](dtype="float64")
+    weights = draw(2 * (3 if name == "concat" else 1), seed=2)
+    function = lambda x: ops.sum(layer(x, mask=mask) * weights)  # noqa: E731
+    theory, numeric = tf.test.compute_gradient(
+        function, [tf.constant(sequences)], delta=1e-6
+    )
+    np.testing.assert_allclose(theory[0], numeric[0], rtol=1e-6, atol=1e-8)
+
+
+def test_worked_example():
+    layer = keras_seqmech.MaxAttentionPooling(return_attention_scores=True)
+    for mask, scores, output in (
+        (None, [0.335397, 0.123386, 0.541217], [1.959049, 0.787989]),
+        ([True, True, False], [0.268941, 0.731059, 0], [0.268941, 1.462117]),
+    ):
+        mask = None if mask is None else np.array([mask])
+        pooled, decisions = layer(STEPS, mask=mask)
+        np.testing.assert_allclose(pooled[0], output, atol=1e-6)
+        weights = decisions["attention_scores"][0]
+        np.testing.assert_allclose(weights, scores, atol=1e-6)
+
+
+def test_keras_layers_without_a_mask():
+    sequences = draw(4, 6, 3).astype("float32")
+    for ours, theirs in (
+        (keras_seqmech.MaxPooling(), keras.layers.GlobalMaxPooling1D()),
+        (keras_seqmech.MeanPooling(), keras.layers.GlobalAveragePooling1D()),
+    ):
+        np.testing.assert_allclose(
+            ours(sequences), theirs(sequences), atol=1e-6
+        )
+
+
+def test_mean_of_a_right_padded_mask_is_that_of_keras():
+    sequences = draw(4, 6, 3).astype("float32")
+    mask = np.arange(6) < np.array([[6], [4], [1], [3]])
+    np.testing.assert_allclose(
+        keras_seqmech.MeanPooling()(sequences, mask=mask),
+        keras.layers.GlobalAveragePooling1D()(sequences, mask=mask),
+        atol=1e-6,
+    )
+
+
+def test_last_of_both_directions_is_what_keras_returns():
+    sequences = draw(3, 5, 2).astype("float32")
+    mask = np.arange(5) < np.array([[5], [3], [1]])
+    layer = keras.layers.Bidirectional(
+        keras.layers.LSTM(3, return_sequences=True, return_state=True)
+    )
+    outputs, forward, _, backward, _ = layer(sequences, mask=mask)
+    pooled = keras_seqmech.LastPooling(bidirectional=True)(outputs, mask=mask)
+    expected = np.concatenate([forward, backward], axis=-1)
+    np.testing.assert_allclose(pooled, expected, atol=1e-6)
+
+
+def test_zero_steps_of_a_masked_bilstm_have_finite_gradients():
+    sequences = tf.constant(draw(3, 5, 2), "float32")
+    mask = np.array([[1, 1, 1, 0, 0], [0, 0, 0, 0, 0], [1, 0, 1, 1, 1]], "bool")
+    for name in LAYERS:
+        bilstm = keras.layers.Bidirectional(
+            keras.layers.LSTM(
+                2, return_sequences=True, zero_output_for_mask=True
+            )
+        )
+        layer = LAYERS[name]()
+        with tf.GradientTape() as tape:
+            tape.watch(sequences)
+            # As if the mask had been lost: zero steps are attended to.
+            outputs = layer(bilstm(sequences, mask=mask))
+            loss = ops.sum(ops.square(outputs))
+        gradients = tape.gradient(loss, [sequences, *bilstm.weights])
+        for gradient in gradients:
+            assert np.isfinite(gradient).all(), name
+
+
+@over_layers(SYMMETRIC)
+def test_order_of_steps_does_not_matter(name):
+    sequences, mask = draw(3, 6, 4), draw_mask(3, 6)
+    order = np.random.default_rng(3).permutation(6)
+    layer = LAYERS[name](dtype="float64")
+    first = layer(sequences, mask=mask)
+    second = layer(sequences[:, order], mask=mask[:, order])
+    np.testing.assert_allclose(first, second, rtol=1e-12, atol=1e-14)
+    if "attention" in name:
+        layer.return_attention_scores = True
+        _, first = layer(sequences, mask=mask)
+        _, second = layer(sequences[:, order], mask=mask[:, order])
+        np.testing.assert_allclose(
+            first["attention_scores"].numpy()[:, order],
+            second["attention_scores"],
+            rtol=1e-12,
+            atol=1e-14,
+        )
+
+
+@over_layers(("attention", "max attention", "last attention"))
+def test_equal_keys_give_the_mean(name):
+    # Steps of one direction, of any length: equal keys, different values.
+    scales = np.abs(draw(2, 5, 1)) + 0.1
+    sequences = scales * np.array([0.6, -0.8])
+    if name == "attention":
+        sequences = np.ones_like(sequences)
+    pooled = LAYERS[name](dtype="float64")(sequences)
+    np.testing.assert_allclose(pooled, sequences.mean(axis=1), rtol=1e-12)
+
+
+@over_layers(tuple(n for n in LAYERS if n not in ("two", "concat")))
+def test_a_single_step_is_returned(name):
+    sequences, mask = draw(2, 3, 4), np.array([[0, 1, 0], [0, 0, 1]], "bool")
+    pooled = LAYERS[name](dtype="float64")(sequences, mask=mask)
+    np.testing.assert_array_equal(pooled, sequences[mask])
+
+
+def test_scale_of_keys_does_not_matter():
+    query, sequences = draw(2, 3), draw(2, 4, 3)
+    expected = attention.normalized_scores(query, ops.array(sequences))
+    scales = np.array([1e-15, 1e-3, 1e3, 1e15])[:, None]
+    scores = attention.normalized_scores(query, ops.array(sequences * scales))
+    np.testing.assert_allclose(scores, expected, rtol=1e-12)
+    single = ops.cast(sequences * scales, "float32")
+    scores = attention.normalized_scores(ops.cast(query, "float32"), single)
+    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_zero_key_scores_zero_and_takes_no_gradient():
+    keys = tf.constant([[[0.0, 0.0], [3.0, 4.0]]])
+    query = tf.constant([[5.0, 10.0]])
+    with tf.GradientTape() as tape:
+        tape.watch([keys, query])
+        scores = attention.normalized_scores(query, keys)
+    np.testing.assert_allclose(scores, [[0, 11]], rtol=1e-6)
+    of_keys, of_query = tape.gradient(scores, [keys, query])
+    # d s / d h = (q - s h / |h|) / |h|
+    np.testing.assert_allclose(of_keys, [[[0, 0], [-0.32, 0.24]]], atol=1e-6)
+    np.testing.assert_allclose(of_query, [[0.6, 0.8]], rtol=1e-6)
+
+
+def test_half_precision_scores_do_not_overflow():
+    keras.config.set_dtype_policy("mixed_float16")
+    sequences = np.full((1, 8, 64), 200.0, "float16")
+    sequences[0, 0] = 100  # 64 * 200 * 200 is beyond float16
+    for layer in (
+        keras_seqmech.AttentionPooling("ones", return_attention_scores=True),
+        keras_seqmech.MaxAttentionPooling(return_attention_scores=True),
+    ):
+        pooled, decisions = layer(sequences)
+        weights = decisions["attention_scores"].numpy()
+        assert weights.dtype == "float32"
+        np.testing.assert_allclose(weights.sum(), 1, rtol=1e-5)
+        assert np.isfinite(pooled).all()
+    mean = keras_seqmech.MeanPooling()(np.full((1, 4000, 1), 60, "float16"))
+    np.testing.assert_array_equal(mean, [[60]])
+
+
+def test_ties_of_the_maximum_share_its_gradient():
+    sequences = tf.constant([[[2.0], [1.0], [2.0], [2.0]]])
+    mask = tf.constant([[True, True, True, False]])
+    with tf.GradientTape() as tape:
+        tape.watch(sequences)
+        pooled = pooling.maximum(sequences, mask)
+    gradient = tape.gradient(pooled, sequences)
+    np.testing.assert_allclose(gradient[0, :, 0], [0.5, 0, 0.5, 0])
+
+
+@over_layers(("attention", "max attention", "last attention"))
+def test_compiled_alone_it_gives_the_same(name):
+    sequences, mask = draw(6, 5, 4), draw_mask(6, 5)
+    results = []
+    for jit_compile in (False, True):
+        keras.utils.set_random_seed(1)
+        layer = (
+            LAYERS[name](jit_compile=jit_compile, penalty=0.5)
+            if (name == "last attention")
+            else LAYERS[name](jit_compile=jit_compile)
+        )
+        x = tf.constant(sequences, "float32")
+        layer(x)
+
+        @tf.function
+        def run(layer=layer, x=x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                pooled = layer(x, mask=mask)
+                loss = ops.sum(ops.square(pooled)) + sum(layer.losses)
+            return pooled, tape.gradient(loss, x)
+
+        results.append(run())
+        operations = run.get_concrete_function().graph.as_graph_def()
+        assert ("_XlaMustCompile" in str(operations)) == jit_compile
+    for plain, compiled in zip(*results):
+        np.testing.assert_allclose(plain, compiled, rtol=1e-5, atol=1e-6)
+
+
+# Last-attention.
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_dropout_of_one_is_last_pooling(training):
+    sequences, mask = draw(6, 5, 4), draw_mask(6, 5)
+    layer = keras_seqmech.LastAttentionPooling(attention_dropout=1.0)
+    pooled = layer(sequences, mask=mask, training=training)
+    expected = keras_seqmech.LastPooling()(sequences, mask=mask)
+    np.testing.assert_array_equal(pooled, expected)
+    assert float(layer.losses[0]) == 0
+
+
+def test_attention_may_be_left_out_at_inference():
+    sequences, mask = draw(6, 5, 4), draw_mask(6, 5)
+    layer = keras_seqmech.LastAttentionPooling(attention_at_inference=False)
+    expected = keras_seqmech.LastPooling()(sequences, mask=mask)
+    pooled = layer(sequences, mask=mask)
+    np.testing.assert_array_equal(pooled, expected)
+    pooled = layer(sequences, mask=mask, training=True)
+    assert np.abs(pooled - expected).max() > 0.1
+
+
+def test_all_mass_on_the_last_step_is_last_pooling():
+    # The last step's own key is the query's direction, the others opposite.
+    steps = np.array([[[-1.0, 0.0], [-2.0, 0.0], [60.0, 0.0]]], "float32")
+    layer = keras_seqmech.LastAttentionPooling()
+    np.testing.assert_array_equal(layer(steps), steps[:, -1])
+
+
+def test_dropout_leaves_out_its_share():
+    # With equal keys every step that stays has the same weight.
+    layer = keras_seqmech.LastAttentionPooling(
+        attention_dropout=0.3, return_attention_scores=True, seed=3
+    )
+    _, decisions = layer(np.ones((400, 101, 2)), training=True)
+    weights = decisions["attention_scores"].numpy()
+    kept = weights[:, :-1] > 0
+    # 40,000 draws: five standard deviations.
+    assert abs(kept.mean() - 0.7) < 5 * np.sqrt(0.3 * 0.7 / kept.size)
+    assert (weights[:, -1] > 0).all()
+    np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
+
+
+def test_dropout_follows_its_variable_without_retracing():
+    layer = keras_seqmech.LastAttentionPooling(return_attention_scores=True)
+    sequences = np.ones((4, 50, 2), "float32")
+    call = tf.function(lambda x: layer(x, training=True)[1])
+    for rate, kept in ((0.0, 200), (1.0, 4)):
+        layer.build(sequences.shape) if not layer.built else None
+        layer.attention_dropout.assign(rate)
+        weights = call(sequences)["attention_scores"].numpy()
+        assert (weights > 0).sum() == kept
+    assert call.experimental_get_tracing_count() == 1
+
+
+def test_dropout_is_of_training_alone():
+    sequences, mask = draw(6, 5, 4), draw_mask(6, 5)
+    layer = keras_seqmech.LastAttentionPooling(attention_dropout=0.5)
+    expected = keras_seqmech.LastAttentionPooling()(sequences, mask=mask)
+    np.testing.assert_array_equal(layer(sequences, mask=mask), expected)
+    pooled = layer(sequences, mask=mask, training=True)
+    assert np.abs(pooled - expected).max() > 0.1
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.4])
+def test_penalty_is_the_odds_against_the_last_step(rate):
+    sequences, mask = draw(6, 5, 4), draw_mask(6, 5)
+    layer = keras_seqmech.LastAttentionPooling(
+        penalty=0.7,
+        attention_dropout=rate,
+        return_attention_scores=True,
+        dtype="float64",
+    )
+    _, decisions = layer(sequences, mask=mask, training=True)
+    odds = []
+    for weights, real in zip(decisions["attention_scores"].numpy(), mask):
+        *others, last = weights[real] if real.any() else (0.0, 1.0)
+        odds.append(sum(others) / last)
+    (loss,) = layer.losses
+    np.testing.assert_allclose(loss, 0.7 * np.mean(odds), rtol=1e-6)
+
+
+def test_penalty_moves_attention_to_the_last_step():
+    keras.utils.set_random_seed(2)
+    layer = keras_seqmech.LastAttentionPooling(
+        penalty=1.0, return_attention_scores=True
+    )
+    inputs = keras.Input((6, 3))
+    hidden = keras.layers.SimpleRNN(8, return_sequences=True)(inputs)
+    pooled, decisions = layer(hidden)
+    model = keras.Model(inputs, {"pooled": pooled, **decisions})
+    model.compile(
+        keras.optimizers.Adam(0.05), loss={"pooled": lambda y, p: 0 * p}
+    )
+    x = draw(32, 6, 3).astype("float32")
+    before = model.predict(x, verbose=0)["attention_scores"][:, -1].mean()
+    model.fit(x, {"pooled": np.zeros((32, 8))}, epochs=60, verbose=0)
+    after = model.predict(x, verbose=0)["attention_scores"][:, -1].mean()
+    assert after > before + 0.2
+
+
+def test_penalty_of_an_empty_batch_is_zero():
+    # As a replica has it that gets no row of the last batch.
+    layer = keras_seqmech.LastAttentionPooling(penalty=1.0)
+    layer.build((None, 4, 3))
+    run = tf.function(lambda x: (layer(x), layer.losses[0]))
+    pooled, loss = run(np.zeros((0, 4, 3), "float32"))
+    assert pooled.shape == (0, 3)
+    assert float(loss) == 0
+
+
+def test_huge_products_do_not_give_nan():
+    for query, step, policy in (
+        ([1e5, -1e5], [1e34, 1e34], "float32"),
+        ([1e5, 0], [1.0, 0], "mixed_float16"),
+    ):
+        keras.config.set_dtype_policy(policy)
+        layer = keras_seqmech.AttentionPooling(return_attention_scores=True)
+        layer.build((None, None, 2))
+        layer.query.assign(query)
+        pooled, scores = layer(np.array([[step, step]], "float32"))
+        np.testing.assert_array_equal(scores["attention_scores"], [[0.5, 0.5]])
+        np.testing.assert_allclose(pooled[0], step, rtol=1e-6)
+
+
+def test_masks_may_be_lists():
+    layer = keras_seqmech.MaxPooling()
+    pooled = layer(STEPS, mask=[[True, True, False]])
+    np.testing.assert_array_equal(pooled, [[1, 2]])
+
+
+def test_huge_odds_stay_finite():
+    scores = ops.array([[1e15, -1e15]], "float32")
+    odds = attention.odds_against(scores, ops.array([1]))
+    assert np.isfinite(odds).all()
+    assert odds[0] > 1e20
+
+
+# Models.
+
+
+def test_one_line_after_a_bilstm():
+    tokens = keras.Input((None,), dtype="int32")
+    mask = ops.not_equal(tokens, 0)
+    x = keras.layers.Embedding(20, 4)(tokens)
+    h = keras.layers.Bidirectional(keras.layers.LSTM(3, return_sequences=True))(
+        x, mask=mask
+    )
+    pooled = [layer()(h, mask=mask) for layer in LAYERS.values()]
+    model = keras.Model(tokens, [keras.layers.Dense(1)(y) for y in pooled])
+    model.compile("adam", "mse", jit_compile=False)
+    texts = np.array([[1, 2, 3, 0], [4, 0, 0, 0]])
+    history = model.fit(texts, [np.ones((2, 1))] * len(pooled), verbose=0)
+    assert np.isfinite(history.history["loss"]).all()
+    outputs = model.predict_on_batch(texts)
+    longer = model.predict_on_batch(np.pad(texts, [(0, 0), (0, 3)]))
+    for name, x, y in zip(LAYERS, outputs, longer):
+        np.testing.assert_allclose(x, y, atol=1e-5, err_msg=name)
+
+
+def test_mask_of_keras_is_taken_where_it_is_passed_on():
+    sequences = draw(2, 4, 3).astype("float32")
+    sequences[1, 2:] = 0
+    model = keras.Sequential(
+        [keras.layers.Masking(), keras_seqmech.MaxPooling()]
+    )
+    np.testing.assert_array_equal(
+        model(sequences)[1], sequences[1, :2].max(axis=0)
+    )

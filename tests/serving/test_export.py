@@ -1,0 +1,763 @@
+"""Exports for TensorFlow Serving: names, versions, answers, interruptions."""
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech import serving
+from keras_seqmech.layers.sublayers import parts
+from keras_seqmech.serving import comparison
+from keras_seqmech.serving import export
+from keras_seqmech.serving import layout
+from tests import ROOT
+from tests.serving.export_tools import answer_here
+from tests.serving.export_tools import load
+from tests.serving.export_tools import signature_proto
+
+EXAMPLE = np.random.default_rng(5).normal(size=(3, 6, 2)).astype("float32")
+NEEDS_SERVING_API = pytest.mark.skipif(
+    importlib.util.find_spec("tensorflow_serving") is None,
+    reason="needs tensorflow-serving-api",
+)
+
+
+def field_rnn(**kwargs):
+    kwargs = {
+        "max_size": 3,
+        "estimator": "straight_through",
+        "return_sequences": True,
+        "return_field": True,
+        "name": "field",
+        **kwargs,
+    }
+    return ReceptiveFieldRNN(keras.layers.LSTMCell(4), **kwargs)
+
+
+class Sharpen(keras.layers.Layer):
+    """A custom layer that Keras is not told of, with a weight."""
+
+    def build(self, input_shape):
+        three = keras.initializers.Constant(3.0)
+        self.scale = self.add_weight(shape=(), initializer=three, name="scale")
+
+    def call(self, inputs):
+        return inputs * self.scale
+
+
+def tagger(name="tokens"):
+    """A model whose outputs are tags and decisions by name."""
+    tokens = keras.Input((None, 2), name=name)
+    hidden, field = field_rnn()(tokens)
+    tags = Sharpen()(keras.layers.Dense(3, name="classifier")(hidden))
+    return keras.Model(tokens, {"tags": tags, **field})
+
+
+def tiny():
+    return keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+
+
+class Tagger(keras.Model):
+    """A subclassed model with nested outputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.field = field_rnn()
+        self.classifier = keras.layers.Dense(3)
+
+    def call(self, words):
+        hidden, field = self.field(words)
+        return [self.classifier(hidden), {"size": field["size"]}]
+
+
+class Counter(keras.layers.Layer):
+    """Answers by Python state, which no graph can hold."""
+
+    calls = 0
+
+    def call(self, inputs):
+        self.calls += 1
+        return inputs * float(self.calls)
+
+
+def names(path):
+    proto = signature_proto(path)
+    return sorted(proto.inputs), sorted(proto.outputs)
+
+
+def shape(tensor_info):
+    return [axis.size for axis in tensor_info.tensor_shape.dim]
+
+
+def check_answers(answers, model, inputs):
+    expected = model(inputs, training=False)
+    assert sorted(answers) == sorted(expected)
+    for name, value in expected.items():
+        np.testing.assert_allclose(
+            answers[name], value, rtol=1e-5, atol=1e-6, err_msg=name
+        )
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A model and its export, which a fresh process has checked."""
+    model = tagger()
+    directory = tmp_path_factory.mktemp("models") / "tagger"
+    path = serving.export_model(model, directory, example_inputs=EXAMPLE)
+    return model, path
+
+
+@pytest.fixture
+def same_process(monkeypatch):
+    """Spares the fresh process where it is not what a test is about."""
+
+    monkeypatch.setattr(export, "_serve_in_fresh_process", answer_here)
+
+
+def test_names_and_free_axes(exported):
+    _, path = exported
+    proto = signature_proto(path)
+    assert names(path) == (["tokens"], ["probabilities", "size", "tags"])
+    assert shape(proto.inputs["tokens"]) == [-1, -1, 2]
+    assert shape(proto.outputs["tags"]) == [-1, -1, 3]
+    assert shape(proto.outputs["size"]) == [-1, -1]
+
+
+def test_only_the_version_is_left(exported):
+    _, path = exported
+    assert path.name == "1"
+    assert os.listdir(path.parent) == ["1"]
+
+
+def test_custom_layer_need_not_be_registered(exported):
+    """The process that checked it knew no code of the layer."""
+    model, _ = exported
+    (layer,) = [x for x in model.layers if type(x) is Sharpen]
+    registered = keras.saving.get_registered_name(Sharpen)
+    assert keras.saving.get_registered_object(registered) is None
+    assert layer.scale.numpy() == 3  # so it is in the answers
+
+
+@pytest.mark.parametrize("batch, time", [(3, 6), (1, 1), (4, 9)])
+def test_answers_as_the_model_does(exported, batch, time):
+    model, path = exported
+    inputs = np.random.default_rng(6).normal(size=(batch, time, 2))
+    inputs = inputs.astype("float32")
+    check_answers(load(path)(tokens=tf.constant(inputs)), model, inputs)
+
+
+def test_served_answers_repeat_although_training_samples(exported):
+    model, path = exported
+    serve = load(path)
+    inputs = np.random.default_rng(7).normal(size=(8, 9, 2)).astype("float32")
+    sampled = [model(inputs, training=True)["size"].numpy() for _ in range(2)]
+    served = [serve(tokens=tf.constant(inputs))["tags"] for _ in range(2)]
+    assert (sampled[0] != sampled[1]).any()
+    np.testing.assert_array_equal(served[0], served[1])
+    assert serving.inspect(path).is_deterministic
+
+
+@NEEDS_SERVING_API
+def test_warmup_request_holds_the_example(exported):
+    from tensorflow_serving.apis import prediction_log_pb2
+
+    _, path = exported
+    file = path / "assets.extra" / "tf_serving_warmup_requests"
+    (record,) = tf.data.TFRecordDataset(str(file))
+    log = prediction_log_pb2.PredictionLog.FromString(record.numpy())
+    request = log.predict_log.request
+    assert request.model_spec.name == "tagger"
+    assert request.model_spec.signature_name == "serving_default"
+    (name,) = request.inputs
+    assert name == "tokens"
+    np.testing.assert_array_equal(
+        tf.make_ndarray(request.inputs[name]), EXAMPLE
+    )
+
+
+def test_no_warmup_without_the_serving_package(
+    same_process, monkeypatch, caplog, tmp_path
+):
+    monkeypatch.setitem(sys.modules, "tensorflow_serving.apis", None)
+    path = serving.export_model(tiny(), tmp_path, example_inputs=EXAMPLE[0])
+    assert not (path / "assets.extra").exists()
+    assert r"pip install keras_seqmech[serving]" in caplog.text
+
+
+@pytest.mark.parametrize("structure", ["array", "list", "dict"])
+def test_example_inputs_are_what_the_model_is_called_with(
+    same_process, tmp_path, structure
+):
+    tokens = keras.Input((None, 2), name="tokens")
+    weight = keras.Input((), dtype="int32", name="weight")
+    inputs, example = {
+        "array": ([tokens], EXAMPLE),
+        "list": ([tokens, weight], [EXAMPLE.tolist(), np.array([1, 2, 3])]),
+        "dict": (
+            {"weight": weight, "tokens": tokens},
+            {"tokens": EXAMPLE, "weight": [1, 2, 3]},
+        ),
+    }[structure]
+    mean = keras.layers.GlobalAveragePooling1D(name="mean")(tokens)
+    if structure != "array":
+        mean *= keras.ops.cast(weight, "float32")[:, None]
+    model = keras.Model(inputs, {"mean": mean})
+    path = serving.export_model(model, tmp_path, example_inputs=example)
+    expected = EXAMPLE.mean(axis=1)
+    feeds = {"tokens": tf.constant(EXAMPLE)}
+    if structure != "array":
+        expected = expected * np.array([[1], [2], [3]])
+        feeds["weight"] = tf.constant([1, 2, 3])
+    np.testing.assert_allclose(load(path)(**feeds)["mean"], expected, 1e-5)
+    by_name = {name: value.numpy() for name, value in feeds.items()}
+    assert serving.export_model(model, tmp_path, None, by_name).name == "2"
+
+
+def test_names_of_nested_outputs(same_process, tmp_path):
+    tokens = keras.Input((None, 2))
+    hidden, field = field_rnn()(tokens)
+    tags = keras.layers.Dense(3, name="tags")(hidden)
+    sizes = {"size": field["size"]}
+    model = keras.Model(tokens, [tags, sizes, {"more": sizes}, hidden, sizes])
+    path = serving.export_model(model, tmp_path)
+    assert names(path) == (
+        ["inputs"],
+        ["field", "more_size", "size", "size_1", "tags"],
+    )
+    answers = load(path)(inputs=tf.constant(EXAMPLE))
+    expected = model(EXAMPLE)
+    for name, value in {
+        "tags": expected[0],
+        "more_size": expected[2]["more"]["size"],
+        "field": expected[3],
+        "size_1": expected[4]["size"],
+    }.items():
+        np.testing.assert_allclose(answers[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_numbered_names_leave_other_names_alone(same_process, tmp_path):
+    a = keras.Input((1,), name="a")
+    outputs = [{"size": a * 1.0}, {"size": a + 1.0}, {"size_1": a + 100.0}]
+    model = keras.Model(a, outputs)
+    answers = load(serving.export_model(model, tmp_path))(a=tf.zeros((1, 1)))
+    answers = {name: float(value[0, 0]) for name, value in answers.items()}
+    assert answers == {"size": 0.0, "size_2": 1.0, "size_1": 100.0}
+
+
+def test_sequential_model(same_process, tmp_path):
+    model = keras.Sequential([field_rnn(track_statistics=True)])
+    model(EXAMPLE)
+    path = serving.export_model(model, tmp_path)
+    assert names(path) == (["inputs"], ["field", "probabilities", "size"])
+    assert shape(signature_proto(path).inputs["inputs"]) == [-1, 6, 2]
+
+
+def test_subclassed_model(same_process, tmp_path):
+    model = Tagger()
+    model(EXAMPLE)
+    path = serving.export_model(
+        model, tmp_path, example_inputs=EXAMPLE.astype("float64")
+    )
+    assert names(path) == (["words"], ["output_0", "size"])
+    words = signature_proto(path).inputs["words"]
+    assert shape(words) == [-1, -1, 2]
+    assert words.dtype == tf.float32.as_datatype_enum
+    answers = load(path)(words=tf.constant(EXAMPLE[:1, :4]))
+    expected = model(EXAMPLE[:1, :4])
+    np.testing.assert_allclose(answers["output_0"], expected[0], 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize(
+    "policy", ["float64", "mixed_float16", "mixed_bfloat16"]
+)
+def test_dtype_policies(same_process, tmp_path, policy):
+    keras.config.set_dtype_policy(policy)
+    assert serving.export_model(tagger(), tmp_path).name == "1"
+
+
+def test_stateful_model_serves_its_states_and_keeps_its_own(
+    same_process, tmp_path
+):
+    tokens = keras.Input(batch_shape=(3, None, 2), name="tokens")
+    rnn = field_rnn(
+        stateful=True, return_field=False, track_statistics=True, name="rnn"
+    )
+    model = keras.Model(tokens, {"rnn": rnn(tokens)})
+    model(EXAMPLE)
+    variables = [*rnn.states, *rnn.size_metric.variables]
+    before = [variable.numpy().copy() for variable in variables]
+    serve = load(serving.export_model(model, tmp_path, None, EXAMPLE))
+    for variable, value in zip(variables, before):
+        np.testing.assert_array_equal(variable.numpy(), value)
+    for _ in range(2):
+        check_answers(serve(tokens=tf.constant(EXAMPLE)), model, EXAMPLE)
+    for variable, value in zip(variables, before):
+        assert (variable.numpy() != value).any()
+
+
+class Hidden(keras.layers.Layer):
+    """Holds layers where no `layers` attribute tells of them."""
+
+    def __init__(self, rnn):
+        super().__init__(dtype="float32")
+        self.inner = {"rnn": [keras.layers.Bidirectional(rnn)]}
+
+    def build(self, shape):
+        self.inner["rnn"][0].build(shape)
+
+    def call(self, inputs):
+        return self.inner["rnn"][0](inputs)
+
+    def compute_output_shape(self, shape):
+        return (*shape[:-1], 8)
+
+
+@pytest.mark.parametrize("kind", ["functional", "subclassed"])
+def test_states_within_a_layer_are_found(same_process, tmp_path, kind):
+    hidden = Hidden(keras.layers.GRU(4, return_sequences=True, stateful=True))
+    tokens = keras.Input(batch_shape=(3, 6, 2), name="tokens")
+    model = keras.Model(tokens, hidden(tokens))
+    if kind == "subclassed":
+
+        class Wrapper(keras.Model):
+            def call(self, tokens):
+                return self.inner(tokens)
+
+        inner, model = model, Wrapper()
+        model.inner = inner
+        model(EXAMPLE)
+    path = serving.export_model(model, tmp_path, None, EXAMPLE)
+    assert shape(signature_proto(path).inputs["tokens"])[0] == 3
+
+
+def test_16_bit_layers_within_a_layer_are_found():
+    rnn = keras.layers.GRU(4, dtype="mixed_bfloat16")
+    dtypes = {p.compute_dtype for p in parts(Hidden(rnn))}
+    assert dtypes == {"float32", "bfloat16"}
+
+
+def test_serving_counts_no_statistics(same_process, tmp_path):
+    tokens = keras.Input((None, 2), name="tokens")
+    rnn = field_rnn(track_statistics=True)
+    model = keras.Model(tokens, rnn(tokens))
+    loaded = tf.saved_model.load(str(serving.export_model(model, tmp_path)))
+    serve = loaded.signatures["serving_default"]
+    before = [variable.numpy() for variable in serve.variables]
+    serve(tokens=tf.constant(EXAMPLE))
+    assert before
+    for variable, value in zip(serve.variables, before):
+        np.testing.assert_array_equal(variable.numpy(), value)
+    assert rnn.track_statistics
+    model(EXAMPLE)
+    assert float(rnn.size_metric.result()) > 0
+
+
+def test_strings_in(same_process, tmp_path):
+    text = keras.Input((), dtype="string", name="text")
+    vectorize = keras.layers.TextVectorization(
+        vocabulary=["how", "far", "ahead"], split="whitespace"
+    )
+    embedded = keras.layers.Embedding(5, 3, mask_zero=True)(vectorize(text))
+    hidden, field = field_rnn(return_sequences=False)(embedded)
+    outputs = {"label": keras.layers.Dense(2)(hidden), "size": field["size"]}
+    model = keras.Model(text, outputs)
+    example = ["how far", "ahead", "字 far ahead far"]
+    path = serving.export_model(model, tmp_path, example_inputs=example)
+    inputs = tf.constant(["far far ahead", "how"])
+    check_answers(load(path)(text=inputs), model, inputs)
+    assert names(path) == (["text"], ["label", "size"])
+
+
+def test_ops_of_tensorflow_text(tmp_path):
+    tensorflow_text = pytest.importorskip("tensorflow_text")
+
+    class Normalize(keras.layers.Layer):
+        def call(self, text):
+            return tensorflow_text.normalize_utf8(text, "NFKC")
+
+        def compute_output_spec(self, text):
+            return keras.KerasTensor(text.shape, "string")
+
+    text = keras.Input((), dtype="string", name="text")
+    model = keras.Model(text, {"normal": Normalize()(text)})
+    path = serving.export_model(model, tmp_path)
+    (normal,) = load(path)(text=tf.constant(["ﬁeld"]))["normal"].numpy()
+    assert normal == b"field"
+    found = serving.inspect(path)
+    assert found.needs_custom_ops
+    assert found.signatures["serving_default"].custom_ops == ["NormalizeUTF8"]
+
+
+def test_next_version_is_one_above_the_largest(same_process, tmp_path):
+    for name in ("2", "007", "note", ".tmp-export-old"):
+        (tmp_path / name).mkdir()
+    model = tiny()
+    assert serving.export_model(model, tmp_path) == tmp_path / "8"
+    assert serving.export_model(model, tmp_path, 3) == tmp_path / "3"
+    assert serving.export_model(model, str(tmp_path)) == tmp_path / "9"
+
+
+def test_nothing_is_overwritten(exported, same_process, monkeypatch):
+    model, path = exported
+
+    def snapshot():
+        return {
+            file: (file.stat().st_mtime_ns, file.read_bytes())
+            for file in path.parent.rglob("*")
+            if file.is_file()
+        }
+
+    before = snapshot()
+    with pytest.raises(ValueError, match="`version` must be one that does not"):
+        serving.export_model(model, path.parent, version=1)
+    # Another export takes the version while this one is under way.
+    monkeypatch.setattr(layout, "versions", lambda directory: set())
+    with pytest.raises(ValueError, match="`version` must be one that does not"):
+        serving.export_model(tiny(), path.parent, version=1)
+    assert snapshot() == before
+    assert os.listdir(path.parent) == ["1"]
+
+
+def test_number_taken_meanwhile_is_passed_over(
+    same_process, monkeypatch, tmp_path
+):
+    compare = comparison.compare
+
+    def compare_slowly(*args):
+        (tmp_path / "1").mkdir()
+        (tmp_path / "1" / "saved_model.pb").touch()
+        compare(*args)
+
+    monkeypatch.setattr(comparison, "compare", compare_slowly)
+    assert serving.export_model(tiny(), tmp_path).name == "2"
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+@pytest.mark.parametrize(
+    "step", ["_write_warmup", "_serve_in_fresh_process", "compare"]
+)
+def test_interrupted_export_leaves_nothing(monkeypatch, tmp_path, step, error):
+    seen = []
+
+    def interrupt(*args):
+        (path,) = tmp_path.rglob("saved_model.pb")
+        seen.append(path)
+        raise error
+
+    owner = comparison if step == "compare" else export
+    monkeypatch.setattr(owner, step, interrupt)
+    if step == "compare":
+        monkeypatch.setattr(export, "_serve_in_fresh_process", lambda *args: {})
+    with pytest.raises(error):
+        serving.export_model(tiny(), tmp_path, example_inputs=EXAMPLE[0])
+    assert len(seen) == 1
+    assert os.listdir(tmp_path) == []
+
+
+KILLED = """
+import os, signal, sys
+import keras
+from keras_seqmech import serving
+from keras_seqmech.serving import export
+
+HEAVY = {"tensorflow_serving", "tensorflow_text", "grpc"}
+
+def kill(*args):
+    print(HEAVY & set(sys.modules), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+export._serve_in_fresh_process = kill
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+serving.export_model(model, sys.argv[1])
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
+def test_killed_export_leaves_no_version(same_process, tmp_path):
+    model = tiny()
+    result = subprocess.run(
+        [sys.executable, "-c", KILLED, tmp_path],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == -signal.SIGKILL, result.stderr
+    assert result.stdout == "set()\n"  # nothing of the extras is imported
+    (left,) = tmp_path.iterdir()
+    assert not left.name[0].isdigit()
+    assert (left / "model" / "saved_model.pb").exists()
+    # It may be at work yet, so it stays; after two days it may not.
+    assert serving.export_model(model, tmp_path).name == "1"
+    assert left.exists()
+    two_days_ago = time.time() - 48 * 60 * 60
+    os.utime(left, (two_days_ago, two_days_ago))
+    assert serving.export_model(model, tmp_path).name == "2"
+    assert sorted(os.listdir(tmp_path)) == ["1", "2"]
+
+
+def test_other_answers_are_refused(same_process, tmp_path):
+    model = keras.Sequential([keras.Input((2,)), Counter(name="counter")])
+    with pytest.raises(
+        RuntimeError,
+        match=r"not answer as `model` does here.*'counter'.* at \(0, 0\)",
+    ):
+        serving.export_model(model, tmp_path)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "wrong, right, tolerance, same",
+    [
+        ([1.0, 0.1], [1.00001, 0.10001], 1e-5, True),
+        ([1.0, 0.1], [1.00003, 0.1], 1e-5, False),
+        ([0.0, 2e-6], [0.0, 0.0], 1e-5, False),
+        ([np.nan, np.inf], [np.nan, np.inf], 1e-5, True),
+        ([1.0, np.nan], [1.0, 2.0], 1e-5, False),
+        ([[1.0, 1.0]], [1.0, 1.0], 1e-5, False),
+        ([1, 2], [1, 2], 1e-5, True),
+        ([1, 2], [1, 3], 1e-5, False),
+        ([b"a", b"b"], [b"a", b"c"], 1e-5, False),
+        ([True], [True], 1e-5, True),
+    ],
+)
+def test_comparison(wrong, right, tolerance, same):
+    right, wrong = np.array(right), np.array(wrong)
+    if right.dtype.kind == "S":
+        right, wrong = right.astype(object), wrong.astype(object)
+    assert (comparison.difference(right, wrong, tolerance) == "") is same
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", object])
+@pytest.mark.parametrize(
+    "differing, size, tolerance, same",
+    [
+        (1, 100, 5e-2, True),
+        (2, 100, 5e-2, False),
+        (1, 10, 1e-2, True),
+        (2, 10, 1e-2, False),
+        (1, 100, 1e-5, False),
+    ],
+)
+def test_comparison_of_labels(dtype, differing, size, tolerance, same):
+    here = np.full(size, 3).astype(dtype)
+    there = here.copy()
+    there[:differing] += 4
+    assert (comparison.difference(here, there, tolerance) == "") is same
+
+
+def test_comparison_of_16_bit_fractions_lets_none_pass():
+    here = np.full(1000, 0.5)
+    there = here.copy()
+    there[0] = 0.75
+    assert comparison.difference(here, there, 5e-2)
+
+
+def test_python_state_is_not_suspected_in_16_bit_models(tmp_path):
+    model = keras.Sequential([keras.Input((2,)), tiny()])
+    same, other = {"ids": np.zeros(10)}, {"ids": np.ones(10)}
+    comparison.compare(same, same, model)
+    with pytest.raises(RuntimeError, match="Python state"):
+        comparison.compare(same, other, model)
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    with pytest.raises(RuntimeError, match="rounding to 16 bits") as info:
+        comparison.compare(same, other, tiny())
+    assert "Python state" not in str(info.value)
+
+
+def test_fresh_process_knows_tensorflow_only(tmp_path):
+    (tmp_path / "tensorflow.py").write_text(
+        "import importlib\n"
+        "for name in ('keras', 'keras_seqmech', 'serving'):\n"
+        "    try:\n"
+        "        importlib.import_module(name)\n"
+        "        print(name, 'found')\n"
+        "    except ImportError:\n"
+        "        print(name, 'unknown')\n"
+        "raise SystemExit\n"
+    )
+    script = ROOT / "keras_seqmech" / "serving" / "_fresh_process.py"
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    result = subprocess.run(
+        [sys.executable, "-P", script],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert result.stdout.split("\n")[:-1] == [
+        "keras unknown",
+        "keras_seqmech unknown",
+        "serving unknown",
+    ], result.stderr
+
+
+class Unbuilt(keras.Model):
+    pass
+
+
+@pytest.mark.parametrize(
+    "model, message",
+    [
+        (lambda: Unbuilt(), "`model` must be built before it is exported"),
+        (
+            lambda: keras.Sequential([keras.layers.Dense(2)]),
+            r"built before .* `keras.Input`, call it .*built=False",
+        ),
+        (lambda: keras.layers.Dense(2), "`model` must be a `keras.Model`"),
+        (lambda: tagger("my tokens"), "letters, digits .*'my tokens'"),
+        (lambda: tagger("class"), "no word of Python.*'class'"),
+    ],
+)
+def test_models_that_cannot_be_exported(tmp_path, model, message):
+    with pytest.raises(ValueError, match=message):
+        serving.export_model(model(), tmp_path / "new")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("version", [0, -1, 1.0, "1", True, 2**63])
+def test_bad_version(exported, tmp_path, version):
+    allowed = "one that TensorFlow Serving knows|a positive integer"
+    message = f"`version` must be ({allowed}).*version={version!r}"
+    with pytest.raises(ValueError, match=message):
+        serving.export_model(exported[0], tmp_path, version)
+
+
+def test_directory_that_is_a_file(exported, tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(ValueError, match="`directory` must be .* a file"):
+        serving.export_model(exported[0], file)
+    with pytest.raises(ValueError, match="`directory` .*'.*file' is a file"):
+        serving.export_model(exported[0], file / "parts" / "models")
+
+
+@pytest.mark.parametrize("directory", [None, 5, b"models", ["models"], ""])
+def test_directory_that_is_no_path(directory):
+    with pytest.raises(ValueError, match="`directory` must be a .*Received"):
+        serving.export_model(tiny(), directory)
+
+
+def test_warmup_names_the_directory(same_process, monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr(
+        export, "_write_warmup", lambda path, name, _: seen.append(name)
+    )
+    directory = tmp_path / "other" / ".."
+    (tmp_path / "other").mkdir()
+    serving.export_model(tiny(), directory, np.int64(3), EXAMPLE[0])
+    assert seen == [tmp_path.name]
+    assert (tmp_path / "3").exists()
+
+
+def test_directory_that_is_not_local(exported):
+    with pytest.raises(ValueError, match="local path.*'gs://bucket/models'"):
+        serving.export_model(exported[0], "gs://bucket/models")
+
+
+@pytest.mark.skipif(not hasattr(os, "seteuid"), reason="needs POSIX users")
+def test_directory_without_permission(exported, tmp_path):
+    message = "`directory` must be one this user may read and write.*{}"
+    (tmp_path / "closed").mkdir(0)
+    directories = ["/usr/share", tmp_path / "closed" / "models"]
+    user = os.geteuid()
+    try:
+        if user == 0:
+            # Root may write anywhere; nobody may not.
+            os.seteuid(65534)
+        for directory in directories:
+            named = message.format(directory)
+            with pytest.raises(PermissionError, match=named):
+                serving.export_model(exported[0], directory)
+    finally:
+        os.seteuid(user)
+        (tmp_path / "closed").chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    "example_inputs, message",
+    [
+        (
+            EXAMPLE[..., :1],
+            r"`tokens` with a shape like \(None, None, 2\).*3, 6",
+        ),
+        (EXAMPLE[0], r"Received: tokens.shape=\(6, 2\)"),
+        ({"words": EXAMPLE}, r"dict with the keys \['tokens'\]"),
+        ([EXAMPLE, EXAMPLE], "Argument `example_inputs` must hold"),
+        (np.array(["a", "b"]), "must hold arrays of float32"),
+    ],
+)
+def test_bad_example_inputs(exported, tmp_path, example_inputs, message):
+    with pytest.raises(ValueError, match=message):
+        serving.export_model(exported[0], tmp_path, None, example_inputs)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "string"])
+def test_made_up_inputs(same_process, tmp_path, dtype):
+    inputs = keras.Input((None, 3), dtype=dtype, name="inputs")
+    model = keras.Model(inputs, keras.layers.Identity(dtype=dtype)(inputs))
+    seen = []
+
+    def compare(served, expected, model):
+        seen.extend(expected.values())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(comparison, "compare", compare)
+        serving.export_model(model, tmp_path)
+    (made_up,) = seen
+    assert made_up.shape == (2, 5, 3)
+    assert tf.as_dtype(made_up.dtype) == dtype
+    assert len(np.unique(made_up)) > 1
+    if dtype == "string":
+        assert all(isinstance(value, bytes) for value in made_up.flat)
+    else:
+        assert made_up.min() >= 0 and made_up.max() <= 1
+
+
+def test_floats_are_no_ids(tmp_path):
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    model = keras.Model(ids, keras.layers.Embedding(9, 2)(ids))
+    with pytest.raises(ValueError, match="must hold arrays of int32"):
+        serving.export_model(model, tmp_path, example_inputs=[[0.5, 1.5]])
+
+
+@pytest.mark.parametrize(
+    "dtype, numbers",
+    [
+        ("int32", np.array([2**40 + 3])),
+        ("uint8", np.array([-1])),
+        ("int64", np.array([2**64 - 1], "uint64")),
+    ],
+)
+def test_ids_do_not_wrap_round(tmp_path, dtype, numbers):
+    ids = keras.Input((), dtype=dtype, name="ids")
+    model = keras.Model(ids, keras.layers.Identity(dtype=dtype)(ids))
+    with pytest.raises(ValueError, match=f"must hold arrays of {dtype}"):
+        serving.export_model(model, tmp_path, example_inputs=numbers)
+
+
+def test_made_up_inputs_that_fail_are_owned_up_to(monkeypatch, tmp_path):
+    def fail(path, example):
+        raise RuntimeError("too short")
+
+    monkeypatch.setattr(export, "_serve_in_fresh_process", fail)
+    with pytest.raises(RuntimeError, match="too short\n.*`example_inputs`"):
+        serving.export_model(tiny(), tmp_path)
+    with pytest.raises(RuntimeError, match="too short$"):
+        serving.export_model(tiny(), tmp_path, example_inputs=EXAMPLE[0])
+
+
+def test_subclassed_model_needs_example_inputs(tmp_path):
+    model = Tagger()
+    model(EXAMPLE)
+    with pytest.raises(ValueError, match="`example_inputs` must be given"):
+        serving.export_model(model, tmp_path)
+    with pytest.raises(ValueError, match="arrays with a batch axis"):
+        serving.export_model(model, tmp_path, example_inputs=[1.0, 2.0])

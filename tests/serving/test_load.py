@@ -1,0 +1,289 @@
+"""Exports of each mechanism: loaded from C, under load, asked for nonsense."""
+
+import collections
+import json
+import os
+import pathlib
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_seqmech import MaxAttentionPooling
+from keras_seqmech import serving
+from keras_seqmech.serving import export
+from tests.conformance.registry import ENTRIES
+from tests.serving import export_tools
+from tests.serving import malformed
+
+pytestmark = pytest.mark.long
+
+MECHANISMS = (
+    "ReceptiveFieldRNN-lstm-relaxed-mean",
+    "FocusedHierarchicalEncoder-reinforce",
+    "PointerSoftmax-words",
+    "MaxAttentionPooling",
+    "ExpectedSubsample-reinforce",
+)
+MASK = np.array([[1, 1, 1, 1, 1], [0, 1, 1, 0, 1], [0, 0, 0, 0, 0]], "bool")
+THREADS, REQUESTS = 8, 500
+MALFORMED = 1000
+
+
+def text_model():
+    """Strings in, a label and where it came from out."""
+    text = keras.Input((), dtype="string", name="text")
+    ids = keras.layers.TextVectorization(
+        standardize=None, split="character", vocabulary=list("abcdefghowr 字")
+    )(text)
+    embedded = keras.layers.Embedding(20, 3)(ids)
+    sentence, scores = MaxAttentionPooling(return_attention_scores=True)(
+        embedded, mask=keras.ops.not_equal(ids, 0)
+    )
+    label = keras.layers.StringLookup(
+        vocabulary=["yes", "no"], num_oov_indices=0, invert=True
+    )(keras.ops.argmax(keras.layers.Dense(2)(sentence), axis=-1))
+    return keras.Model({"text": text}, {"label": label, **scores})
+
+
+class Case(NamedTuple):
+    """An export, a request, and the answers of the export and of `predict`."""
+
+    path: pathlib.Path
+    inputs: dict[str, tf.TensorSpec]
+    request: dict[str, np.ndarray]
+    served: dict[str, np.ndarray]
+    expected: dict[str, np.ndarray]
+
+
+def make_case(model, directory):
+    inputs = {
+        x.name: tf.TensorSpec(x.shape, x.dtype) for x in model.input.values()
+    }
+    request = malformed.regular(inputs, np.random.default_rng(4), 3, 5)
+    request = {k: MASK if x.dtype == bool else x for k, x in request.items()}
+    served = {}
+
+    def serve(path, example):
+        served.update(export_tools.answer_here(path, example))
+        return served
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export, "_serve_in_fresh_process", serve)
+        path = serving.export_model(model, directory, None, request)
+    return Case(path, inputs, request, served, predict(model, request))
+
+
+def predict(model, request):
+    tensors = {name: tf.constant(value) for name, value in request.items()}
+    return model.predict(tensors, verbose=0)
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory):
+    """Exports by name, all made by `export_model`."""
+    directory = tmp_path_factory.mktemp("models")
+    models = {e.id: e.model() for e in ENTRIES if e.id in MECHANISMS}
+    assert len(models) == len(MECHANISMS)
+    models["text"] = text_model()
+    return {n: make_case(model, directory / n) for n, model in models.items()}
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    return export_tools.compile_loader(tmp_path_factory.mktemp("program"))
+
+
+def check_answers(answers, expected):
+    assert sorted(answers) == sorted(expected)
+    for name, value in expected.items():
+        if value.dtype == object:
+            np.testing.assert_array_equal(answers[name], value)
+        else:
+            np.testing.assert_allclose(
+                answers[name], value, rtol=1e-6, atol=1e-6, err_msg=name
+            )
+
+
+def test_exports_answer_as_predict_does(cases):
+    for case in cases.values():
+        check_answers(case.served, case.expected)
+
+
+def test_loads_and_runs_from_c(cases, program):
+    talk = export_tools.Conversation()
+    for case in cases.values():
+        talk.load(case.path)
+        talk.ask(case.request)
+    for answer, case in zip(talk.run(program), cases.values(), strict=True):
+        check_answers(answer, case.expected)
+
+
+def requests_of_mixed_lengths(inputs):
+    generator = np.random.default_rng(8)
+    requests = []
+    for _ in range(50):
+        rows, steps = generator.integers(1, [4, 17])
+        feeds = malformed.regular(inputs, generator, rows, steps)
+        for name, value in feeds.items():
+            if value.dtype == bool:
+                feeds[name] = generator.random(value.shape) < 0.7
+        requests.append({k: tf.constant(v) for k, v in feeds.items()})
+    return requests
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ExpectedSubsample-reinforce",
+        pytest.param(MECHANISMS[0], marks=pytest.mark.slow),
+        pytest.param(MECHANISMS[1], marks=pytest.mark.slow),
+    ],
+)
+def test_threads_get_the_answers_of_one(cases, name):
+    serve = export_tools.load(cases[name].path)
+    requests = requests_of_mixed_lengths(cases[name].inputs)
+    start = time.perf_counter()
+    expected = [
+        {k: v.numpy() for k, v in serve(**feeds).items()} for feeds in requests
+    ]
+    alone = (time.perf_counter() - start) / len(requests)
+    wrong, answered = [], []
+
+    def work(thread):
+        for i in np.random.default_rng(thread).integers(50, size=REQUESTS):
+            answer = serve(**requests[i])
+            for key, value in expected[i].items():
+                if not np.array_equal(answer[key], value):
+                    wrong.append((thread, i, key))
+            answered.append(i)
+
+    threads = [threading.Thread(target=work, args=[n]) for n in range(THREADS)]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    seconds = time.perf_counter() - start
+    assert not wrong
+    assert len(answered) == THREADS * REQUESTS
+    print(
+        f"{name}: {len(answered)} requests by {THREADS} threads in "
+        f"{seconds:.1f} s, {len(answered) / seconds:.0f} a second; one at a "
+        f"time, the first of all among them, {1 / alone:.0f} a second"
+    )
+
+
+def malformed_requests(cases):
+    """As many for each model, and of each kind, as for the others."""
+    generator = np.random.default_rng(9)
+    names = list(cases)
+    for i in range(MALFORMED):
+        name = names[i % len(names)]
+        kind = malformed.KINDS[i // len(names) % len(malformed.KINDS)]
+        inputs = cases[name].inputs
+        yield name, kind, malformed.malformed(inputs, kind, generator)
+
+
+# A process of its own, which a crash ends.
+ASK = """
+import pickle, json, sys
+import tensorflow as tf
+
+paths, requests, regular = pickle.load(open(sys.argv[1], "rb"))
+models = {
+    name: tf.saved_model.load(path).signatures["serving_default"]
+    for name, path in paths.items()
+}
+verdicts = []
+for name, kind, feeds in requests:
+    try:
+        models[name](**{k: tf.constant(v) for k, v in feeds.items()})
+        verdicts.append("answered")
+    except (TypeError, ValueError, tf.errors.OpError) as error:
+        verdicts.append("refused" if str(error) else "without a word")
+answers = {
+    name: {
+        k: v.numpy().tolist()
+        for k, v in models[name](
+            **{k: tf.constant(v) for k, v in feeds.items()}
+        ).items()
+        if v.dtype.is_floating
+    }
+    for name, feeds in regular.items()
+}
+print(json.dumps([verdicts, answers]))
+"""
+
+
+def check_verdicts(title, requests, verdicts):
+    assert len(verdicts) == MALFORMED
+    assert set(verdicts) == {"refused", "answered"}
+    counts = collections.Counter(verdicts)
+    print(f"{title}: {dict(counts)}")
+    for kind in malformed.KINDS:
+        pairs = zip(requests, verdicts, strict=True)
+        counts = collections.Counter(v for (_, k, _), v in pairs if k == kind)
+        print(f"  {kind}: {dict(counts)}")
+        if kind in ("rank", "dtype", "missing"):
+            assert set(counts) == {"refused"}
+
+
+def test_malformed_requests_do_not_end_the_process(cases, tmp_path):
+    requests = list(malformed_requests(cases))
+    regular = {name: case.request for name, case in cases.items()}
+    paths = {name: str(case.path) for name, case in cases.items()}
+    file = tmp_path / "requests"
+    file.write_bytes(pickle.dumps((paths, requests, regular)))
+    result = subprocess.run(
+        [sys.executable, "-c", ASK, file],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    verdicts, answers = json.loads(result.stdout.splitlines()[-1])
+    check_verdicts("Python", requests, verdicts)
+    for name, case in cases.items():
+        expected = {
+            key: value
+            for key, value in case.expected.items()
+            if value.dtype.kind == "f"
+        }
+        check_answers(answers[name], expected)
+
+
+def test_malformed_requests_do_not_end_a_session(cases, program):
+    """Here no Python stands between a request and the graph."""
+    requests = list(malformed_requests(cases))
+    talk = export_tools.Conversation()
+    asked = []
+    for name, case in cases.items():
+        mine = [request for request in requests if request[0] == name]
+        talk.load(case.path)
+        for _, _, feeds in mine:
+            talk.ask(feeds)
+        talk.ask(case.request)
+        asked += [*mine, case]
+    malformed_answers = []
+    for request, answer in zip(asked, talk.run(program), strict=True):
+        if isinstance(request, Case):
+            check_answers(answer, request.expected)
+        else:
+            malformed_answers.append((request, answer))
+    check_verdicts(
+        "session of the C API",
+        [request for request, _ in malformed_answers],
+        [
+            "answered" if isinstance(answer, dict) else "refused"
+            for _, answer in malformed_answers
+        ],
+    )

@@ -1,0 +1,269 @@
+"""The memory task: exact answers, streams of batches, the picture."""
+
+import io
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_seqmech import analysis
+from keras_seqmech.ops.emission import expectation
+from keras_seqmech.tasks import memory
+
+
+def machine(symbols):
+    """The rules of section 3, one symbol after the other, and their times."""
+    if len(symbols) == 1:
+        return [symbols[0]], [0]
+    if not any(symbols):
+        return [0], [len(symbols) - 1]
+    if sum(symbol != 0 for symbol in symbols) == 1:
+        return [max(symbols)], [len(symbols) - 1]
+    kept, outputs, times = None, [], []
+    for time, symbol in enumerate(symbols):
+        if symbol == 0:
+            continue
+        if kept is None:
+            kept = symbol
+            continue
+        if symbol == 1 and kept == 1:
+            outputs.append(0)
+        elif symbol == 2 and kept == 2:
+            outputs.append(0)
+        elif symbol == 1 and kept == 2:
+            outputs.append(2)
+        elif symbol == 2 and kept == 1:
+            outputs.append(1)
+        times.append(time)
+        kept = None
+    return outputs, times
+
+
+def check(symbols):
+    targets, mask = memory.answers(symbols)
+    known = memory.completed(symbols)
+    rows, length = np.shape(symbols)
+    width = memory.most_outputs(length)
+    assert targets.shape == mask.shape == (rows, width)
+    assert targets.dtype == np.int32 and mask.dtype == np.bool_
+    assert known.shape == (rows, length)
+    for i, row in enumerate(np.asarray(symbols).tolist()):
+        outputs, times = machine(row)
+        assert targets[i][mask[i]].tolist() == outputs, row
+        assert mask[i].tolist() == sorted(mask[i].tolist(), reverse=True)
+        assert not targets[i][~mask[i]].any()
+        assert np.flatnonzero(known[i]).tolist() == times, row
+    return mask
+
+
+@pytest.mark.parametrize("length", range(1, 9))
+def test_all_sequences_of_a_length(length):
+    mask = check(list(itertools.product(range(3), repeat=length)))
+    assert mask[:, -1].any(), "U is larger than any number of outputs"
+
+
+@pytest.mark.parametrize("length", [9, 50, 51, 200])
+def test_answers_of_long_sequences(length):
+    generator = np.random.default_rng(length)
+    rare = generator.choice(3, size=(60, length), p=[0.97, 0.015, 0.015])
+    check(np.concatenate([generator.integers(3, size=(60, length)), rare]))
+
+
+@pytest.mark.parametrize(
+    "symbols, outputs",
+    [
+        ("0", [0]),
+        ("1", [1]),
+        ("2", [2]),
+        ("0000", [0]),
+        ("0020", [2]),
+        ("1000", [1]),
+        ("11", [0]),
+        ("22", [0]),
+        ("21", [2]),
+        ("12", [1]),
+        ("120", [1]),
+        ("1021001022", [1, 0, 0]),
+        ("0201", [2]),
+        ("22022", [0, 0]),
+    ],
+)
+def test_answers_by_hand(symbols, outputs):
+    targets, mask = memory.answers([[int(symbol) for symbol in symbols]])
+    assert targets[mask].tolist() == outputs
+
+
+def test_outputs_of_figure_1():
+    """Any pairs, with zeros between them, for the outputs of the figure."""
+    outputs = [0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 1, 1, 2, 1, 1, 0]
+    generator = np.random.default_rng(0)
+    symbols = []
+    for output in outputs:
+        equal = generator.integers(1, 3)
+        first, second = (output, 3 - output) if output else (equal, equal)
+        symbols += [first, second]
+    places = np.sort(generator.permutation(50)[: len(symbols)])
+    sequence = np.zeros((1, 50), "int64")
+    sequence[0, places] = symbols
+    targets, mask = memory.answers(sequence)
+    assert targets[mask].tolist() == outputs
+    assert np.flatnonzero(memory.completed(sequence)).tolist() == list(
+        places[1::2]
+    )
+
+
+def test_examples():
+    symbols, targets, mask = memory.examples(3000, 12, seed=3)
+    assert symbols.shape == (3000, 12) and symbols.dtype == np.int32
+    found = memory.answers(symbols)
+    np.testing.assert_array_equal(targets, found[0])
+    np.testing.assert_array_equal(mask, found[1])
+    # Six standard deviations of a share.
+    near = 6 * np.sqrt(1 / 3 * 2 / 3 / symbols.size)
+    for symbol in range(3):
+        assert abs((symbols == symbol).mean() - 1 / 3) < near
+    again, other = (memory.examples(3000, 12, seed)[0] for seed in (3, 4))
+    assert (again == symbols).all() and (other != symbols).any()
+
+
+def arrays(data):
+    return [[x.numpy() for x in batch] for batch in data]
+
+
+def same(batches, others):
+    flat, other = keras.tree.flatten(batches), keras.tree.flatten(others)
+    return len(flat) == len(other) and all(map(np.array_equal, flat, other))
+
+
+def test_dataset():
+    data = memory.dataset(7, 16, batches=3, seed=7)
+    assert data.cardinality() == 3
+    first, second = arrays(data), arrays(data)
+    for symbols, targets, weights in first:
+        assert symbols.shape == (16, 7) and symbols.dtype == np.int32
+        assert targets.shape == weights.shape == (16, 3)
+        assert targets.dtype == np.int32 and weights.dtype == np.float32
+        expected, mask = memory.answers(symbols)
+        np.testing.assert_array_equal(targets, expected)
+        np.testing.assert_array_equal(weights, mask)
+    # Neither batches nor passes repeat.
+    assert len({batch[0].tobytes() for batch in first + second}) == 6
+    endless = memory.dataset(7, 16, seed=7)
+    assert endless.cardinality() == tf.data.INFINITE_CARDINALITY
+    assert same(arrays(endless.take(6)), first + second)
+    rest = memory.dataset(7, 16, batches=2, seed=7, start=4)
+    assert same(arrays(rest), second[1:])
+    other = memory.dataset(7, 16, batches=3, seed=8)
+    assert not same(arrays(other), first)
+
+
+def test_curriculum():
+    """T' is uniform from 1 to T, and beyond U all outputs count."""
+    length, batches = 8, 400
+    plain = arrays(memory.dataset(length, 60, batches=batches))
+    learned = arrays(memory.dataset(length, 60, batches, curriculum=True))
+    counts = np.zeros(5)
+    for (symbols, targets, weights), batch in zip(plain, learned):
+        np.testing.assert_array_equal(batch[0], symbols)
+        np.testing.assert_array_equal(batch[1], targets)
+        counted = int(batch[2].any(axis=0).sum())
+        counts[counted] += 1
+        np.testing.assert_array_equal(
+            batch[2][:, :counted], weights[:, :counted]
+        )
+        assert not batch[2][:, counted:].any()
+    # Of 1 to 8, from 4 on all four. Six standard deviations.
+    expected = batches * np.array([0, 1, 1, 1, 5]) / 8
+    assert (abs(counts - expected) <= 6 * np.sqrt(expected)).all()
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: memory.answers([[0, 3]]), "`symbols`.*0 to 2.*from 0 to 3"),
+        (lambda: memory.answers([[-1, 2]]), "`symbols`.*from -1 to 2"),
+        (lambda: memory.answers([1, 2]), r"`symbols`.*\(N, T\).*\(2,\)"),
+        (lambda: memory.answers([[1.0]]), "`symbols`.*integers.*float64"),
+        (lambda: memory.answers([[]]), "`symbols`"),
+        (
+            lambda: memory.answers(np.zeros((2, 0), "int32")),
+            r"T at least 1.*\(2, 0\)",
+        ),
+        (lambda: memory.completed([[3]]), "`symbols`.*0 to 2"),
+        (lambda: memory.examples(0, 5), "`count`"),
+        (lambda: memory.examples(5, 0), "`length`"),
+        (lambda: memory.examples(5, 5, seed=-1), "`seed`"),
+        (lambda: memory.dataset(0, 5), "`length`"),
+        (lambda: memory.dataset(5, 0), "`batch_size`"),
+        (lambda: memory.dataset(5, 5, batches=0), "`batches`"),
+        (lambda: memory.dataset(5, 5, seed=0.5), "`seed`"),
+        (lambda: memory.dataset(5, 5, start=-1), "`start`"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_no_sequences():
+    targets, mask = memory.answers(np.zeros((0, 6), "int32"))
+    assert targets.shape == mask.shape == (0, 3)
+
+
+class TestPlot:
+    """The picture of p(y_m = s_n)."""
+
+    @pytest.fixture(autouse=True)
+    def matplotlib(self):
+        pytest.importorskip("matplotlib")
+
+    def emission(self, steps, outputs):
+        probabilities = np.random.default_rng(0).random((1, steps))
+        return expectation.emission_matrix(
+            probabilities.astype("float32"), outputs
+        )[0]
+
+    @pytest.mark.parametrize("steps, outputs", [(1, 1), (50, 25), (300, 150)])
+    def test_what_is_drawn(self, steps, outputs):
+        matrix = self.emission(steps, outputs)
+        marks = list(range(0, steps, 7))
+        tokens = [n % 3 for n in range(steps)]
+        figure = analysis.plot_emission(matrix, tokens, marks, "a $title$")
+        figure.savefig(io.BytesIO(), format="png", dpi=50)
+        axes = figure.axes[0]
+        (image,) = axes.images
+        np.testing.assert_allclose(image.get_array(), matrix, rtol=1e-6)
+        assert image.get_clim() == (0, 1)
+        left, right, bottom, top = image.get_extent()
+        assert (left, right) == (-0.5, steps - 0.5)
+        assert (top, bottom) == (-0.5, outputs - 0.5)
+        assert [line.get_xdata()[0] for line in axes.lines] == marks
+        texts = [label.get_text() for label in axes.get_xticklabels()]
+        assert (texts == [str(token) for token in tokens]) == (steps <= 100)
+        # Rows are whole, so their numbers are.
+        assert all(float(y).is_integer() for y in axes.get_yticks())
+
+    def test_matrix_alone(self):
+        figure = analysis.plot_emission(self.emission(4, 2))
+        figure.savefig(io.BytesIO(), format="png", dpi=50)
+        assert not figure.axes[0].lines
+        assert figure.axes[0].get_xlabel() == "step n"
+
+    @pytest.mark.parametrize(
+        "arguments, message",
+        [
+            ([[0.5, 0.5]], r"`emission`.*\(U, T\).*\(2,\)"),
+            ([np.zeros((0, 3))], r"`emission`.*\(0, 3\)"),
+            ([[[0.5, 1.1]]], "`emission`.*probabilities.*0.5 to 1.1"),
+            ([[[-0.1, 1.0]]], "`emission`.*probabilities"),
+            ([[[np.nan, 1.0]]], "`emission`.*probabilities.*nan"),
+            ([[[0.5, 0.5]], ["a"]], "`tokens`.*2 tokens"),
+            ([[[0.5, 0.5]], None, [2]], "`marks`.*0 to 1.*2"),
+            ([[[0.5, 0.5]], None, [-1]], "`marks`.*0 to 1.*-1"),
+        ],
+    )
+    def test_bad_input(self, arguments, message):
+        with pytest.raises(ValueError, match=message):
+            analysis.plot_emission(*arguments)

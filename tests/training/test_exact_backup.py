@@ -1,0 +1,373 @@
+"""Runs that are killed and resumed end as those that were not."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import traceback
+
+import keras
+import numpy as np
+import pytest
+import tensorflow_probability  # noqa: F401  (once, for all that fork)
+
+import keras_seqmech
+from keras_seqmech.training import exact_backup
+from keras_seqmech.training.exact_backup import ExactBackupAndRestore
+from tests import ROOT
+
+pytestmark = pytest.mark.long
+
+ROWS, BATCH, EPOCHS = 6, 3, 4
+BATCHES = ROWS // BATCH
+
+
+class Shuffled(keras.utils.PyDataset):
+    """Batches in an order that depends on the epoch alone."""
+
+    epoch = 0
+
+    def __init__(self):
+        super().__init__()
+        generator = np.random.default_rng(0)
+        self.x = generator.normal(size=(ROWS, 3, 2)).astype("float32")
+        self.y = self.x.sum(axis=(1, 2))[:, None]
+
+    def __len__(self):
+        return BATCHES
+
+    def __getitem__(self, index):
+        order = np.random.default_rng(self.epoch).permutation(ROWS)
+        rows = order[BATCH * index : BATCH * (index + 1)]
+        return self.x[rows], self.y[rows]
+
+
+def make_model(draws=True) -> keras.Model:
+    """Gates by policy gradient, dropout; or neither, where nothing draws."""
+    keras.utils.clear_session(free_memory=False)
+    keras.utils.set_random_seed(0)
+    x = keras.Input((3, 2))
+    pooling = keras_seqmech.LastAttentionPooling()
+    model_class = keras.Model
+    if draws:
+        h = keras_seqmech.ReceptiveFieldRNN(
+            keras.layers.SimpleRNNCell(2),
+            max_size=2,
+            estimator="reinforce",
+            return_sequences=True,
+        )(x)
+        y = keras.layers.Dropout(0.25)(pooling(h))
+        model_class = keras_seqmech.PolicyGradientModel
+    else:
+        y = pooling(keras.layers.Dense(2)(x))
+    model = model_class(x, keras.layers.Dense(1)(y))
+    model.compile(keras.optimizers.Adam(0.02), "mse", run_eagerly=True)
+    return model
+
+
+def train(model, *callbacks, epochs=EPOCHS):
+    """With attention dropout that grows, if any, and a temperature."""
+    data = Shuffled()
+    callbacks = [
+        keras.callbacks.LambdaCallback(
+            on_epoch_begin=lambda epoch, logs: setattr(data, "epoch", epoch)
+        ),
+        *callbacks,
+    ]
+    if isinstance(model, keras_seqmech.PolicyGradientModel):
+        callbacks += [
+            keras_seqmech.Curriculum("attention_dropout", 9, final=0.5),
+            keras_seqmech.TemperatureAnnealing(0.2, BATCHES * epochs),
+        ]
+    return model.fit(
+        data, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks
+    )
+
+
+class Stop(keras.callbacks.Callback):
+    """An interruption after some batches."""
+
+    def __init__(self, batches):
+        super().__init__()
+        self.batches = batches
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.batches -= 1
+        if not self.batches:
+            raise KeyboardInterrupt
+
+
+def resume(directory, backup_class, draws=True, **options) -> keras.Model:
+    """The model of a run in three parts, of 3, of 2 and of all batches."""
+    for stop in (3, 2):
+        backup = backup_class(directory, **options)
+        with pytest.raises(KeyboardInterrupt):
+            train(make_model(draws), backup, Stop(stop))
+    model = make_model(draws)
+    train(model, backup_class(directory, **options))
+    return model
+
+
+def values(model) -> dict:
+    """All there is at the end, seeds and the optimizer's among it."""
+    variables = [*model.variables, *model.optimizer.variables]
+    return {f"{i} {v.path}": v.numpy() for i, v in enumerate(variables)}
+
+
+def differences(one, other) -> set:
+    assert one.keys() == other.keys()
+    return {name for name in one if (one[name] != other[name]).any()}
+
+
+@pytest.fixture(scope="module")
+def whole() -> dict:
+    """Ends of runs without interruption, by whether something draws."""
+    ends = {}
+    for draws in (False, True):
+        model = make_model(draws)
+        train(model)
+        ends[draws] = values(model)
+    return ends
+
+
+def test_interrupted_run_ends_as_one_that_was_not(whole, tmp_path):
+    directory = tmp_path / "backup"
+    model = resume(directory, ExactBackupAndRestore)
+    assert not differences(values(model), whole[True])
+    assert not directory.exists()
+
+
+def test_backup_of_keras_begins_random_numbers_anew(whole, tmp_path):
+    still = resume(tmp_path / "a", keras.callbacks.BackupAndRestore, False)
+    (only,) = differences(values(still), whole[False])
+    assert only.endswith("seed_generator_state")
+    drawn = resume(tmp_path / "b", keras.callbacks.BackupAndRestore)
+    assert int(drawn.optimizer.iterations) == BATCHES * EPOCHS
+    differing = differences(values(drawn), whole[True])
+    for part in ("seed_generator_state", "kernel", "baseline"):
+        assert any(part in name for name in differing)
+    # Schedules depend on epoch and step.
+    for part in ("temperature", "attention_dropout"):
+        assert any(part in name for name in whole[True])
+        assert not any(name.endswith(part) for name in differing)
+
+
+def test_backup_within_an_epoch_sees_batches_twice(tmp_path):
+    model = make_model(draws=False)
+    options = {"save_freq": 1}
+    with pytest.raises(KeyboardInterrupt):
+        backup = keras.callbacks.BackupAndRestore(tmp_path / "a", **options)
+        train(model, backup, Stop(3))
+    model = make_model(draws=False)
+    train(model, keras.callbacks.BackupAndRestore(tmp_path / "a", **options))
+    # The first batch of the second epoch.
+    assert int(model.optimizer.iterations) == BATCHES * EPOCHS + 1
+
+
+@pytest.mark.parametrize("moment", ["save_weights", "rename", "rmtree"])
+def test_backup_may_be_cut_short(whole, tmp_path, monkeypatch, moment):
+    directory = tmp_path / "backup"
+    model = make_model()
+
+    def cut(*args, **kwargs):
+        if moment == "save_weights":
+            (directory / "part" / "latest.weights.h5").write_text("half")
+        raise KeyboardInterrupt
+
+    class Cut(keras.callbacks.Callback):
+        """From the second backup on."""
+
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch == 1:
+                owner = {"save_weights": model, "rename": pathlib.Path}
+                name = moment if moment in owner else "rmtree"
+                monkeypatch.setattr(owner.get(moment, shutil), name, cut)
+
+    with pytest.raises(KeyboardInterrupt):
+        train(model, Cut(), ExactBackupAndRestore(directory))
+    monkeypatch.undo()
+    model = make_model()
+    train(model, ExactBackupAndRestore(directory))
+    assert not differences(values(model), whole[True])
+
+
+def test_bad_backups(tmp_path):
+    (tmp_path / "file").touch()
+    for path in ("", None, 5, "gs://bucket", tmp_path / "file"):
+        with pytest.raises(ValueError, match="`backup_dir` .*Received: backup"):
+            ExactBackupAndRestore(path)
+    unbuilt = keras.Sequential([keras.layers.Dense(1)])
+    unbuilt.compile("sgd", "mse")
+    backup = ExactBackupAndRestore(tmp_path / "backup")
+    with pytest.raises(ValueError, match="must be built"):
+        unbuilt.fit(np.ones((2, 2)), np.ones((2, 1)), callbacks=[backup])
+
+
+def drop(directory, *callbacks, dropouts=1, layers=2, optimizer="adagrad"):
+    """One step an epoch of a small model."""
+    x = keras.Input((2,))
+    y = x
+    for _ in range(dropouts):
+        y = keras.layers.Dropout(0.5)(y)
+    for i in range(layers):
+        y = keras.layers.Dense(2, name=f"dense_{i}")(y)
+    model = keras.Model(x, y)
+    model.compile(optimizer, "mse", run_eagerly=True)
+    data = np.ones((2, 2))
+    callbacks = [*callbacks, ExactBackupAndRestore(directory)]
+    model.fit(data, data, epochs=3, callbacks=callbacks, verbose=0)
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """A backup of the second of three epochs."""
+    directory = tmp_path_factory.mktemp("stopped") / "backup"
+    with pytest.raises(KeyboardInterrupt):
+        drop(directory, Stop(3))
+    return directory
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"dropouts": 2}, r"random states are \[\[2\]\] there, \[\[2\], \[2\]"),
+        ({"layers": 1}, "shapes of weights"),
+        ({"optimizer": "rmsprop"}, "optimizer are.*'Adagrad'.*'RMSprop'"),
+        ({"optimizer": "sgd"}, "states of the optimizer"),
+    ],
+)
+def test_backups_of_another_model(stopped, options, message):
+    with pytest.raises(ValueError, match=f"of this model.*{message}"):
+        drop(stopped, **options)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "latest.weights.h5",
+        "training_metadata.json",
+        exact_backup.SEEDS,
+        exact_backup.KIND,
+    ],
+)
+@pytest.mark.parametrize("kept", [None, 0, 0.5])
+def test_damaged_backups(stopped, tmp_path, name, kept):
+    directory = shutil.copytree(stopped, tmp_path / "backup")
+    path = directory / "epoch-2" / name
+    content = path.read_bytes()
+    path.unlink()
+    if kept is not None:
+        path.write_bytes(content[: int(kept * len(content))])
+    with pytest.raises(ValueError, match="whole; delete .*epoch-2.*damaged"):
+        drop(directory)
+
+
+def test_files_of_others_stay(stopped, tmp_path):
+    directory = shutil.copytree(stopped, tmp_path / "backup")
+    (directory / "epoch-best").touch()
+    drop(directory)
+    assert [path.name for path in directory.iterdir()] == ["epoch-best"]
+
+
+@pytest.mark.parametrize(
+    "kills, epochs", [(2, 6), pytest.param(10, 20, marks=pytest.mark.slow)]
+)
+def test_killed_run_ends_as_one_that_was_not(tmp_path, kills, epochs):
+    command = [sys.executable, "-W", "ignore", "-m", __name__, str(tmp_path)]
+    result = subprocess.run(
+        [*command, str(kills), str(epochs)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    # The epochs that processes began with: none from the beginning again.
+    began = [int(x) for x in json.loads(result.stdout.splitlines()[-1])]
+    assert len(began) == kills + 1
+    assert began == sorted(began)
+    assert 0 < began[-1] < epochs
+    ends = []
+    for name in ("whole", "killed"):
+        with np.load(tmp_path / name / "end.npz") as file:
+            ends.append(dict(file))
+    assert not differences(*ends)
+    assert not (tmp_path / "killed" / "backup").exists()
+
+
+class Tokens(keras.callbacks.Callback):
+    """A token is taken for each batch, and one put back when it is done."""
+
+    def __init__(self, take, put, path):
+        super().__init__()
+        self.take = take
+        self.put = put
+        self.path = path
+
+    def on_epoch_begin(self, epoch, logs=None):
+        if self.path is not None:
+            with self.path.open("a") as file:
+                print(epoch, file=file)
+            self.path = None
+
+    def on_train_batch_begin(self, batch, logs=None):
+        os.read(self.take, 1)
+
+    def on_train_batch_end(self, batch, logs=None):
+        os.write(self.put, b".")
+
+
+def work(directory, epochs, *pipes) -> int:
+    """What a process does that may be killed; its exit code."""
+    try:
+        model = make_model()
+        backup = ExactBackupAndRestore(directory / "backup")
+        tokens = Tokens(*pipes, directory / "began")
+        train(model, backup, tokens, epochs=epochs)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    np.savez(directory / "end.npz", **values(model))
+    return 0
+
+
+def started(directory, epochs) -> tuple[int, int, int]:
+    """A new process, as fresh as imports leave it; pipes to and from it."""
+    theirs, ours = os.pipe()
+    done, put = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os._exit(work(directory, epochs, theirs, put))
+    os.close(theirs)
+    os.close(put)
+    return pid, ours, done
+
+
+def main(directory, kills, epochs):
+    """Trains twice, once without a kill; reports what came of the kills."""
+    generator = np.random.default_rng(0)
+    for name, count in (("whole", 0), ("killed", kills)):
+        (directory / name).mkdir()
+        for _ in range(count):
+            pid, tokens, done = started(directory / name, epochs)
+            batches = int(generator.integers(1, 2 * BATCHES + 1))
+            # It stops by itself in time: not all of them may come to the end.
+            os.write(tokens, b"." * (batches + 1))
+            for _ in range(batches):
+                os.read(done, 1)
+            time.sleep(generator.uniform(0, 0.03))
+            os.kill(pid, signal.SIGKILL)
+            assert os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+        pid, tokens, done = started(directory / name, epochs)
+        os.write(tokens, b"." * BATCHES * epochs)
+        assert os.waitpid(pid, 0)[1] == 0
+    # Of the last.
+    print(json.dumps((directory / name / "began").read_text().split()))
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]), *map(int, sys.argv[2:]))

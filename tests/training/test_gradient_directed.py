@@ -1,0 +1,643 @@
+"""Gradient-directed training against closed forms and finite differences."""
+
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_seqmech
+from keras_seqmech.ops.gradient_divergence import gradient_divergence
+from keras_seqmech.training import Curriculum
+from keras_seqmech.training import GradientDirectedModel
+from tests import ROOT
+
+BATCH, TIME, WORDS = 4, 5, 6
+# A gap, padding, one real position, none.
+MASK = np.array(
+    [[1, 0, 1, 1, 1], [1, 1, 1, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 0]], "bool"
+)
+
+
+def divergence(norms, mask):
+    """KL to uniform of each row, one position after the other."""
+    result = np.zeros(len(norms))
+    for b in range(len(norms)):
+        row = [norm for norm, real in zip(norms[b], mask[b]) if real]
+        for norm in row:
+            p = norm / sum(row) if sum(row) else 0.0
+            result[b] += p * np.log(p * len(row)) if p else 0.0
+    return result
+
+
+def sample(seed=0):
+    rng = np.random.default_rng(seed)
+    tokens = rng.integers(1, WORDS, (BATCH, TIME))
+    labels = rng.integers(0, 2, (BATCH, 1)).astype("float64")
+    return {"tokens": tokens, "mask": MASK}, labels
+
+
+def classifier(rnn=None, time=TIME, layer="embedding", **options):
+    tokens = keras.Input((time,), dtype="int32", name="tokens")
+    mask = keras.Input((time,), dtype="bool", name="mask")
+    embedding = keras.layers.Embedding(WORDS, 2, name="embedding")
+    rnn = rnn or keras.layers.SimpleRNN(3)
+    outputs = keras.layers.Dense(1, activation="sigmoid")(
+        rnn(embedding(tokens), mask=mask)
+    )
+    inputs = {"tokens": tokens, "mask": mask}
+    options = {"mask": "mask", **options}
+    return GradientDirectedModel(inputs, outputs, layer=layer, **options)
+
+
+def compile_(model, **options):
+    model.compile(
+        keras.optimizers.SGD(1.0),
+        keras.losses.BinaryCrossentropy(dtype="float64"),
+        **{"run_eagerly": True, **options},
+    )
+    return model
+
+
+def update(model, inputs, labels, **options):
+    """What one step of SGD with rate 1 takes away, the gradient."""
+    before = [v.numpy() for v in model.trainable_variables]
+    logs = model.train_on_batch(inputs, labels, return_dict=True, **options)
+    after = [v.numpy() for v in model.trainable_variables]
+    return np.concatenate([(a - b).ravel() for a, b in zip(before, after)]), {
+        name: float(value) for name, value in logs.items()
+    }
+
+
+@pytest.fixture
+def double():
+    keras.config.set_dtype_policy("float64")
+
+
+def test_divergence_function_against_numpy():
+    rng = np.random.default_rng(0)
+    gradients = rng.normal(size=(BATCH, TIME, 3))
+    gradients[0, 2] = 0
+    expected = divergence(np.linalg.norm(gradients, axis=-1), MASK)
+    assert expected[:2].min() > 0.01 and not expected[2:].any()
+    with_nan = np.where(MASK[..., None], gradients, np.nan)
+    found = gradient_divergence(with_nan, MASK).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
+    # Vanished and exploding gradients of any scale, row by row.
+    scales = np.array([1e-33, 1e33, 1.0, 1.0]).reshape(-1, 1, 1)
+    scaled = (scales * gradients).astype("float32")
+    found = gradient_divergence(scaled, MASK).numpy()
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)
+
+
+def test_divergence_of_what_is_not_finite():
+    gradients = np.ones((5, TIME, 2), "float32")
+    gradients[0, 1, 0] = np.inf
+    gradients[1, 2, 1] = np.nan
+    gradients[2] = np.nan
+    gradients[3, 0] = np.nan
+    mask = np.ones((5, TIME), bool)
+    mask[3, 0] = False
+    found = gradient_divergence(gradients, mask).numpy()
+    assert np.isnan(found).tolist() == [True, True, True, False, False]
+
+
+def test_divergence_has_finite_gradients():
+    gradients = np.zeros((3, TIME, 2), "float32")
+    gradients[0, 1] = 1
+    gradients[1] = 2
+    x = tf.constant(gradients)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        total = tf.reduce_sum(gradient_divergence(x))
+    np.testing.assert_allclose(total, np.log(TIME), rtol=1e-6)
+    assert np.isfinite(tape.gradient(total, x)).all()
+
+
+def test_linear_rnn_closed_form(double):
+    """h_t = W h_{t-1} + U x_t, so dl/dx_t = c (v^T W^(T-t) U)."""
+    x = keras.Input((TIME, 2), name="x")
+    rnn = keras.layers.SimpleRNN(3, activation="linear", use_bias=False)
+    head = keras.layers.Dense(1, use_bias=False)
+    model = GradientDirectedModel(
+        x, head(rnn(x)), layer="x", gradient_weight=0.5
+    )
+    rng = np.random.default_rng(0)
+    u, w, v = (rng.normal(size=s) for s in ((2, 3), (3, 3), (3, 1)))
+    for variable, value in zip(model.trainable_variables, (u, w, v)):
+        variable.assign(value)
+    inputs, y = rng.normal(size=(BATCH, TIME, 2)), rng.normal(size=(BATCH, 1))
+    model.compile("sgd", "mse", run_eagerly=True)
+    logs = model.train_on_batch(inputs, y, return_dict=True)
+    powers = [np.linalg.matrix_power(w, TIME - 1 - t) for t in range(TIME)]
+    norms = np.array([np.linalg.norm(u @ power @ v) for power in powers])
+    expected = divergence(norms[None], np.ones((1, TIME)))[0]
+    state = np.zeros((BATCH, 3))
+    for t in range(TIME):
+        state = inputs[:, t] @ u + state @ w
+    mse = np.mean((state @ v - y) ** 2)
+    assert expected > 0.05
+    np.testing.assert_allclose(logs["gradient_divergence"], expected, rtol=1e-6)
+    np.testing.assert_allclose(logs["loss"], mse + 0.5 * expected, rtol=1e-6)
+
+
+def numeric_gradient(model, inputs, labels, weight):
+    """Central differences of a loss put together from first derivatives."""
+    embedding, rnn, head = (
+        layer for layer in model.layers if layer.weights
+    )  # in the order of the graph
+
+    @tf.function
+    def first_derivatives():
+        x = embedding(inputs["tokens"])
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            p = head(rnn(x, mask=inputs["mask"]))
+            losses = -tf.math.log(tf.where(labels > 0, p, 1 - p))
+        return losses, tf.norm(tape.gradient(losses, x), axis=-1)
+
+    def loss():
+        losses, norms = (part.numpy() for part in first_derivatives())
+        rows = inputs["mask"].any(axis=1)
+        return losses.mean() + weight * (
+            divergence(norms, inputs["mask"])[rows].mean()
+        )
+
+    result, step = [], 1e-5
+    for variable in model.trainable_variables:
+        value = variable.numpy()
+        for index in np.ndindex(value.shape):
+            pair = []
+            for sign in (1, -1):
+                moved = value.copy()
+                moved[index] += sign * step
+                variable.assign(moved)
+                pair.append(loss())
+            result.append((pair[0] - pair[1]) / (2 * step))
+        variable.assign(value)
+    return np.array(result), loss()
+
+
+@pytest.mark.parametrize(
+    "kind, modes",
+    [
+        (
+            keras.layers.LSTM,
+            [dict(run_eagerly=True), dict(run_eagerly=False)],
+        ),
+        (
+            keras.layers.SimpleRNN,
+            [
+                dict(run_eagerly=True),
+                dict(run_eagerly=False, time=None),
+            ],
+        ),
+    ],
+)
+def test_whole_gradient_against_finite_differences(double, kind, modes):
+    inputs, labels = sample()
+    model = classifier(kind(2), gradient_weight=0.7)
+    for variable in model.trainable_variables:
+        variable.assign(
+            np.random.default_rng(1).normal(size=variable.shape, scale=0.8)
+        )
+    start = model.get_weights()
+    expected, loss = numeric_gradient(model, inputs, labels, weight=0.7)
+    for mode in modes:
+        time = mode.pop("time", TIME)
+        other = classifier(kind(2), time, gradient_weight=0.7)
+        other.set_weights(start)
+        found, logs = update(compile_(other, **mode), inputs, labels)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-8)
+        np.testing.assert_allclose(logs["loss"], loss, rtol=1e-6)
+
+
+def test_masked_content_does_not_matter(double):
+    inputs, labels = sample()
+    model = compile_(classifier())
+    start = model.get_weights()
+    first, logs = update(model, inputs, labels)
+    model.set_weights(start)
+    tokens = np.where(MASK, inputs["tokens"], WORDS - inputs["tokens"])
+    assert (tokens != inputs["tokens"]).any()
+    model.reset_metrics()
+    second, again = update(model, {**inputs, "tokens": tokens}, labels)
+    np.testing.assert_array_equal(first, second)
+    assert logs == again
+
+
+def test_equal_gradients_have_no_divergence(double):
+    x = keras.Input((TIME, 2), name="x")
+    y = keras.layers.Dense(1)(keras.layers.GlobalAveragePooling1D()(x))
+    directed = GradientDirectedModel(x, y, layer="x")
+    plain = keras.Model(x, y)
+    rng = np.random.default_rng(0)
+    inputs, targets = rng.normal(size=(BATCH, TIME, 2)), np.ones((BATCH, 1))
+    start = plain.get_weights()
+    updates = []
+    for model in (directed, plain):
+        plain.set_weights(start)
+        model.compile(keras.optimizers.SGD(1.0), "mse", run_eagerly=True)
+        updates.append(update(model, inputs, targets))
+    np.testing.assert_allclose(updates[0][0], updates[1][0], rtol=1e-6)
+    assert abs(updates[0][1]["gradient_divergence"]) < 1e-6
+
+
+def test_fit_lowers_the_divergence():
+    inputs, labels = sample()
+    inputs["mask"] = np.ones_like(MASK)
+    short = keras.initializers.Orthogonal(gain=0.3, seed=0)
+    rnn = keras.layers.SimpleRNN(3, recurrent_initializer=short, unroll=True)
+    model = classifier(rnn)
+    loss = "binary_crossentropy"
+    model.compile(keras.optimizers.SGD(0.5), loss, metrics=["accuracy"])
+    start = model.get_weights()
+    histories = []
+    for weight in (1.0, 0.0):
+        model.set_weights(start)
+        model.gradient_weight.assign(weight)
+        fit = model.fit(inputs, labels, epochs=30, verbose=0)
+        histories.append(fit.history)
+    assert set(histories[0]) == {"loss", "accuracy", "gradient_divergence"}
+    directed, plain = (h["gradient_divergence"] for h in histories)
+    assert directed[0] == pytest.approx(plain[0])
+    assert directed[-1] < 0.3 * min(directed[0], plain[-1])
+
+
+def test_evaluate_and_predict_are_those_of_the_plain_model():
+    inputs, labels = sample()
+    model = compile_(classifier(), metrics=["accuracy"])
+    plain = compile_(
+        keras.Model(model.input, model.output), metrics=["accuracy"]
+    )
+    found = model.evaluate(inputs, labels, verbose=0, return_dict=True)
+    assert found == plain.evaluate(inputs, labels, verbose=0, return_dict=True)
+    assert set(found) == {"loss", "accuracy"}
+    assert len(model.evaluate(inputs, labels, verbose=0)) == 2
+    np.testing.assert_array_equal(
+        model.predict(inputs, verbose=0), plain.predict(inputs, verbose=0)
+    )
+    history = model.fit(
+        inputs, labels, validation_data=(inputs, labels), verbose=0
+    ).history
+    assert set(history) == {
+        "loss",
+        "accuracy",
+        "gradient_divergence",
+        "val_loss",
+        "val_accuracy",
+    }
+
+
+def test_sample_weights(double):
+    """Rows of weight 0 count as 0; other weights do not change a row's KL."""
+    inputs, labels = sample()
+    model = compile_(classifier(gradient_weight=0.0))
+    start = model.get_weights()
+
+    def logs(weights):
+        model.set_weights(start)
+        model.reset_metrics()
+        weights = np.array(weights)
+        gradient, found = update(model, inputs, labels, sample_weight=weights)
+        assert np.isfinite(gradient).all()
+        return found["gradient_divergence"]
+
+    whole = logs([1.0, 1, 1, 1])
+    assert logs([0.5, 3, 1, 2]) == pytest.approx(whole)
+    first, second = logs([1.0, 0, 1, 1]), logs([0.0, 1, 1, 1])
+    assert min(first, second) > 1e-3
+    assert first + second == pytest.approx(whole)
+    assert logs([0.0, 0, 0, 0]) == 0
+
+
+def test_an_epoch_of_uneven_batches(double):
+    """The loss of an epoch is l1 + gradient_weight * divergence."""
+    rng = np.random.default_rng(0)
+    x = keras.Input((TIME, 2), name="x")
+    mask = keras.Input((TIME,), dtype="bool", name="mask")
+    outputs = keras.layers.SimpleRNN(2)(x, mask=mask)
+    model = GradientDirectedModel(
+        {"x": x, "mask": mask},
+        outputs,
+        layer="x",
+        mask="mask",
+        gradient_weight=0.5,
+    )
+    model.compile(keras.optimizers.SGD(0.0), "mse", metrics=["mse"])
+    inputs = {
+        "x": rng.normal(size=(5, TIME, 2)),
+        "mask": rng.random((5, TIME)) < 0.8,
+    }
+    y = np.array([[0.1], [0.2], [0.3], [0.4], [9.0]]) * np.ones((5, 2))
+
+    def epoch(inputs, y, batch_size):
+        logs = model.fit(
+            inputs, y, batch_size=batch_size, shuffle=False, verbose=0
+        ).history
+        return [logs[k][0] for k in ("loss", "mse", "gradient_divergence")]
+
+    uneven, whole = epoch(inputs, y, 4), epoch(inputs, y, 5)
+    np.testing.assert_allclose(uneven, whole, rtol=1e-5)
+    loss, mse, kl = uneven
+    assert kl > 1e-3
+    assert loss == pytest.approx(mse + 0.5 * kl, rel=1e-5)
+    # A batch with fewer real rows counts less, one without any does not.
+    order = [0, 1, 0, 1, 2]
+    padded = {name: part[order] for name, part in inputs.items()}
+    padded["mask"][:2] = False
+    rows = {name: part[:3] for name, part in inputs.items()}
+    expected = epoch(rows, y[:3], 3)[2]
+    for batch_size in (2, 4):
+        found = epoch(padded, y[order], batch_size)[2]
+        assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_what_layers_add_is_in_the_loss_but_not_in_the_gradient():
+    class Penalty(keras.layers.Layer):
+        def call(self, inputs):
+            self.add_loss(keras.ops.mean(inputs[:, 0] ** 2))
+            return inputs
+
+    x = keras.Input((TIME, 2), name="x")
+    rnn, head = keras.layers.SimpleRNN(2), keras.layers.Dense(1)
+    inputs = np.random.default_rng(0).normal(size=(BATCH, TIME, 2))
+    logs = []
+    for h in (x, Penalty()(x)):
+        model = GradientDirectedModel(x, head(rnn(h)), layer="x")
+        model.compile(keras.optimizers.SGD(0.0), "mse", run_eagerly=True)
+        logs.append(update(model, inputs, np.ones((BATCH, 1)))[1])
+    assert logs[0]["gradient_divergence"] > 1e-3
+    assert logs[1]["gradient_divergence"] == logs[0]["gradient_divergence"]
+    difference = logs[1]["loss"] - logs[0]["loss"]
+    assert difference == pytest.approx(np.mean(inputs[:, 0] ** 2), rel=1e-5)
+
+
+def test_named_outputs_frozen_embedding_and_computed_mask():
+    tokens = keras.Input((None,), dtype="int32", name="tokens")
+    mask = keras.ops.not_equal(tokens, 0)
+    embedding = keras.layers.Embedding(WORDS, 2, name="embedding")
+    x = embedding(tokens)
+    embedding.trainable = False
+    h = keras.layers.Bidirectional(keras.layers.SimpleRNN(2))(x, mask=mask)
+    outputs = {
+        "a": keras.layers.Dense(1, name="a")(h),
+        "b": keras.layers.Dense(2, name="b")(h),
+    }
+    model = GradientDirectedModel(tokens, outputs, layer="embedding", mask=mask)
+    model.compile("sgd", {"a": "mse", "b": "mae"}, run_eagerly=True)
+    targets = {"a": np.ones((BATCH, 1)), "b": np.ones((BATCH, 2))}
+    numbers = sample()[0]["tokens"] * MASK
+    history = model.fit(numbers, targets, verbose=0).history
+    assert set(history) == {"loss", "a_loss", "b_loss", "gradient_divergence"}
+    assert history["gradient_divergence"][0] > 1e-4
+    copy = GradientDirectedModel.from_config(model.get_config())
+    assert copy.get_config() == model.get_config()
+    copy.set_weights(model.get_weights())
+    copy.compile("sgd", {"a": "mse", "b": "mae"}, run_eagerly=True)
+    logs = [
+        m.train_on_batch(numbers, targets, return_dict=True)
+        for m in (model, copy)
+        if m.reset_metrics() is None
+    ]
+    assert logs[0] == pytest.approx(logs[1])
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_half_precision(policy):
+    keras.config.set_dtype_policy(policy)
+    inputs, labels = sample()
+    model = classifier()
+    model.compile("adam", "binary_crossentropy", run_eagerly=True)
+    history = model.fit(inputs, labels, epochs=2, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+    assert min(history["gradient_divergence"]) > 1e-4
+    if policy == "mixed_float16":
+        # A scale that overflows: the step is skipped, the means stay finite.
+        before = model.get_weights()
+
+        class Overflow(keras.callbacks.Callback):
+            def on_train_batch_begin(self, batch, logs=None):
+                scale = 1e38 if batch == 0 else 2.0**15
+                self.model.optimizer.dynamic_scale.assign(scale)
+
+        model.optimizer.inner_optimizer.learning_rate = 0.0
+        logs = model.train_on_batch(inputs, labels, return_dict=True)
+        twice = [np.concatenate([v, v]) for v in (*inputs.values(), labels)]
+        history = model.fit(
+            dict(zip(inputs, twice)),
+            twice[-1],
+            batch_size=BATCH,
+            shuffle=False,
+            verbose=0,
+            callbacks=[Overflow()],
+        ).history
+        assert np.isfinite(history["loss"]).all()
+        assert history["gradient_divergence"][0] == pytest.approx(
+            logs["gradient_divergence"], rel=1e-3
+        )
+        for a, b in zip(before, model.get_weights()):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_small_gradients_survive_in_half_precision():
+    keras.config.set_dtype_policy("mixed_float16")
+    inputs, labels = sample()
+    found = []
+    for factor in (1.0, 1e-7):
+        keras.utils.set_random_seed(0)
+        model = classifier()
+        model.compile(
+            "adam",
+            "binary_crossentropy",
+            loss_weights=[factor],
+            run_eagerly=True,
+        )
+        logs = model.train_on_batch(inputs, labels, return_dict=True)
+        found.append(logs["gradient_divergence"])
+    assert found[0] > 1e-3
+    assert found[1] == pytest.approx(found[0], rel=0.2)
+
+
+def test_curriculum_drives_the_weight_without_retracing():
+    inputs, labels = sample()
+    calls = []
+
+    class Counted(keras.layers.Dense):
+        def call(self, inputs):
+            calls.append(1)
+            return super().call(inputs)
+
+    x = keras.Input((TIME, 2), name="x")
+    h = keras.layers.SimpleRNN(2, unroll=True)(x)
+    model = GradientDirectedModel(x, Counted(1)(h), layer="x")
+    model.compile(keras.optimizers.SGD(0.0), "mse")
+    curriculum = Curriculum("gradient_weight", 2, initial=1.0, final=0.0)
+    arrays = np.random.default_rng(0).normal(size=(BATCH, TIME, 2)), labels
+    history = model.fit(
+        *arrays, epochs=1, verbose=0, callbacks=[curriculum]
+    ).history
+    traced = len(calls)
+    more = model.fit(
+        *arrays, epochs=4, initial_epoch=1, verbose=0, callbacks=[curriculum]
+    ).history
+    assert len(calls) == traced
+    weights = history["gradient_weight"] + more["gradient_weight"]
+    assert weights == [1.0, 0.5, 0.0, 0.0]
+    losses = history["loss"] + more["loss"]
+    assert losses[0] - losses[1] == pytest.approx(losses[1] - losses[2])
+    kl = history["gradient_divergence"][0]
+    assert losses[0] - losses[2] == pytest.approx(kl, rel=1e-4)
+
+
+def test_a_negative_weight_is_refused():
+    curriculum = Curriculum("gradient_weight", 1, final=-1.0)
+    curriculum.set_model(classifier())
+    with pytest.raises(ValueError, match="`final` .*nearest is 0.0"):
+        curriculum.on_train_begin()
+
+
+def test_interrupted_run_is_restored(tmp_path):
+    inputs, labels = sample()
+
+    def run(directory, stop_at=None):
+        class Stop(keras.callbacks.Callback):
+            def on_epoch_begin(self, epoch, logs=None):
+                if epoch == stop_at:
+                    raise KeyboardInterrupt
+
+        keras.utils.set_random_seed(0)
+        model = classifier(layer="embedding")
+        model.compile("adam", "binary_crossentropy", run_eagerly=True)
+        callbacks = [
+            Curriculum("gradient_weight", 3, initial=1.0, final=0.0),
+            keras.callbacks.BackupAndRestore(directory),
+            Stop(),
+        ]
+        history = model.fit(
+            inputs, labels, epochs=4, verbose=0, callbacks=callbacks
+        ).history
+        return history, model.get_weights()
+
+    whole, weights = run(tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "cut", stop_at=2)
+    rest, restored = run(tmp_path / "cut")
+    assert rest == {name: values[2:] for name, values in whole.items()}
+    for a, b in zip(weights, restored):
+        np.testing.assert_array_equal(a, b)
+
+
+LOAD = """
+import sys
+import keras, numpy as np
+import keras_seqmech.training
+
+model = keras.models.load_model(sys.argv[1])
+x = dict(np.load(sys.argv[2]))
+y = x.pop("y")
+model.run_eagerly = True
+print(model.layer_name, model.mask_name, float(model.gradient_weight))
+logs = model.train_on_batch(x, y, return_dict=True)
+print(float(logs["loss"]), float(logs["gradient_divergence"]))
+"""
+
+
+def test_saved_model_trains_on_in_a_fresh_process(tmp_path):
+    inputs, labels = sample()
+    model = classifier(gradient_weight=0.5)
+    model.compile("adam", "binary_crossentropy", run_eagerly=True)
+    model.train_on_batch(inputs, labels)
+    model.gradient_weight.assign(0.25)
+    model.save(tmp_path / "model.keras")
+    np.savez(tmp_path / "data.npz", y=labels, **inputs)
+    model.reset_metrics()
+    logs = model.train_on_batch(inputs, labels, return_dict=True)
+    result = subprocess.run(
+        [
+            *(sys.executable, "-c", LOAD),
+            *(tmp_path / "model.keras", tmp_path / "data.npz"),
+        ],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    names, numbers = result.stdout.splitlines()
+    assert names == "embedding mask 0.25"
+    np.testing.assert_allclose(
+        [float(number) for number in numbers.split()],
+        [float(logs["loss"]), float(logs["gradient_divergence"])],
+        rtol=1e-5,
+    )
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (dict(layer="word"), r"`layer` .*\['tokens'.*Received: layer='word'"),
+        (dict(layer="dense"), r"`layer` .*\(batch, time, f.*'dense' .*\(None"),
+        (dict(mask="gap"), r"`mask` .*there are: \['mask'\].*mask='gap'"),
+        (dict(mask="tokens"), r"`mask` .*boolean.*Received: mask='tokens'"),
+        (dict(mask=MASK), r"`mask` .*boolean.*Received: mask=array"),
+        (dict(gradient_weight=-1.0), r"`gradient_weight` .*gradient_weight=-1"),
+        (dict(gradient_weight=float("nan")), r"`gradient_weight` .*=nan"),
+    ],
+)
+def test_bad_arguments(options, message):
+    with pytest.raises(ValueError, match=message):
+        classifier(**options)
+
+
+def test_bad_graphs():
+    tokens = keras.Input((TIME,), dtype="int32")
+    embedding = keras.layers.Embedding(WORDS, 2, name="embedding")
+    twice = keras.layers.Add()([embedding(tokens), embedding(tokens)])
+    with pytest.raises(ValueError, match="once.*layer='embedding', called 2"):
+        GradientDirectedModel(tokens, twice, layer="embedding")
+    masking = keras.layers.Embedding(WORDS, 2, mask_zero=True, name="masking")
+    with pytest.raises(ValueError, match="`mask` .*`mask_zero=True`"):
+        GradientDirectedModel(tokens, masking(tokens), layer="masking")
+    wide = keras.Input((TIME, 3), dtype="bool", name="wide")
+    outputs = embedding(tokens) * keras.ops.cast(wide[..., :1], "float32")
+    with pytest.raises(ValueError, match="`mask` .*Received: mask.shape"):
+        GradientDirectedModel(
+            [tokens, wide], outputs, layer="embedding", mask="wide"
+        )
+
+
+def test_no_gradient_reaches_the_layer():
+    tokens = keras.Input((TIME,), dtype="int32")
+    x = keras.ops.one_hot(tokens, WORDS)
+    rnn = keras.layers.SimpleRNN(2)
+    model = GradientDirectedModel(tokens, rnn(x), layer="one_hot")
+    model.compile("sgd", "mse", run_eagerly=True)
+    with pytest.raises(ValueError, match="`layer` .*loss depends on.*Received"):
+        model.train_on_batch(sample()[0]["tokens"], np.ones((BATCH, 2)))
+
+
+def test_what_has_no_second_derivative_is_refused(monkeypatch):
+    inputs, labels = sample()
+    cell = keras.layers.SimpleRNNCell(2)
+    layer = keras_seqmech.ReceptiveFieldRNN(cell, max_size=2)
+    model = compile_(classifier(layer))
+    with pytest.raises(LookupError, match="no gradient of its own"):
+        model.train_on_batch(inputs, labels)
+    monkeypatch.setattr(
+        tf.config, "list_physical_devices", lambda kind=None: [kind]
+    )
+    model = compile_(classifier(keras.layers.LSTM(2, name="lstm")))
+    with pytest.raises(ValueError, match=r"`use_cudnn=False`.*\['lstm'\]"):
+        model.train_on_batch(inputs, labels)
+    model = compile_(classifier(keras.layers.LSTM(2, use_cudnn=False)))
+    assert np.isfinite(update(model, inputs, labels)[0]).all()
+
+
+def test_xla_is_left_off():
+    model = classifier()
+    with pytest.warns(UserWarning, match="Proceeding with `jit_compile=False`"):
+        model.compile("sgd", "mse", jit_compile=True)

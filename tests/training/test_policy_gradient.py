@@ -1,0 +1,941 @@
+import contextlib
+import copy
+import itertools
+import json
+import pickle
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech import PolicyGradientModel
+from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech.layers.focused_encoder.encoder import (
+    FocusedHierarchicalEncoder,
+)
+from keras_seqmech.ops.decisions import categorical
+from keras_seqmech.training import collect_log_probabilities
+from tests import ROOT
+from tests import drawing_layers
+
+BASELINES = ("moving_average", "batch_mean", None)
+
+
+def sampled_gradients(model, x, y, sample_weight=None, count=200):
+    """Gradients of as many draws of a whole batch, `(count, parameters)`."""
+
+    @tf.function
+    def draw():
+        with collect_log_probabilities(), tf.GradientTape() as tape:
+            loss = model.compute_loss(
+                x=x,
+                y=y,
+                y_pred=model(x, training=True),
+                sample_weight=sample_weight,
+                training=True,
+            )
+        return tape.gradient(loss, model.trainable_variables)
+
+    return np.stack([drawing_layers.flat(draw()) for _ in range(count)])
+
+
+def largest_z(samples, exact):
+    """The largest deviation of a mean, in standard errors."""
+    error = samples.std(axis=0, ddof=1) / np.sqrt(len(samples))
+    return np.max(np.abs(samples.mean(axis=0) - exact) / error)
+
+
+def examples(count=3, length=4, repeats=1, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(count, length, 3)).astype("float32")
+    y = rng.normal(size=(count, 1)).astype("float32")
+    return np.tile(x, (repeats, 1, 1)), np.tile(y, (repeats, 1))
+
+
+# Of 5 to 12 parameters in each of some 20 tests, one deviates by more than 5
+# standard errors in one of 7,000 runs of all; the seeds are fixed besides.
+Z = 5.0
+
+
+@pytest.mark.parametrize(
+    ("baseline", "price"),
+    [*((baseline, 0.3) for baseline in BASELINES), ("moving_average", 0.0)],
+)
+def test_mean_of_sampled_gradients_is_the_exact_gradient(baseline, price):
+    model = drawing_layers.gated_model(
+        PolicyGradientModel, price=price, baseline=baseline
+    )
+    model.compile("sgd", "mse")
+    x, y = examples(repeats=40)
+    samples = sampled_gradients(model, x, y)
+    share = np.full(len(x), 1 / len(x), "float32")
+    exact = drawing_layers.flat(
+        drawing_layers.exact_gradient(model, x, y, share)
+    )
+    assert largest_z(samples, exact) < Z
+    assert np.abs(exact).max() > 10 * samples.std(axis=0).max() / np.sqrt(200)
+
+
+def test_leaving_oneself_out_is_unbiased_in_a_batch_of_two():
+    """With oneself in the mean, half of the gradient would be missing."""
+    model = drawing_layers.gated_model(
+        PolicyGradientModel, baseline="batch_mean"
+    )
+    model.compile("sgd", "mse")
+    x, y = examples(count=2, seed=1)
+    samples = sampled_gradients(model, x, y, count=1500)
+    exact = drawing_layers.flat(
+        drawing_layers.exact_gradient(model, x, y, np.full(2, 0.5, "float32"))
+    )
+    assert largest_z(samples, exact) < Z
+    error = samples.std(axis=0) / np.sqrt(len(samples))
+    assert np.max(np.abs(exact[:4] / error[:4])) > 3 * Z
+
+
+@pytest.mark.parametrize(
+    ("reduction", "baseline", "length"),
+    [
+        *itertools.product(
+            ["sum_over_batch_size", "sum", "mean_with_sample_weight"],
+            BASELINES,
+            [6],
+        ),
+        ("sum", "moving_average", 1),
+    ],
+)
+def test_exact_gradient_with_sample_weights(baseline, reduction, length):
+    model = drawing_layers.gated_model(
+        PolicyGradientModel, length=length, price=0.1, baseline=baseline
+    )
+    model.compile("sgd", keras.losses.MeanSquaredError(reduction=reduction))
+    x, y = examples(repeats=20, length=length)
+    weight = np.tile(np.array([0.0, 0.5, 3.0], "float32"), 20)
+    samples = sampled_gradients(model, x, y, weight, count=100)
+    share = weight
+    if reduction == "sum_over_batch_size":
+        share = weight / len(x)
+    elif reduction == "mean_with_sample_weight":
+        share = weight / weight.sum()
+    exact = drawing_layers.flat(
+        drawing_layers.exact_gradient(model, x, y, share)
+    )
+    assert largest_z(samples, exact) < Z
+
+
+@pytest.mark.parametrize("baseline", ["moving_average", "batch_mean"])
+def test_baseline_lowers_the_variance(baseline):
+    x, y = examples(repeats=20)
+    y = y + 3  # A loss far from 0, as losses are.
+    variances = {}
+    for name in (baseline, None):
+        keras.utils.set_random_seed(1)
+        model = drawing_layers.gated_model(PolicyGradientModel, baseline=name)
+        model.compile("sgd", "mse")
+        sampled_gradients(model, x, y, count=300)
+        samples = sampled_gradients(model, x, y)
+        variances[name] = samples[:, :4].var(axis=0).sum()
+    factor = variances[None] / variances[baseline]
+    assert factor > 2, f"variance without baseline: {factor:.2f} times as large"
+
+
+def test_receptive_field_by_enumeration():
+    """Sizes 1 and 2 at 4 steps: 16 sequences, forced by their noise."""
+    x = np.random.default_rng(0).normal(size=(1, 4, 3)).astype("float32")
+    choices = drawing_layers.all_gates(4).astype("int32")
+    inputs = keras.Input((4, 3))
+    layer = ReceptiveFieldRNN(
+        keras.layers.GRUCell(2),
+        max_size=2,
+        estimator="reinforce",
+        return_field=True,
+    )
+    outputs, _ = layer(inputs)
+    model = PolicyGradientModel(inputs, outputs)
+    rng = np.random.default_rng(1)
+    for weight in model.trainable_variables:
+        weight.assign(0.7 * rng.normal(size=weight.shape))
+    model.compile("sgd", "mse")
+    y = np.array([[0.5, -1.0]], "float32")
+
+    forced = 1e4 * np.eye(2, dtype="float32")[choices.T]
+    drawn, layer.cell.sample_noise = (
+        layer.cell.sample_noise,
+        lambda shape, training: forced,
+    )
+    with tf.GradientTape() as tape, collect_log_probabilities():
+        states, field = layer(np.repeat(x, 16, axis=0), training=True)
+        probability = tf.exp(tf.reduce_sum(field["log_probability"], axis=1))
+        expected = tf.reduce_sum(
+            probability * tf.reduce_mean((states - y) ** 2, axis=1)
+        )
+    np.testing.assert_allclose(tf.reduce_sum(probability), 1, rtol=1e-5)
+    exact = drawing_layers.flat(
+        tape.gradient(expected, model.trainable_variables)
+    )
+    layer.cell.sample_noise = drawn
+    samples = sampled_gradients(
+        model, np.repeat(x, 200, axis=0), np.repeat(y, 200, axis=0), count=150
+    )
+    assert largest_z(samples, exact) < Z
+
+
+def test_focused_encoder_by_enumeration(monkeypatch):
+    """Four gates and a masked step: 16 sequences, forced by their noise."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1, 5, 2)).astype("float32")
+    context = rng.normal(size=(1, 3)).astype("float32")
+    mask = np.array([[True, True, False, True, True]])
+    y = np.array([[0.5, -1.0]], "float32")
+    choices = np.zeros((16, 5), "float32")
+    choices[:, mask[0]] = drawing_layers.all_gates(4)
+
+    inputs = [
+        keras.Input((5, 2)),
+        keras.Input((3,)),
+        keras.Input((5,), dtype="bool"),
+    ]
+    encoder = FocusedHierarchicalEncoder(
+        2,
+        gate_units=2,
+        openness_target=0.25,
+        sparsity_weight=0.3,
+        entropy_weight=0.1,
+        initial_openness=0.5,
+        return_gates=True,
+    )
+    states, _ = encoder(inputs[0], inputs[1], sequence_mask=inputs[2])
+    model = PolicyGradientModel(inputs, states)
+    for weight in model.trainable_variables:
+        weight.assign(0.7 * rng.normal(size=weight.shape))
+    model.compile("sgd", "mse")
+
+    def repeated(count):
+        return [np.repeat(part, count, axis=0) for part in (x, context, mask)]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            categorical, "logistic_noise", lambda *_: 1e4 * (2 * choices - 1)
+        )
+        with tf.GradientTape() as tape, collect_log_probabilities():
+            sequence, query, real = repeated(16)
+            states, decisions = encoder(
+                sequence, query, sequence_mask=real, training=True
+            )
+            np.testing.assert_array_equal(decisions["gates"], choices)
+            opened = decisions["probabilities"]
+            picked = tf.where(choices > 0, opened, 1 - opened)
+            picked = tf.where(real, picked, 1)
+            # The row has four real steps: one gate is free of cost.
+            cost = 0.3 * np.maximum(choices.sum(axis=1) - 1, 0)
+            expected = tf.reduce_sum(
+                tf.reduce_prod(picked, axis=1)
+                * (tf.reduce_mean((states - y) ** 2, axis=1) + cost)
+            )
+            first = tf.boolean_mask(opened[0], mask[0])
+            entropy = -tf.reduce_sum(
+                first * tf.math.log(first)
+                + (1 - first) * tf.math.log(1 - first)
+            )
+            expected -= 0.1 * entropy
+        exact = drawing_layers.flat(
+            tape.gradient(expected, model.trainable_variables)
+        )
+    samples = sampled_gradients(
+        model, repeated(200), np.repeat(y, 200, axis=0), count=100
+    )
+    assert largest_z(samples, exact) < Z
+
+
+def test_an_empty_batch_does_no_harm():
+    model = drawing_layers.gated_model(PolicyGradientModel)
+    model.compile("sgd", "mse")
+    x, y = examples()
+    (gradients,) = sampled_gradients(model, x[:0], y[:0], count=1)
+    np.testing.assert_array_equal(gradients, 0)
+    (sums,) = (v for v in model.weights if v.name == "baseline")
+    np.testing.assert_array_equal(sums.numpy(), 0)
+
+
+def test_fit_makes_the_step_of_the_gradient():
+    x, y = examples(repeats=4)
+    results = []
+    for fit in (True, False):
+        keras.utils.set_random_seed(2)
+        model = drawing_layers.gated_model(PolicyGradientModel)
+        model.get_layer("gates").seed_generator.state.assign([1, 2])
+        model.compile(keras.optimizers.SGD(0.5), "mse")
+        before = drawing_layers.flat(model.trainable_variables)
+        if fit:
+            model.fit(x, y, batch_size=len(x), shuffle=False, verbose=0)
+            after = drawing_layers.flat(model.trainable_variables)
+            results.append((before - after) / 0.5)
+        else:
+            results.append(sampled_gradients(model, x, y, count=1)[0])
+    np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-6)
+    assert np.abs(results[0][:4]).min() > 1e-3
+
+
+def test_gates_learn_what_only_they_decide():
+    """The sum of marked numbers; nothing but the gates has weights."""
+    x = keras.Input((5, 2))
+    gates = drawing_layers.Gates(name="gates")(x)
+    model = PolicyGradientModel(x, drawing_layers.GatedSum()(x, gates)[:, :1])
+    model.compile(keras.optimizers.Adam(0.1), "mse")
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(6400, 5, 2))
+    numbers[..., 1] = rng.random((6400, 5)) < 0.3
+    targets = np.sum(numbers[..., :1] * numbers[..., 1:], axis=1)
+    before = model.evaluate(numbers, targets, verbose=0)
+    model.fit(numbers, targets, batch_size=64, epochs=3, verbose=0)
+    assert before > 1
+    assert model.evaluate(numbers, targets, verbose=0) < 1e-6
+
+
+def test_two_layers_learn_and_a_shared_one_counts_twice():
+    x = keras.Input((4, 3))
+    first, second = drawing_layers.Gates(), drawing_layers.Gates()
+    pooled = drawing_layers.GatedSum()
+    nested = keras.Model(x, pooled(x, second(x)))
+    shared = pooled(x, first(x)) + pooled(x, first(ops.flip(x, axis=1)))
+    model = PolicyGradientModel(x, shared + nested(x))
+    model.compile("sgd", "mse")
+    x, _ = examples(repeats=30)
+    y = np.ones((len(x), 3), "float32")
+    samples = sampled_gradients(model, x, y, count=100)
+
+    gates = drawing_layers.all_gates(4)
+    with tf.GradientTape() as tape:
+        total = 0.0
+        for row in x[:3]:
+            # Every triple of gates, as the three calls are independent.
+            terms = []
+            for layer, data in (
+                (first, row),
+                (first, row[::-1]),
+                (second, row),
+            ):
+                values = drawing_layers.log_probability(
+                    layer.logits(data[None]), gates
+                )
+                terms.append(tf.exp(tf.reduce_sum(values, axis=1)))
+            probability = tf.einsum("a,b,c->abc", *terms)
+            sums = gates @ row
+            flipped = gates @ row
+            outputs = (
+                sums[:, None, None] + flipped[None, :, None] + sums[None, None]
+            )
+            error = tf.reduce_mean((outputs - 1.0) ** 2, axis=-1)
+            total += tf.reduce_sum(probability * error) / 3
+    exact = drawing_layers.flat(tape.gradient(total, model.trainable_variables))
+    assert largest_z(samples, exact) < Z
+
+
+class Reading(PolicyGradientModel):
+    """A subclass that calls a layer by itself."""
+
+    def __init__(self, units=1, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+        self.gates = drawing_layers.Gates(name="gates")
+        self.sum = drawing_layers.GatedSum()
+        self.dense = keras.layers.Dense(units)
+
+    def call(self, x, training=None):
+        return self.dense(self.sum(x, self.gates(x, training=training)))
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+@pytest.mark.parametrize(
+    ("make", "settings"),
+    [
+        (Reading, {}),
+        (drawing_layers.gated_model, {"run_eagerly": True}),
+        (drawing_layers.gated_model, {"jit_compile": True}),
+        (drawing_layers.gated_model, {"steps_per_execution": 2}),
+    ],
+    ids=["subclass", "eager", "jit_compile", "many_steps"],
+)
+def test_fit_in_all_ways(make, settings):
+    x, y = examples(repeats=8)
+    model = make(
+        **{} if make is Reading else {"model_class": PolicyGradientModel}
+    )
+    model.compile(
+        keras.optimizers.Adam(0.05, gradient_accumulation_steps=2),
+        "mse",
+        metrics=["mae"],
+        **settings,
+    )
+    fit = model.fit(x, y, batch_size=8, epochs=2, verbose=0)
+    assert sorted(fit.history) == ["loss", "mae"]
+    assert np.all(np.isfinite(fit.history["loss"]))
+    assert np.abs(model.get_layer("gates").bias.numpy()).max() > 0.01
+
+
+@pytest.mark.filterwarnings("ignore:Gradients do not exist")
+def test_reported_loss_is_that_of_the_draws():
+    """A plain model with the same seed reports the same, bit by bit."""
+    x, y = examples(repeats=8)
+    results = {}
+    for model_class in (keras.Model, PolicyGradientModel):
+        keras.utils.set_random_seed(5)
+        model = drawing_layers.gated_model(model_class, price=0.2)
+        model.compile(
+            keras.optimizers.SGD(0.0), "mse", metrics=["mae"], run_eagerly=True
+        )
+        model.get_layer("gates").seed_generator.state.assign([1, 2])
+        with collect_log_probabilities():
+            results[model_class] = [
+                model.train_on_batch(x, y),
+                model.test_on_batch(x, y),
+                model.evaluate(x, y, verbose=0),
+                model.predict(x, verbose=0).tolist(),
+            ]
+    assert results[keras.Model] == results[PolicyGradientModel]
+
+
+@pytest.mark.filterwarnings("ignore:Gradients do not exist")
+def test_class_weights_dict_inputs_and_several_outputs():
+    x = keras.Input((4, 3), name="x")
+    scale = keras.Input((1,), name="scale")
+    pooled = drawing_layers.GatedSum()(x, drawing_layers.Gates(name="gates")(x))
+    outputs = {
+        "kind": keras.layers.Dense(2, activation="softmax", name="kind")(
+            pooled
+        ),
+        "size": keras.layers.Dense(1, name="size")(pooled * scale),
+        "free": pooled,
+    }
+    settings = dict(
+        loss={
+            "kind": "sparse_categorical_crossentropy",
+            "size": "mse",
+            "free": None,
+        },
+        loss_weights={"kind": 0.5, "size": 2.0, "free": None},
+        metrics={"kind": ["accuracy"]},
+        run_eagerly=True,
+    )
+    data, size = examples(repeats=8)
+    inputs = {"x": data, "scale": np.ones((24, 1), "float32")}
+    targets = {"kind": (size[:, 0] > 0).astype("int32"), "size": size}
+    targets["free"] = np.zeros((24, 3))
+    histories = []
+    for model_class in (keras.Model, PolicyGradientModel):
+        model = model_class({"x": x, "scale": scale}, outputs)
+        model.compile("sgd", **settings)
+        with collect_log_probabilities():
+            fit = model.fit(inputs, targets, verbose=0, epochs=2)
+        histories.append(sorted(fit.history))
+        names = sorted(
+            model.evaluate(inputs, targets, verbose=0, return_dict=True)
+        )
+        histories.append(names)
+    assert histories[0] == histories[2]
+    assert histories[1] == histories[3]
+    assert "kind_loss" in histories[2]
+
+    model = Reading(units=2)
+    model.compile(
+        "sgd",
+        keras.losses.SparseCategoricalCrossentropy(True),
+        run_eagerly=True,
+    )
+    model.fit(
+        data,
+        targets["kind"],
+        class_weight={0: 1.0, 1: 3.0},
+        verbose=0,
+    )
+
+
+@pytest.mark.parametrize(
+    "policy", ["mixed_float16", "mixed_bfloat16", "float64"]
+)
+def test_dtype_policies(policy):
+    keras.config.set_dtype_policy(policy)
+    x, y = examples(repeats=100)
+    model = drawing_layers.gated_model(PolicyGradientModel, baseline=None)
+    model.compile(keras.optimizers.SGD(1.0), "mse")
+    assert (policy == "mixed_float16") == hasattr(
+        model.optimizer, "inner_optimizer"
+    )
+    start = [np.array(v) for v in model.trainable_variables]
+    steps = []
+    for _ in range(60):
+        model.train_on_batch(x, y)
+        steps.append(
+            drawing_layers.flat(
+                old - new.numpy()
+                for old, new in zip(start, model.trainable_variables)
+            )
+        )
+        for variable, value in zip(model.trainable_variables, start):
+            variable.assign(value)
+    keras.config.set_dtype_policy("float32")
+    reference = drawing_layers.gated_model()
+    reference.set_weights([np.float32(value) for value in start])
+    share = np.full(len(x), 1 / len(x), "float32")
+    exact = drawing_layers.flat(
+        drawing_layers.exact_gradient(reference, x, y, share)
+    )
+    steps = np.array(steps, "float64")
+    error = steps.std(axis=0) / np.sqrt(len(steps)) + 2e-3 * np.abs(exact).max()
+    assert np.all(np.abs(steps.mean(axis=0) - exact) < Z * error)
+
+
+def test_moving_average_is_unbiased_from_the_start_and_survives_nan():
+    x, y = examples(repeats=8)
+    model = drawing_layers.gated_model(PolicyGradientModel, baseline_decay=0.9)
+    model.compile(keras.optimizers.SGD(0.0), "mse")
+    losses = []
+    for _ in range(3):
+        model.reset_metrics()
+        losses.append(model.train_on_batch(x, y))
+    (sums,) = (v for v in model.weights if v.name == "baseline")
+    weights = np.array([0.081, 0.09, 0.1])
+    np.testing.assert_allclose(
+        sums.numpy(), [weights @ losses, weights.sum()], rtol=1e-5
+    )
+    before = sums.numpy()
+    model.train_on_batch(x, np.full_like(y, np.nan))
+    np.testing.assert_array_equal(sums.numpy(), before)
+
+
+def test_batch_mean_of_a_single_example_is_none():
+    x, y = examples(count=1)
+    gradients = []
+    for baseline in ("batch_mean", None):
+        keras.utils.set_random_seed(3)
+        model = drawing_layers.gated_model(
+            PolicyGradientModel, baseline=baseline
+        )
+        model.get_layer("gates").seed_generator.state.assign([1, 2])
+        model.compile("sgd", "mse")
+        gradients.append(sampled_gradients(model, x, y, count=5))
+    np.testing.assert_array_equal(*gradients)
+
+
+@pytest.mark.parametrize("kind", ["list", "dict"])
+def test_several_losses_survive_saving(tmp_path, kind):
+    x = keras.Input((4, 3))
+    pooled = drawing_layers.GatedSum()(x, drawing_layers.Gates()(x))
+    outputs = [keras.layers.Dense(1, name=name)(pooled) for name in "ab"]
+    loss = ["mse", keras.losses.MeanAbsoluteError(reduction="sum")]
+    if kind == "dict":
+        loss = {"a": loss[0], "b": loss[1]}
+    model = PolicyGradientModel(x, outputs)
+    model.compile(
+        "sgd", loss, [0.5, 1.0] if kind == "list" else None, run_eagerly=True
+    )
+    x, y = examples()
+    model.fit(x, [y, y], verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.evaluate(x, [y, y], verbose=0) == model.evaluate(
+        x, [y, y], verbose=0
+    )
+    loaded.fit(x, [y, y], verbose=0)
+
+
+def test_subclass_saves_and_functional_models_leave_it_alone(tmp_path):
+    x, y = examples()
+    drawing_layers.gated_model(PolicyGradientModel)
+    model = Reading(units=1, baseline="batch_mean")
+    model.compile("adam", "mse", run_eagerly=True)
+    model.fit(x, y, verbose=0)
+    model.save(tmp_path / "model.keras")
+    with keras.saving.custom_object_scope({"Reading": Reading}):
+        loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert loaded.baseline == "batch_mean"
+    assert loaded.loss == "mse"
+    np.testing.assert_array_equal(
+        loaded.predict(x, verbose=0), model.predict(x, verbose=0)
+    )
+    loaded.fit(x, y, verbose=0)
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Named(PolicyGradientModel):
+    pass
+
+
+class Made(PolicyGradientModel):
+    """A subclass whose constructor makes inputs and outputs."""
+
+    def __init__(self, length, units, **kwargs):
+        x = keras.Input((length, 3))
+        pooled = drawing_layers.GatedSum()(x, drawing_layers.Gates()(x))
+        super().__init__(x, keras.layers.Dense(units)(pooled), **kwargs)
+        self.units = units
+
+
+class Positional(Reading):
+    """Two arguments by position, neither of them inputs."""
+
+    def __init__(self, units, baseline):
+        super().__init__(units, baseline=baseline)
+
+
+def test_constructors_of_subclasses_are_their_own():
+    x, y = examples()
+    for make in (
+        lambda: Made(4, 1, name="made"),
+        lambda: Positional(1, "batch_mean"),
+        lambda: Made(4, 1),
+    ):
+        model = make()
+        model.compile("sgd", "mse", run_eagerly=True)
+        before = drawing_layers.flat(model(x))
+        model.fit(x, y, verbose=0)
+        assert np.any(drawing_layers.flat(model(x)) != before)
+        assert model.units == 1
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, None])
+def test_pickle_and_deepcopy(duplicate):
+    x, _ = examples()
+    model = drawing_layers.gated_model(
+        PolicyGradientModel, baseline="batch_mean"
+    )
+    if duplicate is None:
+        made = pickle.loads(pickle.dumps(model))
+    else:
+        made = duplicate(model)
+    assert isinstance(made, PolicyGradientModel)
+    assert made.baseline == "batch_mean"
+    np.testing.assert_array_equal(made(x), model(x))
+
+
+@pytest.mark.parametrize("model_class", [PolicyGradientModel, Named])
+def test_functional_copies(model_class):
+    model = drawing_layers.gated_model(
+        model_class, baseline="batch_mean", name="reader"
+    )
+    copy = model_class.from_config(model.get_config())
+    again = keras.saving.deserialize_keras_object(
+        keras.saving.serialize_keras_object(model)
+    )
+    for made in (copy, again):
+        assert isinstance(made, model_class)
+        assert made.baseline == "batch_mean"
+        assert made.name == "reader"
+        assert [w.path for w in made.weights] == [w.path for w in model.weights]
+    assert model_class(model.input, model.output, "other").name == "other"
+    assert (
+        keras.saving.get_registered_object(
+            keras.saving.get_registered_name(type(model))
+        )
+        is model_class
+    )
+
+
+def test_resumes_where_a_killed_run_was(tmp_path):
+    x, y = examples(repeats=8)
+
+    class Stop(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch == 2:
+                raise KeyboardInterrupt
+
+    def start(*others):
+        model = drawing_layers.gated_model(PolicyGradientModel)
+        model.compile("sgd", "mse", run_eagerly=True)
+        backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
+        model.fit(x, y, epochs=3, verbose=0, callbacks=[backup, *others])
+        return next(v.numpy() for v in model.weights if v.name == "baseline")
+
+    with pytest.raises(KeyboardInterrupt):
+        start(Stop())
+    # Three batches of weight 1, two of them before the interruption.
+    np.testing.assert_allclose(start()[1], 1 - 0.99**3, rtol=1e-4)
+
+
+def test_export_is_that_of_a_plain_model(tmp_path):
+    x, _ = examples()
+    model = drawing_layers.gated_model(PolicyGradientModel)
+    plain = keras.Model(model.input, model.output)
+    signatures = []
+    for name, part in (("own", model), ("plain", plain)):
+        part.export(tmp_path / name, verbose=False)
+        loaded = tf.saved_model.load(tmp_path / name)
+        serve = loaded.signatures["serving_default"]
+        signatures.append(
+            (serve.structured_input_signature, serve.structured_outputs)
+        )
+        (out,) = serve(**{"x": tf.constant(x)}).values()
+        np.testing.assert_array_equal(out, plain(x))
+    assert str(signatures[0]) == str(signatures[1])
+
+
+FRESH_PROCESS = """
+import json, sys
+import numpy as np
+import tensorflow as tf
+cpus = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(
+    cpus[0], [tf.config.LogicalDeviceConfiguration()] * 2)
+import keras
+import keras_seqmech
+from tests import ROOT
+from tests import drawing_layers
+directory = sys.argv[1]
+
+model = keras.saving.load_model(directory + "/model.keras")
+assert isinstance(model, keras_seqmech.PolicyGradientModel)
+data = np.load(directory + "/data.npz")
+np.testing.assert_array_equal(model.predict(data["x"], verbose=0), data["out"])
+sums = [v.numpy().tolist() for v in model.weights if v.name == "baseline"]
+result = {"loaded": {
+    "sums": sums, "before": int(model.optimizer.iterations),
+    "baseline": model.baseline, "decay": model.baseline_decay,
+    "loss": model.loss.get_config()}}
+model.fit(data["x"], data["y"], verbose=0)
+
+x, y = np.tile(data["x"], (60, 1, 1)), np.tile(data["y"], (60, 1))
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+class Gather(keras.optimizers.Optimizer):
+    # Leaves the weights alone and sums up gradients.
+
+    def build(self, variables):
+        super().build(variables)
+        self.sums = [self.add_variable_from_reference(v, "sum")
+                     for v in variables]
+        self.squares = [self.add_variable_from_reference(v, "square")
+                        for v in variables]
+
+    def update_step(self, gradient, variable, learning_rate):
+        i = self._get_variable_index(variable)
+        self.assign_add(self.sums[i], gradient)
+        self.assign_add(self.squares[i], gradient ** 2)
+
+for baseline in ("moving_average", "batch_mean"):
+    with strategy.scope():
+        model = drawing_layers.gated_model(
+            keras_seqmech.PolicyGradientModel, price=0.3, baseline=baseline)
+        model.compile(Gather(1.0), "mse")
+    exact = drawing_layers.flat(drawing_layers.exact_gradient(
+        model, x, y, np.full(len(x), 1 / len(x), "float32")))
+    batches = tf.data.Dataset.from_tensors((x, y)).repeat(40)
+    model.fit(batches, verbose=0)
+    mean = drawing_layers.flat(model.optimizer.sums) / 40
+    square = drawing_layers.flat(model.optimizer.squares) / 40
+    error = np.sqrt((square - mean ** 2) / 39)
+    found = result[baseline] = {
+        "z": float(np.max(np.abs(mean - exact) / error)),
+        "effect": float(np.max(np.abs(exact) / error))}
+    if baseline == "moving_average":
+        sums = [v.numpy() for v in model.weights if v.name == "baseline"][0]
+        found["weight"] = float(sums[1])
+print(json.dumps(result))
+"""
+
+
+def test_loads_in_a_fresh_process_and_averages_over_replicas(tmp_path):
+    x, y = examples()
+    model = drawing_layers.gated_model(
+        PolicyGradientModel, baseline_decay=0.5, price=0.1
+    )
+    model.compile(
+        keras.optimizers.Adam(0.1),
+        keras.losses.MeanSquaredError(reduction="sum", name="square"),
+        metrics=["mae"],
+        run_eagerly=True,
+    )
+    model.fit(x, y, verbose=0)
+    model.save(tmp_path / "model.keras")
+    np.savez(tmp_path / "data.npz", x=x, y=y, out=model.predict(x, verbose=0))
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FRESH_PROCESS, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    found = json.loads(run.stdout.splitlines()[-1])
+
+    (sums,) = (v.numpy() for v in model.weights if v.name == "baseline")
+    loaded = found["loaded"]
+    np.testing.assert_array_equal(np.float32(loaded["sums"][0]), sums)
+    assert loaded["before"] == 1
+    assert loaded["baseline"] == "moving_average"
+    assert loaded["decay"] == 0.5
+    assert loaded["loss"] == {"name": "square", "reduction": "sum"}
+
+    for baseline in ("moving_average", "batch_mean"):
+        assert found[baseline]["z"] < Z
+        assert found[baseline]["effect"] > 4 * Z
+    # Each replica gives half of the weight.
+    weight = found["moving_average"]["weight"]
+    np.testing.assert_allclose(weight, (1 - 0.99**40) / 2, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"baseline": "mean"}, "baseline='mean'"),
+        ({"baseline_decay": 1.0}, "baseline_decay=1.0"),
+        ({"baseline_decay": -0.1}, "baseline_decay=-0.1"),
+        ({"baseline_decay": "0.9"}, "baseline_decay='0.9'"),
+    ],
+)
+def test_arguments_are_checked(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        drawing_layers.gated_model(PolicyGradientModel, **arguments)
+
+
+def scalar_loss(y_true, y_pred):
+    return ops.mean((y_true - y_pred) ** 2)
+
+
+def test_errors_say_what_to_do():
+    x, y = examples()
+    model = drawing_layers.gated_model(PolicyGradientModel)
+    with pytest.raises(ValueError, match="'binary_crossentropy'"):
+        model.compile("sgd", "crossentropy")
+    with pytest.raises(ValueError, match="no_such_loss"):
+        model.compile("sgd", "no_such_loss")
+    for loss, name in (
+        (scalar_loss, "loss 'scalar_loss'"),
+        ([scalar_loss], "loss 'scalar_loss' of output 0"),
+        (keras.losses.Dice(name="overlap"), "loss 'overlap'"),
+    ):
+        model.compile("sgd", loss)
+        with pytest.raises(ValueError, match=name):
+            model.train_on_batch(x, y)
+    model.compile("sgd", lambda y_true, y_pred: (y_true - y_pred)[:2, 0] ** 2)
+    with pytest.raises(
+        (ValueError, tf.errors.InvalidArgumentError), match="drew for"
+    ):
+        model.train_on_batch(x, y)
+
+    model = drawing_layers.gated_model(PolicyGradientModel, price=1.0)
+    model.compile("sgd")
+    with pytest.raises(ValueError, match="it is the reward"):
+        model.train_on_batch(x, y)
+
+    inputs = keras.Input((3,))
+    model = PolicyGradientModel(inputs, keras.layers.Dense(1)(inputs))
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="drew nothing in training"):
+        model.train_on_batch(x[:, 0], y)
+    assert model.evaluate(x[:, 0], y, verbose=0) > 0
+
+
+class Extended(PolicyGradientModel):
+    """Adds a term of its own to the loss."""
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None):
+        return 2.0 + super().compute_loss(x, y, y_pred, sample_weight)
+
+
+class Replaced(PolicyGradientModel):
+    """Has a loss of its own, by which gates would learn nothing."""
+
+    def compute_loss(self, x, y, y_pred, sample_weight=None, training=True):
+        return scalar_loss(y, y_pred)
+
+
+@pytest.mark.filterwarnings("ignore:Gradients do not exist")
+def test_losses_of_subclasses():
+    x, y = examples()
+    steps, losses = [], []
+    for model_class in (PolicyGradientModel, Extended, Replaced):
+        keras.utils.set_random_seed(1)
+        model = drawing_layers.gated_model(model_class)
+        model.get_layer("gates").seed_generator.state.assign([1, 2])
+        model.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=True)
+        if model_class is Replaced:
+            with pytest.raises(ValueError, match="must return `super.*gates"):
+                model.train_on_batch(x, y)
+            continue
+        losses.append(model.train_on_batch(x, y))
+        steps.append(drawing_layers.flat(model.trainable_variables))
+    np.testing.assert_array_equal(*steps)
+    np.testing.assert_allclose(losses[1], losses[0] + 2, rtol=1e-6)
+
+
+def test_compute_loss_takes_what_was_collected():
+    """Two steps in one collection are as two in one each."""
+    x, y = examples()
+    results = []
+    for shared in (collect_log_probabilities, contextlib.nullcontext):
+        keras.utils.set_random_seed(1)
+        model = drawing_layers.gated_model(PolicyGradientModel, baseline=None)
+        model.get_layer("gates").seed_generator.state.assign([1, 2])
+        model.compile("sgd", "mse")
+        own = contextlib.nullcontext
+        if shared is own:
+            own = collect_log_probabilities
+        steps = []
+        with shared():
+            for _ in range(2):
+                with own(), tf.GradientTape() as tape:
+                    y_pred = model(x, training=True)
+                    loss = model.compute_loss(x=x, y=y, y_pred=y_pred)
+                gradients = tape.gradient(loss, model.trainable_variables)
+                steps.append(drawing_layers.flat(gradients))
+        results.append(steps)
+    np.testing.assert_array_equal(*results)
+    assert np.any(results[0][0] != results[0][1])
+
+
+def test_time_distributed_draws_for_each_step():
+    inputs = keras.Input((2, 4, 3))
+    gates = drawing_layers.Gates(name="gates")
+    layer = keras.layers.TimeDistributed(gates)
+    outputs = ops.sum(layer(inputs), axis=(1, 2))[:, None]
+    model = PolicyGradientModel(inputs, outputs)
+    x = np.random.default_rng(0).normal(size=(3, 2, 4, 3)).astype("float32")
+    with collect_log_probabilities() as decisions:
+        layer(x, training=True)
+    assert [d.log_probability.shape for d in decisions] == [(3,), (3,)]
+    model.compile("sgd", "mse", run_eagerly=True)
+    before = gates.kernel.numpy()
+    model.train_on_batch(x, np.ones((3, 1)))
+    assert np.all(gates.kernel != before)
+
+
+@pytest.mark.parametrize("batch_size", [None, 2])
+def test_a_layer_that_sees_another_batch_is_refused(batch_size):
+    inputs = keras.Input(batch_shape=(batch_size, 5, 4, 3))
+    inner = keras.Input((4, 3))
+    gates = keras.Model(inner, drawing_layers.Gates(name="gates")(inner))
+    folded = keras.layers.Lambda(lambda x: ops.reshape(x, (-1, 4, 3)))(inputs)
+    opened = ops.reshape(gates(folded), (-1, 5, 4))
+    model = PolicyGradientModel(inputs, ops.sum(opened, axis=(1, 2))[:, None])
+    model.compile("sgd", "mse")
+    with pytest.raises(
+        (ValueError, tf.errors.InvalidArgumentError),
+        match="'gates' drew for",
+    ):
+        model.train_on_batch(np.ones((2, 5, 4, 3)), np.ones((2, 1)))
+
+
+def test_a_function_compiled_apart_is_refused():
+    class Apart(PolicyGradientModel):
+        def __init__(self):
+            super().__init__()
+            self.gates = drawing_layers.Gates(name="gates")
+            self.sum = drawing_layers.GatedSum()
+
+        def call(self, x, training=None):
+            if not self.gates.built:
+                self.gates.build(x.shape)
+            return tf.function(
+                lambda x: self.sum(x, self.gates(x, training=training))
+            )(x)
+
+    x, _ = examples()
+    for eagerly in (False, True):
+        model = Apart()
+        model.compile("sgd", "mse", run_eagerly=eagerly)
+        with pytest.raises(ValueError, match="gates' draws within"):
+            model.train_on_batch(x, np.ones((3, 3)))

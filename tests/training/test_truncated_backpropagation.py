@@ -1,0 +1,448 @@
+"""Training by chunks of time against loops written by hand."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech.layers import LearnedInitialState
+from keras_seqmech.layers import ReceptiveFieldRNN
+from keras_seqmech.ops import chunks
+from keras_seqmech.training import TruncatedBackpropagationModel
+from tests.conformance.registry import fields
+
+UNITS = 4
+BATCH = 5
+OPTIONS = {"return_sequences": True, "return_state": True}
+MODES = {
+    "eager": {"run_eagerly": True},
+    "graph": {"run_eagerly": False, "jit_compile": False},
+    "xla": {"jit_compile": True},
+}
+
+
+def draw(*shape, seed=0):
+    """Normal numbers that float32, which `fit` casts to, holds exactly."""
+    values = np.random.default_rng(seed).normal(size=shape)
+    return values.astype("float32").astype("float64")
+
+
+def data(length, rows=BATCH):
+    """Inputs, a mask of any pattern, targets, and weights of real steps."""
+    mask = np.random.default_rng(5).random((rows, length)) < 0.7
+    inputs = {"x": draw(rows, length, 3), "mask": mask}
+    weights = mask * np.random.default_rng(6).random((rows, length))
+    return inputs, draw(rows, length, 2, seed=1), weights.astype("float32")
+
+
+def parts():
+    """Two recurrent layers and a head; the first learns where it starts."""
+    keras.utils.set_random_seed(1)
+    lstm = keras.layers.LSTM(UNITS, **OPTIONS)
+    return (
+        LearnedInitialState(lstm, "random_normal"),
+        keras.layers.GRU(UNITS, **OPTIONS),
+        keras.layers.Dense(2),
+    )
+
+
+def build(chunk_length=None, length=None):
+    """The model of `parts`, a plain one if there is no chunk length."""
+    first, second, head = parts()
+    x = keras.Input((length, 3), name="x")
+    mask = keras.Input((length,), dtype="bool", name="mask")
+    h, *_ = first(x, mask=mask)
+    h, *_ = second(h, mask=mask)
+    # Keras' losses would leave out masked steps if the mask came with these.
+    outputs = head(h) * 1.0
+    arguments = ({"x": x, "mask": mask}, outputs)
+    if chunk_length is None:
+        return keras.Model(*arguments)
+    return TruncatedBackpropagationModel(*arguments, chunk_length=chunk_length)
+
+
+def train_by_hand(chunk_length, length, batches):
+    """Weights after one pass, and the losses of all chunks."""
+    first, second, head = parts()
+    optimizer = keras.optimizers.Adam(0.05)
+    losses = []
+    for inputs, y, weights in batches:
+        before = [None, None]
+        for start in range(0, length, chunk_length):
+            cut = slice(start, start + chunk_length)
+            x, mask = inputs["x"][:, cut], inputs["mask"][:, cut]
+            with tf.GradientTape() as tape:
+                h, *after = first(x, mask=mask, initial_state=before[0])
+                h, *more = second(h, mask=mask, initial_state=before[1])
+                errors = ops.mean(ops.square(head(h) - y[:, cut]), axis=-1)
+                loss = ops.mean(errors * weights[:, cut])
+            variables = [
+                v
+                for layer in (first, second, head)
+                for v in layer.trainable_variables
+                if start == 0 or not v.name.startswith("initial_state")
+            ]
+            if not optimizer.built:
+                optimizer.build(variables)
+            optimizer.apply(tape.gradient(loss, variables), variables)
+            before = keras.tree.map_structure(
+                tf.stop_gradient, [list(after), list(more)]
+            )
+            losses.append(float(loss))
+    layers = (first, second, head)
+    return [w for layer in layers for w in layer.get_weights()], losses
+
+
+@pytest.mark.parametrize(
+    "length, mode",
+    [
+        pytest.param(length, MODES[mode], id=f"{length}-{mode}")
+        for length, mode in [
+            (14, "eager"),
+            (14, "graph"),
+            (14, "xla"),
+            (12, "eager"),
+            (4, "eager"),
+            (3, "eager"),
+        ]
+    ],
+)
+def test_against_a_loop_by_hand(length, mode):
+    """Chunks of 4: some and a short one, some, just one, a short one."""
+    keras.config.set_dtype_policy("float64")
+    model = build(4)
+    loss = keras.losses.MeanSquaredError(dtype="float64")
+    model.compile(keras.optimizers.Adam(0.05), loss, **mode)
+    inputs, y, weights = data(length, 2 * BATCH)
+    start = model.get_weights()
+    history = model.fit(
+        inputs,
+        y,
+        sample_weight=weights,
+        batch_size=BATCH,
+        shuffle=False,
+        verbose=0,
+    ).history
+    halves = [slice(0, BATCH), slice(BATCH, None)]
+    batches = [
+        ({k: v[rows] for k, v in inputs.items()}, y[rows], weights[rows])
+        for rows in halves
+    ]
+    expected, losses = train_by_hand(4, length, batches)
+    for before, result, value in zip(start, model.get_weights(), expected):
+        assert (before != value).any()
+        np.testing.assert_allclose(result, value, rtol=1e-8, atol=1e-10)
+    steps = np.diff([*range(0, length, 4), length])
+    loss = np.average(losses, weights=np.tile(steps, 2))
+    np.testing.assert_allclose(history["loss"], [loss], rtol=1e-5)
+    assert int(model.optimizer.iterations) == len(losses) == 2 * len(steps)
+
+
+@pytest.mark.parametrize("chunk_length, mode", [(12, "graph"), (13, "eager")])
+def test_one_chunk_is_ordinary_training(chunk_length, mode):
+    keras.config.set_dtype_policy("float64")
+    inputs, y, weights = data(12, 2 * BATCH)
+    results = []
+    for model in (build(chunk_length), build()):
+        model.compile("rmsprop", "mse", metrics=["mae"], **MODES[mode])
+        history = model.fit(
+            inputs, y, BATCH, 2, 0, sample_weight=weights
+        ).history
+        results.append([*model.get_weights(), *history.values()])
+    for result, expected in zip(*results):
+        np.testing.assert_allclose(result, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "chunk_length, mode",
+    [(3, "eager"), (5, "graph"), (20, "eager")],
+)
+def test_predictions_are_those_of_the_whole(chunk_length, mode):
+    """At masked steps too, which repeat the output of a chunk before."""
+    inputs, _, _ = data(12)
+    expected = build()(inputs)
+    model = build(chunk_length)
+    np.testing.assert_array_equal(model(inputs), expected)
+    model.compile(**MODES[mode])
+    result = model.predict(inputs, batch_size=BATCH, verbose=0)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("chunk_length", [6, 5])
+def test_loss_and_metrics_are_those_of_the_whole(chunk_length):
+    inputs, y, weights = data(12)
+    results = []
+    for model in (build(), build(chunk_length)):
+        model.compile("sgd", "mse", metrics=["mae"], run_eagerly=True)
+        results.append(model.evaluate(inputs, y, 3, 0, weights))
+    expected, result = results
+    np.testing.assert_allclose(result[0], expected[0], rtol=1e-5)
+    if chunk_length == 6:  # a shorter chunk would weigh as much as the others
+        np.testing.assert_allclose(result[1], expected[1], rtol=1e-5)
+
+
+def test_lengths_that_vary_share_a_graph():
+    lengths = (7, 2, 4, 8, 9)
+    batches = [data(length) for length in lengths]
+    spec = keras.tree.map_structure(
+        lambda x: tf.TensorSpec((BATCH, None, *x.shape[2:]), x.dtype),
+        batches[0],
+    )
+    dataset = tf.data.Dataset.from_generator(
+        lambda: iter(batches), output_signature=spec
+    )
+    eager, graph = build(4), build(4)
+    eager.compile("sgd", "mse", run_eagerly=True)
+    for batch in batches:
+        eager.train_on_batch(*batch)
+    graph.compile("sgd", "mse")
+    history = graph.fit(
+        dataset, steps_per_epoch=len(batches), shuffle=False, verbose=0
+    ).history
+    assert np.isfinite(history["loss"])
+    for result, value in zip(graph.get_weights(), eager.get_weights()):
+        np.testing.assert_allclose(result, value, rtol=1e-4, atol=1e-6)
+    predict = tf.function(
+        lambda x: graph.predict_step((x,)), input_signature=[spec[0]]
+    )
+    for inputs, _, _ in batches:
+        np.testing.assert_allclose(
+            predict(inputs), graph(inputs), rtol=1e-4, atol=1e-6
+        )
+
+
+def test_graph_does_not_grow_with_the_sequence():
+    traced = []
+
+    class Probe(keras.layers.Layer):
+        def call(self, inputs):
+            traced.append(inputs.shape[1])
+            return inputs
+
+    x = keras.Input((None, 3))
+    h, *_ = keras.layers.SimpleRNN(UNITS, **OPTIONS)(x)
+    model = TruncatedBackpropagationModel(x, Probe()(h), chunk_length=4)
+    model.compile("sgd", "mse")
+    counts = []
+    for length in (14, 42):
+        traced.clear()
+        model.make_train_function(force=True)
+        model.train_on_batch(draw(2, length, 3), draw(2, length, UNITS))
+        assert max(traced) == 4
+        counts.append(len(traced))
+    assert counts[0] == counts[1]
+
+
+def test_masks_that_keras_hands_on():
+    keras.utils.set_random_seed(2)
+    tokens = keras.Input((None,), dtype="int32")
+    h = keras.layers.Embedding(9, 3, mask_zero=True)(tokens)
+    h, *_ = keras.layers.LSTM(UNITS, **OPTIONS)(h)
+    h = keras.layers.Dense(2)(h)
+    model = TruncatedBackpropagationModel(tokens, h, chunk_length=3)
+    values = np.random.default_rng(0).integers(0, 9, (4, 8)) * (
+        np.arange(8) < np.array([[8], [5], [2], [0]])
+    )
+    np.testing.assert_allclose(
+        model.predict(values, verbose=0), model(values), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_states_of_every_call_and_kind():
+    """A layer called twice, stacked and custom cells, a dict put out."""
+    keras.utils.set_random_seed(3)
+    x = keras.Input((8, 3))
+    cells = [fields.gru(), fields.lstm(), fields.custom()]
+    h, *_ = keras.layers.RNN(cells, **OPTIONS)(x)
+    shared = keras.layers.SimpleRNN(UNITS, **OPTIONS)
+    a, *_ = shared(h)
+    b, *_ = shared(ops.sin(a))
+    field = ReceptiveFieldRNN(fields.gru(), 1, return_field=True, **OPTIONS)
+    c, _, decisions = field(b)
+    outputs = {"y": c, "size": decisions["size"], "a": a}
+    model = TruncatedBackpropagationModel(x, outputs, chunk_length=3)
+    values = draw(4, 8, 3)
+    result, expected = model.predict(values, verbose=0), model(values)
+    assert set(result) == set(expected)
+    for name, value in expected.items():
+        np.testing.assert_allclose(result[name], value, rtol=1e-5, atol=1e-6)
+
+
+def test_given_initial_state_is_that_of_the_first_chunk():
+    x = keras.Input((None, UNITS))
+    layer = keras.layers.SimpleRNN(UNITS, **OPTIONS)
+    h, *_ = layer(x, initial_state=ops.max(x, axis=1))
+    model = TruncatedBackpropagationModel(x, h, chunk_length=3)
+    values = draw(2, 7, UNITS)
+    start = ops.cast(values[:, :3].max(axis=1), "float32")
+    np.testing.assert_allclose(
+        model.predict(values, verbose=0),
+        layer(values, initial_state=start)[0],
+        rtol=1e-5,
+        atol=1e-6,
+    )
+
+
+def test_it_is_saved_and_goes_on(tmp_path):
+    inputs, y, _ = data(10)
+    model = build(4)
+    model.compile(keras.optimizers.Adam(0.05), "mse", run_eagerly=True)
+    model.fit(inputs, y, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert type(loaded) is TruncatedBackpropagationModel
+    assert loaded.chunk_length == 4
+    assert [v.path for v in loaded.weights] == [v.path for v in model.weights]
+    for part in (model, loaded):
+        part.run_eagerly = True
+        part.fit(inputs, y, verbose=0)
+    for result, value in zip(loaded.get_weights(), model.get_weights()):
+        np.testing.assert_allclose(result, value, rtol=1e-6)
+    model.export(tmp_path / "served", verbose=False)
+    serve = tf.saved_model.load(tmp_path / "served").signatures
+    served = serve["serving_default"](
+        x=tf.constant(inputs["x"], "float32"), mask=inputs["mask"]
+    )
+    np.testing.assert_allclose(
+        served["output_0"], model(inputs), rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_half_precision(policy):
+    keras.config.set_dtype_policy(policy)
+    model = build(4)
+    model.compile("adam", "mse", run_eagerly=True)
+    inputs, y, weights = data(10)
+    before = model.get_weights()
+    losses = model.fit(inputs, y, epochs=2, verbose=0).history["loss"]
+    assert np.isfinite(losses).all()
+    for old, new in zip(before, model.get_weights()):
+        assert np.isfinite(new).all()
+        assert (old != new).any()
+    result = model.predict(inputs, verbose=0)
+    np.testing.assert_allclose(result, model(inputs), rtol=0, atol=2e-2)
+
+
+def test_static_length():
+    inputs, y, weights = data(10)
+    results = []
+    for length in (None, 10):
+        model = build(4, length)
+        model.compile("sgd", "mse", run_eagerly=True)
+        model.fit(inputs, y, sample_weight=weights, verbose=0)
+        results.append(model.get_weights())
+    for result, expected in zip(*results):
+        np.testing.assert_allclose(result, expected, rtol=1e-6)
+
+
+def test_weights_of_rows():
+    inputs, y, _ = data(10)
+    rows = np.arange(BATCH) / BATCH
+
+    def mean_square(y, y_pred):
+        return ops.mean(ops.square(y - y_pred), axis=(1, 2))
+
+    model = build(5)
+    model.compile("sgd", mean_square)
+    loss = model.evaluate(inputs, y, sample_weight=rows, verbose=0)
+    errors = np.square(model(inputs).numpy() - y).mean(axis=(1, 2))
+    np.testing.assert_allclose(loss, np.mean(rows * errors), rtol=1e-5)
+
+
+def test_losses_of_layers_count_in_every_chunk():
+    x = keras.Input((None, 3))
+    h, *_ = keras.layers.SimpleRNN(UNITS, kernel_regularizer="l2", **OPTIONS)(x)
+    model = TruncatedBackpropagationModel(x, h, chunk_length=3)
+    model.compile("sgd", "mse")
+    values, y = draw(2, 8, 3), draw(2, 8, UNITS)
+    penalty = 0.01 * np.sum(np.square(model.layers[1].cell.kernel.numpy()))
+    expected = np.mean(np.square(model(values).numpy() - y)) + penalty
+    result = model.evaluate(values, y, verbose=0)
+    np.testing.assert_allclose(result, expected, rtol=1e-5)
+
+
+def bad_model(layer, **options):
+    x = keras.Input((6, 3))
+    return TruncatedBackpropagationModel(
+        x, keras.tree.flatten(layer(x))[0], **{"chunk_length": 2, **options}
+    )
+
+
+@pytest.mark.parametrize("value", [0, -1, 2.5, True, None, "4"])
+def test_bad_chunk_length(value):
+    with pytest.raises(ValueError, match="Received: chunk_length="):
+        bad_model(keras.layers.GRU(2, **OPTIONS), chunk_length=value)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: keras.layers.GRU(2, return_sequences=True),
+        lambda: keras.layers.GRU(2, go_backwards=True, **OPTIONS),
+        lambda: keras.layers.Bidirectional(keras.layers.GRU(2, **OPTIONS)),
+        lambda: LearnedInitialState(keras.layers.GRU(2, return_sequences=True)),
+        lambda: LearnedInitialState(
+            keras.layers.Bidirectional(keras.layers.GRU(2, **OPTIONS))
+        ),
+        lambda: keras.Sequential([keras.layers.GRU(2, return_sequences=True)]),
+    ],
+    ids=["states", "backwards", "both", "wrapped", "wrapped-both", "nested"],
+)
+def test_layers_that_cannot_be_resumed(make):
+    with pytest.raises(ValueError, match="Received: layer=<"):
+        bad_model(make())
+
+
+def test_models_without_time_or_states():
+    with pytest.raises(ValueError, match="Received: layers="):
+        bad_model(keras.layers.Dense(2))
+    with pytest.raises(ValueError, match="Received: inputs and outputs of"):
+        bad_model(keras.layers.GRU(2, return_state=True))
+
+
+def test_targets_of_another_length():
+    model = bad_model(keras.layers.GRU(2, **OPTIONS))
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="Received: shapes="):
+        model.fit(draw(2, 6, 3), draw(2, 5, 2), verbose=0)
+
+
+def test_no_strategy():
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        model = bad_model(keras.layers.GRU(2, **OPTIONS))
+        model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="Received: strategy="):
+        model.fit(draw(2, 6, 3), draw(2, 6, 2), verbose=0)
+
+
+@pytest.mark.parametrize("length", [1, 4, 5, 8, 9, 13])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_chunks_come_in_order(length, compiled):
+    """Every chunk adds the sum of those before to its steps."""
+    x = draw(2, length, 3).astype("float32")
+    rows = tf.constant([1.0, 2.0])
+
+    def step(chunk, total, share):
+        x, nothing, same = chunk
+        assert nothing is None
+        total = tf.zeros(3) if total is None else total
+        shares = tf.fill(tf.shape(x)[:2], share)
+        return [x + total, shares], total + tf.einsum("btd,b->d", x, same)
+
+    def run(x):
+        return chunks.over_chunks(step, (x, None, rows), 4)
+
+    if compiled:
+        run = tf.function(run, jit_compile=True)
+    outputs, shares = run(tf.constant(x))
+    total = np.zeros(3)
+    for start in range(0, length, 4):
+        part = x[:, start : start + 4]
+        np.testing.assert_allclose(
+            outputs[:, start : start + 4], part + total, rtol=1e-5, atol=1e-5
+        )
+        share = part.shape[1] / length
+        np.testing.assert_allclose(shares[:, start : start + 4], share)
+        total = total + np.einsum("btd,b->d", part, [1.0, 2.0])
