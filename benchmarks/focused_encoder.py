@@ -24,7 +24,7 @@ from benchmarks import timing
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech.layers import log_probabilities
 from keras_seqmech.layers.focused_encoder import loops
-from keras_seqmech.ops.decisions import bernoulli
+from keras_seqmech.ops import boundary_gate
 
 SHAPE = {"batch": 64, "time": 200, "features": 100, "units": 256}
 OPENNESS = (0.05, 0.10, 0.25, 0.50, 1.0)
@@ -80,14 +80,11 @@ def encoder(
         training=False,
         jit_compile=False,
     )
-    logits = bernoulli.boundary_logits(
-        hidden,
-        context,
-        gate.kernel,
-        gate.bias,
-        gate.output_kernel,
-        gate.output_bias,
-        gate.negative_slope,
+    weights = boundary_gate.GateWeights(
+        gate.kernel, gate.bias, gate.output_kernel, gate.output_bias
+    )
+    logits = boundary_gate.boundary_logits(
+        hidden, context, weights, gate.negative_slope
     )
     # With all open, further than rounding could close one.
     margin = 1e6 if openness == 1 else 0

@@ -26,7 +26,9 @@ import tensorflow as tf
 
 from benchmarks import timing
 from keras_seqmech.ops.emission import expectation as emission_ops
-from keras_seqmech.ops.scan import loop
+from keras_seqmech.ops.scan import Operands
+from keras_seqmech.ops.scan import ScanOptions
+from keras_seqmech.ops.scan import scan
 
 BATCH, FEATURES, UNITS = 100, 100, 100
 CASES = [(50, 50), (50, 12), (200, 200), (200, 50), (500, 500), (500, 125)]
@@ -66,13 +68,12 @@ def cubic(sequence: tf.Tensor, emission: tf.Tensor, length: int) -> tf.Tensor:
         sums = tf.cumsum(logarithms * after, axis=1, exclusive=True)
         return {"products": tf.exp(sums) * after}, states
 
-    outputs, _ = loop.scan(
+    outputs, _ = scan(
         products_after,
-        {},
+        Operands({}, constants={"step": steps}),
         (),
         {"products": tf.TensorSpec((None, time), "float32")},
-        constants={"step": steps},
-        steps=time,
+        ScanOptions(steps=time),
     )
     products = tf.transpose(outputs["products"], (1, 0, 2))
 
@@ -82,12 +83,11 @@ def cubic(sequence: tf.Tensor, emission: tf.Tensor, length: int) -> tf.Tensor:
         return {"rows": row}, (emission * reached,)
 
     first = emission * tf.exp(tf.cumsum(logarithms, axis=1, exclusive=True))
-    outputs, _ = loop.scan(
+    outputs, _ = scan(
         next_row,
-        {},
+        Operands({}, constants={"row": tf.range(length)}),
         (first,),
         {"rows": tf.TensorSpec((None, time), "float32")},
-        constants={"row": tf.range(length)},
     )
     return tf.matmul(tf.transpose(outputs["rows"], (1, 0, 2)), sequence)
 

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.layers.sublayers import parts
+from keras_seqmech.layers.sublayers import sublayers
 
 PLAIN = (
     keras.layers.RNN,
@@ -101,7 +101,7 @@ def find_recurrent_layer(
     model: keras.Model, name: str | None = None
 ) -> keras.Layer:
     """The recurrent layer of a name, or the only one of a model."""
-    layers = list(parts(model))
+    layers = list(sublayers(model))
     inner = [
         id(rnn)
         for layer in layers

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import keras
 
-from keras_seqmech.layers.sublayers import parts
+from keras_seqmech.layers.sublayers import sublayers
 
 
 @contextlib.contextmanager
@@ -15,7 +15,7 @@ def unchanged(*models: keras.Model) -> Iterator[None]:
     for model in models:
         variables += model.non_trainable_variables + model.metrics_variables
         # Keras does not list the states of stateful layers.
-        states = [getattr(part, "states", None) for part in parts(model)]
+        states = [getattr(part, "states", None) for part in sublayers(model)]
         variables += [
             state
             for state in keras.tree.flatten(states)

@@ -22,7 +22,7 @@ class InnerRun(NamedTuple):
         step: Function `(inputs_t, states, affine) -> (output, states)`, the
             states flat.
         known: Whether all trainable variables go through `weights` and
-            `inputs`, so that the loop's lean gradient is right.
+            `inputs`, so that the loop's recomputing gradient is right.
     """
 
     inputs: dict[str, Any]

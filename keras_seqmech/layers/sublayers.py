@@ -1,11 +1,11 @@
-"""What a layer is made of."""
+"""A layer and all layers within it."""
 
 from collections.abc import Iterator
 
 import keras
 
 
-def parts(layer: keras.Layer) -> Iterator[keras.Layer]:
+def sublayers(layer: keras.Layer) -> Iterator[keras.Layer]:
     """A layer and all layers within it, each once.
 
     Layers have no public list of their own; what their attributes hold,
@@ -21,7 +21,7 @@ def parts(layer: keras.Layer) -> Iterator[keras.Layer]:
 
     >>> import keras
     >>> layer = keras.layers.RNN(keras.layers.LSTMCell(2))
-    >>> [type(part).__name__ for part in parts(layer)]
+    >>> [type(part).__name__ for part in sublayers(layer)]
     ['RNN', 'LSTMCell']
     """
     seen, left = set(), [layer]

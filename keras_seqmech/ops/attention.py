@@ -12,7 +12,8 @@ from keras import ops
 
 from keras_seqmech.ops import masking
 from keras_seqmech.ops import pooling
-from keras_seqmech.ops.decisions.categorical import score_dtype
+from keras_seqmech.ops.precision import finite
+from keras_seqmech.ops.precision import score_dtype
 
 # Squares of lengths that float32 holds; others would give 0/0 or inf/inf.
 LEAST, MOST = 1e-36, 1e36
@@ -95,9 +96,9 @@ def dot_scores(query: Any, sequences: Any) -> Any:
     dtype = score_dtype(sequences.dtype)
     keys, query = ops.cast(sequences, dtype), ops.cast(query, dtype)
     if len(query.shape) == 1:
-        return _bound(ops.matmul(keys, query))
+        return finite(ops.matmul(keys, query), LARGEST_SCORE)
     scores = ops.matmul(keys, ops.expand_dims(query, axis=-1))
-    return _bound(ops.squeeze(scores, axis=-1))
+    return finite(ops.squeeze(scores, axis=-1), LARGEST_SCORE)
 
 
 def normalized_scores(query: Any, sequences: Any) -> Any:
@@ -124,7 +125,7 @@ def normalized_scores(query: Any, sequences: Any) -> Any:
     scale = ops.stop_gradient(scale)
     cosines = dot_scores(query / scale, keys) / ops.sqrt(squares)
     scores = ops.where(has_length, cosines, ops.zeros_like(cosines)) * scale
-    return _bound(scores)
+    return finite(scores, LARGEST_SCORE)
 
 
 def attention_weights(scores: Any, mask: Any | None = None) -> Any:
@@ -188,9 +189,3 @@ def odds_against(scores: Any, index: Any, mask: Any | None = None) -> Any:
     differences = scores - ops.sum(score, axis=1, keepdims=True)
     odds = ops.exp(ops.minimum(differences, 60))
     return ops.sum(ops.where(others, odds, ops.zeros_like(odds)), axis=1)
-
-
-def _bound(scores):
-    # A product beyond what the dtype holds may come out as inf - inf.
-    scores = ops.where(ops.isnan(scores), ops.zeros_like(scores), scores)
-    return ops.clip(scores, -LARGEST_SCORE, LARGEST_SCORE)

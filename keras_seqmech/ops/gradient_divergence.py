@@ -9,7 +9,7 @@ from typing import Any
 from keras import ops
 
 from keras_seqmech.ops import masking
-from keras_seqmech.ops.decisions.categorical import score_dtype
+from keras_seqmech.ops.precision import score_dtype
 
 
 def gradient_divergence(gradients: Any, mask: Any = None) -> Any:

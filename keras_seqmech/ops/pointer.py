@@ -10,6 +10,7 @@ from typing import Any
 from keras import ops
 
 from keras_seqmech.ops import attention
+from keras_seqmech.ops.precision import finite
 
 
 def additive_scores(keys: Any, queries: Any, weights: Any) -> Any:
@@ -23,7 +24,7 @@ def additive_scores(keys: Any, queries: Any, weights: Any) -> Any:
     Returns:
         Tensor `(batch, steps, time)`.
     """
-    keys, queries = bounded(keys), bounded(queries)
+    keys, queries = _finite(keys), _finite(queries)
     hidden = ops.tanh(
         ops.expand_dims(keys, axis=1) + ops.expand_dims(queries, axis=2)
     )
@@ -61,7 +62,7 @@ def switch(logits: Any, mask: Any) -> Any:
     Returns:
         Tensor `(batch, steps)`.
     """
-    share = ops.sigmoid(bounded(logits))
+    share = ops.sigmoid(_finite(logits))
     can_point = ops.any(mask, axis=1, keepdims=True)
     return ops.where(can_point, share, ops.ones_like(share))
 
@@ -112,7 +113,17 @@ def by_word(
     return vocabulary + ops.reshape(added, (batch_size, steps, words))
 
 
-def bounded(x: Any) -> Any:
-    """Takes products beyond what the dtype holds back to finite numbers."""
-    x = ops.where(ops.isnan(x), ops.zeros_like(x), x)
-    return ops.clip(x, -attention.LARGEST_SCORE, attention.LARGEST_SCORE)
+def word_probabilities(logits: Any) -> Any:
+    """Softmax over the words of the vocabulary.
+
+    Args:
+        logits: Tensor `(batch, steps, words)`.
+
+    Returns:
+        Tensor of that shape.
+    """
+    return ops.softmax(_finite(logits))
+
+
+def _finite(values):
+    return finite(values, attention.LARGEST_SCORE)

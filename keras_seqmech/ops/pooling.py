@@ -11,7 +11,7 @@ from typing import Any
 from keras import ops
 
 from keras_seqmech.ops import masking
-from keras_seqmech.ops.decisions.categorical import score_dtype
+from keras_seqmech.ops.precision import score_dtype
 
 
 def mean(sequences: Any, mask: Any | None = None) -> Any:

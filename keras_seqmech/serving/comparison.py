@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.layers.sublayers import parts
+from keras_seqmech.layers.sublayers import sublayers
 
 _TOLERANCES = {
     "float64": 1e-9,
@@ -18,7 +18,7 @@ _TIPPED_SHARE = 0.01
 def compare(served, expected, model) -> None:
     """Refuses answers that differ by more than rounding at their scale."""
     tolerance = max(
-        _TOLERANCES.get(part.compute_dtype, 0.0) for part in parts(model)
+        _TOLERANCES.get(part.compute_dtype, 0.0) for part in sublayers(model)
     )
     for name, here in expected.items():
         found = difference(here, served[name], tolerance)

@@ -11,13 +11,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.layers.sublayers import parts
+from keras_seqmech.layers.sublayers import sublayers
 
 _WORDS = ("how far to look", "ahead", "naïve 字符", "a")
 
 
 def _is_stateful(model) -> bool:
-    return any(getattr(part, "stateful", False) for part in parts(model))
+    return any(getattr(part, "stateful", False) for part in sublayers(model))
 
 
 def _names(structure, defaults) -> list[str]:
@@ -182,7 +182,9 @@ def _made_up(spec) -> tf.Tensor:
 @contextlib.contextmanager
 def _without_statistics(model):
     """What a layer with `track_statistics` counts is left as it is."""
-    tracking = [p for p in parts(model) if getattr(p, "track_statistics", 0)]
+    tracking = [
+        p for p in sublayers(model) if getattr(p, "track_statistics", 0)
+    ]
     for part in tracking:
         part.track_statistics = False
     try:

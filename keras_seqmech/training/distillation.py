@@ -7,8 +7,8 @@ Architectures", section 2.2.4.
 import keras
 from keras import ops
 
-from keras_seqmech.layers.sublayers import parts
-from keras_seqmech.ops.decisions.categorical import score_dtype
+from keras_seqmech.layers.sublayers import sublayers
+from keras_seqmech.ops.precision import score_dtype
 from keras_seqmech.training.gradient_directed import GradientDirectedModel
 
 
@@ -236,7 +236,7 @@ def _layers(part, without=()):
         id(inner): inner
         for layer in (part.layers if without else [part])
         if layer.name not in without
-        for inner in parts(layer)
+        for inner in sublayers(layer)
     }
 
 

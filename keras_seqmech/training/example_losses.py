@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_seqmech.ops.decisions.categorical import score_dtype
+from keras_seqmech.ops.precision import score_dtype
 
 
 class LossRecord:

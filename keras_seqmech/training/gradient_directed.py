@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.layers import validation
-from keras_seqmech.layers.sublayers import parts
+from keras_seqmech.layers.sublayers import sublayers
 from keras_seqmech.ops import masking
 from keras_seqmech.ops.gradient_divergence import gradient_divergence
 
@@ -291,7 +291,7 @@ def _check_differentiable(model):
         return
     names = [
         part.name
-        for part in parts(model)
+        for part in sublayers(model)
         if getattr(part, "use_cudnn", False) in (True, "auto")
     ]
     if names:

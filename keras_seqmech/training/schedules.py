@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import keras
 
 from keras_seqmech.layers import validation
-from keras_seqmech.layers.sublayers import parts
+from keras_seqmech.layers.sublayers import sublayers
 from keras_seqmech.training.distillation import DistillationModel
 
 SCHEDULES = ("exponential", "linear")
@@ -267,7 +267,7 @@ def _find(model, name, layer_names):
     # A path knows the names a variable was built under, not those of models
     # that took it in later.
     owners = {key: set(v.path.split("/")[:-1]) for key, v in found.items()}
-    for part in parts(model):
+    for part in sublayers(model):
         for variable in part.variables:
             owners.get(id(variable), set()).add(part.name)
     wanted = set(layer_names or ())

@@ -9,7 +9,7 @@ from keras import ops
 
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.initial_state import LearnedInitialState
-from keras_seqmech.layers.sublayers import parts
+from keras_seqmech.layers.sublayers import sublayers
 from keras_seqmech.ops import chunks
 
 
@@ -280,7 +280,9 @@ def _carries_states(layer) -> bool:
         cannot = rnn.go_backwards or rnn.stateful
         if can and not cannot:
             return True
-    elif not any(isinstance(part, keras.layers.RNN) for part in parts(layer)):
+    elif not any(
+        isinstance(part, keras.layers.RNN) for part in sublayers(layer)
+    ):
         return False
     raise ValueError(
         "The recurrent layers of a `TruncatedBackpropagationModel` must have "

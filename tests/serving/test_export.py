@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import serving
-from keras_seqmech.layers.sublayers import parts
+from keras_seqmech.layers.sublayers import sublayers
 from keras_seqmech.serving import comparison
 from keras_seqmech.serving import export
 from keras_seqmech.serving import layout
@@ -340,7 +340,7 @@ def test_states_within_a_layer_are_found(same_process, tmp_path, kind):
 
 def test_16_bit_layers_within_a_layer_are_found():
     rnn = keras.layers.GRU(4, dtype="mixed_bfloat16")
-    dtypes = {p.compute_dtype for p in parts(Hidden(rnn))}
+    dtypes = {p.compute_dtype for p in sublayers(Hidden(rnn))}
     assert dtypes == {"float32", "bfloat16"}
 
 

@@ -8,8 +8,11 @@ from keras import ops
 from keras_seqmech.layers import log_probabilities
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.added_losses import batch_mean
-from keras_seqmech.ops.decisions import bernoulli as gate_ops
-from keras_seqmech.ops.decisions import categorical
+from keras_seqmech.ops.decisions import bernoulli
+from keras_seqmech.ops.decisions import costs
+from keras_seqmech.ops.decisions import sampling
+from keras_seqmech.ops.decisions.estimators import ESTIMATORS
+from keras_seqmech.ops.precision import score_dtype
 
 
 class BernoulliGates(keras.layers.Layer):
@@ -33,7 +36,7 @@ class BernoulliGates(keras.layers.Layer):
         track_statistics: bool,
         **kwargs,
     ):
-        validation.check_choice("estimator", estimator, gate_ops.ESTIMATORS)
+        validation.check_choice("estimator", estimator, ESTIMATORS)
         if openness_target is not None:
             openness_target = validation.check_positive_share(
                 "openness_target", openness_target
@@ -134,8 +137,8 @@ class BernoulliGates(keras.layers.Layer):
         decisions = {
             "gates": gates,
             "probabilities": ops.sigmoid(logits),
-            "log_probability": gate_ops.log_probability(logits, gates),
-            "entropy": gate_ops.entropy(logits),
+            "log_probability": bernoulli.log_probability(logits, gates),
+            "entropy": bernoulli.entropy(logits),
         }
         if mask is not None:
             decisions = {
@@ -153,19 +156,17 @@ class BernoulliGates(keras.layers.Layer):
 
     def _choose(self, logits, training):
         if not (training or self.sample_at_inference):
-            return gate_ops.decide(logits)
-        noise = categorical.logistic_noise(
+            return bernoulli.hard(logits)
+        noise = sampling.logistic_noise(
             ops.shape(logits), self.seed_generator, self.score_dtype
         )
         estimator = self.estimator if training else "reinforce"
-        return gate_ops.draw(logits, noise, self.temperature, estimator)
+        return bernoulli.draw(logits + noise, self.temperature, estimator)
 
     def _add_losses(self, decisions, mask):
         cost = None
         if self.sparsity_weight is not None:
-            cost = gate_ops.excess(
-                decisions["gates"], mask, self.openness_target
-            )
+            cost = costs.excess(decisions["gates"], mask, self.openness_target)
             cost = ops.cast(self.sparsity_weight, cost.dtype) * cost
             self.add_loss(batch_mean(cost))
         entropy = batch_mean(ops.sum(decisions["entropy"], axis=1))
@@ -184,7 +185,7 @@ class BernoulliGates(keras.layers.Layer):
     @property
     def score_dtype(self) -> str:
         """The dtype of logits, probabilities, gates and noise."""
-        return categorical.score_dtype(self.compute_dtype)
+        return score_dtype(self.compute_dtype)
 
     @property
     def _returned(self):

@@ -8,8 +8,8 @@ from keras import ops
 
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.focused_encoder.bernoulli_gates import BernoulliGates
+from keras_seqmech.ops import boundary_gate
 from keras_seqmech.ops import masking
-from keras_seqmech.ops.decisions import bernoulli as gate_ops
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -186,19 +186,16 @@ class BoundaryGate(BernoulliGates):
         return self.decide(logits, mask, training)
 
     def _logits(self, sequence, context):
-        limit = gate_ops.LARGEST_CONTEXT
-        context = ops.cast(context, self.score_dtype)
-        context = ops.clip(context, -limit, limit)
+        context = boundary_gate.bounded_context(
+            ops.cast(context, self.score_dtype)
+        )
         if self.context_kernel is not None:
             context = ops.matmul(context, self.context_kernel)
-        return gate_ops.boundary_logits(
-            sequence,
-            context,
-            self.kernel,
-            self.bias,
-            self.output_kernel,
-            self.output_bias,
-            self.negative_slope,
+        weights = boundary_gate.GateWeights(
+            self.kernel, self.bias, self.output_kernel, self.output_bias
+        )
+        return boundary_gate.boundary_logits(
+            sequence, context, weights, self.negative_slope
         )
 
     def _check_call(self, sequence, context, sequence_mask):

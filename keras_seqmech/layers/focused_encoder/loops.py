@@ -16,7 +16,9 @@ from keras import ops
 from keras_seqmech.layers import cell_adapters
 from keras_seqmech.ops import cell_steps
 from keras_seqmech.ops import compaction
-from keras_seqmech.ops.scan import loop
+from keras_seqmech.ops.scan import Operands
+from keras_seqmech.ops.scan import ScanOptions
+from keras_seqmech.ops.scan import scan
 
 
 class UpperOutputs(NamedTuple):
@@ -54,7 +56,7 @@ def run_lower(
         sequence: Tensor `(batch, time, features)`, finite everywhere.
         states: Initial h and c, `(batch, units)` each.
         mask: Boolean tensor `(batch, time)` or None.
-        training: Whether to use the loop's lean gradient.
+        training: Whether to use the recomputing gradient.
         jit_compile: Whether to compile the loop with XLA where the code around
             it is not.
 
@@ -78,15 +80,12 @@ def run_lower(
             )
         return {"hidden": new[0]}, new
 
-    values, states = loop.scan(
+    values, states = scan(
         step,
-        run.inputs,
+        Operands(run.inputs, run.weights, constants=constants),
         states,
         {"hidden": tf.TensorSpec((sequence.shape[0], cell.units), dtype)},
-        weights=run.weights,
-        constants=constants,
-        lean_gradient=training,
-        jit_compile=jit_compile,
+        ScanOptions(recompute_gradient=training, jit_compile=jit_compile),
     )
     return ops.transpose(values["hidden"], (1, 0, 2)), states
 
@@ -150,7 +149,7 @@ def run_every(
         gates: Tensor `(batch, time)`, from 0 to 1, 0 at masked steps. All
             gates get a gradient, closed ones too.
         states: Initial h and c, `(batch, units)` each.
-        training: Whether to use the loop's lean gradient.
+        training: Whether to use the recomputing gradient.
         jit_compile: Whether to compile the loop with XLA where the code around
             it is not.
         return_sequences: Whether to keep the states after every step.
@@ -171,14 +170,12 @@ def run_every(
         new = tuple(gate * a + (1 - gate) * b for a, b in zip(new, states))
         return {"hidden": new[0]}, new
 
-    values, states = loop.scan(
+    values, states = scan(
         step,
-        {**inputs, **run.inputs},
+        Operands({**inputs, **run.inputs}, run.weights),
         states,
         {"hidden": tf.TensorSpec((sequence.shape[0], cell.units), dtype)},
-        weights=run.weights,
-        lean_gradient=training,
-        jit_compile=jit_compile,
+        ScanOptions(recompute_gradient=training, jit_compile=jit_compile),
     )
     hidden = focused = mask = indices = None
     if return_sequences or return_focused:
@@ -214,7 +211,7 @@ def run_open(
         sequence: States of the lower network, `(batch, time, features)`.
         keep: Boolean tensor `(batch, time)`, True at open gates.
         states: Initial h and c, `(batch, units)` each.
-        training: Whether to use the loop's lean gradient.
+        training: Whether to use the recomputing gradient.
         return_sequences: Whether to bring the states back to every step.
         return_state: Whether to return c; else the final state is h alone.
         return_focused: Whether to return the states at open gates.
@@ -227,7 +224,7 @@ def run_open(
     compacted = compaction.gather(sequence, keep, indices)
     compacted = ops.transpose(compacted, (1, 0, 2))
     prepare = _late if compaction.in_xla() else _projected
-    step, arguments = prepare(cell, compacted, keep, training)
+    step, operands, steps = prepare(cell, compacted, keep, training)
 
     names = ("hidden", "carry") if return_state else ("hidden",)
 
@@ -236,12 +233,12 @@ def run_open(
         return dict(zip(names, states)), states
 
     spec = tf.TensorSpec((sequence.shape[0], cell.units), sequence.dtype)
-    values, _ = loop.scan(
+    values, _ = scan(
         keep_states,
-        states=states,
-        output_specs=dict.fromkeys(names, spec),
-        lean_gradient=training,
-        **arguments,
+        operands,
+        states,
+        dict.fromkeys(names, spec),
+        ScanOptions(recompute_gradient=training, steps=steps),
     )
     values = [ops.transpose(values[name], (1, 0, 2)) for name in names]
     finals = tuple(
@@ -259,7 +256,7 @@ def run_open(
 def _projected(cell, sequence, keep, training):
     """A step whose products with the inputs are computed beforehand."""
     run = cell_adapters.prepare(cell, sequence, sequence.dtype, training)
-    return run.step, {"inputs": run.inputs, "weights": run.weights}
+    return run.step, Operands(run.inputs, run.weights), None
 
 
 def _late(cell, sequence, keep, training):
@@ -283,9 +280,9 @@ def _late(cell, sequence, keep, training):
             states, both, cell.activation, cell.recurrent_activation
         )
 
-    return step, {
-        "inputs": {"sequence": sequence},
-        "weights": {"inputs": kernel, "cell": recurrent_kernel},
-        "biases": {"inputs": bias},
-        "steps": compaction.longest(keep),
-    }
+    operands = Operands(
+        {"sequence": sequence},
+        {"inputs": kernel, "cell": recurrent_kernel},
+        {"inputs": bias},
+    )
+    return step, operands, compaction.longest(keep)

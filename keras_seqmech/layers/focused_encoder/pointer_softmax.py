@@ -9,7 +9,7 @@ from keras import ops
 from keras_seqmech.layers import validation
 from keras_seqmech.ops import masking
 from keras_seqmech.ops import pointer
-from keras_seqmech.ops.decisions.categorical import score_dtype
+from keras_seqmech.ops.precision import score_dtype
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -165,8 +165,8 @@ class PointerSoftmax(keras.layers.Layer):
         share = pointer.switch(logits, real)
         chosen = ops.expand_dims(share, axis=-1)
         logits = ops.matmul(features, self.vocabulary_kernel)
-        logits = pointer.bounded(logits + self.vocabulary_bias)
-        vocabulary = chosen * ops.softmax(logits)
+        words = pointer.word_probabilities(logits + self.vocabulary_bias)
+        vocabulary = chosen * words
         copies = (1 - chosen) * weights
         if token_ids is None:
             probabilities = pointer.by_position(vocabulary, copies)

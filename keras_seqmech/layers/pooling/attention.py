@@ -7,7 +7,7 @@ import keras
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.pooling.reductions import Pooling
 from keras_seqmech.ops import attention
-from keras_seqmech.ops.decisions.categorical import score_dtype
+from keras_seqmech.ops.precision import score_dtype
 from keras_seqmech.ops.scan.compilation import compiled
 
 

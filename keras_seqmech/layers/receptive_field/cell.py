@@ -7,8 +7,11 @@ from keras_seqmech.layers import cell_adapters
 from keras_seqmech.layers import validation
 from keras_seqmech.ops import receptive_field
 from keras_seqmech.ops.decisions import categorical
+from keras_seqmech.ops.decisions import sampling
+from keras_seqmech.ops.decisions.estimators import ESTIMATORS
+from keras_seqmech.ops.precision import finite
+from keras_seqmech.ops.precision import score_dtype
 
-ESTIMATORS = ("relaxed", "straight_through", "reinforce")
 SUMMARIES = ("mean", "last")
 
 
@@ -261,7 +264,7 @@ class RFCell(keras.layers.Layer):
     @property
     def score_dtype(self) -> str:
         """The dtype of logits, probabilities and noise."""
-        return categorical.score_dtype(self.compute_dtype)
+        return score_dtype(self.compute_dtype)
 
     def draws_soft(self, training: bool) -> bool:
         """Whether sizes are soft in this call."""
@@ -271,21 +274,17 @@ class RFCell(keras.layers.Layer):
         """Gumbel noise of `shape`, or None where sizes are not drawn."""
         if not (training or self.sample_at_inference):
             return None
-        return categorical.gumbel_noise(
+        return sampling.gumbel_noise(
             shape, self.seed_generator, self.score_dtype
         )
 
     def choose(self, logits, noise, training: bool):
         """Selects sizes: `(batch, max_size)`, relaxed or one-hot."""
-        logits = categorical.bound(logits)
-        scores = logits if noise is None else logits + noise
-        if not training or self.estimator == "reinforce":
+        scores = finite(logits)
+        scores = scores if noise is None else scores + noise
+        if not training:
             return categorical.hard_one_hot(scores)
-        temperature = ops.cast(self.temperature, scores.dtype)
-        soft = categorical.relaxed_one_hot(scores, temperature)
-        if self.estimator == "relaxed":
-            return soft
-        return categorical.straight_through(soft, scores)
+        return categorical.draw(scores, self.temperature, self.estimator)
 
     def pick(self, selection, summaries, training: bool):
         """The summary of the selected size, `(batch, field_units)`."""

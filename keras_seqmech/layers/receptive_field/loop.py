@@ -20,7 +20,9 @@ from keras_seqmech.layers import cell_adapters
 from keras_seqmech.ops import masking
 from keras_seqmech.ops import receptive_field
 from keras_seqmech.ops import windows
-from keras_seqmech.ops.scan import loop
+from keras_seqmech.ops.scan import Operands
+from keras_seqmech.ops.scan import ScanOptions
+from keras_seqmech.ops.scan import scan
 
 
 class FieldRun(NamedTuple):
@@ -91,7 +93,7 @@ def run(
             repeat the output before.
         return_decisions: Whether to keep `selection` and `logits`.
         jit_compile: Whether to compile the loop of a training step with XLA,
-            where it has a lean gradient.
+            where it has the recomputing gradient.
 
     Returns:
         A `FieldOutputs`.
@@ -126,17 +128,18 @@ def run(
             step = _hold_masked(step, zero_output_for_mask)
             if not zero_output_for_mask:
                 states = (ops.zeros((batch_size, width), dtype), *states)
-        values, states = loop.scan(
+        recompute = training and inner.known
+        values, states = scan(
             step,
-            {**field.inputs, **inner.inputs},
+            Operands(
+                {**field.inputs, **inner.inputs},
+                {**field.weights, **inner.weights},
+                field.biases,
+                constants,
+            ),
             states,
             specs,
-            weights={**field.weights, **inner.weights},
-            biases=field.biases,
-            constants=constants,
-            lean_gradient=training and inner.known,
-            unroll=unroll,
-            jit_compile=jit_compile and training and inner.known,
+            ScanOptions(recompute, recompute and jit_compile, unroll),
         )
     if mask is not None and not zero_output_for_mask:
         states = states[1:]

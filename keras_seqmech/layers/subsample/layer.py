@@ -6,9 +6,10 @@ from keras import ops
 from keras_seqmech.layers import log_probabilities
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.added_losses import batch_mean
-from keras_seqmech.ops.decisions import categorical
+from keras_seqmech.ops.decisions import sampling
 from keras_seqmech.ops.emission import drawn as drawn_emission
 from keras_seqmech.ops.emission import expectation as emission_ops
+from keras_seqmech.ops.precision import score_dtype
 
 INFERENCES = ("expectation", "sample", "threshold")
 ESTIMATORS = ("expectation", "straight_through", "reinforce")
@@ -233,7 +234,7 @@ class ExpectedSubsample(keras.layers.Layer):
     def _decide(self, emission, mode):
         if mode == "threshold":
             return emission > 0.5
-        noise = categorical.logistic_noise(
+        noise = sampling.logistic_noise(
             ops.shape(emission), self.seed_generator, self.score_dtype
         )
         return drawn_emission.draw(emission, noise)
@@ -266,7 +267,7 @@ class ExpectedSubsample(keras.layers.Layer):
     @property
     def score_dtype(self) -> str:
         """The dtype of probabilities and noise."""
-        return categorical.score_dtype(self.compute_dtype)
+        return score_dtype(self.compute_dtype)
 
     def compute_mask(self, sequence, mask=None):
         return None

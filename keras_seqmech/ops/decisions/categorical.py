@@ -1,6 +1,6 @@
-r"""Discrete choices and their continuous relaxation.
+r"""A choice among S values, and its continuous relaxation.
 
-A choice among S values with logits $\log d$ is drawn as the largest of
+A choice with logits $\log d$ is drawn as the largest of the scores
 $\log d_i + g_i$, $g_i \sim \mathrm{Gumbel}(0, 1)$. The relaxed one-hot sample
 is their softmax at temperature $\tau$,
 
@@ -11,64 +11,35 @@ the `RelaxedOneHotCategorical` of TensorFlow Probability with the noise drawn
 beforehand. Everything here is float32 or wider.
 """
 
-from typing import Any
-
 from keras import ops
 
-
-def score_dtype(dtype: str) -> str:
-    """The dtype of probabilities beside data of `dtype`: at least float32."""
-    return "float64" if dtype == "float64" else "float32"
+from keras_seqmech.ops.decisions.estimators import estimate
+from keras_seqmech.typing import Tensor
 
 
-def gumbel_noise(
-    shape: Any, seed_generator: Any, dtype: str = "float32"
-) -> Any:
-    """Draws Gumbel(0, 1) noise with TensorFlow Probability.
+def draw(scores: Tensor, temperature: Tensor, estimator: str) -> Tensor:
+    """Chooses by noisy scores, as training goes on with the choice.
 
     Args:
-        shape: Shape of the noise, of ints or scalar tensors.
-        seed_generator: A `keras.random.SeedGenerator`.
-        dtype: `"float32"` or `"float64"`; half precision would give infinite
-            noise now and then.
+        scores: Logits with Gumbel noise, `(..., S)`.
+        temperature: Positive scalar; below 1e-6 it acts as 1e-6.
+        estimator: One of `estimators.ESTIMATORS`.
 
     Returns:
-        Tensor of `shape`.
+        One-hot or relaxed one-hot tensor of the shape and dtype of `scores`.
     """
-    # Imported here: it takes seconds, and inference never needs it.
-    import tensorflow_probability as tfp
-
-    seed = ops.cast(seed_generator.next(), "int32")
-    location = ops.zeros((), dtype=dtype)
-    return tfp.distributions.Gumbel(location, 1).sample(shape, seed=seed)
-
-
-def logistic_noise(
-    shape: Any, seed_generator: Any, dtype: str = "float32"
-) -> Any:
-    """Draws Logistic(0, 1) noise: the difference of two Gumbel draws.
-
-    What decides between two values; see `gumbel_noise` for the arguments.
-    """
-    first, second = ops.unstack(
-        gumbel_noise((2, *shape), seed_generator, dtype)
+    # Hard choices are made by the scores: high temperatures make entries of
+    # the soft one equal that are not equal in the scores.
+    return estimate(
+        hard_one_hot(scores),
+        lambda: relaxed_one_hot(scores, temperature),
+        estimator,
     )
-    return first - second
 
 
-def bound(logits: Any) -> Any:
-    """Keeps logits finite, so that no difference of infinities arises.
-
-    Args:
-        logits: Tensor `(..., S)`, float32 or wider.
-
-    Returns:
-        Tensor of the same shape, entries between -1e30 and 1e30.
-    """
-    return ops.clip(logits, -1e30, 1e30)
-
-
-def relaxed_one_hot(logits: Any, temperature: Any, noise: Any = 0) -> Any:
+def relaxed_one_hot(
+    logits: Tensor, temperature: Tensor, noise: Tensor = 0
+) -> Tensor:
     """Relaxed one-hot sample, $softmax((logits + noise) / temperature)$.
 
     Args:
@@ -86,7 +57,7 @@ def relaxed_one_hot(logits: Any, temperature: Any, noise: Any = 0) -> Any:
     return ops.softmax((scores - largest) / temperature, axis=-1)
 
 
-def hard_one_hot(scores: Any) -> Any:
+def hard_one_hot(scores: Tensor) -> Tensor:
     """One-hot vector of the largest score; passes no gradient.
 
     Args:
@@ -99,22 +70,7 @@ def hard_one_hot(scores: Any) -> Any:
     return ops.one_hot(largest, scores.shape[-1], dtype=scores.dtype)
 
 
-def straight_through(soft: Any, scores: Any) -> Any:
-    """One-hot vector of the largest score, with the gradient of `soft`.
-
-    Args:
-        soft: Relaxed one-hot sample `(..., S)`.
-        scores: What it was made from, logits with noise, `(..., S)`. High
-            temperatures make entries of `soft` equal that are not in `scores`.
-
-    Returns:
-        Tensor of the shape of `soft`, entries exactly 0 or 1.
-    """
-    # The sum is exact: soft minus itself is 0 before the one-hot is added.
-    return hard_one_hot(scores) + (soft - ops.stop_gradient(soft))
-
-
-def log_probability(logits: Any, selection: Any) -> Any:
+def log_probability(logits: Tensor, selection: Tensor) -> Tensor:
     """Log-probability of a one-hot `selection` under softmax `logits`.
 
     Args:
@@ -128,7 +84,7 @@ def log_probability(logits: Any, selection: Any) -> Any:
     return ops.sum(ops.log_softmax(logits, axis=-1) * selection, axis=-1)
 
 
-def entropy(logits: Any) -> Any:
+def entropy(logits: Tensor) -> Tensor:
     """Entropy of softmax `logits` over the last axis, in nats.
 
     Args:

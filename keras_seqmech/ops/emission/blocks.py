@@ -18,7 +18,9 @@ from keras import ops
 
 from keras_seqmech.ops.emission.convolution import convolve
 from keras_seqmech.ops.emission.convolution import toeplitz
-from keras_seqmech.ops.scan import loop
+from keras_seqmech.ops.scan import Operands
+from keras_seqmech.ops.scan import ScanOptions
+from keras_seqmech.ops.scan import scan
 
 # Steps of a block, at most. Shorter blocks make smaller matrices and more
 # steps in turn; these were measured.
@@ -57,16 +59,18 @@ def recursion(
     width = length if isinstance(length, int) else None
     by_time = ops.transpose(emission)[:, :, None]
     skip = 1 - by_time
-    outputs, (counts,) = loop.scan(
+    outputs, (counts,) = scan(
         step,
-        {
-            "emission": by_time,
-            "skip": skip,
-            "rounded": _rounded(by_time, skip),
-        },
+        Operands(
+            {
+                "emission": by_time,
+                "skip": skip,
+                "rounded": _rounded(by_time, skip),
+            }
+        ),
         (_nothing_yet(ops.shape(emission)[0], length, emission.dtype),),
         {"emitted": tf.TensorSpec((None, width), emission.dtype)},
-        unroll=unroll,
+        ScanOptions(unroll=unroll),
     )
     return tf.transpose(outputs["emitted"], (1, 2, 0)), counts
 
@@ -189,9 +193,9 @@ def _counts_before(counts, length):
     first = tf.reshape(first, (batch, rows, steps))
     first = tf.linalg.matrix_transpose(first)
     width = rows if isinstance(rows, int) else None
-    outputs, (after, more) = loop.scan(
+    outputs, (after, more) = scan(
         step,
-        {"counts": tf.transpose(counts, (1, 0, 2))},
+        Operands({"counts": tf.transpose(counts, (1, 0, 2))}),
         (first, tf.zeros_like(first[:, 0, 0])),
         {"before": tf.TensorSpec((None, steps, width), counts.dtype)},
     )
@@ -225,9 +229,9 @@ def _join(before, parts, length):
         )
         return {}, (states[0] + result,)
 
-    _, (total,) = loop.scan(
+    _, (total,) = scan(
         step,
-        {"before": before[:, :, :length], "parts": parts},
+        Operands({"before": before[:, :, :length], "parts": parts}),
         (tf.zeros((batch, length, features), parts.dtype),),
         {},
     )

@@ -21,7 +21,7 @@ def draw(emission: Any, noise: Any) -> tf.Tensor:
 
     Args:
         emission: Tensor `(batch, time)` of probabilities.
-        noise: Logistic noise of that shape, see `relaxation.logistic_noise`.
+        noise: Logistic noise of that shape, see `sampling.logistic_noise`.
 
     Returns:
         Boolean tensor `(batch, time)`; surely False at probability 0 and

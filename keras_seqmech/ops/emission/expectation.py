@@ -22,8 +22,9 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.ops import masking
-from keras_seqmech.ops.decisions.categorical import score_dtype
 from keras_seqmech.ops.emission import blocks
+from keras_seqmech.ops.precision import finite
+from keras_seqmech.ops.precision import score_dtype
 
 # Probabilities below count as this in logarithms.
 _LEAST = 1e-20
@@ -244,8 +245,7 @@ def probabilities(
                 f"Argument `{name}` must hold probabilities, from 0 to 1. "
                 f"Received: {name}={wrong} among others"
             )
-    values = ops.where(ops.isnan(values), ops.zeros_like(values), values)
-    return tf.clip_by_value(values, 0, 1)
+    return ops.clip(finite(values), 0, 1)
 
 
 def check_steps(sequence: Any, emission: Any, mask: Any | None) -> None:

@@ -1,149 +1,146 @@
-"""The backward loop that keeps little.
+"""The gradient of `scan` that recomputes.
 
 Of each step it needs the states before it and the products within it; the
 rest is computed again. Weight gradients are multiplied out after the loop, one
-large product each. See `lean_gradient` in `keras_seqmech.ops.scan.loop.scan`.
+large product each. See `ScanOptions.recompute_gradient`.
 """
 
-from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 
 from keras_seqmech.ops.scan import stacked
+from keras_seqmech.ops.scan.protocol import Affine
+from keras_seqmech.ops.scan.protocol import Kept
+from keras_seqmech.ops.scan.protocol import Named
+from keras_seqmech.ops.scan.protocol import Operands
+from keras_seqmech.ops.scan.protocol import Parts
+from keras_seqmech.ops.scan.protocol import ScanOptions
+from keras_seqmech.ops.scan.protocol import States
+from keras_seqmech.ops.scan.protocol import Step
+from keras_seqmech.typing import Tensor
 
 _SECOND_ORDER = (
-    "The lean gradient of this time loop has no gradient of its own. Run the "
-    "layer with training=False, where TensorFlow's own gradient is used, to "
-    "differentiate twice."
+    "The recomputing gradient of this time loop has no gradient of its own. "
+    "Run the layer with training=False, where TensorFlow's own gradient is "
+    "used, to differentiate twice."
 )
 
 
-def run(
-    step: Callable,
-    steps: Any,
-    unroll: bool,
-    inputs: dict,
-    parameters: dict,
-    constants: dict,
-    values: dict,
-    gradients: tuple,
-) -> list:
-    """Gradients of `scan`, from the states and products that it kept.
+class _StepGradients(NamedTuple):
+    """What the backward loop returns of each step."""
+
+    inputs: Named
+    products: Parts
+    operands: Named
+
+
+def gradients(
+    step: Step,
+    operands: Operands,
+    kept: Kept,
+    upstream: tuple[Named, States],
+    options: ScanOptions,
+) -> list[Tensor]:
+    """Gradients of what `scan` returns, from what the forward loop kept.
 
     Args:
-        step: As in `scan`, and so are `steps`, `unroll`, `inputs` and
-            `constants`.
-        parameters: `{"weights": ..., "biases": ...}`.
-        values: `{"states": ..., "products": ...}` of every step, before it
-            and within it.
-        gradients: Those of the outputs and of the final states.
+        step: As in `scan`, and so are `operands` and `options`.
+        operands: The tensors of the forward loop.
+        kept: The states before each step, and the products within it.
+        upstream: Gradients of the outputs and of the final states.
+        options: How to run.
 
     Returns:
-        Flat gradients of inputs, initial states and parameters.
+        Flat gradients of `(operands without constants, initial states)`.
     """
-    output_gradients, state_gradients = gradients
-    weights = parameters["weights"]
-    plain, offsets = divide(inputs, weights)
+    seen, parts = operands.divided()
+    output_upstream, state_upstream = upstream
 
-    def body(current, state_gradients):
-        operands = {}
-
-        def affine(name, operand):
-            operands[name] = operand
-
-            @tf.custom_gradient
-            def known_product(operand, *parts):
-                def gradient(*upstream):
-                    product_gradient = tf.concat(upstream, axis=-1)
-                    transposed = tf.matmul(
-                        product_gradient, weights[name], transpose_b=True
-                    )
-                    return transposed, *upstream
-
-                return [tf.identity(part) for part in parts], gradient
-
-            return known_product(operand, *current["products"][name])
-
-        sources = (current["inputs"], current["products"], current["states"])
+    def body(current, state_upstream):
+        inputs, constants, kept, output_upstream = current
+        multiplied = {}
+        sources = (inputs, kept.products, kept.states)
         with tf.GradientTape() as tape:
             tape.watch(sources)
-            inputs_t = {**current["inputs"], **current["constants"]}
-            targets = step(inputs_t, current["states"], affine)
-        input_gradients, product_gradients, state_gradients = tape.gradient(
-            targets,
+            affine = _known_products(operands.weights, kept, multiplied)
+            results = step({**inputs, **constants}, kept.states, affine)
+        *step_gradients, state_upstream = tape.gradient(
+            results,
             sources,
-            output_gradients=(current["output_gradients"], state_gradients),
+            output_gradients=(output_upstream, state_upstream),
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
-        gradients = {
-            "inputs": input_gradients,
-            "products": product_gradients,
-            "operands": operands,
-        }
-        return gradients, state_gradients
+        return _StepGradients(*step_gradients, multiplied), state_upstream
 
-    scanned = {
-        "inputs": plain,
-        "constants": constants,
-        "products": values["products"],
-        "states": values["states"],
-        "output_gradients": output_gradients,
-    }
-    specs = {
-        "inputs": keras.tree.map_structure(stacked.step_spec, plain),
-        "products": product_specs(offsets, parameters),
-        "operands": {
+    specs = _StepGradients(
+        keras.tree.map_structure(stacked.step_spec, seen),
+        product_specs(operands),
+        {
             name: tf.TensorSpec((None, weight.shape[0]), weight.dtype)
-            for name, weight in weights.items()
+            for name, weight in operands.weights.items()
         },
-    }
-    gradients, initial_state_gradients = stacked.run(
-        body, scanned, state_gradients, specs, steps, unroll, reverse=True
     )
-    products = gradients["products"]
-    parameter_gradients = {
-        "weights": {
-            name: tf.concat(
-                [
-                    tf.tensordot(operand, part, [[0, 1], [0, 1]])
-                    for part in products[name]
-                ],
-                axis=-1,
-            )
-            for name, operand in gradients["operands"].items()
+    by_step, initial_states = stacked.run_stacked(
+        body,
+        (seen, operands.constants, kept, output_upstream),
+        state_upstream,
+        specs,
+        options,
+        reverse=True,
+    )
+    part_gradients = {name: by_step.products[name] for name in parts}
+    result = Operands(
+        {**by_step.inputs, **part_gradients},
+        {
+            name: _weight_gradient(operand, by_step.products[name])
+            for name, operand in by_step.operands.items()
         },
-        "biases": {
-            name: tf.reduce_sum(products[name][0], axis=[0, 1])
-            for name in parameters["biases"]
+        {
+            name: tf.reduce_sum(by_step.products[name][0], axis=[0, 1])
+            for name in operands.biases
         },
-    }
-    offset_gradients = {name: products[name] for name in offsets}
-    flat_gradients = keras.tree.flatten(
-        (
-            {**gradients["inputs"], **offset_gradients},
-            initial_state_gradients,
-            parameter_gradients,
-        )
     )
     # Differentiated again, the kept products would count twice.
     return [
         tf.raw_ops.PreventGradient(input=gradient, message=_SECOND_ORDER)
-        for gradient in flat_gradients
+        for gradient in keras.tree.flatten((result, initial_states))
     ]
 
 
-def divide(inputs: dict, weights: dict) -> tuple[dict, dict]:
-    """Inputs as the step sees them, and those that are parts of products."""
-    plain = {k: v for k, v in inputs.items() if k not in weights}
-    return plain, {k: v for k, v in inputs.items() if k in weights}
+def _known_products(weights: Named, kept: Kept, multiplied: Named) -> Affine:
+    """Supplies the kept products; notes what each weight multiplied."""
+
+    def affine(name, operand):
+        multiplied[name] = operand
+
+        @tf.custom_gradient
+        def known_product(operand, *parts):
+            def gradient(*upstream):
+                product_upstream = tf.concat(upstream, axis=-1)
+                operand_gradient = tf.matmul(
+                    product_upstream, weights[name], transpose_b=True
+                )
+                return operand_gradient, *upstream
+
+            return [tf.identity(part) for part in parts], gradient
+
+        return known_product(operand, *kept.products[name])
+
+    return affine
 
 
-def product_specs(offsets: dict, parameters: dict) -> dict:
+def _weight_gradient(operand: Tensor, parts: list[Tensor]) -> Tensor:
+    products = [tf.tensordot(operand, part, [[0, 1], [0, 1]]) for part in parts]
+    return tf.concat(products, axis=-1)
+
+
+def product_specs(operands: Operands) -> dict[str, list[tf.TensorSpec]]:
     """Shapes and dtypes of the parts of one step's products, by name."""
-    specs = keras.tree.map_structure(stacked.step_spec, offsets)
-    for name, weight in parameters["weights"].items():
-        if name not in offsets:
+    _, parts = operands.divided()
+    specs = keras.tree.map_structure(stacked.step_spec, parts)
+    for name, weight in operands.weights.items():
+        if name not in parts:
             specs[name] = [tf.TensorSpec((None, weight.shape[1]), weight.dtype)]
     return specs

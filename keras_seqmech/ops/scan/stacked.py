@@ -1,6 +1,6 @@
-"""A body run over the leading axis of its inputs, what it returns stacked.
+"""A body run over the leading axis of its inputs, its values stacked.
 
-The plain loop under `keras_seqmech.ops.scan.loop`, forward and backward.
+The plain loop under `scan`, forward and backward.
 """
 
 from collections.abc import Callable
@@ -9,26 +9,26 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_seqmech.ops.scan.protocol import ScanOptions
+from keras_seqmech.ops.scan.protocol import States
 
-def run(
-    body: Callable,
+
+def run_stacked(
+    body: Callable[[Any, States], tuple[Any, States]],
     inputs: Any,
-    states: tuple,
+    states: States,
     specs: Any,
-    steps: Any = None,
-    unroll: bool = False,
+    options: ScanOptions,
     reverse: bool = False,
-) -> tuple[Any, tuple]:
+) -> tuple[Any, States]:
     """Runs `body(inputs_t, states) -> (values, states)` over all steps.
 
     Args:
         body: The function.
         inputs: Nest of tensors `(time, ...)`.
-        states: What the first call gets.
+        states: The states of the first call.
         specs: Nest of the shapes and dtypes of the values.
-        steps: How many steps to run, all if None; values of the others are
-            zeros.
-        unroll: Whether to write the steps out; needs their static number.
+        options: How many steps to run, and whether to write them out.
         reverse: Whether to begin with the last step.
 
     Returns:
@@ -37,26 +37,17 @@ def run(
     """
     first = keras.tree.flatten(inputs)[0]
     size = first.shape[0] if first.shape[0] is not None else tf.shape(first)[0]
-    steps = size if steps is None else steps
-    if unroll:
-        order = reversed(range(steps)) if reverse else range(steps)
-        rows = []
-        for t in order:
-            flat = [x[t] for x in keras.tree.flatten(inputs)]
-            current = keras.tree.pack_sequence_as(inputs, flat)
-            values, states = body(current, states)
-            rows.append(values)
-        rows = rows[::-1] if reverse else rows
-        stacked = keras.tree.map_structure(lambda *x: tf.stack(x), *rows)
-        return stacked, states
+    steps = size if options.steps is None else options.steps
+    if options.unroll:
+        return _run_unrolled(body, inputs, states, steps, reverse)
 
-    def array(part):
-        return tf.TensorArray(part.dtype, size, element_shape=part.shape)
+    def array(spec):
+        return tf.TensorArray(spec.dtype, size, element_shape=spec.shape)
 
     arrays = [
         array(step_spec(x)).unstack(x) for x in keras.tree.flatten(inputs)
     ]
-    buffers = [array(part) for part in keras.tree.flatten(specs)]
+    buffers = [array(spec) for spec in keras.tree.flatten(specs)]
 
     def advance(i, states, buffers):
         t = steps - 1 - i if reverse else i
@@ -77,8 +68,18 @@ def run(
         (tf.constant(0), states, buffers),
         maximum_iterations=size,
     )
-    stacked = [buffer.stack() for buffer in buffers]
-    return keras.tree.pack_sequence_as(specs, stacked), states
+    values = [buffer.stack() for buffer in buffers]
+    return keras.tree.pack_sequence_as(specs, values), states
+
+
+def _run_unrolled(body, inputs, states, steps, reverse):
+    rows = []
+    for t in reversed(range(steps)) if reverse else range(steps):
+        current = keras.tree.map_structure(lambda x: x[t], inputs)  # noqa: B023
+        values, states = body(current, states)
+        rows.append(values)
+    rows = rows[::-1] if reverse else rows
+    return keras.tree.map_structure(lambda *x: tf.stack(x), *rows), states
 
 
 def spec(tensor: tf.Tensor) -> tf.TensorSpec:

@@ -173,6 +173,6 @@ def name_outputs(outputs) -> dict:
 def silence(monkeypatch) -> None:
     """Takes the noise out of training: all that is drawn is zero."""
     monkeypatch.setattr(
-        "keras_seqmech.ops.decisions.categorical.gumbel_noise",
+        "keras_seqmech.ops.decisions.sampling.gumbel_noise",
         lambda shape, seed_generator, dtype="float32": ops.zeros(shape, dtype),
     )

@@ -13,7 +13,7 @@ from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PointerSoftmax
 from keras_seqmech.layers import log_probabilities
 from keras_seqmech.layers.focused_encoder import loops
-from keras_seqmech.ops.decisions import categorical
+from keras_seqmech.ops.decisions import sampling
 from tests import references
 from tests.conformance.registry import name_outputs
 
@@ -90,7 +90,7 @@ def test_is_the_numpy_reference(drawn, monkeypatch):
     )
     x, q, states = make_inputs(dtype="float64")
     noise = np.random.default_rng(2).logistic(size=x.shape[:2])
-    monkeypatch.setattr(categorical, "logistic_noise", lambda *_: noise)
+    monkeypatch.setattr(sampling, "logistic_noise", lambda *_: noise)
     with log_probabilities.collect():
         outputs, *finals, decisions = encoder(
             x, q, sequence_mask=MASK, initial_state=states, training=drawn
@@ -304,7 +304,7 @@ def test_every_mask_and_gates_through_the_layer(mode, monkeypatch):
     patterns = np.array(list(itertools.product([0, 1], repeat=8)))
     mask = patterns[:, :4].astype("bool")
     noise = np.where(patterns[:, 4:], 1e3, -1e3)
-    monkeypatch.setattr(categorical, "logistic_noise", lambda *_: noise)
+    monkeypatch.setattr(sampling, "logistic_noise", lambda *_: noise)
     x, q, states = make_inputs(len(patterns), 4, "float64")
 
     def run(estimator):
@@ -419,7 +419,7 @@ def test_focused_states_are_those_at_open_gates(estimator, mode, monkeypatch):
     # XLA draws other numbers from the same seed.
     noise = np.random.default_rng(8).logistic(size=(5, LENGTH))
     noise = noise.astype("float32")
-    monkeypatch.setattr(categorical, "logistic_noise", lambda *_: noise)
+    monkeypatch.setattr(sampling, "logistic_noise", lambda *_: noise)
     options = {"estimator": estimator, "return_gates": True}
     focused = make_encoder(return_focused=True, **options)
     sequences = make_encoder(return_sequences=True, **options)
@@ -539,7 +539,7 @@ def test_two_calls_equal_one(estimator, training, monkeypatch):
 
     def run(start, stop, states):
         part = noise[:, start:stop].astype("float32")
-        monkeypatch.setattr(categorical, "logistic_noise", lambda *_: part)
+        monkeypatch.setattr(sampling, "logistic_noise", lambda *_: part)
         with log_probabilities.collect():
             return encoder(
                 x[:, start:stop],
@@ -587,7 +587,7 @@ def test_gate_counts_differ_without_tracing_again():
 def test_own_compilation_gives_the_same(estimator, monkeypatch):
     noise = np.random.default_rng(9).logistic(size=(5, LENGTH))
     noise = noise.astype("float32")
-    monkeypatch.setattr(categorical, "logistic_noise", lambda *_: noise)
+    monkeypatch.setattr(sampling, "logistic_noise", lambda *_: noise)
     x, q, _ = make_inputs()
 
     def run(jit_compile):

@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import RFCell
-from keras_seqmech.ops.decisions import categorical
+from keras_seqmech.ops.decisions import sampling
 from tests import references
 
 # Here layers draw for themselves; nobody is to learn from it.
@@ -56,7 +56,7 @@ def fix_noise(monkeypatch, noise):
     """Makes the layer draw this noise, `(batch, time, S)`."""
     time_first = np.swapaxes(noise, 0, 1)
     monkeypatch.setattr(
-        categorical,
+        sampling,
         "gumbel_noise",
         lambda shape, generator, dtype: tf.constant(time_first, dtype),
     )
@@ -343,7 +343,7 @@ def test_fast_loop_is_the_cell_in_keras_rnn(
     """Values and gradients; the same noise at every step."""
     row = make_noise(max_size)[0, 0]
     monkeypatch.setattr(
-        categorical,
+        sampling,
         "gumbel_noise",
         lambda shape, generator, dtype: tf.broadcast_to(
             tf.constant(row, dtype), tf.stack(list(shape))

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.ops import receptive_field
 from keras_seqmech.ops.decisions import categorical
+from keras_seqmech.ops.decisions import sampling
 
 LOGITS = np.array([[0.3, -1.2, 0.9, 0.0], [2.0, 2.0, -3.0, 1.0]], "float32")
 
@@ -20,7 +20,7 @@ def test_noise_drawn_beforehand_gives_samples_like_those_of_tfp():
     )
     theirs = distribution.sample(count, seed=tf.constant([3, 5])).numpy()
     generator = keras.random.SeedGenerator(4)
-    noise = categorical.gumbel_noise((count, *LOGITS.shape), generator)
+    noise = sampling.gumbel_noise((count, *LOGITS.shape), generator)
     ours = categorical.relaxed_one_hot(LOGITS, temperature, noise).numpy()
     for power in (1, 2):
         a, b = ours**power, theirs**power
@@ -41,7 +41,7 @@ def test_samples_have_the_density_that_tfp_states():
         ).log_prob(sample)
 
     generator = keras.random.SeedGenerator(1)
-    noise = categorical.gumbel_noise((200_000, 4), generator)
+    noise = sampling.gumbel_noise((200_000, 4), generator)
     sample = categorical.relaxed_one_hot(LOGITS[0], 1.0, noise)
     log_sample = tf.math.log(sample)
     ratio = np.exp(density(1.1, log_sample) - density(1.0, log_sample))
@@ -52,7 +52,7 @@ def test_samples_have_the_density_that_tfp_states():
 def test_gumbel_noise_has_its_moments():
     """Mean is Euler's constant, variance pi^2 / 6; five standard errors."""
     generator = keras.random.SeedGenerator(0)
-    noise = categorical.gumbel_noise((400_000,), generator, "float64").numpy()
+    noise = sampling.gumbel_noise((400_000,), generator, "float64").numpy()
     assert noise.dtype == np.float64
     assert np.all(np.isfinite(noise))
     variance = np.pi**2 / 6
@@ -64,7 +64,7 @@ def test_gumbel_noise_has_its_moments():
 def test_largest_noisy_logit_follows_the_softmax():
     """Chi-square of 50,000 draws; 99.9 % quantile of 3 degrees: 16.27."""
     generator = keras.random.SeedGenerator(2)
-    noise = categorical.gumbel_noise((50_000, 4), generator)
+    noise = sampling.gumbel_noise((50_000, 4), generator)
     counts = categorical.hard_one_hot(LOGITS[0] + noise).numpy().sum(axis=0)
     expected = 50_000 * tf.nn.softmax(LOGITS[0]).numpy()
     assert np.sum((counts - expected) ** 2 / expected) < 16.27
@@ -76,7 +76,7 @@ def test_straight_through_is_exactly_one_hot_with_the_soft_gradient():
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(logits)
         soft = categorical.relaxed_one_hot(logits, 0.3)
-        hard = categorical.straight_through(soft, logits)
+        hard = categorical.draw(logits, 0.3, "straight_through")
         losses = [tf.reduce_sum(scale * x) for x in (soft, hard)]
     assert set(np.unique(hard)) == {0.0, 1.0}
     assert np.array_equal(np.argmax(hard, -1), np.argmax(logits, -1))
@@ -91,15 +91,3 @@ def test_entropy_and_log_probability_of_extreme_logits():
     chosen = categorical.hard_one_hot(logits)
     actual = categorical.log_probability(logits, chosen)
     np.testing.assert_allclose(actual, [-np.log(4), 0, -np.log(3)], atol=1e-6)
-
-
-def test_keep_weights_by_hand():
-    selection = np.array([[0.1, 0.2, 0.3, 0.4]])
-    actual = receptive_field.keep_weights(selection, np.ones((1, 4)))
-    np.testing.assert_allclose(actual, [[1.0, 0.9, 0.7, 0.4]])
-    actual = receptive_field.keep_weights(selection, [[1.0, 0.0, 1.0, 0.0]])
-    np.testing.assert_allclose(actual, [[1.0, 0.0, 0.7, 0.0]])
-    weights = receptive_field.mean_weights(actual)
-    np.testing.assert_allclose(weights, [[1 / 1.7, 0.0, 0.7 / 1.7, 0.0]])
-    nothing = receptive_field.mean_weights(np.zeros((1, 4)))
-    np.testing.assert_array_equal(nothing, np.zeros((1, 4)))

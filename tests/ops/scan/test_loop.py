@@ -1,10 +1,12 @@
-"""The time loop against a Python loop, and its lean gradient against TF's."""
+"""The time loop against a Python loop; its own gradient against TF's."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_seqmech.ops.scan import loop
+from keras_seqmech.ops.scan import Operands
+from keras_seqmech.ops.scan import ScanOptions
+from keras_seqmech.ops.scan import scan
 
 STEPS, BATCH, WIDTH = 5, 2, 3
 
@@ -48,18 +50,12 @@ SPECS = {
 }
 
 
-def run(arguments, **kwargs):
+def run(arguments, **options):
     inputs, parameters, states = arguments
-    return loop.scan(
-        step,
-        inputs,
-        states,
-        SPECS,
-        weights={k: parameters[k] for k in ("gates", "closing", "alone")},
-        biases={"closing": parameters["bias"]},
-        constants=CONSTANTS,
-        **kwargs,
-    )
+    weights = {k: parameters[k] for k in ("gates", "closing", "alone")}
+    biases = {"closing": parameters["bias"]}
+    operands = Operands(inputs, weights, biases, CONSTANTS)
+    return scan(step, operands, states, SPECS, ScanOptions(**options))
 
 
 def loss_and_gradients(arguments, **kwargs):
@@ -94,11 +90,13 @@ def assert_same(actual, expected):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("lean_gradient", [False, True])
+@pytest.mark.parametrize("recompute_gradient", [False, True])
 @pytest.mark.parametrize("unroll", [False, True])
-def test_values_are_those_of_a_python_loop(lean_gradient, unroll):
+def test_values_are_those_of_a_python_loop(recompute_gradient, unroll):
     arguments = make_arguments()
-    outputs, states = run(arguments, lean_gradient=lean_gradient, unroll=unroll)
+    outputs, states = run(
+        arguments, recompute_gradient=recompute_gradient, unroll=unroll
+    )
     sums, narrows, final = python_loop(arguments)
     assert_same(
         (outputs["sum"], outputs["narrow"], states), (sums, narrows, final)
@@ -106,13 +104,13 @@ def test_values_are_those_of_a_python_loop(lean_gradient, unroll):
 
 
 @pytest.mark.parametrize("mode", ["eager", "graph", "xla", "unroll"])
-def test_lean_gradient_is_the_plain_gradient(mode):
+def test_recomputing_gradient_is_the_plain_gradient(mode):
     arguments = make_arguments()
     expected = loss_and_gradients(arguments)
 
     def lean():
         return loss_and_gradients(
-            arguments, lean_gradient=True, unroll=mode == "unroll"
+            arguments, recompute_gradient=True, unroll=mode == "unroll"
         )
 
     if mode in ("graph", "xla"):
@@ -121,14 +119,14 @@ def test_lean_gradient_is_the_plain_gradient(mode):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_lean_gradient_refuses_to_be_differentiated_again(compiled):
+def test_recomputing_gradient_refuses_to_be_differentiated_again(compiled):
     arguments = make_arguments()
 
-    def run(lean_gradient):
+    def run(recompute_gradient):
         with tf.GradientTape() as outer:
             outer.watch(arguments)
             *_, gradients = loss_and_gradients(
-                arguments, lean_gradient=lean_gradient
+                arguments, recompute_gradient=recompute_gradient
             )
             penalty = sum(tf.norm(g) for g in tf.nest.flatten(gradients))
         return outer.gradient(penalty, arguments)
@@ -163,9 +161,9 @@ def test_plain_gradient_is_that_of_finite_differences():
     np.testing.assert_allclose(exact, numeric, rtol=1e-7)
 
 
-@pytest.mark.parametrize("lean_gradient", [False, True])
+@pytest.mark.parametrize("recompute_gradient", [False, True])
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_number_of_steps_may_be_unknown(lean_gradient, jit_compile):
+def test_number_of_steps_may_be_unknown(recompute_gradient, jit_compile):
     """One trace serves every length; no step leaves the states alone."""
 
     def cumulate(inputs, states, affine):
@@ -178,13 +176,12 @@ def test_number_of_steps_may_be_unknown(lean_gradient, jit_compile):
     def run(x):
         with tf.GradientTape() as tape:
             tape.watch(x)
-            outputs, states = loop.scan(
+            outputs, states = scan(
                 cumulate,
-                {"add": [x]},
+                Operands({"add": [x]}, {"add": tf.ones((1, 1), "float64")}),
                 (tf.zeros_like(x[0]),),
                 {"total": tf.TensorSpec((None, 1), "float64")},
-                weights={"add": tf.ones((1, 1), "float64")},
-                lean_gradient=lean_gradient,
+                ScanOptions(recompute_gradient),
             )
             loss = tf.reduce_sum(outputs["total"])
         return outputs["total"], states[0], tape.gradient(loss, x)
@@ -197,8 +194,8 @@ def test_number_of_steps_may_be_unknown(lean_gradient, jit_compile):
         np.testing.assert_allclose(gradient[:, 0, 0], np.arange(steps, 0, -1))
 
 
-@pytest.mark.parametrize("lean_gradient", [False, True])
-def test_compiled_loop_may_end_early(lean_gradient):
+@pytest.mark.parametrize("recompute_gradient", [False, True])
+def test_compiled_loop_may_end_early(recompute_gradient):
     """As many steps as a tensor says, of arrays that have room for all."""
     arguments = make_arguments()
     inputs, parameters, states = arguments
@@ -211,18 +208,17 @@ def test_compiled_loop_may_end_early(lean_gradient):
         inputs, parameters, states = arguments
         with tf.GradientTape() as tape:
             tape.watch(arguments)
-            outputs, states = loop.scan(
+            outputs, states = scan(
                 step,
-                tf.nest.map_structure(lambda x: x[:count], inputs),
+                Operands(
+                    tf.nest.map_structure(lambda x: x[:count], inputs),
+                    {k: parameters[k] for k in ("gates", "closing", "alone")},
+                    {"closing": parameters["bias"]},
+                    constants,
+                ),
                 states,
                 SPECS,
-                weights={
-                    k: parameters[k] for k in ("gates", "closing", "alone")
-                },
-                biases={"closing": parameters["bias"]},
-                constants=constants,
-                steps=steps,
-                lean_gradient=lean_gradient,
+                ScanOptions(recompute_gradient, steps=steps),
             )
             total = loss(outputs, states)
         return outputs, states, tape.gradient(total, arguments)
