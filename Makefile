@@ -23,6 +23,7 @@ test-long: $(STAMP)
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m mypy
 
 benchmark: $(STAMP)
 	@for name in $(BENCHMARKS); do \
