@@ -29,7 +29,6 @@ import numpy as np
 
 from examples.common import results
 from examples.common import tables
-from examples.common import text_models
 from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import positive
@@ -119,7 +118,7 @@ def run(name: str, seed: int, task: Task, args) -> dict:
     """Trains and tests one model; returns its results."""
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
-    matrix = text_models.embedding_matrix(
+    matrix = word_vectors.embedding_matrix(
         task.words.words[2:], args.vectors, args.embedding_size, seed
     )
     is_labels = args.dataset == "pubmedqa"
@@ -281,7 +280,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--entropy-weight", type=float, default=0.01, help="of fhe's gates")
     add("--verbose", type=int, default=0, help="of model.fit")
     args = parser.parse_args(argv)
-    args.vectors = args.vectors or text_models.find_vectors(args.data_dir)
+    args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
     return args
 
 

@@ -26,8 +26,10 @@ import tensorflow as tf
 
 from examples.common import datasets
 from examples.common import results
-from examples.common import text_models
+from examples.common import text_encoding
+from examples.common import word_vectors
 from examples.common.arguments import integer
+from examples.receptive_field import classifiers
 
 PAPER = {
     "rnn": (75.14, 91.96, 40.49, 89.81, 77.04),
@@ -63,19 +65,19 @@ FIELDS = (
 
 
 def run(
-    name: str, seed: int, data: text_models.Encoded, args
+    name: str, seed: int, data: text_encoding.Encoded, args
 ) -> tuple[dict, keras.Model]:
     """Trains and tests one model; returns its results and the model."""
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
-    matrix = text_models.embedding_matrix(
+    matrix = word_vectors.embedding_matrix(
         data.tokenizer.vocabulary, args.vectors, args.embedding_size, seed
     )
     length = data.train[0].shape[1]
-    model, fields = text_models.build_model(
+    model, fields = classifiers.build_model(
         name, matrix, length, len(data.classes), args
     )
-    text_models.compile_model(model, args)
+    classifiers.compile_model(model, args)
     start = time.perf_counter()
     history = model.fit(
         *data.train,
@@ -128,7 +130,7 @@ def table(dataset: str, rows: Sequence[dict]) -> str:
         "| s per run | paper % |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
-    for name in text_models.MODELS:
+    for name in classifiers.MODELS:
         own = [row for row in rows if row["model"] == name]
         if not own:
             continue
@@ -145,13 +147,13 @@ def table(dataset: str, rows: Sequence[dict]) -> str:
 
 
 def export(
-    model: keras.Model, data: text_models.Encoded, directory: str, text: str
+    model: keras.Model, data: text_encoding.Encoded, directory: str, text: str
 ):
     """Exports strings in, labels out, for TF Serving."""
     from keras_seqmech import serving
 
     return serving.export_model(
-        text_models.serving_model(model, data),
+        classifiers.serving_model(model, data),
         directory,
         example_inputs={"text": tf.constant([text])},
     )
@@ -164,8 +166,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add(
         "--models",
         nargs="+",
-        choices=text_models.MODELS,
-        default=list(text_models.MODELS),
+        choices=classifiers.MODELS,
+        default=list(classifiers.MODELS),
     )
     add("--seeds", nargs="+", type=integer(0), default=[1, 2, 3])
     add("--results", default="results/classify_text.csv")
@@ -173,10 +175,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add(
         "--patience", type=integer(0), default=5, help="epochs without progress"
     )
-    text_models.add_arguments(parser)
+    classifiers.add_arguments(parser)
     args = parser.parse_args(argv)
-    args.length = args.length or text_models.LENGTHS[args.dataset]
-    args.vectors = args.vectors or text_models.find_vectors(args.data_dir)
+    args.length = args.length or text_encoding.LENGTHS[args.dataset]
+    args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
     return args
 
 
@@ -190,7 +192,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         Path(args.export_dir).mkdir(parents=True, exist_ok=True)
     text_data = datasets.load(args.dataset, args.data_dir)
     print(f"{args.dataset}: {datasets.describe(text_data)}", flush=True)
-    data = text_models.encode(text_data, args.length)
+    data = text_encoding.encode(text_data, args.length)
     own = (args.dataset, settings(args))
 
     def same():

@@ -7,7 +7,8 @@ import numpy as np
 from keras import ops
 
 from examples.common import datasets
-from examples.common import text_models
+from examples.common import text_encoding
+from examples.common import word_vectors
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
 from keras_seqmech import PolicyGradientModel
@@ -92,11 +93,11 @@ class Text:
     def __init__(self, args):
         self.args = args
         data = datasets.load(args.dataset, args.data_dir)
-        self.sequence_length = text_models.LENGTHS[args.dataset]
-        self.data = text_models.encode(data, self.sequence_length)
-        self.matrix = text_models.embedding_matrix(
+        self.sequence_length = text_encoding.LENGTHS[args.dataset]
+        self.data = text_encoding.encode(data, self.sequence_length)
+        self.matrix = word_vectors.embedding_matrix(
             self.data.tokenizer.vocabulary,
-            text_models.find_vectors(args.data_dir),
+            word_vectors.find_vectors(args.data_dir),
             args.embedding_size,
             args.seed,
         )

@@ -8,10 +8,10 @@ pytest.importorskip("matplotlib", reason="needs keras_seqmech[plots]")
 pytest.importorskip("sklearn", reason="needs keras_seqmech[examples]")
 
 from examples.common import results  # noqa: E402
+from examples.focused import experiments  # noqa: E402
 from examples.focused import figures  # noqa: E402
 from examples.focused import picking  # noqa: E402
 from examples.focused import pixel_questions  # noqa: E402
-from examples.focused import runs as focused_runs  # noqa: E402
 
 pytestmark = pytest.mark.long
 
@@ -38,12 +38,12 @@ def folder(tmp_path_factory):
     ]
     for study, task, name, estimator, openness, accuracy in rows:
         row = {
-            **dict.fromkeys(focused_runs.FIELDS, ""),
+            **dict.fromkeys(experiments.FIELDS, ""),
             **{"task": task, "model": name, "estimator": estimator},
             **{"openness": openness, "accuracy": accuracy},
         }
         results.add_row(
-            root / f"{study}.csv", focused_runs.FIELDS, row, focused_runs.KEY
+            root / f"{study}.csv", experiments.FIELDS, row, experiments.KEY
         )
     return root
 

@@ -11,11 +11,11 @@ import pytest
 import tensorflow as tf
 
 import keras_seqmech
+from examples.focused import experiments
 from examples.focused import indecision as focused_layers
-from examples.focused import models as focused_models
+from examples.focused import models
 from examples.focused import picking
 from examples.focused import progress as focused_progress
-from examples.focused import runs as focused_runs
 
 pytestmark = pytest.mark.long
 
@@ -93,12 +93,12 @@ def test_nothing_is_done_twice(study, monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("trains or loads")
 
-    monkeypatch.setattr(focused_runs, "run", refuse)
+    monkeypatch.setattr(experiments, "run", refuse)
     monkeypatch.setattr(keras.models, "load_model", refuse)
     assert picking.main(options) == content
     assert (read(output), read(output.with_name("p-lengths.csv"))) == before
     monkeypatch.undo()
-    monkeypatch.setattr(focused_runs, "run", refuse)
+    monkeypatch.setattr(experiments, "run", refuse)
     picking.main([*options, "--models", "fhe", "--test-lengths", "11"])
     lengths = read(output.with_name("p-lengths.csv"))
     assert [row["test_length"] for row in lengths] == ["9"] * 2 + ["11"]
@@ -109,8 +109,8 @@ def test_saved_models_give_the_accuracies(study):
     test = picking.picking.examples(40, 6, 6, picking.TEST_SEED)
     folder = output.with_name("p-models")
     for row in read(output):
-        key = [row[field] for field in focused_runs.KEY]
-        path = folder / f"{focused_runs.stem(key)}.keras"
+        key = [row[field] for field in experiments.KEY]
+        path = folder / f"{experiments.stem(key)}.keras"
         model = keras.models.load_model(path)
         guesses = model.predict(test[0], verbose=0).argmax(axis=-1)
         accuracy = 100 * (guesses == test[1]).mean()
@@ -165,7 +165,7 @@ def test_models_learn_in_mixed_precision():
     examples = picking.picking.examples(16, 6)
     keras.config.set_dtype_policy("mixed_float16")
     model = picking.build("fhe", "relaxed", args)
-    focused_models.compile_model(model, 0.01, clip_norm=1.0, steps=2)
+    models.compile_model(model, 0.01, clip_norm=1.0, steps=2)
     model.get_layer("indecision").indecision_weight.assign(3)
     history = model.fit(*examples, batch_size=16, verbose=0).history
     assert np.isfinite(history["loss"]).all()
@@ -228,7 +228,7 @@ def test_temperature_moves_where_gates_are_soft():
 def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch):
     output = tmp_path / "k.csv"
     options = small(output, "--models", "lstm1", "--steps", 8)
-    measure, seen, starts = focused_models.measure, [], []
+    measure, seen, starts = models.measure, [], []
 
     def killed(probed, *test):
         if len(seen) == 2:
@@ -236,7 +236,7 @@ def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch):
         seen.append(keras.tree.map_structure(np.array, probed.get_weights()))
         return measure(probed, *test)
 
-    monkeypatch.setattr(focused_progress.focused_models, "measure", killed)
+    monkeypatch.setattr(focused_progress.models, "measure", killed)
     with pytest.raises(KeyboardInterrupt):
         picking.main(options)
     assert not output.exists()
@@ -257,7 +257,7 @@ def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch):
 
     restore = focused_progress.Progress.restore
     monkeypatch.setattr(focused_progress.Progress, "restore", resumed)
-    monkeypatch.setattr(focused_progress.focused_models, "measure", measure)
+    monkeypatch.setattr(focused_progress.models, "measure", measure)
     picking.main(options)
     (start,) = starts
     assert start[:2] == (4, 4)
@@ -315,10 +315,10 @@ def test_what_is_learned():
     data = picking.picking.dataset(3, 64, max_k=1)
     test = picking.picking.examples(100, 3, max_k=1, seed=9)
     model = picking.build("fhe", "reinforce", args)
-    focused_models.compile_model(model, 0.03, 1.0, steps=200)
+    models.compile_model(model, 0.03, 1.0, steps=200)
     model.fit(data, steps_per_epoch=150, shuffle=False, verbose=0)
-    probed = focused_models.probe(model)
-    measured = focused_models.measure(probed, *test, batch_size=100)
+    probed = models.probe(model)
+    measured = models.measure(probed, *test, batch_size=100)
     assert measured["accuracy"] > 0.6
 
 
@@ -329,16 +329,16 @@ def test_gradient_variance_is_that_of_the_draws():
     for estimator in ("reinforce", "relaxed"):
         keras.utils.set_random_seed(0)
         model = picking.build("fhe", estimator, args)
-        focused_models.compile_model(model, 0.01, clip_norm=1.0, steps=9)
+        models.compile_model(model, 0.01, clip_norm=1.0, steps=9)
         before = model.get_weights()
-        gradient = focused_models.GateGradient(model)
+        gradient = models.GateGradient(model)
         found[estimator] = gradient.variance(asked, answers, draws=8)
         for a, b in zip(before, model.get_weights()):
             np.testing.assert_array_equal(a, b)
     # The reward of one draw tells little of one gate.
     assert found["reinforce"] > 10 * found["relaxed"] > 0
     lstm = picking.build("lstm1", "", args)
-    gradient = focused_models.GateGradient(lstm)
+    gradient = models.GateGradient(lstm)
     assert gradient.variance(asked, answers, draws=8) == ""
 
 
@@ -346,24 +346,24 @@ def test_gates_as_drawn():
     args = picking.parse(small("unused", "--initial-openness", 0.75))
     test = picking.picking.examples(200, 6)
     model = picking.build("fhe", "reinforce", args)
-    probed, drawn = focused_models.probe(model), focused_models.probe(model)
+    probed, drawn = models.probe(model), models.probe(model)
     for _ in range(2):
-        found = focused_models.measure_drawn(model, drawn, *test, 100)
+        found = models.measure_drawn(model, drawn, *test, 100)
         # Six standard deviations, and what the weights do at first.
         assert found["drawn_openness"] == pytest.approx(0.75, abs=0.15)
         assert 0 < found["drawn_accuracy"] < 1
-        measured = focused_models.measure(probed, *test, 100)
+        measured = models.measure(probed, *test, 100)
         assert measured["openness"] > 0.97
     lstm = picking.build("lstm1", "", args)
-    probed = focused_models.probe(lstm)
-    assert focused_models.measure_drawn(lstm, probed, *test, 100) == {}
+    probed = models.probe(lstm)
+    assert models.measure_drawn(lstm, probed, *test, 100) == {}
 
 
 def test_clear_accuracy(study):
     """That of the others and of these, by their share, is that of all."""
     _, output, _ = study
     (path,) = output.with_name("p-models").glob("*lstm1*.keras")
-    model = focused_models.probe(keras.models.load_model(path))
+    model = models.probe(keras.models.load_model(path))
     asked, answers = picking.picking.examples(64, 6)
     clear = picking.is_clear(asked)
     rows = zip(asked["tokens"], asked["k"], strict=True)
@@ -371,7 +371,7 @@ def test_clear_accuracy(study):
     ranked = [[*sorted(c.values(), reverse=True), 0] for c in counted]
     assert clear.tolist() == [first > second for first, second, *_ in ranked]
     parts = {"clear": clear, "tied": ~clear}
-    found = focused_models.measure(model, asked, answers, 64, parts)
+    found = models.measure(model, asked, answers, 64, parts)
     both = clear.mean() * found["clear_accuracy"]
     both += (1 - clear.mean()) * found["tied_accuracy"]
     assert both == pytest.approx(found["accuracy"])

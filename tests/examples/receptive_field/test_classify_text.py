@@ -16,9 +16,11 @@ import tensorflow as tf
 pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
 
 from examples.common import datasets  # noqa: E402
-from examples.common import text_models  # noqa: E402
+from examples.common import text_encoding  # noqa: E402
+from examples.common import word_vectors  # noqa: E402
+from examples.receptive_field import classifiers  # noqa: E402
 from examples.receptive_field import classify_text  # noqa: E402
-from examples.receptive_field import field_figures  # noqa: E402
+from examples.receptive_field import figures  # noqa: E402
 
 pytestmark = pytest.mark.long
 
@@ -67,7 +69,7 @@ def arguments(folder, results, *more):
 
 
 def words_of(text):
-    return [w.decode() for w in text_models.split_words([text]).numpy()[0]]
+    return [w.decode() for w in text_encoding.split_words([text]).numpy()[0]]
 
 
 @pytest.mark.parametrize(
@@ -84,11 +86,11 @@ def test_split_words(text, words):
 
 
 def test_tokenizer_pads_and_cuts():
-    tokenizer = text_models.Tokenizer(["a", "b"], max_length=3)
+    tokenizer = text_encoding.Tokenizer(["a", "b"], max_length=3)
     texts = tf.constant(["b A", "", "a a x b", "y"])
     expected = [[3, 2, 0], [0, 0, 0], [2, 2, 1], [1, 0, 0]]
     np.testing.assert_array_equal(tokenizer(texts), expected)
-    again = text_models.Tokenizer.from_config(tokenizer.get_config())
+    again = text_encoding.Tokenizer.from_config(tokenizer.get_config())
     np.testing.assert_array_equal(again(texts), expected)
 
 
@@ -99,7 +101,7 @@ def test_vocabulary_is_of_training_texts_only():
     data = datasets.TextData(
         ("x", "y"), part("b b a"), part("b c"), part("d a")
     )
-    encoded = text_models.encode(data, 3)
+    encoded = text_encoding.encode(data, 3)
     assert encoded.tokenizer.vocabulary == ["b", "a"]
     assert encoded.validation[0].tolist() == [[2, 1, 0]]
     assert encoded.test[0].tolist() == [[1, 3, 0]]
@@ -107,13 +109,13 @@ def test_vocabulary_is_of_training_texts_only():
 
 def test_known_words_start_with_their_vectors(tmp_path):
     (tmp_path / "v.txt").write_text("b 1 2\nz 3 4\n")
-    matrix = text_models.embedding_matrix(["a", "b"], tmp_path / "v.txt", 9, 0)
+    matrix = word_vectors.embedding_matrix(["a", "b"], tmp_path / "v.txt", 9, 0)
     assert matrix.shape == (4, 2)
     assert matrix[3].tolist() == [1, 2]
     assert not matrix[:2].any() and matrix[2].any()
 
 
-@pytest.mark.parametrize("name", text_models.MODELS)
+@pytest.mark.parametrize("name", classifiers.MODELS)
 def test_models_ignore_padding(name):
     """More padding changes nothing, and each has the parts it is named for."""
     args = classify_text.parse(arguments("data", "results"))
@@ -121,7 +123,7 @@ def test_models_ignore_padding(name):
     outputs = []
     for length in (4, 7):
         keras.utils.set_random_seed(0)
-        model, fields = text_models.build_model(name, matrix, length, 3, args)
+        model, fields = classifiers.build_model(name, matrix, length, 3, args)
         ids = np.zeros((2, length), dtype="int64")
         ids[0, :3], ids[1, :2] = (5, 8, 1), (3, 2)
         outputs.append(model(ids).numpy())
@@ -184,8 +186,8 @@ def encoded(length=4):
     for label, ids in enumerate([[2, 3, 0, 0], [3, 2, 2, 0], [2, 0, 0, 0]]):
         ids = np.array([ids] * 4)
         parts.append((ids, np.array([label % 2, 1, 1, 1])))
-    tokenizer = text_models.Tokenizer(["a", "b"], length)
-    return text_models.Encoded(tokenizer, ("x", "y"), *parts)
+    tokenizer = text_encoding.Tokenizer(["a", "b"], length)
+    return text_encoding.Encoded(tokenizer, ("x", "y"), *parts)
 
 
 def test_the_best_epoch_is_validated_and_the_test_part_held_out(monkeypatch):
@@ -232,10 +234,10 @@ def test_field_figures_leave_out_steps_without_room():
     probabilities[0, 0] = 0, 0, 1
     fields = mock.Mock()
     fields.predict.return_value = {"probabilities": probabilities}
-    tokenizer = text_models.Tokenizer(["a", "b", "c"], 5)
+    tokenizer = text_encoding.Tokenizer(["a", "b", "c"], 5)
     part = (ids, np.zeros(3, "int32"))
-    data = text_models.Encoded(tokenizer, ("x", "y"), part, part, part)
-    sizes = field_figures.sizes_by_word(fields, data, min_count=1)
+    data = text_encoding.Encoded(tokenizer, ("x", "y"), part, part, part)
+    sizes = figures.sizes_by_word(fields, data, min_count=1)
     # a at 0 of the first and 2 of the second, b at 1, c at 0 and 1.
     assert sizes == {"a": (2, 2), "b": (1, 1), "c": (1, 2)}
 
@@ -290,7 +292,7 @@ def test_figures_and_their_numbers(folder, tmp_path):
     options += ["--output", str(tmp_path), "--every", "3", "--probe", "20"]
     options += ["--min-count", "5", "--learning-rate", "0.01"]
     options += ["--seeds", "1"]
-    summary = field_figures.main(options)
+    summary = figures.main(options)
     assert json.loads((tmp_path / "summary.json").read_text()) == summary
     for kind in ("steps", "words"):
         image = (tmp_path / f"{kind}_mr.png").read_bytes()
@@ -320,8 +322,8 @@ def test_rank_correlation_is_spearmans():
     x = random.integers(0, 8, 40).tolist()
     y = (np.array(x) + random.normal(0, 4, 40)).round().tolist()
     expected = stats.spearmanr(x, y).statistic
-    assert field_figures.rank_correlation(x, y) == pytest.approx(expected)
-    assert np.isnan(field_figures.rank_correlation([1, 1, 1], [1, 2, 3]))
+    assert figures.rank_correlation(x, y) == pytest.approx(expected)
+    assert np.isnan(figures.rank_correlation([1, 1, 1], [1, 2, 3]))
 
 
 def test_bad_input(folder, tmp_path, capsys):
@@ -337,7 +339,7 @@ def test_bad_input(folder, tmp_path, capsys):
 def test_numbers_that_are_not_positive(capsys, option, value):
     for parse, data in (
         (classify_text.parse, ["--dataset", "mr"]),
-        (field_figures.parse, []),
+        (figures.parse, []),
     ):
         with pytest.raises(SystemExit):
             parse([*data, "--data-dir", "data", f"{option}={value}"])
@@ -365,7 +367,7 @@ def test_output_that_cannot_be_is_found_before_training(tmp_path, monkeypatch):
     for main, options in (
         (classify_text.main, arguments("data", inside)),
         (classify_text.main, arguments("data", tmp_path / "r.csv", *export)),
-        (field_figures.main, figures),
+        (figures.main, figures),
     ):
         with pytest.raises(OSError, match="file"):
             main(options)

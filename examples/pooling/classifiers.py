@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 import keras_seqmech
-from examples.pooling import study_texts
+from examples.pooling import noisy_texts
 
 # `bilstm_lowf` has no forget bias of 1.
 BILSTMS = ("bilstm", "bilstm_lowf", "meanpool", "maxpool", "att", "maxatt")
@@ -112,7 +112,7 @@ def compile_classifier(
 
 def fit(
     model: keras.Model,
-    data: study_texts.StudyData,
+    data: noisy_texts.StudyData,
     seed: int,
     epochs: int,
     batch_size: int,
@@ -144,8 +144,8 @@ def fit(
     )
     order = np.random.default_rng([seed, 2])
     return model.fit(
-        study_texts.batches(data.train, batch_size, order),
-        validation_data=study_texts.batches(data.validation, batch_size),
+        noisy_texts.batches(data.train, batch_size, order),
+        validation_data=noisy_texts.batches(data.validation, batch_size),
         epochs=epochs,
         callbacks=[*callbacks, best],
         shuffle=False,  # Batches are shuffled already.
@@ -153,10 +153,10 @@ def fit(
     ).history
 
 
-def accuracy(model: keras.Model, texts: study_texts.Texts) -> float:
+def accuracy(model: keras.Model, texts: noisy_texts.Texts) -> float:
     """Share of texts whose most probable class is right."""
     right = sum(
         (np.argmax(model.predict_on_batch(ids), axis=-1) == labels).sum()
-        for ids, labels in study_texts.batches(texts, 64).as_numpy_iterator()
+        for ids, labels in noisy_texts.batches(texts, 64).as_numpy_iterator()
     )
     return float(right / len(texts.ids))

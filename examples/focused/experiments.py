@@ -22,7 +22,7 @@ from examples.common import results
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
-from examples.focused import models as focused_models
+from examples.focused import models
 from examples.focused import progress as focused_progress
 
 KEY = ("task", "model", "estimator", "openness_target", "seed", "settings")
@@ -59,7 +59,7 @@ DRAWS = 16
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     """Adds what all studies of the focused encoder can be told."""
     add = parser.add_argument
-    focused_models.add_arguments(parser)
+    models.add_arguments(parser)
     add("--seeds", nargs="+", type=integer(0), default=[0])
     above = real("(0, inf)")
     add("--learning-rate", type=above, default=5e-3)
@@ -101,7 +101,7 @@ def keys(args: argparse.Namespace, task: str, more: Sequence[str]):
             names = [*SETTINGS, *more]
             estimators, target = [""], ""
             if name == "fhe":
-                names += focused_models.GATE_SETTINGS
+                names += models.GATE_SETTINGS
                 estimators, target = args.estimators, args.openness_target
             for estimator in estimators:
                 fields = (task, name, estimator, target or "", seed)
@@ -164,19 +164,17 @@ def run(key, args, build, batches, test, path: Path, line: str) -> dict:
     keras.utils.clear_session()
     keras.utils.set_random_seed(int(seed))
     model = build(name, estimator)
-    focused_models.compile_model(
-        model, args.learning_rate, args.clip_norm, args.steps
-    )
+    models.compile_model(model, args.learning_rate, args.clip_norm, args.steps)
     model.optimizer.build(model.trainable_variables)
     batch = next(iter(batches(int(seed), 0)))
     progress = focused_progress.Progress(test, args, path.with_suffix(""), line)
     state = progress.restore(model)
-    gradient = focused_models.GateGradient(model)
+    gradient = models.GateGradient(model)
     if not state["step"]:
         state["gate_variance_start"] = gradient.variance(*batch, DRAWS)
     if not progress.is_over():
         callbacks = [progress]
-        if focused_models.has_gates(model):
+        if models.has_gates(model):
             callbacks += focused_progress.gate_callbacks(model, args)
         model.fit(
             batches(int(seed), state["step"]),
@@ -190,8 +188,8 @@ def run(key, args, build, batches, test, path: Path, line: str) -> dict:
     model.save(path)
     write_curve(path.with_suffix(".csv"), state["curve"])
     row = {**summary(state), "parameters": model.count_params()}
-    drawn = focused_models.measure_drawn(
-        model, focused_models.probe(model), *test, args.batch_size
+    drawn = models.measure_drawn(
+        model, models.probe(model), *test, args.batch_size
     )
     row.update({name: percent(value) for name, value in drawn.items()})
     row["gate_variance_end"] = gradient.variance(*batch, DRAWS)
@@ -280,7 +278,7 @@ def report(
         "batch; at the start, of the untrained model with the whole sparsity "
         "weight."
     )
-    names = [*SETTINGS, *more, *focused_models.GATE_SETTINGS]
+    names = [*SETTINGS, *more, *models.GATE_SETTINGS]
     settings = f"Settings: `{results.describe(args, names)}`."
     parts = [*filter(None, parts), notes, settings]
     content = "\n\n".join(parts) + "\n"

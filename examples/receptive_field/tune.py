@@ -1,8 +1,8 @@
 """A search over adaptive receptive fields with KerasTuner.
 
-    python -m examples.receptive_field.tune_receptive_field \
+    python -m examples.receptive_field.tune \
         segmentation --tuner random
-    python -m examples.receptive_field.tune_receptive_field \
+    python -m examples.receptive_field.tune \
         text --dataset mr --data-dir DATA
 
 Searches the largest field size S, the temperature of the sizes, fixed or

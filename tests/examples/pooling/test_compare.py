@@ -9,19 +9,19 @@ import pytest
 
 pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
 
-from examples.pooling import pooling_study  # noqa: E402
-from examples.pooling import study_models  # noqa: E402
-from examples.pooling import study_noise  # noqa: E402
-from examples.pooling import study_runs  # noqa: E402
-from examples.pooling import study_texts  # noqa: E402
-from tests.examples.pooling.study_data import BAD  # noqa: E402
-from tests.examples.pooling.study_data import GOOD  # noqa: E402
-from tests.examples.pooling.study_data import OTHER  # noqa: E402
-from tests.examples.pooling.study_data import SMALL  # noqa: E402
-from tests.examples.pooling.study_data import read  # noqa: E402
-from tests.examples.pooling.study_data import run_small  # noqa: E402
-from tests.examples.pooling.study_data import write  # noqa: E402
-from tests.examples.pooling.study_data import write_imdb  # noqa: E402
+from examples.pooling import classifiers  # noqa: E402
+from examples.pooling import compare  # noqa: E402
+from examples.pooling import experiments  # noqa: E402
+from examples.pooling import noise_sentences  # noqa: E402
+from examples.pooling import noisy_texts  # noqa: E402
+from tests.examples.pooling.small_study import BAD  # noqa: E402
+from tests.examples.pooling.small_study import GOOD  # noqa: E402
+from tests.examples.pooling.small_study import OTHER  # noqa: E402
+from tests.examples.pooling.small_study import SMALL  # noqa: E402
+from tests.examples.pooling.small_study import read  # noqa: E402
+from tests.examples.pooling.small_study import run_small  # noqa: E402
+from tests.examples.pooling.small_study import write  # noqa: E402
+from tests.examples.pooling.small_study import write_imdb  # noqa: E402
 
 pytestmark = pytest.mark.long
 
@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def corpus(folder):
-    return study_texts.load("imdb", folder, min_words=4)
+    return noisy_texts.load("imdb", folder, min_words=4)
 
 
 def arguments(folder, output, *more):
@@ -60,7 +60,7 @@ def is_noise(word):
 def test_texts_are_long_enough_and_subsets_always_the_same(folder, corpus):
     assert [len(part.ids) for part in corpus[2:5]] == [60, 20, 24]
     kept = [
-        study_texts.load("imdb", folder, None, 7, validation_size, 5)
+        noisy_texts.load("imdb", folder, None, 7, validation_size, 5)
         for validation_size in (8, 8, None)
     ]
     for part in ("validation", "test"):
@@ -76,7 +76,7 @@ def test_texts_are_long_enough_and_subsets_always_the_same(folder, corpus):
 
 @pytest.mark.parametrize("setting", PLACES)
 def test_noise_has_its_share_and_the_text_its_place(corpus, setting):
-    data = study_texts.prepare(corpus, setting, 60, 0, 20, share=0.75)
+    data = noisy_texts.prepare(corpus, setting, 60, 0, 20, share=0.75)
     assert len(data.train.ids) == 60
     for ids in data.train.ids:
         words = strings(data, ids)
@@ -92,16 +92,16 @@ def test_noise_has_its_share_and_the_text_its_place(corpus, setting):
 
 def test_the_share_of_the_paper_fills_the_length_exactly(corpus):
     text = np.zeros(500, dtype="int32")
-    (ids,) = study_texts.arrange([text], [[1, 1, 1]], "mid", 400, 0.66, 0)
+    (ids,) = noisy_texts.arrange([text], [[1, 1, 1]], "mid", 400, 0.66, 0)
     assert len(ids) == 400 and (ids == 1).sum() == 264
-    (ids,) = study_texts.arrange([text], [[1]], "standard", 400, 0.66, 0)
+    (ids,) = noisy_texts.arrange([text], [[1]], "standard", 400, 0.66, 0)
     assert len(ids) == 400 and not ids.any()
 
 
 @pytest.mark.parametrize("place", ["left", "mid", "right"])
 def test_short_texts_are_those_in_the_noise(corpus, place):
     short, noisy = (
-        study_texts.arrange(
+        noisy_texts.arrange(
             corpus.test.ids, [[10**6]], setting, 20, 0.66, seed=0
         )
         for setting in ("short", place)
@@ -114,13 +114,13 @@ def test_short_texts_are_those_in_the_noise(corpus, place):
 def test_parts_share_no_noise(corpus):
     seen = {
         part: {tuple(sentence) for sentence in corpus.noise[part]}
-        for part in study_noise.PARTS
+        for part in noise_sentences.PARTS
     }
-    sizes = [len(corpus.noise[part]) for part in study_noise.PARTS]
+    sizes = [len(corpus.noise[part]) for part in noise_sentences.PARTS]
     assert sizes == [30, 10, 10]
     assert len(set().union(*seen.values())) == 50
     # What stands around test texts was never seen in training.
-    data = study_texts.prepare(corpus, "mid", 60, 0, 20, 0.5)
+    data = noisy_texts.prepare(corpus, "mid", 60, 0, 20, 0.5)
     noise = [word for word in data.words if is_noise(word)]
     trained = {corpus.words[i] for s in corpus.noise["train"] for i in s}
     assert noise and set(noise) <= trained
@@ -132,7 +132,7 @@ def test_parts_share_no_noise(corpus):
 
 def test_the_seed_draws_nested_training_texts(corpus):
     def prepare(size, seed):
-        data = study_texts.prepare(corpus, "standard", size, seed)
+        data = noisy_texts.prepare(corpus, "standard", size, seed)
         return data, [" ".join(strings(data, ids)) for ids in data.train.ids]
 
     large, texts = prepare(30, seed=1)
@@ -148,17 +148,17 @@ def test_the_seed_draws_nested_training_texts(corpus):
 
 
 def test_rare_words_are_unknown(corpus, monkeypatch):
-    monkeypatch.setattr(study_texts, "MAX_WORDS", 3)
-    data = study_texts.prepare(corpus, "standard", 60, 0)
+    monkeypatch.setattr(noisy_texts, "MAX_WORDS", 3)
+    data = noisy_texts.prepare(corpus, "standard", 60, 0)
     assert len(data.words) == 3
     assert set(np.concatenate(data.train.ids)) == {1, 2, 3, 4}
 
 
 def test_validation_and_test_texts_are_those_of_all_seeds(corpus, monkeypatch):
     # Ids depend on the seed: noise is told by the numbers of a corpus.
-    monkeypatch.setattr(study_texts, "encode", lambda _, texts, words: texts)
+    monkeypatch.setattr(noisy_texts, "encode", lambda _, texts, words: texts)
     first, second = (
-        study_texts.prepare(corpus, "right", 60, seed, 20, 0.5)
+        noisy_texts.prepare(corpus, "right", 60, seed, 20, 0.5)
         for seed in (0, 3)
     )
     for part in ("validation", "test"):
@@ -173,7 +173,7 @@ def test_validation_and_test_texts_are_those_of_all_seeds(corpus, monkeypatch):
 
 
 def test_batches_hold_each_text_once(corpus):
-    texts = study_texts.Texts(
+    texts = noisy_texts.Texts(
         [np.full(n, n, dtype="int32") for n in range(1, 101)],
         np.arange(1, 101, dtype="int32"),
     )
@@ -181,10 +181,10 @@ def test_batches_hold_each_text_once(corpus):
     def epoch(dataset):
         return [(ids, labels) for ids, labels in dataset.as_numpy_iterator()]
 
-    shuffled = study_texts.batches(texts, 3, np.random.default_rng(0))
+    shuffled = noisy_texts.batches(texts, 3, np.random.default_rng(0))
     assert shuffled.cardinality() == 34
     first, second = epoch(shuffled), epoch(shuffled)
-    again = epoch(study_texts.batches(texts, 3, np.random.default_rng(0)))
+    again = epoch(noisy_texts.batches(texts, 3, np.random.default_rng(0)))
     orders = [
         [label for _, labels in batches for label in labels]
         for batches in (first, second, again)
@@ -193,19 +193,19 @@ def test_batches_hold_each_text_once(corpus):
     for batches, order in zip((first, second), orders):
         assert sorted(order) == list(range(1, 101)) and len(batches) == 34
         for ids, labels in batches:
-            assert ids.shape[1] % study_texts.STEP == 0
-            assert ids.shape[1] - max(labels) < study_texts.STEP
+            assert ids.shape[1] % noisy_texts.STEP == 0
+            assert ids.shape[1] - max(labels) < noisy_texts.STEP
             for row, length in zip(ids, labels):
                 assert (row[:length] == length).all()
                 assert not row[length:].any()
-    by_length = epoch(study_texts.batches(texts, 3))
+    by_length = epoch(noisy_texts.batches(texts, 3))
     assert [n for _, labels in by_length for n in labels] == sorted(orders[0])
 
 
-@pytest.mark.parametrize("name", study_models.BILSTMS)
+@pytest.mark.parametrize("name", classifiers.BILSTMS)
 def test_models_ignore_padding(name):
     matrix = np.random.default_rng(0).normal(size=(9, 5)).astype("float32")
-    model = study_models.bilstm_classifier(name, matrix, 3, 4)
+    model = classifiers.bilstm_classifier(name, matrix, 3, 4)
     ids = np.array([[5, 8, 1, 2], [3, 2, 0, 0]])
     padded = np.pad(ids, ((0, 0), (0, 3)))
     expected = model(ids).numpy()
@@ -224,23 +224,23 @@ def test_runs_are_kept_resumed_and_shown(folder, tmp_path, monkeypatch, capsys):
     options = arguments(folder, output, "--models", "bilstm", "maxatt")
     options += ["--markdown", str(markdown)]
     options += ["--save-models", str(tmp_path / "models")]
-    run = pooling_study.run
+    run = compare.run
 
     def killed(name, *args):
         if name == "maxatt":
             raise KeyboardInterrupt
         return run(name, *args)
 
-    monkeypatch.setattr(pooling_study, "run", killed)
+    monkeypatch.setattr(compare, "run", killed)
     with pytest.raises(KeyboardInterrupt):
-        pooling_study.main(options)
+        compare.main(options)
     assert [row["model"] for row in read(output)] == ["bilstm"]
     first_row = read(output)[0]
     assert not markdown.exists()
 
     capsys.readouterr()
-    monkeypatch.setattr(pooling_study, "run", run)
-    shown = pooling_study.main(options)
+    monkeypatch.setattr(compare, "run", run)
+    shown = compare.main(options)
     rows = read(output)
     assert rows[0] == first_row
     assert [row["model"] for row in rows] == ["bilstm", "maxatt"]
@@ -258,12 +258,12 @@ def test_runs_are_kept_resumed_and_shown(folder, tmp_path, monkeypatch, capsys):
     # The model that was saved is the one that was tested.
     path = tmp_path / "models" / "imdb-20-mid-maxatt-0"
     model = keras.models.load_model(f"{path}.keras")
-    corpus = study_texts.load("imdb", folder, min_words=4)
-    data = study_texts.prepare(corpus, "mid", 20, 0, 20, 0.5)
+    corpus = noisy_texts.load("imdb", folder, min_words=4)
+    data = noisy_texts.prepare(corpus, "mid", 20, 0, 20, 0.5)
     assert json.loads(path.with_suffix(".json").read_text()) == {
         "words": data.words
     }
-    accuracy = 100 * study_models.accuracy(model, data.test)
+    accuracy = 100 * classifiers.accuracy(model, data.test)
     assert float(rows[1]["test_accuracy"]) == pytest.approx(accuracy, abs=0.01)
 
     # 20 texts of 10 tokens of noise; 30 sentences of noise of 3 words.
@@ -272,11 +272,11 @@ def test_runs_are_kept_resumed_and_shown(folder, tmp_path, monkeypatch, capsys):
     assert ": 2.2 with 20 texts." in shown
 
     # All is done: nothing is trained, no text is read.
-    monkeypatch.setattr(pooling_study, "run", None)
-    monkeypatch.setattr(study_texts, "load", None)
-    assert pooling_study.main(options) == shown
+    monkeypatch.setattr(compare, "run", None)
+    monkeypatch.setattr(noisy_texts, "load", None)
+    assert compare.main(options) == shown
     with pytest.raises(ValueError, match="units=4 .* Received: 'units=5 "):
-        pooling_study.main([*options, "--units", "5"])
+        compare.main([*options, "--units", "5"])
     assert read(output) == rows
 
 
@@ -286,13 +286,13 @@ def test_the_order_of_runs(folder, tmp_path, monkeypatch):
 
     def run(name, seed, data, args, line, curve):
         seen.append((seed, len(data.train.ids), name))
-        row = dict.fromkeys(pooling_study.FIELDS, 50)
-        return {k: row[k] for k in row if k not in study_runs.KEY}, None
+        row = dict.fromkeys(compare.FIELDS, 50)
+        return {k: row[k] for k in row if k not in experiments.KEY}, None
 
-    monkeypatch.setattr(pooling_study, "run", run)
+    monkeypatch.setattr(compare, "run", run)
     options = arguments(folder, tmp_path / "r.csv", "--models", "bilstm", "att")
     options += ["--sizes", "10", "20", "--seeds", "2", "1"]
-    pooling_study.main(options)
+    compare.main(options)
     assert seen == [
         (seed, size, name)
         for seed in (2, 1)
@@ -318,25 +318,25 @@ def test_the_best_epoch_on_the_validation_part_stays(monkeypatch):
     run_small(monkeypatch)
     ids = [np.array([2, 3], dtype="int32")] * 4
     labels = np.array([[1, 1, 1, 1], [0, 0, 0, 1], [1, 1, 0, 1]])
-    parts = [study_texts.Texts(ids, own) for own in labels.astype("int32")]
-    data = study_texts.StudyData(("x", "y"), ["a", "b"], *parts)
+    parts = [noisy_texts.Texts(ids, own) for own in labels.astype("int32")]
+    data = noisy_texts.StudyData(("x", "y"), ["a", "b"], *parts)
     matrix = np.zeros((4, 3), dtype="float32")
-    model = study_models.bilstm_classifier("meanpool", matrix, 2, 1)
-    study_models.compile_classifier(model, learning_rate=0.0)
+    model = classifiers.bilstm_classifier("meanpool", matrix, 2, 1)
+    classifiers.compile_classifier(model, learning_rate=0.0)
     answers = Answer([1, 0, 1])
-    history = study_models.fit(model, data, 0, 9, 4, 1, [answers])
+    history = classifiers.fit(model, data, 0, 9, 4, 1, [answers])
     assert history["val_accuracy"] == [0.25, 0.75, 0.25]
     assert history["accuracy"] == [1, 0, 1]
-    assert study_runs.summary(history)["best_epoch"] == 2
-    assert study_models.accuracy(model, data.test) == 0.25
-    assert study_models.accuracy(model, data.train) == 0
+    assert experiments.summary(history)["best_epoch"] == 2
+    assert classifiers.accuracy(model, data.test) == 0.25
+    assert classifiers.accuracy(model, data.train) == 0
 
 
 def test_it_learns_words_in_the_middle(folder, tmp_path):
     options = arguments(folder, tmp_path / "r.csv", "--models", "maxpool")
     options += ["--epochs", "8", "--learning-rate", "0.03", "--units", "8"]
     options += ["--sizes", "60", "--max-length", "28", "--vanishing-every", "4"]
-    pooling_study.main(options)
+    compare.main(options)
     (row,) = read(tmp_path / "r.csv")
     assert float(row["test_accuracy"]) >= 90
     assert 1 <= int(row["best_epoch"]) <= int(row["epochs"]) == 8
@@ -360,17 +360,17 @@ def test_what_is_kept_of_a_history():
         "accuracy": [0.5, 0.94, 0.96, 0.99],
         "val_accuracy": [0.5, 0.8, 0.7, 0.8],
     }
-    assert study_runs.summary(history) == {
+    assert experiments.summary(history) == {
         "best_epoch": 2,
         "epochs": 4,
         "train_accuracy": 94,
         "validation_accuracy": 80,
     }
-    assert pooling_study.fitted_ratio(history) == ""
+    assert compare.fitted_ratio(history) == ""
     history["vanishing_ratio"] = [1, 2, 0.00031234, 4]
-    assert pooling_study.fitted_ratio(history) == "0.000312"
+    assert compare.fitted_ratio(history) == "0.000312"
     history["accuracy"] = [0.5, 0.6, 0.7, 0.8]
-    assert pooling_study.fitted_ratio(history) == ""
+    assert compare.fitted_ratio(history) == ""
 
 
 def row(setting, size, model, accuracy, ratio=""):
@@ -392,18 +392,18 @@ def test_table():
     ]
 
     def paper(*key):
-        return pooling_study.paper_accuracy("imdb", *key)
+        return compare.paper_accuracy("imdb", *key)
 
-    assert study_runs.table(rows, pooling_study.MODELS, paper) == (
+    assert experiments.table(rows, compare.MODELS, paper) == (
         "| test accuracy % | standard 300 | paper | standard 10,000 | paper "
         "| mid 1,000 | paper |\n"
         "| --- | --- | --- | --- | --- | --- | --- |\n"
         "| bilstm | 61.0 (1) |  | 86.0 (1) | 86.6 ± 0.8 |  | 49.6 ± 0.7 |\n"
         "| maxatt |  |  |  | 88.5 ± 0.5 | 81.0 ± 1.4 (2) | 75.4 ± 2.4 |"
     )
-    assert pooling_study.paper_accuracy("ag", "mid", 1000, "att") == ""
-    assert pooling_study.paper_accuracy("imdb", "mid", 1000, "other") == ""
-    assert pooling_study.paper_accuracy("imdb", "short", 1000, "att") == ""
+    assert compare.paper_accuracy("ag", "mid", 1000, "att") == ""
+    assert compare.paper_accuracy("imdb", "mid", 1000, "other") == ""
+    assert compare.paper_accuracy("imdb", "short", 1000, "att") == ""
 
 
 def test_vanishing_table():
@@ -414,26 +414,24 @@ def test_vanishing_table():
         row("mid", 1000, "att", 60, "0.5"),
         row("mid", 5000, "att", 60),
     ]
-    assert pooling_study.vanishing_table(
-        "imdb", rows, pooling_study.MODELS
-    ) == (
+    assert compare.vanishing_table("imdb", rows, compare.MODELS) == (
         "| vanishing ratio | standard 1,000 | paper | mid 1,000 | paper |\n"
         "| --- | --- | --- | --- | --- |\n"
         "| bilstm | 0.001 (2) | 0.0003 |  |  |\n"
         "| att |  | 0.58 | 0.5 (1) |  |"
     )
     rows = [row("mid", 5000, "att", 60)]
-    assert pooling_study.vanishing_table("imdb", rows, ["att"]) == ""
+    assert compare.vanishing_table("imdb", rows, ["att"]) == ""
 
 
 def test_the_papers_numbers_are_complete():
-    assert list(pooling_study.PAPER) == ["standard", "left", "mid", "right"]
-    assert study_texts.SETTINGS == ("standard", "short", *PLACES)
-    for numbers in pooling_study.PAPER.values():
-        assert list(numbers) == list(pooling_study.MODELS)
+    assert list(compare.PAPER) == ["standard", "left", "mid", "right"]
+    assert noisy_texts.SETTINGS == ("standard", "short", *PLACES)
+    for numbers in compare.PAPER.values():
+        assert list(numbers) == list(compare.MODELS)
         for text in numbers.values():
             values = [part.split("±") for part in text.split()]
-            assert len(values) == len(pooling_study.PAPER_SIZES)
+            assert len(values) == len(compare.PAPER_SIZES)
             assert all(45 < float(mean) < 91 for mean, _ in values)
 
 
@@ -454,34 +452,34 @@ def test_files_of_older_versions_are_read(tmp_path, monkeypatch, capsys):
         f"imdb,1000,standard,bilstm,0,{SETTINGS},9,12,100,68,66.45,2e-4,9,1\n"
         f"imdb,1000,short,bilstm,0,{SETTINGS},9,12,100,68,64.5,,9,1\n"
     )
-    monkeypatch.setattr(study_texts, "load", None)
+    monkeypatch.setattr(noisy_texts, "load", None)
     options = ["--data-dir", str(tmp_path), "--output", str(output)]
     options += ["--sizes", "1000", "--settings", "standard", "short"]
     options += ["--models", "bilstm", "--seeds", "0", "--epochs", "12"]
     options += ["--patience", "4", "--validation-size", "500"]
-    shown = pooling_study.main([*options, "--test-size", "2000"])
+    shown = compare.main([*options, "--test-size", "2000"])
     assert "| bilstm | 66.5 (1) | 64.7 ± 2.3 | 64.5 (1) |  |" in shown
     assert "noise of" not in shown
     assert "finished runs" not in capsys.readouterr().out
-    pooling_study.main([*options, "--test-size", "2000", "--vanishing"])
+    compare.main([*options, "--test-size", "2000", "--vanishing"])
     assert "1 of 2 finished runs have no" in capsys.readouterr().out
 
 
 def test_noise_of_a_file(folder, tmp_path):
     path = tmp_path / "noise.txt"
     path.write_text("x1 x1\n\nx2 x2\nx3 x3\n")
-    corpus = study_texts.load("imdb", folder, path, 4)
+    corpus = noisy_texts.load("imdb", folder, path, 4)
     found = {corpus.words[i] for s in corpus.noise.values() for i in s[0]}
     assert found == {"x1", "x2", "x3"}
     path.write_text("x1\nx1\nx2\n")
     with pytest.raises(ValueError, match="at least 3 .* Received: 2"):
-        study_texts.load("imdb", folder, path, 4)
+        noisy_texts.load("imdb", folder, path, 4)
     (tmp_path / "wiki").mkdir()
     write(tmp_path / "wiki" / "sentences.jsonl.gz", [{"text": "a"}, {"b": 1}])
     with pytest.raises(ValueError, match="jsonl.gz, line 2: .*Received"):
-        study_noise.read(tmp_path, None)
+        noise_sentences.read(tmp_path, None)
     with pytest.raises(FileNotFoundError, match="sentences.jsonl.gz"):
-        study_noise.read(tmp_path / "none", None)
+        noise_sentences.read(tmp_path / "none", None)
 
 
 @pytest.mark.parametrize(
@@ -498,7 +496,7 @@ def test_noise_of_a_file(folder, tmp_path):
 )
 def test_bad_options(capsys, option, message):
     with pytest.raises(SystemExit):
-        pooling_study.parse(["--data-dir", "data", option])
+        compare.parse(["--data-dir", "data", option])
     error = capsys.readouterr().err
     assert option.split("=")[0] in error and re.search(message, error)
 
@@ -514,5 +512,5 @@ def test_bad_options(capsys, option, message):
 def test_more_than_there_is(folder, tmp_path, options, message):
     output = tmp_path / "r.csv"
     with pytest.raises(ValueError, match=message):
-        pooling_study.main([*arguments(folder, output), *options])
+        compare.main([*arguments(folder, output), *options])
     assert not output.exists()

@@ -19,7 +19,7 @@ pytest.importorskip("tensorboard")
 pytest.importorskip("matplotlib")
 
 from examples.common import datasets  # noqa: E402
-from examples.receptive_field import tune_receptive_field  # noqa: E402
+from examples.receptive_field import tune  # noqa: E402
 from examples.receptive_field import tuning_tasks  # noqa: E402
 from keras_seqmech import PolicyGradientModel  # noqa: E402
 from tests import ROOT  # noqa: E402
@@ -69,7 +69,7 @@ def rows(table):
 def test_each_tuner_searches_draws_and_tells(tmp_path, tiny, tuner, count):
     schedules = ["--schedules", "fixed", "linear"]
     options = ["--tuner", tuner, "--trials", "5", *schedules]
-    table = tune_receptive_field.main(arguments(tmp_path, *options))
+    table = tune.main(arguments(tmp_path, *options))
     found = rows(table)
     assert len(found) == count
     for row in found:
@@ -125,7 +125,7 @@ def test_a_process_that_is_killed_loses_and_repeats_no_trial(
     files = sorted(tmp_path.glob("search/trial_*/trial.json"))
     before = [json.loads(file.read_text()) for file in files]
     monkeypatch.setenv("TINY_LOG", str(log))
-    table = tune_receptive_field.main(options)
+    table = tune.main(options)
     assert len(rows(table)) == 4
     for file, trial in zip(files[:2], before):
         assert trial["status"] == "COMPLETED"
@@ -136,14 +136,12 @@ def test_a_process_that_is_killed_loses_and_repeats_no_trial(
     assert len({tuple(trial) for trial in scored}) == 4
     # The same trials as without a kill.
     monkeypatch.delenv("TINY_LOG")
-    whole = tune_receptive_field.main(
-        arguments(tmp_path / "whole", "--trials", "4")
-    )
+    whole = tune.main(arguments(tmp_path / "whole", "--trials", "4"))
     assert whole == table
 
 
 def test_what_cannot_be_is_said(tmp_path, tiny, capsys):
-    tune_receptive_field.main(arguments(tmp_path, "--trials", "1"))
+    tune.main(arguments(tmp_path, "--trials", "1"))
     for options, message in (
         ("--temperature 0.5 1", "another search.*0.1 there, 0.5 here"),
         ("--temperature 0 1", "`temperature`.*temperature=0.0"),
@@ -155,14 +153,14 @@ def test_what_cannot_be_is_said(tmp_path, tiny, capsys):
     ):
         capsys.readouterr()
         with pytest.raises(SystemExit):
-            tune_receptive_field.main(arguments(tmp_path, *options.split()))
+            tune.main(arguments(tmp_path, *options.split()))
         error = " ".join(capsys.readouterr().err.split())
         assert re.search(message, error), error
 
 
 def test_text_without_data(capsys):
     with pytest.raises(SystemExit):
-        tune_receptive_field.main(["text"])
+        tune.main(["text"])
     assert "text needs --data-dir" in capsys.readouterr().err
 
 
@@ -190,7 +188,7 @@ def test_segmentation(tmp_path, eager):
     options = ["--trials", "1", "--sentences", "4", "--batch-size", "8"]
     options += ["--estimators", "relaxed", "reinforce", "straight_through"]
     options += ["--data-dir", str(tmp_path), "--seed", "4"]
-    table = tune_receptive_field.main(arguments(tmp_path, *SMALL, *options))
+    table = tune.main(arguments(tmp_path, *SMALL, *options))
     (row,) = rows(table)
     assert row["status"] == "completed"
     assert 0 <= float(row["validation_f1"]) <= 1
@@ -210,7 +208,7 @@ def test_text(tmp_path, eager):
             file.write(json.dumps(row) + "\n")
     options = ["text", "--data-dir", str(tmp_path), "--trials", "1"]
     options += ["--output", str(tmp_path / "search")]
-    (row,) = rows(tune_receptive_field.main([*options, *SMALL]))
+    (row,) = rows(tune.main([*options, *SMALL]))
     assert row["status"] == "completed"
     data = datasets.load("mr", tmp_path)
     for name, part in (("validation", data.validation), ("test", data.test)):
@@ -220,9 +218,7 @@ def test_text(tmp_path, eager):
 
 
 def test_reinforce_is_trained_by_policy_gradients():
-    args = tune_receptive_field.make_parser().parse_args(
-        ["segmentation", *SMALL]
-    )
+    args = tune.make_parser().parse_args(["segmentation", *SMALL])
     task = object.__new__(tuning_tasks.Segmentation)
     task.args, task.vocabulary = args, ["中"]
     field = {"max_size": 2, "summary": "last", "temperature": 1.0}
