@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 from typing import NamedTuple
 
 import keras
@@ -9,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from examples.common import datasets
+from keras_seqmech.typing import Tensor
 
 # Tokens kept of a text: about the 95th percentile, less for long texts.
 LENGTHS = {"mr": 40, "trec": 20, "sst5": 40, "ag": 64, "imdb": 200}
@@ -26,7 +28,9 @@ class Tokenizer(keras.layers.Layer):
         max_length: Number of ids of each text; longer texts are cut.
     """
 
-    def __init__(self, vocabulary: Sequence[str], max_length: int, **kwargs):
+    def __init__(
+        self, vocabulary: Sequence[str], max_length: int, **kwargs: Any
+    ):
         super().__init__(**kwargs)
         self.vocabulary = list(vocabulary)
         self.max_length = max_length
@@ -34,16 +38,18 @@ class Tokenizer(keras.layers.Layer):
             vocabulary=self.vocabulary, mask_token=""
         )
 
-    def call(self, texts):
+    def call(self, texts: Tensor) -> Tensor:
         words = split_words(texts)
         shape = [None, self.max_length]
         return self.lookup(words.to_tensor(default_value="", shape=shape))
 
-    def compute_output_spec(self, texts):
+    def compute_output_spec(
+        self, texts: keras.KerasTensor
+    ) -> keras.KerasTensor:
         shape = (texts.shape[0], self.max_length)
         return keras.KerasTensor(shape, dtype="int64")
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "vocabulary": self.vocabulary,
@@ -51,7 +57,7 @@ class Tokenizer(keras.layers.Layer):
         }
 
 
-def split_words(texts) -> tf.RaggedTensor:
+def split_words(texts: Tensor | Sequence[str]) -> tf.RaggedTensor:
     """Words of texts, with `tensorflow_text.WhitespaceTokenizer`."""
     try:
         import tensorflow_text

@@ -102,7 +102,7 @@ class Task(NamedTuple):
         return max(len(e) for part in self[1:] for e in part.extras)
 
 
-def prepare(data: passage_data.PassageData, args) -> Task:
+def prepare(data: passage_data.PassageData, args: argparse.Namespace) -> Task:
     """Makes a vocabulary, and arrays of all parts."""
     vectors = ()
     if args.vectors:
@@ -114,7 +114,9 @@ def prepare(data: passage_data.PassageData, args) -> Task:
     )
 
 
-def run(name: str, seed: int, task: Task, args) -> dict:
+def train_and_test(
+    name: str, seed: int, task: Task, args: argparse.Namespace
+) -> dict:
     """Trains and tests one model; returns its results."""
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
@@ -193,7 +195,7 @@ def label_arrays(encoded: passage_words.Encoded) -> tuple:
     return inputs, np.array(labels), None
 
 
-def settings(args) -> str:
+def settings(args: argparse.Namespace) -> str:
     """What a result depends on besides data set, model and seed."""
     vectors = Path(args.vectors).name if args.vectors else "none"
     return results.describe(args, TUNED, vectors=vectors)
@@ -225,7 +227,9 @@ def table(dataset: str, rows: Sequence[dict]) -> str:
     return tables.table(lines)
 
 
-def notes(data: passage_data.PassageData, task: Task, args) -> str:
+def notes(
+    data: passage_data.PassageData, task: Task, args: argparse.Namespace
+) -> str:
     """What to know before the table is read."""
     lines = []
     if args.dataset == "pubmedqa":
@@ -301,7 +305,7 @@ def main(argv: Sequence[str] | None = None) -> str:
             done = {(row["model"], row["seed"]) for row in same()}
             if (name, str(seed)) in done:
                 continue
-            row = run(name, seed, task, args)
+            row = train_and_test(name, seed, task, args)
             rows = results.add_row(args.output, FIELDS, row, KEY)
             shown = {
                 k: v for k, v in row.items() if k != "settings" and v != ""

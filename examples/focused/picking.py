@@ -126,7 +126,9 @@ def waves(count: int, size: int) -> np.ndarray:
     return both[:, :size]
 
 
-def measure_lengths(key, path: Path, args: argparse.Namespace) -> None:
+def measure_lengths(
+    key: Sequence[str], path: Path, args: argparse.Namespace
+) -> None:
     """Tests a trained model on each length it was not yet tested on."""
     output = lengths_path(args)
     named = dict(zip(experiments.KEY, key))
@@ -282,12 +284,15 @@ def main(argv: Sequence[str] | None = None) -> str:
             length, args.batch_size, args.max_k, seed=seed, start=step
         )
 
+    asked, answers = picking.examples(
+        args.test_size, args.length, args.max_k, TEST_SEED
+    )
     rows = experiments.do_runs(
         args,
         experiments.keys(args, f"picking-{args.length}", list(OWN)),
-        functools.partial(build, args=args),
-        batches,
-        picking.examples(args.test_size, args.length, args.max_k, TEST_SEED),
+        experiments.Task(
+            functools.partial(build, args=args), batches, (asked, answers)
+        ),
         functools.partial(measure_lengths, args=args),
     )
     parts = [runs_table(rows, args), sparse_note(args)]

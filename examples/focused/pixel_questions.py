@@ -20,6 +20,7 @@ import functools
 from collections.abc import Sequence
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from examples.common import tables
@@ -61,7 +62,11 @@ def build(
 
 
 def batches(
-    images, labels, args: argparse.Namespace, seed: int, step: int
+    images: np.ndarray,
+    labels: np.ndarray,
+    args: argparse.Namespace,
+    seed: int,
+    step: int,
 ) -> tf.data.Dataset:
     """Training batches from a step on, endless."""
     epoch, skipped = divmod(step, -(-len(labels) // args.batch_size))
@@ -121,9 +126,11 @@ def main(argv: Sequence[str] | None = None) -> str:
     rows = experiments.do_runs(
         args,
         experiments.keys(args, task, []),
-        functools.partial(build, size=train[0][0].size, args=args),
-        functools.partial(batches, *train, args),
-        pixel_question.examples(*test, TEST_SEED),
+        experiments.Task(
+            functools.partial(build, size=train[0][0].size, args=args),
+            functools.partial(batches, *train, args),
+            pixel_question.examples(*test, TEST_SEED),
+        ),
     )
     return experiments.report(args, [runs_table(rows, args)])
 

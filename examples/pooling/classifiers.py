@@ -1,6 +1,5 @@
 """Classifiers of the pooling studies, and how they are trained."""
 
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -67,32 +66,6 @@ def connect(
         classes, activation="softmax", dtype="float32", name="classifier"
     )(sentence)
     return Graph(tokens, mask, sentence, outputs)
-
-
-class EpochLine(keras.callbacks.Callback):
-    """Prints a line at the end of each epoch.
-
-    Args:
-        start: What the line starts with.
-    """
-
-    def __init__(self, start: str):
-        super().__init__()
-        self.start = start
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self.time = time.perf_counter()
-
-    def on_epoch_end(self, epoch, logs=None):
-        values = " ".join(
-            f"{name} {value:.4g}" for name, value in (logs or {}).items()
-        )
-        seconds = time.perf_counter() - self.time
-        print(
-            f"{self.start} epoch {epoch + 1}/{self.params['epochs']} "
-            f"{values} {seconds:.0f} s",
-            flush=True,
-        )
 
 
 def compile_classifier(

@@ -31,9 +31,11 @@ import numpy as np
 
 from examples.common import word_vectors
 from examples.common.arguments import integer
+from examples.common.epoch_line import EpochLine
 from examples.pooling import classifiers
 from examples.pooling import experiments
 from examples.pooling import noisy_texts
+from keras_seqmech.analysis import gradients
 
 MODELS = ("bilstm", "meanpool", "maxpool", "att", "maxatt")
 # IMDb in tables 1.3 and 1.6, in % with 5 seeds: 1K, 2K, 5K, 10K and 20K texts.
@@ -89,7 +91,7 @@ PROBE = 32
 FITTED = 0.95
 
 
-def run(
+def train_and_test(
     name: str,
     seed: int,
     data: noisy_texts.StudyData,
@@ -119,7 +121,7 @@ def run(
         name, matrix, len(data.classes), args.units
     )
     classifiers.compile_classifier(model, args.learning_rate)
-    callbacks = [classifiers.EpochLine(line)]
+    callbacks = [EpochLine(line)]
     if args.vanishing or args.vanishing_every:
         callbacks.insert(0, vanishing_callback(data, args.vanishing_every))
     start = time.perf_counter()
@@ -146,10 +148,10 @@ def run(
     return row, model
 
 
-def vanishing_callback(data: noisy_texts.StudyData, every: int):
+def vanishing_callback(
+    data: noisy_texts.StudyData, every: int
+) -> gradients.VanishingRatio:
     """Measures the vanishing ratio on texts that are always the same."""
-    from keras_seqmech.analysis import gradients
-
     probe = data.train.take(range(min(PROBE, len(data.train.ids))))
     ids = noisy_texts.pad(probe.ids)
     return gradients.VanishingRatio(
@@ -247,7 +249,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         choices=classifiers.BILSTMS,
         default=list(MODELS),
     )
-    add("--output", default="results/pooling_study.csv")
+    add("--output", default="results/pooling_compare.csv")
     add("--vanishing", action="store_true", help="ratio at ends of epochs")
     add("--vanishing-every", type=integer(0), default=0, help="steps; 0: never")
     return experiments.complete(parser, parser.parse_args(argv))
@@ -259,7 +261,9 @@ def main(argv: Sequence[str] | None = None) -> str:
     settings = experiments.describe_settings(args, experiments.TUNED)
     if args.vanishing or args.vanishing_every:
         note_missing_ratios(Path(args.output), settings)
-    rows = experiments.do_runs(args, args.models, settings, FIELDS, run)
+    rows = experiments.do_runs(
+        args, args.models, settings, FIELDS, train_and_test
+    )
     names = classifiers.BILSTMS
 
     def paper(*column_and_name):

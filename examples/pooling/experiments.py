@@ -81,7 +81,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--save-models", help="folder for the trained models")
 
 
-def complete(parser: argparse.ArgumentParser, args: argparse.Namespace):
+def complete(
+    parser: argparse.ArgumentParser, args: argparse.Namespace
+) -> argparse.Namespace:
     """Checks what argparse cannot, and fills in what the data bring."""
     if not 0 < args.share < 1:
         parser.error(f"--share: must be in (0, 1). Received: {args.share}")
@@ -308,9 +310,4 @@ def report(
         'Architectures".'
     )
     parts = [content, notes, noise_note(args, rows), f"Settings: `{settings}`."]
-    content = "\n\n".join(filter(None, parts)) + "\n"
-    print(content)
-    if args.markdown:
-        Path(args.markdown).parent.mkdir(parents=True, exist_ok=True)
-        Path(args.markdown).write_text(content, encoding="utf8")
-    return content
+    return tables.publish(parts, args.markdown)

@@ -3,7 +3,7 @@
     python -m examples.pooling.figures --data-dir DATA --models MODELS
 
 Draws figures of "Analyzing the Learnability and Representability of Recurrent
-Architectures" from the models that `compare.py` wrote with
+Architectures" from the models that `examples/pooling/compare.py` wrote with
 `--save-models`, means over `--seeds`:
 
 - `start_gradients.png`: norm of the loss's gradient by position, of models
@@ -27,6 +27,7 @@ import json
 from collections.abc import Iterable
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import keras
 import numpy as np
@@ -38,6 +39,9 @@ from examples.common.arguments import positive
 from examples.pooling import classifiers
 from examples.pooling import noisy_texts
 from keras_seqmech import analysis
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 UNKNOWN = 1
 POINTS = ("figure", "panel", "model", "x", "y")
@@ -84,7 +88,9 @@ def start_models(
     return found
 
 
-def mean_profiles(models: dict, corpus: noisy_texts.Corpus, args) -> dict:
+def mean_profiles(
+    models: dict, corpus: noisy_texts.Corpus, args: argparse.Namespace
+) -> dict:
     """Gradient profiles at test texts of the standard setting."""
     texts = corpus.test.take(range(min(args.probe, len(corpus.test.ids))))
     found = {}
@@ -102,7 +108,9 @@ def mean_profiles(models: dict, corpus: noisy_texts.Corpus, args) -> dict:
     return found
 
 
-def noise_accuracies(models: dict, corpus: noisy_texts.Corpus, args) -> dict:
+def noise_accuracies(
+    models: dict, corpus: noisy_texts.Corpus, args: argparse.Namespace
+) -> dict:
     """Accuracy by place of the text, model and share of noise."""
     found = {place: {} for place in ("left", "mid", "right")}
     own = [text[: args.text_length] for text in corpus.test.ids]
@@ -132,7 +140,10 @@ def noise_accuracies(models: dict, corpus: noisy_texts.Corpus, args) -> dict:
 
 
 def importances(
-    models: dict, setting: str, corpus: noisy_texts.Corpus, args
+    models: dict,
+    setting: str,
+    corpus: noisy_texts.Corpus,
+    args: argparse.Namespace,
 ) -> dict[str, np.ndarray]:
     """Normalized Word Importance in long test texts of a setting."""
     arranged = noisy_texts.arrange(
@@ -205,8 +216,13 @@ class Output:
         self.rows = []
 
     def add(
-        self, name, panel, figure, curves: dict, xs: Iterable | None = None
-    ):
+        self,
+        name: str,
+        panel: str,
+        figure: "Figure | None",
+        curves: dict[str, Sequence[float]],
+        xs: Iterable[float] | None = None,
+    ) -> None:
         """Writes a figure, if given, and the points of its curves."""
         for model, ys in curves.items():
             places = np.linspace(0, 1, len(ys)) if xs is None else xs
@@ -292,7 +308,11 @@ def main(argv: Sequence[str] | None = None) -> list[tuple]:
 
 
 def draw(
-    models: dict, setting: str, corpus: noisy_texts.Corpus, output, args
+    models: dict,
+    setting: str,
+    corpus: noisy_texts.Corpus,
+    output: Output,
+    args: argparse.Namespace,
 ) -> None:
     """The figures of one setting's models."""
     trained = f"{args.dataset}, {args.size:,} texts, {setting}"

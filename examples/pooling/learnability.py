@@ -26,6 +26,7 @@ import numpy as np
 
 import keras_seqmech
 from examples.common import word_vectors
+from examples.common.epoch_line import EpochLine
 from examples.pooling import classifiers
 from examples.pooling import experiments
 from examples.pooling import noisy_texts
@@ -84,7 +85,7 @@ class Runs:
             args.epochs,
             args.batch_size,
             args.patience,
-            [*curricula(name, args), classifiers.EpochLine(line)],
+            [*curricula(name, args), EpochLine(line)],
         )
         if name != "maxpool":
             model = plain(model, shape)
@@ -207,7 +208,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     experiments.add_arguments(parser)
     add("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     add("--gradient-weight", type=float, default=1.0, help="at the start")
-    add("--output", default="results/learnability_study.csv")
+    add("--output", default="results/pooling_learnability.csv")
     parser.set_defaults(sizes=[PAPER_SIZE], seeds=[0, 1])
     args = experiments.complete(parser, parser.parse_args(argv))
     if not 0 <= args.gradient_weight < float("inf"):

@@ -4,6 +4,7 @@ Source: "Analyzing the Learnability and Representability of Recurrent
 Architectures", sections 1.4, 1.7 and 1.8.
 """
 
+from collections.abc import Iterable
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -29,7 +30,7 @@ class Texts(NamedTuple):
     ids: list[np.ndarray]
     labels: np.ndarray
 
-    def take(self, indices) -> "Texts":
+    def take(self, indices: Iterable[int] | np.ndarray) -> "Texts":
         """Some of the texts."""
         return Texts([self.ids[i] for i in indices], self.labels[indices])
 

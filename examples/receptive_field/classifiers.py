@@ -14,14 +14,18 @@ MODELS = ("rnn", "rnn+rf-", "rnn+rf", "lstm", "lstm+rf-", "lstm+rf")
 
 
 def build_model(
-    model: str, matrix: np.ndarray, length: int, classes: int, args
+    model: str,
+    matrix: np.ndarray,
+    length: int,
+    classes: int,
+    args: argparse.Namespace,
 ) -> tuple[keras.Model, keras.Model | None]:
     """Builds one of `MODELS`.
 
     Returns:
         The classifier, word ids `(batch, length)` to class probabilities; and
         for models with receptive fields a model with the same weights that
-        puts out the dict of `ReceptiveFieldRNN(return_field=True)`.
+        returns the dict of `ReceptiveFieldRNN(return_field=True)`.
     """
     ids = keras.Input((length,), dtype="int64", name="ids")
     mask = ops.not_equal(ids, 0)
@@ -55,7 +59,8 @@ def build_model(
     return keras.Model(ids, outputs, name="classifier"), fields
 
 
-def compile_model(model: keras.Model, args) -> None:
+def compile_model(model: keras.Model, args: argparse.Namespace) -> None:
+    """Compiles a classifier for labels as integers."""
     # The receptive field's loop is compiled on its own; XLA on the whole
     # model was measured slower here on CPU.
     model.compile(

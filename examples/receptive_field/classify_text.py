@@ -26,6 +26,7 @@ import tensorflow as tf
 
 from examples.common import datasets
 from examples.common import results
+from examples.common import tables
 from examples.common import text_encoding
 from examples.common import word_vectors
 from examples.common.arguments import integer
@@ -64,8 +65,8 @@ FIELDS = (
 )
 
 
-def run(
-    name: str, seed: int, data: text_encoding.Encoded, args
+def train_and_test(
+    name: str, seed: int, data: text_encoding.Encoded, args: argparse.Namespace
 ) -> tuple[dict, keras.Model]:
     """Trains and tests one model; returns its results and the model."""
     keras.utils.clear_session()
@@ -116,7 +117,7 @@ def run(
     }, model
 
 
-def settings(args) -> str:
+def settings(args: argparse.Namespace) -> str:
     """What a result depends on besides data set, model and seed."""
     vectors = Path(args.vectors).name if args.vectors else "none"
     return results.describe(args, TUNED, vectors=vectors)
@@ -125,11 +126,8 @@ def settings(args) -> str:
 def table(dataset: str, rows: Sequence[dict]) -> str:
     """Markdown table of mean and standard deviation over seeds."""
     column = list(datasets.CLASSES).index(dataset)
-    lines = [
-        f"| {dataset} | test accuracy % | seeds | mean field size "
-        "| s per run | paper % |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
+    header = "test accuracy % | seeds | mean field size | s per run | paper %"
+    lines = [[dataset, *header.split(" | ")]]
     for name in classifiers.MODELS:
         own = [row for row in rows if row["model"] == name]
         if not own:
@@ -137,18 +135,22 @@ def table(dataset: str, rows: Sequence[dict]) -> str:
         accuracy = [float(row["test_accuracy"]) for row in own]
         sizes = [float(r["mean_field_size"]) for r in own if "+" in name]
         seconds = [float(row["seconds"]) for row in own]
-        size = f"{np.mean(sizes):.2f}" if sizes else ""
-        spread = f" ± {np.std(accuracy, ddof=1):.2f}" if len(own) > 1 else ""
         lines.append(
-            f"| {name} | {np.mean(accuracy):.2f}{spread} | {len(own)} "
-            f"| {size} | {np.mean(seconds):.0f} | {PAPER[name][column]:.2f} |"
+            [
+                name,
+                tables.spread(accuracy, ".2f"),
+                len(own),
+                f"{np.mean(sizes):.2f}" if sizes else "",
+                f"{np.mean(seconds):.0f}",
+                f"{PAPER[name][column]:.2f}",
+            ]
         )
-    return "\n".join(lines)
+    return tables.table(lines)
 
 
 def export(
     model: keras.Model, data: text_encoding.Encoded, directory: str, text: str
-):
+) -> Path:
     """Exports strings in, labels out, for TF Serving."""
     from keras_seqmech import serving
 
@@ -204,7 +206,7 @@ def main(argv: Sequence[str] | None = None) -> str:
             done = {(row["model"], row["seed"]) for row in same()}
             if (name, str(seed)) in done:
                 continue
-            row, model = run(name, seed, data, args)
+            row, model = train_and_test(name, seed, data, args)
             rows = results.add_row(path, FIELDS, row, KEY)
             print({k: v for k, v in row.items() if k != "settings"}, flush=True)
     result = table(args.dataset, same())

@@ -50,7 +50,12 @@ class Run(NamedTuple):
     end_sizes: dict[str, analysis.TokenFieldSize]
 
 
-def train(data: text_encoding.Encoded, dropout: float, seed: int, args) -> Run:
+def train(
+    data: text_encoding.Encoded,
+    dropout: float,
+    seed: int,
+    args: argparse.Namespace,
+) -> Run:
     """Trains one model; the seed alone decides its first weights."""
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
@@ -203,7 +208,7 @@ def draw(
     start_sizes: dict,
     sizes: dict,
     entropies: dict,
-    args,
+    args: argparse.Namespace,
 ) -> None:
     """Writes both figures of one data set, and their numbers."""
     title = f"{args.model} on {name.upper()}, seeds {len(args.seeds)}"

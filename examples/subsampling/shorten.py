@@ -32,6 +32,7 @@ from examples.common import results
 from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
+from examples.common.epoch_line import EpochLine
 from examples.subsampling import shorten_models
 
 KEY = ("data", "method", "seed", "settings")
@@ -66,19 +67,7 @@ NAMES = {
 }
 
 
-class Progress(keras.callbacks.Callback):
-    """Prints a line after each epoch."""
-
-    def __init__(self, line: str):
-        super().__init__()
-        self.line = line
-
-    def on_epoch_end(self, epoch, logs=None):
-        shown = ", ".join(f"{name} {logs[name]:.3f}" for name in logs)
-        print(f"{self.line} epoch {epoch + 1}: {shown}", flush=True)
-
-
-def run(
+def train_and_test(
     key: Sequence[str],
     data: shorten_models.Data,
     args: argparse.Namespace,
@@ -99,7 +88,7 @@ def run(
         epochs=args.epochs,
         callbacks=[
             keras.callbacks.BackupAndRestore(folder),
-            Progress(line),
+            EpochLine(line),
         ],
         verbose=0,
     )
@@ -126,7 +115,7 @@ def do_runs(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
         if key in [tuple(row[field] for field in KEY) for row in rows]:
             continue
         line = f"[{number}/{len(wanted)}] {key[0]}, {key[1]}, seed {key[2]}"
-        row = {**dict(zip(KEY, key)), **run(key, data, args, line)}
+        row = {**dict(zip(KEY, key)), **train_and_test(key, data, args, line)}
         results.add_row(args.output, FIELDS, row, KEY)
         shown = {name: row.get(name) for name in FIELDS if name not in KEY}
         print(f"{line} {shown}", flush=True)
@@ -220,15 +209,9 @@ def report(
         f"are read. Times: medians of {args.repeats}, measured in turn, of "
         f"batches of {args.batch_size}."
     )
-    content = "\n\n".join(
-        [table(rows, timed, args), notes, f"Settings: `{settings(args)}`."]
-    )
-    content += "\n"
-    print(content)
-    if args.markdown:
-        args.markdown.parent.mkdir(parents=True, exist_ok=True)
-        args.markdown.write_text(content, encoding="utf8")
-    return content
+    parts = [table(rows, timed, args), notes]
+    parts.append(f"Settings: `{settings(args)}`.")
+    return tables.publish(parts, args.markdown)
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:

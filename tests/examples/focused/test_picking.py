@@ -12,10 +12,10 @@ import tensorflow as tf
 
 import keras_seqmech
 from examples.focused import experiments
-from examples.focused import indecision as focused_layers
+from examples.focused import indecision
 from examples.focused import models
 from examples.focused import picking
-from examples.focused import progress as focused_progress
+from examples.focused import progress
 
 pytestmark = pytest.mark.long
 
@@ -93,12 +93,12 @@ def test_nothing_is_done_twice(study, monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("trains or loads")
 
-    monkeypatch.setattr(experiments, "run", refuse)
+    monkeypatch.setattr(experiments, "train_and_test", refuse)
     monkeypatch.setattr(keras.models, "load_model", refuse)
     assert picking.main(options) == content
     assert (read(output), read(output.with_name("p-lengths.csv"))) == before
     monkeypatch.undo()
-    monkeypatch.setattr(experiments, "run", refuse)
+    monkeypatch.setattr(experiments, "train_and_test", refuse)
     picking.main([*options, "--models", "fhe", "--test-lengths", "11"])
     lengths = read(output.with_name("p-lengths.csv"))
     assert [row["test_length"] for row in lengths] == ["9"] * 2 + ["11"]
@@ -141,7 +141,7 @@ def test_weights_of_the_gates_move(study):
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_undecided_gates_cost(dtype):
     """A mean over steps and rows, and a gradient to the probabilities."""
-    layer = focused_layers.IndecisionPenalty(dtype=dtype)
+    layer = indecision.IndecisionPenalty(dtype=dtype)
     states = np.ones((2, 2, 3))
     probabilities = tf.constant([[0.9, 0.5], [0.2, 1.0]], dtype)
     costs = {True: 3 * (0.36 + 1 + 0.64 + 0) / 4, False: 0}
@@ -192,7 +192,7 @@ def test_weights_by_epoch():
     model = picking.build("fhe", "reinforce", args)
     found = {
         callback.target: [callback.value(epoch) for epoch in (0, 4, 8, 16)]
-        for callback in focused_progress.gate_callbacks(model, args)
+        for callback in progress.gate_callbacks(model, args)
         if isinstance(callback, keras_seqmech.Curriculum)
     }
     assert found == {
@@ -200,7 +200,7 @@ def test_weights_by_epoch():
         "sparsity_weight": pytest.approx([0, 0.5, 2, 2]),
         "indecision_weight": pytest.approx([0, 0.5 / 256, 0.5 / 16, 0.5]),
     }
-    watching = focused_progress.gate_callbacks(model, args)[0]
+    watching = progress.gate_callbacks(model, args)[0]
     assert isinstance(watching, keras_seqmech.WarnOnGateCollapse)
 
 
@@ -213,7 +213,7 @@ def test_temperature_moves_where_gates_are_soft():
         "relaxed": [2, 0.5**0.5, 0.25],
     }
     for estimator, moved in moves.items():
-        callbacks = focused_progress.gate_callbacks(
+        callbacks = progress.gate_callbacks(
             picking.build("fhe", estimator, args), args
         )
         found = [
@@ -236,7 +236,7 @@ def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch):
         seen.append(keras.tree.map_structure(np.array, probed.get_weights()))
         return measure(probed, *test)
 
-    monkeypatch.setattr(focused_progress.models, "measure", killed)
+    monkeypatch.setattr(models, "measure", killed)
     with pytest.raises(KeyboardInterrupt):
         picking.main(options)
     assert not output.exists()
@@ -255,9 +255,9 @@ def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch):
         )
         return state
 
-    restore = focused_progress.Progress.restore
-    monkeypatch.setattr(focused_progress.Progress, "restore", resumed)
-    monkeypatch.setattr(focused_progress.models, "measure", measure)
+    restore = progress.Progress.restore
+    monkeypatch.setattr(progress.Progress, "restore", resumed)
+    monkeypatch.setattr(models, "measure", measure)
     picking.main(options)
     (start,) = starts
     assert start[:2] == (4, 4)
@@ -276,9 +276,9 @@ def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch):
 def test_minutes_end_a_run(tmp_path):
     for minutes, is_over in (("2", False), ("1", True)):
         args = picking.parse(small("unused", "--minutes", minutes))
-        progress = focused_progress.Progress(None, args, tmp_path, "")
-        progress.state.update(step=2, seconds=60.0)
-        assert progress.is_over() == is_over
+        watched = progress.Progress(None, args, tmp_path, "")
+        watched.state.update(step=2, seconds=60.0)
+        assert watched.is_over() == is_over
 
 
 def test_all_gates_open_are_two_lstms_and_none_reads_nothing():

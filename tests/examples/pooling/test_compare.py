@@ -224,14 +224,14 @@ def test_runs_are_kept_resumed_and_shown(folder, tmp_path, monkeypatch, capsys):
     options = arguments(folder, output, "--models", "bilstm", "maxatt")
     options += ["--markdown", str(markdown)]
     options += ["--save-models", str(tmp_path / "models")]
-    run = compare.run
+    run = compare.train_and_test
 
     def killed(name, *args):
         if name == "maxatt":
             raise KeyboardInterrupt
         return run(name, *args)
 
-    monkeypatch.setattr(compare, "run", killed)
+    monkeypatch.setattr(compare, "train_and_test", killed)
     with pytest.raises(KeyboardInterrupt):
         compare.main(options)
     assert [row["model"] for row in read(output)] == ["bilstm"]
@@ -239,7 +239,7 @@ def test_runs_are_kept_resumed_and_shown(folder, tmp_path, monkeypatch, capsys):
     assert not markdown.exists()
 
     capsys.readouterr()
-    monkeypatch.setattr(compare, "run", run)
+    monkeypatch.setattr(compare, "train_and_test", run)
     shown = compare.main(options)
     rows = read(output)
     assert rows[0] == first_row
@@ -272,7 +272,7 @@ def test_runs_are_kept_resumed_and_shown(folder, tmp_path, monkeypatch, capsys):
     assert ": 2.2 with 20 texts." in shown
 
     # All is done: nothing is trained, no text is read.
-    monkeypatch.setattr(compare, "run", None)
+    monkeypatch.setattr(compare, "train_and_test", None)
     monkeypatch.setattr(noisy_texts, "load", None)
     assert compare.main(options) == shown
     with pytest.raises(ValueError, match="units=4 .* Received: 'units=5 "):
@@ -289,7 +289,7 @@ def test_the_order_of_runs(folder, tmp_path, monkeypatch):
         row = dict.fromkeys(compare.FIELDS, 50)
         return {k: row[k] for k in row if k not in experiments.KEY}, None
 
-    monkeypatch.setattr(compare, "run", run)
+    monkeypatch.setattr(compare, "train_and_test", run)
     options = arguments(folder, tmp_path / "r.csv", "--models", "bilstm", "att")
     options += ["--sizes", "10", "20", "--seeds", "2", "1"]
     compare.main(options)

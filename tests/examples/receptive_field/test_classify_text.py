@@ -211,7 +211,7 @@ def test_the_best_epoch_is_validated_and_the_test_part_held_out(monkeypatch):
 
     monkeypatch.setattr(keras.Model, "fit", fit)
     args = classify_text.parse(arguments("data", "results"))
-    row, _ = classify_text.run("rnn", 1, data, args)
+    row, _ = classify_text.train_and_test("rnn", 1, data, args)
     for part in ("train", "validation"):
         for array, expected in zip(seen[part], getattr(data, part)):
             np.testing.assert_array_equal(array, expected)
@@ -222,7 +222,7 @@ def test_the_best_epoch_is_validated_and_the_test_part_held_out(monkeypatch):
 
 def test_padding_does_not_count_in_the_mean_field_size():
     args = classify_text.parse(arguments("data", "results"))
-    row, _ = classify_text.run("rnn+rf-", 1, encoded(), args)
+    row, _ = classify_text.train_and_test("rnn+rf-", 1, encoded(), args)
     assert row["mean_field_size"] == 1
 
 
@@ -383,7 +383,7 @@ def test_a_run_that_was_cut_short_is_done_again(folder, tmp_path, monkeypatch):
         own = {"dataset": "mr", "model": name, "seed": seed}
         return {**row, **own, "settings": classify_text.settings(args)}, None
 
-    monkeypatch.setattr(classify_text, "run", run)
+    monkeypatch.setattr(classify_text, "train_and_test", run)
     results = tmp_path / "results.csv"
     options = arguments(folder, results, "--models", "rnn", "--seeds", "0", "7")
     classify_text.main(options)

@@ -387,7 +387,7 @@ def test_segment_words_keeps_rows_written_while_it_runs(tmp_path, monkeypatch):
         results.write_rows(output, segment_words.FIELDS, [other])
         return found
 
-    monkeypatch.setattr(segment_words, "run", run)
+    monkeypatch.setattr(segment_words, "train_and_test", run)
     segment_words.main(f"--models rnn --seeds 1 --output {output}".split())
     rows = results.read_rows(output, segment_words.FIELDS)
     assert [row["model"] for row in rows] == ["lstm", "rnn"]
@@ -405,7 +405,7 @@ def test_fold_width(tmp_path, monkeypatch):
         return dict.fromkeys(segment_words.RESULTS, "1.0")
 
     monkeypatch.setattr(segmentation, "people_daily", lambda: people_daily)
-    monkeypatch.setattr(segment_words, "run", run)
+    monkeypatch.setattr(segment_words, "train_and_test", run)
     for more in ([], ["--fold-width"], ["--fold-width"]):
         segment_words.main(
             f"--models rnn --seeds 1 --data-dir {tmp_path} "

@@ -98,7 +98,7 @@ def test_nothing_is_done_twice(study, monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("trains")
 
-    monkeypatch.setattr(memory_task, "run", refuse)
+    monkeypatch.setattr(memory_task, "train_and_test", refuse)
     assert memory_task.main(options) == content
     assert read(folder / "m.csv") == before
     with pytest.raises(AssertionError, match="trains"):

@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 
+from examples.common.epoch_line import EpochLine
 from examples.subsampling import shorten
 from examples.subsampling import shorten_models
 
@@ -90,13 +91,13 @@ def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch, capsys):
     options = [*SMALL, "--output", str(tmp_path / "s.csv")]
     options += ["--methods", "stride"]
 
-    class Killed(shorten.Progress):
+    class Killed(EpochLine):
         def on_epoch_end(self, epoch, logs=None):
             super().on_epoch_end(epoch, logs)
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(shorten, "Progress", Killed)
+        patch.setattr(shorten, "EpochLine", Killed)
         with pytest.raises(KeyboardInterrupt):
             shorten.do_runs(*with_data(options))
     capsys.readouterr()
