@@ -1,6 +1,5 @@
 """The passage question example, on small made-up data sets."""
 
-import csv
 import json
 import re
 
@@ -14,6 +13,7 @@ from examples.focused import passage_data  # noqa: E402
 from examples.focused import passage_models  # noqa: E402
 from examples.focused import passage_questions  # noqa: E402
 from examples.focused import passage_words  # noqa: E402
+from tests.examples.csv_files import read  # noqa: E402
 
 pytestmark = pytest.mark.long
 
@@ -81,11 +81,6 @@ def arguments(folder, output, dataset, *more):
         *("--dataset", dataset, "--data-dir", str(folder)),
         *("--output", str(output), *SMALL, *more),
     ]
-
-
-def read(path):
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.fixture

@@ -1,41 +1,21 @@
 """The picking study, of tiny models: runs, resuming, longer tests, tables."""
 
 import collections
-import csv
 import json
 import re
 
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
-import keras_seqmech
 from examples.focused import experiments
-from examples.focused import indecision
 from examples.focused import models
 from examples.focused import picking
 from examples.focused import progress
+from tests.examples.csv_files import read
+from tests.examples.focused.small_models import small
 
 pytestmark = pytest.mark.long
-
-SMALL = [
-    *("--batch-size", "16"),
-    *("--units", "8"),
-    *("--length", "6"),
-    *("--steps", "4"),
-    *("--evaluate-every", "2"),
-    *("--test-size", "40"),
-]
-
-
-def read(path):
-    with open(path, newline="", encoding="utf8") as file:
-        return list(csv.DictReader(file))
-
-
-def small(output, *more):
-    return [*SMALL, *map(str, ["--output", output, *more])]
 
 
 @pytest.fixture(scope="module")
@@ -138,93 +118,6 @@ def test_weights_of_the_gates_move(study):
     assert float(charged) == pytest.approx(0.33 / 2**4)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_undecided_gates_cost(dtype):
-    """A mean over steps and rows, and a gradient to the probabilities."""
-    layer = indecision.IndecisionPenalty(dtype=dtype)
-    states = np.ones((2, 2, 3))
-    probabilities = tf.constant([[0.9, 0.5], [0.2, 1.0]], dtype)
-    costs = {True: 3 * (0.36 + 1 + 0.64 + 0) / 4, False: 0}
-    for training, cost in costs.items():
-        layer(states, probabilities, training=training)
-        layer.indecision_weight.assign(3)
-        with tf.GradientTape() as tape:
-            tape.watch(probabilities)
-            found = layer(states, probabilities, training=training)
-            total = tf.add_n([tf.zeros(()), *layer.losses])
-        np.testing.assert_array_equal(found, states)
-        assert float(total) == pytest.approx(cost, rel=1e-2)
-        gradient = tape.gradient(total, probabilities)
-        if training:
-            slopes = 3 * (1 - 2 * probabilities.numpy())
-            np.testing.assert_allclose(gradient, slopes, atol=1e-2)
-
-
-def test_models_learn_in_mixed_precision():
-    args = picking.parse(small("unused"))
-    examples = picking.picking.examples(16, 6)
-    keras.config.set_dtype_policy("mixed_float16")
-    model = picking.build("fhe", "relaxed", args)
-    models.compile_model(model, 0.01, clip_norm=1.0, steps=2)
-    model.get_layer("indecision").indecision_weight.assign(3)
-    history = model.fit(*examples, batch_size=16, verbose=0).history
-    assert np.isfinite(history["loss"]).all()
-
-
-def test_what_undecided_gates_cost_is_of_their_probabilities():
-    args = picking.parse(small("unused"))
-    asked, _ = picking.picking.examples(16, 6)
-    model = picking.build("fhe", "straight_through", args)
-    gate = model.get_layer("encoder").gate
-    for weight in (gate.sparsity_weight, gate.entropy_weight):
-        weight.assign(0)
-    model.get_layer("indecision").indecision_weight.assign(1)
-    # Drawn gates are decided and would cost nothing.
-    model(asked, training=True)
-    assert float(sum(model.losses)) > 0.9
-
-
-def test_weights_by_epoch():
-    """Entropy's falls to 0 and sparsity's rises by then, indecision's later."""
-    options = ["--steps", 80, "--evaluate-every", 4, "--ramp-share", 0.4]
-    options += ["--sparsity-weight", 12, "--indecision-weight", 0.5]
-    args = picking.parse(small("unused", *options))
-    model = picking.build("fhe", "reinforce", args)
-    found = {
-        callback.target: [callback.value(epoch) for epoch in (0, 4, 8, 16)]
-        for callback in progress.gate_callbacks(model, args)
-        if isinstance(callback, keras_seqmech.Curriculum)
-    }
-    assert found == {
-        "entropy_weight": pytest.approx([1 / 6, 0.75 / 6, 0, 0]),
-        "sparsity_weight": pytest.approx([0, 0.5, 2, 2]),
-        "indecision_weight": pytest.approx([0, 0.5 / 256, 0.5 / 16, 0.5]),
-    }
-    watching = progress.gate_callbacks(model, args)[0]
-    assert isinstance(watching, keras_seqmech.WarnOnGateCollapse)
-
-
-def test_temperature_moves_where_gates_are_soft():
-    options = ["--temperature", "2", "--final-temperature", "0.25"]
-    args = picking.parse(small("unused", *options))
-    moves = {
-        "reinforce": [],
-        "straight_through": [],
-        "relaxed": [2, 0.5**0.5, 0.25],
-    }
-    for estimator, moved in moves.items():
-        callbacks = progress.gate_callbacks(
-            picking.build("fhe", estimator, args), args
-        )
-        found = [
-            callback.value(step)
-            for callback in callbacks
-            if isinstance(callback, keras_seqmech.TemperatureAnnealing)
-            for step in (0, args.steps // 2, args.steps)
-        ]
-        assert found == pytest.approx(moved)
-
-
 def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch):
     output = tmp_path / "k.csv"
     options = small(output, "--models", "lstm1", "--steps", 8)
@@ -273,40 +166,6 @@ def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch):
     assert len(list(path.parent.iterdir())) == 2
 
 
-def test_minutes_end_a_run(tmp_path):
-    for minutes, is_over in (("2", False), ("1", True)):
-        args = picking.parse(small("unused", "--minutes", minutes))
-        watched = progress.Progress(None, args, tmp_path, "")
-        watched.state.update(step=2, seconds=60.0)
-        assert watched.is_over() == is_over
-
-
-def test_all_gates_open_are_two_lstms_and_none_reads_nothing():
-    args = picking.parse(small("unused"))
-    asked, _ = picking.picking.examples(40, 6)
-    focused, plain = (
-        picking.build(name, estimator, args)
-        for name, estimator in (("fhe", "reinforce"), ("lstm2", ""))
-    )
-    encoder = focused.get_layer("encoder")
-    for name in ("lower", "upper"):
-        weights = plain.get_layer(name).get_weights()
-        getattr(encoder, name).set_weights(weights)
-    for name in ("question", "digits", "query", "logits"):
-        focused.get_layer(name).set_weights(plain.get_layer(name).get_weights())
-    encoder.gate.output_bias.assign(1e6)
-    logits = focused.predict(asked, verbose=0)
-    np.testing.assert_allclose(
-        logits, plain.predict(asked, verbose=0), atol=1e-5
-    )
-    other = {**asked, "tokens": 9 - asked["tokens"]}
-    assert np.abs(logits - focused.predict(other, verbose=0)).max() > 1e-3
-    encoder.gate.output_bias.assign(-1e6)
-    np.testing.assert_array_equal(
-        focused.predict(asked, verbose=0), focused.predict(other, verbose=0)
-    )
-
-
 def test_what_is_learned():
     """With k = 1 the first digit is the answer, gates or not."""
     costless = ["--sparsity-weight", 0, "--entropy-weight", 0]
@@ -320,43 +179,6 @@ def test_what_is_learned():
     probed = models.probe(model)
     measured = models.measure(probed, *test, batch_size=100)
     assert measured["accuracy"] > 0.6
-
-
-def test_gradient_variance_is_that_of_the_draws():
-    args = picking.parse(small("unused"))
-    asked, answers = picking.picking.examples(32, 6)
-    found = {}
-    for estimator in ("reinforce", "relaxed"):
-        keras.utils.set_random_seed(0)
-        model = picking.build("fhe", estimator, args)
-        models.compile_model(model, 0.01, clip_norm=1.0, steps=9)
-        before = model.get_weights()
-        gradient = models.GateGradient(model)
-        found[estimator] = gradient.variance(asked, answers, draws=8)
-        for a, b in zip(before, model.get_weights()):
-            np.testing.assert_array_equal(a, b)
-    # The reward of one draw tells little of one gate.
-    assert found["reinforce"] > 10 * found["relaxed"] > 0
-    lstm = picking.build("lstm1", "", args)
-    gradient = models.GateGradient(lstm)
-    assert gradient.variance(asked, answers, draws=8) == ""
-
-
-def test_gates_as_drawn():
-    args = picking.parse(small("unused", "--initial-openness", 0.75))
-    test = picking.picking.examples(200, 6)
-    model = picking.build("fhe", "reinforce", args)
-    probed, drawn = models.probe(model), models.probe(model)
-    for _ in range(2):
-        found = models.measure_drawn(model, drawn, *test, 100)
-        # Six standard deviations, and what the weights do at first.
-        assert found["drawn_openness"] == pytest.approx(0.75, abs=0.15)
-        assert 0 < found["drawn_accuracy"] < 1
-        measured = models.measure(probed, *test, 100)
-        assert measured["openness"] > 0.97
-    lstm = picking.build("lstm1", "", args)
-    probed = models.probe(lstm)
-    assert models.measure_drawn(lstm, probed, *test, 100) == {}
 
 
 def test_clear_accuracy(study):

@@ -1,12 +1,11 @@
 """The study of pixel-by-pixel questions, of tiny models."""
 
-import csv
-
 import keras
 import numpy as np
 import pytest
 
 from examples.focused import pixel_questions
+from tests.examples.csv_files import read
 
 pytest.importorskip("sklearn", reason="needs keras_seqmech[examples]")
 
@@ -19,11 +18,6 @@ SMALL = [
     *("--evaluate-every", "5"),
     *("--test-size", "40"),
 ]
-
-
-def read(path):
-    with open(path, newline="", encoding="utf8") as file:
-        return list(csv.DictReader(file))
 
 
 def test_runs(tmp_path):

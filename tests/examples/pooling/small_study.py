@@ -1,6 +1,5 @@
 """A small data set for the tests of the pooling studies."""
 
-import csv
 import gzip
 import json
 from pathlib import Path
@@ -37,11 +36,6 @@ def write_imdb(root: Path) -> None:
 def write(path: Path, rows: list[dict]) -> None:
     with gzip.open(path, "wt") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
-
-
-def read(path: Path) -> list[dict[str, str]]:
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def run_small(monkeypatch) -> None:

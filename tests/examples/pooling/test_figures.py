@@ -10,8 +10,8 @@ pytest.importorskip("matplotlib", reason="needs keras_seqmech[plots]")
 
 from examples.pooling import compare  # noqa: E402
 from examples.pooling import figures  # noqa: E402
+from tests.examples.csv_files import read  # noqa: E402
 from tests.examples.pooling.small_study import SMALL  # noqa: E402
-from tests.examples.pooling.small_study import read  # noqa: E402
 from tests.examples.pooling.small_study import run_small  # noqa: E402
 from tests.examples.pooling.small_study import write_imdb  # noqa: E402
 

@@ -12,8 +12,8 @@ from examples.pooling import experiments  # noqa: E402
 from examples.pooling import learnability  # noqa: E402
 from examples.pooling import noisy_texts  # noqa: E402
 from keras_seqmech import training  # noqa: E402
+from tests.examples.csv_files import read  # noqa: E402
 from tests.examples.pooling.small_study import SMALL  # noqa: E402
-from tests.examples.pooling.small_study import read  # noqa: E402
 from tests.examples.pooling.small_study import run_small  # noqa: E402
 from tests.examples.pooling.small_study import write_imdb  # noqa: E402
 

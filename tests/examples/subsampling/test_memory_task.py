@@ -1,6 +1,5 @@
 """The memory study, of tiny models: runs, resuming, table, figure."""
 
-import csv
 import json
 import re
 import types
@@ -13,6 +12,7 @@ from examples.subsampling import memory_model
 from examples.subsampling import memory_task
 from examples.subsampling.memory_progress import Progress
 from keras_seqmech.tasks import memory
+from tests.examples.csv_files import read
 
 pytestmark = pytest.mark.long
 
@@ -20,11 +20,6 @@ SMALL = [
     *("--units", "4", "--batch-size", "8", "--test-size", "30"),
     *("--steps", "4", "--evaluate-every", "2", "--target-accuracy", "1"),
 ]
-
-
-def read(path):
-    with open(path, newline="", encoding="utf8") as file:
-        return list(csv.DictReader(file))
 
 
 def small(output, *more):

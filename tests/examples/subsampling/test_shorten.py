@@ -1,6 +1,5 @@
 """The study of shorter sequences, of tiny models: runs, times, table."""
 
-import csv
 import gzip
 import json
 import re
@@ -11,6 +10,7 @@ import pytest
 from examples.common.epoch_line import EpochLine
 from examples.subsampling import shorten
 from examples.subsampling import shorten_models
+from tests.examples.csv_files import read
 
 pytestmark = pytest.mark.long
 
@@ -18,11 +18,6 @@ SMALL = [
     *("--units", "3", "--train-size", "40", "--test-size", "20"),
     *("--epochs", "2", "--repeats", "1", "--stride", "16"),
 ]
-
-
-def read(path):
-    with open(path, newline="", encoding="utf8") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.fixture(scope="module")
