@@ -7,9 +7,10 @@ Classifies sequences, 8x8 digits pixel by pixel unless `--data` says otherwise,
 with two LSTMs. What the upper one reads is all states of the lower one
 ("none"), each `--stride`-th ("stride"), or as many that an `ExpectedSubsample`
 keeps, learned by one of its estimators. Prints for each of `--methods` the
-accuracy on test sequences, as in training (in expectation, or of steps drawn)
-and with steps decided, the number kept then, and the time of a training step
-and of inference, all measured in turn: `--markdown` writes the table.
+accuracy on test sequences, as in training (in expectation, or with drawn steps)
+and with hard decisions, the number of steps kept then, and the time of a
+training step and of inference, all measured in turn. `--markdown` writes the
+table.
 
 MNIST and IMDB are read from `--data-dir`, see `examples/common/datasets.py` and
 `keras_seqmech/tasks/pixel_question.py`; of texts, the first `--length` words.
@@ -39,13 +40,13 @@ KEY = ("data", "method", "seed", "settings")
 FIELDS = (
     *KEY,
     "accuracy",
-    "decided_accuracy",
+    "hard_accuracy",
     "kept",
     "parameters",
     "seconds",
 )
 TIMES_KEY = ("data", "method", "settings")
-TIMES = ("train_ms", "inference_ms", "decided_ms")
+TIMES = ("train_ms", "inference_ms", "hard_ms")
 SETTINGS = (
     "stride",
     "units",
@@ -146,8 +147,8 @@ def times(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
             plain = shorten_models.build(method, data, args)
             functions[method, "inference_ms"] = plain, "predict_on_batch", (x,)
         if method in shorten_models.LEARNED:
-            decided = shorten_models.build(method, data, args, "threshold")
-            functions[method, "decided_ms"] = decided, "predict_on_batch", (x,)
+            hard = shorten_models.build(method, data, args, "threshold")
+            functions[method, "hard_ms"] = hard, "predict_on_batch", (x,)
     found = {name: [] for name in functions}
     for repeat in range(args.repeats + 1):
         for name, (model, function, arguments) in functions.items():
@@ -174,8 +175,8 @@ def table(
 ) -> str:
     """Markdown table, a line for each method."""
     lines = [
-        "between the LSTMs | accuracy % | decided % | kept | training ms a "
-        "step | inference ms a batch | decided | seeds".split(" | ")
+        "between the LSTMs | accuracy % | hard % | kept | training ms a "
+        "step | inference ms a batch | hard | seeds".split(" | ")
     ]
     for method in args.methods:
         own = [row for row in rows if row["method"] == method]
@@ -184,7 +185,7 @@ def table(
             [
                 NAMES[method],
                 tables.mean(own, "accuracy"),
-                tables.mean(own, "decided_accuracy"),
+                tables.mean(own, "hard_accuracy"),
                 tables.mean(own, "kept"),
                 *(tables.mean(clock, name) for name in TIMES),
                 len(own),
@@ -204,9 +205,9 @@ def report(
         f"Data: {args.data}, {len(data.train[1])} training and "
         f"{len(data.test[1])} test sequences of at most {data.length} steps, "
         f"of which {data.length // args.stride} are read where not all are. "
-        "Means over seeds. Decided: with steps that are likelier kept than "
-        "not, of which there are as many as are kept, and more may be than "
-        f"are read. Times: medians of {args.repeats}, measured in turn, of "
+        "Means over seeds. Hard: with hard decisions, which keep the steps "
+        "whose probability is above one half; kept, their number, may exceed "
+        f"what is read. Times: medians of {args.repeats}, measured in turn, of "
         f"batches of {args.batch_size}."
     )
     parts = [table(rows, timed, args), notes]

@@ -149,8 +149,8 @@ def measure(
 
     Returns:
         `accuracy` of the model as it was trained, in expectation or of steps
-        drawn; `decided_accuracy` with those that are likelier kept than not,
-        and `kept`, how many they are, where there is a choice.
+        drawn; `hard_accuracy` with the steps whose probability is above one
+        half, and `kept`, the number of these, where there is a choice.
     """
     found = {}
     modes = ["expectation" if method not in DRAWN else "sample"]
@@ -163,7 +163,7 @@ def measure(
             *data.test, args.batch_size, verbose=0, return_dict=True
         )
         if mode == "threshold":
-            found["decided_accuracy"] = values["accuracy"]
+            found["hard_accuracy"] = values["accuracy"]
             found["kept"] = values["kept_length"]
         else:
             found["accuracy"] = values["accuracy"]

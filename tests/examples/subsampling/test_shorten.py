@@ -37,9 +37,9 @@ def test_rows_and_table(study):
     expected, drawn = rows
     for accuracy in (
         expected["accuracy"],
-        expected["decided_accuracy"],
+        expected["hard_accuracy"],
         drawn["accuracy"],
-        drawn["decided_accuracy"],
+        drawn["hard_accuracy"],
     ):
         assert 0 <= float(accuracy) <= 100
     assert 0 <= float(expected["kept"]) <= 64
@@ -59,8 +59,8 @@ def test_times(study):
         if float(row["train_ms"]) > 0
     }
     assert known == {
-        "expectation": {"train_ms", "inference_ms", "decided_ms"},
-        "reinforce": {"train_ms", "decided_ms"},
+        "expectation": {"train_ms", "inference_ms", "hard_ms"},
+        "reinforce": {"train_ms", "hard_ms"},
     }
 
 
@@ -97,7 +97,7 @@ def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch, capsys):
             shorten.do_runs(*with_data(options))
     capsys.readouterr()
     (row,) = shorten.do_runs(*with_data(options))
-    assert row["decided_accuracy"] == row["kept"] == ""
+    assert row["hard_accuracy"] == row["kept"] == ""
     shown = capsys.readouterr().out
     assert "epoch 2:" in shown and "epoch 1:" not in shown
 
