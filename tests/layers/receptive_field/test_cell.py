@@ -20,6 +20,8 @@ CELLS = {
     "gru": (keras.layers.GRUCell, references.gru),
 }
 ESTIMATORS = ("relaxed", "straight_through", "reinforce")
+GATED = ("memory", "output", "all")
+SIZE_SOURCES = ("input", "field")
 BATCH, TIME, FEATURES, UNITS = 3, 6, 4, 5
 MASK = np.array(
     [
@@ -62,6 +64,15 @@ def fix_noise(monkeypatch, noise):
     )
 
 
+def gated_states(gated, cell):
+    """Indices among h and, of an LSTM, c."""
+    return {
+        "output": [0],
+        "memory": [1 if cell == "lstm" else 0],
+        "all": [0, 1] if cell == "lstm" else [0],
+    }[gated]
+
+
 def reference(layer, cell, x, mask=None, noise=None, mode="argmax"):
     """Runs the numpy loop on every row, with the layer's weights."""
     rf = layer.cell
@@ -77,11 +88,12 @@ def reference(layer, cell, x, mask=None, noise=None, mode="argmax"):
                 x[b],
                 [np.zeros(UNITS) for _ in range(1 + (cell == "lstm"))],
                 layer.max_size,
-                rf.summary,
+                rf.options.summary,
                 mode,
                 None if noise is None else noise[b],
-                rf.initial_temperature,
+                rf.options.temperature,
                 None if mask is None else mask[b],
+                gated_states(rf.options.gated, cell),
             )
         )
     return [np.stack(part) for part in zip(*[(r[0], r[2], r[3]) for r in rows])]
@@ -93,9 +105,19 @@ def assert_equal(actual, expected, tolerance=1e-10):
 
 @pytest.mark.parametrize("mask", [None, MASK], ids=["whole", "masked"])
 @pytest.mark.parametrize("summary", ["mean", "last"])
+@pytest.mark.parametrize("size_from", SIZE_SOURCES)
+@pytest.mark.parametrize("gated", GATED)
 @pytest.mark.parametrize("cell", CELLS)
-def test_inference_is_the_paper_written_out(cell, summary, mask):
-    layer = make_layer(cell, summary=summary, return_field=True)
+def test_inference_is_the_paper_written_out(
+    cell, gated, size_from, summary, mask
+):
+    layer = make_layer(
+        cell,
+        summary=summary,
+        gated=gated,
+        size_from=size_from,
+        return_field=True,
+    )
     x = make_inputs()
     outputs, field = layer(x, mask=mask)
     expected, sizes, probabilities = reference(layer, cell, x, mask)
@@ -108,15 +130,20 @@ def test_inference_is_the_paper_written_out(cell, summary, mask):
 @pytest.mark.parametrize("mask", [None, MASK], ids=["whole", "masked"])
 @pytest.mark.parametrize("summary", ["mean", "last"])
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("max_size", [2, 3, 5])
+@pytest.mark.parametrize("size_from", SIZE_SOURCES)
+@pytest.mark.parametrize(
+    "max_size, gated", [(2, "memory"), (3, "all"), (5, "output")]
+)
 def test_training_is_the_paper_written_out(
-    monkeypatch, max_size, estimator, summary, mask
+    monkeypatch, max_size, gated, size_from, estimator, summary, mask
 ):
     layer = make_layer(
         "lstm",
         max_size,
         estimator=estimator,
         summary=summary,
+        gated=gated,
+        size_from=size_from,
         temperature=0.75,
         return_field=True,
     )
@@ -145,8 +172,9 @@ def test_max_size_one_has_a_closed_form(cell):
             for t in range(TIME):
                 m = np.tanh(x[b, t] @ rf.field_kernel + rf.field_bias)
                 gate = references.sigmoid(m @ rf.forget_kernel + rf.forget_bias)
+                # The memory: c of the LSTM, else the only state.
                 h, states = step(
-                    weights, x[b, t], [gate * states[0], *states[1:]]
+                    weights, x[b, t], [*states[:-1], gate * states[-1]]
                 )
                 assert_equal(outputs[b, t], h)
 
