@@ -11,8 +11,7 @@ import keras
 
 def check_positive_int(name: str, value: Any) -> int:
     """Refuses anything but an integer of at least 1 (a bool is none here)."""
-    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_integer or value < 1:
+    if not _is_positive_int(value):
         raise ValueError(
             f"Argument `{name}` must be a positive integer. "
             f"Received: {name}={value!r}"
@@ -85,7 +84,7 @@ def check_cell(name: str, cell: Any) -> Any:
         )
     sizes = keras.tree.flatten(getattr(cell, "state_size", None))
     is_cell = hasattr(cell, "call") and not isinstance(cell, keras.layers.RNN)
-    if not is_cell or not sizes or not all(isinstance(s, int) for s in sizes):
+    if not is_cell or not sizes or not all(map(_is_positive_int, sizes)):
         raise ValueError(
             f"Argument `{name}` must be a recurrent cell: an object with a "
             "method `call(inputs, states)` and an attribute `state_size` of "
@@ -102,6 +101,17 @@ def check_sequences(name: str, shape: Sequence) -> None:
         raise ValueError(
             "Sequences must have the shape (batch, time, features), with at "
             "least one time step and a known number of features. "
+            f"Received: {name}={shape}"
+        )
+
+
+def check_features(name: str, shape: Sequence, features: int) -> None:
+    """Refuses another last axis than the one the layer was built for."""
+    shape = tuple(shape)
+    if shape[-1] != features:
+        raise ValueError(
+            f"Argument `{name.removesuffix('.shape')}` must have the "
+            f"{features} features that the layer was built for. "
             f"Received: {name}={shape}"
         )
 
@@ -201,6 +211,11 @@ def check_finite(name: str, value: Any) -> float:
     return _check_number(
         name, value, "a finite number", lambda x: -math.inf < x < math.inf
     )
+
+
+def _is_positive_int(value: Any) -> bool:
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    return is_integer and value >= 1
 
 
 def _check_number(name, value, allowed, fits):
