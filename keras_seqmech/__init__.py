@@ -26,6 +26,7 @@ from keras_seqmech.layers import ReceptiveFieldWindows  # noqa: E402
 from keras_seqmech.layers import RFCell  # noqa: E402
 from keras_seqmech.training import Curriculum  # noqa: E402
 from keras_seqmech.training import DistillationModel  # noqa: E402
+from keras_seqmech.training import ExploreThenCommit  # noqa: E402
 from keras_seqmech.training import GradientDirectedModel  # noqa: E402
 from keras_seqmech.training import PolicyGradientModel  # noqa: E402
 from keras_seqmech.training import TemperatureAnnealing  # noqa: E402
@@ -40,6 +41,7 @@ __all__ = [
     "Curriculum",
     "DistillationModel",
     "ExpectedSubsample",
+    "ExploreThenCommit",
     "FocusedHierarchicalEncoder",
     "GradientDirectedModel",
     "LastAttentionPooling",

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
+from keras_seqmech.layers import statistics
 from keras_seqmech.typing import Tensor
 
 # A decision is certain when its likeliest value has more than this.
@@ -64,12 +65,14 @@ class DecisionStatistics(keras.layers.Layer):
         self.built = True
 
     def update(self, decided: Decided, mask: Tensor | None) -> None:
-        """Counts the decisions of a batch.
+        """Counts the decisions of a batch, unless within `without_statistics`.
 
         Args:
             decided: What is counted.
             mask: Boolean tensor `(batch, time)` or None.
         """
+        if not statistics.are_kept():
+            return
         real = None if mask is None else ops.reshape(mask, (-1,))
         amount, entropy, confidence, choice = (
             ops.reshape(values, (-1,)) for values in decided

@@ -225,3 +225,13 @@ def _check_number(name, value, allowed, fits):
             f"Argument `{name}` must be {allowed}. Received: {name}={value!r}"
         )
     return float(value)
+
+
+def check_range(name: str, value: Any, low: float, high: float) -> float:
+    """Refuses anything but a number from `low` to `high`."""
+    return _check_number(
+        name,
+        value,
+        f"a number from {low:g} to {high:g}",
+        lambda x: low <= x <= high,
+    )
