@@ -177,7 +177,7 @@ def difference(found: dict, expected: dict) -> float:
 
 
 def export(column: str, model, entry) -> dict:
-    """Exports the trained model and asks it what the eager one is asked."""
+    """Exports the trained model; compares its answers with eager ones."""
     inputs = sample(entry)
     expected = model.predict(inputs, batch_size=len(MASK), verbose=0)
     with tempfile.TemporaryDirectory() as directory:
