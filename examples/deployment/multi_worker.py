@@ -1,4 +1,4 @@
-"""Trains one model in two processes at once, and goes on when one dies.
+"""Trains one model in two processes at once, and recovers when one dies.
 
     python -m examples.deployment.multi_worker --kill-after 30
 
@@ -6,8 +6,9 @@ Starts two workers on this machine, as on two machines `TF_CONFIG` would. Each
 draws its own examples of the picking task (the most frequent of the first k
 digits, k as context); `tf.distribute.MultiWorkerMirroredStrategy` adds up the
 gradients of a `FocusedHierarchicalEncoder`. With `--kill-after N` the second
-worker is killed (SIGKILL) after its step N; both are then started again, take
-the newest checkpoint and go on. At the end the weights of both are compared.
+worker is killed (SIGKILL) after its step N; both are then started again and
+continue from the newest checkpoint. At the end the weights of both are
+compared.
 
 The training loop is one of its own, around `strategy.run`: Keras 3's `fit`
 does not work with more than one worker
@@ -47,8 +48,8 @@ def main(argv: list[str] | None = None) -> None:
     if arguments.worker is not None:
         work(arguments)
         return
-    # Or the workers would outlive a launcher that is told to end.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Told to end."))
+    # Without this the workers would outlive a launcher that is terminated.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Terminated."))
     clear(arguments.output_dir)
     start = time.perf_counter()
     for attempt in range(RESTARTS + 1):
@@ -168,7 +169,7 @@ def make_model(arguments: argparse.Namespace) -> keras.Model:
 
 
 def work(arguments: argparse.Namespace) -> None:
-    """What one worker does."""
+    """Trains as one of the workers."""
     # Before any other use of TensorFlow: it starts the servers.
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     keras.utils.set_random_seed(0)
@@ -181,7 +182,7 @@ def work(arguments: argparse.Namespace) -> None:
     name = f"worker {arguments.worker}"
     if manager.latest:
         manager.restore()
-        say(f"{name}: goes on after step {int(step)}")
+        say(f"{name}: continues after step {int(step)}")
 
     def train(inputs, targets):
         with tf.GradientTape() as tape:

@@ -1,9 +1,9 @@
-"""Runs of the focused encoder's studies: train, check, save, go on.
+"""Runs of the focused encoder's tasks: train, test, save, continue.
 
 A run is trained by one `fit`, an epoch of which is `--evaluate-every` steps.
-After each the model is tested and what is needed to go on is saved, so that a
-run that was killed loses what it did since then. A finished run is a line of
-a CSV file and is not repeated.
+After each the model is tested and saved, so that a run that was killed
+continues from there. A finished run is a line of a CSV file and is not
+repeated.
 """
 
 import argparse
@@ -60,7 +60,7 @@ DRAWS = 16
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    """Adds what all studies of the focused encoder can be told."""
+    """Adds the options that both tasks share."""
     add = parser.add_argument
     models.add_arguments(parser)
     add("--seeds", nargs="+", type=integer(0), default=[0])
@@ -144,14 +144,14 @@ def do_runs(
     task: Task,
     after: Callable[[tuple[str, ...], Path], None] | None = None,
 ) -> list[dict]:
-    """Does the runs that are not done; returns the rows of those wanted.
+    """Runs what is not in the file yet; returns the rows of the wanted runs.
 
     Args:
         args: Of the command line.
         wanted: Values of `KEY`.
         task: What they learn.
         after: `after(key, path)` is called for every wanted run, with the
-            path of its trained model; it does what it has not done yet.
+            path of its trained model.
     """
     for folder in (args.output.parent, args.save_models):
         folder.mkdir(parents=True, exist_ok=True)
@@ -182,7 +182,7 @@ def train_and_test(
     path: Path,
     line: str,
 ) -> dict:
-    """Trains, tests and saves one model; returns what is known of it."""
+    """Trains, tests and saves one model; returns its results."""
     _, name, estimator, _, seed, _ = key
     keras.utils.clear_session()
     keras.utils.set_random_seed(int(seed))
@@ -222,7 +222,7 @@ def train_and_test(
 
 
 def summary(state: dict) -> dict:
-    """What the curve of a run says, accuracies in %."""
+    """Results that follow from the curve of a run, accuracies in %."""
     curve = state["curve"]
     accuracies = [point["accuracy"] for point in curve]
     reached = [p["step"] for p in curve if p["accuracy"] >= REACHED]
@@ -272,7 +272,7 @@ def kinds(rows: Sequence[dict]) -> dict[tuple, list[dict]]:
 
 
 def kind_name(kind: tuple) -> str:
-    """How a kind of model is called in tables.
+    """The name of a kind of model in tables.
 
     >>> kind_name(("fhe", "reinforce", "0.1"))
     'fhe, reinforce, target 0.1'
@@ -294,7 +294,7 @@ def report(
     """
     notes = (
         "Means over seeds; in brackets, over how many, if a number is not "
-        'known of all. Slides: those of "Focused Hierarchical RNNs for '
+        'known for all. Slides: those of "Focused Hierarchical RNNs for '
         'Conditional Sequence Processing". Drawn: with gates drawn as in '
         "training, not open above one half. The gate variance is the sum of "
         f"the variances of the gate's gradient over {DRAWS} draws on one "

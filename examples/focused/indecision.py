@@ -1,4 +1,4 @@
-"""What makes the gates of a focused encoder decide themselves."""
+"""A penalty that makes the gates of a focused encoder hard."""
 
 import keras
 from keras import ops
@@ -9,18 +9,18 @@ from keras_seqmech.typing import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_seqmech_examples")
 class IndecisionPenalty(keras.layers.Layer):
-    r"""Hands on states, and in training charges for undecided gates.
+    r"""Passes states on, and in training penalises undecided gates.
 
     $$\lambda \cdot \mathrm{mean}_t\, 4 p_t (1 - p_t)$$
 
-    with p the probabilities of being open, in [0, 1] a gate. Where several
-    steps would do, sparse gates share the work: each is open in a fifth of
-    the draws, some are in every draw, and at inference, where gates are open
-    above one half, none is. The charge makes one gate the one that opens.
+    with p the probabilities of being open, in [0, 1] a gate. Where
+    several steps would do, sparse gates share the work: each is open in a fifth
+    of the draws, so some are open in every draw; but at inference, where a gate
+    is open above one half, none is. The penalty makes a single gate open.
 
     It has a gradient of its own, whatever the estimator. The variable
-    `indecision_weight`, $\lambda$, starts at 0; a callback is to raise it
-    once gates know what to decide.
+    `indecision_weight`, $\lambda$, starts at 0; a callback raises it once the
+    gates depend on the input.
 
     Call arguments:
         states: Tensor of any shape.

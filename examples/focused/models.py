@@ -48,7 +48,7 @@ GATE_SETTINGS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds what models and their gates can be told."""
+    """Adds the options of models and their gates."""
     add = parser.add_argument
     weight = "of its mean over the steps of a sequence"
     ramp = (
@@ -174,7 +174,7 @@ def probe(model: keras.Model, focus: bool = False) -> keras.Model:
 
     Args:
         model: Of `build`.
-        focus: Whether to put out the weights of its attention, too,
+        focus: Whether to return the weights of its attention, too,
             `(B, 1, T)`.
     """
     outputs = {"logits": model.output}
@@ -222,8 +222,8 @@ def drawing(model: keras.Model) -> Iterator[None]:
     """Within it, gates are drawn at inference too, as in training.
 
     For a `probe` of its own, which is traced once and stays as it was traced.
-    If what is measured so is far from what decided gates give, gates are
-    undecided: many are open in some of the draws, but less than half.
+    If the result is far from that with hard gates, gates are undecided: many
+    are open in some of the draws, but in less than half of them.
     """
     gate = model.get_layer("encoder").gate
     gate.sample_at_inference = True

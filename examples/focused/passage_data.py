@@ -1,7 +1,7 @@
 """Questions about passages from local files: XQuAD, PubMedQA, SearchQA, MARCO.
 
 In `--data-dir`, a folder for each data set (its name may be left out) holds
-the files as they are published; what exists decides:
+the published files; the first that exists is read:
 
     xquad/xquad.en.json                  as SQuAD 1.1
     pubmedqa/ori_pqal.json

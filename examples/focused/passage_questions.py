@@ -230,7 +230,7 @@ def table(dataset: str, rows: Sequence[dict]) -> str:
 def notes(
     data: passage_data.PassageData, task: Task, args: argparse.Namespace
 ) -> str:
-    """What to know before the table is read."""
+    """Notes on the table: what bounds the scores, how small the data are."""
     lines = []
     if args.dataset == "pubmedqa":
         _, labels, _ = label_arrays(task.test)

@@ -19,15 +19,16 @@ Then the trained models are tested on the longer `--test-lengths`, with k up
 to the same `--max-k`: k is an embedding, and one that was never trained would
 mean nothing. So the question is whether a model is disturbed by what comes
 after the digits that count. There, accuracy is also measured on the clear
-examples, those where one digit is more frequent than all others: who counts
-without mistake may still not have learned which of two comes first.
+examples, where one digit is more frequent than all others: a model may count
+without mistakes and still not know which of two equal digits came first.
 
-The LSTMs do not know k; it attends over their states when they have read. The
-gates of the focused encoder do; see `examples/focused/models.py`.
+The LSTMs do not know k; the question attends over their states after the last
+step. The gates of the focused encoder know it; see
+`examples/focused/models.py`.
 
 Each run is a line of `--output`, a CSV file, and each longer test one of the
-file beside it, `<name>-lengths.csv`. What is there is not repeated; a run that
-was killed goes on where it was last tested. Beside them, in `<name>-models/`
+file beside it, `<name>-lengths.csv`. Finished runs are not repeated; a run that
+was killed continues from its last test. Beside them, in `<name>-models/`
 or `--save-models`, are the models and their curves.
 """
 

@@ -9,9 +9,9 @@ of `mnist/mnist.npz`, half of them to be answered yes. Prints test accuracies
 beside those of "Focused Hierarchical RNNs for Conditional Sequence
 Processing" on MNIST, openness and times: `--markdown` writes the table.
 
-Models (`examples/focused/models.py`; here what is read is compared with the
-question), `--output` and what happens to runs that were killed are as in
-`examples/focused/picking.py`. The test questions are fixed, `--test-size` of
+Models (`examples/focused/models.py`; here the result of attention is also
+multiplied with the question), `--output` and the handling of killed runs are as
+in `examples/focused/picking.py`. The test questions are fixed, `--test-size` of
 them at most; the training ones are new in each pass over the images.
 """
 

@@ -15,9 +15,9 @@ accuracy loses is what the cut takes away. The setting short is the control:
 the same 136 tokens without noise. The paper has no numbers for it.
 
 The seed draws training texts, weights, noise of the training texts and the
-order of batches. The best epoch on the validation part is tested. Each run
-is a line of `--output`, a CSV file; runs that are already there are not
-repeated, a run that was killed starts again. `--markdown` writes the table.
+order of batches. The best epoch on the validation part is tested. Each finished
+run is a line of `--output`, a CSV file, and is not repeated; a run that was
+killed starts again. `--markdown` writes the table.
 """
 
 import argparse
@@ -110,7 +110,7 @@ def train_and_test(
         curve: CSV file for the vanishing ratio over steps.
 
     Returns:
-        What is known of the run, and the model with its best weights.
+        The results of the run, and the model with its best weights.
     """
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
@@ -160,7 +160,7 @@ def vanishing_callback(
 
 
 def fitted_ratio(history: dict[str, list[float]]) -> str:
-    """The vanishing ratio once training accuracy is 95 %, "" if not known."""
+    """The vanishing ratio once training accuracy is 95 %, "" if unknown."""
     fitted = np.flatnonzero(np.array(history["accuracy"]) >= FITTED)
     if "vanishing_ratio" not in history or not fitted.size:
         return ""
@@ -218,14 +218,14 @@ def vanishing_table(
 
 
 def note_missing_ratios(path: Path, settings: str) -> None:
-    """Says that finished runs stay without the ratio that is asked for."""
+    """Warns about finished runs that lack the requested ratio."""
     rows = experiments.read_own_rows(path, settings, FIELDS)
     missing = [row for row in rows if not row["vanishing_ratio"]]
     if missing:
         print(
             f"{path}: {len(missing)} of {len(rows)} finished runs have no "
-            "vanishing ratio. They are not repeated: they were done without "
-            f"it, or never came to a training accuracy of {FITTED:.0%}.",
+            "vanishing ratio. They are not repeated: they ran without "
+            f"--vanishing, or never reached {FITTED:.0%} training accuracy.",
             flush=True,
         )
 

@@ -1,7 +1,7 @@
 """Runs of the pooling studies: options, what is done, tables.
 
-Each run is a line of a CSV file. Runs that are there are not repeated; a run
-that was killed left no line and starts again.
+Each finished run is a line of a CSV file and is not repeated; a run that was
+killed left no line and starts again.
 """
 
 import argparse
@@ -48,7 +48,7 @@ COSTS = ("parameters", "seconds")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds what both studies can be told."""
+    """Adds the options of both studies."""
     add = parser.add_argument
     add("--data-dir", required=True, help="see examples/common/datasets.py")
     add("--dataset", choices=list(datasets.CLASSES), default="imdb")
@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def complete(
     parser: argparse.ArgumentParser, args: argparse.Namespace
 ) -> argparse.Namespace:
-    """Checks what argparse cannot, and fills in what the data bring."""
+    """Checks what argparse cannot, and fills in the default vectors."""
     if not 0 < args.share < 1:
         parser.error(f"--share: must be in (0, 1). Received: {args.share}")
     args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
@@ -98,7 +98,7 @@ def do_runs(
     fields: Sequence[str],
     run_one: Callable,
 ) -> list[dict]:
-    """Does the runs that are not done; returns all rows of the data set.
+    """Runs what is not in the file yet; returns all rows of the data set.
 
     Args:
         args: Of the command line.
@@ -180,8 +180,8 @@ def read_own_rows(
     for row in rows:
         if row["settings"] != settings:
             raise ValueError(
-                f"{path}: runs with the settings {row['settings']!r} are "
-                "there; write others to another file. "
+                f"{path}: holds runs with the settings {row['settings']!r}; "
+                "write runs with other settings to another file. "
                 f"Received: {settings!r}"
             )
     return rows
@@ -202,7 +202,7 @@ def describe_settings(args: argparse.Namespace, names: Sequence[str]) -> str:
 
 
 def summary(history: dict[str, list[float]]) -> dict:
-    """What a history says of the epoch of the best validation accuracy."""
+    """The epoch of the best validation accuracy, and the accuracies there."""
     best = int(np.argmax(history["val_accuracy"]))
     return {
         "best_epoch": best + 1,

@@ -7,11 +7,12 @@ Recurrent Architectures": a one-directional LSTM whose last state is the
 embedding of a text, trained plainly (lstm), with the embeddings of a
 max-pooled LSTM as targets (teacher_forcing), with attention that is taken away
 by a penalty or by dropout (penalty, dropout), and with a loss that asks the
-gradient to reach all words (gradient_directed). maxpool is the max-pooled LSTM.
+gradient to reach all words (gradient_directed). `maxpool` is the
+max-pooled LSTM.
 
-However it was trained, what is validated and tested is the plain LSTM, of the
-same weights and the same cost; only maxpool pools. Texts, settings, seeds and
-how runs are kept are those of `examples/pooling/compare.py`.
+However a model was trained, the plain LSTM with its weights is validated and
+tested; only `maxpool` pools. Texts, settings, seeds and the file of runs are as
+in `examples/pooling/compare.py`.
 """
 
 import argparse
@@ -50,7 +51,7 @@ FIELDS = (*experiments.KEY, *experiments.RESULTS, *experiments.COSTS)
 
 
 class Runs:
-    """Trains and tests models; a teacher serves as long as its texts do."""
+    """Trains and tests models; keeps a teacher while its texts are in use."""
 
     def __init__(self):
         self.data = None
@@ -65,7 +66,7 @@ class Runs:
         line: str,
         curve: Path | None = None,
     ) -> tuple[dict, keras.Model]:
-        """A run, as `experiments.do_runs` wants it; there are no curves."""
+        """One run, to be called by `experiments.do_runs`; writes no curve."""
         if self.data is not data:
             self.data, self.teacher = data, None
         if name == "teacher_forcing" and self.teacher is None:

@@ -18,7 +18,7 @@ SHARES = (0.6, 0.2, 0.2)
 
 
 def read(data_dir: str | Path, path: str | Path | None) -> list[str]:
-    """Sentences of a text file, or of the one that comes with the data.
+    """Reads the sentences of a text file, or those that come with the data.
 
     Args:
         data_dir: Folder with `wiki/sentences.jsonl.gz`, JSON lines `{"text"}`.

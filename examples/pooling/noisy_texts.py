@@ -206,7 +206,7 @@ def own_length(setting: str, max_length: int, share: float) -> int:
 def training_noise(
     data_dir: str | Path, path: str | Path | None
 ) -> list[list[int]]:
-    """The sentences that stand around training texts."""
+    """The sentences that surround training texts."""
     sentences = _word_numbers(noise_sentences.read(data_dir, path), {})
     return noise_sentences.split(sentences)["train"]
 

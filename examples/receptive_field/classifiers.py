@@ -84,7 +84,7 @@ def serving_model(model: keras.Model, data: Encoded) -> keras.Model:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds what every example that trains these models can be told."""
+    """Adds the options of every example that trains these models."""
     add = parser.add_argument
     add("--data-dir", required=True, help="see examples/common/datasets.py")
     add("--vectors", help="GloVe file; default: glove/*.npz of --data-dir")

@@ -11,8 +11,8 @@ several processes may share the file. `--export-dir` exports
 the last model trained: strings in, labels out.
 
 The validation part stops the training and picks the epoch; the test part is
-looked at once, at the end of a run. How many test texts are training or
-validation texts too is printed first.
+used once, at the end of a run. The number of test texts that are also training
+or validation texts is printed first.
 """
 
 import argparse
@@ -118,7 +118,7 @@ def train_and_test(
 
 
 def settings(args: argparse.Namespace) -> str:
-    """What a result depends on besides data set, model and seed."""
+    """Settings that a result depends on besides data set, model and seed."""
     vectors = Path(args.vectors).name if args.vectors else "none"
     return results.describe(args, TUNED, vectors=vectors)
 

@@ -43,7 +43,7 @@ from keras_seqmech import analysis
 
 
 class Run(NamedTuple):
-    """What a training showed: over steps, and by word at start and end."""
+    """Field sizes over training steps, and by word at start and end."""
 
     history: dict[str, list[float]]
     start_sizes: dict[str, analysis.TokenFieldSize]

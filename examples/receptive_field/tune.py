@@ -10,8 +10,8 @@ annealed, the summary and the estimator. Each trial trains one model; at the
 end there are a table, the best trial first, and a picture, the score over S
 and temperature, printed and written to the folder of the search.
 
-Started again, after a kill too, it goes on where it was: finished trials are
-kept. `tune_distributed.sh` runs it in several processes.
+Started again, also after a kill, it continues: finished trials are kept.
+`tune_distributed.sh` runs it in several processes.
 """
 
 import argparse

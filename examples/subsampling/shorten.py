@@ -16,8 +16,8 @@ MNIST and IMDB are read from `--data-dir`, see `examples/common/datasets.py` and
 `keras_seqmech/tasks/pixel_question.py`; of texts, the first `--length` words.
 
 Each run is a line of `--output`, a CSV file, and times of a method are one of
-the file beside it, `<name>-times.csv`. What is there is not repeated; a run
-that was killed goes on after its last epoch.
+the file beside it, `<name>-times.csv`. Finished runs are not
+repeated; a run that was killed continues after its last epoch.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def train_and_test(
     args: argparse.Namespace,
     line: str,
 ) -> dict:
-    """Trains and tests one model; returns what is known of it."""
+    """Trains and tests one model; returns its results."""
     _, method, seed, _ = key
     keras.utils.clear_session()
     keras.utils.set_random_seed(int(seed))
@@ -105,7 +105,7 @@ def train_and_test(
 
 
 def do_runs(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
-    """Does the runs that are not done; returns the rows of those wanted."""
+    """Runs what is not in the file yet; returns the rows of the wanted runs."""
     wanted = [
         (args.data, method, str(seed), settings(args))
         for seed in args.seeds
@@ -125,7 +125,7 @@ def do_runs(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
 
 
 def times(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
-    """Milliseconds of all methods, measured in turn, if not known of all."""
+    """Milliseconds of all methods, measured in turn unless all are known."""
     path = args.output.with_name(f"{args.output.stem}-times.csv")
     fields = (*TIMES_KEY, *TIMES)
     wanted = [(args.data, name, settings(args)) for name in args.methods]
