@@ -223,7 +223,7 @@ def run_open(
     indices, mask = compaction.compact(keep, length)
     compacted = compaction.gather(sequence, keep, indices)
     compacted = ops.transpose(compacted, (1, 0, 2))
-    prepare = _late if compaction.in_xla() else _projected
+    prepare = _late if in_xla() else _projected
     step, operands, steps = prepare(cell, compacted, keep, training)
 
     names = ("hidden", "carry") if return_state else ("hidden",)
