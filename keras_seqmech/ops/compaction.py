@@ -5,6 +5,8 @@ from a sequence; `expand` brings results back to all steps. Gradients of both
 ways are sums over the same indices.
 """
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 from keras_seqmech._keras_compat import in_xla
@@ -89,8 +91,8 @@ def gather(
     """
 
     @tf.custom_gradient
-    def take(sequences):
-        def gradient(upstream):
+    def take(sequences: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
             # Every step is taken once at most: its gradient is gathered too,
             # which is cheaper than adding up by index.
             number = numbers(keep)

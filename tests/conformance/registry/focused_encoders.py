@@ -24,9 +24,9 @@ GATE = (
     "output_kernel",
     "output_bias",
     "temperature",
-    "entropy_weight",
 )
-# A price has a target.
+COSTS = ("cost_weight", "target_weight", "entropy_weight", "indecision_weight")
+# The paper's sparsity has a target.
 PRICED_GATE = (*GATE, "sparsity_weight")
 LSTM = ("kernel", "recurrent_kernel", "bias")
 
@@ -55,7 +55,7 @@ def gate(id, **options):
         f"BoundaryGate-{id}",
         make,
         ARGUMENTS,
-        PRICED_GATE if "openness_target" in options else GATE,
+        (*(PRICED_GATE if "openness_target" in options else GATE), *COSTS),
         core=True,
         golden=True,
     )
@@ -80,7 +80,7 @@ def encoder(id, core=True, **options):
         f"FocusedHierarchicalEncoder-{id}",
         make,
         ARGUMENTS,
-        (*gate, *LSTM, *LSTM),
+        (*gate, *COSTS, *LSTM, *LSTM),
         core=core,
         golden=True,
     )
@@ -90,6 +90,7 @@ ENTRIES = [
     gate("relaxed", estimator="relaxed"),
     gate(
         "reinforce",
+        estimator="reinforce",
         openness_target=0.25,
         sparsity_weight=0.5,
         entropy_weight=0.1,
@@ -104,6 +105,7 @@ ENTRIES = [
     ),
     encoder(
         "reinforce",
+        estimator="reinforce",
         return_sequences=True,
         return_state=True,
         openness_target=0.25,
@@ -120,6 +122,10 @@ def gate_arguments():
         "openness_target": 0.25,
         "sparsity_weight": 0.5,
         "entropy_weight": 0.125,
+        "cost_weight": 0.375,
+        "target": 0.625,
+        "target_weight": 0.75,
+        "indecision_weight": 0.875,
         "initial_openness": 0.25,
         "negative_slope": 0.125,
         "kernel_initializer": keras.initializers.HeNormal(),
@@ -150,6 +156,8 @@ def encoder_arguments():
 def call(layer_class, sequence=(2, TIME, 3), context=(2, 5), mask=None, **kw):
     if mask is not None:
         mask = ops.ones(mask, "bool")
+    if "wrong" in kw:
+        kw = {"mask": ops.ones(kw["wrong"], "bool")}
     return layer_class(UNITS)(
         keras.Input(batch_shape=sequence),
         keras.Input(batch_shape=context),
@@ -170,6 +178,7 @@ def bad_calls(layer_class):
         ("context.shape", {"context": (2, None)}),
         ("sequence_mask.shape", {"mask": (2, TIME - 1)}),
         ("sequence_mask.shape", {"mask": (2, TIME, 1)}),
+        ("mask", {"wrong": (2, TIME)}),
     )
     return tuple(
         (name, lambda keywords=keywords: call(layer_class, **keywords))
@@ -189,6 +198,12 @@ BAD_GATES = (
     ("sparsity_weight", -0.1),
     ("entropy_weight", -0.1),
     ("entropy_weight", float("inf")),
+    ("cost_weight", -1),
+    ("target", -0.1),
+    ("target", 1.1),
+    ("target", None),
+    ("target_weight", "much"),
+    ("indecision_weight", float("nan")),
     ("initial_openness", 0),
     ("initial_openness", 1),
     ("sample_at_inference", "no"),
