@@ -87,8 +87,8 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             units)`, and their boolean mask `(batch, K)`; K is the most open
             gates of a row, at least 1, and compiled with XLA all steps. Not
             together with `return_sequences`.
-        track_statistics: Whether to keep the metrics `<name>_openness` and
-            `<name>_gate_entropy` over real steps; they appear in `history`.
+        track_statistics: Whether to keep the metrics of the gate, see there,
+            with the encoder's name; they appear in `history`.
         jit_compile: Whether to compile the loops over all steps with XLA where
             the model is not, in `fit` or another `tf.function`; see Cost.
         return_sequences: Whether to return the state after every step.

@@ -11,6 +11,8 @@ from keras_seqmech.layers import log_probabilities
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.added_losses import batch_mean
 from keras_seqmech.layers.decision_costs import DecisionCosts
+from keras_seqmech.layers.decision_statistics import Decided
+from keras_seqmech.layers.decision_statistics import DecisionStatistics
 from keras_seqmech.ops import boundary_gate
 from keras_seqmech.ops import masking
 from keras_seqmech.ops.decisions import bernoulli
@@ -113,9 +115,12 @@ class BoundaryGate(keras.layers.Layer):
             `"probabilities"` of being open, `(batch, time)`, and with
             `estimator="reinforce"` the `"log_probability"` of the gates as
             drawn. 0 at masked steps.
-        track_statistics: Whether to keep the metrics `<name>_openness`, the
-            share of open gates, and `<name>_gate_entropy`, in nats a gate,
-            over real steps; they appear in `history`.
+        track_statistics: Whether to keep metrics over real steps, which
+            appear in `history`: `<name>_openness`, the share of open gates;
+            `<name>_gate_entropy`, in nats a gate; `<name>_certain`, the share
+            of gates decided with a probability above 0.9; and
+            `<name>_choice_entropy`, that of the hard gates, 0 where all are
+            open or all are closed.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
@@ -208,16 +213,15 @@ class BoundaryGate(keras.layers.Layer):
         self.supports_masking = True
         # Features of the sequence and of the context, from `build` on.
         self.size = self.context_size = None
-        self.statistics: dict[str, keras.metrics.Metric] = {}
+        self.statistics: DecisionStatistics | None = None
         if track_statistics:
             self.keep_statistics(self.name)
 
     def keep_statistics(self, prefix: str) -> None:
-        """Adds the metrics `<prefix>_openness` and `<prefix>_gate_entropy`."""
-        self.statistics = {
-            name: keras.metrics.Mean(f"{prefix}_{name}")
-            for name in ("openness", "gate_entropy")
-        }
+        """Adds the metrics of `track_statistics`, of names with a prefix."""
+        self.statistics = DecisionStatistics(
+            prefix, "openness", "gate_entropy", choices=2, name="statistics"
+        )
 
     def build(self, sequence_shape, context_shape):
         validation.check_sequences("sequence.shape", sequence_shape)
@@ -287,8 +291,8 @@ class BoundaryGate(keras.layers.Layer):
         decisions = self._decide(logits, real, training)
         if training:
             self._charge(logits, decisions, real)
-        if self.statistics:
-            self._update_statistics(decisions, real)
+        if self.statistics is not None:
+            self._count(decisions, real)
         return self._assemble(decisions)
 
     def _logits(self, sequence, context):
@@ -339,14 +343,16 @@ class BoundaryGate(keras.layers.Layer):
             total = ops.sum(decisions.log_probability, axis=1)
             log_probabilities.report(self, total, reading)
 
-    def _update_statistics(self, decisions, mask):
-        real = None if mask is None else ops.reshape(mask, -1)
-        values = {
-            "openness": decisions.gates,
-            "gate_entropy": decisions.entropy,
-        }
-        for name, metric in self.statistics.items():
-            metric.update_state(ops.reshape(values[name], -1), real)
+    def _count(self, decisions, mask):
+        """Adds to the statistics of an epoch."""
+        p = decisions.probabilities
+        decided = Decided(
+            amount=decisions.gates,
+            entropy=decisions.entropy,
+            confidence=ops.maximum(p, 1 - p),
+            choice=decisions.gates > 0.5,
+        )
+        self.statistics.update(decided, mask)
 
     def _assemble(self, decisions):
         if not self.return_gates:

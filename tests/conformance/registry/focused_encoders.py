@@ -1,4 +1,4 @@
-"""The focused hierarchical encoder and its gate."""
+"""The focused hierarchical encoder, its gate, and its read-out."""
 
 import keras
 from keras import ops
@@ -86,7 +86,33 @@ def encoder(id, core=True, **options):
     )
 
 
+def attention(id, arguments, weights=("context_kernel",), **options):
+    options = {"return_attention_scores": True, **options}
+
+    def make(**overrides):
+        return keras_seqmech.ContextAttention(**{**options, **overrides})
+
+    return Entry(
+        f"ContextAttention-{id}",
+        make,
+        arguments,
+        weights,
+        draws=False,
+        core=True,
+        golden=True,
+    )
+
+
+# Closed, soft and open ones.
+GATES = Argument(
+    "gates",
+    (None,),
+    mask="sequence_mask",
+    draw=lambda generator, shape: generator.choice([0, 0.25, 1], shape),
+)
 ENTRIES = [
+    attention("every", ARGUMENTS),
+    attention("open", (*ARGUMENTS, GATES), states="open"),
     gate("relaxed", estimator="relaxed"),
     gate(
         "reinforce",
@@ -157,7 +183,7 @@ def call(layer_class, sequence=(2, TIME, 3), context=(2, 5), mask=None, **kw):
     if mask is not None:
         mask = ops.ones(mask, "bool")
     if "wrong" in kw:
-        kw = {"mask": ops.ones(kw["wrong"], "bool")}
+        kw["mask"] = ops.ones(kw.pop("wrong"), "bool")
     return layer_class(UNITS)(
         keras.Input(batch_shape=sequence),
         keras.Input(batch_shape=context),
@@ -210,9 +236,38 @@ BAD_GATES = (
     ("return_gates", 1),
     ("track_statistics", 1),
 )
+
+
+def call_attention(gates=(2, TIME), states="open", **keywords):
+    def make(units):
+        return keras_seqmech.ContextAttention(states)
+
+    if gates is not None:
+        gates = ops.ones(gates)
+    return call(make, gates=gates, **keywords)
+
+
 DECISIONS = ("gates", "probabilities")
 STATISTICS = ("openness", "gate_entropy")
 FACTS = {
+    keras_seqmech.ContextAttention: Facts(
+        lambda: {
+            "states": "open",
+            "kernel_initializer": keras.initializers.HeNormal(),
+            "kernel_regularizer": keras.regularizers.L2(0.25),
+            "return_attention_scores": True,
+        },
+        (("states", "closed"), ("return_attention_scores", 1)),
+        (
+            *bad_calls(
+                lambda units: keras_seqmech.ContextAttention("every"),
+            ),
+            ("gates.shape", lambda: call_attention((2, TIME, 1))),
+            ("gates.shape", lambda: call_attention((2, TIME + 1))),
+            ("gates", lambda: call_attention(None)),
+        ),
+        decisions={"return_attention_scores": ("attention_scores",)},
+    ),
     keras_seqmech.BoundaryGate: Facts(
         gate_arguments,
         (*BAD_GATES, ("negative_slope", -1)),

@@ -28,7 +28,7 @@ MASK = np.array([[1, 1, 1, 1, 1, 1], [1, 0, 1, 1, 0, 0], [0] * 6], "bool")
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_losses_and_what_is_reported(estimator):
-    """Means over the ten real steps of three rows, but for sparsity's rows."""
+    """Means over the nine real steps of three rows, but for sparsity's rows."""
     layer, drawn, decisions, collected = run_gate(
         mask=MASK,
         estimator=estimator,
@@ -100,7 +100,12 @@ def test_statistics_are_means_over_real_steps():
     results = {m.name: float(m.result()) for m in layer.metrics}
     p = decisions["probabilities"].numpy()[MASK]
     entropy = -p * np.log(p) - (1 - p) * np.log(1 - p)
+    share = np.mean(drawn[MASK] > 0.5)
+    choice_entropy = -share * np.log(share) - (1 - share) * np.log(1 - share)
+    assert 0 < share < 1
     assert results == {
+        "watched_certain": pytest.approx(np.mean(np.maximum(p, 1 - p) > 0.9)),
+        "watched_choice_entropy": pytest.approx(choice_entropy, rel=1e-5),
         "watched_openness": pytest.approx(drawn[MASK].mean(), rel=1e-5),
         "watched_gate_entropy": pytest.approx(entropy.mean(), rel=1e-5),
     }
