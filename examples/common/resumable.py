@@ -5,6 +5,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import keras
 
@@ -54,10 +55,14 @@ class ResumableProgress(keras.callbacks.Callback):
         for path in self._all_weights():
             path.unlink()
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
         self._start = time.perf_counter()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
         state, every = self.state, self.args.evaluate_every
         seconds = time.perf_counter() - self._start
         state["step"] += every

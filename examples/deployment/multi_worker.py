@@ -100,7 +100,7 @@ def clear(directory: pathlib.Path) -> None:
         (directory / f"worker-{worker}.npz").unlink(missing_ok=True)
 
 
-def run_workers(arguments, kill_after: int) -> bool:
+def run_workers(arguments: argparse.Namespace, kill_after: int) -> bool:
     """Runs all workers to the end, True, or until one is killed, False."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(WORKERS)]
     processes = []
@@ -152,7 +152,7 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def make_model(arguments) -> keras.Model:
+def make_model(arguments: argparse.Namespace) -> keras.Model:
     """Digits and k in, the logits of the answer out."""
     tokens = keras.Input((arguments.length,), dtype="int32", name="tokens")
     k = keras.Input((), dtype="int32", name="k")
@@ -167,7 +167,7 @@ def make_model(arguments) -> keras.Model:
     return keras.Model({"tokens": tokens, "k": k}, logits)
 
 
-def work(arguments) -> None:
+def work(arguments: argparse.Namespace) -> None:
     """What one worker does."""
     # Before any other use of TensorFlow: it starts the servers.
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
@@ -234,7 +234,12 @@ def say(line: str) -> None:
 class Checkpoints:
     """Checkpoints of all workers: each saves, the first one's count."""
 
-    def __init__(self, checkpoint, directory, worker):
+    def __init__(
+        self,
+        checkpoint: tf.train.Checkpoint,
+        directory: pathlib.Path,
+        worker: int,
+    ):
         self.checkpoint = checkpoint
         self.directory = directory / "worker-0"
         self.manager = tf.train.CheckpointManager(
@@ -252,7 +257,12 @@ class Checkpoints:
         self.manager.save()
 
 
-def make_manager(arguments, model, optimizer, step) -> Checkpoints:
+def make_manager(
+    arguments: argparse.Namespace,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    step: tf.Variable,
+) -> Checkpoints:
     """Of the weights, the optimizer, the random states and the step."""
     weights = {id(variable) for variable in model.weights}
     seeds = [v.value for v in model.variables if id(v) not in weights]

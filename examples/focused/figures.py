@@ -26,8 +26,8 @@ import numpy as np
 
 from examples.common import results
 from examples.common.arguments import positive
+from examples.focused import experiments
 from examples.focused import models
-from examples.focused import runs as focused_runs
 from keras_seqmech import analysis
 from keras_seqmech.tasks import picking
 from keras_seqmech.tasks import pixel_question
@@ -40,7 +40,7 @@ def openness_points(paths: Sequence[Path]) -> dict[str, dict[str, list]]:
     """For each task and estimator, `(openness, accuracy)` of each run."""
     found = {}
     for path in paths:
-        for row in results.read_rows(path, focused_runs.FIELDS):
+        for row in results.read_rows(path, experiments.FIELDS):
             if row["estimator"]:
                 points = found.setdefault(row["task"], {})
                 pair = (float(row["openness"]), float(row["accuracy"]))

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_seqmech.layers import added_losses
+from keras_seqmech.typing import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech_examples")
@@ -29,7 +30,11 @@ class IndecisionPenalty(keras.layers.Layer):
         The states.
     """
 
-    def build(self, states_shape, probabilities_shape):
+    def build(
+        self,
+        states_shape: tuple[int | None, ...],
+        probabilities_shape: tuple[int | None, ...],
+    ) -> None:
         self.indecision_weight = self.add_weight(
             name="indecision_weight",
             shape=(),
@@ -39,7 +44,9 @@ class IndecisionPenalty(keras.layers.Layer):
             trainable=False,
         )
 
-    def call(self, states, probabilities, training=False):
+    def call(
+        self, states: Tensor, probabilities: Tensor, training: bool = False
+    ) -> Tensor:
         if training:
             undecided = 4 * probabilities * (1 - probabilities)
             cost = added_losses.batch_mean(ops.mean(undecided, axis=1))
@@ -47,5 +54,9 @@ class IndecisionPenalty(keras.layers.Layer):
             self.add_loss(weight * cost)
         return states
 
-    def compute_output_shape(self, states_shape, probabilities_shape):
+    def compute_output_shape(
+        self,
+        states_shape: tuple[int | None, ...],
+        probabilities_shape: tuple[int | None, ...],
+    ) -> tuple[int | None, ...]:
         return states_shape

@@ -32,8 +32,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from examples.common import json_files
 from examples.common import text_files
+from examples.focused import json_files
 
 LABELS = ("yes", "no", "maybe")
 SPLIT_SEED = 20180702

@@ -7,6 +7,7 @@ starts from the last state and the context, with a `PointerSoftmax` that
 attends to all states, or to those at open gates; or it is one of a few labels.
 """
 
+import argparse
 from typing import NamedTuple
 
 import keras
@@ -54,7 +55,11 @@ class Passage(NamedTuple):
 
 
 def build_writer(
-    name: str, matrix: np.ndarray, words: Words, extra_words: int, args
+    name: str,
+    matrix: np.ndarray,
+    words: Words,
+    extra_words: int,
+    args: argparse.Namespace,
 ) -> Network:
     """Builds one of `MODELS` that writes answers.
 
@@ -113,7 +118,7 @@ def build_writer(
 
 
 def build_classifier(
-    name: str, matrix: np.ndarray, labels: int, args
+    name: str, matrix: np.ndarray, labels: int, args: argparse.Namespace
 ) -> Network:
     """Builds one of `MODELS` that chooses among labels."""
     ids = {

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 import keras
+import numpy as np
 
 from examples.common.resumable import ResumableProgress
 from examples.focused import models
@@ -70,7 +71,13 @@ class Progress(ResumableProgress):
         line: What the lines of progress start with.
     """
 
-    def __init__(self, test, args: argparse.Namespace, path: Path, line: str):
+    def __init__(
+        self,
+        test: tuple[dict, np.ndarray],
+        args: argparse.Namespace,
+        path: Path,
+        line: str,
+    ):
         super().__init__(args, path, line)
         self.test = test
         self.probed = None

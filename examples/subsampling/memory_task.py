@@ -69,7 +69,9 @@ PAPER_ACCURACY, PAPER_STEPS, PAPER_LENGTH = "> 98", "about 10000", 500
 CHECK_SEED, TEST_SEED = 10**6, 10**6 + 1
 
 
-def run(key: Sequence[str], args: argparse.Namespace, line: str) -> dict:
+def train_and_test(
+    key: Sequence[str], args: argparse.Namespace, line: str
+) -> dict:
     """Trains, tests and saves one model; returns what is known of it."""
     length, seed = int(key[0]), int(key[1])
     keras.utils.clear_session()
@@ -146,7 +148,7 @@ def do_runs(args: argparse.Namespace) -> list[dict]:
         if key in done:
             continue
         line = f"[{number}/{len(wanted)}] length {key[0]}, seed {key[1]}"
-        row = {**dict(zip(KEY, key)), **run(key, args, line)}
+        row = {**dict(zip(KEY, key)), **train_and_test(key, args, line)}
         results.add_row(args.output, FIELDS, row, KEY)
         shown = {name: row[name] for name in FIELDS if name not in KEY}
         print(f"{line} {shown}", flush=True)
@@ -215,13 +217,8 @@ def report(rows: Sequence[dict], args: argparse.Namespace) -> str:
     )
     names = (*SETTINGS, "test_size")
     values = results.describe(args, names)
-    content = "\n\n".join([table(rows, args), notes, f"Settings: `{values}`."])
-    content += "\n"
-    print(content)
-    if args.markdown:
-        args.markdown.parent.mkdir(parents=True, exist_ok=True)
-        args.markdown.write_text(content, encoding="utf8")
-    return content
+    parts = [table(rows, args), notes, f"Settings: `{values}`."]
+    return tables.publish(parts, args.markdown)
 
 
 def draw(args: argparse.Namespace) -> np.ndarray:

@@ -1,6 +1,6 @@
 """How a BiLSTM's states are pooled, and where in a text the words are.
 
-    python -m examples.pooling.pooling_study --data-dir DATA --sizes 1000 10000
+    python -m examples.pooling.compare --data-dir DATA --sizes 1000 10000
 
 Reproduces table 1.3 of "Analyzing the Learnability and Representability of
 Recurrent Architectures", its IMDb part or any other data set of
@@ -29,11 +29,13 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from examples.common import text_models
+from examples.common import word_vectors
 from examples.common.arguments import integer
-from examples.pooling import study_models
-from examples.pooling import study_runs
-from examples.pooling import study_texts
+from examples.common.epoch_line import EpochLine
+from examples.pooling import classifiers
+from examples.pooling import experiments
+from examples.pooling import noisy_texts
+from keras_seqmech.analysis import gradients
 
 MODELS = ("bilstm", "meanpool", "maxpool", "att", "maxatt")
 # IMDb in tables 1.3 and 1.6, in % with 5 seeds: 1K, 2K, 5K, 10K and 20K texts.
@@ -79,20 +81,20 @@ PAPER_RATIOS = {
 }
 PAPER_NAME = "tables 1.2, 1.3 and 1.6 (5 seeds)"
 FIELDS = (
-    *study_runs.KEY,
-    *study_runs.RESULTS,
+    *experiments.KEY,
+    *experiments.RESULTS,
     "vanishing_ratio",
-    *study_runs.COSTS,
+    *experiments.COSTS,
 )
 CURVE = ("step", "vanishing_ratio", "accuracy", "val_accuracy")
 PROBE = 32
 FITTED = 0.95
 
 
-def run(
+def train_and_test(
     name: str,
     seed: int,
-    data: study_texts.StudyData,
+    data: noisy_texts.StudyData,
     args: argparse.Namespace,
     line: str,
     curve: Path | None = None,
@@ -100,7 +102,7 @@ def run(
     """Trains and tests one model.
 
     Args:
-        name: One of `study_models.BILSTMS`.
+        name: One of `classifiers.BILSTMS`.
         seed: Of weights and of the order of texts.
         data: Texts.
         args: Of the command line.
@@ -112,18 +114,18 @@ def run(
     """
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
-    matrix = text_models.embedding_matrix(
+    matrix = word_vectors.embedding_matrix(
         data.words, args.vectors, args.embedding_size, seed
     )
-    model = study_models.bilstm_classifier(
+    model = classifiers.bilstm_classifier(
         name, matrix, len(data.classes), args.units
     )
-    study_models.compile_classifier(model, args.learning_rate)
-    callbacks = [study_models.EpochLine(line)]
+    classifiers.compile_classifier(model, args.learning_rate)
+    callbacks = [EpochLine(line)]
     if args.vanishing or args.vanishing_every:
         callbacks.insert(0, vanishing_callback(data, args.vanishing_every))
     start = time.perf_counter()
-    history = study_models.fit(
+    history = classifiers.fit(
         model,
         data,
         seed,
@@ -133,9 +135,9 @@ def run(
         callbacks,
     )
     row = {
-        **study_runs.summary(history),
-        "test_accuracy": study_runs.percent(
-            study_models.accuracy(model, data.test)
+        **experiments.summary(history),
+        "test_accuracy": experiments.percent(
+            classifiers.accuracy(model, data.test)
         ),
         "vanishing_ratio": fitted_ratio(history),
         "parameters": model.count_params(),
@@ -146,12 +148,12 @@ def run(
     return row, model
 
 
-def vanishing_callback(data: study_texts.StudyData, every: int):
+def vanishing_callback(
+    data: noisy_texts.StudyData, every: int
+) -> gradients.VanishingRatio:
     """Measures the vanishing ratio on texts that are always the same."""
-    from keras_seqmech.analysis import gradients
-
     probe = data.train.take(range(min(PROBE, len(data.train.ids))))
-    ids = study_texts.pad(probe.ids)
+    ids = noisy_texts.pad(probe.ids)
     return gradients.VanishingRatio(
         ids, probe.labels, layer="rnn", mask=ids != 0, every=every or None
     )
@@ -209,7 +211,7 @@ def vanishing_table(
         return f"{ratios[PAPER_RATIO_SIZES.index(size)]:g}" if ratios else ""
 
     return (
-        study_runs.grid("vanishing ratio", rows, names, cell, paper)
+        experiments.grid("vanishing ratio", rows, names, cell, paper)
         if rows
         else ""
     )
@@ -217,7 +219,7 @@ def vanishing_table(
 
 def note_missing_ratios(path: Path, settings: str) -> None:
     """Says that finished runs stay without the ratio that is asked for."""
-    rows = study_runs.read_own_rows(path, settings, FIELDS)
+    rows = experiments.read_own_rows(path, settings, FIELDS)
     missing = [row for row in rows if not row["vanishing_ratio"]]
     if missing:
         print(
@@ -240,35 +242,37 @@ def paper_accuracy(dataset: str, setting: str, size: int, name: str) -> str:
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
-    study_runs.add_arguments(parser)
+    experiments.add_arguments(parser)
     add(
         "--models",
         nargs="+",
-        choices=study_models.BILSTMS,
+        choices=classifiers.BILSTMS,
         default=list(MODELS),
     )
-    add("--output", default="results/pooling_study.csv")
+    add("--output", default="results/pooling_compare.csv")
     add("--vanishing", action="store_true", help="ratio at ends of epochs")
     add("--vanishing-every", type=integer(0), default=0, help="steps; 0: never")
-    return study_runs.complete(parser, parser.parse_args(argv))
+    return experiments.complete(parser, parser.parse_args(argv))
 
 
 def main(argv: Sequence[str] | None = None) -> str:
     """Runs the study; returns the table it prints."""
     args = parse(argv)
-    settings = study_runs.describe_settings(args, study_runs.TUNED)
+    settings = experiments.describe_settings(args, experiments.TUNED)
     if args.vanishing or args.vanishing_every:
         note_missing_ratios(Path(args.output), settings)
-    rows = study_runs.do_runs(args, args.models, settings, FIELDS, run)
-    names = study_models.BILSTMS
+    rows = experiments.do_runs(
+        args, args.models, settings, FIELDS, train_and_test
+    )
+    names = classifiers.BILSTMS
 
     def paper(*column_and_name):
         return paper_accuracy(args.dataset, *column_and_name)
 
-    accuracies = study_runs.table(rows, names, paper)
+    accuracies = experiments.table(rows, names, paper)
     ratios = vanishing_table(args.dataset, rows, names)
     content = "\n\n".join(filter(None, [accuracies, ratios]))
-    return study_runs.report(args, settings, rows, content, PAPER_NAME)
+    return experiments.report(args, settings, rows, content, PAPER_NAME)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """A search over adaptive receptive fields with KerasTuner.
 
-    python -m examples.receptive_field.tune_receptive_field \
+    python -m examples.receptive_field.tune \
         segmentation --tuner random
-    python -m examples.receptive_field.tune_receptive_field \
+    python -m examples.receptive_field.tune \
         text --dataset mr --data-dir DATA
 
 Searches the largest field size S, the temperature of the sizes, fixed or
@@ -24,6 +24,7 @@ from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.datasets import CLASSES
 from examples.receptive_field import tuning_tasks
+from examples.receptive_field.tuning_tasks import Task
 from keras_seqmech import tuning
 from keras_seqmech.analysis import plots
 from keras_seqmech.tuning.hyperparameters import ESTIMATORS
@@ -58,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> str | None:
     return None if tuning.is_worker() else report(args, task, tuner)
 
 
-def open_tuner(args, task) -> keras_tuner.Tuner:
+def open_tuner(args: argparse.Namespace, task: Task) -> keras_tuner.Tuner:
     """A new search or the one that is in the folder."""
     hypermodel = tuning_tasks.ScoredHyperModel(
         task,
@@ -91,7 +92,9 @@ def open_tuner(args, task) -> keras_tuner.Tuner:
     )
 
 
-def report(args, task, tuner) -> str:
+def report(
+    args: argparse.Namespace, task: Task, tuner: keras_tuner.Tuner
+) -> str:
     """Prints and writes table and picture; returns the table."""
     results = tuning.trial_results(tuner.project_dir)
     table = tuning.results_table(

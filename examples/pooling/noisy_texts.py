@@ -4,6 +4,7 @@ Source: "Analyzing the Learnability and Representability of Recurrent
 Architectures", sections 1.4, 1.7 and 1.8.
 """
 
+from collections.abc import Iterable
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -12,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 from examples.common import datasets
-from examples.common import text_models
-from examples.pooling import study_noise
+from examples.common import text_encoding
+from examples.pooling import noise_sentences
 from keras_seqmech.analysis import positions
 
 SETTINGS = ("standard", "short", *positions.PLACES)
@@ -29,7 +30,7 @@ class Texts(NamedTuple):
     ids: list[np.ndarray]
     labels: np.ndarray
 
-    def take(self, indices) -> "Texts":
+    def take(self, indices: Iterable[int] | np.ndarray) -> "Texts":
         """Some of the texts."""
         return Texts([self.ids[i] for i in indices], self.labels[indices])
 
@@ -86,7 +87,7 @@ def load(
     """
     data = datasets.load(dataset, data_dir)
     print(f"{dataset}: {datasets.describe(data)}", flush=True)
-    sentences = study_noise.read(data_dir, noise)
+    sentences = noise_sentences.read(data_dir, noise)
     numbers = {}
     train, validation, test = (
         _long_texts(part, numbers, min_words)
@@ -97,14 +98,14 @@ def load(
         train.ids + rest.ids, np.concatenate([train.labels, rest.labels])
     )
     test, _ = _subset("test", test, test_size)
-    sentences = study_noise.split(_word_numbers(sentences, numbers))
+    sentences = noise_sentences.split(_word_numbers(sentences, numbers))
     words = [word.decode("utf8") for word in numbers]
     print(
         f"{len(train.ids)} training texts to draw from, "
         f"{len(validation.ids)} validation and {len(test.ids)} test texts of "
         f"more than {min_words} tokens; sentences of noise: "
         + ", ".join(
-            f"{part} {len(sentences[part])}" for part in study_noise.PARTS
+            f"{part} {len(sentences[part])}" for part in noise_sentences.PARTS
         ),
         flush=True,
     )
@@ -145,7 +146,7 @@ def prepare(
     seeds = (seed + 2, 0, 1)
     arranged = [
         arrange(part.ids, corpus.noise[name], setting, max_length, share, own)
-        for name, part, own in zip(study_noise.PARTS, parts, seeds)
+        for name, part, own in zip(noise_sentences.PARTS, parts, seeds)
     ]
     counts = np.bincount(
         np.concatenate(arranged[0]), minlength=len(corpus.words)
@@ -206,8 +207,8 @@ def training_noise(
     data_dir: str | Path, path: str | Path | None
 ) -> list[list[int]]:
     """The sentences that stand around training texts."""
-    sentences = _word_numbers(study_noise.read(data_dir, path), {})
-    return study_noise.split(sentences)["train"]
+    sentences = _word_numbers(noise_sentences.read(data_dir, path), {})
+    return noise_sentences.split(sentences)["train"]
 
 
 def batches(
@@ -270,7 +271,7 @@ def _word_numbers(texts, numbers):
     """Texts as arrays; new words get the next numbers."""
     found = []
     for start in range(0, len(texts), 1000):
-        words = text_models.split_words(list(texts[start : start + 1000]))
+        words = text_encoding.split_words(list(texts[start : start + 1000]))
         flat = [
             numbers.setdefault(word, len(numbers))
             for word in words.flat_values.numpy()

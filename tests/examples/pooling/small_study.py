@@ -1,14 +1,13 @@
 """A small data set for the tests of the pooling studies."""
 
-import csv
 import gzip
 import json
 from pathlib import Path
 
 import numpy as np
 
-from examples.pooling import study_models
-from examples.pooling import study_texts
+from examples.pooling import classifiers
+from examples.pooling import noisy_texts
 
 GOOD = "good fine lovely".split()
 BAD = "bad poor awful".split()
@@ -39,18 +38,13 @@ def write(path: Path, rows: list[dict]) -> None:
         file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
-def read(path: Path) -> list[dict[str, str]]:
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def run_small(monkeypatch) -> None:
     """Without graphs, whose tracing takes longer than such small models do."""
-    compile_classifier = study_models.compile_classifier
+    compile_classifier = classifiers.compile_classifier
 
     def compile_eagerly(model, *args, **options):
         compile_classifier(model, *args, **options)
         model.run_eagerly = True
 
-    monkeypatch.setattr(study_models, "compile_classifier", compile_eagerly)
-    monkeypatch.setattr(study_texts, "STEP", 5)
+    monkeypatch.setattr(classifiers, "compile_classifier", compile_eagerly)
+    monkeypatch.setattr(noisy_texts, "STEP", 5)

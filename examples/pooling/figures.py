@@ -1,9 +1,9 @@
 """Where in a text gradients, accuracy and importance come from.
 
-    python -m examples.pooling.position_figures --data-dir DATA --models MODELS
+    python -m examples.pooling.figures --data-dir DATA --models MODELS
 
 Draws figures of "Analyzing the Learnability and Representability of Recurrent
-Architectures" from the models that `pooling_study.py` wrote with
+Architectures" from the models that `examples/pooling/compare.py` wrote with
 `--save-models`, means over `--seeds`:
 
 - `start_gradients.png`: norm of the loss's gradient by position, of models
@@ -27,17 +27,21 @@ import json
 from collections.abc import Iterable
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import keras
 import numpy as np
 
 from examples.common import datasets
-from examples.common import text_models
+from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import positive
-from examples.pooling import study_models
-from examples.pooling import study_texts
+from examples.pooling import classifiers
+from examples.pooling import noisy_texts
 from keras_seqmech import analysis
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 UNKNOWN = 1
 POINTS = ("figure", "panel", "model", "x", "y")
@@ -50,7 +54,7 @@ def find_models(
 ) -> dict[str, list[tuple[keras.Model, list[str]]]]:
     """Saved models of a setting by name, each with its words, by seed."""
     found = {}
-    for name, seed in itertools.product(study_models.BILSTMS, args.seeds):
+    for name, seed in itertools.product(classifiers.BILSTMS, args.seeds):
         stem = f"{args.dataset}-{args.size}-{setting}-{name}-{seed}"
         path = args.models / f"{stem}.keras"
         if path.exists():
@@ -62,37 +66,39 @@ def find_models(
 
 
 def start_models(
-    data: study_texts.StudyData, args: argparse.Namespace
+    data: noisy_texts.StudyData, args: argparse.Namespace
 ) -> dict[str, list[tuple[keras.Model, list[str]]]]:
     """Models after one epoch on few texts."""
     found = {}
-    for name in study_models.BILSTMS:
+    for name in classifiers.BILSTMS:
         for seed in args.seeds:
             keras.utils.set_random_seed(seed)
-            matrix = text_models.embedding_matrix(
+            matrix = word_vectors.embedding_matrix(
                 data.words, args.vectors, args.embedding_size, seed
             )
-            model = study_models.bilstm_classifier(
+            model = classifiers.bilstm_classifier(
                 name, matrix, len(data.classes), args.units
             )
-            study_models.compile_classifier(model, args.learning_rate)
+            classifiers.compile_classifier(model, args.learning_rate)
             order = np.random.default_rng(seed)
-            batches = study_texts.batches(data.train, args.batch_size, order)
+            batches = noisy_texts.batches(data.train, args.batch_size, order)
             model.fit(batches, verbose=0, shuffle=False)
             found.setdefault(name, []).append((model, data.words))
             print(f"{name}, seed {seed}: trained", flush=True)
     return found
 
 
-def mean_profiles(models: dict, corpus: study_texts.Corpus, args) -> dict:
+def mean_profiles(
+    models: dict, corpus: noisy_texts.Corpus, args: argparse.Namespace
+) -> dict:
     """Gradient profiles at test texts of the standard setting."""
     texts = corpus.test.take(range(min(args.probe, len(corpus.test.ids))))
     found = {}
     for name, members in models.items():
         profiles = []
         for model, words in members:
-            ids = study_texts.encode(corpus, texts.ids, words)
-            ids = study_texts.pad([text[: args.max_length] for text in ids])
+            ids = noisy_texts.encode(corpus, texts.ids, words)
+            ids = noisy_texts.pad([text[: args.max_length] for text in ids])
             profiles.append(
                 analysis.gradient_profile(
                     model, ids, texts.labels, layer="rnn", mask=ids != 0
@@ -102,7 +108,9 @@ def mean_profiles(models: dict, corpus: study_texts.Corpus, args) -> dict:
     return found
 
 
-def noise_accuracies(models: dict, corpus: study_texts.Corpus, args) -> dict:
+def noise_accuracies(
+    models: dict, corpus: noisy_texts.Corpus, args: argparse.Namespace
+) -> dict:
     """Accuracy by place of the text, model and share of noise."""
     found = {place: {} for place in ("left", "mid", "right")}
     own = [text[: args.text_length] for text in corpus.test.ids]
@@ -116,10 +124,10 @@ def noise_accuracies(models: dict, corpus: study_texts.Corpus, args) -> dict:
             )
             for name, members in models.items():
                 accuracies = [
-                    study_models.accuracy(
+                    classifiers.accuracy(
                         model,
-                        study_texts.Texts(
-                            study_texts.encode(corpus, arranged, words),
+                        noisy_texts.Texts(
+                            noisy_texts.encode(corpus, arranged, words),
                             corpus.test.labels,
                         ),
                     )
@@ -132,10 +140,13 @@ def noise_accuracies(models: dict, corpus: study_texts.Corpus, args) -> dict:
 
 
 def importances(
-    models: dict, setting: str, corpus: study_texts.Corpus, args
+    models: dict,
+    setting: str,
+    corpus: noisy_texts.Corpus,
+    args: argparse.Namespace,
 ) -> dict[str, np.ndarray]:
     """Normalized Word Importance in long test texts of a setting."""
-    arranged = study_texts.arrange(
+    arranged = noisy_texts.arrange(
         corpus.test.ids,
         corpus.noise["test"],
         setting,
@@ -145,7 +156,7 @@ def importances(
     )
     longest = args.max_length
     if setting == "short":
-        longest = study_texts.own_length(setting, longest, args.share)
+        longest = noisy_texts.own_length(setting, longest, args.share)
     long = [
         i for i, text in enumerate(arranged) if len(text) >= NEARLY * longest
     ][: args.importance_texts]
@@ -159,7 +170,7 @@ def importances(
         curves = [
             analysis.normalized_word_importance(
                 model,
-                study_texts.encode(corpus, [arranged[i] for i in long], words),
+                noisy_texts.encode(corpus, [arranged[i] for i in long], words),
                 corpus.test.labels[long],
                 args.k,
                 UNKNOWN,
@@ -205,8 +216,13 @@ class Output:
         self.rows = []
 
     def add(
-        self, name, panel, figure, curves: dict, xs: Iterable | None = None
-    ):
+        self,
+        name: str,
+        panel: str,
+        figure: "Figure | None",
+        curves: dict[str, Sequence[float]],
+        xs: Iterable[float] | None = None,
+    ) -> None:
         """Writes a figure, if given, and the points of its curves."""
         for model, ys in curves.items():
             places = np.linspace(0, 1, len(ys)) if xs is None else xs
@@ -250,7 +266,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     for name, shares in (("share", [args.share]), ("shares", args.shares)):
         if not all(0 <= share < 1 for share in shares):
             parser.error(f"--{name}: must be in [0, 1). Received: {shares}")
-    args.vectors = args.vectors or text_models.find_vectors(args.data_dir)
+    args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
     return args
 
 
@@ -258,7 +274,7 @@ def main(argv: Sequence[str] | None = None) -> list[tuple]:
     """Draws the figures; returns their points."""
     args = parse(argv)
     models = {}
-    for setting in study_texts.SETTINGS if args.models else ():
+    for setting in noisy_texts.SETTINGS if args.models else ():
         models[setting] = find_models(args, setting)
     if args.models and not any(models.values()):
         raise ValueError(
@@ -270,7 +286,7 @@ def main(argv: Sequence[str] | None = None) -> list[tuple]:
         curves = {path.stem: read_curve(path) for path in args.curves}
         figure = analysis.plot_vanishing_ratio(curves)
         figure.savefig(args.output / "vanishing.png", dpi=150)
-    corpus = study_texts.load(
+    corpus = noisy_texts.load(
         args.dataset,
         args.data_dir,
         args.noise,
@@ -278,7 +294,7 @@ def main(argv: Sequence[str] | None = None) -> list[tuple]:
         test_size=args.test_size,
     )
     if args.start_texts:
-        data = study_texts.prepare(
+        data = noisy_texts.prepare(
             corpus, "standard", args.start_texts, args.seeds[0], args.max_length
         )
         curves = mean_profiles(start_models(data, args), corpus, args)
@@ -292,7 +308,11 @@ def main(argv: Sequence[str] | None = None) -> list[tuple]:
 
 
 def draw(
-    models: dict, setting: str, corpus: study_texts.Corpus, output, args
+    models: dict,
+    setting: str,
+    corpus: noisy_texts.Corpus,
+    output: Output,
+    args: argparse.Namespace,
 ) -> None:
     """The figures of one setting's models."""
     trained = f"{args.dataset}, {args.size:,} texts, {setting}"

@@ -1,6 +1,5 @@
 """Classifiers of the pooling studies, and how they are trained."""
 
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,7 +8,7 @@ import numpy as np
 from keras import ops
 
 import keras_seqmech
-from examples.pooling import study_texts
+from examples.pooling import noisy_texts
 
 # `bilstm_lowf` has no forget bias of 1.
 BILSTMS = ("bilstm", "bilstm_lowf", "meanpool", "maxpool", "att", "maxatt")
@@ -69,32 +68,6 @@ def connect(
     return Graph(tokens, mask, sentence, outputs)
 
 
-class EpochLine(keras.callbacks.Callback):
-    """Prints a line at the end of each epoch.
-
-    Args:
-        start: What the line starts with.
-    """
-
-    def __init__(self, start: str):
-        super().__init__()
-        self.start = start
-
-    def on_epoch_begin(self, epoch, logs=None):
-        self.time = time.perf_counter()
-
-    def on_epoch_end(self, epoch, logs=None):
-        values = " ".join(
-            f"{name} {value:.4g}" for name, value in (logs or {}).items()
-        )
-        seconds = time.perf_counter() - self.time
-        print(
-            f"{self.start} epoch {epoch + 1}/{self.params['epochs']} "
-            f"{values} {seconds:.0f} s",
-            flush=True,
-        )
-
-
 def compile_classifier(
     model: keras.Model,
     learning_rate: float,
@@ -112,7 +85,7 @@ def compile_classifier(
 
 def fit(
     model: keras.Model,
-    data: study_texts.StudyData,
+    data: noisy_texts.StudyData,
     seed: int,
     epochs: int,
     batch_size: int,
@@ -144,8 +117,8 @@ def fit(
     )
     order = np.random.default_rng([seed, 2])
     return model.fit(
-        study_texts.batches(data.train, batch_size, order),
-        validation_data=study_texts.batches(data.validation, batch_size),
+        noisy_texts.batches(data.train, batch_size, order),
+        validation_data=noisy_texts.batches(data.validation, batch_size),
         epochs=epochs,
         callbacks=[*callbacks, best],
         shuffle=False,  # Batches are shuffled already.
@@ -153,10 +126,10 @@ def fit(
     ).history
 
 
-def accuracy(model: keras.Model, texts: study_texts.Texts) -> float:
+def accuracy(model: keras.Model, texts: noisy_texts.Texts) -> float:
     """Share of texts whose most probable class is right."""
     right = sum(
         (np.argmax(model.predict_on_batch(ids), axis=-1) == labels).sum()
-        for ids, labels in study_texts.batches(texts, 64).as_numpy_iterator()
+        for ids, labels in noisy_texts.batches(texts, 64).as_numpy_iterator()
     )
     return float(right / len(texts.ids))

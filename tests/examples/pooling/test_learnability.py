@@ -7,19 +7,19 @@ import pytest
 pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
 
 import keras_seqmech  # noqa: E402
-from examples.pooling import learnability_study  # noqa: E402
-from examples.pooling import study_models  # noqa: E402
-from examples.pooling import study_runs  # noqa: E402
-from examples.pooling import study_texts  # noqa: E402
+from examples.pooling import classifiers  # noqa: E402
+from examples.pooling import experiments  # noqa: E402
+from examples.pooling import learnability  # noqa: E402
+from examples.pooling import noisy_texts  # noqa: E402
 from keras_seqmech import training  # noqa: E402
-from tests.examples.pooling.study_data import SMALL  # noqa: E402
-from tests.examples.pooling.study_data import read  # noqa: E402
-from tests.examples.pooling.study_data import run_small  # noqa: E402
-from tests.examples.pooling.study_data import write_imdb  # noqa: E402
+from tests.examples.csv_files import read  # noqa: E402
+from tests.examples.pooling.small_study import SMALL  # noqa: E402
+from tests.examples.pooling.small_study import run_small  # noqa: E402
+from tests.examples.pooling.small_study import write_imdb  # noqa: E402
 
 pytestmark = pytest.mark.long
 
-METHODS = learnability_study.METHODS
+METHODS = learnability.METHODS
 LSTMS = [name for name in METHODS if name != "maxpool"]
 
 
@@ -45,17 +45,17 @@ def shape():
 
 def built(name, *more):
     """A compiled model, of the weights of seed 3; the teacher's differ."""
-    args = learnability_study.parse(arguments("data", "r.csv", *more))
-    teacher = learnability_study.build("maxpool", shape(), args)
+    args = learnability.parse(arguments("data", "r.csv", *more))
+    teacher = learnability.build("maxpool", shape(), args)
     keras.utils.set_random_seed(3)
-    return learnability_study.build(name, shape(), args, teacher.get_weights())
+    return learnability.build(name, shape(), args, teacher.get_weights())
 
 
 @pytest.mark.parametrize("name", LSTMS)
 def test_what_is_validated_is_the_plain_lstm(name):
     """Whatever a model does in training, without it it is an LSTM."""
     model = built(name)
-    lstm = learnability_study.plain(model, shape())
+    lstm = learnability.plain(model, shape())
     kinds = sorted(type(layer).__name__ for layer in lstm.layers)
     own = ["Dense", "Embedding", "InputLayer", "LSTM", "LastPooling"]
     assert kinds == own
@@ -85,7 +85,7 @@ def test_models_of_a_seed_start_alike():
 def test_the_teacher_is_given_and_keeps_still():
     model = built("teacher_forcing")
     model.run_eagerly = True
-    args = learnability_study.parse(arguments("data", "r.csv"))
+    args = learnability.parse(arguments("data", "r.csv"))
     weights = model.teacher.get_weights() + model.classifier.get_weights()
     ids = np.array([[5, 8, 1, 2], [3, 2, 0, 0]])
     before = model.student(ids).numpy()
@@ -95,7 +95,7 @@ def test_the_teacher_is_given_and_keeps_still():
         np.testing.assert_array_equal(a, b)
     assert not np.allclose(model.student(ids), before, atol=1e-5)
     # The largest values of its states.
-    taught = learnability_study.build("maxpool", shape(), args)
+    taught = learnability.build("maxpool", shape(), args)
     taught.set_weights(weights)
     h = taught.get_layer("rnn")(taught.get_layer("embedding")(ids[:1]))
     np.testing.assert_allclose(
@@ -113,9 +113,9 @@ def test_the_teacher_is_given_and_keeps_still():
 )
 def test_curricula_end_halfway(name, variable, values):
     options = ["--epochs", "4", "--gradient-weight", "3"]
-    args = learnability_study.parse(arguments("data", "r.csv", *options))
+    args = learnability.parse(arguments("data", "r.csv", *options))
     model = built(name, *options)
-    (curriculum,) = learnability_study.curricula(name, args)
+    (curriculum,) = learnability.curricula(name, args)
     curriculum.set_model(model)
     curriculum.on_train_begin()
     found = []
@@ -125,7 +125,7 @@ def test_curricula_end_halfway(name, variable, values):
         found.append(float(value))
     assert found == values
     for other in ("lstm", "maxpool", "teacher_forcing"):
-        assert learnability_study.curricula(other, args) == []
+        assert learnability.curricula(other, args) == []
 
 
 def test_gradients_are_directed_at_real_words_only():
@@ -149,10 +149,10 @@ def test_all_methods_are_run_and_resumed(folder, tmp_path, capsys, monkeypatch):
     output, models = tmp_path / "r.csv", tmp_path / "models"
     options = arguments(folder, output, "--save-models", str(models))
     first = ["--methods", "maxpool", "teacher_forcing", "gradient_directed"]
-    learnability_study.main([*options, *first])
+    learnability.main([*options, *first])
     printed = capsys.readouterr().out
     assert "teacher:" not in printed
-    shown = learnability_study.main(options)
+    shown = learnability.main(options)
     printed = capsys.readouterr().out
     assert "[1/3] imdb-16-standard-lstm-0 epoch 1/1" in printed
     rows = read(output)
@@ -162,22 +162,22 @@ def test_all_methods_are_run_and_resumed(folder, tmp_path, capsys, monkeypatch):
     assert lines == [f"| {name}" for name in METHODS]
 
     # What was saved is the plain model, and it is the one that was tested.
-    corpus = study_texts.load("imdb", folder, min_words=4)
-    data = study_texts.prepare(corpus, "standard", 16, 0, 10)
+    corpus = noisy_texts.load("imdb", folder, min_words=4)
+    data = noisy_texts.prepare(corpus, "standard", 16, 0, 10)
     for row in rows:
         path = models / f"imdb-16-standard-{row['model']}-0.keras"
         model = keras.models.load_model(path)
         pooling = "Max" if row["model"] == "maxpool" else "Last"
         kind = getattr(keras_seqmech, f"{pooling}Pooling")
         assert type(model.get_layer("pooling")) is kind
-        accuracy = 100 * study_models.accuracy(model, data.test)
+        accuracy = 100 * classifiers.accuracy(model, data.test)
         expected = pytest.approx(accuracy, abs=0.01)
         assert float(row["test_accuracy"]) == expected
 
-    monkeypatch.setattr(study_texts, "load", None)
-    assert learnability_study.main(options) == shown
+    monkeypatch.setattr(noisy_texts, "load", None)
+    assert learnability.main(options) == shown
     with pytest.raises(ValueError, match="gradient_weight=1.0 .*=2.0"):
-        learnability_study.main([*options, "--gradient-weight", "2"])
+        learnability.main([*options, "--gradient-weight", "2"])
 
 
 def test_a_teacher_serves_its_own_texts_only(folder, monkeypatch):
@@ -188,14 +188,14 @@ def test_a_teacher_serves_its_own_texts_only(folder, monkeypatch):
         trained.append(type(model).__name__)
         return {"accuracy": [0.5], "val_accuracy": [0.5]}
 
-    monkeypatch.setattr(study_models, "fit", fit)
-    monkeypatch.setattr(study_models, "accuracy", lambda *args: 0.5)
-    args = learnability_study.parse(arguments(folder, "r.csv"))
-    corpus = study_texts.load("imdb", folder, min_words=4)
+    monkeypatch.setattr(classifiers, "fit", fit)
+    monkeypatch.setattr(classifiers, "accuracy", lambda *args: 0.5)
+    args = learnability.parse(arguments(folder, "r.csv"))
+    corpus = noisy_texts.load("imdb", folder, min_words=4)
     first, second = (
-        study_texts.prepare(corpus, "standard", 16, seed) for seed in (0, 1)
+        noisy_texts.prepare(corpus, "standard", 16, seed) for seed in (0, 1)
     )
-    runs = learnability_study.Runs()
+    runs = learnability.Runs()
     for name, data in (
         ("maxpool", first),
         ("teacher_forcing", first),
@@ -209,18 +209,18 @@ def test_a_teacher_serves_its_own_texts_only(folder, monkeypatch):
 
 def test_table():
     def paper(*key):
-        return learnability_study.paper_accuracy("imdb", *key)
+        return learnability.paper_accuracy("imdb", *key)
 
     row = {"setting": "mid", "size": "10000", "model": "penalty"}
     rows = [{**row, "test_accuracy": value} for value in ("70", "71")]
-    assert study_runs.table(rows, METHODS, paper).split("\n") == [
+    assert experiments.table(rows, METHODS, paper).split("\n") == [
         "| test accuracy % | mid 10,000 | paper |",
         "| --- | --- | --- |",
         "| penalty | 70.5 ± 0.7 (2) | 70.7 |",
     ]
     assert paper("standard", 10000, "gradient_directed") == "87.4"
     assert paper("left", 10000, "lstm") == paper("mid", 1000, "lstm") == ""
-    other = learnability_study.paper_accuracy("ag", "mid", 10000, "lstm")
+    other = learnability.paper_accuracy("ag", "mid", 10000, "lstm")
     assert other == ""
 
 
@@ -229,7 +229,7 @@ def test_table():
 )
 def test_bad_options(capsys, option):
     with pytest.raises(SystemExit):
-        learnability_study.parse(["--data-dir", "data", option])
+        learnability.parse(["--data-dir", "data", option])
     name, value = option.split("=")
     error = capsys.readouterr().err
     assert name in error and value in error

@@ -8,12 +8,12 @@ import pytest
 pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
 pytest.importorskip("matplotlib", reason="needs keras_seqmech[plots]")
 
-from examples.pooling import pooling_study  # noqa: E402
-from examples.pooling import position_figures  # noqa: E402
-from tests.examples.pooling.study_data import SMALL  # noqa: E402
-from tests.examples.pooling.study_data import read  # noqa: E402
-from tests.examples.pooling.study_data import run_small  # noqa: E402
-from tests.examples.pooling.study_data import write_imdb  # noqa: E402
+from examples.pooling import compare  # noqa: E402
+from examples.pooling import figures  # noqa: E402
+from tests.examples.csv_files import read  # noqa: E402
+from tests.examples.pooling.small_study import SMALL  # noqa: E402
+from tests.examples.pooling.small_study import run_small  # noqa: E402
+from tests.examples.pooling.small_study import write_imdb  # noqa: E402
 
 pytestmark = pytest.mark.long
 
@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
     study += ["--sizes", "60", "--settings", "standard", "--seeds", "0"]
     study += ["--models", "maxpool", "--save-models", str(root / "models")]
     study += ["--epochs", "5", "--learning-rate", "0.03"]
-    pooling_study.main([*study, *SMALL, "--vanishing-every", "8"])
+    compare.main([*study, *SMALL, "--vanishing-every", "8"])
     for path in list((root / "models").iterdir()):
         for setting in ("short", "mid"):
             shutil.copy(path, str(path).replace("standard", setting))
@@ -50,7 +50,7 @@ def arguments(folder, output, *more):
 
 def test_figures_and_their_points(folder, tmp_path):
     curve = folder / "r-imdb-60-standard-maxpool-0.csv"
-    points = position_figures.main(
+    points = figures.main(
         arguments(folder, tmp_path, "--curves", curve, "--max-length", 14)
     )
     names = {"gradients", "noise", "vanishing"}
@@ -91,14 +91,12 @@ def test_figures_and_their_points(folder, tmp_path):
 
 
 def test_models_that_start(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        position_figures.study_models, "BILSTMS", ("bilstm_lowf",)
-    )
+    monkeypatch.setattr(figures.classifiers, "BILSTMS", ("bilstm_lowf",))
     run_small(monkeypatch)
     options = arguments(folder, tmp_path, "--start-texts", "8")
     options = [o for o in options if o != str(folder / "models")]
     options.remove("--models")
-    points = position_figures.main(options)
+    points = figures.main(options)
     assert {point[:3] for point in points} == {
         ("start_gradients", "", "bilstm_lowf")
     }
@@ -120,18 +118,16 @@ def test_models_that_start(folder, tmp_path, monkeypatch):
     ],
 )
 def test_separators(setting, share, expected):
-    args = position_figures.parse(["--data-dir", "x", "--share", str(share)])
-    found = position_figures.separators(setting, args)
+    args = figures.parse(["--data-dir", "x", "--share", str(share)])
+    found = figures.separators(setting, args)
     np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
 def test_bad_input(folder, tmp_path, capsys):
     with pytest.raises(ValueError, match="models: no models for .*--size 7"):
-        position_figures.main(arguments(folder, tmp_path, "--size", "7"))
+        figures.main(arguments(folder, tmp_path, "--size", "7"))
     with pytest.raises(ValueError, match="90% of 300 tokens"):
-        position_figures.main(
-            arguments(folder, tmp_path, "--max-length", "300")
-        )
+        figures.main(arguments(folder, tmp_path, "--max-length", "300"))
     with pytest.raises(SystemExit):
-        position_figures.parse(["--data-dir", "x", "--shares", "0", "1"])
+        figures.parse(["--data-dir", "x", "--shares", "0", "1"])
     assert "--shares: must be in [0, 1)" in capsys.readouterr().err

@@ -17,10 +17,10 @@ import numpy as np
 from examples.common import datasets
 from examples.common import results
 from examples.common import tables
-from examples.common import text_models
+from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import positive
-from examples.pooling import study_texts
+from examples.pooling import noisy_texts
 from keras_seqmech.analysis import positions
 
 TUNED = (
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--settings",
         nargs="+",
-        choices=study_texts.SETTINGS,
+        choices=noisy_texts.SETTINGS,
         default=["standard", "mid"],
     )
     add("--seeds", nargs="+", type=integer(0), default=[0, 1, 2])
@@ -81,11 +81,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--save-models", help="folder for the trained models")
 
 
-def complete(parser: argparse.ArgumentParser, args: argparse.Namespace):
+def complete(
+    parser: argparse.ArgumentParser, args: argparse.Namespace
+) -> argparse.Namespace:
     """Checks what argparse cannot, and fills in what the data bring."""
     if not 0 < args.share < 1:
         parser.error(f"--share: must be in (0, 1). Received: {args.share}")
-    args.vectors = args.vectors or text_models.find_vectors(args.data_dir)
+    args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
     return args
 
 
@@ -151,7 +153,7 @@ def _texts(args, keys):
     """Texts of each run; runs in a row share the object if they can."""
     if not keys:
         return
-    corpus = study_texts.load(
+    corpus = noisy_texts.load(
         args.dataset,
         args.data_dir,
         args.noise,
@@ -164,7 +166,7 @@ def _texts(args, keys):
     for _, size, setting, _, seed, _ in keys:
         if last != (size, setting, seed):
             last = (size, setting, seed)
-            data = study_texts.prepare(
+            data = noisy_texts.prepare(
                 corpus, setting, int(size), int(seed), *cut
             )
         yield data
@@ -185,7 +187,7 @@ def read_own_rows(
     return rows
 
 
-def save(model: keras.Model, data: study_texts.StudyData, path: Path) -> None:
+def save(model: keras.Model, data: noisy_texts.StudyData, path: Path) -> None:
     """Saves a model, and the words of its ids beside it."""
     with open(f"{path}.json", "w", encoding="utf8") as file:
         json.dump({"words": data.words}, file, ensure_ascii=False)
@@ -242,7 +244,7 @@ def grid(
     """
     columns = sorted(
         {(row["setting"], int(row["size"])) for row in rows},
-        key=lambda column: (study_texts.SETTINGS.index(column[0]), column[1]),
+        key=lambda column: (noisy_texts.SETTINGS.index(column[0]), column[1]),
     )
     header = [title]
     for setting, size in columns:
@@ -277,8 +279,8 @@ def noise_note(args: argparse.Namespace, rows: Sequence[dict]) -> str:
     noisy = [row for row in rows if row["setting"] in positions.PLACES]
     if not noisy:
         return ""
-    kept = study_texts.own_length("short", args.max_length, args.share)
-    noise = study_texts.training_noise(args.data_dir, args.noise)
+    kept = noisy_texts.own_length("short", args.max_length, args.share)
+    noise = noisy_texts.training_noise(args.data_dir, args.noise)
     tokens = sum(map(len, noise))
     reads = ", ".join(
         f"{size * (args.max_length - kept) / tokens:.1f} with {size:,} texts"
@@ -308,9 +310,4 @@ def report(
         'Architectures".'
     )
     parts = [content, notes, noise_note(args, rows), f"Settings: `{settings}`."]
-    content = "\n\n".join(filter(None, parts)) + "\n"
-    print(content)
-    if args.markdown:
-        Path(args.markdown).parent.mkdir(parents=True, exist_ok=True)
-        Path(args.markdown).write_text(content, encoding="utf8")
-    return content
+    return tables.publish(parts, args.markdown)

@@ -13,17 +13,20 @@ import zlib
 from collections.abc import Callable
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from examples.common import results
+from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
-from examples.focused import models as focused_models
-from examples.focused import progress as focused_progress
+from examples.focused import models
+from examples.focused.progress import Progress
+from examples.focused.progress import gate_callbacks
 
 KEY = ("task", "model", "estimator", "openness_target", "seed", "settings")
 FIELDS = (
@@ -59,7 +62,7 @@ DRAWS = 16
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     """Adds what all studies of the focused encoder can be told."""
     add = parser.add_argument
-    focused_models.add_arguments(parser)
+    models.add_arguments(parser)
     add("--seeds", nargs="+", type=integer(0), default=[0])
     above = real("(0, inf)")
     add("--learning-rate", type=above, default=5e-3)
@@ -75,7 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     add("--save-models", type=Path, help="folder; default: beside --output")
 
 
-def complete(parser: argparse.ArgumentParser, args: argparse.Namespace):
+def complete(
+    parser: argparse.ArgumentParser, args: argparse.Namespace
+) -> argparse.Namespace:
     """Checks what argparse cannot, and fills in what depends on the rest."""
     if args.steps % args.evaluate_every:
         parser.error(
@@ -87,7 +92,9 @@ def complete(parser: argparse.ArgumentParser, args: argparse.Namespace):
     return args
 
 
-def keys(args: argparse.Namespace, task: str, more: Sequence[str]):
+def keys(
+    args: argparse.Namespace, task: str, more: Sequence[str]
+) -> list[tuple[str, ...]]:
     """Values of `KEY` of all runs, seed by seed; LSTMs have no estimators.
 
     Args:
@@ -101,7 +108,7 @@ def keys(args: argparse.Namespace, task: str, more: Sequence[str]):
             names = [*SETTINGS, *more]
             estimators, target = [""], ""
             if name == "fhe":
-                names += focused_models.GATE_SETTINGS
+                names += models.GATE_SETTINGS
                 estimators, target = args.estimators, args.openness_target
             for estimator in estimators:
                 fields = (task, name, estimator, target or "", seed)
@@ -116,23 +123,33 @@ def stem(key: Sequence[str]) -> str:
     return "-".join([*filter(None, key[:-1]), f"{digest:08x}"])
 
 
+class Task(NamedTuple):
+    """What is learned and how it is tested.
+
+    Attributes:
+        build: `build(name, estimator)` makes a model.
+        batches: `batches(seed, step)` gives the training batches from a step
+            on, without end.
+        test: What is asked, and the answers.
+    """
+
+    build: Callable[[str, str], keras.Model]
+    batches: Callable[[int, int], tf.data.Dataset]
+    test: tuple[dict[str, np.ndarray], np.ndarray]
+
+
 def do_runs(
     args: argparse.Namespace,
-    wanted: Sequence[Sequence[str]],
-    build: Callable[[str, str], keras.Model],
-    batches: Callable[[int, int], tf.data.Dataset],
-    test: tuple[dict, np.ndarray],
-    after: Callable | None = None,
+    wanted: Sequence[tuple[str, ...]],
+    task: Task,
+    after: Callable[[tuple[str, ...], Path], None] | None = None,
 ) -> list[dict]:
     """Does the runs that are not done; returns the rows of those wanted.
 
     Args:
         args: Of the command line.
         wanted: Values of `KEY`.
-        build: `build(name, estimator)` makes a model.
-        batches: `batches(seed, step)` gives the training batches from a step
-            on, endless.
-        test: What is asked, and the answers.
+        task: What they learn.
         after: `after(key, path)` is called for every wanted run, with the
             path of its trained model; it does what it has not done yet.
     """
@@ -147,7 +164,7 @@ def do_runs(
         if key not in done:
             name = "-".join(filter(None, key[:-1]))
             line = f"[{number}/{len(wanted)}] {name}"
-            row = run(key, args, build, batches, test, path, line)
+            row = train_and_test(key, args, task, path, line)
             row = {**dict(zip(KEY, key)), **row}
             results.add_row(args.output, FIELDS, row, KEY)
             shown = {k: v for k, v in row.items() if k not in KEY}
@@ -158,28 +175,32 @@ def do_runs(
     return [row for row in rows if tuple(row[f] for f in KEY) in set(wanted)]
 
 
-def run(key, args, build, batches, test, path: Path, line: str) -> dict:
+def train_and_test(
+    key: Sequence[str],
+    args: argparse.Namespace,
+    task: Task,
+    path: Path,
+    line: str,
+) -> dict:
     """Trains, tests and saves one model; returns what is known of it."""
     _, name, estimator, _, seed, _ = key
     keras.utils.clear_session()
     keras.utils.set_random_seed(int(seed))
-    model = build(name, estimator)
-    focused_models.compile_model(
-        model, args.learning_rate, args.clip_norm, args.steps
-    )
+    model = task.build(name, estimator)
+    models.compile_model(model, args.learning_rate, args.clip_norm, args.steps)
     model.optimizer.build(model.trainable_variables)
-    batch = next(iter(batches(int(seed), 0)))
-    progress = focused_progress.Progress(test, args, path.with_suffix(""), line)
+    batch = next(iter(task.batches(int(seed), 0)))
+    progress = Progress(task.test, args, path.with_suffix(""), line)
     state = progress.restore(model)
-    gradient = focused_models.GateGradient(model)
+    gradient = models.GateGradient(model)
     if not state["step"]:
         state["gate_variance_start"] = gradient.variance(*batch, DRAWS)
     if not progress.is_over():
         callbacks = [progress]
-        if focused_models.has_gates(model):
-            callbacks += focused_progress.gate_callbacks(model, args)
+        if models.has_gates(model):
+            callbacks += gate_callbacks(model, args)
         model.fit(
-            batches(int(seed), state["step"]),
+            task.batches(int(seed), state["step"]),
             initial_epoch=state["step"] // args.evaluate_every,
             epochs=args.steps // args.evaluate_every,
             steps_per_epoch=args.evaluate_every,
@@ -190,8 +211,8 @@ def run(key, args, build, batches, test, path: Path, line: str) -> dict:
     model.save(path)
     write_curve(path.with_suffix(".csv"), state["curve"])
     row = {**summary(state), "parameters": model.count_params()}
-    drawn = focused_models.measure_drawn(
-        model, focused_models.probe(model), *test, args.batch_size
+    drawn = models.measure_drawn(
+        model, models.probe(model), *task.test, args.batch_size
     )
     row.update({name: percent(value) for name, value in drawn.items()})
     row["gate_variance_end"] = gradient.variance(*batch, DRAWS)
@@ -280,12 +301,6 @@ def report(
         "batch; at the start, of the untrained model with the whole sparsity "
         "weight."
     )
-    names = [*SETTINGS, *more, *focused_models.GATE_SETTINGS]
+    names = [*SETTINGS, *more, *models.GATE_SETTINGS]
     settings = f"Settings: `{results.describe(args, names)}`."
-    parts = [*filter(None, parts), notes, settings]
-    content = "\n\n".join(parts) + "\n"
-    print(content)
-    if args.markdown:
-        args.markdown.parent.mkdir(parents=True, exist_ok=True)
-        args.markdown.write_text(content, encoding="utf8")
-    return content
+    return tables.publish([*parts, notes, settings], args.markdown)

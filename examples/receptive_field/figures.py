@@ -1,6 +1,6 @@
 """What field sizes depend on: figures 2 and 3 of the receptive field paper.
 
-    python -m examples.receptive_field.field_figures \
+    python -m examples.receptive_field.figures \
         --data-dir DATA --output figures
 
 For each data set and seed trains an LSTM with adaptive receptive fields twice
@@ -34,10 +34,11 @@ import keras
 import numpy as np
 
 from examples.common import datasets
-from examples.common import text_models
+from examples.common import text_encoding
 from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import positive
+from examples.receptive_field import classifiers
 from keras_seqmech import analysis
 
 
@@ -49,17 +50,22 @@ class Run(NamedTuple):
     end_sizes: dict[str, analysis.TokenFieldSize]
 
 
-def train(data: text_models.Encoded, dropout: float, seed: int, args) -> Run:
+def train(
+    data: text_encoding.Encoded,
+    dropout: float,
+    seed: int,
+    args: argparse.Namespace,
+) -> Run:
     """Trains one model; the seed alone decides its first weights."""
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
-    matrix = text_models.embedding_matrix(
+    matrix = word_vectors.embedding_matrix(
         data.tokenizer.vocabulary, args.vectors, args.embedding_size, seed
     )
     length, classes = data.train[0].shape[1], len(data.classes)
 
     def build():
-        return text_models.build_model(
+        return classifiers.build_model(
             args.model, matrix, length, classes, args
         )
 
@@ -68,7 +74,7 @@ def train(data: text_models.Encoded, dropout: float, seed: int, args) -> Run:
     args = argparse.Namespace(**{**vars(args), "dropout": dropout})
     model, fields = build()
     model.set_weights(weights)
-    text_models.compile_model(model, args)
+    classifiers.compile_model(model, args)
     ids, labels = (array[: args.probe] for array in data.validation)
     history = analysis.FieldSizeHistory(
         fields, ids, mask=ids != 0, labels=labels, every=args.every
@@ -86,7 +92,7 @@ def train(data: text_models.Encoded, dropout: float, seed: int, args) -> Run:
 
 
 def sizes_by_word(
-    fields: keras.Model, data: text_models.Encoded, min_count: int
+    fields: keras.Model, data: text_encoding.Encoded, min_count: int
 ) -> dict[str, analysis.TokenFieldSize]:
     """Field sizes at words in training texts, where fields have room."""
     ids = data.train[0]
@@ -102,7 +108,7 @@ def sizes_by_word(
 
 
 def entropies_by_word(
-    data: text_models.Encoded, min_count: int, vectors: str | None
+    data: text_encoding.Encoded, min_count: int, vectors: str | None
 ) -> dict[str, float]:
     """Label entropies of words, those with vectors if there are any."""
     ids, labels = data.train
@@ -202,7 +208,7 @@ def draw(
     start_sizes: dict,
     sizes: dict,
     entropies: dict,
-    args,
+    args: argparse.Namespace,
 ) -> None:
     """Writes both figures of one data set, and their numbers."""
     title = f"{args.model} on {name.upper()}, seeds {len(args.seeds)}"
@@ -266,7 +272,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     add("--probe", type=positive, default=500, help="held-out texts measured")
     add("--min-count", type=positive, default=30, help="of a word in figure 3")
-    text_models.add_arguments(parser)
+    classifiers.add_arguments(parser)
     parser.set_defaults(epochs=10, l2=0.0)
     return parser.parse_args(argv)
 
@@ -274,14 +280,14 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> dict:
     """Runs the example; returns the summary it prints."""
     args = parse(argv)
-    args.vectors = args.vectors or text_models.find_vectors(args.data_dir)
+    args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
     args.output.mkdir(parents=True, exist_ok=True)
     summaries = {}
     for name in args.datasets:
-        length = args.length or text_models.LENGTHS[name]
+        length = args.length or text_encoding.LENGTHS[name]
         text_data = datasets.load(name, args.data_dir)
         print(f"{name}: {datasets.describe(text_data)}", flush=True)
-        data = text_models.encode(text_data, length)
+        data = text_encoding.encode(text_data, length)
         entropies = entropies_by_word(data, args.min_count, args.vectors)
         histories = {}
         for dropout in (0.0, args.dropout):

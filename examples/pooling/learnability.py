@@ -1,6 +1,6 @@
 """Four ways to teach an LSTM without changing it, and two to compare.
 
-    python -m examples.pooling.learnability_study --data-dir DATA --sizes 10000
+    python -m examples.pooling.learnability --data-dir DATA --sizes 10000
 
 Reproduces table 2.1 of "Analyzing the Learnability and Representability of
 Recurrent Architectures": a one-directional LSTM whose last state is the
@@ -11,7 +11,7 @@ gradient to reach all words (gradient_directed). maxpool is the max-pooled LSTM.
 
 However it was trained, what is validated and tested is the plain LSTM, of the
 same weights and the same cost; only maxpool pools. Texts, settings, seeds and
-how runs are kept are those of `examples/pooling/pooling_study.py`.
+how runs are kept are those of `examples/pooling/compare.py`.
 """
 
 import argparse
@@ -25,10 +25,11 @@ import keras
 import numpy as np
 
 import keras_seqmech
-from examples.common import text_models
-from examples.pooling import study_models
-from examples.pooling import study_runs
-from examples.pooling import study_texts
+from examples.common import word_vectors
+from examples.common.epoch_line import EpochLine
+from examples.pooling import classifiers
+from examples.pooling import experiments
+from examples.pooling import noisy_texts
 from keras_seqmech import training
 
 METHODS = (
@@ -45,7 +46,7 @@ PAPER = {
     "standard": dict(zip(METHODS, (86.6, 87.2, 87.3, 86.4, 86.7, 87.4))),
     "mid": dict(zip(METHODS, (50.1, 80.1, 49.8, 70.7, 73.6, 80.3))),
 }
-FIELDS = (*study_runs.KEY, *study_runs.RESULTS, *study_runs.COSTS)
+FIELDS = (*experiments.KEY, *experiments.RESULTS, *experiments.COSTS)
 
 
 class Runs:
@@ -59,39 +60,39 @@ class Runs:
         self,
         name: str,
         seed: int,
-        data: study_texts.StudyData,
+        data: noisy_texts.StudyData,
         args: argparse.Namespace,
         line: str,
         curve: Path | None = None,
     ) -> tuple[dict, keras.Model]:
-        """A run, as `study_runs.do_runs` wants it; there are no curves."""
+        """A run, as `experiments.do_runs` wants it; there are no curves."""
         if self.data is not data:
             self.data, self.teacher = data, None
         if name == "teacher_forcing" and self.teacher is None:
             self("maxpool", seed, data, args, f"{line}, teacher:")
         keras.utils.clear_session()
         keras.utils.set_random_seed(seed)
-        matrix = text_models.embedding_matrix(
+        matrix = word_vectors.embedding_matrix(
             data.words, args.vectors, args.embedding_size, seed
         )
         shape = (matrix, len(data.classes), args.units)
         model = build(name, shape, args, self.teacher)
         start = time.perf_counter()
-        history = study_models.fit(
+        history = classifiers.fit(
             model,
             data,
             seed,
             args.epochs,
             args.batch_size,
             args.patience,
-            [*curricula(name, args), study_models.EpochLine(line)],
+            [*curricula(name, args), EpochLine(line)],
         )
         if name != "maxpool":
             model = plain(model, shape)
         row = {
-            **study_runs.summary(history),
-            "test_accuracy": study_runs.percent(
-                study_models.accuracy(model, data.test)
+            **experiments.summary(history),
+            "test_accuracy": experiments.percent(
+                classifiers.accuracy(model, data.test)
             ),
             "parameters": model.count_params(),
             "seconds": round(time.perf_counter() - start, 1),
@@ -103,7 +104,7 @@ class Runs:
 
 def graph(
     pooling: Callable, matrix: np.ndarray, classes: int, units: int
-) -> study_models.Graph:
+) -> classifiers.Graph:
     """A classifier with a one-directional LSTM.
 
     Its layers draw seeds in this order: the LSTM's weights are those of a
@@ -113,7 +114,7 @@ def graph(
     rnn = keras.layers.LSTM(
         units, return_sequences=True, use_cudnn=False, name="rnn"
     )
-    return study_models.connect(rnn, pooling(name="pooling"), matrix, classes)
+    return classifiers.connect(rnn, pooling(name="pooling"), matrix, classes)
 
 
 def build(
@@ -148,7 +149,7 @@ def build(
             whole.get_layer("classifier"),
         )
         # Its loss is the distance to the teacher.
-        study_models.compile_classifier(model, args.learning_rate, loss=None)
+        classifiers.compile_classifier(model, args.learning_rate, loss=None)
         return model
     if name == "gradient_directed":
         model = training.GradientDirectedModel(
@@ -160,7 +161,7 @@ def build(
         )
     else:
         model = keras.Model(tensors.tokens, tensors.outputs)
-    study_models.compile_classifier(model, args.learning_rate)
+    classifiers.compile_classifier(model, args.learning_rate)
     return model
 
 
@@ -204,12 +205,12 @@ def plain(
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
-    study_runs.add_arguments(parser)
+    experiments.add_arguments(parser)
     add("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     add("--gradient-weight", type=float, default=1.0, help="at the start")
-    add("--output", default="results/learnability_study.csv")
+    add("--output", default="results/pooling_learnability.csv")
     parser.set_defaults(sizes=[PAPER_SIZE], seeds=[0, 1])
-    args = study_runs.complete(parser, parser.parse_args(argv))
+    args = experiments.complete(parser, parser.parse_args(argv))
     if not 0 <= args.gradient_weight < float("inf"):
         parser.error(
             "--gradient-weight: must be a number of at least 0. "
@@ -227,16 +228,16 @@ def paper_accuracy(dataset: str, setting: str, size: int, name: str) -> str:
 def main(argv: Sequence[str] | None = None) -> str:
     """Runs the study; returns the table it prints."""
     args = parse(argv)
-    settings = study_runs.describe_settings(
-        args, (*study_runs.TUNED, "gradient_weight")
+    settings = experiments.describe_settings(
+        args, (*experiments.TUNED, "gradient_weight")
     )
-    rows = study_runs.do_runs(args, args.methods, settings, FIELDS, Runs())
+    rows = experiments.do_runs(args, args.methods, settings, FIELDS, Runs())
 
     def paper(*column_and_name):
         return paper_accuracy(args.dataset, *column_and_name)
 
-    content = study_runs.table(rows, METHODS, paper)
-    return study_runs.report(args, settings, rows, content, "table 2.1")
+    content = experiments.table(rows, METHODS, paper)
+    return experiments.report(args, settings, rows, content, "table 2.1")
 
 
 if __name__ == "__main__":

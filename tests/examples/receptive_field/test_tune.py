@@ -13,13 +13,17 @@ import time
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 keras_tuner = pytest.importorskip("keras_tuner")
 pytest.importorskip("tensorboard")
 pytest.importorskip("matplotlib")
 
 from examples.common import datasets  # noqa: E402
-from examples.receptive_field import tune_receptive_field  # noqa: E402
+from examples.common import text_encoding  # noqa: E402
+from examples.receptive_field import segmentation  # noqa: E402
+from examples.receptive_field import taggers  # noqa: E402
+from examples.receptive_field import tune  # noqa: E402
 from examples.receptive_field import tuning_tasks  # noqa: E402
 from keras_seqmech import PolicyGradientModel  # noqa: E402
 from tests import ROOT  # noqa: E402
@@ -69,7 +73,7 @@ def rows(table):
 def test_each_tuner_searches_draws_and_tells(tmp_path, tiny, tuner, count):
     schedules = ["--schedules", "fixed", "linear"]
     options = ["--tuner", tuner, "--trials", "5", *schedules]
-    table = tune_receptive_field.main(arguments(tmp_path, *options))
+    table = tune.main(arguments(tmp_path, *options))
     found = rows(table)
     assert len(found) == count
     for row in found:
@@ -125,7 +129,7 @@ def test_a_process_that_is_killed_loses_and_repeats_no_trial(
     files = sorted(tmp_path.glob("search/trial_*/trial.json"))
     before = [json.loads(file.read_text()) for file in files]
     monkeypatch.setenv("TINY_LOG", str(log))
-    table = tune_receptive_field.main(options)
+    table = tune.main(options)
     assert len(rows(table)) == 4
     for file, trial in zip(files[:2], before):
         assert trial["status"] == "COMPLETED"
@@ -136,14 +140,12 @@ def test_a_process_that_is_killed_loses_and_repeats_no_trial(
     assert len({tuple(trial) for trial in scored}) == 4
     # The same trials as without a kill.
     monkeypatch.delenv("TINY_LOG")
-    whole = tune_receptive_field.main(
-        arguments(tmp_path / "whole", "--trials", "4")
-    )
+    whole = tune.main(arguments(tmp_path / "whole", "--trials", "4"))
     assert whole == table
 
 
 def test_what_cannot_be_is_said(tmp_path, tiny, capsys):
-    tune_receptive_field.main(arguments(tmp_path, "--trials", "1"))
+    tune.main(arguments(tmp_path, "--trials", "1"))
     for options, message in (
         ("--temperature 0.5 1", "another search.*0.1 there, 0.5 here"),
         ("--temperature 0 1", "`temperature`.*temperature=0.0"),
@@ -155,28 +157,33 @@ def test_what_cannot_be_is_said(tmp_path, tiny, capsys):
     ):
         capsys.readouterr()
         with pytest.raises(SystemExit):
-            tune_receptive_field.main(arguments(tmp_path, *options.split()))
+            tune.main(arguments(tmp_path, *options.split()))
         error = " ".join(capsys.readouterr().err.split())
         assert re.search(message, error), error
 
 
 def test_text_without_data(capsys):
     with pytest.raises(SystemExit):
-        tune_receptive_field.main(["text"])
+        tune.main(["text"])
     assert "text needs --data-dir" in capsys.readouterr().err
 
 
 @pytest.fixture
 def eager(monkeypatch):
-    """Without graphs, whose tracing takes longer than such small models do."""
-    compiled = tuning_tasks.compiled
+    """Without graphs, whose tracing takes longer than such small models do.
+
+    Returns the models that are built, the one that was trained last.
+    """
+    compiled, built = tuning_tasks.compiled, []
 
     def compile_eagerly(*args):
         model = compiled(*args)
         model.run_eagerly = True
+        built.append(model)
         return model
 
     monkeypatch.setattr(tuning_tasks, "compiled", compile_eagerly)
+    return built
 
 
 @pytest.mark.skipif(
@@ -190,12 +197,36 @@ def test_segmentation(tmp_path, eager):
     options = ["--trials", "1", "--sentences", "4", "--batch-size", "8"]
     options += ["--estimators", "relaxed", "reinforce", "straight_through"]
     options += ["--data-dir", str(tmp_path), "--seed", "4"]
-    table = tune_receptive_field.main(arguments(tmp_path, *SMALL, *options))
+    table = tune.main(arguments(tmp_path, *SMALL, *options))
     (row,) = rows(table)
     assert row["status"] == "completed"
-    assert 0 <= float(row["validation_f1"]) <= 1
-    assert 0 <= float(row["pku_f1"]) <= 1
     assert 1 <= float(row["mean_size"]) <= 2
+    train, last = (part[:4] for part in segmentation.people_daily())
+    vocabulary = segmentation.character_vocabulary(train)
+    pku = [["中国", "人民", "的", "新年"]]
+    for name, sentences in (("validation_f1", last), ("pku_f1", pku)):
+        expected = f1_by_hand(eager[-1], sentences, vocabulary)
+        assert float(row[name]) == pytest.approx(expected, abs=1e-4)
+
+
+def f1_by_hand(model, sentences, vocabulary):
+    """Of the words that the most probable tags of a model mark."""
+
+    def spans(words):
+        ends = np.cumsum([len(word) for word in words]).tolist()
+        return set(zip([0, *ends], ends))
+
+    right = expected = found = 0
+    for words in sentences:
+        tags = ""
+        for piece in segmentation.split_text("".join(words), 64):
+            (ids,) = taggers.encode([piece], vocabulary)
+            p = np.asarray(getattr(model, "network", model)(ids[None]))[0]
+            tags += "".join(segmentation.TAGS[i] for i in p.argmax(axis=-1))
+        own = spans(segmentation.join_words("".join(words), tags))
+        right += len(own & spans(words))
+        expected, found = expected + len(words), found + len(own)
+    return 2 * right / (expected + found)
 
 
 def test_text(tmp_path, eager):
@@ -210,19 +241,21 @@ def test_text(tmp_path, eager):
             file.write(json.dumps(row) + "\n")
     options = ["text", "--data-dir", str(tmp_path), "--trials", "1"]
     options += ["--output", str(tmp_path / "search")]
-    (row,) = rows(tune_receptive_field.main([*options, *SMALL]))
+    (row,) = rows(tune.main([*options, *SMALL]))
     assert row["status"] == "completed"
     data = datasets.load("mr", tmp_path)
+    length = text_encoding.LENGTHS["mr"]
+    tokenizer = text_encoding.encode(data, length).tokenizer
+    network = getattr(eager[-1], "network", eager[-1])
     for name, part in (("validation", data.validation), ("test", data.test)):
-        right = len(part.texts) * float(row[f"{name}_accuracy"])
-        assert right == pytest.approx(round(right), abs=1e-3)
+        p = np.asarray(network(tokenizer(tf.constant(part.texts))))
+        right = np.mean(p.argmax(axis=-1) == part.labels)
+        assert float(row[f"{name}_accuracy"]) == pytest.approx(right, abs=1e-4)
     assert 1 <= float(row["mean_size"]) <= 2
 
 
 def test_reinforce_is_trained_by_policy_gradients():
-    args = tune_receptive_field.make_parser().parse_args(
-        ["segmentation", *SMALL]
-    )
+    args = tune.make_parser().parse_args(["segmentation", *SMALL])
     task = object.__new__(tuning_tasks.Segmentation)
     task.args, task.vocabulary = args, ["中"]
     field = {"max_size": 2, "summary": "last", "temperature": 1.0}
