@@ -62,7 +62,7 @@ def position_curves(
     examples, _ = picking.examples(count * len(asked), length)
     examples["k"] = np.repeat(np.array(asked, "int32"), count)
     found = predict(model, examples)
-    focus = weight_by_origin(found["focus"][:, 0], found["gates"])
+    focus = weight_by_origin(found["focus"], found["gates"])
     return {
         name: analysis.openness_by_context(values, examples["k"])
         for name, values in (("gates", found["gates"]), ("focus", focus))

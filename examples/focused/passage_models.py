@@ -159,6 +159,7 @@ def _read(name, ids, embedding, args):
     if name == "fhe":
         *outputs, decisions = FocusedHierarchicalEncoder(
             args.units,
+            estimator="reinforce",
             openness_target=args.openness_target,
             sparsity_weight=args.sparsity_weight,
             entropy_weight=args.entropy_weight,

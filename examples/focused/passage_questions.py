@@ -281,7 +281,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--embedding-size", type=positive, default=100, help="without vectors")
     add("--openness-target", type=float, default=0.5, help="of fhe's gates")
     add("--sparsity-weight", type=float, default=0.002, help="a step too many")
-    add("--entropy-weight", type=float, default=0.01, help="of fhe's gates")
+    mean = "of the mean entropy of fhe's gates"
+    add("--entropy-weight", type=float, default=1.0, help=mean)
     add("--verbose", type=int, default=0, help="of model.fit")
     args = parser.parse_args(argv)
     args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)

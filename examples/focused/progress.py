@@ -39,7 +39,7 @@ def gate_callbacks(
             "entropy_weight",
             ramp,
             SLOW,
-            initial=gate.initial_entropy_weight,
+            initial=gate.costs.initial["entropy_weight"],
             final=0.0,
         ),
         Curriculum(

@@ -1,3 +1,6 @@
+from keras_seqmech.layers.focused_encoder.context_attention import (
+    ContextAttention,
+)
 from keras_seqmech.layers.focused_encoder.encoder import (
     FocusedHierarchicalEncoder,
 )
@@ -20,6 +23,7 @@ __all__ = [
     "AttentionPooling",
     "BoundaryGate",
     "ConcatPooling",
+    "ContextAttention",
     "ExpectedSubsample",
     "FocusedHierarchicalEncoder",
     "LastAttentionPooling",

@@ -37,6 +37,27 @@ def test_all_gates_open_are_two_lstms_and_none_reads_nothing():
     )
 
 
+@pytest.mark.parametrize("estimator", ["relaxed", "reinforce"])
+def test_read_outs(estimator):
+    """Other states, the same weights; the focus is on open gates alone."""
+    asked, _ = picking.picking.examples(40, 6)
+    found, weights = {}, None
+    for read_out in models.READ_OUTS:
+        args = picking.parse(small("unused", "--read-out", read_out))
+        model = picking.build("fhe", estimator, args)
+        weights = weights or model.get_weights()
+        model.set_weights(weights)
+        probed = models.probe(model, focus=True)
+        found[read_out] = probed.predict(asked, verbose=0)
+    every, only_open = (found[name] for name in models.READ_OUTS)
+    gates = every["gates"] > 0.5
+    np.testing.assert_array_equal(gates, only_open["gates"] > 0.5)
+    assert 0 < gates.mean() < 1
+    assert (every["focus"] > 0).all()
+    np.testing.assert_array_equal(only_open["focus"] > 0, gates)
+    assert np.abs(every["logits"] - only_open["logits"]).max() > 1e-4
+
+
 def test_gradient_variance_is_that_of_the_draws():
     args = picking.parse(small("unused"))
     asked, answers = picking.picking.examples(32, 6)
@@ -80,6 +101,6 @@ def test_models_learn_in_mixed_precision():
     keras.config.set_dtype_policy("mixed_float16")
     model = picking.build("fhe", "relaxed", args)
     models.compile_model(model, 0.01, clip_norm=1.0, steps=2)
-    model.get_layer("indecision").indecision_weight.assign(3)
+    model.get_layer("encoder").gate.costs.indecision_weight.assign(3)
     history = model.fit(*examples, batch_size=16, verbose=0).history
     assert np.isfinite(history["loss"]).all()

@@ -134,10 +134,10 @@ def test_weights_of_the_gates_move(study):
     assert losses[1] > 10
     model = keras.models.load_model(path.with_suffix(".keras"))
     gate = model.get_layer("encoder").gate
-    assert float(gate.entropy_weight) == 0
+    assert float(gate.costs.entropy_weight) == 0
     assert float(gate.sparsity_weight) == pytest.approx(1000 / 6)
     # Halfway to the epoch in which it is whole.
-    charged = model.get_layer("indecision").indecision_weight
+    charged = gate.costs.indecision_weight
     assert float(charged) == pytest.approx(0.33 / 2**4)
 
 

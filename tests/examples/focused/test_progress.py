@@ -20,7 +20,7 @@ def test_weights_by_epoch():
         if isinstance(callback, keras_seqmech.Curriculum)
     }
     assert found == {
-        "entropy_weight": pytest.approx([1 / 6, 0.75 / 6, 0, 0]),
+        "entropy_weight": pytest.approx([1, 0.75, 0, 0]),
         "sparsity_weight": pytest.approx([0, 0.5, 2, 2]),
         "indecision_weight": pytest.approx([0, 0.5 / 256, 0.5 / 16, 0.5]),
     }
