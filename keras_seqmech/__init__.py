@@ -12,6 +12,7 @@ if keras.backend.backend() != "tensorflow":
 from keras_seqmech.layers import AttentionPooling  # noqa: E402
 from keras_seqmech.layers import BoundaryGate  # noqa: E402
 from keras_seqmech.layers import ConcatPooling  # noqa: E402
+from keras_seqmech.layers import EmissionProbabilities  # noqa: E402
 from keras_seqmech.layers import ExpectedSubsample  # noqa: E402
 from keras_seqmech.layers import FocusedHierarchicalEncoder  # noqa: E402
 from keras_seqmech.layers import LastAttentionPooling  # noqa: E402
@@ -39,6 +40,7 @@ __all__ = [
     "ConcatPooling",
     "Curriculum",
     "DistillationModel",
+    "EmissionProbabilities",
     "ExpectedSubsample",
     "FocusedHierarchicalEncoder",
     "GradientDirectedModel",

@@ -15,11 +15,13 @@ from keras_seqmech.layers.receptive_field.cell import RFCell
 from keras_seqmech.layers.receptive_field.layer import ReceptiveFieldRNN
 from keras_seqmech.layers.receptive_field.windows import ReceptiveFieldWindows
 from keras_seqmech.layers.subsample.layer import ExpectedSubsample
+from keras_seqmech.layers.subsample.probabilities import EmissionProbabilities
 
 __all__ = [
     "AttentionPooling",
     "BoundaryGate",
     "ConcatPooling",
+    "EmissionProbabilities",
     "ExpectedSubsample",
     "FocusedHierarchicalEncoder",
     "LastAttentionPooling",

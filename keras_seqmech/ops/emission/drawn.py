@@ -68,6 +68,23 @@ def log_probability(emission: Tensor, keep: Tensor, length: Size) -> Tensor:
     return tf.math.log(decided)
 
 
+def kept(emitted: Tensor, length: Size | None) -> Tensor:
+    """The emitted steps that are outputs: the first `length` of each row.
+
+    Args:
+        emitted: Tensor `(batch, time)`, entries 0 or 1.
+        length: Number of outputs U, an int or a scalar tensor; None for no
+            limit.
+
+    Returns:
+        Tensor of the shape and dtype of `emitted`.
+    """
+    if length is None:
+        return emitted
+    number = ops.cumsum(emitted, axis=1)
+    return ops.where(number <= length, emitted, ops.zeros_like(emitted))
+
+
 def compact(
     sequence: Tensor, emission: Tensor, keep: Tensor, length: Size
 ) -> Compacted:

@@ -20,6 +20,9 @@ SCALARS = (
     "attention_dropout",
     "entropy_weight",
     "sparsity_weight",
+    "cost_weight",
+    "target_weight",
+    "indecision_weight",
 )
 
 
