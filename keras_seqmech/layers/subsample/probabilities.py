@@ -48,7 +48,7 @@ class EmissionProbabilities(keras.layers.Layer):
         `(batch, time)`, float32 or wider whatever the dtype policy.
 
     Masking: the values at masked steps reach neither output nor gradient, and
-    their probability is 0.
+    their probability is 0. The output carries no Keras mask.
 
     Cost: one pass over the sequences.
 
@@ -126,6 +126,12 @@ class EmissionProbabilities(keras.layers.Layer):
     def score_dtype(self) -> str:
         """The dtype of probabilities."""
         return score_dtype(self.compute_dtype)
+
+    def compute_mask(
+        self, sequences: Tensor, mask: Tensor | None = None
+    ) -> None:
+        # Keras would mask losses of `(batch, time)`, which have no time axis.
+        return None
 
     def compute_output_shape(
         self, sequences_shape: Sequence[int | None]
