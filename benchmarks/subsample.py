@@ -26,6 +26,7 @@ import tensorflow as tf
 
 from benchmarks import timing
 from keras_seqmech.ops.emission import expectation as emission_ops
+from keras_seqmech.ops.emission import probabilities
 from keras_seqmech.ops.scan import Operands
 from keras_seqmech.ops.scan import ScanOptions
 from keras_seqmech.ops.scan import scan
@@ -203,7 +204,7 @@ def gradients(time: int = 200, target: float = 0.33) -> None:
             emission = tf.sigmoid(logits)
             found = emission_ops.expected_subsample(sequence, emission, time)
             norms = [tf.norm(found[:, output]) for output in outputs]
-            cost = emission_ops.rate_divergence(emission, target)
+            cost = probabilities.rate_divergence(emission, target)
         reached = [tf.norm(tape.gradient(norm, logits)) for norm in norms]
         figures = " | ".join(f"{float(x):.1e}" for x in reached)
         pull = float(tape.gradient(cost, logits)[0, 0])

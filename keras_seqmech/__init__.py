@@ -13,6 +13,7 @@ from keras_seqmech.layers import AttentionPooling  # noqa: E402
 from keras_seqmech.layers import BoundaryGate  # noqa: E402
 from keras_seqmech.layers import ConcatPooling  # noqa: E402
 from keras_seqmech.layers import ContextAttention  # noqa: E402
+from keras_seqmech.layers import EmissionProbabilities  # noqa: E402
 from keras_seqmech.layers import ExpectedSubsample  # noqa: E402
 from keras_seqmech.layers import FocusedHierarchicalEncoder  # noqa: E402
 from keras_seqmech.layers import LastAttentionPooling  # noqa: E402
@@ -42,6 +43,7 @@ __all__ = [
     "ContextAttention",
     "Curriculum",
     "DistillationModel",
+    "EmissionProbabilities",
     "ExpectedSubsample",
     "ExploreThenCommit",
     "FocusedHierarchicalEncoder",

@@ -120,7 +120,7 @@ def build(
             length_weight=args.length_weight,
             seed=0,
             name="kept",
-        )(states, emission, mask=mask)
+        )(states, emission, sequence_mask=mask)
         mask = decisions["output_mask"] > 0.5
     state = layers.LSTM(args.units, name="upper")(states, mask=mask)
     logits = layers.Dense(data.classes, name="logits")(state)

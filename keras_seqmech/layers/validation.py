@@ -133,17 +133,6 @@ def check_features(name: str, shape: Sequence, features: int | None) -> None:
         )
 
 
-def check_features(name: str, shape: Sequence, features: int) -> None:
-    """Refuses another last axis than the one the layer was built for."""
-    shape = tuple(shape)
-    if shape[-1] != features:
-        raise ValueError(
-            f"Argument `{name.removesuffix('.shape')}` must have the "
-            f"{features} features that the layer was built for. "
-            f"Received: {name}={shape}"
-        )
-
-
 def check_window(name: str, shape: Sequence, max_size: int) -> None:
     """Refuses shapes other than `(batch, max_size, features + 1)`."""
     shape = tuple(shape)
@@ -272,3 +261,24 @@ def check_range(name: str, value: Any, low: float, high: float) -> float:
         f"a number from {low:g} to {high:g}",
         lambda x: low <= x <= high,
     )
+
+
+def check_sizes(name: str, values: Any, sequences: Tensor) -> None:
+    """Refuses, when it runs, sizes that were unknown before and do not fit.
+
+    Code compiled with XLA runs no such checks; its sizes are known.
+
+    Args:
+        name: Name of the argument.
+        values: Tensor `(batch, time)`, such as a mask, or None.
+        sequences: Tensor `(batch, time, features)`.
+    """
+    if values is None:
+        return
+    if None in (*sequences.shape[:2], *values.shape):
+        tf.debugging.assert_equal(
+            tf.shape(values),
+            tf.shape(sequences)[:2],
+            f"Argument `{name}` must have the shape (batch, time) of its "
+            f"sequence. Received: {name} of another shape",
+        )
