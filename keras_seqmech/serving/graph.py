@@ -1,4 +1,4 @@
-"""What a SavedModel's file says of the graph behind a signature."""
+"""The ops of a graph that a signature depends on."""
 
 import re
 from collections import Counter
@@ -22,8 +22,8 @@ def count_ops(
 ) -> dict[str, int]:
     """Counts the ops that outputs depend on, in functions too.
 
-    A function counts once, however often it is called. What only saves and
-    restores variables does not count.
+    A function counts once, however often it is called. Ops that only save and
+    restore variables do not count.
 
     Args:
         graph: A graph with its library of functions.
