@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from keras_seqmech.analysis import decisions
-from keras_seqmech.analysis.restored_state import unchanged
+from keras_seqmech.analysis.restored_state import state_restored
 from keras_seqmech.layers import validation
 
 
@@ -96,7 +96,7 @@ class FieldSizeHistory(keras.callbacks.Callback):
             self._measure()
 
     def _measure(self):
-        with unchanged(self.fields, self.model):
+        with state_restored(self.fields, self.model):
             field = self.fields.predict_on_batch(self.inputs)
             outputs = None
             if self.labels is not None:

@@ -13,7 +13,7 @@ import numpy as np
 from keras_seqmech.analysis import positions
 from keras_seqmech.analysis.decisions import check_mask
 from keras_seqmech.analysis.recurrent_gradients import RecurrentProbe
-from keras_seqmech.analysis.restored_state import unchanged
+from keras_seqmech.analysis.restored_state import state_restored
 from keras_seqmech.layers import validation
 
 ENDS = ("left", "right", "both")
@@ -256,7 +256,7 @@ def _norms(probe, inputs, targets, batch_size):
     count = len(keras.tree.flatten(inputs)[0])
     size = min(batch_size, count)
     rows = []
-    with unchanged(probe.model):
+    with state_restored(probe.model):
         for start in range(0, count, size):
             first = min(start, count - size)
             batch = keras.tree.map_structure(

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from keras_seqmech.analysis import positions
 from keras_seqmech.analysis.decisions import check_labels
-from keras_seqmech.analysis.restored_state import unchanged
+from keras_seqmech.analysis.restored_state import state_restored
 from keras_seqmech.layers import validation
 
 SUM_TOLERANCE = 1e-2  # bfloat16 rounds a probability to about 3 digits.
@@ -150,7 +150,7 @@ def word_importance(
     batches = _batches(tokens, texts, windows, k, unknown_id, batch_size)
     run, untouched = model, contextlib.nullcontext()
     if isinstance(model, keras.Model):
-        run, untouched = _inference(model), unchanged(model)
+        run, untouched = _inference(model), state_restored(model)
     with untouched:
         found = [
             _label_probabilities(run, copies, labels[rows])

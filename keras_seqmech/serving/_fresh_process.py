@@ -10,8 +10,8 @@ import pickle
 import sys
 from typing import Any
 
-sys.modules["keras_seqmech"] = None
-sys.modules["keras"] = None
+MISSING: dict[str, Any] = {"keras_seqmech": None, "keras": None}
+sys.modules.update(MISSING)
 
 import tensorflow as tf  # noqa: E402
 

@@ -41,15 +41,16 @@ def count_ops(
         if name not in reached and name in nodes:
             reached.add(name)
             left.extend(_node_name(x) for x in nodes[name].input)
-    counts, left = Counter(), [nodes[name] for name in reached]
-    while left:
-        node = left.pop()
+    counts: Counter[str] = Counter()
+    waiting = [nodes[name] for name in reached]
+    while waiting:
+        node = waiting.pop()
         if node.op not in functions:
             counts[node.op] += 1
         for name in _functions_of(node):
             if name in functions and name not in called:
                 called.add(name)
-                left.extend(functions[name].node_def)
+                waiting.extend(functions[name].node_def)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

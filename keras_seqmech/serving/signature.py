@@ -26,7 +26,7 @@ class _Inputs(NamedTuple):
 
     structure: Any
     leaves: list[Any]
-    shapes: list[Sequence[int | None]]
+    shapes: Sequence[Sequence[int | None]]
     default_names: list[str]
 
 
@@ -197,9 +197,8 @@ def _random(spec: tf.TensorSpec) -> tf.Tensor:
     if spec.dtype == tf.string:
         return tf.constant(np.resize(np.array(_WORDS, object), shape))
     numbers = np.random.default_rng(0).random(shape)
-    if not spec.dtype.is_floating:
-        numbers = numbers < 0.5
-    return tf.cast(numbers, spec.dtype)
+    values = numbers if spec.dtype.is_floating else numbers < 0.5
+    return tf.cast(values, spec.dtype)
 
 
 @contextlib.contextmanager
