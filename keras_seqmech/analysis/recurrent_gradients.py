@@ -55,7 +55,7 @@ class RecurrentProbe:
         self.model = model
         self.loss = _find_loss(model, loss)
         self._layer = PerturbedLayer(find_recurrent_layer(model, layer))
-        self._rebuilt: keras.Model | None = None
+        self._rebuilt: Any = None
         self._traced = tf.function(self._norms, autograph=False)
 
     def norms(self, inputs: Any, targets: Any) -> tuple[np.ndarray, np.ndarray]:

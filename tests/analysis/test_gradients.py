@@ -455,7 +455,95 @@ def wrapped(*parts):
 
 
 class OwnLSTM(layers.LSTM):
-    pass
+    """A class of a user's own that runs as its base does."""
+
+
+class Doubled(layers.LSTM):
+    """One that does more than run its cell."""
+
+    def call(self, *args, **kwargs):
+        return 2 * super().call(*args, **kwargs)
+
+
+class InTensorFlow(keras.Model):
+    """A subclassed model whose `call` cannot run on a `keras.Input`."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = layers.GRU(2)
+
+    def call(self, inputs):
+        return self.rnn(tf.raw_ops.Neg(x=inputs))
+
+
+def in_tensorflow():
+    model = InTensorFlow()
+    model(np.zeros((1, 6, 2)))
+    return model
+
+
+class Around(layers.Layer):
+    """A layer of a user's own that holds a recurrent one, and its mask."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = OwnLSTM(3, return_sequences=True, name="inner")
+
+    def call(self, inputs, mask=None):
+        return self.rnn(inputs, mask=mask) + 1.0
+
+
+def test_layers_within_layers_and_models():
+    rng = np.random.default_rng(8)
+    ids, y = rng.integers(0, 9, (5, 6)), rng.normal(size=5)
+    ids[:, 0] = 1
+    around, head = Around(), layers.Dense(1)
+    embedding = layers.Embedding(9, 2, mask_zero=True)
+    pool = layers.GlobalAveragePooling1D()
+    tokens = keras.Input((None,), dtype="int32")
+    flat = keras.Model(tokens, head(pool(around(embedding(tokens)))))
+    nested = keras.Sequential([keras.Input((None, 2)), around, pool])
+    vectors = keras.Input((None, 2))
+    deep = keras.Model(vectors, nested(vectors))
+    whole = keras.Sequential([tokens, embedding, deep, head])
+    profiles = [
+        analysis.gradient_profile(
+            model, ids, y, "inner", mask=ids != 0, loss="mse", num_points=4
+        )
+        for model in (flat, whole)
+    ]
+    np.testing.assert_allclose(*profiles, rtol=1e-5)
+    # A bare loop as the reference: the same layers without any other around.
+    hidden = around.rnn(embedding(tokens), mask=tokens != 0)
+    bare = keras.Model(tokens, head(pool(hidden + 1.0, mask=tokens != 0)))
+    expected = analysis.gradient_profile(
+        bare, ids, y, "inner", mask=ids != 0, loss="mse", num_points=4
+    )
+    np.testing.assert_allclose(profiles[0], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["concat", "sum", "ave", "mul", None])
+@pytest.mark.parametrize("sequences", [True, False])
+def test_directions_are_merged_as_keras_merges_them(mode, sequences, examples):
+    x, y = examples
+    inputs = keras.Input((6, 2))
+    states = [keras.Input((3,)), keras.Input((3,))]
+    gru = layers.GRU(3, return_sequences=sequences, return_state=True)
+    outputs = layers.Bidirectional(gru, merge_mode=mode)(
+        inputs, initial_state=states
+    )
+    model = keras.Model([inputs, *states], outputs)
+    start = np.random.default_rng(1).normal(size=(2, 7, 3)).astype("float32")
+
+    def loss(targets, outputs):
+        flat = [keras.ops.reshape(x, (7, -1)) for x in outputs]
+        return keras.ops.sum(keras.ops.concatenate(flat, 1) ** 2, axis=1)
+
+    # The outputs are compared with the model's before anything is measured.
+    profile = analysis.gradient_profile(
+        model, [x, *start], y, loss=loss, num_points=6
+    )
+    assert (profile > 0).all()
 
 
 @pytest.mark.parametrize(
@@ -478,6 +566,8 @@ class OwnLSTM(layers.LSTM):
             "ReceptiveFieldRNN",
         ),
         (lambda: wrapped(layers.RNN(Aside(2))), {}, "Aside"),
+        (lambda: wrapped(Doubled(2, name="a")), {}, "'a'.*other outputs"),
+        (in_tensorflow, {}, "not of functions of TensorFlow.*InTensorFlow"),
         (shared_model, {}, "it ran 2 times"),
     ],
 )
