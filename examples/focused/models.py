@@ -294,7 +294,7 @@ class GateGradient:
         """
         if not has_gates(self.model):
             return ""
-        with restored_state.unchanged(self.model):
+        with restored_state.state_restored(self.model):
             found = [
                 self._gradient(asked, answers).numpy() for _ in range(draws)
             ]

@@ -172,8 +172,8 @@ def importances(
                 model,
                 noisy_texts.encode(corpus, [arranged[i] for i in long], words),
                 corpus.test.labels[long],
-                args.k,
-                UNKNOWN,
+                k=args.k,
+                unknown_id=UNKNOWN,
                 vocabulary_size=len(words) + 2,
             )
             for model, words in members
