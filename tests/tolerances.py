@@ -12,21 +12,19 @@ import keras
 import ml_dtypes
 import numpy as np
 
-# By Higham and Mary (2019), "A new approach to probabilistic rounding error
-# analysis", the error of n roundings exceeds d * sqrt(n) * eps / 2 with a
-# probability under 2 * exp(-d ** 2 / 2).
-DEVIATIONS = 8
+# Of 0.41 * sqrt(operations) * eps each: see `tolerance`.
+DEVIATIONS = 10
 
 
 def tolerance(dtype, operations: int = 1) -> float:
     """The relative error that rounding alone explains.
 
     One operation in floating point is wrong by at most half of eps, the
-    spacing of numbers at one. The errors of n operations in a row have random
-    signs and add up like the square root of n; eight standard deviations bound
-    them. Both sides of a comparison are rounded, so together they differ by
-
-        8 * sqrt(operations) * eps.
+    spacing of numbers at one: evenly spread, with a standard deviation of
+    eps / sqrt(12). The errors of n operations in a row add up like the square
+    root of n, and both sides of a comparison are rounded, so they differ with
+    a standard deviation of sqrt(2 n / 12) * eps. Ten of them are allowed:
+    about 4 * sqrt(n) * eps.
 
     Args:
         dtype: The narrowest dtype in which the two sides are computed.
@@ -35,7 +33,7 @@ def tolerance(dtype, operations: int = 1) -> float:
             tanh, sigmoid or division counts as about 4. A gradient takes its
             way there and back: twice that of the value.
     """
-    return DEVIATIONS * math.sqrt(operations) * epsilon(dtype)
+    return DEVIATIONS * math.sqrt(operations / 6) * epsilon(dtype)
 
 
 def within(dtype, operations: int = 1, scale: float = 1.0) -> dict:
