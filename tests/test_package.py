@@ -132,7 +132,16 @@ def modules():
             yield info.name
 
 
-@pytest.mark.parametrize("name", list(modules()))
+@pytest.mark.parametrize(
+    "name",
+    [
+        # Above the layers, examples train, search and export.
+        pytest.param(
+            name, marks=[pytest.mark.long] if floor_of(name) == 2 else []
+        )
+        for name in modules()
+    ],
+)
 def test_docstring_examples(name):
     module = importlib.import_module(name)
     public = {n: getattr(keras_seqmech, n) for n in keras_seqmech.__all__}

@@ -229,6 +229,7 @@ def test_unknown_model():
         taggers.build_model("gru", 10)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("kind", taggers.MODELS)
 def test_segments_long_texts_whole(kind, bidirectional):
@@ -244,6 +245,7 @@ def test_segments_long_texts_whole(kind, bidirectional):
         assert 1 <= size <= (1 if kind.endswith("-") else 4)
 
 
+@pytest.mark.long
 def test_learns_a_small_lexicon():
     generator = np.random.default_rng(0)
     sentences = [

@@ -406,6 +406,7 @@ def test_huge_odds_stay_finite():
 # Models.
 
 
+@pytest.mark.long
 def test_one_line_after_a_bilstm():
     tokens = keras.Input((None,), dtype="int32")
     mask = ops.not_equal(tokens, 0)

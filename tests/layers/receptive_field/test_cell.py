@@ -322,7 +322,10 @@ def windowed(layer):
     return run, rnn
 
 
-@pytest.mark.parametrize("compiled", ["eager", "graph", "xla", "inner"])
+@pytest.mark.parametrize(
+    "compiled",
+    ["eager", "graph", pytest.param("xla", marks=pytest.mark.long), "inner"],
+)
 @pytest.mark.parametrize(
     "cell, max_size, estimator, summary, mask, training",
     [
