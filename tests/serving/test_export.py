@@ -276,6 +276,7 @@ def test_subclassed_model(same_process, tmp_path):
     np.testing.assert_allclose(answers["output_0"], expected[0], 1e-5, 1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "policy", ["float64", "mixed_float16", "mixed_bfloat16"]
 )
@@ -377,6 +378,7 @@ def test_strings_in(same_process, tmp_path):
     assert names(path) == (["text"], ["label", "size"])
 
 
+@pytest.mark.long
 def test_ops_of_tensorflow_text(tmp_path):
     tensorflow_text = pytest.importorskip("tensorflow_text")
 
@@ -503,6 +505,7 @@ serving.export_model(model, sys.argv[1])
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_killed_export_leaves_no_version(same_process, tmp_path):
     model = tiny()
@@ -595,6 +598,7 @@ def test_python_state_is_not_suspected_in_16_bit_models(tmp_path):
     assert "Python state" not in str(info.value)
 
 
+@pytest.mark.long
 def test_fresh_process_knows_tensorflow_only(tmp_path):
     (tmp_path / "tensorflow.py").write_text(
         "import importlib\n"

@@ -405,6 +405,7 @@ def test_early_stopping_and_checkpoints_keep_the_best(tmp_path):
     assert len(loaded.trainable_variables) == 2
 
 
+@pytest.mark.long
 def test_saved_models_train_on_in_a_fresh_process(tmp_path):
     """On two devices too, where it is as on one."""
     x, y = texts()

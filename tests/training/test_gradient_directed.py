@@ -246,6 +246,7 @@ def test_equal_gradients_have_no_divergence(double):
     assert abs(updates[0][1]["gradient_divergence"]) < 1e-6
 
 
+@pytest.mark.long
 def test_fit_lowers_the_divergence():
     inputs, labels = sample()
     inputs["mask"] = np.ones_like(MASK)
@@ -546,6 +547,7 @@ print(float(logs["loss"]), float(logs["gradient_divergence"]))
 """
 
 
+@pytest.mark.long
 def test_saved_model_trains_on_in_a_fresh_process(tmp_path):
     inputs, labels = sample()
     model = classifier(gradient_weight=0.5)

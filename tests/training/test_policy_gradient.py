@@ -739,6 +739,7 @@ print(json.dumps(result))
 """
 
 
+@pytest.mark.long
 def test_loads_in_a_fresh_process_and_averages_over_replicas(tmp_path):
     x, y = examples()
     model = drawing_layers.gated_model(

@@ -97,7 +97,12 @@ def train_by_hand(chunk_length, length, batches):
 @pytest.mark.parametrize(
     "length, mode",
     [
-        pytest.param(length, MODES[mode], id=f"{length}-{mode}")
+        pytest.param(
+            length,
+            MODES[mode],
+            id=f"{length}-{mode}",
+            marks=[pytest.mark.long] if mode == "xla" else [],
+        )
         for length, mode in [
             (14, "eager"),
             (14, "graph"),

@@ -19,7 +19,7 @@ from tests import references
 from tests.conformance.registry import name_outputs
 
 LENGTH, FEATURES, CONTEXT, LOWER, UNITS = 6, 3, 2, 5, 4
-MODES = ("eager", "graph", "xla")
+MODES = ("eager", "graph", pytest.param("xla", marks=pytest.mark.long))
 
 
 def make_encoder(openness=0.5, spread=3.0, **options):
@@ -573,6 +573,7 @@ def test_gate_counts_differ_without_tracing_again():
     assert run.experimental_get_tracing_count() == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("estimator", ["reinforce", "relaxed"])
 def test_own_compilation_gives_the_same(estimator, monkeypatch):
     noise = np.random.default_rng(9).logistic(size=(5, LENGTH))

@@ -493,6 +493,7 @@ def test_sizes_known_when_run_must_fit(name):
 # Models.
 
 
+@pytest.mark.long
 def test_one_line_after_a_bilstm():
     tokens = keras.Input((None,), dtype="int32")
     mask = ops.not_equal(tokens, 0)

@@ -379,6 +379,7 @@ def shortening_model(estimator="expectation", inference="expectation"):
     return keras.Model(*arguments)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "estimator", ["expectation", "straight_through", "reinforce"]
 )
