@@ -5,6 +5,8 @@ rest is computed again. Weight gradients are multiplied out after the loop, one
 large product each. See `ScanOptions.recompute_gradient`.
 """
 
+from collections.abc import Callable
+from typing import Any
 from typing import NamedTuple
 
 import keras
@@ -57,9 +59,9 @@ def gradients(
     seen, parts = operands.divided()
     output_upstream, state_upstream = upstream
 
-    def body(current, state_upstream):
+    def body(current: tuple, state_upstream: States) -> tuple[Any, States]:
         inputs, constants, kept, output_upstream = current
-        multiplied = {}
+        multiplied: Named = {}
         sources = (inputs, kept.products, kept.states)
         with tf.GradientTape() as tape:
             tape.watch(sources)
@@ -71,7 +73,9 @@ def gradients(
             output_gradients=(output_upstream, state_upstream),
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
-        return _StepGradients(*step_gradients, multiplied), state_upstream
+        of_inputs, of_products = step_gradients
+        values = _StepGradients(of_inputs, of_products, multiplied)
+        return values, state_upstream
 
     specs = _StepGradients(
         keras.tree.map_structure(loop.spec, seen),
@@ -110,12 +114,14 @@ def gradients(
 def _known_products(weights: Named, kept: Kept, multiplied: Named) -> Affine:
     """Supplies the kept products; notes what each weight multiplied."""
 
-    def affine(name, operand):
+    def affine(name: str, operand: Tensor) -> list[Tensor]:
         multiplied[name] = operand
 
         @tf.custom_gradient
-        def known_product(operand, *parts):
-            def gradient(*upstream):
+        def known_product(
+            operand: Tensor, *parts: Tensor
+        ) -> tuple[list[Tensor], Callable]:
+            def gradient(*upstream: Tensor) -> tuple[Tensor, ...]:
                 product_upstream = tf.concat(upstream, axis=-1)
                 operand_gradient = tf.matmul(
                     product_upstream, weights[name], transpose_b=True

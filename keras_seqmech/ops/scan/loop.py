@@ -1,5 +1,8 @@
 """`scan`: runs a recurrent step over the leading axis of its inputs."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -13,6 +16,7 @@ from keras_seqmech.ops.scan.protocol import Kept
 from keras_seqmech.ops.scan.protocol import Loop
 from keras_seqmech.ops.scan.protocol import Named
 from keras_seqmech.ops.scan.protocol import Operands
+from keras_seqmech.ops.scan.protocol import Parts
 from keras_seqmech.ops.scan.protocol import ScanOptions
 from keras_seqmech.ops.scan.protocol import States
 from keras_seqmech.ops.scan.protocol import Step
@@ -60,7 +64,7 @@ def scan(
         )
     arguments = (operands, states)
 
-    def run_flat(*flat):
+    def run_flat(*flat: Tensor) -> list[Tensor]:
         operands, states = keras.tree.pack_sequence_as(arguments, flat)
         run = _recomputing if options.recompute_gradient else _plain
         loop = _loop(options, packing)
@@ -80,7 +84,13 @@ def _loop(options: ScanOptions, packing: Packing | None) -> Loop:
     return PackedLoop(packing, differentiable)
 
 
-def _plain(step, operands, states, output_specs, loop) -> list[Tensor]:
+def _plain(
+    step: Step,
+    operands: Operands,
+    states: States,
+    output_specs: Specs,
+    loop: Loop,
+) -> list[Tensor]:
     """Outputs and final states, flat, with TensorFlow's own gradient."""
     (outputs, _), final_states = _forward(
         step, operands, states, output_specs, loop, keep=False
@@ -88,14 +98,20 @@ def _plain(step, operands, states, output_specs, loop) -> list[Tensor]:
     return keras.tree.flatten((outputs, final_states))
 
 
-def _recomputing(step, operands, states, output_specs, loop) -> list[Tensor]:
+def _recomputing(
+    step: Step,
+    operands: Operands,
+    states: States,
+    output_specs: Specs,
+    loop: Loop,
+) -> list[Tensor]:
     """The same with the gradient of `backward`."""
     constants = operands.constants
     # Constants get no gradient, so they are no arguments of `run`.
     differentiable = (operands._replace(constants={}), states)
 
     @tf.custom_gradient
-    def run(*flat):
+    def run(*flat: Tensor) -> tuple[list[Tensor], Callable]:
         operands, states = keras.tree.pack_sequence_as(differentiable, flat)
         operands = operands._replace(constants=constants)
         (outputs, kept), final_states = _forward(
@@ -103,7 +119,7 @@ def _recomputing(step, operands, states, output_specs, loop) -> list[Tensor]:
         )
         results = (outputs, final_states)
 
-        def gradient(*flat_upstream):
+        def gradient(*flat_upstream: Tensor) -> list[Tensor]:
             upstream = keras.tree.pack_sequence_as(results, flat_upstream)
             return backward.gradients(step, operands, kept, upstream, loop)
 
@@ -112,15 +128,22 @@ def _recomputing(step, operands, states, output_specs, loop) -> list[Tensor]:
     return run(*keras.tree.flatten(differentiable))
 
 
-def _forward(step, operands, states, output_specs, loop, keep):
+def _forward(
+    step: Step,
+    operands: Operands,
+    states: States,
+    output_specs: Specs,
+    loop: Loop,
+    keep: bool,
+) -> tuple[Any, States]:
     """Outputs and what is `Kept` of each step, and the final states."""
     seen, parts = operands.divided()
 
-    def body(current, states):
+    def body(current: tuple, states: States) -> tuple[Any, States]:
         inputs, constants, parts = current
-        products = {}
+        products: Parts = {}
 
-        def affine(name, operand):
+        def affine(name: str, operand: Tensor) -> list[Tensor]:
             product = tf.matmul(operand, operands.weights[name])
             if name in operands.biases:
                 products[name] = [product + operands.biases[name]]

@@ -8,8 +8,10 @@ how inputs and values lie.
 """
 
 from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 from typing import NamedTuple
+from typing import TypeAlias
 
 import keras
 import tensorflow as tf
@@ -18,6 +20,9 @@ from keras_seqmech.ops.scan.packing import Packing
 from keras_seqmech.ops.scan.protocol import Body
 from keras_seqmech.ops.scan.protocol import States
 from keras_seqmech.typing import Tensor
+
+Specs: TypeAlias = Iterable[tf.TensorSpec]
+Buffers: TypeAlias = list[tf.TensorArray]
 
 
 class _Place(NamedTuple):
@@ -82,28 +87,29 @@ class PackedLoop:
             return keras.tree.map_structure(_nothing, specs), states
         read = self._reader(inputs)
 
-        def run_step(t, place, states):
+        def run_step(t: Tensor, place: _Place, states: States) -> tuple:
             values, states = body(read(t, place), states)
             keras.tree.assert_same_structure(values, specs)
             return keras.tree.flatten(values), states
 
         states = tuple(self._packing.sort(state) for state in states)
         run = self._run_backwards if reverse else self._run_forwards
-        values, results = run(run_step, states, keras.tree.flatten(specs))
-        results = tuple(
-            self._packing.unsort(tf.ensure_shape(result, state.shape))
-            for result, state in zip(results, states)
-        )
+        values, rows = run(run_step, states, keras.tree.flatten(specs))
+        results = tuple(map(self._complete, rows, states))
         return keras.tree.pack_sequence_as(specs, values), results
 
     def spec(self, tensor: Tensor) -> tf.TensorSpec:
         """Shape and dtype of one step of a packed tensor or of a state."""
         return tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype)
 
-    def _run_forwards(self, run_step, states, specs):
+    def _run_forwards(
+        self, run_step: Callable, states: States, specs: Specs
+    ) -> tuple[list[Tensor], Iterable[Tensor]]:
         """Rows leave the loop when they end."""
 
-        def advance(t, live, ended, values):
+        def advance(
+            t: Tensor, live: States, ended: Buffers, values: Buffers
+        ) -> tuple:
             place = self._place(t)
             results, live = run_step(t, place, live)
             ending = place.going_on - place.first
@@ -111,23 +117,20 @@ class PackedLoop:
             live = tuple(_slice(x, ending) for x in live)
             return t + 1, live, ended, _write(values, t, results)
 
-        idle = self._firsts[:1]
         _, _, ended, values = self._loop(
             advance,
-            tuple(_slice(state, idle) for state in states),
+            tuple(_slice(state, self._firsts[:1]) for state in states),
             self._buffers(map(self.spec, states)),
             self._buffers(specs),
         )
-        finals = [
-            tf.concat([_slice(state, [0], idle), rows.concat()], axis=0)
-            for state, rows in zip(states, ended)
-        ]
-        return [x.concat() for x in values], finals
+        return [x.concat() for x in values], [x.concat() for x in ended]
 
-    def _run_backwards(self, run_step, states, specs):
+    def _run_backwards(
+        self, run_step: Callable, states: States, specs: Specs
+    ) -> tuple[list[Tensor], Iterable[Tensor]]:
         """Rows enter the loop where they end."""
 
-        def advance(i, live, values):
+        def advance(i: Tensor, live: States, values: Buffers) -> tuple:
             t = self._steps - 1 - i
             place = self._place(t)
             live = tuple(
@@ -142,14 +145,17 @@ class PackedLoop:
             tuple(state[:0] for state in states),
             self._buffers(specs),
         )
-        idle = self._firsts[:1]
-        firsts = [
-            tf.concat([_slice(state, [0], idle), rows], axis=0)
-            for state, rows in zip(states, live)
-        ]
-        return [x.concat() for x in values], firsts
+        return [x.concat() for x in values], live
 
-    def _loop(self, advance, live, *buffers):
+    def _complete(self, rows: Tensor, states: Tensor) -> Tensor:
+        """All rows in their order, from those that have a step."""
+        idle = _slice(states, [0], self._firsts[:1])
+        rows = tf.concat([idle, rows], axis=0)
+        return self._packing.unsort(tf.ensure_shape(rows, states.shape))
+
+    def _loop(
+        self, advance: Callable, live: States, *buffers: Buffers
+    ) -> tuple:
         invariants = (
             tf.TensorShape([]),
             tuple(self.spec(state).shape for state in live),
@@ -181,7 +187,7 @@ class PackedLoop:
             inputs, [array.read(t) for array in arrays]
         )
 
-    def _buffers(self, specs) -> list[tf.TensorArray]:
+    def _buffers(self, specs: Specs) -> Buffers:
         return [
             tf.TensorArray(
                 spec.dtype,
@@ -200,7 +206,7 @@ def _slice(tensor: Tensor, begin: Any, end: Any | None = None) -> Tensor:
     return tf.strided_slice(tensor, begin, end, [1])
 
 
-def _write(buffers, t, values) -> list[tf.TensorArray]:
+def _write(buffers: Buffers, t: Tensor, values: Iterable) -> Buffers:
     return [buffer.write(t, value) for buffer, value in zip(buffers, values)]
 
 

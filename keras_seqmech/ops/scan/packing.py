@@ -43,6 +43,7 @@ compiled with XLA alone, by `ScanOptions.jit_compile`, competes with a packed
 one that is not.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -107,8 +108,8 @@ class Packing(NamedTuple):
             indices = self.rows * length + self.times
 
         @tf.custom_gradient
-        def take(sequences):
-            def gradient(upstream):
+        def take(sequences: Tensor) -> tuple[Tensor, Callable]:
+            def gradient(upstream: Tensor) -> Tensor:
                 return self.scatter(upstream, time_major)
 
             features = tf.shape(sequences)[2:]
@@ -132,8 +133,8 @@ class Packing(NamedTuple):
         places = tf.transpose(places) if time_major else places
 
         @tf.custom_gradient
-        def put(values):
-            def gradient(upstream):
+        def put(values: Tensor) -> tuple[Tensor, Callable]:
+            def gradient(upstream: Tensor) -> Tensor:
                 return self.gather(upstream, time_major)
 
             return _at(values, places), gradient
@@ -160,8 +161,8 @@ class Packing(NamedTuple):
         places = tf.transpose(places) if time_major else places
 
         @tf.custom_gradient
-        def put(values, initial):
-            def gradient(upstream):
+        def put(values: Tensor, initial: Tensor) -> tuple[Tensor, Callable]:
+            def gradient(upstream: Tensor) -> tuple[Tensor, Tensor]:
                 size = batch_size + tf.shape(self.rows)[0]
                 total = tf.math.unsorted_segment_sum(upstream, places, size)
                 return total[batch_size:], total[:batch_size]
@@ -193,8 +194,8 @@ class Packing(NamedTuple):
         elements = tf.stack([self.rows, self._numbers()], axis=1)
 
         @tf.custom_gradient
-        def put(values):
-            def gradient(upstream):
+        def put(values: Tensor) -> tuple[Tensor, Callable]:
+            def gradient(upstream: Tensor) -> Tensor:
                 return tf.gather_nd(upstream, elements)
 
             return _at(values, places), gradient
@@ -265,8 +266,8 @@ def _at(values: Tensor, places: Tensor) -> Tensor:
 
 def _permute(values: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
     @tf.custom_gradient
-    def permute(values):
-        def gradient(upstream):
+    def permute(values: Tensor) -> tuple[Tensor, Callable]:
+        def gradient(upstream: Tensor) -> Tensor:
             return _permute(upstream, inverse, order)
 
         return tf.gather(values, order), gradient

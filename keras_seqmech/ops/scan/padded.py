@@ -66,7 +66,7 @@ class PaddedLoop:
             for spec in keras.tree.flatten(specs)
         ]
 
-        def advance(i, states, buffers):
+        def advance(i: Tensor, states: States, buffers: list) -> tuple:
             t = steps - 1 - i if reverse else i
             values, states = body(read(t), states)
             keras.tree.assert_same_structure(values, specs)
@@ -102,8 +102,10 @@ class PaddedLoop:
         return tf.TensorSpec(tensor.shape[1:], tensor.dtype)
 
 
-def _run_unrolled(body, inputs, states, steps, reverse):
-    rows = []
+def _run_unrolled(
+    body: Body, inputs: Any, states: States, steps: int, reverse: bool
+) -> tuple[Any, States]:
+    rows: list = []
     for t in reversed(range(steps)) if reverse else range(steps):
         current = keras.tree.map_structure(lambda x: x[t], inputs)  # noqa: B023
         values, states = body(current, states)
