@@ -71,6 +71,7 @@ class ExampleLosses:
         loss_weights: Any = None,
         output_names: list[str] | None = None,
     ):
+        self.built = False
         self._recorder = _Recorder()
         # Not called: it only reduces losses as the model that trains does.
         self._reducer = keras.Model(name="example_losses")
@@ -82,6 +83,19 @@ class ExampleLosses:
             loss_weights=loss_weights,
         )
 
+    def build(
+        self, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None
+    ) -> None:
+        """Makes the variables of losses; a replica could not make them.
+
+        As Keras makes its own: by a symbolic call before the first step.
+        """
+        if not self.built:
+            self._reducer.compute_loss(
+                y=y, y_pred=y_pred, sample_weight=sample_weight
+            )
+            self.built = True
+
     def __call__(
         self, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None
     ) -> Shares:
@@ -89,6 +103,7 @@ class ExampleLosses:
             total = self._reducer.compute_loss(
                 y=y, y_pred=y_pred, sample_weight=sample_weight
             )
+        self.built = True
         values = [values for _, values in record.values]
         _check_values(record.values)
         slopes = record.tape.gradient(
@@ -147,30 +162,28 @@ Note = Callable[[str, Tensor], Tensor]
 class _RecordedLoss(keras.losses.Loss):
     """A loss of the same values, name and reduction, which it records."""
 
-    def __init__(self, loss: keras.losses.Loss, place: str, note: Note):
+    def __init__(self, loss: keras.losses.Loss, label: str, note: Note):
         super().__init__(loss.name, loss.reduction, loss.dtype)
         self.loss = loss
-        self.place = place
+        self.label = label
         self.note = note
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         values = self.loss.call(y_true, y_pred)
-        return self.note(f"loss '{self.name}'{self.place}", values)
+        return self.note(self.label, values)
 
 
 class _RecordedFunction:
     """A loss function that records its values."""
 
-    def __init__(self, function: Callable, place: str, note: Note):
+    def __init__(self, function: Callable, label: str, note: Note):
         self.function = function
-        self.place = place
+        self.label = label
         self.note = note
-        own_name = getattr(function, "__name__", type(function).__name__)
-        self.name = getattr(function, "name", own_name)
 
     def __call__(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         values = self.function(y_true, y_pred)
-        return self.note(f"loss '{self.name}'{self.place}", values)
+        return self.note(self.label, values)
 
 
 class _Crossentropy(keras.losses.Loss):
@@ -198,19 +211,27 @@ def _recorded_losses(loss: Any, note: Note) -> Any:
 
 
 def _recorded(loss: Any, path: tuple, note: Note) -> Any:
-    place = "".join(f" of output {part!r}" for part in path)
     if str(loss).lower() in CROSSENTROPY:
-        return _RecordedLoss(_Crossentropy(loss), place, note)
-    found = keras.losses.get(loss)
+        found = _Crossentropy(loss)
+    else:
+        found = keras.losses.get(loss)
+    name = loss if isinstance(loss, str) else _name_of(found)
+    place = "".join(f" of output {part!r}" for part in path)
+    label = f"loss '{name}'{place}"
     if not isinstance(found, keras.losses.Loss):
-        return _RecordedFunction(found, place, note)
+        return _RecordedFunction(found, label, note)
     if type(found).__call__ is not keras.losses.Loss.__call__:
         raise ValueError(
             "Argument `loss` must hold losses that define `call`, a value for "
-            "each example, and leave the mean to Keras. Received: loss "
-            f"'{found.name}'{place} with a `__call__` of its own"
+            "each example, and leave the mean to Keras. Received: "
+            f"{label} with a `__call__` of its own"
         )
-    return _RecordedLoss(found, place, note)
+    return _RecordedLoss(found, label, note)
+
+
+def _name_of(loss: Callable) -> str:
+    name = getattr(loss, "__name__", type(loss).__name__)
+    return getattr(loss, "name", name)
 
 
 def _check_values(values: list[tuple[str, Tensor]]) -> None:

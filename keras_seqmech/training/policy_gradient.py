@@ -184,6 +184,8 @@ class PolicyGradientModel(NetworkModel):
         )
         decisions = log_probabilities.current()
         if decisions is None or not training:
+            if self._example_losses is not None:
+                self._example_losses.build(y, y_pred, sample_weight)
             return loss
         decisions.check_usable()
         if not decisions:

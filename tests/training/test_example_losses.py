@@ -214,6 +214,6 @@ def test_losses_of_other_batches_are_named():
     loss = {"out0": "mse", "out1": lambda y, p: (y - p)[:2] ** 2}
     _, by_example = compiled(loss, outputs=2)
     outputs = [tf.constant(OUTPUTS)] * 2
-    message = "'mean_squared_error' of output 'out0' with 3, loss"
+    message = "'mse' of output 'out0' with 3, loss"
     with pytest.raises(ValueError, match=message):
         by_example([TARGETS] * 2, outputs)
