@@ -1,4 +1,4 @@
-"""Long sequences, a chunk of time at a time."""
+"""A step over long sequences, one chunk of time after the other."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,13 +6,15 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_seqmech.typing import Tensor
+
 
 def over_chunks(
-    step: Callable[[Any, Any, Any], tuple[list, Any]],
+    step: Callable[[tuple, Any, Tensor], tuple[list[Tensor], Any]],
     data: tuple,
     chunk_length: int,
-) -> list:
-    """Runs a step over chunks of time, the states handed on.
+) -> list[Tensor]:
+    """Runs a step over chunks of time, the states passed on.
 
     The first chunk and a shorter last one are runs of their own; those
     between are a loop, so that graphs do not grow with the sequence. No
@@ -81,7 +83,7 @@ def over_chunks(
     return outputs
 
 
-def _length(data):
+def _length(data: tuple) -> Tensor | int:
     shapes = [tuple(x.shape) for x in keras.tree.flatten(data) if x is not None]
     if len({shape[1] for shape in shapes if len(shape) > 1} - {None}) > 1:
         raise ValueError(
@@ -92,32 +94,34 @@ def _length(data):
     return keras.ops.shape(keras.tree.flatten(data)[0])[1]
 
 
-def _run_if(condition, function, results):
+def _run_if(
+    condition: Tensor | bool, function: Callable, results: tuple
+) -> tuple:
     """`function(*results)`, or the results as they are."""
     if isinstance(condition, bool):
         return function(*results) if condition else results
     return tf.cond(condition, lambda: function(*results), lambda: results)
 
 
-def _in_time(function, data):
+def _in_time(function: Callable[[Tensor], Tensor], data: Any) -> Any:
     """Applies a function to all that has a time axis."""
     return keras.tree.map_structure(
         lambda x: x if x is None or len(x.shape) < 2 else function(x), data
     )
 
 
-def _split(x, chunk_length):
+def _split(x: Tensor, chunk_length: int) -> Tensor:
     """`(batch, chunks * time, ...)` to `(batch, chunks, time, ...)`."""
     batch_size, _, *shape = keras.ops.shape(x)
     return tf.reshape(x, (batch_size, -1, chunk_length, *shape))
 
 
-def _merge(x):
+def _merge(x: Tensor) -> Tensor:
     """`(chunks, batch, time, ...)` to `(batch, chunks * time, ...)`."""
     count, batch_size, length, *shape = keras.ops.shape(x)
     x = keras.ops.moveaxis(x, 0, 1)
     return tf.reshape(x, (batch_size, count * length, *shape))
 
 
-def _join(first, second):
+def _join(first: list[Tensor], second: list[Tensor]) -> list[Tensor]:
     return [tf.concat(pair, axis=1) for pair in zip(first, second)]
