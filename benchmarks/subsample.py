@@ -4,10 +4,10 @@
 
 Prints, for each number of steps and of outputs, the milliseconds of forward
 and backward, in a graph and with XLA, and the ratio of the better of the two to
-the LSTM's on the same batch. Gradients are those of the sequence and of what is
-trained: the LSTM's weights, the emission probabilities. Beside it stand the
-plain recursion with TensorFlow's own gradient, and the cubic algorithm that
-multiplies out equation 1 of "Training a Subsampling Mechanism in Expectation".
+the LSTM's on the same batch. Gradients are those of the sequence and of the
+LSTM's weights or the emission probabilities. For comparison: the plain
+recursion by automatic differentiation, and the cubic algorithm that multiplies
+out equation 1 of "Training a Subsampling Mechanism in Expectation".
 
 `--memory` prints the largest memory of a process that trains long sequences,
 `--gradients` how much gradient reaches the logits from each output.
@@ -54,7 +54,7 @@ def random_inputs(batch: int, time: int, features: int) -> tuple:
 
 
 def plain(sequence: tf.Tensor, emission: tf.Tensor, length: int) -> tf.Tensor:
-    """What one would write first: the matrix, step by step, and a product."""
+    """The straightforward way: the matrix, step by step, and a product."""
     return tf.matmul(emission_ops.emission_matrix(emission, length), sequence)
 
 
@@ -216,10 +216,14 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument(
-        "--memory", action="store_true", help="largest memory instead"
+        "--memory",
+        action="store_true",
+        help="print the largest memory instead of times",
     )
     parser.add_argument(
-        "--gradients", action="store_true", help="gradients instead"
+        "--gradients",
+        action="store_true",
+        help="print gradients instead of times",
     )
     parser.add_argument(
         "--steps", type=int, nargs="*", help="only these numbers of steps"

@@ -19,8 +19,7 @@ _SEQUENCES = (
 
 def check_positive_int(name: str, value: Any) -> int:
     """Refuses anything but an integer of at least 1 (a bool is none here)."""
-    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_integer or value < 1:
+    if not _is_positive_int(value):
         raise ValueError(
             f"Argument `{name}` must be a positive integer. "
             f"Received: {name}={value!r}"
@@ -93,7 +92,7 @@ def check_cell(name: str, cell: Any) -> Any:
         )
     sizes = keras.tree.flatten(getattr(cell, "state_size", None))
     is_cell = hasattr(cell, "call") and not isinstance(cell, keras.layers.RNN)
-    if not is_cell or not sizes or not all(isinstance(s, int) for s in sizes):
+    if not is_cell or not sizes or not all(map(_is_positive_int, sizes)):
         raise ValueError(
             f"Argument `{name}` must be a recurrent cell: an object with a "
             "method `call(inputs, states)` and an attribute `state_size` of "
@@ -240,6 +239,11 @@ def check_finite(name: str, value: Any) -> float:
     )
 
 
+def _is_positive_int(value: Any) -> bool:
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    return is_integer and value >= 1
+
+
 def _check_number(name, value, allowed, fits):
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not fits(value):
@@ -268,3 +272,13 @@ def check_sizes(name: str, values: Any, sequences: Tensor) -> None:
             f"Argument `{name}` must have the shape (batch, time) of its "
             f"sequence. Received: {name} of another shape",
         )
+
+
+def check_range(name: str, value: Any, low: float, high: float) -> float:
+    """Refuses anything but a number from `low` to `high`."""
+    return _check_number(
+        name,
+        value,
+        f"a number from {low:g} to {high:g}",
+        lambda x: low <= x <= high,
+    )

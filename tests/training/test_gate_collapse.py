@@ -89,6 +89,7 @@ def test_in_fit(initial_openness):
     x, context = keras.Input((6, 2)), keras.Input((2,))
     gates = BoundaryGate(
         4,
+        estimator="reinforce",
         initial_openness=initial_openness,
         kernel_initializer="zeros",
         track_statistics=True,

@@ -200,6 +200,7 @@ def test_focused_encoder_by_enumeration(monkeypatch):
     ]
     encoder = FocusedHierarchicalEncoder(
         2,
+        estimator="reinforce",
         gate_units=2,
         openness_target=0.25,
         sparsity_weight=0.3,
@@ -240,7 +241,7 @@ def test_focused_encoder_by_enumeration(monkeypatch):
                 first * tf.math.log(first)
                 + (1 - first) * tf.math.log(1 - first)
             )
-            expected -= 0.1 * entropy
+            expected -= 0.1 * entropy / 4
         exact = drawing_layers.flat(
             tape.gradient(expected, model.trainable_variables)
         )
