@@ -253,16 +253,6 @@ def _check_number(name, value, allowed, fits):
     return float(value)
 
 
-def check_range(name: str, value: Any, low: float, high: float) -> float:
-    """Refuses anything but a number from `low` to `high`."""
-    return _check_number(
-        name,
-        value,
-        f"a number from {low:g} to {high:g}",
-        lambda x: low <= x <= high,
-    )
-
-
 def check_sizes(name: str, values: Any, sequences: Tensor) -> None:
     """Refuses, when it runs, sizes that were unknown before and do not fit.
 
@@ -282,3 +272,13 @@ def check_sizes(name: str, values: Any, sequences: Tensor) -> None:
             f"Argument `{name}` must have the shape (batch, time) of its "
             f"sequence. Received: {name} of another shape",
         )
+
+
+def check_range(name: str, value: Any, low: float, high: float) -> float:
+    """Refuses anything but a number from `low` to `high`."""
+    return _check_number(
+        name,
+        value,
+        f"a number from {low:g} to {high:g}",
+        lambda x: low <= x <= high,
+    )

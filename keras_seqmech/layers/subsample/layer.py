@@ -144,6 +144,7 @@ class ExpectedSubsample(keras.layers.Layer):
             exists, the `"output_mask"` of an `ExpectedSubsample` below, in any
             of its modes; numbers must fall along time, but for zeros.
         training: Whether the estimator decides, or `inference`.
+        mask: Refused (ValueError): give `sequence_mask` or `presence`.
 
     Output shape:
         `(batch, U, features)`; with `return_emission` a tuple of that and the
@@ -463,7 +464,7 @@ def _of_existing(measures: costs.Measures, steps: _Steps) -> costs.Measures:
     """Measures whose means over real steps are those over existing ones."""
     if steps.presence is None:
         return measures
-    # What exists was decided below, and is not charged here.
+    # Which steps exist is decided by the layer below, which pays for it.
     presence = ops.stop_gradient(steps.presence)
     existing = ops.sum(presence)
     real = ops.sum(ops.cast(presence > 0, existing.dtype))

@@ -55,7 +55,7 @@ def log_probability(emission: Tensor, keep: Tensor, length: Size) -> Tensor:
 
     Args:
         emission: Tensor `(batch, time)` of probabilities.
-        keep: Boolean tensor `(batch, time)`: what was decided.
+        keep: Boolean tensor `(batch, time)`: the steps emitted.
         length: Number of outputs U, an int or a scalar tensor.
 
     Returns:
@@ -173,7 +173,7 @@ def decisions(
     dtype: str,
     presence: Tensor | None = None,
 ) -> dict[str, Tensor]:
-    """What was decided, as `expectation.decisions` has it of what is likely.
+    """The same as `expectation.decisions`, of hard decisions.
 
     Args:
         keep: Boolean tensor `(batch, time)`, the steps emitted.

@@ -235,7 +235,7 @@ def test_bad_probabilities_are_refused_or_clipped(bad):
     clipped[1, 2] = 1 if bad > 0.5 else 0
     expected = layer(sequence, clipped)
     close(tf.function(layer)(sequence, emission), expected)
-    # Where it does not count, anything may stand.
+    # At masked steps any value is allowed.
     mask = np.ones((ROWS, TIME), "bool")
     mask[1, 2] = False
     expected = layer(sequence, clipped, sequence_mask=mask)
