@@ -242,24 +242,20 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         """The weights of what sizes cost, as variables."""
         return self.cell.costs
 
-    @property
-    def zero_output_for_mask(self) -> bool:
-        """Whether masked steps return zeros."""
-        return self._zero_output_for_mask
-
-    @zero_output_for_mask.setter
-    def zero_output_for_mask(self, value: bool) -> None:
-        # `Bidirectional` sets this on the layers that it has made.
-        if getattr(self, "return_field", False):
+    def __setattr__(self, name: str, value: Any) -> None:
+        # `Bidirectional` sets this on the two layers that it has made.
+        if name == "zero_output_for_mask" and getattr(
+            self, "return_field", False
+        ):
             raise ValueError(
                 "Argument `return_field` must be False within "
                 "`keras.layers.Bidirectional`, which merges tensors alone. Use "
                 "two layers, one of them with `go_backwards=True`, and join "
-                "what they return: `keras.ops.flip(outputs, axis=1)` and the "
-                "field likewise bring what the latter returns to the order of "
-                "time. Received: return_field=True"
+                "what they return; `keras.ops.flip(..., axis=1)` brings what "
+                "the latter returns into the order of time. "
+                "Received: return_field=True"
             )
-        self._zero_output_for_mask = value
+        super().__setattr__(name, value)
 
     def build(
         self,
