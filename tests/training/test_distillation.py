@@ -289,7 +289,7 @@ def test_a_directed_teacher_that_shares_a_layer_is_loaded():
     x = keras.Input((4, 2), name="x")
     h = keras.layers.Dense(3, name="shared")(x)
     teacher = GradientDirectedModel(
-        x, keras.layers.SimpleRNN(3)(h), layer="shared"
+        keras.Model(x, keras.layers.SimpleRNN(3)(h)), layer="shared"
     )
     student = keras.Model(x, LastPooling()(h))
     model = DistillationModel(student, teacher)
@@ -481,7 +481,7 @@ def train_on(scope):
         x = keras.Input((4, 2), name="x")
         h = keras.layers.SimpleRNN(3, unroll=True)(x)
         y = activity_loss()(h)
-        models.append(GradientDirectedModel(x, y, layer="x"))
+        models.append(GradientDirectedModel(keras.Model(x, y), layer="x"))
         models[0].compile(keras.optimizers.SGD(0.5))
         models[1].compile(keras.optimizers.SGD(0.5), "mse")
     data = [(vectors(),), (sequences, np.ones((BATCH, 3)))]
@@ -528,8 +528,11 @@ def test_bad_fits():
     with pytest.raises(ValueError, match=message):
         model.fit(x, verbose=0)
     model = DistillationModel(linear(), linear())
-    with pytest.raises(ValueError, match="`loss` must .*Received: loss='mse'"):
-        model.compile("adam", "mse")
+    model.compile("adam", "mse")
+    message = "`loss` of `compile` must .*Received: loss='mse'"
+    for run in (model.fit, model.evaluate):
+        with pytest.raises(ValueError, match=message):
+            run(x, x[:, :3], verbose=0)
     model.compile("adam", metrics=["mse"])
     with pytest.raises(ValueError, match="`metrics` need.*Received: y=None"):
         model.fit(x, verbose=0)
