@@ -30,7 +30,7 @@ def gate_callbacks(
     cooled; of straight-through ones, which are hard, this would only take the
     gradient.
     """
-    gate = model.get_layer("encoder").gate
+    gate = models.network_of(model).get_layer("encoder").gate
     ramp = args.ramp_share * args.steps / args.evaluate_every
     callbacks = [
         WarnOnGateCollapse(patience=3),

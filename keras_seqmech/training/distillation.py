@@ -44,6 +44,11 @@ class FrozenLayer(keras.layers.Layer):
         # A model around it sets this for all of its layers.
         self.freeze()
 
+    @property
+    def metrics(self) -> list[keras.Metric]:
+        # A model that was compiled has those of its own training.
+        return []
+
     def freeze(self) -> None:
         """Makes all variables there are non-trainable."""
         self.layer.trainable = False
@@ -121,8 +126,8 @@ class DistillationModel(keras.Model):
     Raises:
         ValueError: If an embedding is not of rank 2 or the sizes differ: in
             the constructor where shapes are known, else in `fit`; if parts
-            share a layer in a way that could not be saved; in `fit` and
-            `evaluate`, if a loss is compiled.
+            share a layer in a way that could not be saved; in `compile`, if a
+            loss is given.
 
     Example:
 
@@ -199,6 +204,22 @@ class DistillationModel(keras.Model):
         self._last_call = (outputs, embedding)
         return outputs
 
+    def compile(
+        self, optimizer: Any = "rmsprop", loss: None = None, **kwargs: Any
+    ) -> None:
+        if loss is not None:
+            raise ValueError(
+                "Argument `loss` must be None: a `DistillationModel` has its "
+                f"own. Received: loss={loss!r}"
+            )
+        super().compile(optimizer, **kwargs)
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        # Keras asks for this method beside a `compile` of one's own.
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.built:
+            self.optimizer.build(self.trainable_variables)
+
     def compute_loss(
         self,
         x: Tensor | None = None,
@@ -207,12 +228,6 @@ class DistillationModel(keras.Model):
         sample_weight: Tensor | None = None,
         training: bool = True,
     ) -> Tensor:
-        if self.loss is not None:
-            raise ValueError(
-                "Argument `loss` of `compile` must be None: a "
-                "`DistillationModel` has its own. "
-                f"Received: loss={self.loss!r}"
-            )
         embedding = self._embedding(x, y_pred, training)
         # Before the teacher runs and adds its own losses to shared layers.
         added = self.student.losses

@@ -528,11 +528,8 @@ def test_bad_fits():
     with pytest.raises(ValueError, match=message):
         model.fit(x, verbose=0)
     model = DistillationModel(linear(), linear())
-    model.compile("adam", "mse")
-    message = "`loss` of `compile` must .*Received: loss='mse'"
-    for run in (model.fit, model.evaluate):
-        with pytest.raises(ValueError, match=message):
-            run(x, x[:, :3], verbose=0)
+    with pytest.raises(ValueError, match="`loss` must .*Received: loss='mse'"):
+        model.compile("adam", "mse")
     model.compile("adam", metrics=["mse"])
     with pytest.raises(ValueError, match="`metrics` need.*Received: y=None"):
         model.fit(x, verbose=0)
