@@ -158,8 +158,14 @@ def build(
     logits = layers.Dense(classes, name="logits")(both)
     if name == "fhe" and estimator == "reinforce":
         baseline = None if args.baseline == "none" else args.baseline
-        return PolicyGradientModel(inputs, logits, baseline=baseline)
+        network = keras.Model(inputs, logits)
+        return PolicyGradientModel(network, baseline=baseline)
     return keras.Model(inputs, logits)
+
+
+def network_of(model: keras.Model) -> keras.Model:
+    """The functional model, also of one that trains it."""
+    return getattr(model, "network", model)
 
 
 def compile_model(
@@ -183,6 +189,7 @@ def probe(model: keras.Model, focus: bool = False) -> keras.Model:
         model: Of `build`.
         focus: Whether to return the weights of its attention too, `(B, T)`.
     """
+    model = network_of(model)
     outputs = {"logits": model.output}
     if has_gates(model):
         # Flat: the states, then what is in the dict, by name.
@@ -195,7 +202,7 @@ def probe(model: keras.Model, focus: bool = False) -> keras.Model:
 
 
 def has_gates(model: keras.Model) -> bool:
-    return "encoder" in {layer.name for layer in model.layers}
+    return "encoder" in {layer.name for layer in network_of(model).layers}
 
 
 def measure(
@@ -232,7 +239,7 @@ def drawing(model: keras.Model) -> Iterator[None]:
     If the result is far from that with hard gates, gates are undecided: many
     are open in some of the draws, but in less than half of them.
     """
-    gate = model.get_layer("encoder").gate
+    gate = network_of(model).get_layer("encoder").gate
     gate.sample_at_inference = True
     try:
         yield
@@ -268,7 +275,8 @@ class GateGradient:
             self._gradient = tf.function(self._trace)
 
     def _trace(self, asked, answers):
-        weights = self.model.get_layer("encoder").gate.trainable_variables
+        gate = network_of(self.model).get_layer("encoder").gate
+        weights = gate.trainable_variables
         weights = [weight.value for weight in weights]
         with log_probabilities.collect(), tf.GradientTape() as tape:
             logits = self.model(asked, training=True)

@@ -182,8 +182,9 @@ def _read(name, ids, embedding, args):
 
 
 def _compiled(name, inputs, outputs, args):
-    model_class = PolicyGradientModel if name == "fhe" else keras.Model
-    model = model_class(inputs, outputs, name=name)
+    model = keras.Model(inputs, outputs, name=name)
+    if name == "fhe":
+        model = PolicyGradientModel(model, name=name)
     model.compile(
         keras.optimizers.Adam(args.learning_rate, clipnorm=1.0),
         # Of an answer of several words, the mean over them.

@@ -31,7 +31,7 @@ def gate_callbacks(
     of relaxed gates falls; for straight-through gates, which are hard already,
     a low temperature would only take away the gradient.
     """
-    gate = model.get_layer("encoder").gate
+    gate = models.network_of(model).get_layer("encoder").gate
     ramp = args.ramp_share * args.steps / args.evaluate_every
     callbacks = [
         WarnOnGateCollapse(patience=3),

@@ -154,8 +154,7 @@ def build(
         return model
     if name == "gradient_directed":
         model = training.GradientDirectedModel(
-            tensors.tokens,
-            tensors.outputs,
+            keras.Model(tensors.tokens, tensors.outputs),
             layer="embedding",
             gradient_weight=args.gradient_weight,
             mask=tensors.mask,

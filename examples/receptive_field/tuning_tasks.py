@@ -70,6 +70,7 @@ class Segmentation:
 
     def scores(self, model: keras.Model) -> dict[str, float]:
         """Word F1 on all sets, and the mean size of a field."""
+        model = network_of(model)
         outputs = {"tags": model.output, "size": field_sizes(model)}
         tagger, found = keras.Model(model.input, outputs), {}
         for name, sentences in self.sets.items():
@@ -129,7 +130,7 @@ class Text:
             "validation_accuracy": self.data.validation,
             "test_accuracy": (ids, labels),
         }
-        fields = keras.Model(model.input, field_sizes(model))
+        fields = keras.Model(network_of(model).input, field_sizes(model))
         sizes = fields.predict(ids, batch_size=256, verbose=0)
         found = {"mean_size": float(sizes.sum() / np.count_nonzero(ids))}
         for name, part in parts.items():
@@ -192,13 +193,21 @@ def read_with_field(
 
 def field_sizes(model: keras.Model) -> keras.KerasTensor:
     """The sizes of the fields of a model, `(batch, time)`."""
-    return model.get_layer("field").output[-1]  # Flat, by name: the last.
+    layer = network_of(model).get_layer("field")
+    return layer.output[-1]  # Flat, by name: the last.
+
+
+def network_of(model: keras.Model) -> keras.Model:
+    """The functional model, also of one that trains it."""
+    return getattr(model, "network", model)
 
 
 def compiled(inputs, outputs, field, args) -> keras.Model:
     """A model to be trained with Adam."""
     drawn = field["estimator"] == "reinforce"
-    model = (PolicyGradientModel if drawn else keras.Model)(inputs, outputs)
+    model = keras.Model(inputs, outputs)
+    if drawn:
+        model = PolicyGradientModel(model)
     model.compile(
         keras.optimizers.Adam(args.learning_rate, clipnorm=1.0),
         keras.losses.SparseCategoricalCrossentropy(

@@ -124,10 +124,9 @@ def build(
         mask = decisions["output_mask"] > 0.5
     state = layers.LSTM(args.units, name="upper")(states, mask=mask)
     logits = layers.Dense(data.classes, name="logits")(state)
-    model_class = keras.Model
+    model = keras.Model(x, logits)
     if method == "reinforce":
-        model_class = PolicyGradientModel
-    model = model_class(x, logits)
+        model = PolicyGradientModel(model)
     model.compile(
         keras.optimizers.Adam(args.learning_rate),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),

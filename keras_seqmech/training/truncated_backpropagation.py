@@ -16,7 +16,7 @@ from keras_seqmech.training import time_chunks
 from keras_seqmech.typing import Tensor
 
 # Of each recurrent layer, what its next chunk starts from; None at the start.
-States = list[dict[str, Any]] | None
+States = list[dict[str, Any] | None] | None
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -142,7 +142,8 @@ class TruncatedBackpropagationModel(network_model.NetworkModel):
     def _predict_chunk(
         self, chunk: tuple, states: States, share: Tensor
     ) -> tuple[list[Tensor], States]:
-        outputs, states = self._resume(*chunk, states, training=False)
+        (x,) = chunk
+        outputs, states = self._resume(x, states, training=False)
         return keras.tree.flatten(outputs), states
 
     def _assess(

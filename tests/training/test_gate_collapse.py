@@ -96,7 +96,7 @@ def test_in_fit(initial_openness):
         name="gate",
     )(x, context)
     y = keras.layers.Dense(1)(gates)
-    model = PolicyGradientModel([x, context], y)
+    model = PolicyGradientModel(keras.Model([x, context], y))
     model.compile(keras.optimizers.SGD(0.0), "mse")
     data = [np.ones((64, 6, 2)), np.ones((64, 2))], np.ones((64, 1))
 

@@ -378,8 +378,9 @@ def test_losses_of_layers_count_in_every_chunk():
 
 def bad_model(layer, **options):
     x = keras.Input((6, 3))
+    network = keras.Model(x, keras.tree.flatten(layer(x))[0])
     return TruncatedBackpropagationModel(
-        x, keras.tree.flatten(layer(x))[0], **{"chunk_length": 2, **options}
+        network, **{"chunk_length": 2, **options}
     )
 
 

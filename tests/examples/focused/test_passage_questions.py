@@ -218,7 +218,7 @@ def test_written_words_are_the_most_probable_of_the_model(name, folder):
     for variable in network.model.trainable_variables:
         variable.assign(2 * keras.random.normal(variable.shape))
     if name == "fhe":
-        bias = network.model.get_layer("reader").gate.output_bias
+        bias = network.model.network.get_layer("reader").gate.output_bias
         bias.assign(keras.ops.full_like(bias, 15))  # for what was drawn
         share = passage_models.openness(network, task.test, 5)
         assert 0.2 < share < 0.8

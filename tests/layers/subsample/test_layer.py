@@ -373,10 +373,10 @@ def shortening_model(estimator="expectation", inference="expectation"):
         states, decisions = layer(states, e, **{existing: present})
         existing, present = "presence", decisions["output_mask"]
     outputs = keras.layers.Dense(1)(keras.layers.LSTM(3)(states))
-    arguments = ({"sequence": x, "mask": mask}, outputs)
+    network = keras.Model({"sequence": x, "mask": mask}, outputs)
     if estimator == "reinforce":
-        return PolicyGradientModel(*arguments)
-    return keras.Model(*arguments)
+        return PolicyGradientModel(network)
+    return network
 
 
 @pytest.mark.long
@@ -469,9 +469,10 @@ def test_draws_teach_what_to_keep(estimator):
     shorter = ExpectedSubsample(2, "threshold", estimator, seed=1)(
         x[..., :1], keras.layers.Reshape((8,))(emission)
     )
-    drawn = estimator == "reinforce"
-    model = (PolicyGradientModel if drawn else keras.Model)(x, shorter)
-    model.get_layer("emission").set_weights([np.zeros((1, 1)), np.zeros(1)])
+    model = network = keras.Model(x, shorter)
+    if estimator == "reinforce":
+        model = PolicyGradientModel(network)
+    network.get_layer("emission").set_weights([np.zeros((1, 1)), np.zeros(1)])
     model.compile(keras.optimizers.Adam(0.05), "mse")
     assert model.evaluate(steps, target, verbose=0) > 0.9
     model.fit(steps, target, batch_size=50, epochs=5, verbose=0)
