@@ -461,8 +461,8 @@ class OwnLSTM(layers.LSTM):
 class Doubled(layers.LSTM):
     """One that does more than run its cell."""
 
-    def call(self, *args, **kwargs):
-        return 2 * super().call(*args, **kwargs)
+    def call(self, sequences, initial_state=None, mask=None, training=False):
+        return 2 * super().call(sequences, initial_state, mask, training)
 
 
 class InTensorFlow(keras.Model):
@@ -487,6 +487,7 @@ class Around(layers.Layer):
 
     def __init__(self):
         super().__init__()
+        self.supports_masking = True
         self.rnn = OwnLSTM(3, return_sequences=True, name="inner")
 
     def call(self, inputs, mask=None):
