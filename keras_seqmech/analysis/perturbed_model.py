@@ -341,7 +341,9 @@ def _call_inside(
     """Calls a layer around the perturbed one."""
     graph = _graph(layer)
     if graph is not None:
-        return _replace(graph, perturbed)(*args, **kwargs)
+        inner = _replace(graph, perturbed)
+        inner.supports_masking = layer.supports_masking
+        return inner(*args, **kwargs)
     tensors, inputs = [], []
 
     def as_input(value: Any) -> Any:
@@ -353,7 +355,34 @@ def _call_inside(
 
     args, kwargs = keras.tree.map_structure(as_input, (args, kwargs))
     graph = keras.Model(inputs, _call(layer, *args, **kwargs))
-    return _replace(graph, perturbed)(tensors)
+    return _Around(layer, _replace(graph, perturbed))(tensors)
+
+
+class _Around(keras.layers.Layer):
+    """Runs a graph in place of the layer it was made from.
+
+    Args:
+        layer: Decides about masks.
+        graph: Of a list of the layer's inputs.
+    """
+
+    def __init__(self, layer: keras.Layer, graph: keras.Model):
+        super().__init__(name=f"around_{layer.name}", dtype=layer.dtype_policy)
+        self.layer = layer
+        self.graph = graph
+        self.graph.supports_masking = True
+        self.supports_masking = layer.supports_masking
+
+    def build(self, inputs_shape):
+        pass  # The layers of the graph are built.
+
+    def call(self, inputs):
+        return self.graph(inputs)
+
+    def compute_mask(self, inputs, previous_mask):
+        if len(inputs) == 1:
+            (inputs,), (previous_mask,) = inputs, previous_mask or [None]
+        return self.layer.compute_mask(inputs, previous_mask)
 
 
 def _call(layer: keras.Layer, *args, **kwargs) -> Any:

@@ -461,8 +461,8 @@ class OwnLSTM(layers.LSTM):
 class Doubled(layers.LSTM):
     """One that does more than run its cell."""
 
-    def call(self, *args, **kwargs):
-        return 2 * super().call(*args, **kwargs)
+    def call(self, sequences, initial_state=None, mask=None, training=False):
+        return 2 * super().call(sequences, initial_state, mask, training)
 
 
 class InTensorFlow(keras.Model):
@@ -487,39 +487,46 @@ class Around(layers.Layer):
 
     def __init__(self):
         super().__init__()
+        self.supports_masking = True
         self.rnn = OwnLSTM(3, return_sequences=True, name="inner")
 
     def call(self, inputs, mask=None):
         return self.rnn(inputs, mask=mask) + 1.0
 
 
-def test_layers_within_layers_and_models():
+def test_a_layer_of_a_users_own_passes_its_mask_on():
     rng = np.random.default_rng(8)
-    ids, y = rng.integers(0, 9, (5, 6)), rng.normal(size=5)
-    ids[:, 0] = 1
+    ids, y = rng.integers(1, 9, (5, 6)), rng.normal(size=5)
+    ids[:, 4] = ids[0, 2] = 0
     around, head = Around(), layers.Dense(1)
     embedding = layers.Embedding(9, 2, mask_zero=True)
     pool = layers.GlobalAveragePooling1D()
     tokens = keras.Input((None,), dtype="int32")
-    flat = keras.Model(tokens, head(pool(around(embedding(tokens)))))
-    nested = keras.Sequential([keras.Input((None, 2)), around, pool])
-    vectors = keras.Input((None, 2))
-    deep = keras.Model(vectors, nested(vectors))
-    whole = keras.Sequential([tokens, embedding, deep, head])
-    profiles = [
-        analysis.gradient_profile(
-            model, ids, y, "inner", mask=ids != 0, loss="mse", num_points=4
-        )
-        for model in (flat, whole)
-    ]
-    np.testing.assert_allclose(*profiles, rtol=1e-5)
-    # A bare loop as the reference: the same layers without any other around.
+    model = keras.Model(tokens, head(pool(around(embedding(tokens)))))
     hidden = around.rnn(embedding(tokens), mask=tokens != 0)
     bare = keras.Model(tokens, head(pool(hidden + 1.0, mask=tokens != 0)))
-    expected = analysis.gradient_profile(
-        bare, ids, y, "inner", mask=ids != 0, loss="mse", num_points=4
-    )
-    np.testing.assert_allclose(profiles[0], expected, rtol=1e-5)
+    profiles = [
+        analysis.gradient_profile(m, ids, y, "inner", loss="mse")
+        for m in (model, bare)
+    ]
+    np.testing.assert_allclose(*profiles, rtol=1e-5)
+    assert (profiles[0] > 0).all()
+
+
+def test_models_within_models(examples):
+    x, y = examples
+    around, head = Around(), layers.Dense(1)
+    last = layers.Lambda(lambda hidden: hidden[:, -1])
+    inputs = keras.Input((6, 2))
+    flat = keras.Model(inputs, head(last(around.rnn(inputs) + 1.0)))
+    sequential = keras.Sequential([keras.Input((6, 2)), around, last])
+    functional = keras.Model(inputs, sequential(inputs))
+    nested = keras.Sequential([keras.Input((6, 2)), functional, head])
+    profiles = [
+        analysis.gradient_profile(model, x, y, "inner", loss="mse")
+        for model in (flat, nested)
+    ]
+    np.testing.assert_allclose(*profiles, rtol=1e-5)
 
 
 @pytest.mark.parametrize("mode", ["concat", "sum", "ave", "mul", None])
