@@ -108,7 +108,7 @@ def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch, capsys):
     (row,) = shorten.do_runs(*with_data(options))
     assert row["hard_accuracy"] == row["kept"] == ""
     shown = capsys.readouterr().out
-    assert "epoch 2:" in shown and "epoch 1:" not in shown
+    assert "epoch 2/2" in shown and "epoch 1/2" not in shown
 
 
 def test_what_is_measured():
