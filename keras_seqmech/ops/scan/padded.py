@@ -88,7 +88,7 @@ class PaddedLoop:
     def _reader(self, inputs: Any, size: int | Tensor) -> Callable[[Any], Any]:
         """A function of a step that returns its part of the inputs."""
         if not self._differentiable:
-            return lambda t: keras.tree.map_structure(lambda x: x[t], inputs)
+            return lambda t: _at(inputs, t)
         arrays = [
             tf.TensorArray(x.dtype, size, element_shape=x.shape[1:]).unstack(x)
             for x in keras.tree.flatten(inputs)
@@ -107,8 +107,18 @@ def _run_unrolled(
 ) -> tuple[Any, States]:
     rows: list = []
     for t in reversed(range(steps)) if reverse else range(steps):
-        current = keras.tree.map_structure(lambda x: x[t], inputs)  # noqa: B023
-        values, states = body(current, states)
+        values, states = body(_at(inputs, t), states)
         rows.append(values)
     rows = rows[::-1] if reverse else rows
     return keras.tree.map_structure(lambda *x: tf.stack(x), *rows), states
+
+
+def _at(inputs: Any, t: int | Tensor) -> Any:
+    """One step of a nest of tensors `(time, ...)`."""
+    # As `x[t]`, with one place for all tensors.
+    begin = tf.reshape(t, [1])
+    end = begin + 1
+    return keras.tree.map_structure(
+        lambda x: tf.strided_slice(x, begin, end, [1], shrink_axis_mask=1),
+        inputs,
+    )
