@@ -17,7 +17,7 @@ from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech.layers.focused_encoder.encoder import (
     FocusedHierarchicalEncoder,
 )
-from keras_seqmech.ops.decisions import categorical
+from keras_seqmech.ops.decisions import sampling
 from keras_seqmech.training import collect_log_probabilities
 from tests import ROOT
 from tests import drawing_layers
@@ -219,7 +219,7 @@ def test_focused_encoder_by_enumeration(monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(
-            categorical, "logistic_noise", lambda *_: 1e4 * (2 * choices - 1)
+            sampling, "logistic_noise", lambda *_: 1e4 * (2 * choices - 1)
         )
         with tf.GradientTape() as tape, collect_log_probabilities():
             sequence, query, real = repeated(16)
