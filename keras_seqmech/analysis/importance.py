@@ -99,9 +99,9 @@ def word_importance(
 
     Args:
         model: Maps token ids `(batch, time)` to class probabilities
-            `(batch, classes)`: a `keras.Model`, which does not change, or a function,
-            such as `lambda ids: model([ids, ids != 0])` around a model that
-            takes a mask.
+            `(batch, classes)`: a `keras.Model`, which does not change, or a
+            function, such as `lambda ids: model([ids, ids != 0])` around a
+            model that takes a mask.
         tokens: Int ids `(batch, time)`, or a list of lists of ids.
         labels: Ints `(batch,)`, the class y of each text.
         k: Positive int, words in a window.
