@@ -50,9 +50,10 @@ def decision_information(
 
     Example:
 
+    >>> import numpy as np
     >>> tokens = np.array([[5, 7] * 500])
     >>> gates = (tokens == 7).astype("float32")
-    >>> round(decision_information(gates, tokens), 2)  # log(2) = 0.69
+    >>> round(float(decision_information(gates, tokens)), 2)  # log(2)
     0.69
 
     Source: G. Miller, "Note on the bias of information estimates", 1955.

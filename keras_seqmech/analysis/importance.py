@@ -99,9 +99,9 @@ def word_importance(
 
     Args:
         model: Maps token ids `(batch, time)` to class probabilities
-            `(batch, classes)`: a `keras.Model`, left as it is, or a function,
-            such as `lambda ids: model([ids, ids != 0])` around a model that
-            takes a mask.
+            `(batch, classes)`: a `keras.Model`, which does not change, or a
+            function, such as `lambda ids: model([ids, ids != 0])` around a
+            model that takes a mask.
         tokens: Int ids `(batch, time)`, or a list of lists of ids.
         labels: Ints `(batch,)`, the class y of each text.
         k: Positive int, words in a window.
@@ -130,7 +130,7 @@ def word_importance(
     labels = check_labels(labels, len(tokens), None)
     starts = [_window_starts(i, n, k) for i, n in enumerate(lengths)]
     counts = [len(row) for row in starts]
-    # Each text as it is, marked by a window past its end, then its copies.
+    # Each text unchanged, with a window past its end, then its copies.
     texts = np.repeat(np.arange(len(tokens)), np.add(counts, 1))
     windows = np.concatenate([[tokens.shape[1], *row] for row in starts])
     batches = _batches(tokens, texts, windows, k, unknown_id, batch_size)

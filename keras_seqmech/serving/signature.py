@@ -45,7 +45,7 @@ def _names(structure: Any, defaults: Sequence[str]) -> list[str]:
     names: list[str] = []
     for stem in stems:
         name, number = stem, 0
-        # A number must not make the name of another leaf, wherever it stands.
+        # A numbered name must not be the name of another leaf.
         while name in names or (number and name in stems):
             number += 1
             name = f"{stem}_{number}"

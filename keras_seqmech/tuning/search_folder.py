@@ -234,19 +234,26 @@ def read(path: Path, kind: str | None = None) -> dict[str, Any]:
     fields = FIELDS[kind or path.name]
     try:
         content = json.loads(path.read_text("utf8"))
-        for name, expected in fields.items():
-            value = content
-            for key in name.split("."):
-                value = value[key] if isinstance(value, dict) else None
-            if not isinstance(value, expected):
-                raise ValueError(f"no {expected.__name__} {name!r}")
-    except (KeyError, ValueError) as error:
-        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+        problem = _problem(content, fields)
+    except ValueError as error:
+        problem = str(error)
+    if problem:
         raise ValueError(
             f"{path}: expected JSON of an object with {sorted(fields)}; the "
-            f"search cannot continue from it. Received: {reason}"
-        ) from error
+            f"search cannot continue from it. Received: {problem}"
+        )
     return content
+
+
+def _problem(content: Any, fields: Mapping[str, type]) -> str:
+    """What a file lacks, or nothing."""
+    for name, expected in fields.items():
+        value = content
+        for key in name.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        if not isinstance(value, expected):
+            return f"{name}={value!r}"
+    return ""
 
 
 def write(path: Path, content: Any) -> None:

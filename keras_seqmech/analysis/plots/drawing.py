@@ -50,7 +50,7 @@ def draw_legend(
     lines: list | None = None,
     **keywords: Any,
 ) -> None:
-    """A legend that shows any name as it is, not as math or as hidden."""
+    """A legend that shows any name literally, not as math or hidden."""
     places = [str(i) for i in range(len(names))]
     lines = axes.lines if lines is None else lines
     legend = axes.legend(lines, places, frameon=False, **keywords)

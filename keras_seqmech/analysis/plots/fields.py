@@ -35,7 +35,7 @@ def plot_receptive_fields(
     `matplotlib.font_manager.fontManager.addfont(path)`.
 
     Args:
-        tokens: What stands at each step.
+        tokens: The token of each step.
         sizes: Size of the field of each step, fractions allowed.
         max_size: The largest size, S.
         title: Title of the figure.

@@ -35,7 +35,7 @@ def plot_sweep(
         max_sizes: S of each trial.
         temperatures: Of each trial, above 0.
         scores: Of each trial, finite: leave out those that failed.
-        kinds: Something else that tells trials apart, such as the schedule of
+        kinds: Another property of each trial, such as the schedule of
             the temperature: each kind has its own marker.
         score_name: Label of the score.
         maximize: Whether a greater score is better.
