@@ -5,7 +5,6 @@ import inspect
 import keyword
 import reprlib
 from collections.abc import Callable
-from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -201,21 +200,6 @@ def _random(spec: tf.TensorSpec) -> tf.Tensor:
     return tf.cast(values, spec.dtype)
 
 
-@contextlib.contextmanager
-def _untracked(model: keras.Model) -> Iterator[None]:
-    """For layers that do not consult `layers.statistics`."""
-    tracking = [
-        p for p in sublayers(model) if getattr(p, "track_statistics", 0)
-    ]
-    for part in tracking:
-        part.track_statistics = False
-    try:
-        yield
-    finally:
-        for part in tracking:
-            part.track_statistics = True
-
-
 def serving_function(
     model: keras.Model, structure: Any, specs: Mapping[str, tf.TensorSpec]
 ) -> Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]:
@@ -231,7 +215,7 @@ def serving_function(
             for name, spec in specs.items()
         ]
         packed = keras.tree.pack_sequence_as(structure, leaves)
-        with without_statistics(), _untracked(model):
+        with without_statistics():
             outputs = model(packed, training=False)
         leaves = keras.tree.flatten(outputs)
         defaults = getattr(model, "output_names", None)

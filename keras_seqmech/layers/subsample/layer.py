@@ -8,9 +8,12 @@ import keras
 from keras import ops
 
 from keras_seqmech.layers import log_probabilities
+from keras_seqmech.layers import statistics
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.added_losses import batch_mean
 from keras_seqmech.layers.decision_costs import DecisionCosts
+from keras_seqmech.layers.decision_statistics import Decided
+from keras_seqmech.layers.decision_statistics import DecisionStatistics
 from keras_seqmech.ops.decisions import costs
 from keras_seqmech.ops.decisions import sampling
 from keras_seqmech.ops.emission import drawn
@@ -118,8 +121,14 @@ class ExpectedSubsample(keras.layers.Layer):
             Of hard decisions they are 0 or 1. With `estimator="reinforce"`
             also the `"log_probability"` of each decision, 0 where none was
             made.
-        track_statistics: Whether `history` has `<name>_length`, the mean number
-            of steps emitted, expected or drawn, before any are left out.
+        track_statistics: Whether to keep metrics, which appear in `history`:
+            `<name>_length`, the mean number of steps emitted, expected or
+            drawn, before any are left out; and over real steps
+            `<name>_kept`, the share of them; `<name>_emission_entropy`, of a
+            probability, in nats; `<name>_certain`, the share of steps kept or
+            left out with a probability above 0.9; and
+            `<name>_choice_entropy`, that of the hard decisions, 0 where all
+            steps are kept or none is.
         length_target: r, above 0 and below 1.
         length_weight: Cost of leaving `length_target`, which it needs; 0.01 to
             0.1 of the loss per step is a start.
@@ -238,9 +247,17 @@ class ExpectedSubsample(keras.layers.Layer):
         )
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
-        self.length_metric = None
+        self.length_metric: keras.metrics.Metric | None = None
+        self.statistics: DecisionStatistics | None = None
         if track_statistics:
             self.length_metric = keras.metrics.Mean(f"{self.name}_length")
+            self.statistics = DecisionStatistics(
+                self.name,
+                "kept",
+                "emission_entropy",
+                choices=2,
+                name="statistics",
+            )
         self.supports_masking = True
 
     def build(
@@ -368,7 +385,17 @@ class ExpectedSubsample(keras.layers.Layer):
             )
 
     def _update_statistics(self, steps: _Steps, result: _Subsample) -> None:
-        if self.length_metric is None:
+        if self.length_metric is None or self.statistics is None:
+            return
+        emission = steps.emission
+        decided = Decided(
+            result.emitted,
+            costs.measure_emissions(emission).entropy,
+            ops.maximum(emission, 1 - emission),
+            emission > 0.5,
+        )
+        self.statistics.update(decided, steps.real)
+        if not statistics.are_kept():
             return
         emitted = result.emitted
         if steps.presence is not None:

@@ -246,7 +246,13 @@ FACTS = {
                 "presence",
             )
         },
-        statistics=("length",),
+        statistics=(
+            "length",
+            "kept",
+            "emission_entropy",
+            "certain",
+            "choice_entropy",
+        ),
     ),
     keras_seqmech.EmissionProbabilities: Facts(
         lambda: {
