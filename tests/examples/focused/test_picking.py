@@ -129,7 +129,7 @@ def test_weights_of_the_gates_move(study):
     # above 1.8 of 6, is there in the second alone.
     assert losses[0] < -100
     assert losses[1] > 10
-    model = keras.models.load_model(path.with_suffix(".keras"))
+    model = keras.models.load_model(path.with_suffix(".keras")).network
     gate = model.get_layer("encoder").gate
     assert float(gate.entropy_weight) == 0
     assert float(gate.sparsity_weight) == pytest.approx(1000 / 6)
@@ -288,6 +288,7 @@ def test_all_gates_open_are_two_lstms_and_none_reads_nothing():
         picking.build(name, estimator, args)
         for name, estimator in (("fhe", "reinforce"), ("lstm2", ""))
     )
+    focused = focused.network
     encoder = focused.get_layer("encoder")
     for name in ("lower", "upper"):
         weights = plain.get_layer(name).get_weights()
