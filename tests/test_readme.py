@@ -23,6 +23,7 @@ def run_blocks(page: str) -> dict:
         "token_ids": random.integers(1, 50, (8, 6)),
         "labels": random.integers(0, 2, 8),
         "sequences": random.normal(size=(2, 5, 8)),
+        "values": random.normal(size=(2, 2)),
         "questions": random.normal(size=(8, 16)),
     }
     keras.config.disable_interactive_logging()

@@ -1,0 +1,212 @@
+"""The schedule of decisions: its values, kill and resume, who is moved."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_seqmech import BoundaryGate
+from keras_seqmech import ExpectedSubsample
+from keras_seqmech import ExploreThenCommit
+from keras_seqmech import ReceptiveFieldRNN
+
+NAMES = ("entropy_weight", "cost_weight", "indecision_weight")
+
+
+def make_model(**options):
+    model = keras.Sequential(
+        [
+            keras.Input((4, 2)),
+            ReceptiveFieldRNN(
+                keras.layers.SimpleRNNCell(2), max_size=3, **options
+            ),
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile("sgd", "mse")
+    return model
+
+
+def fit(model, epochs, *callbacks, initial_epoch=0):
+    """Four steps an epoch."""
+    x, y = np.ones((8, 4, 2)), np.ones((8, 1))
+    return model.fit(
+        x,
+        y,
+        batch_size=2,
+        epochs=epochs,
+        initial_epoch=initial_epoch,
+        verbose=0,
+        callbacks=list(callbacks),
+    )
+
+
+def numbers(model):
+    layer = model.layers[0]
+    values = [float(getattr(layer.costs, name)) for name in NAMES]
+    return [*values, float(layer.temperature)]
+
+
+class Recorder(keras.callbacks.Callback):
+    """The numbers that each step is trained with."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.seen.append(numbers(self.model))
+
+
+def make_schedule(**options):
+    return ExploreThenCommit(
+        entropy=(0.4, 0.0, 0.0, 0.5),
+        price=(0.0, 0.8, 0.25, 0.75),
+        indecision=(0.1, 0.3, 0.5, 1.0),
+        temperature=(1.0, 0.5, 0.0, 1.0),
+        **options,
+    )
+
+
+def test_numbers_of_every_step_by_hand():
+    model, recorder = make_model(), Recorder()
+    fit(model, 2, make_schedule(), recorder)
+    expected = [
+        [0.4, 0.0, 0.1, 1.0],
+        [0.3, 0.0, 0.1, 0.9375],
+        [0.2, 0.0, 0.1, 0.875],
+        [0.1, 0.2, 0.1, 0.8125],
+        [0.0, 0.4, 0.1, 0.75],
+        [0.0, 0.6, 0.15, 0.6875],
+        [0.0, 0.8, 0.2, 0.625],
+        [0.0, 0.8, 0.25, 0.5625],
+    ]
+    np.testing.assert_allclose(recorder.seen, expected, rtol=1e-6, atol=1e-7)
+    # Each epoch ends with the numbers of the steps done.
+    np.testing.assert_allclose(numbers(model), [0, 0.8, 0.3, 0.5], rtol=1e-6)
+
+
+def test_a_resumed_run_continues(tmp_path):
+    """Killed after one of two epochs: the same numbers as in one go."""
+    whole = Recorder()
+    fit(make_model(), 2, make_schedule(), whole)
+
+    class Kill(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch == 1:
+                raise KeyboardInterrupt
+
+    def backup():
+        return keras.callbacks.BackupAndRestore(tmp_path / "backup")
+
+    parts = Recorder()
+    with pytest.raises(KeyboardInterrupt):
+        fit(make_model(), 2, make_schedule(), backup(), parts, Kill())
+    fit(make_model(), 2, make_schedule(), backup(), parts)
+    np.testing.assert_allclose(parts.seen, whole.seen, rtol=1e-6)
+
+
+def test_a_second_fit_goes_on_where_the_first_ended():
+    model, schedule, recorder = make_model(), make_schedule(), Recorder()
+    fit(model, 1, schedule)
+    fit(model, 1, schedule, recorder)
+    np.testing.assert_allclose(
+        recorder.seen, [[0, 0.8, 0.3, 0.5]] * 4, rtol=1e-6
+    )
+
+
+def test_steps_may_be_given():
+    model, recorder = make_model(), Recorder()
+    fit(model, 1, make_schedule(steps=16), recorder)
+    np.testing.assert_allclose(recorder.seen[3][3], 1 - 0.5 * 3 / 16, rtol=1e-6)
+
+
+def test_a_target_takes_the_place_of_the_price():
+    model = make_model(target=2.0, target_weight=1.0)
+    fit(model, 1, make_schedule())
+    np.testing.assert_allclose(numbers(model), [0, 0, 0.3, 0.5], rtol=1e-6)
+
+
+def test_what_is_none_stays():
+    model = make_model(entropy_weight=0.25, temperature=0.75)
+    fit(model, 1, ExploreThenCommit(entropy=None, temperature=None))
+    found = numbers(model)
+    assert found[0] == 0.25 and found[3] == 0.75
+
+
+def test_every_layer_that_decides_is_moved_or_those_named():
+    x, q = keras.Input((6, 3)), keras.Input((2,))
+    gates = BoundaryGate(4, name="gate")(x, q)
+    short = ExpectedSubsample(3, name="short")(x, gates)
+    outputs, _ = ReceptiveFieldRNN(
+        keras.layers.GRUCell(2), 2, return_field=True, name="field"
+    )(short)
+    model = keras.Model([x, q], keras.layers.Dense(1)(outputs))
+    model.compile("sgd", "mse")
+    data = [np.ones((4, 6, 3)), np.ones((4, 2))], np.ones((4, 1))
+    layers = [model.get_layer(name) for name in ("gate", "short", "field")]
+
+    def prices():
+        return [float(layer.costs.cost_weight) for layer in layers]
+
+    some = ExploreThenCommit(layer_names=["short"])
+    model.fit(*data, verbose=0, callbacks=[some])
+    np.testing.assert_allclose(prices(), [0, 0.02, 0], rtol=1e-6)
+    model.fit(*data, verbose=0, callbacks=[ExploreThenCommit()])
+    np.testing.assert_allclose(prices(), [0.02] * 3, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"steps": 0},
+        {"entropy": 0.1},
+        {"entropy": (0.1,)},
+        {"price": (0.0, -1.0, 0.0, 1.0)},
+        {"price": (0.0, float("inf"), 0.0, 1.0)},
+        {"indecision": (0.0, 0.1, 0.5, 0.5)},
+        {"temperature": (1.0, 0.0, 0.0, 1.0)},
+        {"layer_names": "field"},
+        {"layer_names": []},
+    ],
+)
+def test_bad_arguments(arguments):
+    (name,) = arguments
+    with pytest.raises(ValueError, match=f"`{name}`.*Received: {name}="):
+        ExploreThenCommit(**arguments)
+
+
+def test_models_without_decisions_and_unknown_names():
+    plain = keras.Sequential([keras.Input((4, 2)), keras.layers.Dense(1)])
+    plain.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="a layer that decides"):
+        plain.fit(
+            np.ones((2, 4, 2)),
+            np.ones((2, 4, 1)),
+            verbose=0,
+            callbacks=[ExploreThenCommit()],
+        )
+    with pytest.raises(ValueError, match="`layer_names`.*'other'"):
+        fit(make_model(), 1, ExploreThenCommit(layer_names=["other"]))
+
+
+def test_an_epoch_of_unknown_length_needs_steps():
+    def batches():
+        while True:
+            yield np.ones((2, 4, 2)), np.ones((2, 1))
+
+    schedule = ExploreThenCommit()
+    schedule.set_model(make_model())
+    schedule.set_params({"epochs": 3, "steps": None})
+    with pytest.raises(ValueError, match="`steps` must be given"):
+        schedule.on_train_begin()
+    # With them, and steps_per_epoch, a generator is as good as arrays.
+    model = make_model()
+    model.fit(
+        batches(),
+        steps_per_epoch=2,
+        shuffle=False,
+        epochs=2,
+        verbose=0,
+        callbacks=[make_schedule()],
+    )
+    np.testing.assert_allclose(numbers(model), [0, 0.8, 0.3, 0.5], rtol=1e-6)
