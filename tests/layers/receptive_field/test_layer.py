@@ -612,6 +612,8 @@ def test_build_and_call_refuse():
         ReceptiveFieldRNN(cell, 3)(x)
     with pytest.raises(ValueError, match="features.*Received: lookahead"):
         layer(x, lookahead=inputs()[..., :2])
+    with pytest.raises(ValueError, match="batch.*Received: lookahead.shape"):
+        layer(x, lookahead=inputs(3))
     rnn = keras.layers.RNN(RFCell(lstm_cell(), 3))
     with pytest.raises(ValueError, match="max_size=3.*Received"):
         rnn(ReceptiveFieldWindows(2)(x))
