@@ -1,3 +1,6 @@
+from keras_seqmech.layers.focused_encoder.context_attention import (
+    ContextAttention,
+)
 from keras_seqmech.layers.focused_encoder.encoder import (
     FocusedHierarchicalEncoder,
 )
@@ -15,11 +18,14 @@ from keras_seqmech.layers.receptive_field import ReceptiveFieldRNN
 from keras_seqmech.layers.receptive_field import ReceptiveFieldWindows
 from keras_seqmech.layers.receptive_field import RFCell
 from keras_seqmech.layers.subsample.layer import ExpectedSubsample
+from keras_seqmech.layers.subsample.probabilities import EmissionProbabilities
 
 __all__ = [
     "AttentionPooling",
     "BoundaryGate",
     "ConcatPooling",
+    "ContextAttention",
+    "EmissionProbabilities",
     "ExpectedSubsample",
     "FocusedHierarchicalEncoder",
     "LastAttentionPooling",

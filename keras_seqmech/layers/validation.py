@@ -7,6 +7,14 @@ from numbers import Real
 from typing import Any
 
 import keras
+import tensorflow as tf
+
+from keras_seqmech.typing import Tensor
+
+_SEQUENCES = (
+    "Sequences must have the shape (batch, time, features), with at least one "
+    "time step and a known number of features"
+)
 
 
 def check_positive_int(name: str, value: Any) -> int:
@@ -98,17 +106,26 @@ def check_sequences(name: str, shape: Sequence) -> None:
     """Refuses shapes other than `(batch, time >= 1, known features)`."""
     shape = tuple(shape)
     if len(shape) != 3 or shape[1] == 0 or shape[2] is None:
-        raise ValueError(
-            "Sequences must have the shape (batch, time, features), with at "
-            "least one time step and a known number of features. "
-            f"Received: {name}={shape}"
+        raise ValueError(f"{_SEQUENCES}. Received: {name}={shape}")
+
+
+def check_length(name: str, sequences: Tensor) -> None:
+    """Refuses, when it runs, a length of 0 that was unknown before.
+
+    Code compiled with XLA runs no such checks; its sizes are known.
+    """
+    shape = tuple(sequences.shape)
+    if shape[1] is None:
+        tf.debugging.assert_positive(
+            tf.shape(sequences)[1],
+            f"{_SEQUENCES}. Received: {name}={shape} with no time step",
         )
 
 
-def check_features(name: str, shape: Sequence, features: int) -> None:
-    """Refuses another last axis than the one the layer was built for."""
+def check_features(name: str, shape: Sequence, features: int | None) -> None:
+    """Refuses other features than those a layer was built for, if it was."""
     shape = tuple(shape)
-    if shape[-1] != features:
+    if features is not None and shape[-1] != features:
         raise ValueError(
             f"Argument `{name.removesuffix('.shape')}` must have the "
             f"{features} features that the layer was built for. "
@@ -141,6 +158,15 @@ def check_mask(name: str, mask: Any, shape: Sequence) -> None:
         raise ValueError(
             f"Argument `{name}` must have the shape (batch, time) = "
             f"{expected} of its sequence. Received: {name}.shape={received}"
+        )
+
+
+def check_no_mask(mask: Any, instead: str) -> None:
+    """Refuses `mask` where each sequence has a mask argument of its own."""
+    if mask is not None:
+        raise ValueError(
+            f"Argument `mask` must be given as `{instead}`: the layer has "
+            f"several inputs. Received: mask={mask!r}"
         )
 
 
@@ -226,3 +252,34 @@ def _check_number(name, value, allowed, fits):
             f"Argument `{name}` must be {allowed}. Received: {name}={value!r}"
         )
     return float(value)
+
+
+def check_sizes(name: str, values: Any, sequences: Tensor) -> None:
+    """Refuses, when it runs, sizes that were unknown before and do not fit.
+
+    Code compiled with XLA runs no such checks; its sizes are known.
+
+    Args:
+        name: Name of the argument.
+        values: Tensor `(batch, time)`, such as a mask, or None.
+        sequences: Tensor `(batch, time, features)`.
+    """
+    if values is None:
+        return
+    if None in (*sequences.shape[:2], *values.shape):
+        tf.debugging.assert_equal(
+            tf.shape(values),
+            tf.shape(sequences)[:2],
+            f"Argument `{name}` must have the shape (batch, time) of its "
+            f"sequence. Received: {name} of another shape",
+        )
+
+
+def check_range(name: str, value: Any, low: float, high: float) -> float:
+    """Refuses anything but a number from `low` to `high`."""
+    return _check_number(
+        name,
+        value,
+        f"a number from {low:g} to {high:g}",
+        lambda x: low <= x <= high,
+    )

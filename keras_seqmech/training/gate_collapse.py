@@ -69,7 +69,7 @@ class WarnOnGateCollapse(keras.callbacks.Callback):
                 f"Received: low={low!r}, high={high!r}"
             )
         self.patience = validation.check_positive_int("patience", patience)
-        self._streaks = {}
+        self._streaks: dict[str, tuple[str | None, int]] = {}
 
     def on_train_begin(self, logs=None):
         self._streaks = {}

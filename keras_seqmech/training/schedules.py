@@ -71,7 +71,7 @@ class TemperatureAnnealing(keras.callbacks.Callback):
         self.schedule = schedule
         self.layer_names = layer_names
         self.log_name = _log_name("temperature", layer_names)
-        self._variables = []
+        self._variables: list[keras.Variable] = []
 
     def value(self, step: int) -> float:
         """The temperature after `step` optimizer steps."""
@@ -178,7 +178,7 @@ class Curriculum(keras.callbacks.Callback):
         self.final = validation.check_finite("final", final)
         self.layer_names = layer_names
         self.log_name = _log_name(target, layer_names)
-        self._variables = []
+        self._variables: list[keras.Variable] = []
 
     def value(self, epoch: int) -> float:
         """The value in an epoch, counted from 0."""

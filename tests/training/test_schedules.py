@@ -415,6 +415,7 @@ def train(directory: pathlib.Path, kill_at: int | None = None) -> None:
     np.savez(directory / "weights.npz", *model.get_weights())
 
 
+@pytest.mark.long
 def test_killed_run_continues_the_schedules(tmp_path):
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     whole.mkdir()

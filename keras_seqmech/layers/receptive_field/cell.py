@@ -1,5 +1,6 @@
 """The adaptive receptive field as a recurrent cell."""
 
+import warnings
 from typing import Any
 
 import keras
@@ -7,6 +8,7 @@ from keras import ops
 
 from keras_seqmech.layers import cell_adapters
 from keras_seqmech.layers import validation
+from keras_seqmech.layers.decision_costs import DecisionCosts
 from keras_seqmech.layers.receptive_field.equations import FieldEquations
 from keras_seqmech.layers.receptive_field.equations import FieldWeights
 from keras_seqmech.layers.receptive_field.options import FieldOptions
@@ -86,6 +88,18 @@ class RFCell(keras.layers.Layer):
             inputs.
         size_from: What the size is chosen from: the step's `"input"` (eq. 1),
             or what the `"field"` has read so far.
+        cost_weight: Price of each position read ahead, in the training of a
+            `ReceptiveFieldRNN`, on average over real steps; within
+            `keras.layers.RNN` there are no costs. This and the weights below
+            are kept in non-trainable variables of `costs`, which
+            `keras_seqmech.ExploreThenCommit` moves over a `fit`.
+        target: Mean size that a batch is held to, from 1 to `max_size`; or
+            None.
+        target_weight: Of the distance to `target`.
+        entropy_weight: Of the mean entropy of the sizes, in nats, which
+            lowers the loss: exploration.
+        indecision_weight: Of the mean indecision, entropy over log S, which
+            raises it: commitment.
         unit_forget_bias: Whether $b_F$ starts at 1, so that the gate starts
             mostly open; else at 0.
         kernel_initializer: Initializer of the kernels. One with a seed gives
@@ -145,6 +159,11 @@ class RFCell(keras.layers.Layer):
         activation: Any = "tanh",
         gated: str = "memory",
         size_from: str = "input",
+        cost_weight: float = 0.0,
+        target: float | None = None,
+        target_weight: float = 0.0,
+        entropy_weight: float = 0.0,
+        indecision_weight: float = 0.0,
         unit_forget_bias: bool = True,
         kernel_initializer: Any = "glorot_uniform",
         recurrent_initializer: Any = "orthogonal",
@@ -170,8 +189,21 @@ class RFCell(keras.layers.Layer):
             sample_at_inference=sample_at_inference,
             seed=seed,
         )
+        if target is not None:
+            target = validation.check_range(
+                "target", target, 1, options.max_size
+            )
+        costs = DecisionCosts(
+            cost_weight,
+            target,
+            target_weight,
+            entropy_weight,
+            indecision_weight,
+            name="costs",
+        )
         super().__init__(**kwargs)
         self.cell = cell
+        self.costs = costs
         self.options = options
         self.max_size = options.max_size
         self.state_size = cell_adapters.state_size(cell)
@@ -218,6 +250,7 @@ class RFCell(keras.layers.Layer):
             shape=(gated_units,),
             initializer="ones" if self.options.unit_forget_bias else "zeros",
         )
+        self.costs.build()
         cell_adapters.build(self.cell, input_shape[0], features)
 
     def _build_sizes(self, features: int, units: int, field_units: int) -> None:
@@ -259,6 +292,8 @@ class RFCell(keras.layers.Layer):
         self, inputs: Tensor, states: Any, training: bool = False
     ) -> tuple[Tensor, Any]:
         self._check_call(inputs)
+        if training:
+            self._warn_of_costs()
         equations = self.equations(training)
         flat = keras.tree.flatten(states)
         validity = inputs[..., -1] > 0.5
@@ -315,6 +350,17 @@ class RFCell(keras.layers.Layer):
             ),
             options.summary,
         )
+
+    def _warn_of_costs(self) -> None:
+        """A loop of Keras has no place for what a step adds to the loss."""
+        if any(self.costs.initial.values()):
+            warnings.warn(
+                "The costs of decisions act in `ReceptiveFieldRNN` only, not "
+                f"in `keras.layers.RNN(RFCell(...))`. Received: {self.name!r} "
+                f"with {self.costs.initial}",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def _check_call(self, inputs: Tensor) -> None:
         validation.check_window("inputs.shape", inputs.shape, self.max_size)
@@ -383,6 +429,7 @@ class RFCell(keras.layers.Layer):
             **super().get_config(),
             "cell": keras.saving.serialize_keras_object(self.cell),
             **self.options.get_config(),
+            **self.costs.arguments(),
         }
 
     @classmethod

@@ -8,6 +8,10 @@ from keras import ops
 from keras_seqmech.layers import cell_adapters
 from keras_seqmech.layers import log_probabilities
 from keras_seqmech.layers import validation
+from keras_seqmech.layers.added_losses import batch_mean
+from keras_seqmech.layers.decision_costs import DecisionCosts
+from keras_seqmech.layers.decision_statistics import Decided
+from keras_seqmech.layers.decision_statistics import DecisionStatistics
 from keras_seqmech.layers.receptive_field import loop
 from keras_seqmech.layers.receptive_field.cell import OLDER_CONFIG
 from keras_seqmech.layers.receptive_field.cell import RFCell
@@ -15,6 +19,7 @@ from keras_seqmech.layers.receptive_field.choices import FieldChoices
 from keras_seqmech.layers.receptive_field.choices import choices
 from keras_seqmech.layers.receptive_field.choices import field_shapes
 from keras_seqmech.ops import windows
+from keras_seqmech.ops.decisions import costs
 from keras_seqmech.typing import Tensor
 
 
@@ -42,6 +47,17 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         size_from: `"input"`, sizes chosen before anything ahead is read, or
             `"field"`, fields that end where they have found what they look
             for; see `RFCell`.
+        cost_weight: Price of each position read ahead, in training, on
+            average over real steps. This and the weights below are kept in
+            non-trainable variables of `costs`, which
+            `keras_seqmech.ExploreThenCommit` moves over a `fit`.
+        target: Mean size that a batch is held to, from 1 to `max_size`; or
+            None.
+        target_weight: Of the distance to `target`.
+        entropy_weight: Of the mean entropy of the sizes, in nats, which
+            lowers the loss: exploration.
+        indecision_weight: Of the mean indecision, entropy over log S, which
+            raises it: commitment.
         unit_forget_bias: Whether the gate's bias starts at 1.
         kernel_initializer: Initializer of the kernels.
         recurrent_initializer: Initializer of the inner recurrent kernel.
@@ -55,9 +71,12 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             of the drawn sizes, `(batch, time)`. float32 or wider, 0 at masked
             steps. `keras.layers.Bidirectional` cannot merge it: use a layer
             for each direction.
-        track_statistics: Whether to keep the metrics `<name>_mean_size` and
-            `<name>_size_entropy` (of the size probabilities, in nats) over
-            real steps; they appear in `history`.
+        track_statistics: Whether to keep metrics over real steps, which
+            appear in `history`: `<name>_mean_size`; `<name>_size_entropy`, of
+            the size probabilities, in nats; `<name>_certain`, the share of
+            sizes chosen with a probability above 0.9; and
+            `<name>_choice_entropy`, that of the likeliest sizes over all
+            steps, 0 where all are alike.
         jit_compile: Whether to compile the loop of training steps with XLA
             where the model is not, in `fit` or another `tf.function`. On CPU
             it takes half the time or less at small widths (see the
@@ -133,6 +152,11 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         activation: Any = "tanh",
         gated: str = "memory",
         size_from: str = "input",
+        cost_weight: float = 0.0,
+        target: float | None = None,
+        target_weight: float = 0.0,
+        entropy_weight: float = 0.0,
+        indecision_weight: float = 0.0,
         unit_forget_bias: bool = True,
         kernel_initializer: Any = "glorot_uniform",
         recurrent_initializer: Any = "orthogonal",
@@ -161,6 +185,11 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             activation=activation,
             gated=gated,
             size_from=size_from,
+            cost_weight=cost_weight,
+            target=target,
+            target_weight=target_weight,
+            entropy_weight=entropy_weight,
+            indecision_weight=indecision_weight,
             unit_forget_bias=unit_forget_bias,
             kernel_initializer=kernel_initializer,
             recurrent_initializer=recurrent_initializer,
@@ -185,10 +214,14 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         self.return_field = check_bool("return_field", return_field)
         self.track_statistics = check_bool("track_statistics", track_statistics)
         self.jit_compile = check_bool("jit_compile", jit_compile)
+        self.statistics: DecisionStatistics | None = None
         if track_statistics:
-            self.size_metric = keras.metrics.Mean(f"{self.name}_mean_size")
-            self.entropy_metric = keras.metrics.Mean(
-                f"{self.name}_size_entropy"
+            self.statistics = DecisionStatistics(
+                self.name,
+                "mean_size",
+                "size_entropy",
+                choices=self.max_size,
+                name="statistics",
             )
 
     @property
@@ -203,6 +236,11 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         Assign to it to change it; nothing is traced again.
         """
         return self.cell.temperature
+
+    @property
+    def costs(self) -> DecisionCosts:
+        """The weights of what sizes cost, as variables."""
+        return self.cell.costs
 
     def __setattr__(self, name: str, value: Any) -> None:
         # `Bidirectional` sets this on the two layers that it has made.
@@ -255,10 +293,9 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         if not options.return_choices:
             return self._assemble(run)
         chosen = choices(self.cell, run, readable)
-        self._update_statistics(chosen, readable.mask)
-        if reports:
-            log_probability = ops.sum(chosen.log_probability, axis=1)
-            log_probabilities.report(self, log_probability)
+        if training:
+            self._charge(chosen, mask, reports)
+        self._count(chosen, mask)
         return self._assemble(run, chosen)
 
     def _check_call(
@@ -332,7 +369,11 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         return loop.RunOptions(
             training=bool(training),
             return_choices=(
-                self.return_field or self.track_statistics or reports
+                self.return_field
+                or self.track_statistics
+                or reports
+                # Sizes may cost something: a callback may set the weights.
+                or (bool(training) and self.max_size > 1)
             ),
             zero_output_for_mask=self.zero_output_for_mask,
             unroll=self.unroll,
@@ -346,18 +387,39 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         # Of one size nothing is drawn, and nothing is lost with it.
         return self.max_size > 1 or log_probabilities.current() is not None
 
-    def _update_statistics(
-        self, chosen: FieldChoices, mask: Tensor | None
+    def _charge(
+        self, chosen: FieldChoices, mask: Tensor | None, reports: bool
     ) -> None:
-        if not self.track_statistics:
+        """Adds what sizes cost to the loss, and reports what was drawn."""
+        drawn = self.cell.options.estimator == "reinforce"
+        measures = costs.measure_sizes(
+            chosen.logits, chosen.size if drawn else chosen.expected_size
+        )
+        charges = self.costs.charge(measures, self._real(mask))
+        if self.max_size > 1:
+            self.add_loss(batch_mean(charges.reading + charges.doubt))
+        if reports:
+            log_probability = ops.sum(chosen.log_probability, axis=1)
+            log_probabilities.report(self, log_probability, charges.reading)
+
+    def _count(self, chosen: FieldChoices, mask: Tensor | None) -> None:
+        """Updates the statistics."""
+        if self.statistics is None:
             return
-        # The mask is time-major, as all that can be read.
-        real = None if mask is None else ops.reshape(ops.transpose(mask), -1)
-        for metric, values in (
-            (self.size_metric, chosen.size),
-            (self.entropy_metric, chosen.entropy),
-        ):
-            metric.update_state(ops.reshape(values, -1), real)
+        decided = Decided(
+            chosen.size,
+            chosen.entropy,
+            ops.max(chosen.probabilities, axis=-1),
+            ops.argmax(chosen.probabilities, axis=-1),
+        )
+        self.statistics.update(decided, self._real(mask))
+
+    def _real(self, mask: Tensor | None) -> Tensor | None:
+        """The mask as booleans, in reading order as the choices are."""
+        if mask is None:
+            return None
+        mask = ops.cast(mask, "bool")
+        return ops.flip(mask, axis=1) if self.go_backwards else mask
 
     def _keep_states(self, states: tuple[Tensor, ...]) -> None:
         if self.stateful:

@@ -28,7 +28,7 @@ def draw(scores: Tensor, temperature: Tensor, estimator: str) -> Tensor:
         Tensor of the shape and dtype of `scores`, 0 or 1, or between them.
     """
 
-    def relax():
+    def relax() -> Tensor:
         divisor = ops.cast(ops.maximum(temperature, 1e-6), scores.dtype)
         return ops.sigmoid(scores / divisor)
 

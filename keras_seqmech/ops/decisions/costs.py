@@ -1,16 +1,194 @@
-"""What decisions cost beside the loss that they are made for."""
+r"""What decisions cost beside the loss that they are made for.
+
+One language for sizes, gates and emissions. Of every step t, with real steps
+$r_t \in \{0, 1\}$ and $N = \sum_t r_t$ over the whole batch:
+
+$$\frac{1}{N} \sum_t r_t \big(w_c\, a_t - w_e\, H_t + w_d\, d_t\big)
+  + w_g\, \Big|\frac{1}{N} \sum_t r_t\, g_t - g\Big|$$
+
+with $a_t$ what is read, $H_t$ the entropy of the decision in nats, $d_t$ its
+indecision (1 for a fair choice, 0 for a certain one), and $g_t$ the quantity
+that has the target g. Means over real steps: neither the size of a batch nor
+the length of its rows changes a price.
+"""
+
+import math
+from typing import NamedTuple
 
 from keras import ops
 
+from keras_seqmech.ops.decisions import bernoulli
+from keras_seqmech.ops.decisions import categorical
 from keras_seqmech.typing import Tensor
+
+
+class Measures(NamedTuple):
+    """What is charged of the decisions of a batch, step by step.
+
+    Attributes:
+        read: Tensor `(batch, time)`: what each step reads, $a_t$.
+        targeted: Tensor `(batch, time)`: the quantity with the target, $g_t$.
+        entropy: Tensor `(batch, time)`: of each decision, in nats.
+        indecision: Tensor `(batch, time)`: from 0 to 1.
+    """
+
+    read: Tensor
+    targeted: Tensor
+    entropy: Tensor
+    indecision: Tensor
+
+
+class CostWeights(NamedTuple):
+    """The four weights of the sum above, and the target.
+
+    Attributes:
+        cost: $w_c$, a scalar.
+        target_weight: $w_g$, a scalar.
+        entropy: $w_e$, a scalar.
+        indecision: $w_d$, a scalar.
+        target: g, a float or None.
+    """
+
+    cost: Tensor
+    target_weight: Tensor
+    entropy: Tensor
+    indecision: Tensor
+    target: float | None = None
+
+
+class Charges(NamedTuple):
+    """What a batch is charged, by example; the means over the batch add up.
+
+    Attributes:
+        reading: Tensor `(batch,)`: for what is read, price and target.
+        doubt: Tensor `(batch,)`: for entropy and indecision.
+    """
+
+    reading: Tensor
+    doubt: Tensor
+
+
+def measure_sizes(logits: Tensor, size: Tensor) -> Measures:
+    """Measures of choices among S sizes.
+
+    Args:
+        logits: Tensor `(batch, time, S)`, float32 or wider.
+        size: Tensor `(batch, time)`: the positions a field reads, in
+            expectation or as drawn.
+
+    Returns:
+        `Measures`: what is read are the positions read ahead, `size - 1`; the
+        target is one for the size.
+    """
+    entropy = categorical.entropy(logits)
+    most = math.log(logits.shape[-1]) or 1.0
+    return Measures(size - 1, size, entropy, entropy / most)
+
+
+def measure_gates(logits: Tensor, gates: Tensor | None = None) -> Measures:
+    """Measures of gates.
+
+    Args:
+        logits: Tensor `(batch, time)`, float32 or wider.
+        gates: Tensor `(batch, time)`: the gates as drawn; their probabilities
+            if None.
+
+    Returns:
+        `Measures`: what is read, and has the target, is the open share.
+    """
+    probabilities = ops.sigmoid(logits)
+    gates = probabilities if gates is None else gates
+    indecision = 4 * probabilities * ops.sigmoid(-logits)
+    return Measures(gates, gates, bernoulli.entropy(logits), indecision)
+
+
+def measure_emissions(
+    probabilities: Tensor, emitted: Tensor | None = None
+) -> Measures:
+    """Measures of steps that are kept with given probabilities.
+
+    Args:
+        probabilities: Tensor `(batch, time)`, from 0 to 1, exact 0 and 1
+            included.
+        emitted: Tensor `(batch, time)`: the steps kept as drawn; their
+            probabilities if None.
+
+    Returns:
+        `Measures`: what is read, and has the target, is the kept share.
+    """
+    emitted = probabilities if emitted is None else emitted
+    others = 1 - probabilities
+    entropy = -(_x_log_x(probabilities) + _x_log_x(others))
+    return Measures(emitted, emitted, entropy, 4 * probabilities * others)
+
+
+def charge(
+    measures: Measures, weights: CostWeights, mask: Tensor | None = None
+) -> Charges:
+    """What each example is charged.
+
+    The target's term is a distance of the whole batch. Its share by example
+    is the one with the same mean and the same gradient: the distance is
+    linear on either side of the target.
+
+    Args:
+        measures: What is charged.
+        weights: What it costs.
+        mask: Boolean tensor `(batch, time)`, True at real steps; or None.
+
+    Returns:
+        `Charges`; in a batch without a real step, zeros.
+    """
+    dtype = measures.read.dtype
+    cost, target_weight, entropy_weight, indecision_weight = (
+        ops.cast(weight, dtype) for weight in weights[:4]
+    )
+    reading = cost * batch_shares(measures.read, mask)
+    if weights.target is not None:
+        targeted = batch_shares(measures.targeted, mask)
+        distance = targeted - _any_real(mask, dtype) * weights.target
+        side = ops.stop_gradient(ops.sign(ops.mean(distance)))
+        reading += target_weight * side * distance
+    doubt = batch_shares(
+        indecision_weight * measures.indecision
+        - entropy_weight * measures.entropy,
+        mask,
+    )
+    return Charges(reading, doubt)
+
+
+def batch_shares(values: Tensor, mask: Tensor | None = None) -> Tensor:
+    r"""Shares of the rows in the mean over all real steps of a batch.
+
+    $B / N \sum_t r_t v_{it}$, N the real steps of the batch of B rows: the
+    mean of the shares is the mean over real steps.
+
+    Args:
+        values: Tensor `(batch, time)`.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        Tensor `(batch,)`; zeros if no step is real.
+    """
+    batch_size, length = ops.shape(values)[:2]
+    rows = ops.cast(batch_size, values.dtype)
+    if mask is None:
+        count = rows * ops.cast(length, values.dtype)
+    else:
+        # A product would keep NaN at masked steps.
+        values = ops.where(mask, values, ops.zeros_like(values))
+        count = ops.sum(ops.cast(mask, values.dtype))
+    return ops.sum(values, axis=1) * (rows / ops.maximum(count, 1))
 
 
 def excess(
     gates: Tensor, mask: Tensor | None, openness_target: float
 ) -> Tensor:
-    r"""How many gates are open above the target.
+    r"""How many gates of each row are open above the target.
 
-    $G(b) = \mathrm{ReLU}(\sum_t b_t - \gamma T)$, T the row's real length.
+    $G(b) = \mathrm{ReLU}(\sum_t b_t - \gamma T)$, T the row's real length: the
+    sparsity term of "Focused Hierarchical RNNs for Conditional Sequence
+    Processing", row by row and without a cost below the target.
 
     Args:
         gates: Tensor `(batch, time)`, 0 at masked steps.
@@ -23,3 +201,16 @@ def excess(
     real = ops.ones_like(gates) if mask is None else ops.cast(mask, gates.dtype)
     allowed = openness_target * ops.sum(real, axis=1)
     return ops.relu(ops.sum(gates, axis=1) - allowed)
+
+
+def _any_real(mask: Tensor | None, dtype: str) -> Tensor:
+    """1, or 0 for a batch without a real step, which misses no target."""
+    if mask is None:
+        return ops.ones((), dtype)
+    return ops.cast(ops.any(mask), dtype)
+
+
+def _x_log_x(x: Tensor) -> Tensor:
+    r"""$x \log x$, 0 at 0, with a finite gradient there."""
+    inside = x > 0
+    return ops.where(inside, x * ops.log(ops.where(inside, x, 1.0)), 0.0)

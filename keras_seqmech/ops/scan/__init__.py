@@ -1,14 +1,27 @@
 """The one time loop of the package: `scan` runs a step over the time axis.
 
 `protocol` says what a step gets and returns, `loop` runs it forward,
-`backward` is the gradient that recomputes, `stacked` the plain loop under
-both.
+`backward` is the gradient that recomputes. Under both lies one of two loops:
+`padded`, where all rows do all steps, or `packed`, where each row does its
+own, with `packing` to bring sequences there and back.
 """
 
 from keras_seqmech.ops.scan.loop import scan
+from keras_seqmech.ops.scan.packing import Packing
+from keras_seqmech.ops.scan.packing import can_pack
+from keras_seqmech.ops.scan.packing import pack
 from keras_seqmech.ops.scan.protocol import Affine
 from keras_seqmech.ops.scan.protocol import Operands
 from keras_seqmech.ops.scan.protocol import ScanOptions
 from keras_seqmech.ops.scan.protocol import Step
 
-__all__ = ["Affine", "Operands", "ScanOptions", "Step", "scan"]
+__all__ = [
+    "Affine",
+    "Operands",
+    "Packing",
+    "ScanOptions",
+    "Step",
+    "can_pack",
+    "pack",
+    "scan",
+]

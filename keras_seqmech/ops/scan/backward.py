@@ -5,18 +5,19 @@ rest is computed again. Weight gradients are multiplied out after the loop, one
 large product each. See `ScanOptions.recompute_gradient`.
 """
 
+from collections.abc import Callable
+from typing import Any
 from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 
-from keras_seqmech.ops.scan import stacked
 from keras_seqmech.ops.scan.protocol import Affine
 from keras_seqmech.ops.scan.protocol import Kept
+from keras_seqmech.ops.scan.protocol import Loop
 from keras_seqmech.ops.scan.protocol import Named
 from keras_seqmech.ops.scan.protocol import Operands
 from keras_seqmech.ops.scan.protocol import Parts
-from keras_seqmech.ops.scan.protocol import ScanOptions
 from keras_seqmech.ops.scan.protocol import States
 from keras_seqmech.ops.scan.protocol import Step
 from keras_seqmech.typing import Tensor
@@ -41,16 +42,16 @@ def gradients(
     operands: Operands,
     kept: Kept,
     upstream: tuple[Named, States],
-    options: ScanOptions,
+    loop: Loop,
 ) -> list[Tensor]:
     """Gradients of what `scan` returns, from what the forward loop kept.
 
     Args:
-        step: As in `scan`, and so are `operands` and `options`.
+        step: As in `scan`.
         operands: The tensors of the forward loop.
         kept: The states before each step, and the products within it.
         upstream: Gradients of the outputs and of the final states.
-        options: How to run.
+        loop: The loop that ran forward.
 
     Returns:
         Flat gradients of `(operands without constants, initial states)`.
@@ -58,9 +59,9 @@ def gradients(
     seen, parts = operands.divided()
     output_upstream, state_upstream = upstream
 
-    def body(current, state_upstream):
+    def body(current: tuple, state_upstream: States) -> tuple[Any, States]:
         inputs, constants, kept, output_upstream = current
-        multiplied = {}
+        multiplied: Named = {}
         sources = (inputs, kept.products, kept.states)
         with tf.GradientTape() as tape:
             tape.watch(sources)
@@ -72,22 +73,23 @@ def gradients(
             output_gradients=(output_upstream, state_upstream),
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
-        return _StepGradients(*step_gradients, multiplied), state_upstream
+        of_inputs, of_products = step_gradients
+        values = _StepGradients(of_inputs, of_products, multiplied)
+        return values, state_upstream
 
     specs = _StepGradients(
-        keras.tree.map_structure(stacked.step_spec, seen),
-        product_specs(operands),
+        keras.tree.map_structure(loop.spec, seen),
+        product_specs(operands, loop),
         {
             name: tf.TensorSpec((None, weight.shape[0]), weight.dtype)
             for name, weight in operands.weights.items()
         },
     )
-    by_step, initial_states = stacked.run_stacked(
+    by_step, initial_states = loop.run(
         body,
         (seen, operands.constants, kept, output_upstream),
         state_upstream,
         specs,
-        options,
         reverse=True,
     )
     part_gradients = {name: by_step.products[name] for name in parts}
@@ -98,7 +100,7 @@ def gradients(
             for name, operand in by_step.operands.items()
         },
         {
-            name: tf.reduce_sum(by_step.products[name][0], axis=[0, 1])
+            name: tf.reduce_sum(_rows(by_step.products[name][0]), axis=0)
             for name in operands.biases
         },
     )
@@ -112,12 +114,14 @@ def gradients(
 def _known_products(weights: Named, kept: Kept, multiplied: Named) -> Affine:
     """Supplies the kept products; notes what each weight multiplied."""
 
-    def affine(name, operand):
+    def affine(name: str, operand: Tensor) -> list[Tensor]:
         multiplied[name] = operand
 
         @tf.custom_gradient
-        def known_product(operand, *parts):
-            def gradient(*upstream):
+        def known_product(
+            operand: Tensor, *parts: Tensor
+        ) -> tuple[list[Tensor], Callable]:
+            def gradient(*upstream: Tensor) -> tuple[Tensor, ...]:
                 product_upstream = tf.concat(upstream, axis=-1)
                 operand_gradient = tf.matmul(
                     product_upstream, weights[name], transpose_b=True
@@ -132,14 +136,24 @@ def _known_products(weights: Named, kept: Kept, multiplied: Named) -> Affine:
 
 
 def _weight_gradient(operand: Tensor, parts: list[Tensor]) -> Tensor:
-    products = [tf.tensordot(operand, part, [[0, 1], [0, 1]]) for part in parts]
+    operand = _rows(operand)
+    products = [
+        tf.matmul(operand, _rows(part), transpose_a=True) for part in parts
+    ]
     return tf.concat(products, axis=-1)
 
 
-def product_specs(operands: Operands) -> dict[str, list[tf.TensorSpec]]:
+def _rows(tensor: Tensor) -> Tensor:
+    """A matrix of all rows of all steps."""
+    return tf.reshape(tensor, (-1, tensor.shape[-1]))
+
+
+def product_specs(
+    operands: Operands, loop: Loop
+) -> dict[str, list[tf.TensorSpec]]:
     """Shapes and dtypes of the parts of one step's products, by name."""
     _, parts = operands.divided()
-    specs = keras.tree.map_structure(stacked.step_spec, parts)
+    specs = keras.tree.map_structure(loop.spec, parts)
     for name, weight in operands.weights.items():
         if name not in parts:
             specs[name] = [tf.TensorSpec((None, weight.shape[1]), weight.dtype)]

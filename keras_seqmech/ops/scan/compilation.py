@@ -1,8 +1,11 @@
 """Parts of a graph that are compiled with XLA on their own."""
 
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
+
+from keras_seqmech.typing import Tensor
 
 
 def compiled(function: Callable, jit_compile: bool = True) -> Callable:
@@ -22,7 +25,7 @@ def compiled(function: Callable, jit_compile: bool = True) -> Callable:
         return function
     traced = tf.function(function, jit_compile=True, autograph=False)
 
-    def run(*arguments):
+    def run(*arguments: Tensor | None) -> Any:
         return traced(
             *[None if x is None else tf.convert_to_tensor(x) for x in arguments]
         )

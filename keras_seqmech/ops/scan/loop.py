@@ -1,14 +1,22 @@
 """`scan`: runs a recurrent step over the leading axis of its inputs."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from keras_seqmech.ops.scan import backward
-from keras_seqmech.ops.scan import stacked
 from keras_seqmech.ops.scan.compilation import compiled
+from keras_seqmech.ops.scan.packed import PackedLoop
+from keras_seqmech.ops.scan.packing import Packing
+from keras_seqmech.ops.scan.packing import can_pack
+from keras_seqmech.ops.scan.padded import PaddedLoop
 from keras_seqmech.ops.scan.protocol import Kept
+from keras_seqmech.ops.scan.protocol import Loop
 from keras_seqmech.ops.scan.protocol import Named
 from keras_seqmech.ops.scan.protocol import Operands
+from keras_seqmech.ops.scan.protocol import Parts
 from keras_seqmech.ops.scan.protocol import ScanOptions
 from keras_seqmech.ops.scan.protocol import States
 from keras_seqmech.ops.scan.protocol import Step
@@ -23,26 +31,44 @@ def scan(
     states: States,
     output_specs: Specs,
     options: ScanOptions = ScanOptions(),  # noqa: B008
+    packing: Packing | None = None,
 ) -> tuple[Named, States]:
     """Runs `step` over the leading axis of its inputs.
 
     Args:
         step: The step; `protocol.Step` says what it gets and returns.
-        operands: The tensors it works with, time first.
-        states: The states before the first step, a flat tuple.
+        operands: The tensors it works with, time first; packed if `packing`
+            is given.
+        states: The states before the first step, a flat tuple of tensors
+            `(batch, ...)`.
         output_specs: What `step` returns by name: shape and dtype of one
             step.
         options: How to run.
+        packing: From `pack`: which steps each row really does; all if None.
+            The step then gets the rows that have its step, first those of
+            rows with fewer steps to come, so that tensors with a row axis
+            must reach it through `operands` and `states` alone. Only where
+            `can_pack` says so.
 
     Returns:
-        Outputs by name, `(time, ...)`, and the states after the last step.
+        Outputs by name, `(time, ...)`, or packed, `(total, ...)`; and the
+        states after the last step, in packed loops of each row,
+        `(batch, ...)`.
     """
-    run = _recomputing if options.recompute_gradient else _plain
+    if packing is not None and not can_pack(options):
+        raise ValueError(
+            "Argument `packing` needs sizes that depend on values; with "
+            "`options.jit_compile`, `options.unroll` or `options.steps`, and "
+            "in code compiled with XLA, it must be None. "
+            f"Received: options={options}"
+        )
     arguments = (operands, states)
 
-    def run_flat(*flat):
+    def run_flat(*flat: Tensor) -> list[Tensor]:
         operands, states = keras.tree.pack_sequence_as(arguments, flat)
-        return run(step, operands, states, output_specs, options)
+        run = _recomputing if options.recompute_gradient else _plain
+        loop = _loop(options, packing)
+        return run(step, operands, states, output_specs, loop)
 
     run_flat = compiled(run_flat, options.jit_compile)
     results = run_flat(*keras.tree.flatten(arguments))
@@ -51,47 +77,73 @@ def scan(
     )
 
 
-def _plain(step, operands, states, output_specs, options) -> list[Tensor]:
+def _loop(options: ScanOptions, packing: Packing | None) -> Loop:
+    differentiable = not options.recompute_gradient
+    if packing is None:
+        return PaddedLoop(options, differentiable)
+    return PackedLoop(packing, differentiable)
+
+
+def _plain(
+    step: Step,
+    operands: Operands,
+    states: States,
+    output_specs: Specs,
+    loop: Loop,
+) -> list[Tensor]:
     """Outputs and final states, flat, with TensorFlow's own gradient."""
     (outputs, _), final_states = _forward(
-        step, operands, states, output_specs, options, keep=False
+        step, operands, states, output_specs, loop, keep=False
     )
     return keras.tree.flatten((outputs, final_states))
 
 
-def _recomputing(step, operands, states, output_specs, options) -> list[Tensor]:
+def _recomputing(
+    step: Step,
+    operands: Operands,
+    states: States,
+    output_specs: Specs,
+    loop: Loop,
+) -> list[Tensor]:
     """The same with the gradient of `backward`."""
     constants = operands.constants
     # Constants get no gradient, so they are no arguments of `run`.
     differentiable = (operands._replace(constants={}), states)
 
     @tf.custom_gradient
-    def run(*flat):
+    def run(*flat: Tensor) -> tuple[list[Tensor], Callable]:
         operands, states = keras.tree.pack_sequence_as(differentiable, flat)
         operands = operands._replace(constants=constants)
         (outputs, kept), final_states = _forward(
-            step, operands, states, output_specs, options, keep=True
+            step, operands, states, output_specs, loop, keep=True
         )
         results = (outputs, final_states)
 
-        def gradient(*flat_upstream):
+        def gradient(*flat_upstream: Tensor) -> list[Tensor]:
             upstream = keras.tree.pack_sequence_as(results, flat_upstream)
-            return backward.gradients(step, operands, kept, upstream, options)
+            return backward.gradients(step, operands, kept, upstream, loop)
 
         return keras.tree.flatten(results), gradient
 
     return run(*keras.tree.flatten(differentiable))
 
 
-def _forward(step, operands, states, output_specs, options, keep):
+def _forward(
+    step: Step,
+    operands: Operands,
+    states: States,
+    output_specs: Specs,
+    loop: Loop,
+    keep: bool,
+) -> tuple[Any, States]:
     """Outputs and what is `Kept` of each step, and the final states."""
     seen, parts = operands.divided()
 
-    def body(current, states):
+    def body(current: tuple, states: States) -> tuple[Any, States]:
         inputs, constants, parts = current
-        products = {}
+        products: Parts = {}
 
-        def affine(name, operand):
+        def affine(name: str, operand: Tensor) -> list[Tensor]:
             product = tf.matmul(operand, operands.weights[name])
             if name in operands.biases:
                 products[name] = [product + operands.biases[name]]
@@ -110,13 +162,12 @@ def _forward(step, operands, states, output_specs, options, keep):
     kept_specs: Kept | tuple = ()
     if keep:
         kept_specs = Kept(
-            keras.tree.map_structure(stacked.spec, states),
-            backward.product_specs(operands),
+            tuple(tf.TensorSpec(x.shape, x.dtype) for x in states),
+            backward.product_specs(operands, loop),
         )
-    return stacked.run_stacked(
+    return loop.run(
         body,
         (seen, operands.constants, parts),
         states,
         (output_specs, kept_specs),
-        options,
     )

@@ -7,6 +7,8 @@ and `W`. This is what lets the recomputing gradient take the weight gradients
 out of the loop.
 """
 
+from collections.abc import Callable
+from typing import Any
 from typing import NamedTuple
 from typing import Protocol
 from typing import TypeAlias
@@ -16,6 +18,8 @@ from keras_seqmech.typing import Tensor
 Named: TypeAlias = dict[str, Tensor]
 Parts: TypeAlias = dict[str, list[Tensor]]
 States: TypeAlias = tuple[Tensor, ...]
+# What a loop calls at each step: of its inputs and states.
+Body: TypeAlias = Callable[[Any, States], tuple[Any, States]]
 
 
 class Affine(Protocol):
@@ -124,3 +128,32 @@ class Kept(NamedTuple):
 
     states: States
     products: Parts
+
+
+class Loop(Protocol):
+    """Runs a body at each step: `PaddedLoop`, `PackedLoop`."""
+
+    def run(
+        self,
+        body: Body,
+        inputs: Any,
+        states: States,
+        specs: Any,
+        reverse: bool = False,
+    ) -> tuple[Any, States]:
+        """Runs `body(inputs_t, states) -> (values, states)` over all steps.
+
+        Args:
+            body: The function.
+            inputs: Nest of the tensors of all steps.
+            states: The states of the first call.
+            specs: Nest of the shapes and dtypes of the values of a step.
+            reverse: Whether to begin with the last step.
+
+        Returns:
+            The values of all steps, in the order of time, and the states
+            after the last call.
+        """
+
+    def spec(self, tensor: Tensor) -> Any:
+        """Shape and dtype of one step of a tensor of all steps."""

@@ -97,6 +97,7 @@ def test_dropout_masks_are_one_for_all_steps():
     assert np.abs(first - second).max() > 1e-2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["sequential", "functional", "subclassed"])
 def test_fits_in_every_kind_of_model(kind):
     x, y = inputs(16), np.ones((16, 1))
@@ -357,6 +358,7 @@ def test_a_field_not_chosen_has_no_effect_be_it_infinite():
     assert np.all(np.isfinite(layer(x)[:, :3]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cell", ["stack", "dropout", "own", "activation"])
 def test_own_compilation_leaves_other_cells_to_tensorflow(cell):
     """Cells that run as they are train under `jit_compile=True` too."""

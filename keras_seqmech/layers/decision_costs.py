@@ -1,0 +1,122 @@
+"""The weights of what a layer's decisions cost, as variables."""
+
+from typing import Any
+
+import keras
+
+from keras_seqmech.layers import validation
+from keras_seqmech.ops.decisions import costs
+from keras_seqmech.typing import Tensor
+
+# Name of each variable, and what it multiplies in the loss.
+WEIGHTS = {
+    "cost_weight": "what is read",
+    "target_weight": "the distance to the target",
+    "entropy_weight": "minus the entropy",
+    "indecision_weight": "the indecision",
+}
+
+
+class DecisionCosts(keras.layers.Layer):
+    r"""What the decisions of the layer that holds it add to the loss.
+
+    $$\text{cost}\cdot\overline{a} + \text{target weight}\cdot
+      |\overline{g} - \text{target}| - \text{entropy weight}\cdot\overline{H}
+      + \text{indecision weight}\cdot\overline{d}$$
+
+    in training, with means over the real steps of a batch of what is read, of
+    the quantity that has the target, of the entropy in nats, and of the
+    indecision, 1 for a fair choice and 0 for a certain one.
+
+    - The *price* of reading makes decisions read only what is worth it.
+    - The *target* holds the mean over a batch; rows may differ.
+    - *Entropy* is exploration: without it, decisions settle on the first
+      choice that helps, before others have learned to be useful.
+    - *Indecision*, charged late, makes decisions hard.
+
+    `keras_seqmech.training.ExploreThenCommit` moves the weights over a `fit`;
+    they are non-trainable float32 variables, so that nothing is traced again.
+
+    Args:
+        cost_weight: Float of at least 0, at the start.
+        target: Float, or None for none.
+        target_weight: Float of at least 0, at the start.
+        entropy_weight: Float of at least 0, at the start.
+        indecision_weight: Float of at least 0, at the start.
+        **kwargs: Base layer keyword arguments, such as `name`.
+
+    Raises:
+        ValueError: If a weight is not allowed, or there is a `target_weight`
+            without a target.
+    """
+
+    def __init__(
+        self,
+        cost_weight: float = 0.0,
+        target: float | None = None,
+        target_weight: float = 0.0,
+        entropy_weight: float = 0.0,
+        indecision_weight: float = 0.0,
+        **kwargs: Any,
+    ):
+        initial = {
+            "cost_weight": cost_weight,
+            "target_weight": target_weight,
+            "entropy_weight": entropy_weight,
+            "indecision_weight": indecision_weight,
+        }
+        initial = {
+            name: validation.check_not_negative(name, value)
+            for name, value in initial.items()
+        }
+        if target_weight and target is None:
+            raise ValueError(
+                "Argument `target` must be given for `target_weight` to act "
+                f"on. Received: target=None, target_weight={target_weight}"
+            )
+        super().__init__(**kwargs)
+        self.initial = initial
+        self.target = target
+
+    def build(self, input_shape: Any = None) -> None:
+        for name, value in self.initial.items():
+            variable = self.add_weight(
+                name=name,
+                shape=(),
+                dtype="float32",
+                initializer=keras.initializers.Constant(value),
+                trainable=False,
+                autocast=False,
+                constraint="non_neg",
+            )
+            setattr(self, name, variable)
+
+    def charge(
+        self, measures: costs.Measures, mask: Tensor | None
+    ) -> costs.Charges:
+        """What each example of a batch is charged, as the weights stand now.
+
+        Args:
+            measures: What is charged, step by step.
+            mask: Boolean tensor `(batch, time)` or None.
+
+        Returns:
+            `Charges`, by example.
+        """
+        weights = costs.CostWeights(
+            self.cost_weight,
+            self.target_weight,
+            self.entropy_weight,
+            self.indecision_weight,
+            self.target,
+        )
+        return costs.charge(measures, weights, mask)
+
+    def load_own_variables(self, store: Any) -> None:
+        # Files written before layers had these costs hold none of them.
+        if store.keys():
+            super().load_own_variables(store)
+
+    def arguments(self) -> dict[str, float | None]:
+        """The constructor's arguments, for the config of the layer."""
+        return {**self.initial, "target": self.target}
