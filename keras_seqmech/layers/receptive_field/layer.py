@@ -284,6 +284,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
     ) -> Any:
         self._check_call(sequences, initial_state, mask)
         self._check_lookahead(sequences, lookahead, lookahead_mask)
+        validation.check_length("sequences.shape", sequences)
         readable = self._prepare(sequences, mask, lookahead, lookahead_mask)
         states = self._first_states(initial_state, ops.shape(sequences)[0])
         reports = training and self._learns_from_reports()
