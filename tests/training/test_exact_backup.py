@@ -262,7 +262,8 @@ def test_damaged_backups(stopped, tmp_path, name, kept):
     path.unlink()
     if kept is not None:
         path.write_bytes(content[: int(kept * len(content))])
-    with pytest.raises(ValueError, match="whole; delete .*epoch-2.*damaged"):
+    message = "complete backup; delete .*epoch-2.*damaged"
+    with pytest.raises(ValueError, match=message):
         drop(directory)
 
 

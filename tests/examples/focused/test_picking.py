@@ -132,7 +132,7 @@ def test_weights_of_the_gates_move(study):
     # above 1.8 of 6, is there in the second alone.
     assert losses[0] < -100
     assert losses[1] > 10
-    model = keras.models.load_model(path.with_suffix(".keras"))
+    model = keras.models.load_model(path.with_suffix(".keras")).network
     gate = model.get_layer("encoder").gate
     assert float(gate.costs.entropy_weight) == 0
     assert float(gate.sparsity_weight) == pytest.approx(1000 / 6)
