@@ -410,7 +410,8 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         decided = Decided(
             chosen.size,
             chosen.entropy,
-            ops.max(chosen.probabilities, axis=-1),
+            # Of an empty batch there is no maximum without a first value.
+            ops.max(chosen.probabilities, axis=-1, initial=0),
             ops.argmax(chosen.probabilities, axis=-1),
         )
         self.statistics.update(decided, self._real(mask))
