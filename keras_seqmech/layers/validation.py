@@ -194,10 +194,11 @@ def check_lookahead(lookahead: Any, mask: Any, shape: Sequence) -> None:
             )
         return
     received = tuple(lookahead.shape)
-    if len(received) != 3 or received[-1] != shape[-1]:
+    fits = len(received) == 3 and received[-1] == shape[-1]
+    if not fits or len({received[0], shape[0]} - {None}) > 1:
         raise ValueError(
-            "Argument `lookahead` must have the shape (batch, steps, "
-            f"{shape[-1]}), the features those of the sequences. "
+            f"Argument `lookahead` must have the shape ({shape[0]}, steps, "
+            f"{shape[-1]}), batch and features those of the sequences. "
             f"Received: lookahead.shape={received}"
         )
     check_mask("lookahead_mask", mask, received)

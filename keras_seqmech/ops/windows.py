@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.ops import masking
@@ -53,12 +52,6 @@ def readable(
         `Readable`.
     """
     batch_size, length, _ = ops.shape(sequences)
-    if sequences.shape[1] is None:
-        tf.debugging.assert_positive(
-            length,
-            "Argument `sequences` must have at least one time step. "
-            "Received: sequences of 0 steps",
-        )
     steps = masking.zero_masked(sequences, mask)
     # Without masks all rows are alike, and one row of validity serves all.
     rows = 1 if mask is None and lookahead_mask is None else batch_size

@@ -39,9 +39,10 @@ class RFCell(keras.layers.Layer):
     $$h_t = \mathrm{cell}(x_t, h^f_{t-1}) \quad (5)$$
 
     where $\bar m_t$ sums up $m_{t,1..s_t}$. The gate of (3) and (4) acts on the
-    cell's memory, of an LSTM its carry c (see `gated`); $h_{t-1}$ in (1) is the
-    cell's first state, of an LSTM its output h. With `estimator="relaxed"`,
-    training replaces (2) by its soft form, eqs. 6 to 8.
+    cell's memory, the paper's "long-term store": of an LSTM its carry c (see
+    `gated`). In (1) $h_{t-1}$ is the cell's first state, of an LSTM its output
+    h. With `estimator="relaxed"`, training replaces (2) by its soft form, eqs.
+    6 to 8.
 
     By (1) the size is chosen before anything ahead is read. With
     `size_from="field"`, which is not in the paper, a field ends where it has
@@ -375,32 +376,29 @@ class RFCell(keras.layers.Layer):
         def score(variable: keras.Variable) -> Tensor:
             return ops.cast(variable, self.score_dtype)
 
-        weights = FieldWeights(
-            data(self.field_kernel),
-            data(self.field_bias),
-            data(self.forget_kernel),
-            data(self.forget_bias),
-        )
+        weights = {
+            "kernel": data(self.field_kernel),
+            "bias": data(self.field_bias),
+            "forget_kernel": data(self.forget_kernel),
+            "forget_bias": data(self.forget_bias),
+        }
         if self.max_size > 1:
-            weights = weights._replace(
-                recurrent_kernel=data(self.field_recurrent_kernel)
-            )
+            weights["recurrent_kernel"] = data(self.field_recurrent_kernel)
             if self.options.size_from == "input":
-                weights = weights._replace(
-                    size_kernel=score(self.size_kernel),
-                    size_recurrent_kernel=score(self.size_recurrent_kernel),
-                )
+                weights["size_kernel"] = score(self.size_kernel)
+                recurrent_kernel = score(self.size_recurrent_kernel)
             else:
-                recurrent_kernel = score(self.stop_recurrent_kernel)
-                weights = weights._replace(
-                    size_kernel=score(self.stop_kernel),
-                    size_recurrent_kernel=ops.repeat(
-                        recurrent_kernel, self.max_size - 1, axis=1
-                    ),
-                    size_bias=score(self.stop_bias),
+                weights["size_kernel"] = score(self.stop_kernel)
+                weights["size_bias"] = score(self.stop_bias)
+                recurrent_kernel = ops.repeat(
+                    score(self.stop_recurrent_kernel), self.max_size - 1, axis=1
                 )
+            weights["size_recurrent_kernel"] = recurrent_kernel
         return FieldEquations(
-            self.options, weights, self.temperature, bool(training)
+            self.options,
+            FieldWeights(**weights),
+            self.temperature,
+            bool(training),
         )
 
     @property

@@ -284,6 +284,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
     ) -> Any:
         self._check_call(sequences, initial_state, mask)
         self._check_lookahead(sequences, lookahead, lookahead_mask)
+        validation.check_length("sequences.shape", sequences)
         readable = self._prepare(sequences, mask, lookahead, lookahead_mask)
         states = self._first_states(initial_state, ops.shape(sequences)[0])
         reports = training and self._learns_from_reports()
@@ -409,7 +410,8 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         decided = Decided(
             chosen.size,
             chosen.entropy,
-            ops.max(chosen.probabilities, axis=-1),
+            # Of an empty batch there is no maximum without a first value.
+            ops.max(chosen.probabilities, axis=-1, initial=0),
             ops.argmax(chosen.probabilities, axis=-1),
         )
         self.statistics.update(decided, self._real(mask))

@@ -138,19 +138,34 @@ def test_statistics_are_means_over_real_steps():
     mask = np.array([[1, 1, 0, 1], [0] * 4, [1] * 4, [0] * 4, [1, 0, 0, 0]])
     mask = mask.astype(bool)
     layer(x[:0])
+    # Some decisions become certain.
+    layer.cell.size_kernel.assign(5 * layer.cell.size_kernel)
     for start, end in ((0, 1), (1, 2), (2, 5)):
         layer(x[start:end], mask=mask[start:end])
-    metrics = layer.size_metric, layer.entropy_metric
+    counted = layer.statistics
+    metrics = [
+        counted.amount,
+        counted.entropy,
+        counted.certain,
+        counted.choice_entropy,
+    ]
     kept = [float(metric.result()) for metric in metrics]
-    layer.size_metric.reset_state()
-    layer.entropy_metric.reset_state()
+    for metric in metrics:
+        metric.reset_state()
     _, field = layer(x, mask=mask)
-    assert_close(layer.size_metric.result(), kept[0])
-    assert_close(layer.entropy_metric.result(), kept[1])
+    assert_close([metric.result() for metric in metrics], kept)
     probabilities = field["probabilities"].numpy()[mask]
     entropy = -np.sum(probabilities * np.log(probabilities), axis=-1)
-    assert_close(layer.size_metric.result(), field["size"].numpy()[mask].mean())
-    assert_close(layer.entropy_metric.result(), entropy.mean())
+    choices = np.bincount(probabilities.argmax(-1), minlength=3) / mask.sum()
+    choices = choices[choices > 0]
+    expected = [
+        field["size"].numpy()[mask].mean(),
+        entropy.mean(),
+        np.mean(probabilities.max(-1) > 0.9),
+        -np.sum(choices * np.log(choices)),
+    ]
+    assert_close(kept, expected)
+    assert 0 < expected[2] < 1 and expected[3] > 0
 
 
 def test_bidirectional_reads_both_ways():
@@ -494,7 +509,7 @@ def test_no_steps_at_run_time_is_a_clear_error():
     )
     assert_close(run(inputs()), layer(inputs()))
     with pytest.raises(
-        tf.errors.InvalidArgumentError, match="`sequences` must have at least"
+        tf.errors.InvalidArgumentError, match="at least one time step"
     ):
         run(inputs(2, 0))
 
@@ -614,6 +629,8 @@ def test_build_and_call_refuse():
         ReceptiveFieldRNN(cell, 3)(x)
     with pytest.raises(ValueError, match="features.*Received: lookahead"):
         layer(x, lookahead=inputs()[..., :2])
+    with pytest.raises(ValueError, match="batch.*Received: lookahead.shape"):
+        layer(x, lookahead=inputs(3))
     rnn = keras.layers.RNN(RFCell(lstm_cell(), 3))
     with pytest.raises(ValueError, match="max_size=3.*Received"):
         rnn(ReceptiveFieldWindows(2)(x))
