@@ -5,11 +5,19 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
+# Ways to round: of oneDNN and XLA on other machines than this one.
+ROUNDING ?= plain sse avx2
+plain := TF_ENABLE_ONEDNN_OPTS=0 XLA_FLAGS=--xla_cpu_max_isa=SSE4_2
+sse := ONEDNN_MAX_CPU_ISA=SSE41 XLA_FLAGS=--xla_cpu_max_isa=SSE4_2
+avx2 := ONEDNN_MAX_CPU_ISA=AVX2 XLA_FLAGS=--xla_cpu_max_isa=AVX2
+NUMERICAL ?= tests/test_tolerances.py tests/ops tests/layers \
+	tests/conformance tests/training tests/analysis
+
 BENCHMARKS ?= receptive_field pooling word_importance
 
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo test test-long lint benchmark clean
+.PHONY: demo test test-long test-rounding lint benchmark clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.quickstart $(ARGS)
@@ -19,6 +27,13 @@ test: lint
 
 test-long: $(STAMP)
 	$(PYTEST) -m "long and not slow" $(ARGS)
+
+test-rounding: $(STAMP)
+	@for way in $(foreach way,$(ROUNDING),"$($(way))"); do \
+	echo "$$way"; \
+	env $$way $(PYTEST) -m "not long and not slow" $(NUMERICAL) $(ARGS) \
+	|| exit 1; \
+	done
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -62,7 +62,10 @@ def encoder(
     """
     keras.utils.set_random_seed(0)
     layer = FocusedHierarchicalEncoder(
-        shape["units"], return_sequences=True, jit_compile=jit_compile
+        shape["units"],
+        estimator="reinforce",
+        return_sequences=True,
+        jit_compile=jit_compile,
     )
     context = tf.ones((shape["batch"], shape["units"]))
     layer(inputs, context)
@@ -77,8 +80,7 @@ def encoder(
         inputs,
         (tf.zeros((shape["batch"], units)),) * 2,
         mask=None,
-        training=False,
-        jit_compile=False,
+        options=loops.LoopOptions(),
     )
     weights = boundary_gate.GateWeights(
         gate.kernel, gate.bias, gate.output_kernel, gate.output_bias

@@ -7,7 +7,7 @@ the ratio of either to the BiLSTM's in the same. The BiLSTM is
 `keras.layers.Bidirectional(keras.layers.LSTM(units))`; training is forward and
 backward, of the pooling with respect to the sequences too, and with the losses
 that layers add. All read masked sequences of random lengths.
-`keras.layers.GlobalMaxPooling1D`, which takes no mask, stands beside.
+`keras.layers.GlobalMaxPooling1D`, which takes no mask, is shown for comparison.
 """
 
 import argparse

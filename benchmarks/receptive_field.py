@@ -41,7 +41,7 @@ def mechanism(units: int, size: int, estimator: str) -> ReceptiveFieldRNN:
 
 
 def plain_cell(units: int, size: int) -> keras.Sequential:
-    """What one would write first: the cell in `keras.layers.RNN`."""
+    """The straightforward way: the cell in `keras.layers.RNN`."""
     cell = RFCell(keras.layers.LSTMCell(units), size)
     return keras.Sequential(
         [
@@ -133,7 +133,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument(
-        "--scaling", action="store_true", help="growth with T and S instead"
+        "--scaling", action="store_true", help="growth with T and S"
     )
     arguments = parser.parse_args(argv)
     print(f"{datetime.date.today()}; {timing.machine()}")

@@ -4,10 +4,10 @@
 
 Prints, for each number of steps and of outputs, the milliseconds of forward
 and backward, in a graph and with XLA, and the ratio of the better of the two to
-the LSTM's on the same batch. Gradients are those of the sequence and of what is
-trained: the LSTM's weights, the emission probabilities. Beside it stand the
-plain recursion with TensorFlow's own gradient, and the cubic algorithm that
-multiplies out equation 1 of "Training a Subsampling Mechanism in Expectation".
+the LSTM's on the same batch. Gradients are those of the sequence and of the
+LSTM's weights or the emission probabilities. For comparison: the plain
+recursion by automatic differentiation, and the cubic algorithm that multiplies
+out equation 1 of "Training a Subsampling Mechanism in Expectation".
 
 `--memory` prints the largest memory of a process that trains long sequences,
 `--gradients` how much gradient reaches the logits from each output.
@@ -26,6 +26,7 @@ import tensorflow as tf
 
 from benchmarks import timing
 from keras_seqmech.ops.emission import expectation as emission_ops
+from keras_seqmech.ops.emission import probabilities
 from keras_seqmech.ops.scan import Operands
 from keras_seqmech.ops.scan import ScanOptions
 from keras_seqmech.ops.scan import scan
@@ -53,7 +54,7 @@ def random_inputs(batch: int, time: int, features: int) -> tuple:
 
 
 def plain(sequence: tf.Tensor, emission: tf.Tensor, length: int) -> tf.Tensor:
-    """What one would write first: the matrix, step by step, and a product."""
+    """The straightforward way: the matrix, step by step, and a product."""
     return tf.matmul(emission_ops.emission_matrix(emission, length), sequence)
 
 
@@ -203,7 +204,7 @@ def gradients(time: int = 200, target: float = 0.33) -> None:
             emission = tf.sigmoid(logits)
             found = emission_ops.expected_subsample(sequence, emission, time)
             norms = [tf.norm(found[:, output]) for output in outputs]
-            cost = emission_ops.rate_divergence(emission, target)
+            cost = probabilities.rate_divergence(emission, target)
         reached = [tf.norm(tape.gradient(norm, logits)) for norm in norms]
         figures = " | ".join(f"{float(x):.1e}" for x in reached)
         pull = float(tape.gradient(cost, logits)[0, 0])
@@ -215,10 +216,14 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument(
-        "--memory", action="store_true", help="largest memory instead"
+        "--memory",
+        action="store_true",
+        help="print the largest memory instead of times",
     )
     parser.add_argument(
-        "--gradients", action="store_true", help="gradients instead"
+        "--gradients",
+        action="store_true",
+        help="print gradients instead of times",
     )
     parser.add_argument(
         "--steps", type=int, nargs="*", help="only these numbers of steps"

@@ -8,7 +8,7 @@ small model, with masks and a row without a real step, noise taken out;
 outputs, decisions and new weights are compared with those of the eager run in
 float32. The two columns of exports run only inference, of the trained model.
 Cells are kept in `--cells` as they are done, failed ones among them: a run
-that was stopped goes on, and a cell that is deleted there is run again.
+that was stopped continues, and a cell that is deleted there is run again.
 """
 
 import argparse
@@ -177,7 +177,7 @@ def difference(found: dict, expected: dict) -> float:
 
 
 def export(column: str, model, entry) -> dict:
-    """Exports the trained model and asks it what the eager one is asked."""
+    """Exports the trained model; compares its answers with eager ones."""
     inputs = sample(entry)
     expected = model.predict(inputs, batch_size=len(MASK), verbose=0)
     with tempfile.TemporaryDirectory() as directory:

@@ -76,7 +76,7 @@ def interleaved(
 
 
 def machine() -> str:
-    """One line that says what the figures were measured on."""
+    """One line that names the machine and the versions."""
     try:
         with open("/proc/cpuinfo", encoding="utf8") as lines:
             models = [

@@ -64,7 +64,7 @@ def main(argv: list[str] | None = None) -> None:
     )
     rows = []
     for kind in ("lstm", "lstm+rf"):
-        model, row = run(kind, arguments, train, test, vocabulary)
+        model, row = train_and_test(kind, arguments, train, test, vocabulary)
         rows.append(row)
     print(table(rows))
 
@@ -115,7 +115,13 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     return arguments
 
 
-def run(kind, arguments, train, test, vocabulary) -> tuple[keras.Model, dict]:
+def train_and_test(
+    kind: str,
+    arguments: argparse.Namespace,
+    train: list[segmentation.Words],
+    test: list[segmentation.Words],
+    vocabulary: list[str],
+) -> tuple[keras.Model, dict[str, str]]:
     """Trains and tests one model."""
     print(f"\nTraining {kind}")
     keras.utils.set_random_seed(arguments.seed)

@@ -12,6 +12,8 @@ if keras.backend.backend() != "tensorflow":
 from keras_seqmech.layers import AttentionPooling  # noqa: E402
 from keras_seqmech.layers import BoundaryGate  # noqa: E402
 from keras_seqmech.layers import ConcatPooling  # noqa: E402
+from keras_seqmech.layers import ContextAttention  # noqa: E402
+from keras_seqmech.layers import EmissionProbabilities  # noqa: E402
 from keras_seqmech.layers import ExpectedSubsample  # noqa: E402
 from keras_seqmech.layers import FocusedHierarchicalEncoder  # noqa: E402
 from keras_seqmech.layers import LastAttentionPooling  # noqa: E402
@@ -26,6 +28,7 @@ from keras_seqmech.layers import ReceptiveFieldWindows  # noqa: E402
 from keras_seqmech.layers import RFCell  # noqa: E402
 from keras_seqmech.training import Curriculum  # noqa: E402
 from keras_seqmech.training import DistillationModel  # noqa: E402
+from keras_seqmech.training import ExploreThenCommit  # noqa: E402
 from keras_seqmech.training import GradientDirectedModel  # noqa: E402
 from keras_seqmech.training import PolicyGradientModel  # noqa: E402
 from keras_seqmech.training import TemperatureAnnealing  # noqa: E402
@@ -37,9 +40,12 @@ __all__ = [
     "AttentionPooling",
     "BoundaryGate",
     "ConcatPooling",
+    "ContextAttention",
     "Curriculum",
     "DistillationModel",
+    "EmissionProbabilities",
     "ExpectedSubsample",
+    "ExploreThenCommit",
     "FocusedHierarchicalEncoder",
     "GradientDirectedModel",
     "LastAttentionPooling",

@@ -18,10 +18,10 @@ import tensorflow as tf
 import keras_seqmech
 
 HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "tests"))
+sys.path.insert(0, str(HERE.parent))
 
-from registry import ENTRIES  # noqa: E402
-from registry import TIME  # noqa: E402
+from tests.conformance.registry import ENTRIES  # noqa: E402
+from tests.conformance.registry import TIME  # noqa: E402
 
 
 def save_example(entry, directory: pathlib.Path) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_seqmech import PolicyGradientModel
 from keras_seqmech.layers import log_probabilities
 
 
@@ -67,12 +68,17 @@ def log_probability(logits, gates):
     return -ops.softplus(ops.where(gates > 0, -logits, logits))
 
 
-def gated_model(model_class=keras.Model, length=4, price=0.0, **kwargs):
+def gated_network(length=4, price=0.0):
     """Gates, the sum of what they let pass, a dense layer."""
     x = keras.Input((length, 3), name="x")
     gates = Gates(price=price, name="gates")(x)
     y = keras.layers.Dense(1, name="dense")(GatedSum(name="sum")(x, gates))
-    return model_class(x, y, **kwargs)
+    return keras.Model(x, y, name="gated")
+
+
+def gated_model(length=4, price=0.0, model_class=PolicyGradientModel, **kwargs):
+    """A `gated_network` that is trained by policy gradient."""
+    return model_class(gated_network(length, price), **kwargs)
 
 
 def all_gates(length):
@@ -81,10 +87,10 @@ def all_gates(length):
 
 
 def exact_gradient(model, x, y, share):
-    """That of the expected loss of a `gated_model`, over all its gates.
+    """That of the expected loss of a `gated_network`, over all its gates.
 
     Args:
-        model: A `gated_model`.
+        model: A `gated_network`, or a `gated_model`.
         x: Array `(batch, time, 3)`.
         y: Array `(batch, 1)`.
         share: Array `(batch,)`: the factor of an example's squared error in
@@ -93,7 +99,8 @@ def exact_gradient(model, x, y, share):
     Returns:
         The gradients of its trainable variables.
     """
-    layer, dense = model.get_layer("gates"), model.get_layer("dense")
+    network = getattr(model, "network", model)
+    layer, dense = network.get_layer("gates"), network.get_layer("dense")
     gates = all_gates(x.shape[1])
     with tf.GradientTape() as tape:
         logits = layer.logits(x)[:, None]

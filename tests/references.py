@@ -79,6 +79,45 @@ def soft_summary(field, window, valid, sample, summary):
     return state if summary == "last" else total / weight
 
 
+def selected_summary(field, window, valid, sample, summary):
+    """What fields of each size read, mixed by a relaxed sample of sizes."""
+    return sum(
+        share * drawn_summary(field, window, valid, size, summary)
+        for size, share in enumerate(sample, start=1)
+    )
+
+
+def stopping_distribution(field, window, valid, hidden):
+    """Reads on from position to position; at each real one it may stop."""
+    states = inner_states(field, window, valid)
+    last = max(i for i, real in enumerate(valid) if real)
+    left, probabilities = 1.0, []
+    for i, (m, real) in enumerate(zip(states, valid)):
+        stop = 0.0
+        if i == last:
+            stop = 1.0
+        elif real:
+            logit = (
+                m @ field["stop_kernel"][:, 0]
+                + hidden @ field["stop_recurrent_kernel"][:, 0]
+                + field["stop_bias"][i]
+            )
+            stop = sigmoid(logit)
+        probabilities.append(left * stop)
+        left *= 1 - stop
+    return np.array(probabilities)
+
+
+def gate_states(gate, states, gated):
+    """Multiplies the states of these indices, each by its part of a gate."""
+    states, parts = list(states), list(gate)
+    for i in gated:
+        width = len(states[i])
+        states[i] = np.array(parts[:width]) * states[i]
+        parts = parts[width:]
+    return states
+
+
 def receptive_field(
     field,
     cell,
@@ -90,8 +129,11 @@ def receptive_field(
     noise=None,
     temperature=1.0,
     mask=None,
+    gated=(0,),
 ):
     """Equations 1 to 8 on one row.
+
+    With weights of stop logits, sizes come from what was read.
 
     Args:
         field: Weights by name.
@@ -104,6 +146,7 @@ def receptive_field(
         noise: `(time, S)`.
         temperature: Of the soft sample.
         mask: `(time,)` booleans.
+        gated: Indices of the states that the gate multiplies.
 
     Returns:
         Outputs (zeros before the first real step, repeated at masked steps),
@@ -119,15 +162,23 @@ def receptive_field(
             window = [x[p] if p < length else 0 * x[0] for p in positions]
             valid = [p < length and bool(mask[p]) for p in positions]
             logits = np.zeros(1)
-            if max_size > 1:
+            if "size_kernel" in field:
                 logits = (
                     x[t] @ field["size_kernel"]
                     + states[0] @ field["size_recurrent_kernel"]
                 )
+            reads_first = "stop_kernel" in field
+            if reads_first:
+                stops = stopping_distribution(field, window, valid, states[0])
+                # A size of probability 0 is never drawn.
+                logits = np.log(np.maximum(stops, 1e-300)) + np.where(
+                    stops > 0, 0, -1e9
+                )
             scores = logits if noise is None else logits + noise[t]
             if mode == "soft":
                 sample = softmax(scores / temperature)
-                m = soft_summary(field, window, valid, sample, summary)
+                read = selected_summary if reads_first else soft_summary
+                m = read(field, window, valid, sample, summary)
                 size = sum(
                     real * sum(sample[i:]) for i, real in enumerate(valid)
                 )
@@ -136,7 +187,7 @@ def receptive_field(
                 m = drawn_summary(field, window, valid, chosen, summary)
                 size = sum(valid[:chosen])
             gate = sigmoid(m @ field["forget_kernel"] + field["forget_bias"])
-            output, states = cell(x[t], [gate * states[0], *states[1:]])
+            output, states = cell(x[t], gate_states(gate, states, gated))
             sizes.append(size)
             probabilities.append(softmax(logits))
         else:

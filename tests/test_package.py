@@ -6,6 +6,7 @@ import importlib
 import inspect
 import os
 import pkgutil
+import re
 import subprocess
 import sys
 
@@ -131,7 +132,16 @@ def modules():
             yield info.name
 
 
-@pytest.mark.parametrize("name", list(modules()))
+@pytest.mark.parametrize(
+    "name",
+    [
+        # Above the layers, examples train, search and export.
+        pytest.param(
+            name, marks=[pytest.mark.long] if floor_of(name) == 2 else []
+        )
+        for name in modules()
+    ],
+)
 def test_docstring_examples(name):
     module = importlib.import_module(name)
     public = {n: getattr(keras_seqmech, n) for n in keras_seqmech.__all__}
@@ -149,3 +159,122 @@ def test_public_layers_have_examples():
         value = getattr(keras_seqmech, name)
         if inspect.isclass(value):
             assert ">>> " in value.__doc__, name
+
+
+PRIVATE = re.compile("_[^_]")
+
+
+def private_in_bases(path) -> set:
+    """Private names that the classes of a file inherit from other packages."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    module = importlib.import_module(".".join(parts))
+    bases = {
+        base
+        for value in vars(module).values()
+        if inspect.isclass(value) and value.__module__ == module.__name__
+        for base in value.__mro__
+        if not base.__module__.startswith("keras_seqmech")
+    }
+    names = {name for base in bases for name in vars(base)}
+    if keras.layers.Layer in bases:
+        names |= vars(keras.Model()).keys()
+    return {name for name in names if PRIVATE.match(name)}
+
+
+def private_names(path, inherited):
+    """What a file takes that its owner does not offer, with its line.
+
+    A name that the file itself gives to an attribute, a method or a class is
+    its own, unless its bases have it as well.
+    """
+    tree = ast.parse(path.read_text())
+    own = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in ("self", "cls")
+        and isinstance(node.ctx, ast.Store)
+    }
+    own |= {
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+    }
+    own -= inherited
+    own |= {"_fields", "_replace", "_asdict", "_make"}
+    for node in ast.walk(tree):
+        line = getattr(node, "lineno", 0)
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            module = getattr(node, "module", None)
+            names = [alias.name for alias in node.names]
+            for name in [module, *names] if module else names:
+                if "keras.src" in name or "tensorflow.python" in name:
+                    yield line, name
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if node.value.startswith(("keras.src", "tensorflow.python")):
+                yield line, node.value
+        if isinstance(node, ast.FunctionDef) and node.col_offset:
+            if node.name in inherited:
+                yield line, f"def {node.name}"
+        if isinstance(node, ast.Call) and len(node.args) > 1:
+            if ast.unparse(node.func) in ("getattr", "setattr", "hasattr"):
+                name = getattr(node.args[1], "value", "")
+                if isinstance(name, str) and PRIVATE.match(name):
+                    if name not in own:
+                        yield line, ast.unparse(node)
+        if not isinstance(node, ast.Attribute):
+            continue
+        text = ast.unparse(node)
+        if text in ("object.__new__", "object.__setattr__"):
+            yield line, text
+        elif node.attr == "__class__" and isinstance(node.ctx, ast.Store):
+            yield line, text
+        elif text.endswith(("keras.src", "tensorflow.python", "tf.python")):
+            yield line, text
+        elif PRIVATE.match(node.attr) and node.attr not in own:
+            yield line, text
+
+
+def test_private_names_are_in_one_file():
+    """Of Keras, TensorFlow and others; `_keras_compat.py` says why."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in SOURCES
+        if path.name != "_keras_compat.py"
+        for line, name in private_names(path, private_in_bases(path))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_private_names_are_seen(tmp_path):
+    source = tmp_path / "module.py"
+    source.write_text(
+        "import keras.src.backend\n"
+        "from tensorflow.python.eager import context\n"
+        "class Mine:\n"
+        "    def __init__(self, layer):\n"
+        "        self._own = layer._other\n"
+        "        self._own, layer.__class__ = 1, Mine\n"
+        "        object.__setattr__(self, 'x', object.__new__(Mine))\n"
+        "        self.compute(layer._own, tf.python.framework)\n"
+        "        self._inherited(Mine()._asdict())\n"
+        "        self._losses = getattr(layer, '_state')\n"
+        "    def _get_own_losses(self):\n"
+        "        return self._own\n"
+    )
+    inherited = {"_losses", "_get_own_losses"}
+    found = sorted(private_names(source, inherited))
+    assert [name for _, name in found] == [
+        "keras.src.backend",
+        "tensorflow.python.eager",
+        "layer._other",
+        "layer.__class__",
+        "object.__new__",
+        "object.__setattr__",
+        "tf.python",
+        "self._inherited",
+        "getattr(layer, '_state')",
+        "self._losses",
+        "def _get_own_losses",
+    ]

@@ -1,4 +1,4 @@
-"""The code of the README runs, block after block, as it stands there."""
+"""The code of the README and of docs/mechanisms.md runs, block after block."""
 
 import re
 
@@ -8,15 +8,16 @@ import pytest
 
 from tests import ROOT
 
-pytestmark = pytest.mark.long
+MOST_LINES = 10
 
 
-def test_code_blocks(tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib")
-    text = (ROOT / "README.md").read_text(encoding="utf8")
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    monkeypatch.chdir(tmp_path)
-    keras.config.disable_interactive_logging()
+def blocks_of(page: str) -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf8")
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
+def run_blocks(page: str) -> dict:
+    """Runs the blocks of a page; returns the names that they leave."""
     random = np.random.default_rng(0)
     names = {
         "token_ids": random.integers(1, 50, (8, 6)),
@@ -24,12 +25,67 @@ def test_code_blocks(tmp_path, monkeypatch):
         "sequences": random.normal(size=(2, 5, 8)),
         "questions": random.normal(size=(8, 16)),
     }
+    keras.config.disable_interactive_logging()
     try:
-        for block in blocks:
+        for block in blocks_of(page):
             exec(block, names)
     finally:
         keras.config.enable_interactive_logging()
-    assert names["outputs"].shape == (2, 5, 128)
-    assert names["short"].shape == (None, 50, 128)
+    return names
+
+
+@pytest.mark.long
+def test_readme(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = run_blocks("README.md")
+    assert names["h"].shape == (None, 64)
+    assert names["sentence"].shape == (None, 128)
+    assert names["state"].shape == (None, 64)
+    assert names["short"].shape == (None, 50, 64)
     assert names["present"].shape == (None, 50)
-    assert (tmp_path / "models" / "segmenter" / "1").is_dir()
+    assert (tmp_path / "models" / "answers" / "1").is_dir()
+
+
+@pytest.mark.long
+def test_mechanisms(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    names = run_blocks("docs/mechanisms.md")
+    assert names["outputs"].shape == (2, 5, 128)
+    assert names["field"]["size"].shape == (2, 5)
+    assert np.isfinite(names["profile"]).all() and names["profile"].max() > 0
+    assert np.isfinite(names["importance"]).all()
+    assert names["figure"].axes
+
+
+def test_examples_of_the_readme_are_short():
+    for block in blocks_of("README.md"):
+        lines = [line for line in block.splitlines() if line.strip()]
+        assert len(lines) <= MOST_LINES, block
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        str(path.relative_to(ROOT))
+        for path in sorted(
+            [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+            + [*ROOT.glob("examples/**/*.md")]
+        )
+    ],
+)
+def test_links_and_modules_exist(page):
+    """Relative links lead to files, commands to modules."""
+    text = (ROOT / page).read_text(encoding="utf8")
+    folder = (ROOT / page).parent
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):
+        assert (folder / target).exists(), target
+    for module in re.findall(
+        r"python -m ((?:examples|benchmarks)[\w.]*)", text
+    ):
+        path = ROOT.joinpath(*module.split("."))
+        assert path.with_suffix(".py").is_file(), module
+    for path in re.findall(
+        r"`?((?:examples|benchmarks|tests)/[\w/.]+\.\w+)", text
+    ):
+        assert (ROOT / path).is_file(), path

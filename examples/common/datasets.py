@@ -1,7 +1,8 @@
 """Text classification data from local files: MR, TREC, SST-5, AG, IMDB.
 
-Two layouts are understood; what exists decides. In `--data-dir`, a folder for
-each data set holds either gzipped JSON lines, one `{"text", "label"}` each:
+Two layouts are understood; the first that exists is read. In `--data-dir`, a
+folder for each data set holds either gzipped JSON lines, one `{"text",
+"label"}` each:
 
     mr/all.jsonl.gz                 sst5/{train,dev,test}.jsonl.gz
     trec/{train,test}.jsonl.gz      imdb/{train,val,test}.jsonl.gz
@@ -17,9 +18,9 @@ left out):
 MR has no split: a tenth, always the same one, is the test part. Where there
 is no validation part, a tenth of the training part becomes one.
 
-Texts are left as they are published, and some are there twice: a few test
-texts of TREC, SST-5 and IMDB are, word for word, training or validation texts
-too. `describe` counts them.
+Texts are left as published, duplicates included: a few test texts of TREC,
+SST-5 and IMDB are, word for word, training or validation texts too. `describe`
+counts them.
 """
 
 import csv
@@ -69,7 +70,7 @@ def load(name: str, data_dir: str | Path) -> TextData:
         A `TextData`.
 
     Raises:
-        FileNotFoundError: If neither layout is there; names what is missing.
+        FileNotFoundError: If neither layout exists; names what is missing.
         ValueError: If a file is malformed; names path, line, and what was
             expected.
     """

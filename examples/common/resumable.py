@@ -1,19 +1,20 @@
-"""What a run does between its epochs, so that a kill loses one at most."""
+"""A callback that tests and saves after each epoch, so that runs resume."""
 
 import argparse
 import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import keras
 
 
 class ResumableProgress(keras.callbacks.Callback):
-    """Tests a model after each epoch, saves all to go on with, may stop.
+    """Tests a model after each epoch, saves it to resume from, and may stop.
 
-    What it saves is a weights file, the optimizer's state within, and a JSON
-    file that takes the place of the old one at once and names it by its step,
+    It saves a weights file, which holds the optimizer's state, and a JSON file
+    that replaces the old one atomically and names the weights file by its step,
     so the two always belong together. Subclasses say what is tested.
 
     Args:
@@ -30,15 +31,18 @@ class ResumableProgress(keras.callbacks.Callback):
         self.state = {"step": 0, "seconds": 0.0, "train_ms": [], "curve": []}
 
     def measure(self) -> dict[str, float]:
-        """What the model knows now; the names are those of the curve."""
+        """Scores of the model now, by their names in the curve."""
         raise NotImplementedError
 
     def restore(self, model: keras.Model) -> dict:
-        """Takes up a run that was killed; returns how far it was."""
+        """Resumes a run that was killed; returns its state."""
         if self._json().exists():
             self.state = json.loads(self._json().read_text(encoding="utf8"))
             model.load_weights(self._weights(self.state["step"]))
-            print(f"{self.line} goes on after {self.state['step']}", flush=True)
+            print(
+                f"{self.line} continues after step {self.state['step']}",
+                flush=True,
+            )
         return self.state
 
     def is_over(self) -> bool:
@@ -54,10 +58,14 @@ class ResumableProgress(keras.callbacks.Callback):
         for path in self._all_weights():
             path.unlink()
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
         self._start = time.perf_counter()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
         state, every = self.state, self.args.evaluate_every
         seconds = time.perf_counter() - self._start
         state["step"] += every

@@ -1,6 +1,7 @@
 """Markdown tables of runs."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ def mean(rows: Sequence[dict], field: str, form: str = ".1f") -> str:
     return f"{np.mean(values):{form}}{count}"
 
 
-def spread(values: Sequence[float]) -> str:
+def spread(values: Sequence[float], form: str = ".1f") -> str:
     """Mean ± standard deviation; "" if there are none.
 
     >>> spread([20.0, 22.0])
@@ -31,5 +32,25 @@ def spread(values: Sequence[float]) -> str:
     """
     if not values:
         return ""
-    deviation = f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.1f}{deviation}"
+    deviation = ""
+    if len(values) > 1:
+        deviation = f" ± {np.std(values, ddof=1):{form}}"
+    return f"{np.mean(values):{form}}{deviation}"
+
+
+def publish(parts: Sequence[str], path: str | Path | None) -> str:
+    """Prints tables and notes, and writes them to a file if one is wanted.
+
+    Args:
+        parts: Markdown, a blank line between them; empty ones are left out.
+        path: Of the file, with folders that may not exist yet.
+
+    Returns:
+        What was printed.
+    """
+    content = "\n\n".join(filter(None, parts)) + "\n"
+    print(content)
+    if path:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(content, encoding="utf8")
+    return content

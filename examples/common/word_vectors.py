@@ -1,5 +1,6 @@
-"""Word vectors from local files."""
+"""Word vectors from local files, and embeddings that start from them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,30 @@ def load_vectors(path: str | Path) -> tuple[list[str], np.ndarray]:
     path = Path(path)
     read = _read_arrays if path.suffix == ".npz" else _read_text
     return read(path)
+
+
+def find_vectors(data_dir: str) -> str | None:
+    """The GloVe file that comes with the data, if one does."""
+    found = sorted(Path(data_dir, "glove").glob("*.npz"))
+    return str(found[0]) if found else None
+
+
+def embedding_matrix(
+    vocabulary: Sequence[str], vectors_path: str | None, size: int, seed: int
+) -> np.ndarray:
+    """Starting values of embeddings; known words get their vectors."""
+    random = np.random.default_rng(seed)
+    known, scale = {}, 0.1
+    if vectors_path:
+        words, vectors = load_vectors(vectors_path)
+        known = {word: i for i, word in enumerate(words)}
+        size, scale = vectors.shape[1], vectors.std()
+    matrix = random.normal(0, scale, (len(vocabulary) + 2, size))
+    matrix[:2] = 0
+    for i, word in enumerate(vocabulary, start=2):
+        if word in known:
+            matrix[i] = vectors[known[word]]
+    return matrix.astype("float32")
 
 
 def _read_arrays(path):

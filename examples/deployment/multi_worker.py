@@ -1,4 +1,4 @@
-"""Trains one model in two processes at once, and goes on when one dies.
+"""Trains one model in two processes at once, and recovers when one dies.
 
     python -m examples.deployment.multi_worker --kill-after 30
 
@@ -6,8 +6,9 @@ Starts two workers on this machine, as on two machines `TF_CONFIG` would. Each
 draws its own examples of the picking task (the most frequent of the first k
 digits, k as context); `tf.distribute.MultiWorkerMirroredStrategy` adds up the
 gradients of a `FocusedHierarchicalEncoder`. With `--kill-after N` the second
-worker is killed (SIGKILL) after its step N; both are then started again, take
-the newest checkpoint and go on. At the end the weights of both are compared.
+worker is killed (SIGKILL) after its step N; both are then started again and
+continue from the newest checkpoint. At the end the weights of both are
+compared.
 
 The training loop is one of its own, around `strategy.run`: Keras 3's `fit`
 does not work with more than one worker
@@ -47,8 +48,8 @@ def main(argv: list[str] | None = None) -> None:
     if arguments.worker is not None:
         work(arguments)
         return
-    # Or the workers would outlive a launcher that is told to end.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Told to end."))
+    # Without this the workers would outlive a launcher that is terminated.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("Terminated."))
     clear(arguments.output_dir)
     start = time.perf_counter()
     for attempt in range(RESTARTS + 1):
@@ -100,7 +101,7 @@ def clear(directory: pathlib.Path) -> None:
         (directory / f"worker-{worker}.npz").unlink(missing_ok=True)
 
 
-def run_workers(arguments, kill_after: int) -> bool:
+def run_workers(arguments: argparse.Namespace, kill_after: int) -> bool:
     """Runs all workers to the end, True, or until one is killed, False."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(WORKERS)]
     processes = []
@@ -152,7 +153,7 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def make_model(arguments) -> keras.Model:
+def make_model(arguments: argparse.Namespace) -> keras.Model:
     """Digits and k in, the logits of the answer out."""
     tokens = keras.Input((arguments.length,), dtype="int32", name="tokens")
     k = keras.Input((), dtype="int32", name="k")
@@ -167,8 +168,8 @@ def make_model(arguments) -> keras.Model:
     return keras.Model({"tokens": tokens, "k": k}, logits)
 
 
-def work(arguments) -> None:
-    """What one worker does."""
+def work(arguments: argparse.Namespace) -> None:
+    """Trains as one of the workers."""
     # Before any other use of TensorFlow: it starts the servers.
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     keras.utils.set_random_seed(0)
@@ -181,7 +182,7 @@ def work(arguments) -> None:
     name = f"worker {arguments.worker}"
     if manager.latest:
         manager.restore()
-        say(f"{name}: goes on after step {int(step)}")
+        say(f"{name}: continues after step {int(step)}")
 
     def train(inputs, targets):
         with tf.GradientTape() as tape:
@@ -234,7 +235,12 @@ def say(line: str) -> None:
 class Checkpoints:
     """Checkpoints of all workers: each saves, the first one's count."""
 
-    def __init__(self, checkpoint, directory, worker):
+    def __init__(
+        self,
+        checkpoint: tf.train.Checkpoint,
+        directory: pathlib.Path,
+        worker: int,
+    ):
         self.checkpoint = checkpoint
         self.directory = directory / "worker-0"
         self.manager = tf.train.CheckpointManager(
@@ -252,7 +258,12 @@ class Checkpoints:
         self.manager.save()
 
 
-def make_manager(arguments, model, optimizer, step) -> Checkpoints:
+def make_manager(
+    arguments: argparse.Namespace,
+    model: keras.Model,
+    optimizer: keras.optimizers.Optimizer,
+    step: tf.Variable,
+) -> Checkpoints:
     """Of the weights, the optimizer, the random states and the step."""
     weights = {id(variable) for variable in model.weights}
     seeds = [v.value for v in model.variables if id(v) not in weights]

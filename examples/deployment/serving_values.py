@@ -1,4 +1,4 @@
-"""What is sent to TensorFlow Serving, and comes from it, as numpy arrays."""
+"""Requests and answers of TensorFlow Serving as numpy arrays."""
 
 import base64
 import reprlib

@@ -1,4 +1,4 @@
-"""How good answers are: exact match, F1, BLEU-1, ROUGE-L, all in percent."""
+"""Scores of answers: exact match, F1, BLEU-1, ROUGE-L, all in percent."""
 
 import re
 import string

@@ -26,8 +26,8 @@ import numpy as np
 
 from examples.common import results
 from examples.common.arguments import positive
+from examples.focused import experiments
 from examples.focused import models
-from examples.focused import runs as focused_runs
 from keras_seqmech import analysis
 from keras_seqmech.tasks import picking
 from keras_seqmech.tasks import pixel_question
@@ -40,7 +40,7 @@ def openness_points(paths: Sequence[Path]) -> dict[str, dict[str, list]]:
     """For each task and estimator, `(openness, accuracy)` of each run."""
     found = {}
     for path in paths:
-        for row in results.read_rows(path, focused_runs.FIELDS):
+        for row in results.read_rows(path, experiments.FIELDS):
             if row["estimator"]:
                 points = found.setdefault(row["task"], {})
                 pair = (float(row["openness"]), float(row["accuracy"]))
@@ -62,7 +62,7 @@ def position_curves(
     examples, _ = picking.examples(count * len(asked), length)
     examples["k"] = np.repeat(np.array(asked, "int32"), count)
     found = predict(model, examples)
-    focus = weight_by_origin(found["focus"][:, 0], found["gates"])
+    focus = weight_by_origin(found["focus"], found["gates"])
     return {
         name: analysis.openness_by_context(values, examples["k"])
         for name, values in (("gates", found["gates"]), ("focus", focus))
@@ -155,6 +155,7 @@ def draw_positions(
     args: argparse.Namespace,
 ) -> dict[str, dict[int, np.ndarray]]:
     model = keras.models.load_model(args.picking_model)
+    model = models.network_of(model)
     max_k = model.get_layer("question").input_dim - 1
     parts = np.linspace(0, max_k, 2 * POSITIONS + 1)[1::2]
     asked = args.positions or sorted({max(1, round(x)) for x in parts})

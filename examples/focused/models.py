@@ -7,11 +7,12 @@ together with it:
 - `lstm1`, `lstm2`: one or two stacked `keras.layers.LSTM`, which do not know
   what is asked;
 - `fhe`: `FocusedHierarchicalEncoder`, whose gate does. Its upper states stay
-  where the gate is closed: what there is to read are the zeros before the first
-  open gate and the states after open ones, each as often as the steps that it
-  lasts. Attention to open gates alone would not teach straight-through gates:
-  there, a gate that opens is worth nothing without the new state, and the new
-  state nothing without the gate, and the gradient sees one change at a time.
+  where the gate is closed. With `--read-out every` the states to read are the
+  zeros before the first open gate and the states after open ones, each as often
+  as the steps that it lasts; with `--read-out open` they are the states at open
+  gates, each once. The former teaches straight-through gates: in the latter a
+  gate that opens is worth nothing without the new state, and the new state
+  nothing without the gate, and the gradient sees one change at a time.
 """
 
 import argparse
@@ -21,11 +22,10 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 import tensorflow as tf
-from keras import ops
 
 from examples.common.arguments import positive
 from examples.common.arguments import real
-from examples.focused.indecision import IndecisionPenalty
+from keras_seqmech import ContextAttention
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech.analysis import restored_state
@@ -33,9 +33,11 @@ from keras_seqmech.layers import log_probabilities
 
 MODELS = ("lstm1", "lstm2", "fhe")
 ESTIMATORS = ("reinforce", "relaxed", "straight_through")
+READ_OUTS = ("every", "open")
 BASELINES = ("moving_average", "batch_mean", "none")
 # Of a gate; the LSTMs do not depend on them.
 GATE_SETTINGS = (
+    "read_out",
     "sparsity_weight",
     "entropy_weight",
     "indecision_weight",
@@ -48,7 +50,7 @@ GATE_SETTINGS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds what models and their gates can be told."""
+    """Adds the options of models and their gates."""
     add = parser.add_argument
     weight = "of its mean over the steps of a sequence"
     ramp = (
@@ -62,6 +64,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=ESTIMATORS,
         default=["relaxed"],
         help="of fhe",
+    )
+    add(
+        "--read-out",
+        choices=READ_OUTS,
+        default="every",
+        help="states of fhe that the question attends to",
     )
     add("--units", type=positive, default=64)
     add("--openness-target", type=real("(0, 1]"), default=0.05)
@@ -104,8 +112,8 @@ def build(
         sequence: `(B, T, d)`, made of the inputs.
         context: `(B, c)`, made of the inputs.
         classes: Number of answers.
-        steps: Final length of the training sequences, by which the encoder's
-            own penalties, sums over steps, are divided.
+        steps: Final length of the training sequences, by which the sparsity
+            term, a sum over steps, is divided.
         estimator: Of the gates of `fhe`.
         args: Of the command line.
         compare: Whether to classify the product of what is read and the
@@ -114,7 +122,7 @@ def build(
     """
     layers = keras.layers
     query = layers.Dense(args.units, name="query")(context)
-    states = sequence
+    states, gates, read_out = sequence, None, "every"
     if name != "fhe":
         if name == "lstm2":
             lower = layers.LSTM(args.units, return_sequences=True, name="lower")
@@ -127,7 +135,7 @@ def build(
             estimator=estimator,
             openness_target=args.openness_target,
             sparsity_weight=args.sparsity_weight / steps,
-            entropy_weight=args.entropy_weight / steps,
+            entropy_weight=args.entropy_weight,
             initial_openness=args.initial_openness,
             temperature=args.temperature,
             return_sequences=True,
@@ -136,13 +144,12 @@ def build(
             jit_compile=args.jit_compile,
             name="encoder",
         )
-        states, decided = encoder(states, context)
-        penalty = IndecisionPenalty(name="indecision")
-        states = penalty(states, decided["probabilities"])
-    scaled = ops.expand_dims(query / args.units**0.5, axis=1)
-    attention = layers.Attention(name="attention")
-    read, _ = attention([scaled, states], return_attention_scores=True)
-    read = ops.squeeze(read, axis=1)
+        states, decisions = encoder(states, context)
+        gates, read_out = decisions["gates"], args.read_out
+    attention = ContextAttention(
+        read_out, return_attention_scores=True, name="attention"
+    )
+    read, _ = attention(states, query, gates)
     both = layers.Concatenate(name="read_and_question")([read, context])
     if compare:
         fit = layers.Multiply(name="fit")([read, query])
@@ -151,8 +158,14 @@ def build(
     logits = layers.Dense(classes, name="logits")(both)
     if name == "fhe" and estimator == "reinforce":
         baseline = None if args.baseline == "none" else args.baseline
-        return PolicyGradientModel(inputs, logits, baseline=baseline)
+        network = keras.Model(inputs, logits)
+        return PolicyGradientModel(network, baseline=baseline)
     return keras.Model(inputs, logits)
+
+
+def network_of(model: keras.Model) -> keras.Model:
+    """The functional model, also of one that trains it."""
+    return getattr(model, "network", model)
 
 
 def compile_model(
@@ -174,21 +187,22 @@ def probe(model: keras.Model, focus: bool = False) -> keras.Model:
 
     Args:
         model: Of `build`.
-        focus: Whether to put out the weights of its attention, too,
-            `(B, 1, T)`.
+        focus: Whether to return the weights of its attention too, `(B, T)`.
     """
+    model = network_of(model)
     outputs = {"logits": model.output}
     if has_gates(model):
         # Flat: the states, then what is in the dict, by name.
         _, gates, *_ = keras.tree.flatten(model.get_layer("encoder").output)
         outputs["gates"] = gates
     if focus:
-        _, outputs["focus"] = model.get_layer("attention").output
+        read_out = model.get_layer("attention").output
+        _, outputs["focus"] = keras.tree.flatten(read_out)
     return keras.Model(model.input, outputs)
 
 
 def has_gates(model: keras.Model) -> bool:
-    return "encoder" in {layer.name for layer in model.layers}
+    return "encoder" in {layer.name for layer in network_of(model).layers}
 
 
 def measure(
@@ -222,10 +236,10 @@ def drawing(model: keras.Model) -> Iterator[None]:
     """Within it, gates are drawn at inference too, as in training.
 
     For a `probe` of its own, which is traced once and stays as it was traced.
-    If what is measured so is far from what decided gates give, gates are
-    undecided: many are open in some of the draws, but less than half.
+    If the result is far from that with hard gates, gates are undecided: many
+    are open in some of the draws, but in less than half of them.
     """
-    gate = model.get_layer("encoder").gate
+    gate = network_of(model).get_layer("encoder").gate
     gate.sample_at_inference = True
     try:
         yield
@@ -261,7 +275,8 @@ class GateGradient:
             self._gradient = tf.function(self._trace)
 
     def _trace(self, asked, answers):
-        weights = self.model.get_layer("encoder").gate.trainable_variables
+        gate = network_of(self.model).get_layer("encoder").gate
+        weights = gate.trainable_variables
         weights = [weight.value for weight in weights]
         with log_probabilities.collect(), tf.GradientTape() as tape:
             logits = self.model(asked, training=True)
@@ -287,7 +302,7 @@ class GateGradient:
         """
         if not has_gates(self.model):
             return ""
-        with restored_state.unchanged(self.model):
+        with restored_state.state_restored(self.model):
             found = [
                 self._gradient(asked, answers).numpy() for _ in range(draws)
             ]

@@ -1,7 +1,7 @@
 """Questions about passages from local files: XQuAD, PubMedQA, SearchQA, MARCO.
 
 In `--data-dir`, a folder for each data set (its name may be left out) holds
-the files as they are published; what exists decides:
+the published files; the first that exists is read:
 
     xquad/xquad.en.json                  as SQuAD 1.1
     pubmedqa/ori_pqal.json
@@ -32,8 +32,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from examples.common import json_files
 from examples.common import text_files
+from examples.focused import json_files
 
 LABELS = ("yes", "no", "maybe")
 SPLIT_SEED = 20180702

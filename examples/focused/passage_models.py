@@ -7,6 +7,7 @@ starts from the last state and the context, with a `PointerSoftmax` that
 attends to all states, or to those at open gates; or it is one of a few labels.
 """
 
+import argparse
 from typing import NamedTuple
 
 import keras
@@ -31,11 +32,12 @@ class Network(NamedTuple):
     Attributes:
         model: What is trained: named inputs to probabilities, of labels, or
             of words at each step of an answer that is given.
-        reader: Inputs to what the writer needs; None with labels.
-        writer: A word and what the reader or the last step gave to the
-            probabilities of the next word, and its new state; None with
+        reader: From the inputs to the tensors that the writer needs; None with
             labels.
-        gates: Inputs to gates; None but for `fhe`.
+        writer: From a word and the tensors of the reader, or of the step
+            before, to the probabilities of the next word and the new state;
+            None with labels.
+        gates: From the inputs to the gates; None except for `fhe`.
     """
 
     model: keras.Model
@@ -45,7 +47,7 @@ class Network(NamedTuple):
 
 
 class Passage(NamedTuple):
-    """States to attend to, their mask, the last state, and what gates did."""
+    """States to attend to, their mask, the last state, and the gates."""
 
     states: keras.KerasTensor
     mask: keras.KerasTensor
@@ -54,7 +56,11 @@ class Passage(NamedTuple):
 
 
 def build_writer(
-    name: str, matrix: np.ndarray, words: Words, extra_words: int, args
+    name: str,
+    matrix: np.ndarray,
+    words: Words,
+    extra_words: int,
+    args: argparse.Namespace,
 ) -> Network:
     """Builds one of `MODELS` that writes answers.
 
@@ -113,7 +119,7 @@ def build_writer(
 
 
 def build_classifier(
-    name: str, matrix: np.ndarray, labels: int, args
+    name: str, matrix: np.ndarray, labels: int, args: argparse.Namespace
 ) -> Network:
     """Builds one of `MODELS` that chooses among labels."""
     ids = {
@@ -153,6 +159,7 @@ def _read(name, ids, embedding, args):
     if name == "fhe":
         *outputs, decisions = FocusedHierarchicalEncoder(
             args.units,
+            estimator="reinforce",
             openness_target=args.openness_target,
             sparsity_weight=args.sparsity_weight,
             entropy_weight=args.entropy_weight,
@@ -175,8 +182,9 @@ def _read(name, ids, embedding, args):
 
 
 def _compiled(name, inputs, outputs, args):
-    model_class = PolicyGradientModel if name == "fhe" else keras.Model
-    model = model_class(inputs, outputs, name=name)
+    model = keras.Model(inputs, outputs, name=name)
+    if name == "fhe":
+        model = PolicyGradientModel(model, name=name)
     model.compile(
         keras.optimizers.Adam(args.learning_rate, clipnorm=1.0),
         # Of an answer of several words, the mean over them.
@@ -230,7 +238,7 @@ def _write_batch(network, batch, extras, words, length):
     chosen = []
     for _ in range(length):
         p, h, c = network.writer.predict_on_batch([previous, *memory, h, c])
-        p[:, 0, :END] = 0  # No word of an answer is a sign of the machinery.
+        p[:, 0, :END] = 0  # Answers have no special tokens.
         ids = p[:, 0].argmax(axis=-1)
         chosen.append(ids)
         read = [words.read([words.word(i, e)]) for i, e in zip(ids, extras)]

@@ -29,7 +29,6 @@ import numpy as np
 
 from examples.common import results
 from examples.common import tables
-from examples.common import text_models
 from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import positive
@@ -103,7 +102,7 @@ class Task(NamedTuple):
         return max(len(e) for part in self[1:] for e in part.extras)
 
 
-def prepare(data: passage_data.PassageData, args) -> Task:
+def prepare(data: passage_data.PassageData, args: argparse.Namespace) -> Task:
     """Makes a vocabulary, and arrays of all parts."""
     vectors = ()
     if args.vectors:
@@ -115,11 +114,13 @@ def prepare(data: passage_data.PassageData, args) -> Task:
     )
 
 
-def run(name: str, seed: int, task: Task, args) -> dict:
+def train_and_test(
+    name: str, seed: int, task: Task, args: argparse.Namespace
+) -> dict:
     """Trains and tests one model; returns its results."""
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
-    matrix = text_models.embedding_matrix(
+    matrix = word_vectors.embedding_matrix(
         task.words.words[2:], args.vectors, args.embedding_size, seed
     )
     is_labels = args.dataset == "pubmedqa"
@@ -194,7 +195,7 @@ def label_arrays(encoded: passage_words.Encoded) -> tuple:
     return inputs, np.array(labels), None
 
 
-def settings(args) -> str:
+def settings(args: argparse.Namespace) -> str:
     """What a result depends on besides data set, model and seed."""
     vectors = Path(args.vectors).name if args.vectors else "none"
     return results.describe(args, TUNED, vectors=vectors)
@@ -226,8 +227,10 @@ def table(dataset: str, rows: Sequence[dict]) -> str:
     return tables.table(lines)
 
 
-def notes(data: passage_data.PassageData, task: Task, args) -> str:
-    """What to know before the table is read."""
+def notes(
+    data: passage_data.PassageData, task: Task, args: argparse.Namespace
+) -> str:
+    """Notes on the table: what bounds the scores, how small the data are."""
     lines = []
     if args.dataset == "pubmedqa":
         _, labels, _ = label_arrays(task.test)
@@ -278,10 +281,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--embedding-size", type=positive, default=100, help="without vectors")
     add("--openness-target", type=float, default=0.5, help="of fhe's gates")
     add("--sparsity-weight", type=float, default=0.002, help="a step too many")
-    add("--entropy-weight", type=float, default=0.01, help="of fhe's gates")
+    mean = "of the mean entropy of fhe's gates"
+    add("--entropy-weight", type=float, default=1.0, help=mean)
     add("--verbose", type=int, default=0, help="of model.fit")
     args = parser.parse_args(argv)
-    args.vectors = args.vectors or text_models.find_vectors(args.data_dir)
+    args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
     return args
 
 
@@ -302,7 +306,7 @@ def main(argv: Sequence[str] | None = None) -> str:
             done = {(row["model"], row["seed"]) for row in same()}
             if (name, str(seed)) in done:
                 continue
-            row = run(name, seed, task, args)
+            row = train_and_test(name, seed, task, args)
             rows = results.add_row(args.output, FIELDS, row, KEY)
             shown = {
                 k: v for k, v in row.items() if k != "settings" and v != ""

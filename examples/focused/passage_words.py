@@ -1,9 +1,9 @@
 """Words of questions, passages and answers as ids.
 
-All words stand in one list: padding, what is unknown, the start and the end of
-an answer, the words that answers may be written with, and words that are only
-read. A word of a passage that is none of the vocabulary takes an id after it,
-numbered anew in each passage: it can be copied, whatever it is.
+One list holds all words: padding, the unknown word, the start and the end of an
+answer, the vocabulary that answers are written with, and words that are only
+read. A word of a passage outside the vocabulary gets an id after the
+vocabulary, numbered within each passage, so any word can be copied.
 """
 
 import re

@@ -19,15 +19,16 @@ Then the trained models are tested on the longer `--test-lengths`, with k up
 to the same `--max-k`: k is an embedding, and one that was never trained would
 mean nothing. So the question is whether a model is disturbed by what comes
 after the digits that count. There, accuracy is also measured on the clear
-examples, those where one digit is more frequent than all others: who counts
-without mistake may still not have learned which of two comes first.
+examples, where one digit is more frequent than all others: a model may count
+without mistakes and still not know which of two equal digits came first.
 
-The LSTMs do not know k; it attends over their states when they have read. The
-gates of the focused encoder do; see `examples/focused/models.py`.
+The LSTMs do not know k; the question attends over their states after the last
+step. The gates of the focused encoder know it; see
+`examples/focused/models.py`.
 
 Each run is a line of `--output`, a CSV file, and each longer test one of the
-file beside it, `<name>-lengths.csv`. What is there is not repeated; a run that
-was killed goes on where it was last tested. Beside them, in `<name>-models/`
+file beside it, `<name>-lengths.csv`. Finished runs are not repeated; a run that
+was killed continues from its last test. Beside them, in `<name>-models/`
 or `--save-models`, are the models and their curves.
 """
 
@@ -44,8 +45,8 @@ from examples.common import results
 from examples.common import tables
 from examples.common.arguments import positive
 from examples.common.arguments import real
-from examples.focused import models as focused_models
-from examples.focused import runs as focused_runs
+from examples.focused import experiments
+from examples.focused import models
 from keras_seqmech.tasks import picking
 
 # Accuracies in %: table 2, and table 4 for models trained at length 200.
@@ -68,7 +69,7 @@ PAPER_SPARSE = {
     "FHE98": {100: 98.7, 200: 93.6, 400: 91.0},
 }
 LENGTH_FIELDS = (
-    *focused_runs.KEY,
+    *experiments.KEY,
     "test_length",
     "test_size",
     "accuracy",
@@ -99,7 +100,7 @@ def build(name: str, estimator: str, args: argparse.Namespace) -> keras.Model:
     asked = keras.layers.Embedding(args.max_k + 1, args.units, name="question")
     question = asked(inputs["k"])
     asked.embeddings.assign(waves(args.max_k + 1, args.units))
-    return focused_models.build(
+    return models.build(
         name,
         inputs,
         digits(inputs["tokens"]),
@@ -126,33 +127,35 @@ def waves(count: int, size: int) -> np.ndarray:
     return both[:, :size]
 
 
-def measure_lengths(key, path: Path, args: argparse.Namespace) -> None:
+def measure_lengths(
+    key: Sequence[str], path: Path, args: argparse.Namespace
+) -> None:
     """Tests a trained model on each length it was not yet tested on."""
     output = lengths_path(args)
-    named = dict(zip(focused_runs.KEY, key))
+    named = dict(zip(experiments.KEY, key))
     done = {
-        (*(row[field] for field in focused_runs.KEY), row["test_length"])
+        (*(row[field] for field in experiments.KEY), row["test_length"])
         for row in results.read_rows(output, LENGTH_FIELDS)
     }
     lengths = [n for n in args.test_lengths if (*key, str(n)) not in done]
     if not lengths:
         return
     model = keras.models.load_model(path)
-    probed, drawn = focused_models.probe(model), focused_models.probe(model)
+    probed, drawn = models.probe(model), models.probe(model)
     for length in lengths:
         test = picking.examples(args.test_size, length, args.max_k, TEST_SEED)
         batch_size = max(1, min(args.batch_size, READ_AT_ONCE // length))
         parts = {"clear": is_clear(test[0])}
         measured = {
             "openness": np.nan,
-            **focused_models.measure(probed, *test, batch_size, parts),
-            **focused_models.measure_drawn(model, drawn, *test, batch_size),
+            **models.measure(probed, *test, batch_size, parts),
+            **models.measure_drawn(model, drawn, *test, batch_size),
         }
         row = {**named, "test_length": length, "test_size": args.test_size}
         for name, value in measured.items():
-            row[name] = focused_runs.percent(value)
+            row[name] = experiments.percent(value)
         results.add_row(
-            output, LENGTH_FIELDS, row, (*focused_runs.KEY, "test_length")
+            output, LENGTH_FIELDS, row, (*experiments.KEY, "test_length")
         )
         print(f"{path.stem} at length {length}: {measured}", flush=True)
 
@@ -188,7 +191,7 @@ def runs_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
         "| steps to 95 % | steps | gate variance: start | end "
         "| training ms a step | inference ms a batch | seeds".split(" | ")
     ]
-    for kind, own in focused_runs.kinds(rows).items():
+    for kind, own in experiments.kinds(rows).items():
         means = [
             ("steps_to_95", ".0f"),
             ("steps", ".0f"),
@@ -199,7 +202,7 @@ def runs_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
         ]
         lines.append(
             [
-                focused_runs.kind_name(kind),
+                experiments.kind_name(kind),
                 tables.mean(own, "accuracy"),
                 PAPER[kind[0]].get(args.length, ""),
                 tables.mean(own, "drawn_accuracy"),
@@ -213,11 +216,11 @@ def runs_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
 
 def lengths_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
     """Markdown table of longer sequences, as table 4; "" without any."""
-    wanted = {tuple(row[f] for f in focused_runs.KEY) for row in rows}
+    wanted = {tuple(row[f] for f in experiments.KEY) for row in rows}
     longer = [
         row
         for row in results.read_rows(lengths_path(args), LENGTH_FIELDS)
-        if tuple(row[f] for f in focused_runs.KEY) in wanted
+        if tuple(row[f] for f in experiments.KEY) in wanted
     ]
     if not longer:
         return ""
@@ -226,8 +229,8 @@ def lengths_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
     for length in columns:
         header += [f"{length:,}", "clear", "drawn", "openness", "slides"]
     lines = [header]
-    for kind, own in focused_runs.kinds(longer).items():
-        line = [focused_runs.kind_name(kind)]
+    for kind, own in experiments.kinds(longer).items():
+        line = [experiments.kind_name(kind)]
         paper = PAPER_LONGER[kind[0]] if args.length == PAPER_LENGTH else {}
         for length in columns:
             at = [row for row in own if int(row["test_length"]) == length]
@@ -253,14 +256,14 @@ def sparse_note(args: argparse.Namespace) -> str:
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
-    focused_runs.add_arguments(parser, "picking")
+    experiments.add_arguments(parser, "picking")
     add("--length", type=positive, default=100, help="of training sequences")
     share = real("[0, 1)")
     add("--growing-share", type=share, default=0.5, help="of the steps, first")
     add("--start-length", type=positive, default=50)
     add("--max-k", type=positive, help="largest k; default: --length")
     add("--test-lengths", nargs="*", type=positive, default=[])
-    args = focused_runs.complete(parser, parser.parse_args(argv))
+    args = experiments.complete(parser, parser.parse_args(argv))
     args.max_k = args.max_k or args.length
     if args.max_k > min([args.length, *args.test_lengths]):
         parser.error(
@@ -282,17 +285,20 @@ def main(argv: Sequence[str] | None = None) -> str:
             length, args.batch_size, args.max_k, seed=seed, start=step
         )
 
-    rows = focused_runs.do_runs(
+    asked, answers = picking.examples(
+        args.test_size, args.length, args.max_k, TEST_SEED
+    )
+    rows = experiments.do_runs(
         args,
-        focused_runs.keys(args, f"picking-{args.length}", list(OWN)),
-        functools.partial(build, args=args),
-        batches,
-        picking.examples(args.test_size, args.length, args.max_k, TEST_SEED),
+        experiments.keys(args, f"picking-{args.length}", list(OWN)),
+        experiments.Task(
+            functools.partial(build, args=args), batches, (asked, answers)
+        ),
         functools.partial(measure_lengths, args=args),
     )
     parts = [runs_table(rows, args), sparse_note(args)]
     parts.append(lengths_table(rows, args))
-    return focused_runs.report(args, parts, OWN)
+    return experiments.report(args, parts, OWN)
 
 
 if __name__ == "__main__":

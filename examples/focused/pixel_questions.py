@@ -9,9 +9,9 @@ of `mnist/mnist.npz`, half of them to be answered yes. Prints test accuracies
 beside those of "Focused Hierarchical RNNs for Conditional Sequence
 Processing" on MNIST, openness and times: `--markdown` writes the table.
 
-Models (`examples/focused/models.py`; here what is read is compared with the
-question), `--output` and what happens to runs that were killed are as in
-`examples/focused/picking.py`. The test questions are fixed, `--test-size` of
+Models (`examples/focused/models.py`; here the result of attention is also
+multiplied with the question), `--output` and the handling of killed runs are as
+in `examples/focused/picking.py`. The test questions are fixed, `--test-size` of
 them at most; the training ones are new in each pass over the images.
 """
 
@@ -20,11 +20,12 @@ import functools
 from collections.abc import Sequence
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from examples.common import tables
+from examples.focused import experiments
 from examples.focused import models
-from examples.focused import runs as focused_runs
 from keras_seqmech.tasks import pixel_question
 
 PAPER_MNIST = {"lstm1": 97.3, "lstm2": 98.4, "fhe": 99.1}
@@ -61,7 +62,11 @@ def build(
 
 
 def batches(
-    images, labels, args: argparse.Namespace, seed: int, step: int
+    images: np.ndarray,
+    labels: np.ndarray,
+    args: argparse.Namespace,
+    seed: int,
+    step: int,
 ) -> tf.data.Dataset:
     """Training batches from a step on, endless."""
     epoch, skipped = divmod(step, -(-len(labels) // args.batch_size))
@@ -77,10 +82,10 @@ def runs_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
         "| slides, MNIST % | drawn % | openness % | steps | training ms a step "
         "| inference ms a batch | seeds".split(" | ")
     ]
-    for kind, own in focused_runs.kinds(rows).items():
+    for kind, own in experiments.kinds(rows).items():
         lines.append(
             [
-                focused_runs.kind_name(kind),
+                experiments.kind_name(kind),
                 tables.mean(own, "accuracy"),
                 PAPER_MNIST[kind[0]],
                 tables.mean(own, "drawn_accuracy"),
@@ -97,12 +102,12 @@ def runs_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
-    focused_runs.add_arguments(parser, "pixel_questions")
+    experiments.add_arguments(parser, "pixel_questions")
     parser.set_defaults(learning_rate=2e-3, steps=8000)
     parser.set_defaults(sparsity_weight=1.0, indecision_weight=2.0)
     add("--mnist", action="store_true", help="28x28 digits of --data-dir")
     add("--data-dir", help="holds mnist/mnist.npz")
-    args = focused_runs.complete(parser, parser.parse_args(argv))
+    args = experiments.complete(parser, parser.parse_args(argv))
     if args.mnist and not args.data_dir:
         parser.error("--mnist: needs --data-dir")
     return args
@@ -118,14 +123,16 @@ def main(argv: Sequence[str] | None = None) -> str:
     )
     test = [array[: args.test_size] for array in test]
     task = "mnist" if args.mnist else "digits"
-    rows = focused_runs.do_runs(
+    rows = experiments.do_runs(
         args,
-        focused_runs.keys(args, task, []),
-        functools.partial(build, size=train[0][0].size, args=args),
-        functools.partial(batches, *train, args),
-        pixel_question.examples(*test, TEST_SEED),
+        experiments.keys(args, task, []),
+        experiments.Task(
+            functools.partial(build, size=train[0][0].size, args=args),
+            functools.partial(batches, *train, args),
+            pixel_question.examples(*test, TEST_SEED),
+        ),
     )
-    return focused_runs.report(args, [runs_table(rows, args)])
+    return experiments.report(args, [runs_table(rows, args)])
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 import keras
+import numpy as np
 
 from examples.common.resumable import ResumableProgress
 from examples.focused import models
@@ -18,19 +19,19 @@ SLOW, LATE = 2, 4
 def gate_callbacks(
     model: keras.Model, args: argparse.Namespace
 ) -> list[keras.callbacks.Callback]:
-    """What moves the gates' weights and temperature, and watches them.
+    """Callbacks that change the weights and temperature of gates.
 
-    What open gates cost grows from nothing: before a network knows what to do
-    with the states it reads, no gate is worth anything, and charged for, all
-    close. What undecided gates earn, their entropy, falls to nothing
-    meanwhile: without it all gates are open for good before any of them is
-    charged for. Then undecided gates are charged for, too.
+    The cost of open gates grows from zero: before the network can use the
+    states it reads, no gate is worth its cost, and all would close. Meanwhile
+    the entropy bonus falls to zero: without it all gates would be open for good
+    before any of them costs something. Then the penalty on undecided gates
+    rises, too.
 
-    Weights move once an epoch, of `--evaluate-every` steps. Relaxed gates are
-    cooled; of straight-through ones, which are hard, this would only take the
-    gradient.
+    Weights change once an epoch, of `--evaluate-every` steps. The temperature
+    of relaxed gates falls; for straight-through gates, which are hard already,
+    a low temperature would only take away the gradient.
     """
-    gate = model.get_layer("encoder").gate
+    gate = models.network_of(model).get_layer("encoder").gate
     ramp = args.ramp_share * args.steps / args.evaluate_every
     callbacks = [
         WarnOnGateCollapse(patience=3),
@@ -38,7 +39,7 @@ def gate_callbacks(
             "entropy_weight",
             ramp,
             SLOW,
-            initial=gate.initial_entropy_weight,
+            initial=gate.costs.initial["entropy_weight"],
             final=0.0,
         ),
         Curriculum(
@@ -61,7 +62,7 @@ class Progress(ResumableProgress):
     """Tests answers and gates.
 
     Training draws the gates, so `train_accuracy` and `accuracy` differ until
-    gates have decided themselves.
+    the gates are hard.
 
     Args:
         test: What is asked, and the answers.
@@ -70,7 +71,13 @@ class Progress(ResumableProgress):
         line: What the lines of progress start with.
     """
 
-    def __init__(self, test, args: argparse.Namespace, path: Path, line: str):
+    def __init__(
+        self,
+        test: tuple[dict, np.ndarray],
+        args: argparse.Namespace,
+        path: Path,
+        line: str,
+    ):
         super().__init__(args, path, line)
         self.test = test
         self.probed = None

@@ -11,8 +11,8 @@ several processes may share the file. `--export-dir` exports
 the last model trained: strings in, labels out.
 
 The validation part stops the training and picks the epoch; the test part is
-looked at once, at the end of a run. How many test texts are training or
-validation texts too is printed first.
+used once, at the end of a run. The number of test texts that are also training
+or validation texts is printed first.
 """
 
 import argparse
@@ -26,8 +26,11 @@ import tensorflow as tf
 
 from examples.common import datasets
 from examples.common import results
-from examples.common import text_models
+from examples.common import tables
+from examples.common import text_encoding
+from examples.common import word_vectors
 from examples.common.arguments import integer
+from examples.receptive_field import classifiers
 
 PAPER = {
     "rnn": (75.14, 91.96, 40.49, 89.81, 77.04),
@@ -62,20 +65,20 @@ FIELDS = (
 )
 
 
-def run(
-    name: str, seed: int, data: text_models.Encoded, args
+def train_and_test(
+    name: str, seed: int, data: text_encoding.Encoded, args: argparse.Namespace
 ) -> tuple[dict, keras.Model]:
     """Trains and tests one model; returns its results and the model."""
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
-    matrix = text_models.embedding_matrix(
+    matrix = word_vectors.embedding_matrix(
         data.tokenizer.vocabulary, args.vectors, args.embedding_size, seed
     )
     length = data.train[0].shape[1]
-    model, fields = text_models.build_model(
+    model, fields = classifiers.build_model(
         name, matrix, length, len(data.classes), args
     )
-    text_models.compile_model(model, args)
+    classifiers.compile_model(model, args)
     start = time.perf_counter()
     history = model.fit(
         *data.train,
@@ -114,8 +117,8 @@ def run(
     }, model
 
 
-def settings(args) -> str:
-    """What a result depends on besides data set, model and seed."""
+def settings(args: argparse.Namespace) -> str:
+    """Settings that a result depends on besides data set, model and seed."""
     vectors = Path(args.vectors).name if args.vectors else "none"
     return results.describe(args, TUNED, vectors=vectors)
 
@@ -123,35 +126,36 @@ def settings(args) -> str:
 def table(dataset: str, rows: Sequence[dict]) -> str:
     """Markdown table of mean and standard deviation over seeds."""
     column = list(datasets.CLASSES).index(dataset)
-    lines = [
-        f"| {dataset} | test accuracy % | seeds | mean field size "
-        "| s per run | paper % |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    for name in text_models.MODELS:
+    header = "test accuracy % | seeds | mean field size | s per run | paper %"
+    lines = [[dataset, *header.split(" | ")]]
+    for name in classifiers.MODELS:
         own = [row for row in rows if row["model"] == name]
         if not own:
             continue
         accuracy = [float(row["test_accuracy"]) for row in own]
         sizes = [float(r["mean_field_size"]) for r in own if "+" in name]
         seconds = [float(row["seconds"]) for row in own]
-        size = f"{np.mean(sizes):.2f}" if sizes else ""
-        spread = f" ± {np.std(accuracy, ddof=1):.2f}" if len(own) > 1 else ""
         lines.append(
-            f"| {name} | {np.mean(accuracy):.2f}{spread} | {len(own)} "
-            f"| {size} | {np.mean(seconds):.0f} | {PAPER[name][column]:.2f} |"
+            [
+                name,
+                tables.spread(accuracy, ".2f"),
+                len(own),
+                f"{np.mean(sizes):.2f}" if sizes else "",
+                f"{np.mean(seconds):.0f}",
+                f"{PAPER[name][column]:.2f}",
+            ]
         )
-    return "\n".join(lines)
+    return tables.table(lines)
 
 
 def export(
-    model: keras.Model, data: text_models.Encoded, directory: str, text: str
-):
+    model: keras.Model, data: text_encoding.Encoded, directory: str, text: str
+) -> Path:
     """Exports strings in, labels out, for TF Serving."""
     from keras_seqmech import serving
 
     return serving.export_model(
-        text_models.serving_model(model, data),
+        classifiers.serving_model(model, data),
         directory,
         example_inputs={"text": tf.constant([text])},
     )
@@ -164,8 +168,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add(
         "--models",
         nargs="+",
-        choices=text_models.MODELS,
-        default=list(text_models.MODELS),
+        choices=classifiers.MODELS,
+        default=list(classifiers.MODELS),
     )
     add("--seeds", nargs="+", type=integer(0), default=[1, 2, 3])
     add("--results", default="results/classify_text.csv")
@@ -173,10 +177,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add(
         "--patience", type=integer(0), default=5, help="epochs without progress"
     )
-    text_models.add_arguments(parser)
+    classifiers.add_arguments(parser)
     args = parser.parse_args(argv)
-    args.length = args.length or text_models.LENGTHS[args.dataset]
-    args.vectors = args.vectors or text_models.find_vectors(args.data_dir)
+    args.length = args.length or text_encoding.LENGTHS[args.dataset]
+    args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
     return args
 
 
@@ -190,7 +194,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         Path(args.export_dir).mkdir(parents=True, exist_ok=True)
     text_data = datasets.load(args.dataset, args.data_dir)
     print(f"{args.dataset}: {datasets.describe(text_data)}", flush=True)
-    data = text_models.encode(text_data, args.length)
+    data = text_encoding.encode(text_data, args.length)
     own = (args.dataset, settings(args))
 
     def same():
@@ -202,7 +206,7 @@ def main(argv: Sequence[str] | None = None) -> str:
             done = {(row["model"], row["seed"]) for row in same()}
             if (name, str(seed)) in done:
                 continue
-            row, model = run(name, seed, data, args)
+            row, model = train_and_test(name, seed, data, args)
             rows = results.add_row(path, FIELDS, row, KEY)
             print({k: v for k, v in row.items() if k != "settings"}, flush=True)
     result = table(args.dataset, same())

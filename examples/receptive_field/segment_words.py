@@ -18,10 +18,12 @@ import argparse
 import pathlib
 import statistics
 import time
+from collections.abc import Iterable
 
 import keras
 
 from examples.common import results
+from examples.common import tables
 from examples.common.arguments import positive
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
@@ -97,7 +99,7 @@ def main(argv: list[str] | None = None) -> None:
         if find(rows, settings, tests):
             print("In the CSV file already.")
             continue
-        found = run(arguments, settings, train, vocabulary, tests)
+        found = train_and_test(arguments, settings, train, vocabulary, tests)
         print(", ".join(f"{name} {value}" for name, value in found.items()))
         row = {**settings, **found}
         rows = results.add_row(arguments.output, FIELDS, row, SETTINGS)
@@ -150,7 +152,13 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def run(arguments, settings, train, vocabulary, tests) -> dict[str, str]:
+def train_and_test(
+    arguments: argparse.Namespace,
+    settings: dict[str, str],
+    train: list[segmentation.Words],
+    vocabulary: list[str],
+    tests: dict[str, list[segmentation.Words]],
+) -> dict[str, str]:
     """Trains and tests one model."""
     start = time.perf_counter()
     seed = int(settings["seed"])
@@ -187,7 +195,11 @@ def run(arguments, settings, train, vocabulary, tests) -> dict[str, str]:
     return found
 
 
-def find(rows, settings, tests) -> dict[str, str] | None:
+def find(
+    rows: Iterable[dict[str, str]],
+    settings: dict[str, str],
+    tests: Iterable[str],
+) -> dict[str, str] | None:
     """The run with these settings, if it was tested on all the tests."""
     for row in rows:
         if settings.items() <= row.items() and all(row[name] for name in tests):
@@ -200,7 +212,7 @@ def table(rows: list[dict[str, str]], tests: list[str]) -> str:
     names = {"people_daily_f1": "last tenth F1", "pku_f1": "pku_test F1"}
     header = ["model", *(names[test] for test in tests), "paper, PKU F1"]
     header += ["mean field", "ms a step", "runs"]
-    lines = [header, ["---"] * len(header)]
+    lines = [header]
     for model in dict.fromkeys(row["model"] for row in rows):
         own = [row for row in rows if row["model"] == model]
 
@@ -211,12 +223,11 @@ def table(rows: list[dict[str, str]], tests: list[str]) -> str:
         line = [model]
         for test in tests:
             values = [float(row[test]) for row in own]
-            spread = statistics.stdev(values) if len(values) > 1 else 0.0
-            line.append(f"{mean(test):.2f} ± {spread:.2f}")
+            line.append(tables.spread(values, ".2f"))
         size = mean("mean_size")
         line += [PAPER[model], "" if size is None else f"{size:.2f}"]
         lines.append([*line, f"{mean('step_ms'):.0f}", str(len(own))])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return tables.table(lines)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -172,10 +173,14 @@ class StepTimer(keras.callbacks.Callback):
         super().__init__()
         self.seconds = []
 
-    def on_train_batch_begin(self, batch, logs=None):
+    def on_train_batch_begin(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
         self._start = time.perf_counter()
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(
+        self, batch: int, logs: dict[str, Any] | None = None
+    ) -> None:
         self.seconds.append(time.perf_counter() - self._start)
 
     @property

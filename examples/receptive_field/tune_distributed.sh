@@ -4,7 +4,7 @@
 #     examples/receptive_field/tune_distributed.sh [COMMAND...]
 #
 # COMMAND is any program that searches with `tuning.open_search`; by default
-# `python -m examples.receptive_field.tune_receptive_field segmentation`. Each process gets it
+# `python -m examples.receptive_field.tune segmentation`. Each process gets it
 # with the environment that KerasTuner reads. From the environment of this
 # script come WORKERS (2), RESTARTS (3, of each worker), and the address
 # KERASTUNER_ORACLE_IP (127.0.0.1) and KERASTUNER_ORACLE_PORT (8471).
@@ -17,7 +17,7 @@ set -u
 export KERASTUNER_ORACLE_IP=${KERASTUNER_ORACLE_IP:-127.0.0.1}
 export KERASTUNER_ORACLE_PORT=${KERASTUNER_ORACLE_PORT:-8471}
 export TF_NUM_INTRAOP_THREADS=${TF_NUM_INTRAOP_THREADS:-1}
-[ $# -gt 0 ] || set -- python -m examples.receptive_field.tune_receptive_field segmentation
+[ $# -gt 0 ] || set -- python -m examples.receptive_field.tune segmentation
 
 number='^(0|[1-9][0-9]*)$'
 if ! [[ ${WORKERS:-2} =~ $number && ${RESTARTS:-3} =~ $number ]] ||

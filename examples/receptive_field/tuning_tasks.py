@@ -1,13 +1,16 @@
 """The tasks that receptive fields are searched on: data, models, scores."""
 
+import argparse
 from typing import Any
 
 import keras
 import numpy as np
 from keras import ops
+from keras_tuner import HyperParameters
 
 from examples.common import datasets
-from examples.common import text_models
+from examples.common import text_encoding
+from examples.common import word_vectors
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
 from keras_seqmech import PolicyGradientModel
@@ -32,7 +35,7 @@ class Segmentation:
     objective = "validation_f1"
     sequence_length = 64
 
-    def __init__(self, args):
+    def __init__(self, args: argparse.Namespace):
         self.args = args
         train, last = segmentation.people_daily()
         train = train[: args.sentences]
@@ -47,14 +50,14 @@ class Segmentation:
             train, self.vocabulary, args.batch_size, seed=args.seed
         )
 
-    def build(self, hp, field: dict[str, Any]) -> keras.Model:
+    def build(self, hp: HyperParameters, field: dict[str, Any]) -> keras.Model:
         """A tagger that reads from the start."""
         first = taggers.FIRST_CHARACTER
         ids = keras.Input((None,), dtype="int32", name="ids")
         x = keras.layers.Embedding(
             len(self.vocabulary) + first, self.args.embedding_size
         )(ids)
-        x = read(x, ids, field, self.args, return_sequences=True)
+        x = read_with_field(x, ids, field, self.args, return_sequences=True)
         outputs = keras.layers.Dense(
             len(segmentation.TAGS), activation="softmax"
         )(x)
@@ -67,6 +70,7 @@ class Segmentation:
 
     def scores(self, model: keras.Model) -> dict[str, float]:
         """Word F1 on all sets, and the mean size of a field."""
+        model = network_of(model)
         outputs = {"tags": model.output, "size": field_sizes(model)}
         tagger, found = keras.Model(model.input, outputs), {}
         for name, sentences in self.sets.items():
@@ -89,26 +93,26 @@ class Text:
     objective = "validation_accuracy"
     metrics = ("test_accuracy",)
 
-    def __init__(self, args):
+    def __init__(self, args: argparse.Namespace):
         self.args = args
         data = datasets.load(args.dataset, args.data_dir)
-        self.sequence_length = text_models.LENGTHS[args.dataset]
-        self.data = text_models.encode(data, self.sequence_length)
-        self.matrix = text_models.embedding_matrix(
+        self.sequence_length = text_encoding.LENGTHS[args.dataset]
+        self.data = text_encoding.encode(data, self.sequence_length)
+        self.matrix = word_vectors.embedding_matrix(
             self.data.tokenizer.vocabulary,
-            text_models.find_vectors(args.data_dir),
+            word_vectors.find_vectors(args.data_dir),
             args.embedding_size,
             args.seed,
         )
         self.steps = -(-len(self.data.train[0]) // args.batch_size)
 
-    def build(self, hp, field: dict[str, Any]) -> keras.Model:
+    def build(self, hp: HyperParameters, field: dict[str, Any]) -> keras.Model:
         """A classifier of word ids."""
         ids = keras.Input((self.sequence_length,), dtype="int64", name="ids")
         embedding = keras.layers.Embedding(*self.matrix.shape)
         x = embedding(ids)
         embedding.embeddings.assign(self.matrix)
-        x = read(x, ids, field, self.args)
+        x = read_with_field(x, ids, field, self.args)
         outputs = keras.layers.Dense(
             len(self.data.classes), activation="softmax"
         )(x)
@@ -126,7 +130,7 @@ class Text:
             "validation_accuracy": self.data.validation,
             "test_accuracy": (ids, labels),
         }
-        fields = keras.Model(model.input, field_sizes(model))
+        fields = keras.Model(network_of(model).input, field_sizes(model))
         sizes = fields.predict(ids, batch_size=256, verbose=0)
         found = {"mean_size": float(sizes.sum() / np.count_nonzero(ids))}
         for name, part in parts.items():
@@ -136,6 +140,7 @@ class Text:
         return found
 
 
+Task = Segmentation | Text
 TASKS = {"segmentation": Segmentation, "text": Text}
 
 
@@ -147,23 +152,31 @@ class ScoredHyperModel(tuning.ReceptiveFieldHyperModel):
         **options: Of `ReceptiveFieldHyperModel`.
     """
 
-    def __init__(self, task: Segmentation | Text, **options):
+    def __init__(self, task: Task, **options: Any):
         self.task = task
         length = task.sequence_length
         super().__init__(task.build, sequence_length=length, **options)
 
-    def build(self, hp):
+    def build(self, hp: HyperParameters) -> keras.Model:
         # Every trial starts alike, be the search continued or not.
         keras.utils.set_random_seed(self.task.args.seed)
         return super().build(hp)
 
-    def fit(self, hp, model, *args, **kwargs):
+    def fit(
+        self, hp: HyperParameters, model: keras.Model, *args: Any, **kwargs: Any
+    ) -> dict[str, float]:
         super().fit(hp, model, *args, **kwargs)
         return self.task.scores(model)
 
 
-def read(x, ids, field, args, **options):
-    """Dropout and a recurrent layer with a receptive field between."""
+def read_with_field(
+    x: keras.KerasTensor,
+    ids: keras.KerasTensor,
+    field: dict[str, Any],
+    args: argparse.Namespace,
+    **options: Any,
+) -> keras.KerasTensor:
+    """A recurrent layer with a receptive field, between two dropouts."""
     x = keras.layers.Dropout(args.dropout)(x)
     layer = ReceptiveFieldRNN(
         CELLS[args.cell](args.units),
@@ -178,15 +191,23 @@ def read(x, ids, field, args, **options):
     return keras.layers.Dropout(args.dropout)(x)
 
 
-def field_sizes(model: keras.Model):
+def field_sizes(model: keras.Model) -> keras.KerasTensor:
     """The sizes of the fields of a model, `(batch, time)`."""
-    return model.get_layer("field").output[-1]  # Flat, by name: the last.
+    layer = network_of(model).get_layer("field")
+    return layer.output[-1]  # Flat, by name: the last.
+
+
+def network_of(model: keras.Model) -> keras.Model:
+    """The functional model, also of one that trains it."""
+    return getattr(model, "network", model)
 
 
 def compiled(inputs, outputs, field, args) -> keras.Model:
     """A model to be trained with Adam."""
     drawn = field["estimator"] == "reinforce"
-    model = (PolicyGradientModel if drawn else keras.Model)(inputs, outputs)
+    model = keras.Model(inputs, outputs)
+    if drawn:
+        model = PolicyGradientModel(model)
     model.compile(
         keras.optimizers.Adam(args.learning_rate, clipnorm=1.0),
         keras.losses.SparseCategoricalCrossentropy(

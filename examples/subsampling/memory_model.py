@@ -65,7 +65,7 @@ def probe(model: keras.Model) -> keras.Model:
 def measure(
     probed: keras.Model, test: memory.Examples, batch_size: int
 ) -> dict[str, float]:
-    """What a model knows of some examples.
+    """Scores of a model on some examples.
 
     Args:
         probed: A `probe`.

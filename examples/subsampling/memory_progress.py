@@ -1,4 +1,4 @@
-"""What a run of the memory task does between its epochs."""
+"""Tests of the memory task between the epochs of a run."""
 
 import argparse
 import csv
@@ -22,10 +22,9 @@ CURVE = (
 
 
 class Progress(ResumableProgress):
-    """Tests a model on other sequences; an accuracy ends the run, too.
+    """Tests a model on other sequences; a target accuracy ends the run, too.
 
-    The loss and the accuracy of training are those of the outputs that
-    counted.
+    The loss and the accuracy of training are over the outputs that count.
 
     Args:
         check: Examples that decide whether the accuracy is reached.

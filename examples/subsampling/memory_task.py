@@ -4,23 +4,23 @@
         --lengths 10 50 --figure figure.png
 
 Trains the model of "Training a Subsampling Mechanism in Expectation", section
-3, on fresh random sequences of each of `--lengths`, until it knows
-`--target-accuracy` of the outputs of other sequences, and for `--steps`
-minibatches at most. Prints for each length the accuracy on a third set of
+3, on fresh random sequences of each of `--lengths`, until `--target-accuracy`
+of the outputs of other sequences are right, and for `--steps` minibatches at
+most. Prints for each length the accuracy on a third set of
 sequences, over outputs and over whole sequences, and the number of minibatches
 it took: `--markdown` writes the table.
 
-Outputs that are not there do not count: nothing keeps the model from emitting
-more than there are outputs. `emitted` says how many it expects to emit. In
-each minibatch only the first T' outputs are learned, T' uniform from 1 to T;
-`--no-curriculum` learns all. With `--warm-start` a model starts from what its
-seed has learned for the length before its own in `--lengths`.
+Padded outputs do not count, so nothing keeps the model from emitting too many;
+`emitted` is the number it expects to emit. In each minibatch only the first T'
+outputs are learned, T' uniform from 1 to T; `--no-curriculum` learns all. With
+`--warm-start` a model starts from the weights that the same seed learned for
+the previous of `--lengths`.
 
 `--figure` draws, for the model of `--figure-length`, which symbols of a test
 sequence become which outputs.
 
-Each run is a line of `--output`, a CSV file. What is there is not repeated; a
-run that was killed goes on where it was last tested. Beside it, in
+Each run is a line of `--output`, a CSV file. Finished runs are not
+repeated; a run that was killed continues from its last test. Beside it, in
 `<name>-models/` or `--save-models`, are the models and their curves.
 """
 
@@ -69,8 +69,10 @@ PAPER_ACCURACY, PAPER_STEPS, PAPER_LENGTH = "> 98", "about 10000", 500
 CHECK_SEED, TEST_SEED = 10**6, 10**6 + 1
 
 
-def run(key: Sequence[str], args: argparse.Namespace, line: str) -> dict:
-    """Trains, tests and saves one model; returns what is known of it."""
+def train_and_test(
+    key: Sequence[str], args: argparse.Namespace, line: str
+) -> dict:
+    """Trains, tests and saves one model; returns its results."""
     length, seed = int(key[0]), int(key[1])
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
@@ -133,7 +135,7 @@ def lengths_before(length: int, args: argparse.Namespace) -> list[int]:
 
 
 def do_runs(args: argparse.Namespace) -> list[dict]:
-    """Does the runs that are not done; returns the rows of those wanted."""
+    """Runs what is not in the file yet; returns the rows of the wanted runs."""
     for folder in (args.output.parent, args.save_models):
         folder.mkdir(parents=True, exist_ok=True)
     wanted = [
@@ -146,7 +148,7 @@ def do_runs(args: argparse.Namespace) -> list[dict]:
         if key in done:
             continue
         line = f"[{number}/{len(wanted)}] length {key[0]}, seed {key[1]}"
-        row = {**dict(zip(KEY, key)), **run(key, args, line)}
+        row = {**dict(zip(KEY, key)), **train_and_test(key, args, line)}
         results.add_row(args.output, FIELDS, row, KEY)
         shown = {name: row[name] for name in FIELDS if name not in KEY}
         print(f"{line} {shown}", flush=True)
@@ -161,7 +163,7 @@ def row_key(row: dict) -> tuple[str, ...]:
 def run_key(
     length: int, seed: int | str, args: argparse.Namespace
 ) -> tuple[str, str, str]:
-    """Values of `KEY`; a warm start is told by the lengths it came from."""
+    """Values of `KEY`; a warm start is named by the lengths before."""
     more = {}
     if args.warm_start:
         before = map(str, lengths_before(length, args))
@@ -207,7 +209,7 @@ def report(rows: Sequence[dict], args: argparse.Namespace) -> str:
     """Prints the table with its notes, and writes it to `--markdown`."""
     notes = (
         "Means over seeds; in brackets, over how many, if a number is not "
-        'known of all. Paper: "Training a Subsampling Mechanism in '
+        'known for all. Paper: "Training a Subsampling Mechanism in '
         'Expectation", section 3. Emitted: the expected number of emissions '
         f"over that of outputs. Tested every {args.evaluate_every} minibatches "
         f"on {args.test_size} sequences; accuracies are those of "
@@ -215,13 +217,8 @@ def report(rows: Sequence[dict], args: argparse.Namespace) -> str:
     )
     names = (*SETTINGS, "test_size")
     values = results.describe(args, names)
-    content = "\n\n".join([table(rows, args), notes, f"Settings: `{values}`."])
-    content += "\n"
-    print(content)
-    if args.markdown:
-        args.markdown.parent.mkdir(parents=True, exist_ok=True)
-        args.markdown.write_text(content, encoding="utf8")
-    return content
+    parts = [table(rows, args), notes, f"Settings: `{values}`."]
+    return tables.publish(parts, args.markdown)
 
 
 def draw(args: argparse.Namespace) -> np.ndarray:

@@ -7,16 +7,17 @@ Classifies sequences, 8x8 digits pixel by pixel unless `--data` says otherwise,
 with two LSTMs. What the upper one reads is all states of the lower one
 ("none"), each `--stride`-th ("stride"), or as many that an `ExpectedSubsample`
 keeps, learned by one of its estimators. Prints for each of `--methods` the
-accuracy on test sequences, as in training (in expectation, or of steps drawn)
-and with steps decided, the number kept then, and the time of a training step
-and of inference, all measured in turn: `--markdown` writes the table.
+accuracy on test sequences, as in training (in expectation, or with drawn steps)
+and with hard decisions, the number of steps kept then, and the time of a
+training step and of inference, all measured in turn. `--markdown` writes the
+table.
 
 MNIST and IMDB are read from `--data-dir`, see `examples/common/datasets.py` and
 `keras_seqmech/tasks/pixel_question.py`; of texts, the first `--length` words.
 
 Each run is a line of `--output`, a CSV file, and times of a method are one of
-the file beside it, `<name>-times.csv`. What is there is not repeated; a run
-that was killed goes on after its last epoch.
+the file beside it, `<name>-times.csv`. Finished runs are not
+repeated; a run that was killed continues after its last epoch.
 """
 
 import argparse
@@ -32,19 +33,20 @@ from examples.common import results
 from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
+from examples.common.epoch_line import EpochLine
 from examples.subsampling import shorten_models
 
 KEY = ("data", "method", "seed", "settings")
 FIELDS = (
     *KEY,
     "accuracy",
-    "decided_accuracy",
+    "hard_accuracy",
     "kept",
     "parameters",
     "seconds",
 )
 TIMES_KEY = ("data", "method", "settings")
-TIMES = ("train_ms", "inference_ms", "decided_ms")
+TIMES = ("train_ms", "inference_ms", "hard_ms")
 SETTINGS = (
     "stride",
     "units",
@@ -66,25 +68,13 @@ NAMES = {
 }
 
 
-class Progress(keras.callbacks.Callback):
-    """Prints a line after each epoch."""
-
-    def __init__(self, line: str):
-        super().__init__()
-        self.line = line
-
-    def on_epoch_end(self, epoch, logs=None):
-        shown = ", ".join(f"{name} {logs[name]:.3f}" for name in logs)
-        print(f"{self.line} epoch {epoch + 1}: {shown}", flush=True)
-
-
-def run(
+def train_and_test(
     key: Sequence[str],
     data: shorten_models.Data,
     args: argparse.Namespace,
     line: str,
 ) -> dict:
-    """Trains and tests one model; returns what is known of it."""
+    """Trains and tests one model; returns its results."""
     _, method, seed, _ = key
     keras.utils.clear_session()
     keras.utils.set_random_seed(int(seed))
@@ -99,7 +89,7 @@ def run(
         epochs=args.epochs,
         callbacks=[
             keras.callbacks.BackupAndRestore(folder),
-            Progress(line),
+            EpochLine(line),
         ],
         verbose=0,
     )
@@ -115,7 +105,7 @@ def run(
 
 
 def do_runs(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
-    """Does the runs that are not done; returns the rows of those wanted."""
+    """Runs what is not in the file yet; returns the rows of the wanted runs."""
     wanted = [
         (args.data, method, str(seed), settings(args))
         for seed in args.seeds
@@ -126,7 +116,7 @@ def do_runs(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
         if key in [tuple(row[field] for field in KEY) for row in rows]:
             continue
         line = f"[{number}/{len(wanted)}] {key[0]}, {key[1]}, seed {key[2]}"
-        row = {**dict(zip(KEY, key)), **run(key, data, args, line)}
+        row = {**dict(zip(KEY, key)), **train_and_test(key, data, args, line)}
         results.add_row(args.output, FIELDS, row, KEY)
         shown = {name: row.get(name) for name in FIELDS if name not in KEY}
         print(f"{line} {shown}", flush=True)
@@ -135,7 +125,7 @@ def do_runs(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
 
 
 def times(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
-    """Milliseconds of all methods, measured in turn, if not known of all."""
+    """Milliseconds of all methods, measured in turn unless all are known."""
     path = args.output.with_name(f"{args.output.stem}-times.csv")
     fields = (*TIMES_KEY, *TIMES)
     wanted = [(args.data, name, settings(args)) for name in args.methods]
@@ -157,8 +147,8 @@ def times(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
             plain = shorten_models.build(method, data, args)
             functions[method, "inference_ms"] = plain, "predict_on_batch", (x,)
         if method in shorten_models.LEARNED:
-            decided = shorten_models.build(method, data, args, "threshold")
-            functions[method, "decided_ms"] = decided, "predict_on_batch", (x,)
+            hard = shorten_models.build(method, data, args, "threshold")
+            functions[method, "hard_ms"] = hard, "predict_on_batch", (x,)
     found = {name: [] for name in functions}
     for repeat in range(args.repeats + 1):
         for name, (model, function, arguments) in functions.items():
@@ -185,8 +175,8 @@ def table(
 ) -> str:
     """Markdown table, a line for each method."""
     lines = [
-        "between the LSTMs | accuracy % | decided % | kept | training ms a "
-        "step | inference ms a batch | decided | seeds".split(" | ")
+        "between the LSTMs | accuracy % | hard % | kept | training ms a "
+        "step | inference ms a batch | hard | seeds".split(" | ")
     ]
     for method in args.methods:
         own = [row for row in rows if row["method"] == method]
@@ -195,7 +185,7 @@ def table(
             [
                 NAMES[method],
                 tables.mean(own, "accuracy"),
-                tables.mean(own, "decided_accuracy"),
+                tables.mean(own, "hard_accuracy"),
                 tables.mean(own, "kept"),
                 *(tables.mean(clock, name) for name in TIMES),
                 len(own),
@@ -215,20 +205,14 @@ def report(
         f"Data: {args.data}, {len(data.train[1])} training and "
         f"{len(data.test[1])} test sequences of at most {data.length} steps, "
         f"of which {data.length // args.stride} are read where not all are. "
-        "Means over seeds. Decided: with steps that are likelier kept than "
-        "not, of which there are as many as are kept, and more may be than "
-        f"are read. Times: medians of {args.repeats}, measured in turn, of "
+        "Means over seeds. Hard: with hard decisions, which keep the steps "
+        "whose probability is above one half; kept, their number, may exceed "
+        f"what is read. Times: medians of {args.repeats}, measured in turn, of "
         f"batches of {args.batch_size}."
     )
-    content = "\n\n".join(
-        [table(rows, timed, args), notes, f"Settings: `{settings(args)}`."]
-    )
-    content += "\n"
-    print(content)
-    if args.markdown:
-        args.markdown.parent.mkdir(parents=True, exist_ok=True)
-        args.markdown.write_text(content, encoding="utf8")
-    return content
+    parts = [table(rows, timed, args), notes]
+    parts.append(f"Settings: `{settings(args)}`.")
+    return tables.publish(parts, args.markdown)
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:

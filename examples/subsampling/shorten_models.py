@@ -9,7 +9,7 @@ import numpy as np
 from keras import ops
 
 from examples.common import datasets
-from examples.common import text_models
+from examples.common import text_encoding
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech.tasks import pixel_question
@@ -47,7 +47,7 @@ def load(args: argparse.Namespace) -> Data:
         train = _some(texts.train, args.train_size)
         test = _some(texts.test, args.test_size)
         texts = texts._replace(train=train, validation=test, test=test)
-        encoded = text_models.encode(texts, args.length)
+        encoded = text_encoding.encode(texts, args.length)
         # Words are numbered by how frequent they are; 1 is an unknown one.
         (x_train, y_train), (x_test, y_test) = (
             (np.where(ids < WORDS, ids, 1), labels)
@@ -120,14 +120,13 @@ def build(
             length_weight=args.length_weight,
             seed=0,
             name="kept",
-        )(states, emission, mask=mask)
+        )(states, emission, sequence_mask=mask)
         mask = decisions["output_mask"] > 0.5
     state = layers.LSTM(args.units, name="upper")(states, mask=mask)
     logits = layers.Dense(data.classes, name="logits")(state)
-    model_class = keras.Model
+    model = keras.Model(x, logits)
     if method == "reinforce":
-        model_class = PolicyGradientModel
-    model = model_class(x, logits)
+        model = PolicyGradientModel(model)
     model.compile(
         keras.optimizers.Adam(args.learning_rate),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -149,8 +148,8 @@ def measure(
 
     Returns:
         `accuracy` of the model as it was trained, in expectation or of steps
-        drawn; `decided_accuracy` with those that are likelier kept than not,
-        and `kept`, how many they are, where there is a choice.
+        drawn; `hard_accuracy` with the steps whose probability is above one
+        half, and `kept`, the number of these, where there is a choice.
     """
     found = {}
     modes = ["expectation" if method not in DRAWN else "sample"]
@@ -163,7 +162,7 @@ def measure(
             *data.test, args.batch_size, verbose=0, return_dict=True
         )
         if mode == "threshold":
-            found["decided_accuracy"] = values["accuracy"]
+            found["hard_accuracy"] = values["accuracy"]
             found["kept"] = values["kept_length"]
         else:
             found["accuracy"] = values["accuracy"]

@@ -1,3 +1,6 @@
+from keras_seqmech.analysis.decision_information import decided_share
+from keras_seqmech.analysis.decision_information import decision_entropy
+from keras_seqmech.analysis.decision_information import decision_information
 from keras_seqmech.analysis.decisions import TokenFieldSize
 from keras_seqmech.analysis.decisions import expected_field_size
 from keras_seqmech.analysis.decisions import field_size_by_token
@@ -29,6 +32,9 @@ __all__ = [
     "FieldSizeHistory",
     "TokenFieldSize",
     "VanishingRatio",
+    "decided_share",
+    "decision_entropy",
+    "decision_information",
     "expected_field_size",
     "field_size_by_token",
     "gradient_profile",

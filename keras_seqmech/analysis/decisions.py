@@ -1,4 +1,4 @@
-"""What a model decided, by word.
+"""Field sizes and label entropies by token.
 
 Source: "An Informative Adaptive Receptive Field Model for Recurrent Neural
 Networks", section "Informational Receptive Field Experiments".
@@ -15,10 +15,10 @@ from keras_seqmech.layers import validation
 
 
 class TokenFieldSize(NamedTuple):
-    """Field sizes at one token: their mean, and at how many steps."""
+    """The mean field size at one token, and the number of its steps."""
 
     mean: float
-    count: int
+    count: int  # type: ignore[assignment]  # A tuple has a method `count`.
 
 
 def expected_field_size(probabilities: Any, mask: Any = None) -> np.ndarray:
@@ -26,9 +26,9 @@ def expected_field_size(probabilities: Any, mask: Any = None) -> np.ndarray:
 
     $$E(s_t) = \sum_i d_{t,i} \sum_{j \le i} v_{t+j-1}$$
 
-    with $v$ 1 where a position exists and is not masked: a field that runs
-    past the end, or over a gap, reads what is there. It moves smoothly in
-    training, where the most probable size would jump.
+    with $v$ 1 where a position exists and is not masked: of a field that runs
+    past the end, or over a gap, only real positions are read. It changes
+    smoothly in training, where the most probable size would jump.
 
     Args:
         probabilities: Array `(batch, time, S)` of size probabilities, from
@@ -78,10 +78,10 @@ def field_size_by_token(
         tokens: Ids `(batch, time)`, or a list of lists of tokens of any
             hashable kind, one list a text.
         sizes: Field sizes, `(batch, time)`; for lists of tokens, at least as
-            many sizes a text as it has tokens (what follows is padding).
+            many sizes a text as it has tokens (further ones are padding).
         mask: Boolean array `(batch, time)`, True where a token counts. Only
             with ids.
-        min_count: Leave out tokens that stand at fewer steps.
+        min_count: Leave out tokens that occur at fewer steps.
 
     Returns:
         Dict from token to `TokenFieldSize(mean, count)`.
@@ -97,8 +97,8 @@ def field_size_by_token(
     Source: figure 3 of the paper.
     """
     validation.check_positive_int("min_count", min_count)
-    names, ids, texts = _flatten(tokens, mask)
-    values = _flatten_sizes(tokens, sizes, mask)
+    names, ids, texts = flatten(tokens, mask)
+    values = flatten_values("sizes", tokens, sizes, mask)
     counts = np.bincount(ids, minlength=len(names))
     totals = np.bincount(ids, weights=values, minlength=len(names))
     return {
@@ -119,7 +119,7 @@ def label_entropy_by_token(
 
     The empirical entropy in nats, between 0 (the token decides the label) and
     the logarithm of the number of classes. A text counts once, however often
-    the token stands in it.
+    the token occurs in it.
 
     Args:
         tokens: Ids `(batch, time)`, or a list of lists of tokens.
@@ -128,13 +128,13 @@ def label_entropy_by_token(
             below it.
         mask: Boolean array `(batch, time)`, True where a token counts. Only
             with ids.
-        min_count: Leave out tokens that stand in fewer texts.
+        min_count: Leave out tokens that occur in fewer texts.
 
     Returns:
         Dict from token to entropy.
 
     Raises:
-        ValueError: If shapes or lengths differ, or labels are no classes.
+        ValueError: If shapes or lengths differ, or a label is not a class.
 
     Example:
 
@@ -146,7 +146,7 @@ def label_entropy_by_token(
     Source: figure 3 of the paper.
     """
     validation.check_positive_int("min_count", min_count)
-    names, ids, texts = _flatten(tokens, mask)
+    names, ids, texts = flatten(tokens, mask)
     labels = check_labels(labels, len(tokens), num_classes)
     words, texts = np.unique(np.stack([ids, texts]), axis=1)
     counts = np.bincount(words, minlength=len(names))
@@ -176,7 +176,7 @@ def check_mask(mask: Any, shape: Sequence[int]) -> np.ndarray:
 def check_labels(
     labels: Any, batch_size: int, num_classes: int | None
 ) -> np.ndarray:
-    """Labels as an int array; refuses what is no class of each text."""
+    """Labels as an int array; refuses those that are no classes."""
     labels = np.asarray(labels)
     if not labels.size:
         labels = labels.astype("int64")
@@ -198,13 +198,15 @@ def check_labels(
     return labels
 
 
-def _is_array(tokens):
+def is_array(tokens: Any) -> bool:
     return hasattr(tokens, "ndim") or hasattr(tokens, "shape")
 
 
-def _flatten(tokens, mask):
+def flatten(
+    tokens: Any, mask: Any
+) -> tuple[list[Hashable], np.ndarray, np.ndarray]:
     """Distinct tokens; and for each real step the token's and text's index."""
-    if _is_array(tokens):
+    if is_array(tokens):
         tokens = np.asarray(tokens)
         if tokens.ndim != 2:
             raise ValueError(
@@ -218,12 +220,12 @@ def _flatten(tokens, mask):
     _check_ragged(tokens, mask)
     lengths = [len(text) for text in tokens]
     index: dict[Hashable, int] = {}
-    ids = [index.setdefault(w, len(index)) for text in tokens for w in text]
+    steps = [index.setdefault(w, len(index)) for text in tokens for w in text]
     texts = np.repeat(np.arange(len(tokens)), lengths)
-    return list(index), np.array(ids, dtype="int64"), texts
+    return list(index), np.array(steps, dtype="int64"), texts
 
 
-def _check_ragged(tokens: Sequence[Sequence[Hashable]], mask):
+def _check_ragged(tokens: Sequence[Sequence[Hashable]], mask: Any) -> None:
     if mask is not None:
         raise ValueError(
             "Argument `mask` needs `tokens` of the shape (batch, time); lists "
@@ -237,38 +239,39 @@ def _check_ragged(tokens: Sequence[Sequence[Hashable]], mask):
             )
 
 
-def _flatten_sizes(tokens, sizes, mask):
-    """Sizes of the real steps, in the order of `_flatten`."""
-    if _is_array(tokens):
-        sizes, shape = np.asarray(sizes, dtype="float64"), tokens.shape
-        if sizes.shape != tuple(shape):
+def flatten_values(
+    name: str, tokens: Any, values: Any, mask: Any
+) -> np.ndarray:
+    """Numbers of the real steps, in the order of `flatten`."""
+    if is_array(tokens):
+        values, shape = np.asarray(values, dtype="float64"), tokens.shape
+        if values.shape != tuple(shape):
             raise ValueError(
-                f"Argument `sizes` must have the shape {tuple(shape)} of "
-                f"`tokens`. Received: sizes.shape={sizes.shape}"
+                f"Argument `{name}` must have the shape {tuple(shape)} of "
+                f"`tokens`. Received: {name}.shape={values.shape}"
             )
-        return _check_finite(sizes[check_mask(mask, sizes.shape)])
-    if len(sizes) != len(tokens):
+        return _check_finite(name, values[check_mask(mask, values.shape)])
+    if len(values) != len(tokens):
         raise ValueError(
-            f"Argument `sizes` must hold sizes for {len(tokens)} texts. "
-            f"Received: len(sizes)={len(sizes)}"
+            f"Argument `{name}` must hold {name} for {len(tokens)} texts. "
+            f"Received: len({name})={len(values)}"
         )
-    for i, (text, row) in enumerate(zip(tokens, sizes)):
+    for i, (text, row) in enumerate(zip(tokens, values)):
         if len(row) < len(text):
             raise ValueError(
-                "Argument `sizes` must hold a size for each token. Received: "
-                f"{len(row)} sizes and {len(text)} tokens in text {i}"
+                f"Argument `{name}` must hold a number for each token. "
+                f"Received: {len(row)} {name} and {len(text)} tokens in text "
+                f"{i}"
             )
-    rows = [row[: len(text)] for text, row in zip(tokens, sizes)]
-    return _check_finite(
-        np.concatenate([np.asarray(r, dtype="float64") for r in rows] or [[]])
-    )
+    real = [x for text, row in zip(tokens, values) for x in row[: len(text)]]
+    return _check_finite(name, np.array(real, dtype="float64"))
 
 
-def _check_finite(sizes):
-    strange = sizes[~np.isfinite(sizes)]
-    if len(strange):
+def _check_finite(name: str, values: np.ndarray) -> np.ndarray:
+    infinite = values[~np.isfinite(values)]
+    if len(infinite):
         raise ValueError(
-            "Argument `sizes` must hold finite numbers. "
-            f"Received: sizes with {strange[0]}"
+            f"Argument `{name}` must hold finite numbers. "
+            f"Received: {name} with {infinite[0]}"
         )
-    return sizes
+    return values

@@ -1,4 +1,4 @@
-"""How much of the loss's gradient reaches each position of a text.
+"""The norm of the loss's gradient at each position of a text.
 
 Source: "Analyzing the Learnability and Representability of Recurrent
 Architectures", section 1.5.
@@ -6,6 +6,7 @@ Architectures", section 1.5.
 
 from collections.abc import Callable
 from typing import Any
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -13,7 +14,8 @@ import numpy as np
 from keras_seqmech.analysis import positions
 from keras_seqmech.analysis.decisions import check_mask
 from keras_seqmech.analysis.recurrent_gradients import RecurrentProbe
-from keras_seqmech.analysis.restored_state import unchanged
+from keras_seqmech.analysis.restored_state import state_restored
+from keras_seqmech.analysis.step_history import StepHistory
 from keras_seqmech.layers import validation
 
 ENDS = ("left", "right", "both")
@@ -35,24 +37,28 @@ def gradient_profile(
 
     with $h_t$ the output of a recurrent layer at step t and the derivative
     the total one, also through all later steps. $L_b$ is the loss of one
-    example, in inference mode: neither the size of a batch nor dropout plays
-    a part. In a bidirectional layer $h_t$ is both directions' state at
-    position t. The norms at an example's real steps are interpolated to
-    `num_points` before the mean is taken, so examples of any length add up.
+    example in inference mode, so neither batch size nor dropout matters. In
+    a bidirectional layer $h_t$ is the state of both directions at position t.
+    The norms at an example's real steps are interpolated to `num_points`
+    before they are averaged over examples, which may differ in length.
 
-    The model is left as it is, its metrics, states and seeds too.
+    Weights, metrics, states and seeds of the model do not change. The
+    gradients are computed in a model that shares its layers.
 
     Args:
-        model: Any built `keras.Model` with a `keras.layers.RNN`, `LSTM`,
-            `GRU`, `SimpleRNN` or a `Bidirectional` of one, at any depth.
+        model: A built `keras.Model` with a `keras.layers.RNN`, `LSTM`, `GRU`,
+            `SimpleRNN` or a `Bidirectional` of one, at any depth of
+            functional and sequential models. Subclassed models and layers
+            around it need a `call` of layers and `keras.ops`, without
+            functions of TensorFlow.
         inputs: Arrays as the model takes them, also nested, of one example
             or more. A list of numbers, or of such lists, is one array.
         targets: Arrays as the loss takes them, given likewise.
         layer: Name of the recurrent layer; may be None where there is one.
         mask: Boolean array `(batch, time)`, True where a step of that layer
-            is real. If None, those are that the model's own mask leaves: the
-            one it calls the layer with, all steps without one. Examples
-            without a real step are left out.
+            is real. If None, the mask that the model calls the layer with;
+            without one, all steps are real. Examples without a real step are
+            left out.
         loss: Name of a Keras loss, a `keras.losses.Loss` (its reduction is
             ignored), or a function of `(targets, outputs)` with one value or
             more an example, of which the mean counts; the model's compiled
@@ -65,7 +71,7 @@ def gradient_profile(
         dtype: float16 has no room for those that vanish.
 
     Raises:
-        ValueError: If the layer cannot be told or measured, shapes do not
+        ValueError: If the layer cannot be found or measured, shapes do not
             fit, or no example has a real step.
 
     Example:
@@ -83,23 +89,23 @@ def gradient_profile(
     """
     return _profile(
         RecurrentProbe(model, layer, loss),
-        *_check_examples(inputs, targets, mask),
+        _check_examples(inputs, targets, mask),
         validation.check_positive_int("num_points", num_points),
         validation.check_positive_int("batch_size", batch_size),
     )
 
 
 def vanishing_ratio(profile: Any, end: str = "left") -> float:
-    r"""How small gradients are in the middle of a text, against its end.
+    r"""Ratio of the gradient's norms in the middle and at the end of a text.
 
     $$\lVert dL/dh_{mid} \rVert \,/\, \lVert dL/dh_{end} \rVert$$
 
     1 means that nothing vanishes, 0 that nothing reaches the middle.
 
     Args:
-        profile: Norms by position, such as `gradient_profile` gives. The
-            middle is their mean over the tenth of positions around it (45 to
-            54 of 100), at least the one or two that stand in the middle.
+        profile: Norms by position, such as `gradient_profile` returns. The
+            middle is their mean over the middle tenth of the positions (45 to
+            54 of 100), at least over the middle one or two.
         end: `"left"` (the first position, the choice of the source),
             `"right"` (the last), or `"both"`, the mean of the two norms.
 
@@ -107,7 +113,7 @@ def vanishing_ratio(profile: Any, end: str = "left") -> float:
         The ratio; infinite where only the end is 0, and 1 where both are.
 
     Raises:
-        ValueError: If the profile is no list of norms, or `end` unknown.
+        ValueError: If the profile is not a list of norms, or `end` unknown.
 
     Example:
 
@@ -132,17 +138,17 @@ def vanishing_ratio(profile: Any, end: str = "left") -> float:
     return float(middle / reference)
 
 
-class VanishingRatio(keras.callbacks.Callback):
+class VanishingRatio(StepHistory):
     """Measures the vanishing ratio of a fixed set of examples in training.
 
-    Before the first step and at the end of each epoch, and each `every`
-    optimizer steps if given. The value at an epoch's end is put into the logs
-    as `"vanishing_ratio"` and so into `history`; list this callback before
-    those that write logs. Metrics, states and seeds of the model stay as they
-    are.
+    It measures before the first step, at the end of each epoch, and every
+    `every` optimizer steps if given. The value at an epoch's end enters the
+    logs as `"vanishing_ratio"`, and so the history of `fit`; list this
+    callback before those that write logs. Metrics, states and seeds of the
+    model do not change.
 
     `history` holds the equally long lists `"step"` (`optimizer.iterations`)
-    and `"vanishing_ratio"`: what `plot_vanishing_ratio` draws. With
+    and `"vanishing_ratio"`; `plot_vanishing_ratio` draws them. With
     `steps_per_execution` it measures after the execution in which a step was
     due.
 
@@ -159,7 +165,7 @@ class VanishingRatio(keras.callbacks.Callback):
 
     Raises:
         ValueError: If an argument does not fit; once training begins, if the
-            layer cannot be told or measured.
+            layer cannot be found or measured.
 
     Example:
 
@@ -188,55 +194,48 @@ class VanishingRatio(keras.callbacks.Callback):
         loss: str | Callable | None = None,
         batch_size: int = 32,
     ):
-        super().__init__()
         validation.check_choice("end", end, ENDS)
         if every is not None:
             every = validation.check_positive_int("every", every)
+        super().__init__(("vanishing_ratio",), every)
         self.examples = _check_examples(inputs, targets, mask)
         self.layer = layer
-        self.every = every
         self.end = end
         self.loss = loss
         self.batch_size = validation.check_positive_int(
             "batch_size", batch_size
         )
-        self.history = {"step": [], "vanishing_ratio": []}
-        self._probe = None
-        self._step = 0
+        self._probe: Any = None
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: Any = None) -> None:
         self._probe = RecurrentProbe(self.model, self.layer, self.loss)
-        self._step = self._iterations()
-        self._measure()
+        super().on_train_begin(logs)
 
-    def on_train_batch_end(self, batch, logs=None):
-        before, self._step = self._step, self._iterations()
-        if self.every and self._step // self.every > before // self.every:
-            self._measure()
-
-    def on_epoch_end(self, epoch, logs=None):
-        self._measure()
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.record()
         if logs is not None:
             logs["vanishing_ratio"] = self.history["vanishing_ratio"][-1]
 
-    def _iterations(self):
-        # A variable of several replicas has no int.
-        iterations = self.model.optimizer.iterations
-        return int(keras.ops.convert_to_numpy(iterations))
-
-    def _measure(self):
-        if self.history["step"][-1:] == [self._step]:
-            return
-        profile = _profile(self._probe, *self.examples, 100, self.batch_size)
-        self.history["step"].append(self._step)
-        self.history["vanishing_ratio"].append(
-            vanishing_ratio(profile, self.end)
-        )
+    def measure(self) -> dict[str, float]:
+        """The vanishing ratio now."""
+        profile = _profile(self._probe, self.examples, 100, self.batch_size)
+        return {"vanishing_ratio": vanishing_ratio(profile, self.end)}
 
 
-def _profile(probe, inputs, targets, mask, num_points, batch_size):
-    norms, own_mask = _norms(probe, inputs, targets, batch_size)
-    mask = own_mask if mask is None else check_mask(mask, norms.shape)
+class _Examples(NamedTuple):
+    """Arrays of equally many examples, the first two possibly nested."""
+
+    inputs: Any
+    targets: Any
+    mask: np.ndarray | None
+
+
+def _profile(
+    probe: RecurrentProbe, examples: _Examples, num_points: int, batch_size: int
+) -> np.ndarray:
+    norms, mask = _norms(probe, examples, batch_size)
+    if examples.mask is not None:
+        mask = check_mask(examples.mask, norms.shape)
     if not mask.any():
         raise ValueError(
             "Argument `mask`, or else the model's own mask, must leave at "
@@ -251,23 +250,26 @@ def _profile(probe, inputs, targets, mask, num_points, batch_size):
     return np.mean(curves, axis=0)
 
 
-def _norms(probe, inputs, targets, batch_size):
+def _norms(
+    probe: RecurrentProbe, examples: _Examples, batch_size: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Norms and masks of all examples, in batches of one size: one trace."""
-    count = len(keras.tree.flatten(inputs)[0])
+    count = len(keras.tree.flatten(examples.inputs)[0])
     size = min(batch_size, count)
     rows = []
-    with unchanged(probe.model):
+    with state_restored(probe.model):
         for start in range(0, count, size):
             first = min(start, count - size)
             batch = keras.tree.map_structure(
                 lambda array, first=first: array[first : first + size],
-                (inputs, targets),
+                (examples.inputs, examples.targets),
             )
             rows.append([part[start - first :] for part in probe.norms(*batch)])
-    return tuple(np.concatenate(parts) for parts in zip(*rows))
+    norms, mask = (np.concatenate(parts) for parts in zip(*rows))
+    return norms, mask
 
 
-def _check_examples(inputs, targets, mask):
+def _check_examples(inputs: Any, targets: Any, mask: Any) -> _Examples:
     """Inputs, targets and mask as arrays, of equally many examples."""
     inputs, targets = (
         keras.tree.traverse(_as_array, nest) for nest in (inputs, targets)
@@ -284,10 +286,10 @@ def _check_examples(inputs, targets, mask):
             "Arguments `inputs`, `targets` and `mask` must hold equally many "
             f"examples, at least 1. Received: {counts} examples"
         )
-    return inputs, targets, mask
+    return _Examples(inputs, targets, mask)
 
 
-def _as_array(part):
+def _as_array(part: Any) -> np.ndarray | None:
     """An array of an array or a list of numbers; None for a nest of arrays."""
     if keras.tree.is_nested(part):
         leaves = keras.tree.flatten(part)

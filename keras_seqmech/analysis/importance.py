@@ -1,10 +1,9 @@
-"""How much a classifier relies on the words at each position of a text.
+"""The importance of words to a classifier, by position in the text.
 
 Source: "Analyzing the Learnability and Representability of Recurrent
 Architectures", section 1.9, algorithm 1.
 """
 
-import contextlib
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ import tensorflow as tf
 
 from keras_seqmech.analysis import positions
 from keras_seqmech.analysis.decisions import check_labels
-from keras_seqmech.analysis.restored_state import unchanged
+from keras_seqmech.analysis.restored_state import state_restored
 from keras_seqmech.layers import validation
 
 SUM_TOLERANCE = 1e-2  # bfloat16 rounds a probability to about 3 digits.
@@ -27,29 +26,23 @@ def normalized_word_importance(
     model: keras.Model | Callable,
     tokens: Any,
     labels: Any,
-    k: int = 5,
-    unknown_id: int = 1,
-    lengths: Any = None,
-    vocabulary_size: int | None = None,
+    *,
     num_points: int = 100,
-    batch_size: int = 64,
+    **options: Any,
 ) -> np.ndarray:
     r"""Mean importance of words by position: NWI.
 
-    `word_importance` of each text, interpolated to `num_points`, and the mean
-    over texts. Texts of any lengths add up, but all are padded to the longest:
+    `word_importance` of each text, interpolated to `num_points` and averaged
+    over texts. Texts may differ in length, but all are padded to the longest:
     measure texts of similar lengths together, as the source does.
 
     Args:
         model: As in `word_importance`.
         tokens: As in `word_importance`.
         labels: As in `word_importance`.
-        k: As in `word_importance`.
-        unknown_id: As in `word_importance`.
-        lengths: As in `word_importance`.
-        vocabulary_size: As in `word_importance`.
         num_points: Positive int, the number of positions of the result.
-        batch_size: As in `word_importance`.
+        **options: Of `word_importance`: `k`, `unknown_id`, `lengths`,
+            `vocabulary_size`, `batch_size`.
 
     Returns:
         float64 array `(num_points,)`, between 0 and 1.
@@ -64,22 +57,14 @@ def normalized_word_importance(
     ...     p = np.where(tokens[:, 0] == 7, 0.9, 0.5)
     ...     return np.stack([1 - p, p], axis=1)
     >>> texts = [[7, 3, 3, 3], [7, 4, 5, 6, 3, 3]]
-    >>> normalized_word_importance(reads_first, texts, [1, 1], 2, num_points=3)
+    >>> normalized_word_importance(
+    ...     reads_first, texts, [1, 1], k=2, num_points=3)
     array([1.  , 0.25, 0.  ])
 
     Source: algorithm 1, figures 1.9 to 1.11.
     """
     num_points = validation.check_positive_int("num_points", num_points)
-    importances = word_importance(
-        model,
-        tokens,
-        labels,
-        k,
-        unknown_id,
-        lengths,
-        vocabulary_size,
-        batch_size,
-    )
+    importances = word_importance(model, tokens, labels, **options)
     curves = [positions.stretch(row, num_points) for row in importances]
     return np.mean(curves, axis=0)
 
@@ -88,6 +73,7 @@ def word_importance(
     model: keras.Model | Callable,
     tokens: Any,
     labels: Any,
+    *,
     k: int = 5,
     unknown_id: int = 1,
     lengths: Any = None,
@@ -103,27 +89,27 @@ def word_importance(
 
     Windows start at words 0, k, 2k, and so on; where k does not divide the
     length, a last one covers the last k words, so that each word is replaced
-    and each window is of k words. (The source leaves that open. It also
+    and each window has k words. (The source leaves that open. It also
     subtracts the minimum of $\delta$ after the division by its maximum, two
-    scales in one difference; here both are divided.) A text on which nothing
-    changes anything gives zeros. A probability below 1.2e-38, the smallest of
-    float32, counts as that: its logarithm is finite.
+    scales in one difference; here both are divided.) If no window changes the
+    probability, all are 0. Probabilities below 1.2e-38, the smallest of
+    float32, are raised to it, so that logarithms are finite.
 
     All copies of all texts run in batches of one shape, in inference mode.
 
     Args:
         model: Maps token ids `(batch, time)` to class probabilities
-            `(batch, classes)`: a `keras.Model`, left as it is, or a function,
-            such as `lambda ids: model([ids, ids != 0])` around a model that
-            takes a mask.
+            `(batch, classes)`: a `keras.Model`, which does not change, or a
+            function, such as `lambda ids: model([ids, ids != 0])` around a
+            model that takes a mask.
         tokens: Int ids `(batch, time)`, or a list of lists of ids.
         labels: Ints `(batch,)`, the class y of each text.
         k: Positive int, words in a window.
         unknown_id: Id of the unknown word.
         lengths: Ints `(batch,)`, number of real words of each text. Only with
-            an array of ids. What follows is set to 0, the padding, as are the
-            ends of lists. If None, a row of an array ends before the zeros at
-            its end.
+            an array of ids. Ids after them are set to 0, the padding, as are
+            the ends of lists. If None, a row of an array ends before the
+            zeros at its end.
         vocabulary_size: Number of ids; if given, `unknown_id` is checked to
             lie below it.
         batch_size: Positive int, copies run at once.
@@ -144,14 +130,14 @@ def word_importance(
     labels = check_labels(labels, len(tokens), None)
     starts = [_window_starts(i, n, k) for i, n in enumerate(lengths)]
     counts = [len(row) for row in starts]
-    # Each text as it is, marked by a window past its end, then its copies.
+    # Each text unchanged, with a window past its end, then its copies.
     texts = np.repeat(np.arange(len(tokens)), np.add(counts, 1))
     windows = np.concatenate([[tokens.shape[1], *row] for row in starts])
     batches = _batches(tokens, texts, windows, k, unknown_id, batch_size)
-    run, untouched = model, contextlib.nullcontext()
+    run, models = model, []
     if isinstance(model, keras.Model):
-        run, untouched = _inference(model), unchanged(model)
-    with untouched:
+        run, models = _inference(model), [model]
+    with state_restored(*models):
         found = [
             _label_probabilities(run, copies, labels[rows])
             for copies, rows in batches
@@ -165,7 +151,7 @@ def word_importance(
     ]
 
 
-def _window_starts(i, length, k) -> list[int]:
+def _window_starts(i: int, length: int, k: int) -> list[int]:
     if length < k:
         raise ValueError(
             "Argument `k` must be at most the number of words of each text. "
@@ -176,7 +162,12 @@ def _window_starts(i, length, k) -> list[int]:
 
 
 def _batches(
-    tokens, texts, windows, k, unknown_id, batch_size
+    tokens: np.ndarray,
+    texts: np.ndarray,
+    windows: np.ndarray,
+    k: int,
+    unknown_id: int,
+    batch_size: int,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Copies of texts in batches of one size, and the index of their texts."""
     steps = np.arange(tokens.shape[1])
@@ -189,15 +180,17 @@ def _batches(
         yield np.where(replaced, unknown_id, tokens[rows]), rows
 
 
-def _inference(model) -> Callable:
+def _inference(model: keras.Model) -> Callable:
     # `predict_on_batch` gives each row once for each replica of a strategy.
-    def run(ids):
+    def run(ids: Any) -> Any:
         return model(ids, training=False)
 
     return run if model.run_eagerly else tf.function(run, autograph=False)
 
 
-def _label_probabilities(run, copies, labels) -> np.ndarray:
+def _label_probabilities(
+    run: Callable, copies: np.ndarray, labels: np.ndarray
+) -> np.ndarray:
     probabilities = run(copies.astype("int32"))
     if keras.tree.is_nested(probabilities):
         raise ValueError(
@@ -224,14 +217,14 @@ def _label_probabilities(run, copies, labels) -> np.ndarray:
     return probabilities[np.arange(len(labels)), labels]
 
 
-def _normalized(changes) -> np.ndarray:
+def _normalized(changes: np.ndarray) -> np.ndarray:
     largest = changes.max()
     if largest == 0:
         return np.zeros_like(changes)
     return (changes - changes.min()) / largest
 
 
-def _padded(tokens, lengths) -> tuple[np.ndarray, np.ndarray]:
+def _padded(tokens: Any, lengths: Any) -> tuple[np.ndarray, np.ndarray]:
     """Ids `(batch, time)`, 0 past each text's end, and the texts' lengths."""
     if hasattr(tokens, "shape"):
         tokens = np.array(tokens)
@@ -289,7 +282,7 @@ def _from_lists(
     return np.array(padded).astype("int64").reshape(len(rows), width), lengths
 
 
-def _check_unknown(unknown_id, vocabulary_size):
+def _check_unknown(unknown_id: Any, vocabulary_size: Any) -> None:
     size = float("inf")
     if vocabulary_size is not None:
         size = validation.check_positive_int("vocabulary_size", vocabulary_size)

@@ -1,4 +1,4 @@
-"""How open gates are, by position and by what was asked.
+"""Openness, the share of open gates (open rate), by position and context.
 
 Source: "Focused Hierarchical RNNs for Conditional Sequence Processing",
 figure 3.
@@ -15,7 +15,7 @@ def openness_by_position(gates: Any, mask: Any = None) -> np.ndarray:
     Args:
         gates: `(N, T)`, from 0 (closed) to 1 (open): the `"gates"` of a layer,
             or its `"probabilities"`.
-        mask: `(N, T)`, True = real; positions that are not do not count.
+        mask: `(N, T)`, True at real steps; others do not count.
 
     Returns:
         float64 array `(T,)`, NaN where no row has a real position.
@@ -37,11 +37,11 @@ def openness_by_position(gates: Any, mask: Any = None) -> np.ndarray:
 def openness_by_context(
     gates: Any, contexts: Any, mask: Any = None
 ) -> dict[Any, np.ndarray]:
-    """Mean of the gates at each position, for each context apart.
+    """Mean of the gates at each position, for each context.
 
     Args:
         gates: As in `openness_by_position`.
-        contexts: What was asked, a number or name for each row, `(N,)`.
+        contexts: A number or name of the context of each row, `(N,)`.
         mask: As in `openness_by_position`.
 
     Returns:
@@ -70,7 +70,7 @@ def openness_by_context(
     }
 
 
-def _check(gates, mask) -> tuple[np.ndarray, np.ndarray]:
+def _check(gates: Any, mask: Any) -> tuple[np.ndarray, np.ndarray]:
     gates = np.asarray(gates, "float64")
     if gates.ndim != 2:
         raise ValueError(

@@ -26,7 +26,7 @@ def surround_with_noise(
     share: float = 0.66,
     seed: int = 0,
 ) -> list[list[Hashable]]:
-    r"""Puts random sentences around texts, so that only a part of them counts.
+    r"""Puts random sentences around texts, as noise.
 
     A text of n tokens gets
 
@@ -44,19 +44,19 @@ def surround_with_noise(
         texts: Lists of tokens of any kind, words or ids.
         noise: Sentences to draw from, lists of tokens of the same kind. Empty
             ones are left out.
-        keep: Where the text stands in the new one: `"left"` (noise follows),
+        keep: The place of the text in the new one: `"left"` (noise follows),
             `"right"` (noise comes before) or `"mid"` (half the noise tokens
             on each side; of an odd number the right side has one more).
         share: Share of noise among the tokens of a new text, in [0, 1).
         seed: Non-negative int.
 
     Returns:
-        New texts, lists of tokens; `original_span` says where in them the
-        given ones stand.
+        New texts, lists of tokens; `original_span` tells the span of the
+        given ones in them.
 
     Raises:
         ValueError: If `keep`, `share` or `seed` is not allowed, a text or
-            sentence is no list of tokens, or noise has no tokens.
+            sentence is not a list of tokens, or noise has no tokens.
 
     Example:
 
@@ -91,7 +91,7 @@ def surround_with_noise(
 def original_span(
     length: int, keep: str = "mid", share: float = 0.66
 ) -> tuple[int, int]:
-    """Where a text stands once `surround_with_noise` has put noise around it.
+    """The span of a text in the new text of `surround_with_noise`.
 
     Args:
         length: Number of tokens of the text.
@@ -144,32 +144,36 @@ def stretch(values: Any, num_points: int) -> np.ndarray:
     return np.interp(np.linspace(0.0, 1.0, num_points), positions, values)
 
 
-def _noise_length(length, share) -> int:
+def _noise_length(length: int, share: float) -> int:
     return round(length * share / (1 - share))
 
 
-def _shuffled(sentences, generator) -> Iterator[Sequence[Hashable]]:
+def _shuffled(
+    sentences: Sequence[Sequence[Hashable]], generator: np.random.Generator
+) -> Iterator[Sequence[Hashable]]:
     """Sentences in random order, all of them, then in a new order, forever.
 
     Shuffles as far as it is read: a corpus may be large and a text short.
     """
     while True:
-        moved = {}
+        moved: dict[int, int] = {}
         for i in range(len(sentences)):
             j = int(generator.integers(i, len(sentences)))
             yield sentences[moved.get(j, j)]
             moved[j] = moved.get(i, i)
 
 
-def _take(sentences, count) -> list[Hashable]:
+def _take(
+    sentences: Iterator[Sequence[Hashable]], count: int
+) -> list[Hashable]:
     """The first `count` tokens of as many sentences as that takes."""
-    tokens = []
+    tokens: list[Hashable] = []
     while len(tokens) < count:
         tokens.extend(next(sentences)[: count - len(tokens)])
     return tokens
 
 
-def _token_lists(name, texts) -> list[Sequence[Hashable]]:
+def _token_lists(name: str, texts: Any) -> list[Sequence[Hashable]]:
     texts = list(texts)  # It may be a generator.
     for i, text in enumerate(texts):
         if isinstance(text, (str, bytes)) or not hasattr(text, "__len__"):

@@ -1,47 +1,49 @@
 """The gradient at each step of a recurrent layer, through the recurrence."""
 
-import contextlib
 from collections.abc import Callable
-from collections.abc import Iterator
 from typing import Any
-from typing import NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_seqmech.analysis.perturbed_model import PerturbedLayer
+from keras_seqmech.analysis.perturbed_model import find_recurrent_layer
+from keras_seqmech.analysis.perturbed_model import rebuild
+from keras_seqmech.analysis.restored_state import state_restored
 from keras_seqmech.layers.sublayers import sublayers
 
-PLAIN = (
-    keras.layers.RNN,
-    keras.layers.LSTM,
-    keras.layers.GRU,
-    keras.layers.SimpleRNN,
-)
+EPSILON = {
+    "float64": 2.0**-52,
+    "float32": 2.0**-23,
+    "float16": 2.0**-10,
+    "bfloat16": 2.0**-7,
+}
 
 
 class RecurrentProbe:
     r"""Norms of $dL_b/dh_t$ at the steps of a recurrent layer of a model.
 
-    The derivative is the total one. What the layer puts out is a stack of
-    copies of $h_t$: the gradient with respect to it has the paths that leave
-    the recurrence at t, but not those through $h_{t+1}$ and on. So each step
-    adds a perturbation $e_t = 0$ to $h_t$, before the step's output and the
-    next step take it, and $dL_b/de_t = dL_b/dh_t$.
+    The derivative is the total one. The gradient with respect to the output
+    of the layer would not do: it has the paths that leave the recurrence at
+    t, but not those through $h_{t+1}$ and later steps. So a model that shares
+    all layers of the given one runs the same cell in a loop in which each
+    step adds a perturbation $e_t = 0$ to $h_t$, before the output and the
+    next step read it. Then $dL_b/de_t = dL_b/dh_t$.
 
-    While the model is traced, the layer's `call` is replaced by one that runs
-    the same cell in such a loop; before and after, the model is untouched.
-    This works at any depth, in functional and in subclassed models.
+    Before the first measurement, the model made this way must give the
+    outputs of the given one.
 
     Args:
-        model: Any built `keras.Model`.
+        model: A built `keras.Model`, as in `gradient_profile`.
         layer: Name of a recurrent layer at any depth, or None for the only one.
         loss: As in `gradient_profile`.
 
     Raises:
         ValueError: If there is no such layer, or no loss; at the first
-            measurement, if the layer or the loss cannot be run this way.
+            measurement, if the model cannot be rebuilt around the layer, or
+            the loss does not fit.
     """
 
     def __init__(
@@ -52,9 +54,8 @@ class RecurrentProbe:
     ):
         self.model = model
         self.loss = _find_loss(model, loss)
-        layer = find_recurrent_layer(model, layer)
-        self.name = layer.name
-        self._loops = [(rnn, _perturbed_loop(rnn)) for rnn in _chains(layer)]
+        self._layer = PerturbedLayer(find_recurrent_layer(model, layer))
+        self._rebuilt: Any = None
         self._traced = tf.function(self._norms, autograph=False)
 
     def norms(self, inputs: Any, targets: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -63,182 +64,73 @@ class RecurrentProbe:
         Returns:
             float64 and boolean `(batch, time)`; all True without a mask.
         """
+        if self._rebuilt is None:
+            rebuilt = rebuild(self.model, self._layer, inputs)
+            self._check_outputs(rebuilt, inputs)
+            self._rebuilt = rebuilt
         norms, mask = self._traced(inputs, targets)
         return norms.numpy(), mask.numpy()
 
-    def _norms(self, inputs, targets):
+    def _check_outputs(self, rebuilt: keras.Model, inputs: Any) -> None:
+        with state_restored(self.model):
+            expected = self.model(inputs, training=False)
+        with state_restored(self.model):
+            outputs = rebuilt(inputs, training=False)
+        tolerance = _tolerance(self.model)
+        pairs = zip(keras.tree.flatten(outputs), keras.tree.flatten(expected))
+        if not all(_agree(*pair, tolerance) for pair in pairs):
+            raise ValueError(
+                f"Argument `layer` must name a layer, {self._layer.site.name!r}"
+                ", that runs its cell at each step and does nothing else, in "
+                "a model whose outputs depend on its inputs and variables "
+                "alone. Received: a model that gives other outputs when its "
+                "cell is run so"
+            )
+
+    def _norms(self, inputs: Any, targets: Any) -> tuple[tf.Tensor, tf.Tensor]:
         with (
             tf.GradientTape(watch_accessed_variables=False) as tape,
-            contextlib.ExitStack() as stack,
+            self._layer.recording(tape) as runs,
         ):
-            runs = [
-                stack.enter_context(_perturbed(rnn, loop, tape))
-                for rnn, loop in self._loops
-            ]
-            outputs = self.model(inputs, training=False)
-            calls = [len(found) for found in runs]
-            if set(calls) != {1}:
+            outputs = self._rebuilt(inputs, training=False)
+            if len(runs) != 1:
                 raise ValueError(
-                    f"Layer {self.name!r} must run exactly once in a call of "
-                    f"the model. Received: it ran {max(calls)} times"
+                    f"Layer {self._layer.site.name!r} must run exactly once in "
+                    f"a call of the model. Received: it ran {len(runs)} times"
                 )
             total = ops.sum(_losses(self.loss, targets, outputs))
+        (run,) = runs
         gradients = tape.gradient(
             total,
-            [found[0].perturbation for found in runs],
+            run.perturbations,
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
         gradients = [tf.cast(gradient, "float64") for gradient in gradients]
         norms = tf.norm(tf.concat(gradients, axis=-1), axis=-1)
-        # Both directions of a layer get the same mask.
-        mask = runs[0][0].mask
-        if mask is None:
+        if run.mask is None:
             return norms, tf.ones_like(norms, "bool")
-        return norms, ops.cast(mask, "bool")
+        return norms, ops.cast(run.mask, "bool")
 
 
-def find_recurrent_layer(
-    model: keras.Model, name: str | None = None
-) -> keras.Layer:
-    """The recurrent layer of a name, or the only one of a model."""
-    layers = list(sublayers(model))
-    inner = [
-        id(rnn)
-        for layer in layers
-        if isinstance(layer, keras.layers.Bidirectional)
-        for rnn in _chains(layer)
-    ]
-    recurrent = [
-        layer for layer in layers if _can_run(layer) and id(layer) not in inner
-    ]
-    names = sorted(layer.name for layer in recurrent)
-    if name is None:
-        found = recurrent
-    else:
-        found = [layer for layer in layers if layer.name == name]
-    if len(found) != 1:
-        raise ValueError(
-            "Argument `layer` must name one recurrent layer of the model, or "
-            "be None where there is only one. Recurrent layers there are: "
-            f"{names}. Received: layer={name!r}"
-        )
-    if not _can_run(found[0]):
-        raise ValueError(
-            "Argument `layer` must name a layer of exactly the class "
-            f"{', '.join(kind.__name__ for kind in PLAIN)}, or Bidirectional "
-            f"of these. Recurrent layers there are: {names}. "
-            f"Received: layer={name!r}, of class {type(found[0]).__name__}"
-        )
-    return found[0]
+def _tolerance(model: keras.Model) -> float:
+    """Half of the digits of the coarsest dtype that a model computes in."""
+    dtypes = {layer.compute_dtype for layer in sublayers(model)}
+    return max(EPSILON.get(dtype, 0.0) for dtype in dtypes) ** 0.5
 
 
-def _can_run(layer) -> bool:
-    if type(layer) is keras.layers.Bidirectional:
-        return all(type(rnn) in PLAIN for rnn in _chains(layer))
-    return type(layer) in PLAIN
-
-
-def _chains(layer) -> list[keras.Layer]:
-    if isinstance(layer, keras.layers.Bidirectional):
-        return [layer.forward_layer, layer.backward_layer]
-    return [layer]
-
-
-class _PerturbedCell(keras.layers.Layer):
-    """Runs a cell on the first features, adds the last ones to its output."""
-
-    def __init__(self, cell, **kwargs):
-        super().__init__(**kwargs)
-        self.cell = cell
-        self.state_size = cell.state_size
-        size = getattr(cell, "output_size", None)
-        self.output_size = size or keras.tree.flatten(cell.state_size)[0]
-        if hasattr(cell, "get_initial_state"):
-            self.get_initial_state = cell.get_initial_state
-
-    def build(self, input_shape):
-        pass
-
-    def call(self, inputs, states):
-        inputs, perturbation = (
-            inputs[:, : -self.output_size],
-            inputs[:, -self.output_size :],
-        )
-        hidden, states = self.cell(inputs, states)
-        flat = keras.tree.flatten(states)
-        if not any(state is hidden for state in flat):
-            raise ValueError(
-                "A cell must put out one of its states, so that the gradient "
-                "at a step can be told. Received: a cell of class "
-                f"{type(self.cell).__name__}, whose output is none of them"
-            )
-        perturbed = hidden + perturbation
-        flat = [perturbed if state is hidden else state for state in flat]
-        return perturbed, keras.tree.pack_sequence_as(states, flat)
-
-
-def _perturbed_loop(rnn) -> keras.layers.RNN:
-    """The loop of a recurrent layer, with perturbations as last features."""
-    return keras.layers.RNN(
-        _PerturbedCell(rnn.cell, dtype=getattr(rnn.cell, "dtype_policy", None)),
-        return_sequences=rnn.return_sequences,
-        return_state=rnn.return_state,
-        go_backwards=rnn.go_backwards,
-        unroll=rnn.unroll,
-        zero_output_for_mask=rnn.zero_output_for_mask,
-        dtype=rnn.dtype_policy,
+def _agree(output: Any, expected: Any, tolerance: float) -> bool:
+    """Whether two arrays differ by no more than rounding at their scale."""
+    output, expected = np.asarray(output), np.asarray(expected)
+    if output.dtype.kind in "OSU":
+        return np.array_equal(output, expected)
+    output, expected = output.astype("float64"), expected.astype("float64")
+    scale = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))
+    return output.shape == expected.shape and np.allclose(
+        output, expected, rtol=0.0, atol=tolerance * scale, equal_nan=True
     )
 
 
-class _Run(NamedTuple):
-    """One call of a layer."""
-
-    perturbation: tf.Tensor
-    mask: Any
-
-
-@contextlib.contextmanager
-def _perturbed(rnn, loop, tape) -> Iterator[list[_Run]]:
-    """Lets a layer run as its perturbed loop; collects its runs."""
-    runs = []
-
-    def call(sequences, initial_state=None, mask=None, training=False):
-        if len(getattr(sequences, "shape", ())) != 3:
-            raise ValueError(
-                f"Layer {rnn.name!r} must read sequences (batch, time, "
-                f"features). Received: {sequences}"
-            )
-        if initial_state is None and rnn.stateful:
-            initial_state = rnn.states
-        shape = [*tf.unstack(tf.shape(sequences)[:2]), loop.cell.output_size]
-        perturbation = tf.zeros(shape, sequences.dtype)
-        tape.watch(perturbation)
-        runs.append(_Run(perturbation, mask))
-        return loop(
-            ops.concatenate([sequences, perturbation], axis=-1),
-            initial_state=initial_state,
-            mask=mask,
-        )
-
-    replaced = {"call": call}
-    if hasattr(rnn, "use_cudnn"):
-        # On a GPU a bidirectional layer may run its parts' weights without
-        # calling them.
-        replaced["use_cudnn"] = False
-    kept = {name: vars(rnn)[name] for name in replaced if name in vars(rnn)}
-    for name, value in replaced.items():
-        setattr(rnn, name, value)
-    try:
-        yield runs
-    finally:
-        for name in replaced:
-            if name in kept:
-                setattr(rnn, name, kept[name])
-            else:
-                delattr(rnn, name)
-
-
-def _find_loss(model, loss):
+def _find_loss(model: keras.Model, loss: Any) -> Any:
     if loss is None:
         loss = getattr(model, "loss", None)
         if loss is None or isinstance(loss, (dict, list, tuple)):
@@ -250,12 +142,12 @@ def _find_loss(model, loss):
     return loss
 
 
-def _losses(loss, targets, outputs):
+def _losses(loss: Any, targets: Any, outputs: Any) -> tf.Tensor:
     """The loss of each example, as Keras has it before the reduction."""
-    if _is_tensor(outputs):
+    if not keras.tree.is_nested(outputs):
         if keras.backend.standardize_dtype(outputs.dtype) != "float64":
             outputs = ops.cast(outputs, "float32")
-        if _is_tensor(targets):
+        if not keras.tree.is_nested(targets):
             targets = ops.cast(targets, outputs.dtype)
             rank = len(outputs.shape)
             if len(targets.shape) == rank - 1 and outputs.shape[-1] == 1:
@@ -274,7 +166,3 @@ def _losses(loss, targets, outputs):
             f"Received: loss={loss!r}, which gives a scalar"
         )
     return ops.mean(ops.reshape(losses, (ops.shape(losses)[0], -1)), axis=1)
-
-
-def _is_tensor(value) -> bool:
-    return not keras.tree.is_nested(value)

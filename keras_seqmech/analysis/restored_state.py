@@ -1,4 +1,4 @@
-"""Measuring a model without leaving traces in it."""
+"""Measuring a model and restoring its state afterwards."""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,9 +9,12 @@ from keras_seqmech.layers.sublayers import sublayers
 
 
 @contextlib.contextmanager
-def unchanged(*models: keras.Model) -> Iterator[None]:
-    """Puts back what a call changes: metrics, states and seeds."""
-    variables = []
+def state_restored(*models: keras.Model) -> Iterator[None]:
+    """Restores what calls of models change: metrics, states and seeds.
+
+    Weights that only training changes are not restored.
+    """
+    variables: list[keras.Variable] = []
     for model in models:
         variables += model.non_trainable_variables + model.metrics_variables
         # Keras does not list the states of stateful layers.

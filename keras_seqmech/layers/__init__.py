@@ -1,3 +1,6 @@
+from keras_seqmech.layers.focused_encoder.context_attention import (
+    ContextAttention,
+)
 from keras_seqmech.layers.focused_encoder.encoder import (
     FocusedHierarchicalEncoder,
 )
@@ -11,15 +14,18 @@ from keras_seqmech.layers.pooling.reductions import ConcatPooling
 from keras_seqmech.layers.pooling.reductions import LastPooling
 from keras_seqmech.layers.pooling.reductions import MaxPooling
 from keras_seqmech.layers.pooling.reductions import MeanPooling
-from keras_seqmech.layers.receptive_field.cell import RFCell
-from keras_seqmech.layers.receptive_field.layer import ReceptiveFieldRNN
-from keras_seqmech.layers.receptive_field.windows import ReceptiveFieldWindows
+from keras_seqmech.layers.receptive_field import ReceptiveFieldRNN
+from keras_seqmech.layers.receptive_field import ReceptiveFieldWindows
+from keras_seqmech.layers.receptive_field import RFCell
 from keras_seqmech.layers.subsample.layer import ExpectedSubsample
+from keras_seqmech.layers.subsample.probabilities import EmissionProbabilities
 
 __all__ = [
     "AttentionPooling",
     "BoundaryGate",
     "ConcatPooling",
+    "ContextAttention",
+    "EmissionProbabilities",
     "ExpectedSubsample",
     "FocusedHierarchicalEncoder",
     "LastAttentionPooling",

@@ -1,19 +1,19 @@
-"""What layers hand to `add_loss`."""
-
-from typing import Any
+"""Losses that layers add with `add_loss`."""
 
 import keras
 from keras import ops
 
+from keras_seqmech.typing import Tensor
 
-def batch_mean(costs: Any) -> Any:
+
+def batch_mean(costs: Tensor) -> Tensor:
     """Mean cost of the rows of a batch.
 
     Args:
-        costs: Tensor `(batch,)`; the batch may be empty, as that of a replica.
+        costs: Tensor `(batch,)`; the batch may be empty, as on a replica.
 
     Returns:
-        Scalar in the dtype that Keras adds losses up in; 0 for no rows.
+        Scalar in the dtype in which Keras adds up losses; 0 for no rows.
     """
     costs = ops.cast(costs, keras.config.floatx())
     count = ops.maximum(ops.shape(costs)[0], 1)

@@ -3,14 +3,21 @@
 import contextlib
 import inspect
 from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
+from typing import Protocol
+from typing import runtime_checkable
 
 import keras
 import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.ops import cell_steps
+from keras_seqmech.ops.scan import Affine
+from keras_seqmech.ops.scan import Operands
+from keras_seqmech.typing import Tensor
 
 
 class InnerRun(NamedTuple):
@@ -26,20 +33,68 @@ class InnerRun(NamedTuple):
     """
 
     inputs: dict[str, Any]
-    weights: dict[str, Any]
+    weights: dict[str, Tensor]
     step: Callable
     known: bool
+
+    @property
+    def operands(self) -> Operands:
+        """What the cell brings to the loop."""
+        return Operands(self.inputs, self.weights)
+
+
+@runtime_checkable
+class CachesDropout(Protocol):
+    """A cell that keeps its dropout masks, the same for all steps.
+
+    `LSTMCell`, `GRUCell` and `SimpleRNNCell` have these methods, and
+    `keras.layers.RNN` calls them of every cell that has.
+    """
+
+    def get_dropout_mask(self, step_input: Tensor) -> Any:
+        """Mask of the inputs, drawn like `step_input` at the first call."""
+
+    def get_recurrent_dropout_mask(self, step_input: Tensor) -> Any:
+        """Mask of the state, drawn like `step_input` at the first call."""
+
+    def reset_dropout_mask(self) -> None:
+        """Forgets the mask of the inputs."""
+
+    def reset_recurrent_dropout_mask(self) -> None:
+        """Forgets the mask of the state."""
+
+
+def state_size(cell: Any) -> Any:
+    """Sizes of a cell's states in their structure, as ints of Python."""
+    return keras.tree.map_structure(int, cell.state_size)
 
 
 def flat_state_sizes(cell: Any) -> list[int]:
     """Sizes of a cell's states, nested structures flattened."""
-    return keras.tree.flatten(cell.state_size)
+    return keras.tree.flatten(state_size(cell))
 
 
 def output_size(cell: Any) -> int:
     """Size of a cell's output: `output_size`, or that of its first state."""
     size = getattr(cell, "output_size", None)
-    return flat_state_sizes(cell)[0] if size is None else size
+    return flat_state_sizes(cell)[0] if size is None else int(size)
+
+
+def gated_states(cell: Any, gated: str) -> tuple[int, ...]:
+    """Which of a cell's states a gate acts on.
+
+    Args:
+        cell: A Keras cell. Of stacked cells the first is meant, whose states
+            come first.
+        gated: `"output"`, its first state; `"memory"`, its last, which in an
+            `LSTMCell` is c; or `"all"`.
+
+    Returns:
+        Indices into the cell's flat states.
+    """
+    count = len(flat_state_sizes(_parts(cell)[0]))
+    indices = {"output": (0,), "memory": (count - 1,), "all": range(count)}
+    return tuple(indices[gated])
 
 
 def build(cell: Any, batch_size: int | None, features: int) -> None:
@@ -58,33 +113,34 @@ def build(cell: Any, batch_size: int | None, features: int) -> None:
 
 
 def call_cell(
-    cell: Any, inputs: Any, states: Any, training: bool
-) -> tuple[Any, list]:
+    cell: Any, inputs: Tensor, states: Sequence[Tensor], training: bool
+) -> tuple[Tensor, list[Tensor]]:
     """One step of any cell, states flat on both sides."""
-    states = keras.tree.pack_sequence_as(cell.state_size, list(states))
-    if not keras.tree.is_nested(states):
-        states = [states]
+    packed = keras.tree.pack_sequence_as(cell.state_size, list(states))
+    if not keras.tree.is_nested(packed):
+        packed = [packed]
     arguments = {}
     if "training" in inspect.signature(cell.call).parameters:
         arguments["training"] = training
     run = cell if callable(cell) else cell.call
-    output, states = run(inputs, states, **arguments)
-    return output, keras.tree.flatten(states)
+    output, new_states = run(inputs, packed, **arguments)
+    return output, keras.tree.flatten(new_states)
 
 
 def _parts(cell: Any) -> list:
     """The cells that a cell is made of, itself if it is no stack."""
-    parts = getattr(cell, "cells", None) or [cell]
-    return parts if parts == [cell] else [p for c in parts for p in _parts(c)]
+    if not isinstance(cell, keras.layers.StackedRNNCells):
+        return [cell]
+    return [part for inner in cell.cells for part in _parts(inner)]
 
 
 @contextlib.contextmanager
-def fresh_dropout(cell: Any):
+def fresh_dropout(cell: Any) -> Iterator[None]:
     """Within, a Keras cell's cached dropout masks are of this call alone."""
 
-    def reset():
+    def reset() -> None:
         for part in _parts(cell):
-            if hasattr(part, "reset_dropout_mask"):
+            if isinstance(part, CachesDropout):
                 part.reset_dropout_mask()
                 part.reset_recurrent_dropout_mask()
 
@@ -95,10 +151,10 @@ def fresh_dropout(cell: Any):
         reset()
 
 
-def draw_dropout(cell: Any, batch_size: Any, features: int, dtype: str):
+def draw_dropout(cell: Any, batch_size: Any, features: int, dtype: str) -> None:
     """Draws a Keras cell's dropout masks now, one for all steps to come."""
     for part in _parts(cell):
-        if hasattr(part, "get_dropout_mask"):
+        if isinstance(part, CachesDropout):
             hidden = flat_state_sizes(part)[0]
             part.get_dropout_mask(ops.zeros((batch_size, features), dtype))
             part.get_recurrent_dropout_mask(
@@ -107,7 +163,9 @@ def draw_dropout(cell: Any, batch_size: Any, features: int, dtype: str):
         features = output_size(part)
 
 
-def prepare(cell: Any, sequences: Any, dtype: str, training: bool) -> InnerRun:
+def prepare(
+    cell: Any, sequences: Tensor, dtype: str, training: bool
+) -> InnerRun:
     """Splits a cell's work into what precedes the loop and what stays in it.
 
     `SimpleRNNCell`, `LSTMCell` and `GRUCell` have their input products taken
@@ -126,7 +184,9 @@ def prepare(cell: Any, sequences: Any, dtype: str, training: bool) -> InnerRun:
     """
     if not _is_known(cell, training):
 
-        def step(inputs, states, affine):
+        def step(
+            inputs: dict[str, Tensor], states: Sequence[Tensor], affine: Affine
+        ) -> tuple[Tensor, tuple[Tensor, ...]]:
             output, states = call_cell(
                 cell, inputs["cell_inputs"], states, training
             )
@@ -136,7 +196,7 @@ def prepare(cell: Any, sequences: Any, dtype: str, training: bool) -> InnerRun:
 
         return InnerRun({"cell_inputs": sequences}, {}, step, known=False)
 
-    def cast(variable):
+    def cast(variable: Any) -> Tensor | None:
         return None if variable is None else ops.cast(variable, dtype)
 
     kernel = cast(cell.kernel)

@@ -1,10 +1,14 @@
-"""Recurrent layers that learn where they start."""
+"""Recurrent layers that learn their initial state."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 from keras import ops
 
 from keras_seqmech.layers import validation
 from keras_seqmech.ops import masking
+from keras_seqmech.typing import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -14,18 +18,18 @@ class LearnedInitialState(keras.layers.Layer):
     $$h_0 = v_0, \quad c_0 = v_1, \quad \dots$$
 
     with a trainable vector for each state of the wrapped layer, the same for
-    every sequence. A call that brings an `initial_state`, such as one carried
-    over from the part of the sequence before, starts there instead.
+    every sequence. A call with an `initial_state`, such as the final state of
+    the part of the sequence before, starts there instead.
 
     Args:
         rnn: The layer to wrap: a `keras.layers.RNN` of any kind (`LSTM`,
             `GRU`, `SimpleRNN`, `RNN` with cells of your own or several,
             `ReceptiveFieldRNN`), or a `keras.layers.Bidirectional` of one,
-            which then learns a state for either end. Not stateful: such a
-            layer starts where the last batch ended.
+            which then learns a state for each direction. Not stateful: such a
+            layer starts from the final states of the last batch.
         state_initializer: Initializer of the vectors. With zeros, the
-            default, the layer starts out as the wrapped one. The source draws
-            them: `keras.initializers.RandomNormal(stddev=1.0)`.
+            default, an untrained layer gives what the wrapped one gives. The
+            source draws them: `keras.initializers.RandomNormal(stddev=1.0)`.
         state_regularizer: Regularizer of the vectors.
         **kwargs: Base layer keyword arguments, such as `name`. The dtype
             policy defaults to that of `rnn`.
@@ -37,7 +41,7 @@ class LearnedInitialState(keras.layers.Layer):
         mask: Boolean tensor `(batch, time)`, any pattern, True where a step
             is real.
         training: Whether the wrapped layer trains.
-        **kwargs: What else the wrapped layer is called with, such as
+        **kwargs: Further call arguments of the wrapped layer, such as
             `lookahead`.
 
     Input shape:
@@ -49,11 +53,11 @@ class LearnedInitialState(keras.layers.Layer):
     Raises:
         ValueError: If `rnn` is not such a layer, or is stateful.
 
-    Masking: that of the wrapped layer; besides, what stands at masked steps
-    reaches no gradient. A row without a real step puts out zeros, and its
-    final states are those it started with, for a later call to go on from.
-    Keras fills in `mask` from `sequences` only where these are the one tensor
-    argument; beside `initial_state` pass it.
+    Masking: that of the wrapped layer; besides, the values at masked steps
+    reach no gradient. A row without a real step gives zeros, and its final
+    states are those it started with, for a later call to continue from. Keras
+    fills in `mask` from `sequences` only where these are the one tensor
+    argument; with an `initial_state`, pass it.
 
     Cost: that of the wrapped layer.
 
@@ -73,9 +77,9 @@ class LearnedInitialState(keras.layers.Layer):
     def __init__(
         self,
         rnn: keras.layers.Layer,
-        state_initializer="zeros",
-        state_regularizer=None,
-        **kwargs,
+        state_initializer: Any = "zeros",
+        state_regularizer: Any = None,
+        **kwargs: Any,
     ):
         _check_rnn(rnn)
         kwargs.setdefault("dtype", rnn.dtype_policy)
@@ -84,9 +88,12 @@ class LearnedInitialState(keras.layers.Layer):
         self.state_initializer = keras.initializers.get(state_initializer)
         self.state_regularizer = keras.regularizers.get(state_regularizer)
         self.supports_masking = True
+        # Features of the sequences, from `build` on.
+        self.features: int | None = None
 
-    def build(self, sequences_shape):
+    def build(self, sequences_shape: Sequence[int | None]) -> None:
         validation.check_sequences("sequences.shape", sequences_shape)
+        self.features = sequences_shape[-1]
         self.initial_states = [
             self.add_weight(
                 name=f"initial_state_{i}",
@@ -99,7 +106,7 @@ class LearnedInitialState(keras.layers.Layer):
         if not self.rnn.built:
             self.rnn.build(sequences_shape)
 
-    def get_initial_state(self, batch_size: int) -> list:
+    def get_initial_state(self, batch_size: int | Tensor) -> list:
         """The learned states for a batch, in the structure of the layer's."""
         return self._pack(
             [
@@ -110,13 +117,15 @@ class LearnedInitialState(keras.layers.Layer):
 
     def call(
         self,
-        sequences,
-        initial_state=None,
-        mask=None,
-        training=False,
-        **kwargs,
-    ):
+        sequences: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+        **kwargs: Any,
+    ) -> Any:
         self._check_call(sequences, initial_state, mask)
+        validation.check_length("sequences.shape", sequences)
+        validation.check_sizes("mask", mask, sequences)
         if initial_state is None:
             states = self.get_initial_state(ops.shape(sequences)[0])
         else:
@@ -129,7 +138,8 @@ class LearnedInitialState(keras.layers.Layer):
             **kwargs,
         )
 
-    def _pack(self, states):
+    def _pack(self, states: list) -> list:
+        """States in the structure of the wrapped layer's."""
         structure = [
             state
             for rnn in _directions(self.rnn)
@@ -137,33 +147,43 @@ class LearnedInitialState(keras.layers.Layer):
         ]
         return keras.tree.pack_sequence_as(structure, states)
 
-    def _check_call(self, sequences, initial_state, mask):
-        validation.check_sequences("sequences.shape", sequences.shape)
-        validation.check_mask("mask", mask, sequences.shape)
+    def _check_call(
+        self, sequences: Tensor, initial_state: Any, mask: Tensor | None
+    ) -> None:
+        shape = tuple(sequences.shape)
+        validation.check_sequences("sequences.shape", shape)
+        validation.check_features("sequences.shape", shape, self.features)
+        validation.check_mask("mask", mask, shape)
         if initial_state is not None:
-            validation.check_states(initial_state, _state_sizes(self.rnn))
+            validation.check_states(
+                initial_state, _state_sizes(self.rnn), shape[0]
+            )
 
-    def compute_mask(self, sequences, mask=None):
+    def compute_mask(
+        self, sequences: Tensor, mask: Tensor | None = None
+    ) -> Any:
         return self.rnn.compute_mask(sequences, mask)
 
-    def compute_output_shape(self, sequences_shape):
+    def compute_output_shape(
+        self, sequences_shape: Sequence[int | None]
+    ) -> Any:
         validation.check_sequences("sequences.shape", sequences_shape)
         return self.rnn.compute_output_shape(sequences_shape)
 
     def compute_output_spec(
         self,
-        sequences,
-        initial_state=None,
-        mask=None,
-        training=False,
-        **kwargs,
-    ):
+        sequences: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+        **kwargs: Any,
+    ) -> Any:
         self._check_call(sequences, initial_state, mask)
         return self.rnn.compute_output_spec(sequences, mask=mask, **kwargs)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         rnn = keras.saving.serialize_keras_object(self.rnn)
-        # It is built again here, where its weights get the same paths.
+        # Built by this layer, its weights get the paths they had.
         rnn.pop("build_config", None)
         return {
             **super().get_config(),
@@ -177,18 +197,19 @@ class LearnedInitialState(keras.layers.Layer):
         }
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: dict) -> "LearnedInitialState":
         rnn = keras.saving.deserialize_keras_object(config["rnn"])
         return cls(**{**config, "rnn": rnn})
 
 
-def _directions(rnn):
+def _directions(rnn: keras.layers.Layer) -> list[keras.layers.Layer]:
+    """The layer of each direction."""
     if isinstance(rnn, keras.layers.Bidirectional):
         return [rnn.forward_layer, rnn.backward_layer]
     return [rnn]
 
 
-def _state_sizes(rnn):
+def _state_sizes(rnn: keras.layers.Layer) -> list[int]:
     return [
         size
         for direction in _directions(rnn)
@@ -196,8 +217,8 @@ def _state_sizes(rnn):
     ]
 
 
-def _check_rnn(rnn):
-    """Refuses what has no states to learn the start of."""
+def _check_rnn(rnn: Any) -> None:
+    """Refuses layers without initial states to learn."""
     if (
         not all(isinstance(d, keras.layers.RNN) for d in _directions(rnn))
         # Convolutional layers have states without a size.

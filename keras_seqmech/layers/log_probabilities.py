@@ -1,7 +1,7 @@
 """Where layers leave the log-probabilities of what they draw in training.
 
-A drawn decision (a hard gate, a field size) has no gradient of its own. The
-layer that draws reports its log-probability here; whoever collects, such as
+A hard decision (a gate, a field size) has no gradient of its own. The layer
+that draws it reports its log-probability here; whoever collects, such as
 `PolicyGradientModel`, makes a gradient of it.
 """
 
@@ -10,10 +10,12 @@ import threading
 import warnings
 import weakref
 from collections.abc import Iterator
-from typing import Any
 from typing import NamedTuple
 
 import keras
+import tensorflow as tf
+
+from keras_seqmech.typing import Tensor
 
 
 class DrawnDecisions(NamedTuple):
@@ -28,23 +30,57 @@ class DrawnDecisions(NamedTuple):
     """
 
     layer_name: str
-    log_probability: Any
-    cost: Any | None = None
+    log_probability: Tensor
+    cost: Tensor | None = None
+
+
+class Collection(list[DrawnDecisions]):
+    """The decisions that layers reported within a `collect`.
+
+    Tensors can be used only in the graph they belong to. Keras builds layers
+    by running them in a graph that it throws away; a loop or a `tf.function`
+    within the step has a graph of its own, too. What is reported from there is
+    not collected. After building, the layer reports again from the graph of
+    the step; a layer that does not has drawn something that nobody can use.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._graph = _current_graph()
+        self._unusable: dict[int, str] = {}
+
+    def add(self, layer: keras.Layer, decisions: DrawnDecisions) -> None:
+        """Collects the decisions if they can be used here."""
+        if _graph_of(decisions.log_probability) is self._graph:
+            self._unusable.pop(id(layer), None)
+            self.append(decisions)
+        else:
+            self._unusable[id(layer)] = decisions.layer_name
+
+    def check_usable(self) -> None:
+        """Raises a ValueError if decisions of a layer could not be used."""
+        if self._unusable:
+            raise ValueError(
+                "Layers that draw must be called by the training step itself, "
+                "not within a `tf.function`, loop or condition of its own, "
+                "whose tensors the step cannot use. Received: decisions of "
+                f"layers {sorted(self._unusable.values())}"
+            )
 
 
 class _Stack(threading.local):
-    """Collectors by thread: each replica of a strategy runs in its own."""
+    """Collections by thread: each replica of a strategy runs in its own."""
 
-    def __init__(self):
-        self.collectors = []
+    def __init__(self) -> None:
+        self.collections: list[Collection] = []
 
 
 _stack = _Stack()
-_warned = weakref.WeakSet()
+_warned: weakref.WeakSet = weakref.WeakSet()
 
 
 @contextlib.contextmanager
-def collect() -> Iterator[list[DrawnDecisions]]:
+def collect() -> Iterator[Collection]:
     """Collects what layers draw within the context, in the order of calls.
 
     The innermost context collects, of the same thread. Collect and use the
@@ -64,27 +100,26 @@ def collect() -> Iterator[list[DrawnDecisions]]:
     >>> decisions[0].log_probability.shape
     TensorShape([2])
     """
-    decisions = []
-    _stack.collectors.append(decisions)
+    decisions = Collection()
+    _stack.collections.append(decisions)
     try:
         yield decisions
     finally:
-        _stack.collectors.pop()
+        _stack.collections.pop()
 
 
-def current() -> list[DrawnDecisions] | None:
+def current() -> Collection | None:
     """The list of the innermost `collect`, None outside of any."""
-    return _stack.collectors[-1] if _stack.collectors else None
+    return _stack.collections[-1] if _stack.collections else None
 
 
 def report(
-    layer: keras.Layer, log_probability: Any, cost: Any | None = None
+    layer: keras.Layer, log_probability: Tensor, cost: Tensor | None = None
 ) -> None:
-    """Hands what a layer drew to the innermost `collect`.
+    """Passes what a layer drew on to the innermost `collect`.
 
-    To be called by a layer when it draws in training, once a call. Without
-    anyone to collect, warns once for each layer that it will not learn what
-    it draws. Calls with symbolic inputs, as in building, are passed over.
+    To be called by a layer when it draws in training, once a call. If nothing
+    collects, warns once for each layer that it will not learn what to draw.
 
     Args:
         layer: The layer that drew.
@@ -97,10 +132,6 @@ def report(
     Raises:
         ValueError: If a shape is not `(batch,)`.
     """
-    # Keras builds layers by running them in a graph of this name.
-    graph = getattr(log_probability, "graph", None)
-    if graph is not None and graph.name.startswith("scratch_graph"):
-        return
     # A layer that was never built has no path.
     path = layer.path or layer.name
     for name, value in (("log_probability", log_probability), ("cost", cost)):
@@ -112,7 +143,7 @@ def report(
             )
     decisions = current()
     if decisions is not None:
-        decisions.append(DrawnDecisions(layer.name, log_probability, cost))
+        decisions.add(layer, DrawnDecisions(layer.name, log_probability, cost))
     elif layer not in _warned:
         _warned.add(layer)
         warnings.warn(
@@ -123,3 +154,15 @@ def report(
             UserWarning,
             stacklevel=2,
         )
+
+
+def _current_graph() -> tf.Graph | None:
+    """The graph that operations go into, None if they run eagerly."""
+    if tf.executing_eagerly():
+        return None
+    return tf.compat.v1.get_default_graph()
+
+
+def _graph_of(tensor: Tensor) -> tf.Graph | None:
+    """The graph a tensor belongs to, None for the value of an eager one."""
+    return tensor.graph if tf.is_symbolic_tensor(tensor) else None

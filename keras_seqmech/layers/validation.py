@@ -7,12 +7,19 @@ from numbers import Real
 from typing import Any
 
 import keras
+import tensorflow as tf
+
+from keras_seqmech.typing import Tensor
+
+_SEQUENCES = (
+    "Sequences must have the shape (batch, time, features), with at least one "
+    "time step and a known number of features"
+)
 
 
 def check_positive_int(name: str, value: Any) -> int:
     """Refuses anything but an integer of at least 1 (a bool is none here)."""
-    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_integer or value < 1:
+    if not _is_positive_int(value):
         raise ValueError(
             f"Argument `{name}` must be a positive integer. "
             f"Received: {name}={value!r}"
@@ -85,7 +92,7 @@ def check_cell(name: str, cell: Any) -> Any:
         )
     sizes = keras.tree.flatten(getattr(cell, "state_size", None))
     is_cell = hasattr(cell, "call") and not isinstance(cell, keras.layers.RNN)
-    if not is_cell or not sizes or not all(isinstance(s, int) for s in sizes):
+    if not is_cell or not sizes or not all(map(_is_positive_int, sizes)):
         raise ValueError(
             f"Argument `{name}` must be a recurrent cell: an object with a "
             "method `call(inputs, states)` and an attribute `state_size` of "
@@ -99,9 +106,29 @@ def check_sequences(name: str, shape: Sequence) -> None:
     """Refuses shapes other than `(batch, time >= 1, known features)`."""
     shape = tuple(shape)
     if len(shape) != 3 or shape[1] == 0 or shape[2] is None:
+        raise ValueError(f"{_SEQUENCES}. Received: {name}={shape}")
+
+
+def check_length(name: str, sequences: Tensor) -> None:
+    """Refuses, when it runs, a length of 0 that was unknown before.
+
+    Code compiled with XLA runs no such checks; its sizes are known.
+    """
+    shape = tuple(sequences.shape)
+    if shape[1] is None:
+        tf.debugging.assert_positive(
+            tf.shape(sequences)[1],
+            f"{_SEQUENCES}. Received: {name}={shape} with no time step",
+        )
+
+
+def check_features(name: str, shape: Sequence, features: int | None) -> None:
+    """Refuses other features than those a layer was built for, if it was."""
+    shape = tuple(shape)
+    if features is not None and shape[-1] != features:
         raise ValueError(
-            "Sequences must have the shape (batch, time, features), with at "
-            "least one time step and a known number of features. "
+            f"Argument `{name.removesuffix('.shape')}` must have the "
+            f"{features} features that the layer was built for. "
             f"Received: {name}={shape}"
         )
 
@@ -131,6 +158,15 @@ def check_mask(name: str, mask: Any, shape: Sequence) -> None:
         raise ValueError(
             f"Argument `{name}` must have the shape (batch, time) = "
             f"{expected} of its sequence. Received: {name}.shape={received}"
+        )
+
+
+def check_no_mask(mask: Any, instead: str) -> None:
+    """Refuses `mask` where each sequence has a mask argument of its own."""
+    if mask is not None:
+        raise ValueError(
+            f"Argument `mask` must be given as `{instead}`: the layer has "
+            f"several inputs. Received: mask={mask!r}"
         )
 
 
@@ -203,6 +239,11 @@ def check_finite(name: str, value: Any) -> float:
     )
 
 
+def _is_positive_int(value: Any) -> bool:
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    return is_integer and value >= 1
+
+
 def _check_number(name, value, allowed, fits):
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not fits(value):
@@ -210,3 +251,34 @@ def _check_number(name, value, allowed, fits):
             f"Argument `{name}` must be {allowed}. Received: {name}={value!r}"
         )
     return float(value)
+
+
+def check_sizes(name: str, values: Any, sequences: Tensor) -> None:
+    """Refuses, when it runs, sizes that were unknown before and do not fit.
+
+    Code compiled with XLA runs no such checks; its sizes are known.
+
+    Args:
+        name: Name of the argument.
+        values: Tensor `(batch, time)`, such as a mask, or None.
+        sequences: Tensor `(batch, time, features)`.
+    """
+    if values is None:
+        return
+    if None in (*sequences.shape[:2], *values.shape):
+        tf.debugging.assert_equal(
+            tf.shape(values),
+            tf.shape(sequences)[:2],
+            f"Argument `{name}` must have the shape (batch, time) of its "
+            f"sequence. Received: {name} of another shape",
+        )
+
+
+def check_range(name: str, value: Any, low: float, high: float) -> float:
+    """Refuses anything but a number from `low` to `high`."""
+    return _check_number(
+        name,
+        value,
+        f"a number from {low:g} to {high:g}",
+        lambda x: low <= x <= high,
+    )

@@ -6,7 +6,7 @@ the weights sum up the steps. One query a row: time and memory grow with T, not
 with its square. Scores and weights are float32 or wider.
 """
 
-from typing import Any
+from typing import NamedTuple
 
 from keras import ops
 
@@ -14,16 +14,31 @@ from keras_seqmech.ops import masking
 from keras_seqmech.ops import pooling
 from keras_seqmech.ops.precision import finite
 from keras_seqmech.ops.precision import score_dtype
+from keras_seqmech.typing import Tensor
 
 # Squares of lengths that float32 holds; others would give 0/0 or inf/inf.
 LEAST, MOST = 1e-36, 1e36
 # Larger scores count as this one and take no gradient, which could overflow.
 LARGEST_SCORE = 1e15
+# Larger differences of scores count as this one: their exponential is finite.
+LARGEST_DIFFERENCE = 60
+
+
+class Attended(NamedTuple):
+    """What attention returns.
+
+    Attributes:
+        pooled: Tensor `(batch, features)`, the weighted sum of the steps.
+        weights: Tensor `(batch, time)`, float32 or wider, 0 at masked steps.
+    """
+
+    pooled: Tensor
+    weights: Tensor
 
 
 def learned_attention(
-    query: Any, sequences: Any, mask: Any | None
-) -> tuple[Any, Any]:
+    query: Tensor, sequences: Tensor, mask: Tensor | None
+) -> Attended:
     """Attention of one query for all rows.
 
     Args:
@@ -32,15 +47,14 @@ def learned_attention(
         mask: Boolean tensor `(batch, time)` or None.
 
     Returns:
-        The sum of the steps `(batch, features)`, and their weights
-        `(batch, time)`.
+        `Attended`.
     """
     sequences = masking.fill_masked(sequences, mask)
     weights = attention_weights(dot_scores(query, sequences), mask)
-    return pooling.weighted_sum(weights, sequences), weights
+    return Attended(pooling.weighted_sum(weights, sequences), weights)
 
 
-def max_attention(sequences: Any, mask: Any | None) -> tuple[Any, Any]:
+def max_attention(sequences: Tensor, mask: Tensor | None) -> Attended:
     """Attention whose query is the maximum over time, to unit keys.
 
     Args:
@@ -48,18 +62,17 @@ def max_attention(sequences: Any, mask: Any | None) -> tuple[Any, Any]:
         mask: Boolean tensor `(batch, time)` or None.
 
     Returns:
-        The sum of the steps `(batch, features)`, and their weights
-        `(batch, time)`.
+        `Attended`.
     """
     sequences = masking.fill_masked(sequences, mask)
     query = pooling.maximum(sequences, mask)
     weights = attention_weights(normalized_scores(query, sequences), mask)
-    return pooling.weighted_sum(weights, sequences), weights
+    return Attended(pooling.weighted_sum(weights, sequences), weights)
 
 
 def last_attention(
-    sequences: Any, mask: Any | None, rate: Any, noise: Any
-) -> tuple[Any, Any, Any]:
+    sequences: Tensor, mask: Tensor | None, rate: Tensor, noise: Tensor
+) -> tuple[Attended, Tensor]:
     """Attention whose query is the last real step, to unit keys.
 
     Args:
@@ -69,8 +82,8 @@ def last_attention(
         noise: As in `drop_steps`.
 
     Returns:
-        The sum of the steps `(batch, features)`, their weights
-        `(batch, time)`, and the odds against the last `(batch,)`.
+        `Attended`, and the ratio `(batch,)` of the attention to the other
+        steps to that to the last.
     """
     sequences = masking.fill_masked(sequences, mask)
     last = pooling.last_index(sequences, mask)
@@ -79,11 +92,11 @@ def last_attention(
     real = masking.real_steps(sequences, mask)
     kept = drop_steps(real, last, rate, noise)
     weights = attention_weights(scores, kept)
-    odds = odds_against(scores, last, kept)
-    return pooling.weighted_sum(weights, sequences), weights, odds
+    ratio = attention_ratio(scores, last, kept)
+    return Attended(pooling.weighted_sum(weights, sequences), weights), ratio
 
 
-def dot_scores(query: Any, sequences: Any) -> Any:
+def dot_scores(query: Tensor, sequences: Tensor) -> Tensor:
     """Scores $s_t = h_t^T q$.
 
     Args:
@@ -101,12 +114,13 @@ def dot_scores(query: Any, sequences: Any) -> Any:
     return finite(ops.squeeze(scores, axis=-1), LARGEST_SCORE)
 
 
-def normalized_scores(query: Any, sequences: Any) -> Any:
+def normalized_scores(query: Tensor, sequences: Tensor) -> Tensor:
     r"""Scores of unit keys, $s_t = (h_t / \lVert h_t \rVert)^T q$.
 
     The scale of a key does not matter, and $|s_t| \le \lVert q \rVert$. A key
     that is zero scores 0 and takes no gradient; so do keys shorter than 1e-18
-    or longer than 1e18.
+    or longer than 1e18. A query with an entry beyond 1e15 passes no gradient
+    through its scores. Other gradients are finite.
 
     Args:
         query: Tensor `(batch, features)`.
@@ -117,7 +131,9 @@ def normalized_scores(query: Any, sequences: Any) -> Any:
     """
     dtype = score_dtype(sequences.dtype)
     keys, query = ops.cast(sequences, dtype), ops.cast(query, dtype)
-    squares = ops.sum(ops.square(keys), axis=-1)
+    # Not `ops.square`: where the square overflows, so does its derivative, and
+    # 0 times infinity would be NaN.
+    squares = ops.sum(keys * keys, axis=-1)
     has_length = ops.logical_and(squares > LEAST, squares < MOST)
     squares = ops.where(has_length, squares, ops.ones_like(squares))
     # A query of entries up to 1 keeps the product within what float32 holds.
@@ -125,10 +141,11 @@ def normalized_scores(query: Any, sequences: Any) -> Any:
     scale = ops.stop_gradient(scale)
     cosines = dot_scores(query / scale, keys) / ops.sqrt(squares)
     scores = ops.where(has_length, cosines, ops.zeros_like(cosines)) * scale
-    return finite(scores, LARGEST_SCORE)
+    scores = finite(scores, LARGEST_SCORE)
+    return ops.where(scale <= LARGEST_SCORE, scores, ops.stop_gradient(scores))
 
 
-def attention_weights(scores: Any, mask: Any | None = None) -> Any:
+def attention_weights(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """Softmax over the real steps; zeros in rows without one.
 
     Args:
@@ -148,7 +165,9 @@ def attention_weights(scores: Any, mask: Any | None = None) -> Any:
     return masses / ops.maximum(ops.sum(masses, axis=1, keepdims=True), 1)
 
 
-def drop_steps(mask: Any, index: Any, rate: Any, noise: Any) -> Any:
+def drop_steps(
+    mask: Tensor, index: Tensor, rate: Tensor, noise: Tensor
+) -> Tensor:
     """Takes steps out of attention at random, never the one at `index`.
 
     Args:
@@ -165,13 +184,15 @@ def drop_steps(mask: Any, index: Any, rate: Any, noise: Any) -> Any:
     return ops.logical_and(mask, ops.logical_or(stays, noise >= rate))
 
 
-def odds_against(scores: Any, index: Any, mask: Any | None = None) -> Any:
-    r"""Attention to the other steps over that to one, per row.
+def attention_ratio(
+    scores: Tensor, index: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    r"""Ratio of the attention to the other steps to that to one, per row.
 
     $$\sum_{t \ne n} \alpha_t / \alpha_n = \sum_{t \ne n} \exp(s_t - s_n)$$
 
-    Computed from the scores, so that a vanishing $\alpha_n$ divides nothing;
-    differences of scores above 60 count as 60.
+    Computed from the scores, so that nothing is divided by a vanishing
+    $\alpha_n$; differences of scores above 60 count as 60.
 
     Args:
         scores: Tensor `(batch, time)`.
@@ -187,5 +208,5 @@ def odds_against(scores: Any, index: Any, mask: Any | None = None) -> Any:
     others = ops.logical_and(real, ops.logical_not(chosen))
     score = ops.where(chosen, scores, ops.zeros_like(scores))
     differences = scores - ops.sum(score, axis=1, keepdims=True)
-    odds = ops.exp(ops.minimum(differences, 60))
-    return ops.sum(ops.where(others, odds, ops.zeros_like(odds)), axis=1)
+    ratios = ops.exp(ops.minimum(differences, LARGEST_DIFFERENCE))
+    return ops.sum(ops.where(others, ratios, ops.zeros_like(ratios)), axis=1)

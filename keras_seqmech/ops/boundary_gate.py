@@ -54,10 +54,9 @@ def boundary_logits(
         Logits `(batch, time)`, finite, float32 or wider.
     """
     dtype = score_dtype(ops.dtype(sequence))
-    sequence, context, *weights = (
+    sequence, context, kernel, bias, output_kernel, output_bias = (
         ops.cast(x, dtype) for x in (sequence, context, *weights)
     )
-    kernel, bias, output_kernel, output_bias = weights
     context = bounded_context(context)
     gated, plain, offset = ops.split(kernel, 3, axis=0)
     matrices = context[:, :, None] * gated + plain

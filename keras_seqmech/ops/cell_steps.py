@@ -2,18 +2,24 @@
 
 Each function is the step of a cell after `x_t W` has been computed for all
 steps at once. `affine(name, s)` supplies products of the state, as a list of
-gates; see `keras_seqmech.ops.scan.loop`.
+gates; see `keras_seqmech.ops.scan.protocol`.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeAlias
 
 import tensorflow as tf
 
+from keras_seqmech.ops.scan.protocol import Affine
+from keras_seqmech.ops.scan.protocol import States
+from keras_seqmech.typing import Tensor
+
+Activation: TypeAlias = Callable[[Tensor], Tensor]
+
 
 def simple_rnn_step(
-    states: tuple, affine: Callable, activation: Callable
-) -> tuple[Any, tuple]:
+    states: States, affine: Affine, activation: Activation
+) -> tuple[Tensor, States]:
     r"""$h_t = g(z_t + U h_{t-1})$.
 
     Args:
@@ -30,11 +36,11 @@ def simple_rnn_step(
 
 
 def lstm_step(
-    states: tuple,
-    affine: Callable,
-    activation: Callable,
-    recurrent_activation: Callable,
-) -> tuple[Any, tuple]:
+    states: States,
+    affine: Affine,
+    activation: Activation,
+    recurrent_activation: Activation,
+) -> tuple[Tensor, States]:
     r"""$c_t = f_t c_{t-1} + i_t g(\tilde c_t)$, $h_t = o_t g(c_t)$.
 
     Args:
@@ -57,13 +63,13 @@ def lstm_step(
 
 
 def gru_step(
-    inputs: dict,
-    states: tuple,
-    affine: Callable,
-    activation: Callable,
-    recurrent_activation: Callable,
+    inputs: dict[str, Tensor],
+    states: States,
+    affine: Affine,
+    activation: Activation,
+    recurrent_activation: Activation,
     reset_after: bool,
-) -> tuple[Any, tuple]:
+) -> tuple[Tensor, States]:
     r"""$h_t = z_t h_{t-1} + (1 - z_t) \tilde h_t$.
 
     Args:
@@ -92,7 +98,22 @@ def gru_step(
     return hidden, (hidden,)
 
 
-def project(inputs: tf.Tensor, kernel: Any, bias: Any, parts: int) -> list:
+def product(inputs: Tensor, kernel: Tensor) -> Tensor:
+    """`inputs @ kernel` as one large product over all leading axes.
+
+    Args:
+        inputs: Tensor `(..., features)`.
+        kernel: Matrix `(features, units)` of the same dtype.
+
+    Returns:
+        Tensor `(..., units)`.
+    """
+    return tf.tensordot(inputs, kernel, 1)
+
+
+def project(
+    inputs: Tensor, kernel: Tensor, bias: Tensor | None, parts: int
+) -> list[Tensor]:
     """Splits `inputs @ kernel + bias` into equal parts, one product each.
 
     Args:
@@ -105,7 +126,7 @@ def project(inputs: tf.Tensor, kernel: Any, bias: Any, parts: int) -> list:
         List of `parts` tensors `(..., units)`.
     """
     kernels = tf.split(kernel, parts, axis=-1)
-    products = [tf.tensordot(inputs, k, 1) for k in kernels]
+    products = [product(inputs, k) for k in kernels]
     if bias is None:
         return products
     return [p + b for p, b in zip(products, tf.split(bias, parts, axis=-1))]

@@ -5,23 +5,11 @@ from a sequence; `expand` brings results back to all steps. Gradients of both
 ways are sums over the same indices.
 """
 
+from collections.abc import Callable
+
 import tensorflow as tf
-from tensorflow.python.ops import control_flow_util
 
-
-def in_xla() -> bool:
-    """Whether the code being traced will be compiled with XLA.
-
-    Compiled code has static sizes, so the length of a shortened sequence
-    cannot depend on values there. TensorFlow has no public way to ask. Code
-    that was traced before, such as an exported model, does not ask again: XLA
-    refuses it.
-    """
-    graph = tf.compat.v1.get_default_graph()
-    return bool(
-        not tf.executing_eagerly()
-        and control_flow_util.GraphOrParentsInXlaContext(graph)
-    )
+from keras_seqmech._keras_compat import in_xla
 
 
 def capacity(keep: tf.Tensor) -> int | tf.Tensor:
@@ -98,13 +86,13 @@ def gather(
         indices: From `compact`.
 
     Returns:
-        Tensor `(batch, K, features)`. Beyond the steps that a row keeps stands
-        its first step, to which no gradient is passed from there.
+        Tensor `(batch, K, features)`. Places beyond the steps that a row keeps
+        hold its first step, without a gradient.
     """
 
     @tf.custom_gradient
-    def take(sequences):
-        def gradient(upstream):
+    def take(sequences: tf.Tensor) -> tuple[tf.Tensor, Callable]:
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
             # Every step is taken once at most: its gradient is gathered too,
             # which is cheaper than adding up by index.
             number = numbers(keep)
@@ -125,7 +113,7 @@ def expand(
     """Brings states after the kept steps back to all steps.
 
     Args:
-        initial: Tensor `(batch, units)`, what holds before the first kept
+        initial: Tensor `(batch, units)`, the state before the first kept
             step.
         compacted: Tensor `(batch, K, units)`, K at least the most steps any
             row keeps.

@@ -4,29 +4,31 @@ Source: "Analyzing the Learnability and Representability of Recurrent
 Architectures", section 2.2.7.
 """
 
-from typing import Any
-
 from keras import ops
 
 from keras_seqmech.ops import masking
 from keras_seqmech.ops.precision import score_dtype
+from keras_seqmech.typing import Tensor
 
 
-def gradient_divergence(gradients: Any, mask: Any = None) -> Any:
+def gradient_divergence(
+    gradients: Tensor, mask: Tensor | None = None
+) -> Tensor:
     r"""How far gradients are from equal lengths, $KL(p \,\|\, u)$.
 
-    $p_t = \lVert g_t \rVert / \sum_s \lVert g_s \rVert$ and $u$ uniform, over
-    the n real positions. Between 0 (all equal) and log n (one position has
-    it all); 0 in rows without a gradient or a real position, NaN in rows
-    where a gradient is not finite. The scale of a row does not matter.
+    $p_t = \lVert g_t \rVert / \sum_s \lVert g_s \rVert$ and $u$ uniform over
+    the n real positions. Between 0 (all lengths equal) and log n (one position
+    has the whole gradient); 0 in rows without a gradient or a real position,
+    NaN in rows where a gradient is not finite. The scale of a row does not
+    matter.
 
     Args:
         gradients: Tensor `(batch, time, features)`.
         mask: Boolean tensor `(batch, time)`, True where a position is real.
 
     Returns:
-        Tensor `(batch,)`, float32 or wider, itself of finite gradient where
-        it is finite.
+        Tensor `(batch,)`, float32 or wider; where it is finite, so is its own
+        gradient.
 
     Example:
 
@@ -51,6 +53,6 @@ def gradient_divergence(gradients: Any, mask: Any = None) -> Any:
     return ops.where(finite, divergence, float("nan"))
 
 
-def _or_one(x):
+def _or_one(x: Tensor) -> Tensor:
     """1 in place of 0: nothing divides by 0, nor does a gradient."""
     return ops.where(x > 0, x, ops.ones_like(x))

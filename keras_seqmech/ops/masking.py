@@ -4,9 +4,11 @@ from typing import Any
 
 from keras import ops
 
+from keras_seqmech.typing import Tensor
 
-def zero_masked(sequences: Any, mask: Any | None) -> Any:
-    """Puts zeros at masked steps, whatever stands there (NaN included).
+
+def zero_masked(sequences: Tensor, mask: Tensor | None) -> Tensor:
+    """Sets masked steps to zero, whatever their values (NaN included).
 
     Args:
         sequences: Tensor `(batch, time, features)`.
@@ -21,7 +23,7 @@ def zero_masked(sequences: Any, mask: Any | None) -> Any:
     return ops.where(mask, sequences, ops.cast(0, sequences.dtype))
 
 
-def fill_masked(sequences: Any, mask: Any | None) -> Any:
+def fill_masked(sequences: Tensor, mask: Tensor | None) -> Tensor:
     """As `zero_masked`, with the gradient passed on as it is.
 
     For results to which masked steps contribute with weight 0: their gradient
@@ -31,8 +33,8 @@ def fill_masked(sequences: Any, mask: Any | None) -> Any:
         return sequences
 
     @ops.custom_gradient
-    def fill(sequences):
-        def gradient(*args, upstream=None):
+    def fill(sequences: Tensor) -> Any:
+        def gradient(*args: Tensor, upstream: Tensor | None = None) -> Tensor:
             return args[0] if upstream is None else upstream
 
         return zero_masked(sequences, mask), gradient
@@ -40,7 +42,12 @@ def fill_masked(sequences: Any, mask: Any | None) -> Any:
     return fill(sequences)
 
 
-def real_steps(sequences: Any, mask: Any | None) -> Any:
+def as_booleans(mask: Tensor | None) -> Tensor | None:
+    """The mask as booleans; None stays None."""
+    return None if mask is None else ops.cast(mask, "bool")
+
+
+def real_steps(sequences: Tensor, mask: Tensor | None) -> Tensor:
     """The mask as booleans `(batch, time)`; all True for None."""
     if mask is None:
         return ops.ones(ops.shape(sequences)[:2], dtype="bool")

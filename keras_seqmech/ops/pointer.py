@@ -5,15 +5,14 @@ all steps of one row attend to the same sequence. Everything here is float32 or
 wider.
 """
 
-from typing import Any
-
 from keras import ops
 
 from keras_seqmech.ops import attention
 from keras_seqmech.ops.precision import finite
+from keras_seqmech.typing import Tensor
 
 
-def additive_scores(keys: Any, queries: Any, weights: Any) -> Any:
+def additive_scores(keys: Tensor, queries: Tensor, weights: Tensor) -> Tensor:
     r"""Scores $s_{ut} = v^T \tanh(k_t + q_u)$.
 
     Args:
@@ -31,7 +30,9 @@ def additive_scores(keys: Any, queries: Any, weights: Any) -> Any:
     return ops.matmul(hidden, weights)
 
 
-def attend(scores: Any, sequence: Any, mask: Any) -> tuple[Any, Any]:
+def attend(
+    scores: Tensor, sequence: Tensor, mask: Tensor
+) -> tuple[Tensor, Tensor]:
     """Attention of several steps to one sequence.
 
     Args:
@@ -52,7 +53,7 @@ def attend(scores: Any, sequence: Any, mask: Any) -> tuple[Any, Any]:
     return ops.matmul(weights, sequence), weights
 
 
-def switch(logits: Any, mask: Any) -> Any:
+def switch(logits: Tensor, mask: Tensor) -> Tensor:
     """Share of the vocabulary: a sigmoid, 1 in rows without a real position.
 
     Args:
@@ -67,7 +68,7 @@ def switch(logits: Any, mask: Any) -> Any:
     return ops.where(can_point, share, ops.ones_like(share))
 
 
-def by_position(vocabulary: Any, copies: Any) -> Any:
+def by_position(vocabulary: Tensor, copies: Tensor) -> Tensor:
     """Probabilities of words, and after them of positions.
 
     Args:
@@ -81,12 +82,12 @@ def by_position(vocabulary: Any, copies: Any) -> Any:
 
 
 def by_word(
-    vocabulary: Any, copies: Any, token_ids: Any, extra_words: int = 0
-) -> Any:
-    """Probabilities of words, each with those of the positions it stands at.
+    vocabulary: Tensor, copies: Tensor, token_ids: Tensor, extra_words: int = 0
+) -> Tensor:
+    """Probabilities of words, each with those of the positions that hold it.
 
     Time and memory are those of the result and of `copies`: probabilities are
-    added up where they belong, no product with one-hot words is taken.
+    added by index, without a product with one-hot words.
 
     Args:
         vocabulary: Tensor `(batch, steps, words)`.
@@ -113,7 +114,7 @@ def by_word(
     return vocabulary + ops.reshape(added, (batch_size, steps, words))
 
 
-def word_probabilities(logits: Any) -> Any:
+def word_probabilities(logits: Tensor) -> Tensor:
     """Softmax over the words of the vocabulary.
 
     Args:
@@ -125,5 +126,5 @@ def word_probabilities(logits: Any) -> Any:
     return ops.softmax(_finite(logits))
 
 
-def _finite(values):
+def _finite(values: Tensor) -> Tensor:
     return finite(values, attention.LARGEST_SCORE)

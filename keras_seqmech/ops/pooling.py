@@ -1,20 +1,19 @@
 """A sequence in one vector: reductions over time that skip masked steps.
 
 All take `(batch, time, features)` and a boolean mask `(batch, time)`, True
-where a step is real, of any pattern; None stands for all True. What stands at
-masked steps reaches neither value nor gradient, and a row without a real step
+where a step is real, of any pattern; None stands for all True. The values at
+masked steps reach neither output nor gradient, and a row without a real step
 gives zeros.
 """
-
-from typing import Any
 
 from keras import ops
 
 from keras_seqmech.ops import masking
 from keras_seqmech.ops.precision import score_dtype
+from keras_seqmech.typing import Tensor
 
 
-def mean(sequences: Any, mask: Any | None = None) -> Any:
+def mean(sequences: Tensor, mask: Tensor | None = None) -> Tensor:
     r"""Mean of the real steps, $\sum_t v_t h_t / \sum_t v_t$, v the mask.
 
     Summed in float32 or wider, the division first: half precision neither
@@ -27,7 +26,7 @@ def mean(sequences: Any, mask: Any | None = None) -> Any:
     return weighted_sum(weights, masking.fill_masked(sequences, mask))
 
 
-def weighted_sum(weights: Any, sequences: Any) -> Any:
+def weighted_sum(weights: Tensor, sequences: Tensor) -> Tensor:
     r"""$\sum_t \alpha_t h_t$, in the dtype of the weights.
 
     Args:
@@ -44,7 +43,7 @@ def weighted_sum(weights: Any, sequences: Any) -> Any:
     return ops.cast(ops.squeeze(pooled, axis=1), sequences.dtype)
 
 
-def maximum(sequences: Any, mask: Any | None = None) -> Any:
+def maximum(sequences: Tensor, mask: Tensor | None = None) -> Tensor:
     r"""Largest value of each feature over the real steps.
 
     Where several steps share the largest value, its gradient is divided
@@ -54,25 +53,27 @@ def maximum(sequences: Any, mask: Any | None = None) -> Any:
     if mask is not None:
         mask = ops.expand_dims(ops.cast(mask, "bool"), axis=-1)
         sequences = ops.where(mask, sequences, lowest)
-    # An initial value, as else Keras refuses empty batches.
+    # Without an initial value Keras refuses empty batches.
     largest = ops.max(sequences, axis=1, initial=float("-inf"))
     return ops.where(largest > lowest, largest, ops.zeros_like(largest))
 
 
-def first_index(sequences: Any, mask: Any | None = None) -> Any:
+def first_index(sequences: Tensor, mask: Tensor | None = None) -> Tensor:
     """Position `(batch,)` of each row's first real step, 0 without one."""
     real = ops.cast(masking.real_steps(sequences, mask), "int32")
     return ops.argmax(real, axis=1)
 
 
-def last_index(sequences: Any, mask: Any | None = None) -> Any:
+def last_index(sequences: Tensor, mask: Tensor | None = None) -> Tensor:
     """Position `(batch,)` of each row's last real step, 0 without one."""
     real = ops.cast(masking.real_steps(sequences, mask), "int32")
     steps = ops.arange(ops.shape(sequences)[1], dtype="int32")
     return ops.argmax(real * steps, axis=1)
 
 
-def steps_at(sequences: Any, indices: Any, mask: Any | None = None) -> Any:
+def steps_at(
+    sequences: Tensor, indices: Tensor, mask: Tensor | None = None
+) -> Tensor:
     """Some steps of each row.
 
     Args:

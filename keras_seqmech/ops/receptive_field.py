@@ -1,21 +1,25 @@
-r"""The adaptive receptive field: which part of a window is read, and how.
+r"""The adaptive receptive field: how a window is read, and what it gates.
 
 Notation, for one step t: window positions $i = 1..S$, selection $I$ (one-hot
 or relaxed) over sizes, validity $v_i$ (1 where the position exists and is not
 masked).
 
 Source: "An Informative Adaptive Receptive Field Model for Recurrent Neural
-Networks", equations 2, 6 and 8.
+Networks": equation 2 (`inner_states`), 4 (`forget`), 6 (`soft_summary`) and 8
+(`keep_weights`). Sizes are drawn, equations 1 and 7, in
+`keras_seqmech.ops.decisions.categorical`.
 """
 
 from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from keras import ops
 
+from keras_seqmech.typing import Tensor
 
-def keep_weights(selection: Any, validity: Any) -> Any:
+
+def keep_weights(selection: Tensor, validity: Tensor) -> Tensor:
     r"""How much of each window position is read, $1 - mask_i$ (eq. 8).
 
     $$1 - \mathrm{mask}_i = 1 - \sum_{j<i} I_j = \sum_{j \ge i} I_j,$$
@@ -35,7 +39,7 @@ def keep_weights(selection: Any, validity: Any) -> Any:
     return ops.matmul(selection, ops.cast(tails, selection.dtype)) * validity
 
 
-def mean_weights(keep: Any) -> Any:
+def mean_weights(keep: Tensor) -> Tensor:
     """Weights of the mean over a field, `keep / sum(keep)`; 0 for no field.
 
     Args:
@@ -50,11 +54,11 @@ def mean_weights(keep: Any) -> Any:
 
 
 def soft_summary(
-    first: Any,
-    candidate: Callable[[int, Any], Any],
-    keep: Any,
+    first: Tensor,
+    candidate: Callable[[int, Tensor], Tensor],
+    keep: Tensor,
     summary: str,
-) -> Any:
+) -> Tensor:
     r"""Reads a window under a soft mask (eq. 6) and sums it up.
 
     $$m_{i+1} = (1 - \mathrm{mask}_{i+1})\, c_{i+1}
@@ -83,48 +87,61 @@ def soft_summary(
     return state if summary == "last" else total
 
 
-def run_summaries(
-    offsets: list,
-    recurrent_kernel: Any,
-    validity: Any,
-    activation,
-    summary: str,
-) -> list:
-    r"""Reads whole windows, and sums up each of their beginnings (eq. 2).
+def inner_states(
+    offsets: Sequence[Tensor],
+    recurrent_kernel: Tensor,
+    validity: Tensor,
+    activation: Callable[[Tensor], Tensor],
+) -> list[Tensor]:
+    r"""Reads whole windows (eq. 2).
 
     $$m_{i} = g(z_i + U_m m_{i-1}), \quad m_0 = 0,$$
 
-    carried on unchanged over positions that are not valid. Entry s of the
-    result sums up $m_1..m_s$: what a field of size s has read.
+    carried on unchanged over positions that are not valid.
 
     Args:
         offsets: S tensors `(..., units)`, $z_i = W_m x_{t+i-1} + b_m$.
         recurrent_kernel: $U_m$, `(units, units)`.
         validity: Boolean tensor `(..., S)`; broadcasts.
         activation: $g$.
+
+    Returns:
+        List of S tensors `(..., units)`, $m_1..m_S$.
+    """
+    states = [activation(offsets[0])]
+    for i, offset in enumerate(offsets[1:], start=1):
+        new = activation(offset + ops.matmul(states[-1], recurrent_kernel))
+        states.append(ops.where(validity[..., i : i + 1], new, states[-1]))
+    return states
+
+
+def run_summaries(
+    states: Sequence[Tensor], validity: Tensor, summary: str
+) -> list[Tensor]:
+    """Sums up each beginning of a window: what a field of each size has read.
+
+    Args:
+        states: S tensors `(..., units)`, from `inner_states`.
+        validity: Boolean tensor `(..., S)`; broadcasts.
         summary: `"mean"` over the valid $m_1..m_s$, or `"last"`, $m_s$.
 
     Returns:
-        List of S tensors `(..., units)`.
+        List of S tensors `(..., units)`; entry s sums up $m_1..m_s$.
     """
-    state = activation(offsets[0])
-    total = state
+    if summary == "last":
+        return list(states)
+    summaries = [states[0]]
+    total = states[0]
     count = ops.ones_like(validity[..., :1], dtype="float32")
-    summaries = [state]
-    for i, offset in enumerate(offsets[1:], start=1):
+    for i, state in enumerate(states[1:], start=1):
         valid = validity[..., i : i + 1]
-        new = activation(offset + ops.matmul(state, recurrent_kernel))
-        state = ops.where(valid, new, state)
-        if summary == "last":
-            summaries.append(state)
-            continue
         total = total + ops.cast(valid, state.dtype) * state
         count = count + ops.cast(valid, count.dtype)
         summaries.append(total / ops.cast(count, state.dtype))
     return summaries
 
 
-def mix(selection: Any, summaries: list) -> Any:
+def mix(selection: Tensor, summaries: Sequence[Tensor]) -> Tensor:
     r"""Mixes summaries, $\sum_i I_i n_i$, with a gradient to the selection.
 
     Args:
@@ -141,7 +158,7 @@ def mix(selection: Any, summaries: list) -> Any:
     return result
 
 
-def pick(selection: Any, summaries: list) -> Any:
+def pick(selection: Tensor, summaries: Sequence[Tensor]) -> Tensor:
     """Picks summaries; what is not picked has no effect, be it infinite.
 
     Args:
@@ -156,3 +173,25 @@ def pick(selection: Any, summaries: list) -> Any:
     for i, summary in enumerate(summaries[1:], start=1):
         result = ops.where(chosen[:, i : i + 1], summary, result)
     return result
+
+
+def forget(
+    gate: Tensor, states: Sequence[Tensor], gated: Sequence[int]
+) -> list[Tensor]:
+    r"""Gates states, $h^f_{t-1} = F_t \odot h_{t-1}$ (eq. 4).
+
+    Args:
+        gate: $F_t$, `(batch, width)`, as wide as the gated states together.
+        states: Tensors `(batch, size)`, of static sizes.
+        gated: Which of the states the gate multiplies.
+
+    Returns:
+        All states, in their order.
+    """
+    states = list(states)
+    start = 0
+    for i in gated:
+        end = start + states[i].shape[-1]
+        states[i] = gate[:, start:end] * states[i]
+        start = end
+    return states

@@ -1,4 +1,4 @@
-"""Models for TensorFlow Serving: export, what an export holds, and config."""
+"""Models for TensorFlow Serving: export, inspection, configuration."""
 
 from keras_seqmech.serving.config import models_config
 from keras_seqmech.serving.export import export_model

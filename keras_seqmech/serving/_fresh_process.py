@@ -1,4 +1,4 @@
-"""Runs a SavedModel where only TensorFlow is known, as a server would.
+"""Runs a SavedModel in a process that knows only TensorFlow, as a server does.
 
 A script for a process of its own, started by path:
 `python -P _fresh_process.py MODEL INPUTS OUTPUTS`. `INPUTS` is a pickled dict
@@ -8,14 +8,15 @@ It cannot import keras_seqmech, nor Keras unless TensorFlow Text needs it.
 
 import pickle
 import sys
+from typing import Any
 
-sys.modules["keras_seqmech"] = None
-sys.modules["keras"] = None
+MISSING: dict[str, Any] = {"keras_seqmech": None, "keras": None}
+sys.modules.update(MISSING)
 
 import tensorflow as tf  # noqa: E402
 
 
-def load(path: str):
+def load(path: str) -> Any:
     """Loads a SavedModel, with the ops of TensorFlow Text if it needs them."""
     try:
         return tf.saved_model.load(path)

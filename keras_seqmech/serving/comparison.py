@@ -1,5 +1,8 @@
 """Whether an exported model answers as the model does."""
 
+from collections.abc import Mapping
+
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -11,11 +14,15 @@ _TOLERANCES = {
     "float16": 1e-2,
     "bfloat16": 5e-2,
 }
-# Of ids, labels and other whole numbers, where 16 bits decide.
-_TIPPED_SHARE = 0.01
+# Of integers, such as ids and labels, that 16-bit rounding may change.
+_CHANGED_SHARE = 0.01
 
 
-def compare(served, expected, model) -> None:
+def compare(
+    served: Mapping[str, np.ndarray],
+    expected: Mapping[str, np.ndarray],
+    model: keras.Model,
+) -> None:
     """Refuses answers that differ by more than rounding at their scale."""
     tolerance = max(
         _TOLERANCES.get(part.compute_dtype, 0.0) for part in sublayers(model)
@@ -30,20 +37,20 @@ def compare(served, expected, model) -> None:
             )
 
 
-def _guess(tolerance) -> str:
+def _guess(tolerance: float) -> str:
     if tolerance >= _TOLERANCES["float16"]:
         return (
-            "Does rounding to 16 bits decide its answers? Then export it "
-            "under a float32 policy, or give other `example_inputs`."
+            "If rounding to 16 bits changes its answers, export it under a "
+            "float32 policy, or give other `example_inputs`."
         )
     return (
-        "Does it depend on Python state, or on random numbers drawn without "
-        "a `keras.random.SeedGenerator`?"
+        "It must not depend on Python state, nor on random numbers drawn "
+        "without a `keras.random.SeedGenerator`."
     )
 
 
-def difference(here, there, tolerance) -> str:
-    """Says where two answers differ; nothing if they do not."""
+def difference(here: np.ndarray, there: np.ndarray, tolerance: float) -> str:
+    """Says where two answers differ; empty if they do not."""
     if here.shape != there.shape:
         return f"shape={there.shape} exported, shape={here.shape} here"
     labels = not tf.as_dtype(here.dtype).is_floating
@@ -58,9 +65,10 @@ def difference(here, there, tolerance) -> str:
         )
     else:
         same = np.asarray(here == there)
-    # Rounding to 16 bits tips near ties between labels, or between sizes.
-    tips = labels and tolerance >= _TOLERANCES["float16"]
-    if np.sum(~same) <= (max(1, _TIPPED_SHARE * same.size) if tips else 0):
+    # Rounding to 16 bits changes near ties between labels, or between sizes.
+    may_change = labels and tolerance >= _TOLERANCES["float16"]
+    allowed = max(1, _CHANGED_SHARE * same.size) if may_change else 0
+    if np.sum(~same) <= allowed:
         return ""
     first = tuple(map(int, np.argwhere(~same)[0]))
     return f"{there[first]} exported, {here[first]} here, at {first}"

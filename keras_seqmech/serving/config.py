@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Collection
 from collections.abc import Iterable
 from collections.abc import Mapping
+from typing import Any
 
 from keras_seqmech.serving import layout
 
@@ -18,16 +19,16 @@ def models_config(
     """Text of a `models.config` for TensorFlow Serving.
 
     A model's name is that of its directory, as in `export_model`. The server
-    serves the largest version of each, and moves on by itself when another
-    is exported; one named in `versions` stays at these, which is how to go
-    back to an older one.
+    serves the largest version of each model, and a larger one as soon as it
+    is exported; models in `versions` stay at the versions given there, so as
+    to return to an older one.
 
     Args:
-        directories: What `export_model` was given, one a model.
-        root: Where the server finds these directories, such as `/models` in
-            a container. Defaults to where they are here.
+        directories: The `directory` of `export_model`, one a model.
+        root: Directory in which the server finds these directories, such as
+            `/models` in a container. Defaults to their paths here.
         versions: Numbers of the versions to serve by model name, for models
-            that are not to follow the largest.
+            that do not follow the largest.
 
     Returns:
         A `ModelServerConfig` in the protocol buffers' text format, for a file
@@ -61,7 +62,7 @@ def models_config(
     several = isinstance(directories, Iterable)
     if isinstance(directories, (str, os.PathLike)) or not several:
         raise ValueError(
-            "Argument `directories` must be several, in a list. "
+            "Argument `directories` must be a list of paths. "
             f"Received: directories={directories!r}"
         )
     directories = list(directories)
@@ -78,8 +79,9 @@ def models_config(
     names = [path.name for path in paths]
     if not names or len(set(names)) < len(names):
         raise ValueError(
-            "Argument `directories` must have at least one, and each its own "
-            f"last name. Received: directories={list(map(str, paths))}"
+            "Argument `directories` must hold at least one path, and no two "
+            "of the same last name. "
+            f"Received: directories={list(map(str, paths))}"
         )
     versions = versions or {}
     if not isinstance(versions, Mapping) or not set(versions) <= set(names):
@@ -94,9 +96,9 @@ def models_config(
     return f"model_config_list {{\n{''.join(configs)}}}\n"
 
 
-def _check_versions(path, wanted):
-    there = layout.versions(path)
-    if not there:
+def _check_versions(path: pathlib.Path, wanted: Any) -> list[int]:
+    found = layout.versions(path)
+    if not found:
         raise ValueError(
             "Argument `directories` must hold directories with numbered "
             f"versions. Received: directories=[..., {str(path)!r}]"
@@ -106,18 +108,22 @@ def _check_versions(path, wanted):
     fits = isinstance(wanted, Collection) and all(
         isinstance(version, numbers.Integral)
         and not isinstance(version, bool)
-        and version in there
+        and version in found
         for version in wanted
     )
     if not fits or not wanted:
         raise ValueError(
-            f"Argument `versions` must name versions of {sorted(there)} for "
+            f"Argument `versions` must name versions of {sorted(found)} for "
             f"{path.name!r}. Received: versions={{{path.name!r}: {wanted!r}}}"
         )
     return sorted(set(wanted))
 
 
-def _config(path, root, versions):
+def _config(
+    path: pathlib.Path,
+    root: str | os.PathLike | None,
+    versions: list[int],
+) -> str:
     if root is None:
         base = str(path)
     else:
@@ -137,8 +143,8 @@ def _config(path, root, versions):
     )
 
 
-def _quote(text):
-    """A string in the text format, which is to be ASCII."""
+def _quote(text: str) -> str:
+    """A string in the text format, which must be ASCII."""
     plain = set(range(32, 127)) - set(b'"\\')
     escaped = [chr(b) if b in plain else f"\\{b:03o}" for b in text.encode()]
     return f'"{"".join(escaped)}"'

@@ -1,6 +1,7 @@
 """Export for TensorFlow Serving, and proof that the export works."""
 
 import contextlib
+import errno
 import logging
 import os
 import pathlib
@@ -10,7 +11,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
+from typing import NoReturn
 
 import keras
 import numpy as np
@@ -42,48 +48,50 @@ def export_model(
     version behind.
 
     Inputs are named after the model's `keras.Input`s, or `inputs` where these
-    were given no name; a subclassed model's after the keys of its dict of
+    have no name; those of a subclassed model after the keys of its dict of
     example inputs, or the first argument of its `call`. An output's name is
     the path of dict keys that leads to it, joined by `_`; outside any dict
     it is the name of the layer that made it, in a subclassed model
     `output_0`, `output_1` and so on. So `[tags, {"size": size}]` gives `tags`
-    and `size`. Where a name is met again it is numbered, `size_1`, past the
-    numbers that make another name. A request of another shape is refused.
+    and `size`. A repeated name is numbered, `size_1`, skipping numbers that
+    would make the name of another output. Requests of another shape are
+    refused.
 
     The batch axis is free, and so is every axis that is None in
-    `keras.Input`, such as time. With a stateful layer the batch axis stays as
-    it is, and the served model carries its state from request to request;
-    statistics of `track_statistics=True` are not kept when served. A
-    subclassed model takes axes from `example_inputs`: the batch is free, and
+    `keras.Input`, such as time. With a stateful layer the batch size is
+    fixed, and the served model carries its state from request to request;
+    a served model does not update the statistics of `track_statistics=True`.
+    A subclassed model takes axes from `example_inputs`: the batch is free, and
     axis 1 (time) of inputs of rank 3 or more, and of ids and strings of rank
-    2. To decide otherwise, wrap it: `x = keras.Input(...)`,
+    2. For other axes, wrap it: `x = keras.Input(...)`,
     `keras.Model(x, model(x))`.
 
-    Models with ops of TensorFlow Text are loaded with `tensorflow_text`
-    imported (which itself imports Keras), and whoever else loads them must do
-    the same.
+    A model with ops of TensorFlow Text must be loaded after
+    `import tensorflow_text` (which itself imports Keras).
 
     Args:
         model: A built `keras.Model` with one argument, which may be a list or
             a dict of tensors.
-        directory: Path of a local directory, whose name TensorFlow Serving
-            takes for the model's. It is made if missing.
+        directory: Path of a local directory; its name is the model's name for
+            TensorFlow Serving. It is made if missing.
         version: Positive int. Defaults to one more than the largest version
             in `directory`, starting with 1.
         example_inputs: What one would call the model with, or a dict of
-            arrays by input name; needed for a subclassed model. Besides
-            serving the comparison it is written as a warm-up request, which
-            needs `pip install keras_seqmech[serving]`; without that package a
-            logged warning says that there is none. By default the comparison
-            takes made-up inputs.
+            arrays by input name; needed for a subclassed model. They are
+            compared, and written as a warm-up request, which needs
+            `pip install keras_seqmech[serving]`; without that package a
+            warning is logged and none is written. By default random inputs
+            are compared.
 
     Returns:
         The path of the new version.
 
     Raises:
-        ValueError: If the model is not built, an argument does not fit, or
-            the version exists. Nothing is ever overwritten.
-        PermissionError: If `directory` cannot be read and written to.
+        ValueError: If the model is not built, an argument does not fit, the
+            version exists, or no version is left that a server knows. Nothing
+            is ever overwritten.
+        OSError: If `directory` cannot be made, read or written to: it has a
+            `PermissionError`, a full disk, a dangling link or too long a name.
         RuntimeError: If the export does not load in a fresh process, or does
             not answer there as the model does here.
 
@@ -109,23 +117,23 @@ def export_model(
     with _naming_directory(directory):
         directory, version = _check_directory(directory, version)
         scratch = _make_scratch(directory)
-    try:
-        path = scratch / "model"
-        serve = signature.serving_function(model, structure, specs)
-        variables = _write(model, serve, specs, path)
-        if example_inputs is not None:
-            _write_warmup(path, directory.resolve().name, example)
-        with _hint_at_inputs(made_up=example_inputs is None):
-            served = _serve_in_fresh_process(path, example)
-        comparison.compare(
-            served, _answer_here(serve, example, variables), model
-        )
-        return _publish(path, directory, version)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        try:
+            path = scratch / "model"
+            serve = signature.serving_function(model, structure, specs)
+            variables = _write(model, serve, specs, path)
+            if example_inputs is not None:
+                _write_warmup(path, directory.resolve().name, example)
+            with _hint_at_inputs(random=example_inputs is None):
+                served = _serve_in_fresh_process(path, example)
+            comparison.compare(
+                served, _answer_here(serve, example, variables), model
+            )
+            return _publish(path, directory, version)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _check_model(model):
+def _check_model(model: Any) -> None:
     if not isinstance(model, keras.Model):
         raise ValueError(
             "Argument `model` must be a `keras.Model`; wrap a layer by "
@@ -139,7 +147,9 @@ def _check_model(model):
         )
 
 
-def _check_directory(directory, version):
+def _check_directory(
+    directory: Any, version: Any
+) -> tuple[pathlib.Path, int | None]:
     is_path = isinstance(directory, (str, os.PathLike))
     is_path = is_path and isinstance(os.fspath(directory), str)
     if not is_path or not os.fspath(directory):
@@ -147,10 +157,10 @@ def _check_directory(directory, version):
             "Argument `directory` must be a string or a path. "
             f"Received: directory={directory!r}"
         )
-    if "://" in os.fspath(directory):
+    if "://" in os.fspath(directory) or "\0" in os.fspath(directory):
         raise ValueError(
-            "Argument `directory` must be a local path. "
-            f"Received: directory={directory!r}"
+            "Argument `directory` must be a local path, without NUL "
+            f"characters. Received: directory={directory!r}"
         )
     if version is not None:
         version = validation.check_positive_int("version", version)
@@ -161,44 +171,81 @@ def _check_directory(directory, version):
             )
     directory = pathlib.Path(directory)
     for path in (directory, *directory.parents):
-        if path.exists() and not path.is_dir():
+        dangles = path.is_symlink() and not path.exists()
+        if dangles or (path.exists() and not path.is_dir()):
             raise ValueError(
                 "Argument `directory` must be a directory, or a path where one "
                 f"can be made. Received: directory={str(directory)!r}; "
-                f"{str(path)!r} is a file"
+                f"{str(path)!r} is a {'dangling link' if dangles else 'file'}"
             )
-    if version in layout.versions(directory):
-        raise _version_exists(directory, version)
+    _number(directory, version)
     return directory, version
 
 
-def _version_exists(directory, version):
-    return ValueError(
+def _number(directory: pathlib.Path, version: int | None) -> int:
+    """The number of the new version, if there can be one."""
+    found = layout.versions(directory)
+    if version is None:
+        version = max(found, default=0) + 1
+        if version > layout.LARGEST:
+            raise ValueError(
+                "Argument `version` must be given where the largest version "
+                f"that TensorFlow Serving knows, {layout.LARGEST}, exists. "
+                f"Received: version=None, directory={str(directory)!r}"
+            )
+    elif version in found:
+        _refuse_version(directory, version)
+    return version
+
+
+def _refuse_version(
+    directory: pathlib.Path, version: int, cause: Exception | None = None
+) -> NoReturn:
+    raise ValueError(
         "Argument `version` must be one that does not exist yet, or None for "
         "the next; nothing is overwritten. Received: "
         f"version={version}, directory={str(directory)!r}"
-    )
+    ) from cause
 
 
-def _make_scratch(directory):
-    """A new directory beside the versions, under a name no server reads."""
+def _make_scratch(directory: pathlib.Path) -> pathlib.Path:
+    """A new directory beside the versions, with a name no server reads."""
     directory.mkdir(parents=True, exist_ok=True)
     _remove_stale(directory)
     return pathlib.Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=directory))
 
 
 @contextlib.contextmanager
-def _naming_directory(directory):
+def _naming_directory(directory: Any) -> Iterator[None]:
+    """Errors of the file system tell which argument they are about."""
     try:
         yield
-    except PermissionError as error:
-        raise PermissionError(
-            "Argument `directory` must be one this user may read and write. "
-            f"Received: directory={str(directory)!r}"
+    except OSError as error:
+        if error.errno is None or not _concerns(directory, error):
+            raise
+        wanted = "where a directory can be made and written to"
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            wanted = "one this user may read and write"
+        # With its number an error is of the class that Python has for it.
+        raise OSError(
+            error.errno,
+            f"Argument `directory` must be {wanted}, but: "
+            f"{os.strerror(error.errno)}. "
+            f"Received: directory={str(directory)!r}",
         ) from error
 
 
-def _remove_stale(directory):
+def _concerns(directory: str | os.PathLike, error: OSError) -> bool:
+    """Whether an error is about a directory, a part of it or its disk."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    if not isinstance(error.filename, str):
+        return False
+    paths = [os.path.abspath(directory), os.path.abspath(error.filename)]
+    return os.path.commonpath(paths) in paths
+
+
+def _remove_stale(directory: pathlib.Path) -> None:
     """Removes what killed exports left, but nothing another may be using."""
     for path in directory.glob(_TEMPORARY + "*"):
         with contextlib.suppress(FileNotFoundError):
@@ -206,9 +253,11 @@ def _remove_stale(directory):
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def _publish(path, directory, version):
+def _publish(
+    path: pathlib.Path, directory: pathlib.Path, version: int | None
+) -> pathlib.Path:
     while True:
-        number = version or max(layout.versions(directory), default=0) + 1
+        number = _number(directory, version)
         try:
             os.rename(path, directory / str(number))
             return directory / str(number)
@@ -217,19 +266,29 @@ def _publish(path, directory, version):
             if not (directory / str(number)).exists():
                 raise
             if version:
-                raise _version_exists(directory, version) from error
+                _refuse_version(directory, version, error)
 
 
-def _write(model, serve, specs, path) -> list[tf.Variable]:
+def _write(
+    model: keras.Model,
+    serve: Callable,
+    specs: Mapping[str, tf.TensorSpec],
+    path: pathlib.Path,
+) -> Sequence[tf.Variable]:
     """Writes a SavedModel; returns the variables it reads or assigns."""
     archive = keras.export.ExportArchive()
     archive.track(model)
     endpoint = archive.add_endpoint("serve", serve, [specs])
-    archive.write_out(str(path), verbose=False)
+    try:
+        archive.write_out(str(path), verbose=False)
+    except tf.errors.ResourceExhaustedError as error:
+        raise OSError(errno.ENOSPC, str(error), str(path)) from error
     return endpoint.get_concrete_function().variables
 
 
-def _write_warmup(path, model_name, example):
+def _write_warmup(
+    path: pathlib.Path, model_name: str, example: Mapping[str, tf.Tensor]
+) -> None:
     try:
         from tensorflow_serving.apis import model_pb2
         from tensorflow_serving.apis import predict_pb2
@@ -258,7 +317,9 @@ def _write_warmup(path, model_name, example):
         writer.write(log.SerializeToString())
 
 
-def _serve_in_fresh_process(path, example) -> dict[str, np.ndarray]:
+def _serve_in_fresh_process(
+    path: pathlib.Path, example: Mapping[str, tf.Tensor]
+) -> dict[str, np.ndarray]:
     script = pathlib.Path(__file__).with_name("_fresh_process.py")
     inputs, outputs = path.with_name("inputs"), path.with_name("outputs")
     inputs.write_bytes(pickle.dumps({k: v.numpy() for k, v in example.items()}))
@@ -279,20 +340,24 @@ def _serve_in_fresh_process(path, example) -> dict[str, np.ndarray]:
 
 
 @contextlib.contextmanager
-def _hint_at_inputs(made_up):
+def _hint_at_inputs(random: bool) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if not made_up:
+        if not random:
             raise
         raise RuntimeError(
-            f"{error}\nIt was called with made-up inputs, of 5 steps where "
+            f"{error}\nIt was called with random inputs, of 5 steps where "
             "their number is free. If they are the cause, give "
             "`example_inputs`. Received: example_inputs=None"
         ) from error
 
 
-def _answer_here(serve, example, variables) -> dict[str, np.ndarray]:
+def _answer_here(
+    serve: Callable,
+    example: Mapping[str, tf.Tensor],
+    variables: Sequence[tf.Variable],
+) -> dict[str, np.ndarray]:
     """The model's answer; its states and statistics stay as they are."""
     kept = [(v, tf.convert_to_tensor(v)) for v in variables if not v.trainable]
     try:

@@ -1,4 +1,4 @@
-"""What a SavedModel's file says of the graph behind a signature."""
+"""The ops of a graph that a signature depends on."""
 
 import re
 from collections import Counter
@@ -22,8 +22,8 @@ def count_ops(
 ) -> dict[str, int]:
     """Counts the ops that outputs depend on, in functions too.
 
-    A function counts once, however often it is called. What only saves and
-    restores variables does not count.
+    A function counts once, however often it is called. Ops that only save and
+    restore variables do not count.
 
     Args:
         graph: A graph with its library of functions.
@@ -41,15 +41,16 @@ def count_ops(
         if name not in reached and name in nodes:
             reached.add(name)
             left.extend(_node_name(x) for x in nodes[name].input)
-    counts, left = Counter(), [nodes[name] for name in reached]
-    while left:
-        node = left.pop()
+    counts: Counter[str] = Counter()
+    waiting = [nodes[name] for name in reached]
+    while waiting:
+        node = waiting.pop()
         if node.op not in functions:
             counts[node.op] += 1
         for name in _functions_of(node):
             if name in functions and name not in called:
                 called.add(name)
-                left.extend(functions[name].node_def)
+                waiting.extend(functions[name].node_def)
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

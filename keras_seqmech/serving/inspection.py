@@ -1,11 +1,14 @@
-"""What an export holds, read from its files without loading the model."""
+"""The content of an export, read from its files without loading it."""
 
 import dataclasses
 import os
 import pathlib
+from collections.abc import Iterator
+from collections.abc import Mapping
 
 import tensorflow as tf
 from google.protobuf import message
+from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_seqmech.serving import graph
@@ -21,8 +24,8 @@ class Signature:
     Attributes:
         inputs: `tf.TensorSpec`s by name; None is a free axis.
         outputs: Likewise.
-        ops: Number of nodes by type of op, the most frequent first: all that
-            the outputs depend on, a function's nodes once.
+        ops: Number of nodes by type of op, the most frequent first. It counts
+            those that the outputs depend on, a function's nodes once.
     """
 
     inputs: dict[str, tf.TensorSpec]
@@ -31,12 +34,12 @@ class Signature:
 
     @property
     def custom_ops(self) -> list[str]:
-        """Ops that are not TensorFlow's own, but of TensorFlow Text, say."""
+        """Ops that are not TensorFlow's own, such as TensorFlow Text's."""
         return sorted(filter(graph.is_custom, self.ops))
 
     @property
     def random_ops(self) -> list[str]:
-        """Ops that draw: without any, answers repeat."""
+        """Ops that draw random numbers; without any, answers repeat."""
         return sorted(filter(graph.draws, self.ops))
 
 
@@ -60,7 +63,7 @@ class Inspection:
 
     @property
     def needs_custom_ops(self) -> bool:
-        """Whether it loads only where TensorFlow Text, say, is imported."""
+        """Whether it loads only after an import, as of TensorFlow Text."""
         return any(s.custom_ops for s in self.signatures.values())
 
     @property
@@ -85,7 +88,7 @@ class Inspection:
         return "\n".join(lines)
 
 
-def _describe(signature):
+def _describe(signature: Signature) -> Iterator[str]:
     for title, specs in (
         ("inputs", signature.inputs),
         ("outputs", signature.outputs),
@@ -115,7 +118,7 @@ def _describe(signature):
         yield "  deterministic: nothing in it draws random numbers"
 
 
-def _shape(spec):
+def _shape(spec: tf.TensorSpec) -> str:
     if spec.shape.rank is None:
         return "of any shape"
     axes = ["?" if axis is None else str(axis) for axis in spec.shape]
@@ -123,11 +126,11 @@ def _shape(spec):
 
 
 def inspect(path: str | os.PathLike) -> Inspection:
-    """Reads what an export takes, gives, needs and contains.
+    """Reads the signatures, ops and size of an export.
 
-    It reads `saved_model.pb` and the names and sizes of the other files; no
-    variable is loaded and no op is made, so it takes a model of any size,
-    and one whose ops are unknown here.
+    It reads `saved_model.pb` and the names and sizes of the other files. It
+    loads no variable and creates no op, so models may be of any size, and
+    have ops that are unknown here.
 
     Args:
         path: Directory of a version, as `export_model` returns it, or of any
@@ -181,7 +184,7 @@ def inspect(path: str | os.PathLike) -> Inspection:
                 ),
             )
             for name, proto in sorted(meta_graph.signature_def.items())
-            # What every SavedModel has, for restoring it.
+            # Every SavedModel has one for its restoration.
             if not name.startswith("__")
         },
         size=sum(f.stat().st_size for f in path.rglob("*") if f.is_file()),
@@ -190,7 +193,7 @@ def inspect(path: str | os.PathLike) -> Inspection:
     )
 
 
-def _read(path):
+def _read(path: pathlib.Path) -> meta_graph_pb2.MetaGraphDef:
     file = path / "saved_model.pb"
     if not file.is_file():
         raise _no_saved_model(path, "there is no file saved_model.pb")
@@ -205,17 +208,19 @@ def _read(path):
     raise _no_saved_model(path, "saved_model.pb has nothing tagged `serve`")
 
 
-def _no_saved_model(path, reason):
+def _no_saved_model(path: pathlib.Path, reason: str) -> ValueError:
     versions = sorted(layout.versions(path))
     if versions:
-        reason += f"; it holds versions {versions}, of which to take one"
+        reason += f"; it holds versions {versions}: give one of them"
     return ValueError(
         "Argument `path` must be the directory of a SavedModel. "
         f"Received: path={str(path)!r}; {reason}"
     )
 
 
-def _specs(infos):
+def _specs(
+    infos: Mapping[str, meta_graph_pb2.TensorInfo],
+) -> dict[str, tf.TensorSpec]:
     return {
         name: tf.TensorSpec(
             tf.TensorShape(info.tensor_shape), tf.as_dtype(info.dtype), name
@@ -224,7 +229,7 @@ def _specs(infos):
     }
 
 
-def _count_warmup_requests(path):
+def _count_warmup_requests(path: pathlib.Path) -> int:
     file = path / layout.WARMUP
     if not file.exists():
         return 0

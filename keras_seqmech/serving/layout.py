@@ -9,7 +9,7 @@ WARMUP = pathlib.Path("assets.extra", "tf_serving_warmup_requests")
 def versions(directory: pathlib.Path) -> set[int]:
     """Version numbers in use; TensorFlow Serving reads `007` as 7.
 
-    Larger numbers than it knows are none.
+    Numbers larger than `LARGEST` do not count: no server reads them.
     """
     if not directory.is_dir():
         return set()

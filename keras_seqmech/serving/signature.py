@@ -1,36 +1,50 @@
-"""What an exported model is called with, and what its answers are named."""
+"""Inputs and outputs of an exported model: shapes, names, examples."""
 
 import contextlib
 import inspect
 import keyword
 import reprlib
 from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_seqmech.layers.statistics import without_statistics
 from keras_seqmech.layers.sublayers import sublayers
 
 _WORDS = ("how far to look", "ahead", "naïve 字符", "a")
 
 
-def _is_stateful(model) -> bool:
+class _Inputs(NamedTuple):
+    """How a model is called: a structure, and for each leaf of it."""
+
+    structure: Any
+    leaves: list[Any]
+    shapes: Sequence[Sequence[int | None]]
+    default_names: list[str]
+
+
+def _is_stateful(model: keras.Model) -> bool:
     return any(getattr(part, "stateful", False) for part in sublayers(model))
 
 
-def _names(structure, defaults) -> list[str]:
+def _names(structure: Any, defaults: Sequence[str]) -> list[str]:
+    """A name for each leaf: its path of dict keys, or else its default."""
     paths = [path for path, _ in keras.tree.flatten_with_path(structure)]
     stems = [
         "_".join(str(key) for key in path if not isinstance(key, int))
         or default
         for path, default in zip(paths, defaults)
     ]
-    names = []
+    names: list[str] = []
     for stem in stems:
         name, number = stem, 0
-        # A number must not make the name of another leaf, wherever it stands.
+        # A numbered name must not be the name of another leaf.
         while name in names or (number and name in stems):
             number += 1
             name = f"{stem}_{number}"
@@ -38,53 +52,59 @@ def _names(structure, defaults) -> list[str]:
     return names
 
 
-def input_specs(model, example_inputs) -> tuple[Any, dict]:
-    """What the model is called with, and specs of its leaves by name."""
+def input_specs(
+    model: keras.Model, example_inputs: Any
+) -> tuple[Any, dict[str, tf.TensorSpec]]:
+    """The structure a model is called with, and specs of its leaves by name."""
     if getattr(model, "inputs", None):
-        structure, leaves, shapes, defaults = _declared(model)
+        inputs = _declared(model)
     elif example_inputs is not None:
-        structure, leaves, shapes, defaults = _observed(model, example_inputs)
+        inputs = _observed(model, example_inputs)
     else:
         raise ValueError(
             "Argument `example_inputs` must be given for a subclassed model, "
             "whose inputs are unknown otherwise. Received: "
             f"example_inputs=None, model={model!r}"
         )
-    names = _names(structure, defaults)
+    names = _names(inputs.structure, inputs.default_names)
     for name in names:
         plain = name.isascii() and name.isidentifier() and name != "self"
         if not plain or keyword.iskeyword(name):
             raise ValueError(
-                "A served input needs a name of letters, digits and `_`, which "
-                f"is no word of Python. Received: keras.Input(name={name!r})"
+                "A served input needs a name of letters, digits and `_` that "
+                "is no keyword of Python. "
+                f"Received: keras.Input(name={name!r})"
             )
-    return structure, {
+    return inputs.structure, {
         name: tf.TensorSpec(shape, leaf.dtype, name)
-        for name, shape, leaf in zip(names, shapes, leaves)
+        for name, shape, leaf in zip(names, inputs.shapes, inputs.leaves)
     }
 
 
-def _declared(model):
+def _declared(model: keras.Model) -> _Inputs:
     """Inputs of a functional or sequential model."""
     sequential = isinstance(model, keras.Sequential)
     structure = model.inputs[0] if sequential else model.input
     leaves = keras.tree.flatten(structure)
     stateful = _is_stateful(model)
     shapes = [x.shape if stateful else (None, *x.shape[1:]) for x in leaves]
-    defaults = [
-        "inputs" if x.name.startswith("keras_tensor") else x.name
-        for x in leaves
-    ]
-    return structure, leaves, shapes, defaults
+    # A tensor of `keras.Input` has its layer's name only where that was given.
+    given = {
+        layer.name
+        for layer in keras.Model(model.inputs, model.outputs).layers
+        if isinstance(layer, keras.layers.InputLayer)
+    }
+    defaults = [x.name if x.name in given else "inputs" for x in leaves]
+    return _Inputs(structure, leaves, shapes, defaults)
 
 
-def _observed(model, example_inputs):
+def _observed(model: keras.Model, example_inputs: Any) -> _Inputs:
     """Inputs of a subclassed model, by the example of them."""
 
-    def convert(value):
+    def convert(value: Any) -> tf.Tensor:
         tensor = _tensor(value)
         if tensor.dtype == tf.float64 and model.compute_dtype != "float64":
-            # NumPy's default, hardly what clients are meant to send.
+            # NumPy's default; clients are to send the policy's dtype.
             return tf.cast(tensor, keras.config.floatx())
         return tensor
 
@@ -94,10 +114,10 @@ def _observed(model, example_inputs):
     shapes = [_free_axes(leaf) for leaf in leaves]
     if _is_stateful(model):
         shapes = [[x.shape[0], *s[1:]] for x, s in zip(leaves, shapes)]
-    return structure, leaves, shapes, [argument] * len(leaves)
+    return _Inputs(structure, leaves, shapes, [argument] * len(leaves))
 
 
-def _free_axes(tensor) -> list[int | None]:
+def _free_axes(tensor: tf.Tensor) -> list[int | None]:
     if not tensor.shape.rank:
         raise ValueError(
             "Argument `example_inputs` must hold arrays with a batch axis. "
@@ -108,7 +128,7 @@ def _free_axes(tensor) -> list[int | None]:
     return [None] * free + tensor.shape.as_list()[free:]
 
 
-def _tensor(value, dtype=None) -> tf.Tensor:
+def _tensor(value: Any, dtype: tf.DType | None = None) -> tf.Tensor:
     with contextlib.suppress(TypeError, ValueError, tf.errors.OpError):
         tensor = tf.convert_to_tensor(value)
         if dtype is None or tensor.dtype == dtype:
@@ -122,8 +142,8 @@ def _tensor(value, dtype=None) -> tf.Tensor:
     )
 
 
-def _loses_numbers(tensor, dtype) -> bool:
-    """Whether a cast would cut fractions off, or wrap integers round."""
+def _loses_numbers(tensor: tf.Tensor, dtype: tf.DType) -> bool:
+    """Whether a cast would drop fractions, or overflow."""
     if tensor.dtype.is_floating:
         return not dtype.is_floating
     if not (tensor.dtype.is_integer and dtype.is_integer):
@@ -132,14 +152,16 @@ def _loses_numbers(tensor, dtype) -> bool:
     return numbers.size > 0 and (numbers.min() < low or numbers.max() > high)
 
 
-def example(structure, specs, example_inputs) -> dict[str, tf.Tensor]:
+def example(
+    structure: Any, specs: Mapping[str, tf.TensorSpec], example_inputs: Any
+) -> dict[str, tf.Tensor]:
     """Example inputs by name, checked against their specs."""
     if example_inputs is None:
-        return {name: _made_up(spec) for name, spec in specs.items()}
+        return {name: _random(spec) for name, spec in specs.items()}
     alone = isinstance(structure, (list, tuple)) and len(structure) == 1
     if alone and not isinstance(example_inputs, (dict, list, tuple)):
         example_inputs = [example_inputs]
-    values = []
+    values: list[Any] = []
     try:
         if isinstance(example_inputs, dict) and not isinstance(structure, dict):
             values = [example_inputs[name] for name in specs]
@@ -167,47 +189,33 @@ def example(structure, specs, example_inputs) -> dict[str, tf.Tensor]:
     return tensors
 
 
-def _made_up(spec) -> tf.Tensor:
+def _random(spec: tf.TensorSpec) -> tf.Tensor:
     """A batch of 2, other unknown axes of 5: strings, 0 and 1, or in [0, 1)."""
     shape = spec.shape.as_list()
     shape = [n or (5 if axis else 2) for axis, n in enumerate(shape)]
     if spec.dtype == tf.string:
         return tf.constant(np.resize(np.array(_WORDS, object), shape))
     numbers = np.random.default_rng(0).random(shape)
-    if not spec.dtype.is_floating:
-        numbers = numbers < 0.5
-    return tf.cast(numbers, spec.dtype)
+    values = numbers if spec.dtype.is_floating else numbers < 0.5
+    return tf.cast(values, spec.dtype)
 
 
-@contextlib.contextmanager
-def _without_statistics(model):
-    """What a layer with `track_statistics` counts is left as it is."""
-    tracking = [
-        p for p in sublayers(model) if getattr(p, "track_statistics", 0)
-    ]
-    for part in tracking:
-        part.track_statistics = False
-    try:
-        yield
-    finally:
-        for part in tracking:
-            part.track_statistics = True
+def serving_function(
+    model: keras.Model, structure: Any, specs: Mapping[str, tf.TensorSpec]
+) -> Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]:
+    """The served function: from a dict of inputs to a dict of outputs.
 
-
-def serving_function(model, structure, specs) -> Callable:
-    """What is served: from a dict of inputs to a dict of outputs, by name.
-
-    A server feeds any shape. What does not fit is refused, before it is
-    broadcast to an answer to another question.
+    A server accepts inputs of any shape. Those that do not fit are refused
+    here, before broadcasting gives them an answer.
     """
 
-    def serve(inputs):
+    def serve(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         leaves = [
             tf.ensure_shape(inputs[name], spec.shape)
             for name, spec in specs.items()
         ]
         packed = keras.tree.pack_sequence_as(structure, leaves)
-        with _without_statistics(model):
+        with without_statistics():
             outputs = model(packed, training=False)
         leaves = keras.tree.flatten(outputs)
         defaults = getattr(model, "output_names", None)

@@ -1,15 +1,14 @@
 """The memory task: symbols in pairs, each pair with an answer.
 
-A sequence of the symbols 0, 1 and 2 is read from an empty memory. A 0 does
-nothing. A 1 or a 2 is kept if the memory is empty; else it empties it, and 0 is
-the output if the two were equal, what was kept if not. Where there is never a
-second one, the only output is what was kept, or 0 if that is nothing; so a
-sequence of one symbol is its own answer.
+A sequence of the symbols 0, 1 and 2 is read; the memory is empty at first. A 0
+does nothing. A 1 or a 2 is stored if the memory is empty. Otherwise it empties
+the memory and makes an output: 0 if it equals the stored symbol, else the
+stored symbol. A sequence without such a pair has one output: the stored symbol,
+or 0 if there is none; so a sequence of one symbol is its own answer.
 
 Source: "Training a Subsampling Mechanism in Expectation", section 3.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -54,8 +53,8 @@ def answers(symbols: Any) -> tuple[np.ndarray, np.ndarray]:
     symbols, order = _count(symbols)
     rows, length = symbols.shape
     width = most_outputs(length)
-    # What is not 0, from the left, then zeros: a 0 is also the answer where
-    # nothing was kept, and differs from what was kept alone.
+    # The symbols other than 0, from the left, then zeros: a 0 is also the
+    # answer if nothing was stored, and differs from a symbol without a pair.
     kept = np.zeros((rows, 2 * width), "int32")
     row, step = np.nonzero((symbols > 0) & (order <= 2 * width))
     kept[row, order[row, step] - 1] = symbols[row, step]
@@ -87,7 +86,7 @@ def completed(symbols: Any) -> np.ndarray:
 
 
 def examples(count: int, length: int, seed: int = 0) -> Examples:
-    """Random examples; all symbols are equally frequent.
+    """Random examples, in which all symbols are equally frequent.
 
     Args:
         count: Number of examples N.
@@ -122,9 +121,9 @@ def dataset(
 ) -> tf.data.Dataset:
     """Batches of fresh random examples, for `fit`, weighted.
 
-    A batch depends on `seed` and its number alone. Passes over a data set of
-    some `batches` go on where the last one ended, so that no epoch repeats
-    another; a new data set of the same seed gives the same batches again.
+    A batch depends on `seed` and its number alone. A pass over a data set of
+    some `batches` continues where the one before ended, so that no epoch
+    repeats another; a new data set of the same seed has the same batches.
 
     Args:
         length: Number of symbols T of a sequence.
@@ -132,7 +131,7 @@ def dataset(
         batches: Number of batches of a pass; None: endless, as for `fit` with
             `steps_per_epoch`.
         seed: Non-negative int.
-        start: Number of the first batch, so that a resumed training reads on.
+        start: Number of the first batch, so that a resumed training continues.
         curriculum: Whether only the first T' outputs count, T' drawn for each
             batch, uniform from 1 to T: later outputs are learned when those
             before them are known.
@@ -154,36 +153,29 @@ def dataset(
     size = validation.check_positive_int("batch_size", batch_size)
     if batches is not None:
         batches = validation.check_positive_int("batches", batches)
-    seed = stream.check_seed("seed", seed)
-    start = stream.check_seed("start", start)
     width = most_outputs(length)
 
-    def generate(pass_number: int) -> Iterator[Examples]:
-        first = start + pass_number * (batches or 0)
-        number = first
-        while batches is None or number < first + batches:
-            generator = np.random.default_rng([seed, number])
-            symbols, targets, mask = _draw(generator, size, length)
-            if curriculum:
-                counted = generator.integers(1, length, endpoint=True)
-                mask = mask & (np.arange(width) < counted)
-            yield symbols, targets, mask.astype("float32")
-            number += 1
+    def draw(generator: np.random.Generator, number: int) -> list[Examples]:
+        symbols, targets, mask = _draw(generator, size, length)
+        if curriculum:
+            counted = generator.integers(1, length, endpoint=True)
+            mask = mask & (np.arange(width) < counted)
+        return [(symbols, targets, mask.astype("float32"))]
 
     signature = (
         tf.TensorSpec((None, length), "int32"),
         tf.TensorSpec((None, width), "int32"),
         tf.TensorSpec((None, width), "float32"),
     )
-    return stream.dataset(generate, signature, batches)
+    return stream.dataset(draw, signature, batches, seed, start)
 
 
-def _draw(generator, count, length) -> Examples:
+def _draw(generator: np.random.Generator, count: int, length: int) -> Examples:
     symbols = generator.integers(SYMBOLS, size=(count, length), dtype="int32")
     return symbols, *answers(symbols)
 
 
-def _count(symbols) -> tuple[np.ndarray, np.ndarray]:
+def _count(symbols: Any) -> tuple[np.ndarray, np.ndarray]:
     """The symbols, and how many up to each step are not 0."""
     symbols = np.asarray(symbols)
     right = symbols.ndim == 2 and np.issubdtype(symbols.dtype, np.integer)

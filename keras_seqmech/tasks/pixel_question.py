@@ -58,7 +58,7 @@ def load_mnist(data_dir: str | Path) -> tuple[Images, Images]:
         is whole.
 
     Raises:
-        FileNotFoundError: If the file is not there.
+        FileNotFoundError: If the file is missing.
         ValueError: If it lacks an array.
     """
     path = Path(data_dir, "mnist", "mnist.npz")
@@ -86,13 +86,12 @@ def examples(
         images: `(N, H, W)`.
         labels: The digits, ints `(N,)` from 0 to 9.
         seed: Non-negative int; the same seed gives the same questions.
-        positive_share: Share of images, rounded to whole ones, that are asked
-            for their own digit; the others are asked for one of the nine
-            others.
+        positive_share: Share of images, rounded to whole ones, whose question
+            is about their own digit; the others' are about another digit.
 
     Returns:
         `{"pixels": float32 (N, H * W, 1), "digit": int32 (N,)}, int32 (N,)`:
-        pixels row by row, the digit asked for, and 1 for yes, 0 for no.
+        pixels row by row, the digit of the question, and 1 for yes, 0 for no.
 
     Raises:
         ValueError: If an argument is not allowed.
@@ -121,7 +120,7 @@ def dataset(
     """Batches for `fit`: each epoch has a new order and new questions.
 
     An epoch depends on `seed` and its number alone; its last batch may be
-    smaller. Another pass over the data set goes on with the epochs after it.
+    smaller. Another pass over the data set continues with the next epochs.
 
     Args:
         images: As in `examples`.
@@ -131,7 +130,7 @@ def dataset(
         epochs: Epochs of a pass over the data set, 1 as for `fit` without
             `steps_per_epoch`; None: endless.
         positive_share: As in `examples`.
-        start: Number of the first epoch, so that a resumed training reads on.
+        start: Number of the first epoch, so that a resumed training continues.
 
     Returns:
         Data set of `({"pixels", "digit"}, answer)`, shapes and types as in
@@ -145,24 +144,16 @@ def dataset(
     if epochs is not None:
         epochs = validation.check_positive_int("epochs", epochs)
     validation.check_share("positive_share", positive_share)
-    seed = stream.check_seed("seed", seed)
-    start = stream.check_seed("start", start)
 
-    def generate(pass_number: int) -> Iterator[Examples]:
-        first = start + pass_number * (epochs or 0)
-        epoch = first
-        while epochs is None or epoch < first + epochs:
-            generator = np.random.default_rng([seed, epoch])
-            order = generator.permutation(len(labels))
-            asked, answers = _ask(
-                generator, images[order], labels[order], positive_share
-            )
-            for i in range(0, len(labels), size):
-                part = {key: x[i : i + size] for key, x in asked.items()}
-                yield part, answers[i : i + size]
-            epoch += 1
+    def draw(generator: np.random.Generator, epoch: int) -> Iterator[Examples]:
+        order = generator.permutation(len(labels))
+        asked, answers = _ask(
+            generator, images[order], labels[order], positive_share
+        )
+        for i in range(0, len(labels), size):
+            part = {key: x[i : i + size] for key, x in asked.items()}
+            yield part, answers[i : i + size]
 
-    count = None if epochs is None else epochs * -(-len(labels) // size)
     signature = (
         {
             "pixels": tf.TensorSpec((None, images[0].size, 1), "float32"),
@@ -170,10 +161,17 @@ def dataset(
         },
         tf.TensorSpec((None,), "int32"),
     )
-    return stream.dataset(generate, signature, count)
+    return stream.dataset(
+        draw, signature, epochs, seed, start, -(-len(labels) // size)
+    )
 
 
-def _ask(generator, images, labels, positive_share) -> Examples:
+def _ask(
+    generator: np.random.Generator,
+    images: np.ndarray,
+    labels: np.ndarray,
+    positive_share: float,
+) -> Examples:
     count = len(labels)
     positive = np.arange(count) < round(positive_share * count)
     positive = generator.permutation(positive)
@@ -185,7 +183,7 @@ def _ask(generator, images, labels, positive_share) -> Examples:
     return asked, positive.astype("int32")
 
 
-def _check(images, labels) -> tuple[np.ndarray, np.ndarray]:
+def _check(images: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
     images, labels = np.asarray(images, "float32"), np.asarray(labels)
     if images.ndim != 3 or not images.size:
         raise ValueError(

@@ -2,12 +2,16 @@
 
 import itertools
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from keras_seqmech.layers import validation
+
+Draw = Callable[[np.random.Generator, int], Iterable[Any]]
 
 
 def check_seed(name: str, seed: Any) -> int:
@@ -21,23 +25,44 @@ def check_seed(name: str, seed: Any) -> int:
 
 
 def dataset(
-    generate: Callable[[int], Iterator[Any]],
+    draw: Draw,
     signature: Any,
-    cardinality: int | None,
+    rounds: int | None,
+    seed: int = 0,
+    start: int = 0,
+    batches_per_round: int = 1,
 ) -> tf.data.Dataset:
-    """Batches of a Python generator, made while the model computes.
+    """Random batches, drawn in rounds while the model computes.
+
+    A round depends on `seed` and its number alone. A pass over the data set
+    continues with the rounds after those of the pass before.
 
     Args:
-        generate: `generate(pass_number)` yields the batches of one pass over
-            the data set. Passes are counted from 0, so each may differ.
+        draw: `draw(generator, number)` returns the batches of a round, drawn
+            with a generator that is the round's own.
         signature: `tf.TensorSpec`s of a batch.
-        cardinality: Number of batches of a pass; None: endless.
+        rounds: Number of rounds of a pass; None: endless.
+        seed: Non-negative int.
+        start: Number of the first round.
+        batches_per_round: Number of batches that `draw` returns.
+
+    Raises:
+        ValueError: If `seed` or `start` is not a non-negative int.
     """
+    seed = check_seed("seed", seed)
+    start = check_seed("start", start)
     passes = itertools.count()
-    endless = tf.data.INFINITE_CARDINALITY
+
+    def generate() -> Iterator[Any]:
+        first = start + next(passes) * (rounds or 0)
+        for number in itertools.islice(itertools.count(first), rounds):
+            yield from draw(np.random.default_rng([seed, number]), number)
+
     batches = tf.data.Dataset.from_generator(
-        lambda: generate(next(passes)), output_signature=signature
+        generate, output_signature=signature
     )
-    count = endless if cardinality is None else cardinality
+    count = tf.data.INFINITE_CARDINALITY
+    if rounds is not None:
+        count = rounds * batches_per_round
     batches = batches.apply(tf.data.experimental.assert_cardinality(count))
     return batches.prefetch(tf.data.AUTOTUNE)

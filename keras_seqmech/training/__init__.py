@@ -3,6 +3,7 @@ from keras_seqmech.layers.log_probabilities import (
 )
 from keras_seqmech.training.distillation import DistillationModel
 from keras_seqmech.training.exact_backup import ExactBackupAndRestore
+from keras_seqmech.training.exploration import ExploreThenCommit
 from keras_seqmech.training.gate_collapse import WarnOnGateCollapse
 from keras_seqmech.training.gradient_directed import GradientDirectedModel
 from keras_seqmech.training.policy_gradient import PolicyGradientModel
@@ -16,6 +17,7 @@ __all__ = [
     "Curriculum",
     "DistillationModel",
     "ExactBackupAndRestore",
+    "ExploreThenCommit",
     "GradientDirectedModel",
     "PolicyGradientModel",
     "TemperatureAnnealing",

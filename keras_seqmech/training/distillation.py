@@ -4,12 +4,76 @@ Source: "Analyzing the Learnability and Representability of Recurrent
 Architectures", section 2.2.4.
 """
 
+from collections.abc import Collection
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_seqmech.layers.sublayers import sublayers
 from keras_seqmech.ops.precision import score_dtype
-from keras_seqmech.training.gradient_directed import GradientDirectedModel
+from keras_seqmech.training.network_model import NetworkModel
+from keras_seqmech.typing import Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class FrozenLayer(keras.layers.Layer):
+    """A layer that stays as it is: never trained, always in inference mode.
+
+    Args:
+        layer: A layer or model. Its variables, also those it shares with
+            others, are made non-trainable.
+        **kwargs: Arguments of `keras.layers.Layer`, such as `name`.
+
+    Call arguments:
+        inputs: What the layer takes.
+    """
+
+    def __init__(self, layer: keras.Layer, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.layer = layer
+        self.freeze()
+        self.built = layer.built
+
+    @property
+    def trainable(self) -> bool:
+        return False
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        # A model around it sets this for all of its layers.
+        self.freeze()
+
+    @property
+    def metrics(self) -> list[keras.Metric]:
+        # A model that was compiled has those of its own training.
+        return []
+
+    def freeze(self) -> None:
+        """Makes all variables there are non-trainable."""
+        self.layer.trainable = False
+        # Keras skips variables of layers that were not trainable before.
+        for variable in self.layer.variables:
+            variable.trainable = False
+
+    def call(self, inputs: Tensor) -> Tensor:
+        outputs = self.layer(inputs, training=False)
+        if not self.built:
+            self.freeze()
+        return outputs
+
+    def get_config(self) -> dict[str, Any]:
+        layer = keras.saving.serialize_keras_object(self.layer)
+        return {**super().get_config(), "layer": layer}
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict | None = None
+    ) -> "FrozenLayer":
+        layer = keras.saving.deserialize_keras_object(
+            config["layer"], custom_objects=custom_objects
+        )
+        return cls(**{**config, "layer": layer})
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -30,16 +94,16 @@ class DistillationModel(keras.Model):
     sample weights do, for Keras drops them where there is no `y`. With
     `fit(x, y)` and a classifier, compiled metrics compare y with the
     classifier's outputs. `evaluate` reports the same loss, `predict` gives
-    `call`'s outputs and does not run the teacher. To export or hand on a
+    `call`'s outputs and does not run the teacher. To export a
     functional student, take
     `keras.Model(student.input, classifier(student.output))`, which does not
-    have the teacher within.
+    contain the teacher.
 
-    Teacher and classifier are frozen (`trainable` is set to False on the
-    given models, and so on layers that the student shares with them), run in
-    inference mode, and are saved with the model. In a loaded model, layers
-    that a functional student and teacher share are shared again; only layers
-    of the two themselves can be, not those of models nested in them.
+    Teacher and classifier are frozen (their variables, and those that the
+    student shares with them, become non-trainable), run in inference mode, and
+    are saved with the model. In a loaded model, layers that a functional
+    student and teacher share are shared again; only layers of the two
+    themselves can be, not those of models nested in them.
 
     With a functional student and a teacher that is built, so is the model.
     Otherwise call it on a batch before loading weights or using
@@ -48,7 +112,8 @@ class DistillationModel(keras.Model):
     Args:
         student: Model from inputs to an embedding `(batch, e)`.
         teacher: Trained model from the same inputs to one of the same size.
-            Of a `GradientDirectedModel`, the plain model is kept.
+            Of a model that owns a network, such as `GradientDirectedModel`,
+            the network is taken.
         classifier: Layer or model from an embedding to outputs, such as the
             teacher's own head. If None, outputs are the student's embedding.
         **kwargs: Base model keyword arguments, such as `name`.
@@ -84,7 +149,7 @@ class DistillationModel(keras.Model):
         student: keras.Model,
         teacher: keras.Model,
         classifier: keras.Layer | None = None,
-        **kwargs,
+        **kwargs: Any,
     ):
         for name, part in (("student", student), ("teacher", teacher)):
             if not isinstance(part, keras.Layer):
@@ -100,51 +165,48 @@ class DistillationModel(keras.Model):
         _check_embeddings(
             getattr(student, "outputs", []), getattr(teacher, "outputs", [])
         )
-        if isinstance(teacher, GradientDirectedModel):
-            teacher = keras.Model(
-                teacher.input, teacher.output, name=teacher.name
-            )
+        if isinstance(teacher, NetworkModel):
+            teacher = teacher.network
         _check_shared(student, teacher, classifier)
         super().__init__(**kwargs)
+        # Before the frozen layers, which have the last word on shared ones.
         self.student = student
-        self.teacher = teacher
-        self.classifier = classifier
-        self._last_call = (None, None)
-        self._freeze()
+        self._frozen_teacher = FrozenLayer(teacher)
+        self._frozen_classifier = None
+        if classifier is not None:
+            self._frozen_classifier = FrozenLayer(classifier)
+        self._last_call: tuple = (None, None)
         if getattr(student, "inputs", None) and teacher.built:
             is_sequential = isinstance(student, keras.Sequential)
             self(student.inputs[0] if is_sequential else student.input)
-            self._freeze()
+
+    @property
+    def teacher(self) -> keras.Layer:
+        return self._frozen_teacher.layer
+
+    @property
+    def classifier(self) -> keras.Layer | None:
+        frozen = self._frozen_classifier
+        return None if frozen is None else frozen.layer
 
     @property
     def frozen_parts(self) -> list[keras.Layer]:
         """Teacher and classifier, if there is one."""
         return [p for p in (self.teacher, self.classifier) if p is not None]
 
-    @keras.Model.trainable.setter
-    def trainable(self, value):
-        keras.Model.trainable.fset(self, value)
-        self._freeze()
-
-    def _freeze(self):
-        for part in self.frozen_parts:
-            part.trainable = False
-            # Keras skips the line above where it says False already.
-            for variable in part.variables:
-                variable.trainable = False
-
-    def call(self, inputs, training=None):
-        if not self.teacher.built:
-            self.teacher(inputs, training=False)
-            self._freeze()
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+        if not self._frozen_teacher.built:
+            self._frozen_teacher(inputs)
         embedding = self.student(inputs, training=training)
-        if self.classifier is None:
+        if self._frozen_classifier is None:
             return embedding
-        outputs = self.classifier(embedding, training=False)
+        outputs = self._frozen_classifier(embedding)
         self._last_call = (outputs, embedding)
         return outputs
 
-    def compile(self, optimizer="rmsprop", loss=None, **kwargs):
+    def compile(
+        self, optimizer: Any = "rmsprop", loss: None = None, **kwargs: Any
+    ) -> None:
         if loss is not None:
             raise ValueError(
                 "Argument `loss` must be None: a `DistillationModel` has its "
@@ -152,18 +214,24 @@ class DistillationModel(keras.Model):
             )
         super().compile(optimizer, **kwargs)
 
-    def compile_from_config(self, config):
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        # Keras asks for this method beside a `compile` of one's own.
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.built:
             self.optimizer.build(self.trainable_variables)
 
     def compute_loss(
-        self, x=None, y=None, y_pred=None, sample_weight=None, training=True
-    ):
+        self,
+        x: Tensor | None = None,
+        y: Tensor | None = None,
+        y_pred: Tensor | None = None,
+        sample_weight: Tensor | None = None,
+        training: bool = True,
+    ) -> Tensor:
         embedding = self._embedding(x, y_pred, training)
-        # Before the teacher runs and puts its own losses into shared layers.
+        # Before the teacher runs and adds its own losses to shared layers.
         added = self.student.losses
-        target = self.teacher(x, training=False)
+        target = self._frozen_teacher(x)
         _check_embeddings(embedding, target)
         dtype = score_dtype(keras.backend.standardize_dtype(embedding.dtype))
         distance = keras.losses.MeanSquaredError(dtype=dtype)
@@ -175,7 +243,7 @@ class DistillationModel(keras.Model):
         # With a distribution strategy, losses are summed over replicas.
         return loss + added / self.distribute_strategy.num_replicas_in_sync
 
-    def _embedding(self, x, y_pred, training):
+    def _embedding(self, x: Tensor, y_pred: Tensor, training: bool) -> Tensor:
         """The embedding that outputs were made of."""
         if self.classifier is None:
             return y_pred
@@ -184,14 +252,23 @@ class DistillationModel(keras.Model):
             return embedding
         return self.student(x, training=training)
 
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        if y is None and any(m.name == "compile_metrics" for m in self.metrics):
+    def compute_metrics(
+        self,
+        x: Tensor,
+        y: Tensor | None,
+        y_pred: Tensor,
+        sample_weight: Tensor | None = None,
+    ) -> dict[str, Tensor]:
+        try:
+            return super().compute_metrics(x, y, y_pred, sample_weight)
+        except (AttributeError, TypeError, ValueError) as error:
+            if y is not None:
+                raise
             raise ValueError(
                 "Compiled `metrics` need targets `y`. Received: y=None"
-            )
-        return super().compute_metrics(x, y, y_pred, sample_weight)
+            ) from error
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),
@@ -202,7 +279,9 @@ class DistillationModel(keras.Model):
         }
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict | None = None
+    ) -> "DistillationModel":
         config = dict(config)
         shared = config.pop("shared_layers")
         for name in ("student", "teacher", "classifier"):
@@ -219,7 +298,7 @@ class DistillationModel(keras.Model):
         return cls(**config)
 
 
-def _shared_layers(student, teacher):
+def _shared_layers(student: keras.Layer, teacher: keras.Layer) -> list[str]:
     """Names of the layers that two functional models have in common."""
     if not all(getattr(part, "outputs", None) for part in (student, teacher)):
         return []
@@ -230,7 +309,9 @@ def _shared_layers(student, teacher):
     ]
 
 
-def _layers(part, without=()):
+def _layers(
+    part: keras.Layer, without: Collection[str] = ()
+) -> dict[int, keras.Layer]:
     """All layers of a part but those that only `without` leads to."""
     return {
         id(inner): inner
@@ -240,7 +321,11 @@ def _layers(part, without=()):
     }
 
 
-def _check_shared(student, teacher, classifier):
+def _check_shared(
+    student: keras.Layer,
+    teacher: keras.Layer,
+    classifier: keras.Layer | None,
+) -> None:
     """Refuses layers that would be saved in one part and missed in another."""
     shared = _shared_layers(student, teacher)
     pairs = [
@@ -268,20 +353,20 @@ def _check_shared(student, teacher, classifier):
         )
 
 
-def _check_embeddings(student, teacher):
+def _check_embeddings(student: Any, teacher: Any) -> None:
     """Refuses outputs of a student and a teacher that do not match."""
-    student, teacher = (
+    students, teachers = (
         [tuple(tensor.shape) for tensor in keras.tree.flatten(outputs)]
         for outputs in (student, teacher)
     )
-    sizes = {shape[-1] for shape in student + teacher if shape} - {None}
+    sizes = {shape[-1] for shape in students + teachers if shape} - {None}
     fits = all(
         len(shapes) <= 1 and all(len(shape) == 2 for shape in shapes)
-        for shapes in (student, teacher)
+        for shapes in (students, teachers)
     )
     if not fits or len(sizes) > 1:
         raise ValueError(
-            "Arguments `student` and `teacher` must put out one embedding "
+            "Arguments `student` and `teacher` must return one embedding "
             "(batch, features) each, of the same size. Received: student with "
-            f"output shapes {student}, teacher with output shapes {teacher}"
+            f"output shapes {students}, teacher with output shapes {teachers}"
         )

@@ -1,4 +1,4 @@
-"""A backup from which a killed run goes on as if nothing had happened."""
+"""A backup from which a killed run continues exactly."""
 
 import contextlib
 import json
@@ -7,6 +7,7 @@ import pathlib
 import reprlib
 import shutil
 import zipfile
+from collections.abc import Iterable
 
 import keras
 import numpy as np
@@ -20,13 +21,13 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
     r"""Backs up at the end of each epoch all that the next epoch depends on.
 
     Like `keras.callbacks.BackupAndRestore`, which it uses: a second `fit` of
-    the same script, in a new process, goes on after the last epoch that was
+    the same script, in a new process, continues after the last epoch that was
     finished; when `fit` ends, the backup is deleted. Three things differ:
 
     - The states of the model's random seed generators are kept too. Without
       them dropout, relaxed samples and drawn gates begin their numbers anew.
     - A process may be killed at any moment, in the middle of a backup too:
-      what is there is a whole backup, the last one or the one before.
+      there is always a complete backup, the last one or the one before.
     - There is no `save_freq` in batches. `fit` always starts an epoch at its
       first batch, so that a backup in its middle makes the model see the first
       batches twice. Where epochs are long, make them shorter by
@@ -102,10 +103,10 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
 
     @property
     def _part(self) -> pathlib.Path:
-        """What is not whole yet, or no more; it is never read."""
+        """A backup that is being written or deleted; it is never read."""
         return self.backup_dir / "part"
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict | None = None) -> None:
         shutil.rmtree(self._part, ignore_errors=True)
         backups = self._backups()
         if backups and self.model.built:
@@ -113,7 +114,7 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
         else:  # It refuses a model that is not built.
             self._keras_backup(self._part).on_train_begin()
 
-    def _restore(self, directory):
+    def _restore(self, directory: pathlib.Path) -> None:
         try:
             missing = set(FILES) - {path.name for path in directory.iterdir()}
             if missing:
@@ -129,15 +130,15 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
             zipfile.BadZipFile,
         ) as e:
             raise ValueError(
-                "Argument `backup_dir` must hold a backup that is whole; "
-                f"delete {str(directory)!r}, which is damaged ({e}), to go on "
-                "from what else there is. "
+                "Argument `backup_dir` must hold a complete backup; "
+                f"delete {str(directory)!r}, which is damaged ({e}), to "
+                "continue from an earlier one or from the start. "
                 f"Received: backup_dir={str(self.backup_dir)!r}"
             ) from e
         for variable, value in zip(_seeds(self.model), seeds, strict=True):
             variable.assign(value)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         shutil.rmtree(self._part, ignore_errors=True)
         self._keras_backup(self._part).on_epoch_end(epoch)
         seeds = [variable.numpy() for variable in _seeds(self.model)]
@@ -150,7 +151,7 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
             if backup != target:
                 shutil.rmtree(backup)
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: dict | None = None) -> None:
         for backup in self._backups():
             shutil.rmtree(self._part, ignore_errors=True)
             backup.rename(self._part)
@@ -159,7 +160,7 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
             self.backup_dir.rmdir()
 
     def _backups(self) -> list[pathlib.Path]:
-        """All that are whole, the oldest first."""
+        """All complete backups, the oldest first."""
         numbers = {
             path: path.name.removeprefix("epoch-")
             for path in self.backup_dir.glob("epoch-*")
@@ -167,12 +168,14 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
         backups = [path for path, n in numbers.items() if n.isdecimal()]
         return sorted(backups, key=lambda path: int(numbers[path]))
 
-    def _keras_backup(self, directory) -> keras.callbacks.Callback:
+    def _keras_backup(
+        self, directory: pathlib.Path
+    ) -> keras.callbacks.Callback:
         backup = keras.callbacks.BackupAndRestore(directory)
         backup.set_model(self.model)
         return backup
 
-    def _check_kind(self, found):
+    def _check_kind(self, found: dict[str, list]) -> None:
         optimizer = self.model.optimizer
         if optimizer is not None and not optimizer.built:
             optimizer.build(self.model.trainable_variables)
@@ -186,7 +189,7 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
                 )
 
 
-def _kind(model) -> dict:
+def _kind(model: keras.Model) -> dict[str, list]:
     """What tells one model from another, whatever its numbers are."""
     optimizer = model.optimizer
     return {
@@ -199,11 +202,11 @@ def _kind(model) -> dict:
     }
 
 
-def _shapes(variables):
+def _shapes(variables: Iterable[keras.Variable]) -> list[list[int]]:
     return [list(variable.shape) for variable in variables]
 
 
-def _seeds(model) -> list[keras.Variable]:
+def _seeds(model: keras.Model) -> list[keras.Variable]:
     """State that is neither weight nor metric: of seed generators."""
     others = {id(v) for v in (*model.weights, *model.metrics_variables)}
     return [v for v in model.variables if id(v) not in others]

@@ -1,196 +1,256 @@
-"""What each example adds to a compiled loss, as Keras itself reduces it.
+"""What each example of a batch adds to the compiled losses.
 
-The losses given to `compile` are made to note their values before these are
-reduced. Sample weights, masks, loss weights, reductions and the number of
-replicas then all stand in one place, the derivative of the total with respect
-to those values.
+Keras gives the loss of a batch; a reward belongs to an example. Keras reduces
+the same losses here a second time, and the derivative of the result with
+respect to the values before the reduction says how much each of them counts:
+sample weights, masks, loss weights, reductions and the number of replicas all
+stand in it.
 """
 
 import contextlib
 import threading
+from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 
 from keras_seqmech.ops.precision import score_dtype
+from keras_seqmech.typing import Tensor
+
+# Names by which Keras chooses a loss from the shapes of targets and outputs.
+CROSSENTROPY = ("crossentropy", "ce")
 
 
-class LossRecord:
-    """The values of compiled losses, noted by `record`.
+class Shares(NamedTuple):
+    r"""The parts of the examples in a loss of a batch of B.
 
     Attributes:
-        tape: The tape that watches them.
-        values: A list of `(name of the loss, tensor of its values)`.
+        losses: Tensor `(batch,)`, whose mean is the loss of the batch:
+            $\ell_i = B \sum_j \frac{\partial L}{\partial u_{ij}} u_{ij}$ with
+            $u_{ij}$ the values of example i, of all losses.
+        weights: Tensor `(batch,)`: $\omega_i = B \sum_j
+            \frac{\partial L}{\partial u_{ij}}$, which is 1 but for sample
+            weights, masks and the like.
     """
 
-    def __init__(self, tape: tf.GradientTape):
-        self.tape = tape
-        self.values = []
+    losses: Tensor
+    weights: Tensor
 
-    def per_example(self, total: Any) -> tuple[Any, Any]:
-        r"""Shares of each example in the total, and their weights.
 
-        $$\ell_i = B \sum_j \frac{\partial L}{\partial u_{ij}} u_{ij}, \qquad
-          \omega_i = B \sum_j \frac{\partial L}{\partial u_{ij}}$$
+class ExampleLosses:
+    """Compiled losses, example by example.
 
-        with $L$ the total and $u_{ij}$ the values of example i, over all
-        losses; their mean over the batch of B is the compiled loss.
+    Args:
+        loss: As for `compile`: a loss or a structure of them.
+        loss_weights: As for `compile`.
+        output_names: Names of the model's outputs, if it has any.
 
-        Args:
-            total: Scalar, the loss; terms without recorded values are left
-                out.
+    Call arguments:
+        y: Targets.
+        y_pred: The outputs of the model.
+        sample_weight: Weights as for `compute_loss`, or None.
 
-        Returns:
-            Two tensors `(batch,)`, float32 or wider, without gradient.
+    Raises:
+        ValueError: If a loss is unknown or reduces its values by itself; when
+            called, if a loss does not return a value for each example.
 
-        Raises:
-            ValueError: If nothing was recorded, or a loss is not per example.
+    Example:
+
+    >>> losses = ExampleLosses("mse")
+    >>> shares = losses(np.zeros((2, 1)), tf.constant([[1.0], [3.0]]))
+    >>> shares.losses.numpy()
+    array([1., 9.], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        loss: Any,
+        loss_weights: Any = None,
+        output_names: list[str] | None = None,
+    ):
+        self.built = False
+        self._recorder = _Recorder()
+        # Not called: it only reduces losses as the model that trains does.
+        self._reducer = keras.Model(name="example_losses")
+        if output_names:
+            self._reducer.output_names = output_names
+        self._reducer.compile(
+            optimizer=None,
+            loss=_recorded_losses(loss, self._recorder.note),
+            loss_weights=loss_weights,
+        )
+
+    def build(
+        self, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None
+    ) -> None:
+        """Makes the variables of losses; a replica could not make them.
+
+        As Keras makes its own: by a symbolic call before the first step.
         """
-        if not self.values:
-            raise ValueError(
-                "Policy gradient needs a `loss` in `compile`: it is the "
-                "reward. Terms from `add_loss` are none. Received: loss=None"
+        if not self.built:
+            self._reducer.compute_loss(
+                y=y, y_pred=y_pred, sample_weight=sample_weight
             )
-        self._check()
-        dtype = score_dtype(keras.backend.standardize_dtype(total.dtype))
-        values = [value for _, value in self.values]
-        gradients = self.tape.gradient(
+            self.built = True
+
+    def __call__(
+        self, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None
+    ) -> Shares:
+        with self._recorder.recording() as record:
+            total = self._reducer.compute_loss(
+                y=y, y_pred=y_pred, sample_weight=sample_weight
+            )
+        self.built = True
+        values = [values for _, values in record.values]
+        _check_values(record.values)
+        slopes = record.tape.gradient(
             total, values, unconnected_gradients="zero"
         )
-        losses = weights = 0
-        for value, gradient in zip(values, gradients):
-            value, gradient = tf.cast(value, dtype), tf.cast(gradient, dtype)
+        dtype = score_dtype(keras.backend.standardize_dtype(total.dtype))
+        losses = weights = tf.zeros((), dtype)
+        for value, slope in zip(values, slopes):
+            value, slope = tf.cast(value, dtype), tf.cast(slope, dtype)
             axes = range(1, len(value.shape))
-            losses += tf.reduce_sum(gradient * value, axes)
-            weights += tf.reduce_sum(gradient, axes)
+            losses += tf.reduce_sum(slope * value, axes)
+            weights += tf.reduce_sum(slope, axes)
         batch_size = tf.cast(tf.shape(values[0])[0], dtype)
-        return (
+        return Shares(
             tf.stop_gradient(batch_size * losses),
             tf.stop_gradient(batch_size * weights),
         )
 
-    def _check(self):
-        """Refuses losses that have no values for each example."""
-        sizes = {}
-        for name, value in self.values:
-            if not value.shape.rank:
-                raise ValueError(
-                    "Policy gradient needs losses that return a value for "
-                    "each example, of shape (batch, ...), and leave the mean "
-                    f"to Keras. Received: {name}, which returns shape "
-                    f"{value.shape}"
-                )
-            sizes.setdefault(value.shape[0], name)
-        sizes.pop(None, None)
-        if len(sizes) > 1:
-            raise ValueError(
-                "Policy gradient needs losses that return a value for each "
-                "example, of shape (batch, ...), with the same batch size. "
-                "Received: "
-                + ", ".join(f"{n} with {size}" for size, n in sizes.items())
-            )
+
+class _Record(NamedTuple):
+    """The values of losses, with their names, and the tape that watches."""
+
+    tape: tf.GradientTape
+    values: list[tuple[str, Tensor]]
 
 
-class _Active(threading.local):
-    record = None
+class _Recorder(threading.local):
+    """Where losses leave their values; each replica runs in its own thread."""
+
+    record: _Record | None = None
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[_Record]:
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            self.record = _Record(tape, [])
+            try:
+                yield self.record
+            finally:
+                self.record = None
+
+    def note(self, name: str, values: Tensor) -> Tensor:
+        """Records the values and returns them."""
+        if self.record is None:
+            return values
+        values = tf.convert_to_tensor(values)
+        if not values.dtype.is_floating:
+            values = tf.cast(values, keras.config.floatx())
+        self.record.tape.watch(values)
+        self.record.values.append((name, values))
+        return values
 
 
-_active = _Active()
+Note = Callable[[str, Tensor], Tensor]
 
 
-@contextlib.contextmanager
-def record() -> Iterator[LossRecord]:
-    """Notes the values of `recordable` losses computed within the context."""
-    with tf.GradientTape(watch_accessed_variables=False) as tape:
-        before, _active.record = _active.record, LossRecord(tape)
-        try:
-            yield _active.record
-        finally:
-            _active.record = before
+class _RecordedLoss(keras.losses.Loss):
+    """A loss of the same values, name and reduction, which it records."""
 
+    def __init__(self, loss: keras.losses.Loss, label: str, note: Note):
+        super().__init__(loss.name, loss.reduction, loss.dtype)
+        self.loss = loss
+        self.label = label
+        self.note = note
 
-def recordable(loss: Any) -> Any:
-    """Losses as `compile` takes them, made to note their values.
-
-    Names, reductions and values are those of the losses given, which are left
-    as they are.
-
-    Args:
-        loss: A loss or a structure of them: name, function, `keras.losses.Loss`
-            or None.
-
-    Returns:
-        The same structure of losses.
-
-    Raises:
-        ValueError: If a name is `"crossentropy"`, or unknown; if a loss has a
-            `__call__` of its own, which takes over the reduction.
-    """
-    wrapped = [
-        _recordable(part, path)
-        for path, part in keras.tree.flatten_with_path(loss)
-    ]
-    return keras.tree.pack_sequence_as(loss, wrapped)
-
-
-def _recordable(loss, path):
-    if loss is None:
-        return None
-    if str(loss).lower() in ("crossentropy", "ce"):
-        raise ValueError(
-            "Argument `loss` must name a loss in full, such as "
-            "'binary_crossentropy', 'categorical_crossentropy' or "
-            f"'sparse_categorical_crossentropy'. Received: loss={loss!r}"
-        )
-    found = keras.losses.get(loss)
-    place = "".join(f" of output {part!r}" for part in path)
-    if not isinstance(found, keras.losses.Loss):
-        return _RecordedFunction(
-            found, loss if isinstance(loss, str) else None, place
-        )
-    # Not by `copy`, for which Keras saves and loads.
-    if type(found).__call__ is not keras.losses.Loss.__call__:
-        raise ValueError(
-            "Argument `loss` must hold losses that define `call`, a value for "
-            "each example, and leave the mean to Keras. Received: loss "
-            f"'{found.name}'{place} with a `__call__` of its own"
-        )
-    recorded = object.__new__(type(found))
-    vars(recorded).update(vars(found))
-    name = f"loss '{found.name}'{place}"
-    recorded.call = lambda y_true, y_pred: _note(
-        name, found.call(y_true, y_pred)
-    )
-    return recorded
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        values = self.loss.call(y_true, y_pred)
+        return self.note(self.label, values)
 
 
 class _RecordedFunction:
-    """A loss function that notes its values.
+    """A loss function that records its values."""
 
-    Not a function: Keras names it as it would name the one within.
-    """
-
-    def __init__(self, function, name, place):
+    def __init__(self, function: Callable, label: str, note: Note):
         self.function = function
-        self.place = place
-        name = name or getattr(function, "name", None)
-        if name is not None:
-            self.name = name
-        self.__name__ = getattr(function, "__name__", type(function).__name__)
+        self.label = label
+        self.note = note
 
-    def __call__(self, y_true, y_pred):
-        name = f"loss '{getattr(self, 'name', self.__name__)}'{self.place}"
-        return _note(name, self.function(y_true, y_pred))
+    def __call__(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        values = self.function(y_true, y_pred)
+        return self.note(self.label, values)
 
 
-def _note(name, values):
-    if _active.record is None:
-        return values
-    values = tf.convert_to_tensor(values)
-    if not values.dtype.is_floating:
-        values = tf.cast(values, keras.config.floatx())
-    _active.record.tape.watch(values)
-    _active.record.values.append((name, values))
-    return values
+class _Crossentropy(keras.losses.Loss):
+    """The cross-entropy that Keras takes by the name "crossentropy"."""
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        classes = y_pred.shape[-1]
+        is_sparse = len(y_true.shape) < len(y_pred.shape)
+        if classes == 1:
+            loss = keras.losses.BinaryCrossentropy(dtype=self.dtype)
+        elif is_sparse or y_true.shape[-1] == 1:
+            loss = keras.losses.SparseCategoricalCrossentropy(dtype=self.dtype)
+        else:
+            loss = keras.losses.CategoricalCrossentropy(dtype=self.dtype)
+        return loss.call(y_true, y_pred)
+
+
+def _recorded_losses(loss: Any, note: Note) -> Any:
+    """The same structure of losses, each of which records its values."""
+    recorded = [
+        None if part is None else _recorded(part, path, note)
+        for path, part in keras.tree.flatten_with_path(loss)
+    ]
+    return keras.tree.pack_sequence_as(loss, recorded)
+
+
+def _recorded(loss: Any, path: tuple, note: Note) -> Any:
+    if str(loss).lower() in CROSSENTROPY:
+        found = _Crossentropy(loss)
+    else:
+        found = keras.losses.get(loss)
+    name = loss if isinstance(loss, str) else _name_of(found)
+    place = "".join(f" of output {part!r}" for part in path)
+    label = f"loss '{name}'{place}"
+    if not isinstance(found, keras.losses.Loss):
+        return _RecordedFunction(found, label, note)
+    if type(found).__call__ is not keras.losses.Loss.__call__:
+        raise ValueError(
+            "Argument `loss` must hold losses that define `call`, a value for "
+            "each example, and leave the mean to Keras. Received: "
+            f"{label} with a `__call__` of its own"
+        )
+    return _RecordedLoss(found, label, note)
+
+
+def _name_of(loss: Callable) -> str:
+    name = getattr(loss, "__name__", type(loss).__name__)
+    return getattr(loss, "name", name)
+
+
+def _check_values(values: list[tuple[str, Tensor]]) -> None:
+    """Refuses losses that have no values for each example."""
+    sizes: dict[int | None, str] = {}
+    for name, value in values:
+        if not value.shape.rank:
+            raise ValueError(
+                "Policy gradient needs losses that return a value for "
+                "each example, of shape (batch, ...), and leave the mean "
+                f"to Keras. Received: {name}, which returns shape "
+                f"{value.shape}"
+            )
+        sizes.setdefault(value.shape[0], name)
+    sizes.pop(None, None)
+    if len(sizes) > 1:
+        raise ValueError(
+            "Policy gradient needs losses that return a value for each "
+            "example, of shape (batch, ...), with the same batch size. "
+            "Received: "
+            + ", ".join(f"{n} with {size}" for size, n in sizes.items())
+        )

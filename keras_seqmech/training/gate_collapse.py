@@ -1,4 +1,4 @@
-"""A callback that notices gates which no longer choose."""
+"""A callback that warns when gates no longer depend on the input."""
 
 import warnings
 
@@ -10,9 +10,9 @@ from keras_seqmech.layers import validation
 class WarnOnGateCollapse(keras.callbacks.Callback):
     """Warns when gates are all open or all closed.
 
-    It is the known disease of gates that are drawn: once all probabilities
-    are near 0 or 1, draws no longer differ, and nothing tells the gates what
-    another choice would have done. So they stay, however long one trains.
+    Gates that are drawn are known to collapse: once all probabilities are near
+    0 or 1, draws no longer differ, and nothing tells the gates what another
+    choice would have done. So they stay, however long one trains.
     What helps is an argument of `BoundaryGate` and of
     `FocusedHierarchicalEncoder`:
 
@@ -31,8 +31,8 @@ class WarnOnGateCollapse(keras.callbacks.Callback):
     The baseline of a `PolicyGradientModel` helps in the same way: less noise
     in the gradient, fewer gates driven to an end by chance.
 
-    Looks at the training metrics `<name>_openness`, which layers with
-    `track_statistics=True` put into the logs. Not at those of validation:
+    Reads the training metrics `<name>_openness`, which layers with
+    `track_statistics=True` add to the logs. Not at those of validation:
     there gates above one half are open, so that they may well be all open
     while training still draws both.
 
@@ -69,12 +69,12 @@ class WarnOnGateCollapse(keras.callbacks.Callback):
                 f"Received: low={low!r}, high={high!r}"
             )
         self.patience = validation.check_positive_int("patience", patience)
+        self._streaks: dict[str, tuple[str | None, int]] = {}
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
         self._streaks = {}
 
-    def on_train_begin(self, logs=None):
-        self._streaks = {}
-
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         shares = {
             name: value
             for name, value in (logs or {}).items()
@@ -89,7 +89,7 @@ class WarnOnGateCollapse(keras.callbacks.Callback):
         for name, share in shares.items():
             self._follow(name, float(share))
 
-    def _follow(self, name, share):
+    def _follow(self, name: str, share: float) -> None:
         side = None
         if share < self.low:
             side = "closed"

@@ -4,6 +4,8 @@ Source: "Analyzing the Learnability and Representability of Recurrent
 Architectures", section 2.2.7.
 """
 
+import contextlib
+import functools
 from typing import Any
 
 import keras
@@ -14,11 +16,13 @@ from keras_seqmech.layers import validation
 from keras_seqmech.layers.sublayers import sublayers
 from keras_seqmech.ops import masking
 from keras_seqmech.ops.gradient_divergence import gradient_divergence
+from keras_seqmech.training import network_model
+from keras_seqmech.typing import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class GradientDirectedModel(keras.Model):
-    r"""A functional model whose loss punishes unequal gradients.
+class GradientDirectedModel(network_model.NetworkModel):
+    r"""Trains a functional model with a loss that punishes unequal gradients.
 
     $$\ell = \ell_1 + \lambda\, KL(p \,\|\, u), \qquad
       p_t = \frac{\lVert \partial \ell_1 / \partial x_t \rVert}
@@ -26,43 +30,37 @@ class GradientDirectedModel(keras.Model):
 
     with $\ell_1$ the compiled loss, $x$ the input of a recurrent layer and
     $u$ uniform over the real positions of an example. The recurrent layer
-    learns to carry gradient to all positions, the first as well as the last,
-    and nothing of it is left at inference. The divergence is a mean over the
+    learns to carry gradient to all positions, the first as well as the last;
+    inference is that of the network. The divergence is averaged over the
     examples that have a real position, whatever their sample weights; one
     without any gradient (such as one of sample weight 0) counts as 0.
 
-    Used like `keras.Model(inputs, outputs)`. `fit` reports the divergence as
+    Use it like `keras.Model`. `fit` reports the divergence as
     `gradient_divergence` and has it in `loss`; `evaluate` and `predict` are
-    those of a plain model. Over an epoch, `gradient_divergence` is the mean
+    those of the network. Over an epoch, `gradient_divergence` is the mean
     over its examples; steps that overflow and are skipped do not count. What
     layers add to the loss (regularizers, penalties) is in `loss` but not in
-    $\ell_1$.
-
-    The layers are shared, so that `keras.Model(model.input, model.output)` is
-    the trained model alone; save the weights of that model for others to load,
-    for those of this class (`save_weights`) fit this class only. For a copy
-    use `from_config(model.get_config())`: `keras.models.clone_model` does not
-    hand on `layer`.
+    $\ell_1$. `model.network` is the trained network alone, to save, export and
+    use without this class.
 
     $\lambda$ is the non-trainable variable `gradient_weight`, to be lowered by
     `Curriculum("gradient_weight", max_epochs, initial=1.0, final=0.0)`.
 
     Args:
-        inputs: Symbolic inputs, as for `keras.Model`.
-        outputs: Symbolic outputs, as for `keras.Model`.
-        name: Name of the model.
-        layer: Name of the layer that puts out $x$, `(batch, time, features)`,
-            such as the embedding; the model itself, not one nested in it,
-            calls it, and once.
+        network: A functional model.
+        layer: Name of the layer of the network that returns $x$, one tensor
+            `(batch, time, features)`, such as the embedding, or of an input;
+            the network, not a model nested in it, calls it, and once.
         gradient_weight: Float of at least 0, $\lambda$ at the start.
-        mask: Name of the boolean input `(batch, time)`, True where a position
-            is real, of any pattern; or of the operation of the model that
-            puts it out; or that symbolic tensor itself. All positions are
-            real if None: masks that Keras passes on by itself are not seen.
-        **kwargs: Further arguments of `keras.Model`.
+        mask: Which positions are real, a boolean `(batch, time)` of any
+            pattern: the name of an input or layer of the network that returns
+            it, or the symbolic tensor, computed from the network's inputs by
+            layers without weights. All positions are real if None: masks that
+            Keras passes on by itself are not seen.
+        **kwargs: Arguments of `keras.Model`, such as `name`.
 
     Call arguments:
-        inputs: Tensors, as for `keras.Model`.
+        inputs: Tensors, as for the network.
         training: Whether layers run in training mode.
 
     Cost: a training step differentiates the gradient, about three times the
@@ -86,9 +84,8 @@ class GradientDirectedModel(keras.Model):
     >>> x = keras.layers.Embedding(9, 4, name="embedding")(tokens)
     >>> h = keras.layers.LSTM(4, use_cudnn=False)(x, mask=mask)
     >>> y = keras.layers.Dense(1, activation="sigmoid")(h)
-    >>> model = GradientDirectedModel(
-    ...     {"tokens": tokens, "mask": mask}, y, layer="embedding", mask="mask"
-    ... )
+    >>> network = keras.Model({"tokens": tokens, "mask": mask}, y)
+    >>> model = GradientDirectedModel(network, layer="embedding", mask="mask")
     >>> model.compile("adam", "binary_crossentropy")
     >>> x = {"tokens": np.ones((6, 5)), "mask": np.ones((6, 5), "bool")}
     >>> fit = model.fit(x, np.ones((6, 1)), verbose=0)
@@ -98,29 +95,23 @@ class GradientDirectedModel(keras.Model):
 
     def __init__(
         self,
-        inputs: Any,
-        outputs: Any,
-        name: str | None = None,
+        network: keras.Model,
         *,
         layer: str,
         gradient_weight: float = 1.0,
         mask: Any = None,
-        **kwargs,
+        **kwargs: Any,
     ):
         gradient_weight = validation.check_not_negative(
             "gradient_weight", gradient_weight
         )
-        super().__init__(inputs, outputs, name=name, **kwargs)
+        network_model.check_functional(network)
+        super().__init__(network, **kwargs)
         self.supports_jit = False
         self.layer_name = layer
         self.initial_gradient_weight = gradient_weight
-        self.mask_name = None
-        sequences = _find_sequences(self, layer, mask)
-        probed = {"sequences": sequences, "outputs": self.output}
-        if mask is not None:
-            self.mask_name, probed["mask"] = _find_mask(self, mask)
-            validation.check_mask("mask", probed["mask"], sequences.shape)
-        probe = keras.Model(self.input, probed)
+        self.mask = mask
+        probe = _probe(network, layer, mask)
         # In a function, where Keras does not save it as a part of the model.
         self._probe = lambda inputs: probe(inputs, training=True)
         self.gradient_weight = self.add_weight(
@@ -134,7 +125,7 @@ class GradientDirectedModel(keras.Model):
         )
         self._divergence = keras.metrics.Mean(name="gradient_divergence")
 
-    def train_step(self, data):
+    def train_step(self, data: Any) -> dict[str, Tensor]:
         _check_differentiable(self)
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         x = keras.tree.map_structure(
@@ -163,7 +154,9 @@ class GradientDirectedModel(keras.Model):
                 metric.update_state(total, sample_weight=size)
         return self.compute_metrics(x, y, outputs, sample_weight=sample_weight)
 
-    def _run(self, x, y, sample_weight):
+    def _run(
+        self, x: Tensor, y: Tensor, sample_weight: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Loss, divergence, number of examples in it, outputs of a batch."""
         with tf.GradientTape() as tape:
             # Frozen layers too, or the tape loses sight of what they make.
@@ -188,20 +181,44 @@ class GradientDirectedModel(keras.Model):
         divergence, count = self._mean_divergence(gradients, probed.get("mask"))
         return loss, divergence, count, probed["outputs"]
 
-    def test_step(self, data):
+    def test_step(self, data: Any) -> dict[str, Tensor]:
         results = super().test_step(data)
         results.pop(self._divergence.name)
         return results
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
+        mask = self.mask
+        if isinstance(mask, keras.KerasTensor):
+            mask = keras.saving.serialize_keras_object(
+                _mask_network(self.network, mask)
+            )
         return {
             **super().get_config(),
             "layer": self.layer_name,
             "gradient_weight": self.initial_gradient_weight,
-            "mask": self.mask_name,
+            "mask": mask,
         }
 
-    def _mean_divergence(self, gradients, mask):
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict | None = None
+    ) -> "GradientDirectedModel":
+        deserialize = functools.partial(
+            keras.saving.deserialize_keras_object,
+            custom_objects=custom_objects,
+        )
+        config = {**config, "network": deserialize(config["network"])}
+        if isinstance(config["mask"], dict):
+            config["mask"] = network_model.run_again(
+                deserialize(config["mask"]),
+                lambda operation, *args, **kwargs: operation(*args, **kwargs),
+                config["network"].input,
+            ).output
+        return cls(**config)
+
+    def _mean_divergence(
+        self, gradients: Tensor | None, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         if gradients is None:
             raise ValueError(
                 "Argument `layer` must name a layer that the compiled loss "
@@ -214,7 +231,7 @@ class GradientDirectedModel(keras.Model):
         return ops.sum(divergences) / ops.maximum(count, 1), count
 
 
-def _float_tensors(values):
+def _float_tensors(values: Any) -> list[Tensor]:
     return [
         value
         for value in keras.tree.flatten(values)
@@ -225,67 +242,95 @@ def _float_tensors(values):
     ]
 
 
-def _outputs(model):
-    """Each call of an operation in a model, and the tensors it puts out."""
-    # The public `layer.output` fails where another model calls the layer too,
-    # and operations that are no layers are not among `model.layers`.
-    return [
-        (node.operation, node.output_tensors)
-        for nodes in model._nodes_by_depth.values()
-        for node in nodes
-    ]
+def _probe(network: keras.Model, layer: str, mask: Any) -> keras.Model:
+    """The network with its sequences, and their mask, as further outputs."""
+    calls: list[tuple[Any, Tensor]] = []
 
+    def call(operation, *args, **kwargs):
+        outputs = operation(*args, **kwargs)
+        calls.append((operation, outputs))
+        return outputs
 
-def _find_sequences(model, layer, mask):
-    found = [
-        (operation, tensors)
-        for operation, tensors in _outputs(model)
-        if operation.name == layer
-    ]
-    if not found:
-        names = [part.name for part in model.layers]
-        raise ValueError(
-            "Argument `layer` must name a layer of the model; there are: "
-            f"{names}. Received: layer={layer!r}"
-        )
-    if len(found) > 1:
-        raise ValueError(
-            "Argument `layer` must name a layer that the model calls once. "
-            f"Received: layer={layer!r}, called {len(found)} times"
-        )
-    operation, tensors = found[0]
-    if len(tensors) != 1 or len(tensors[0].shape) != 3:
-        raise ValueError(
-            "Argument `layer` must name a layer that puts out one tensor "
-            f"(batch, time, features). Received: layer={layer!r} with outputs "
-            f"of shapes {[tensor.shape for tensor in tensors]}"
-        )
-    if mask is None and getattr(operation, "mask_zero", False):
+    again = network_model.run_again(network, call)
+    tensors = [(operation.name, outputs) for operation, outputs in calls]
+    tensors += [(tensor.name, tensor) for tensor in again.inputs]
+    outputs = {
+        "sequences": _find_sequences(network, layer, tensors),
+        "outputs": again.output,
+    }
+    if mask is not None:
+        outputs["mask"] = _find_mask(network, mask, tensors, again.input)
+        shape = outputs["sequences"].shape
+        validation.check_mask("mask", outputs["mask"], shape)
+    elif any(
+        operation.name == layer and getattr(operation, "mask_zero", False)
+        for operation, _ in calls
+    ):
         raise ValueError(
             "Argument `mask` must be given with a layer that has "
             "`mask_zero=True`, whose own mask is not seen. Received: mask=None"
         )
-    return tensors[0]
+    return keras.Model(again.input, outputs)
 
 
-def _find_mask(model, mask):
-    """Name of the operation that puts out a mask, and the mask."""
+def _find_sequences(
+    network: keras.Model, layer: str, tensors: list[tuple[str, Tensor]]
+) -> Tensor:
+    found = [outputs for name, outputs in tensors if name == layer]
+    if not found:
+        names = [part.name for part in network.layers]
+        raise ValueError(
+            "Argument `layer` must name a layer of the network; there are: "
+            f"{names}. Received: layer={layer!r}"
+        )
+    if len(found) > 1:
+        raise ValueError(
+            "Argument `layer` must name a layer that the network calls once. "
+            f"Received: layer={layer!r}, called {len(found)} times"
+        )
+    outputs = keras.tree.flatten(found[0])
+    if len(outputs) != 1 or len(outputs[0].shape) != 3:
+        raise ValueError(
+            "Argument `layer` must name a layer that returns one tensor "
+            f"(batch, time, features). Received: layer={layer!r} with outputs "
+            f"of shapes {[tensor.shape for tensor in outputs]}"
+        )
+    return outputs[0]
+
+
+def _find_mask(
+    network: keras.Model,
+    mask: Any,
+    tensors: list[tuple[str, Tensor]],
+    inputs: Tensor,
+) -> Tensor:
+    """The mask as it is computed from other inputs."""
     masks = {
-        operation.name: tensors[0]
-        for operation, tensors in _outputs(model)
-        if len(tensors) == 1 and tensors[0].dtype == "bool"
+        name: outputs
+        for name, outputs in tensors
+        if not keras.tree.is_nested(outputs) and outputs.dtype == "bool"
     }
-    for name, tensor in masks.items():
-        if mask is tensor or isinstance(mask, str) and mask == name:
-            return name, tensor
+    if isinstance(mask, str) and mask in masks:
+        return masks[mask]
+    if isinstance(mask, keras.KerasTensor) and mask.dtype == "bool":
+        with contextlib.suppress(ValueError):  # Of a mask from other inputs.
+            made = _mask_network(network, mask)
+            if not made.weights:
+                return made(inputs)
     raise ValueError(
-        "Argument `mask` must name a boolean input of the model, or an "
-        f"operation that puts out a boolean tensor; there are: {list(masks)}. "
-        f"Received: mask={mask!r}"
+        "Argument `mask` must name a boolean input of the network, or a layer "
+        f"that returns a boolean tensor; there are: {list(masks)}. Or it must "
+        "be a boolean symbolic tensor, computed from the inputs without "
+        f"weights. Received: mask={mask!r}"
     )
 
 
-def _check_differentiable(model):
+def _mask_network(network: keras.Model, mask: Tensor) -> keras.Model:
+    """From the network's inputs to a mask."""
+    return keras.Model(network.input, mask, name="mask")
+
+
+def _check_differentiable(model: keras.Model) -> None:
     """Refuses what may run on cuDNN, which has no second derivative."""
     if not tf.config.list_physical_devices("GPU"):
         return

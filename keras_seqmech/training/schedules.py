@@ -22,13 +22,13 @@ class TemperatureAnnealing(keras.callbacks.Callback):
       p = \min(1, i / N)$$
 
     The value depends on `model.optimizer.iterations` alone. So a second call
-    of `fit` goes on where the first ended, a run that is killed and resumed
+    of `fit` continues where the first ended, a run that is killed and resumed
     with `keras.callbacks.BackupAndRestore` continues the schedule, and
     nothing is retraced or recompiled. With `steps_per_execution=k` the value
     changes every k steps.
 
-    The temperature reached at the end of an epoch is put into the logs and so
-    into `history`: as `"temperature"`, or with `layer_names=["a", ...]` as
+    The temperature reached at the end of an epoch is added to the logs and so
+    to `history`: as `"temperature"`, or with `layer_names=["a", ...]` as
     `"a/temperature"`. List this callback before those that save models or
     write logs. The frozen parts of a `DistillationModel` stay as they are.
 
@@ -71,7 +71,7 @@ class TemperatureAnnealing(keras.callbacks.Callback):
         self.schedule = schedule
         self.layer_names = layer_names
         self.log_name = _log_name("temperature", layer_names)
-        self._variables = []
+        self._variables: list[keras.Variable] = []
 
     def value(self, step: int) -> float:
         """The temperature after `step` optimizer steps."""
@@ -80,13 +80,15 @@ class TemperatureAnnealing(keras.callbacks.Callback):
             return self.initial + (self.final - self.initial) * progress
         return self.initial * (self.final / self.initial) ** progress
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict | None = None) -> None:
         self._variables = _find(self.model, "temperature", self.layer_names)
 
-    def on_train_batch_begin(self, batch, logs=None):
+    def on_train_batch_begin(
+        self, batch: int, logs: dict | None = None
+    ) -> None:
         self._set_temperature()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         temperature = self._set_temperature()
         if logs is not None:
             logs[self.log_name] = temperature
@@ -117,13 +119,13 @@ class Curriculum(keras.callbacks.Callback):
     `keras.callbacks.BackupAndRestore` continue the curriculum, and nothing is
     retraced or recompiled.
 
-    The value an epoch ran with is put into the logs and so into `history`:
+    The value an epoch ran with is added to the logs and so to `history`:
     under the name `target`, or with `layer_names=["a", ...]` under
     `"a/<target>"`, so that curricula of several layers are told apart. List
     this callback before those that save models or write logs.
 
     What a number does to the loss it does to `val_loss` too: under a growing
-    `penalty` the epochs do not compare, and `EarlyStopping` or
+    `penalty` epochs cannot be compared, and `EarlyStopping` or
     `ModelCheckpoint(save_best_only=True)` prefer the early ones. Give
     `LastAttentionPooling` `attention_at_inference=False` there: validation
     then knows neither attention nor penalty.
@@ -178,14 +180,14 @@ class Curriculum(keras.callbacks.Callback):
         self.final = validation.check_finite("final", final)
         self.layer_names = layer_names
         self.log_name = _log_name(target, layer_names)
-        self._variables = []
+        self._variables: list[keras.Variable] = []
 
     def value(self, epoch: int) -> float:
         """The value in an epoch, counted from 0."""
         progress = min(1.0, epoch / self.max_epochs) ** self.eta
         return self.initial + (self.final - self.initial) * progress
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict | None = None) -> None:
         candidates = _scalars(self.model)
         names = sorted({variable.name for variable in candidates})
         if self.target not in names:
@@ -200,16 +202,16 @@ class Curriculum(keras.callbacks.Callback):
             for variable in self._variables:
                 _check_constraint(name, getattr(self, name), variable)
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         for variable in self._variables:
             variable.assign(self.value(epoch))
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         if logs is not None:
             logs[self.log_name] = self.value(epoch)
 
 
-def _check_layer_names(layer_names):
+def _check_layer_names(layer_names: Sequence[str] | None) -> None:
     if layer_names is not None and (
         isinstance(layer_names, str) or not layer_names
     ):
@@ -219,7 +221,9 @@ def _check_layer_names(layer_names):
         )
 
 
-def _check_constraint(name, value, variable):
+def _check_constraint(
+    name: str, value: float, variable: keras.Variable
+) -> None:
     """Refuses what the constraint of the variable would change."""
     if variable.constraint is None:
         return
@@ -233,12 +237,12 @@ def _check_constraint(name, value, variable):
         )
 
 
-def _log_name(name, layer_names):
+def _log_name(name: str, layer_names: Sequence[str] | None) -> str:
     """One name never leads to the variables of another."""
     return name if layer_names is None else f"{next(iter(layer_names))}/{name}"
 
 
-def _check_built(model):
+def _check_built(model: keras.Model) -> None:
     if not model.built:
         raise ValueError(
             "The model must be built before `fit`, for this callback to find "
@@ -247,7 +251,7 @@ def _check_built(model):
         )
 
 
-def _scalars(model):
+def _scalars(model: keras.Model) -> list[keras.Variable]:
     """The numbers a callback may set: of layers, not seeds or metrics."""
     frozen = set()
     if isinstance(model, DistillationModel):
@@ -261,7 +265,9 @@ def _scalars(model):
     ]
 
 
-def _find(model, name, layer_names):
+def _find(
+    model: keras.Model, name: str, layer_names: Sequence[str] | None
+) -> list[keras.Variable]:
     """The scalars of a name, of the layers named or of all."""
     found = {id(v): v for v in _scalars(model) if v.name == name}
     # A path knows the names a variable was built under, not those of models

@@ -1,6 +1,7 @@
 """Truncated backpropagation through time."""
 
 import itertools
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -10,60 +11,64 @@ from keras import ops
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.initial_state import LearnedInitialState
 from keras_seqmech.layers.sublayers import sublayers
-from keras_seqmech.ops import chunks
+from keras_seqmech.training import network_model
+from keras_seqmech.training import time_chunks
+from keras_seqmech.typing import Tensor
+
+# Of each recurrent layer, what its next chunk starts from; None at the start.
+States = list[dict[str, Any] | None] | None
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class TruncatedBackpropagationModel(keras.Model):
-    """A functional model that is trained on one chunk of time at a time.
+class TruncatedBackpropagationModel(network_model.NetworkModel):
+    """Trains a functional model on one chunk of time after the other.
 
-    Training on a long sequence keeps something of every step until the
-    gradient comes back. Here `fit` cuts each batch into chunks of
-    `chunk_length` steps and makes an optimizer step for each, from the first
-    to the last. The recurrent layers go on from the states the chunk before
-    ended with, but no gradient goes back to it: memory grows with the chunk
-    and not with the sequence. Every batch starts afresh, from zeros or from
-    the states of a `LearnedInitialState`, whose gradient is that of the first
-    chunk.
+    Training on a long sequence stores something for every step until the
+    backward pass. Here `fit` cuts each batch into chunks of `chunk_length`
+    steps and makes an optimizer step for each, from the first to the last. The
+    recurrent layers start a chunk from the states at the end of the one before,
+    but no gradient goes back to it: memory grows with the chunk and not with
+    the sequence. Every batch starts from zeros, or from the states of a
+    `LearnedInitialState`, which learn from the first chunk.
 
-    `evaluate` and `predict` go from chunk to chunk too, and give what they
-    give for the whole. Called, saved, exported and served the model is the
-    plain functional one; trained it is that, too, with a `chunk_length` of
-    the whole sequence.
+    `evaluate` and `predict` run chunk by chunk too, and return what the
+    network returns for the whole sequence. With a `chunk_length` of the whole
+    sequence, training is that of a plain model. `model.network` is the network
+    alone, to export and to use without this class.
 
     Args:
-        inputs: The model's inputs, each `(batch, time, ...)`, masks included.
-        outputs: Its outputs, each `(batch, time, ...)`.
-        name: Name of the model.
+        network: A functional model whose inputs, masks included, and outputs
+            all have the shape `(batch, time, ...)`.
         chunk_length: Positive int, the steps of a chunk. The last may have
             fewer.
-        **kwargs: Base model keyword arguments, such as `trainable`.
+        **kwargs: Arguments of `keras.Model`, such as `name`.
 
     Raises:
-        ValueError: If `chunk_length` is no positive int; if an input or output
-            has no time axis; if the model has no recurrent layer, or one whose
-            states cannot be handed on: it needs `return_sequences=True` and
-            `return_state=True`, must read forwards, not be stateful and not
-            stand within another layer, such as a `keras.layers.Bidirectional`.
-            In `fit` and `evaluate`, if targets have other lengths than the
-            inputs, or with a `tf.distribute` strategy.
+        ValueError: If `chunk_length` is not a positive int; if an input or
+            output has no time axis; if the network has no recurrent layer, or
+            one whose states cannot be passed on: it needs
+            `return_sequences=True` and `return_state=True`, must read
+            forwards, not be stateful and not be within another layer, such as
+            `keras.layers.Bidirectional`. In `fit` and `evaluate`, if targets
+            and inputs have different lengths, or with a `tf.distribute`
+            strategy.
 
-    All layers see one chunk at a time. Those that work step by step, such as
-    `Dense`, take no notice; convolutions, attention and the fields of a
-    `ReceptiveFieldRNN` end with the chunk.
+    All layers see one chunk at a time. This makes no difference to layers that
+    work step by step, such as `Dense`; convolutions, attention and the fields
+    of a `ReceptiveFieldRNN` end with the chunk.
 
     Targets are `(batch, time, ...)`; sample weights `(batch, time)`, or
-    `(batch,)` for a loss that gives one number a row. The loss of a chunk is
-    that of its own steps, and `history` has the mean over chunks by length:
-    for a mean over steps, the loss of the whole. Metrics are updated chunk by
-    chunk; where Keras takes means of rows, as for accuracy, a shorter last
-    chunk counts as much as the others. An optimizer step is made for every
-    chunk, be it all padding.
+    `(batch,)` for a loss that returns one number a row. The loss of a chunk is
+    that of its own steps, and `history` has the mean over chunks, weighted by
+    length: for a mean over steps, the loss of the whole. Metrics are updated
+    chunk by chunk; where Keras averages over rows, as for accuracy, a shorter
+    last chunk counts as much as the others. Every chunk makes an optimizer
+    step, even if all of its steps are masked.
 
     The length may vary from batch to batch; only XLA compiles anew for each.
 
-    Cost: time that of training on whole sequences, with more steps of the
-    optimizer; memory that of a chunk, beside the data.
+    Cost: the time of training on whole sequences, with more steps of the
+    optimizer; the memory of one chunk, beside the data.
 
     Example:
 
@@ -71,8 +76,8 @@ class TruncatedBackpropagationModel(keras.Model):
     >>> x = keras.Input((None, 3))
     >>> y, h, c = keras.layers.LSTM(
     ...     8, return_sequences=True, return_state=True)(x)
-    >>> model = TruncatedBackpropagationModel(
-    ...     x, keras.layers.Dense(1)(y), chunk_length=20)
+    >>> network = keras.Model(x, keras.layers.Dense(1)(y))
+    >>> model = TruncatedBackpropagationModel(network, chunk_length=20)
     >>> model.compile("adam", "mse")
     >>> x, y = np.ones((4, 50, 3)), np.ones((4, 50, 1))
     >>> history = model.fit(x, y, verbose=0)
@@ -84,40 +89,37 @@ class TruncatedBackpropagationModel(keras.Model):
     """
 
     def __init__(
-        self,
-        inputs: Any,
-        outputs: Any,
-        name: str | None = None,
-        *,
-        chunk_length: int,
-        **kwargs,
+        self, network: keras.Model, *, chunk_length: int, **kwargs: Any
     ):
         chunk_length = validation.check_positive_int(
             "chunk_length", chunk_length
         )
-        super().__init__(inputs, outputs, name=name, **kwargs)
+        network_model.check_functional(network)
+        super().__init__(network, **kwargs)
         self.chunk_length = chunk_length
-        _check_time_axes(self.inputs, self.outputs)
-        resumable, self._carries = _resumable(self)
+        _check_time_axes(network.inputs, network.outputs)
+        resumable, self._carries = _resumable(network)
         # In a function, where Keras does not save it as a part of the model.
         self._resumable = lambda x, training: resumable(x, training=training)
 
-    def train_step(self, data):
-        chunks.over_chunks(self._train_chunk, data, self.chunk_length)
+    def train_step(self, data: Any) -> dict[str, Tensor]:
+        time_chunks.over_chunks(self._train_chunk, data, self.chunk_length)
         return self.get_metrics_result()
 
-    def test_step(self, data):
-        chunks.over_chunks(self._test_chunk, data, self.chunk_length)
+    def test_step(self, data: Any) -> dict[str, Tensor]:
+        time_chunks.over_chunks(self._test_chunk, data, self.chunk_length)
         return self.get_metrics_result()
 
-    def predict_step(self, data):
+    def predict_step(self, data: Any) -> Tensor:
         x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
-        outputs = chunks.over_chunks(
+        outputs = time_chunks.over_chunks(
             self._predict_chunk, (x,), self.chunk_length
         )
-        return keras.tree.pack_sequence_as(self.output, outputs)
+        return keras.tree.pack_sequence_as(self.network.output, outputs)
 
-    def _train_chunk(self, chunk, states, share):
+    def _train_chunk(
+        self, chunk: tuple, states: States, share: Tensor
+    ) -> tuple[list[Tensor], States]:
         variables = self.trainable_variables
         with tf.GradientTape() as tape:
             loss, after = self._assess(chunk, states, share, training=True)
@@ -131,21 +133,29 @@ class TruncatedBackpropagationModel(keras.Model):
         self.optimizer.apply(gradients, variables)
         return [], after
 
-    def _test_chunk(self, chunk, states, share):
+    def _test_chunk(
+        self, chunk: tuple, states: States, share: Tensor
+    ) -> tuple[list[Tensor], States]:
         _, states = self._assess(chunk, states, share, training=False)
         return [], states
 
-    def _predict_chunk(self, chunk, states, share):
-        outputs, states = self._resume(*chunk, states, training=False)
+    def _predict_chunk(
+        self, chunk: tuple, states: States, share: Tensor
+    ) -> tuple[list[Tensor], States]:
+        (x,) = chunk
+        outputs, states = self._resume(x, states, training=False)
         return keras.tree.flatten(outputs), states
 
-    def _assess(self, chunk, states, share, training):
-        """Loss of a chunk, put into the metrics, and the states after it."""
+    def _assess(
+        self, chunk: tuple, states: States, share: Tensor, training: bool
+    ) -> tuple[Tensor, States]:
+        """Loss of a chunk, added to the metrics, and the states after it."""
         if tf.distribute.has_strategy():
             # Within a loop, Mirrored and its like refuse an optimizer step.
             raise ValueError(
-                "A `TruncatedBackpropagationModel` takes no `tf.distribute` "
-                f"strategy. Received: strategy={self.distribute_strategy!r}"
+                "A `TruncatedBackpropagationModel` does not train with a "
+                "`tf.distribute` strategy. Received: "
+                f"strategy={self.distribute_strategy!r}"
             )
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(chunk)
         y_pred, states = self._resume(x, states, training)
@@ -163,8 +173,10 @@ class TruncatedBackpropagationModel(keras.Model):
         self.compute_metrics(x, y, y_pred, sample_weight)
         return loss, states
 
-    def _resume(self, x, states, training):
-        """Runs a chunk from states, or afresh if they are None."""
+    def _resume(
+        self, x: Tensor, states: States, training: bool
+    ) -> tuple[Tensor, States]:
+        """Runs a chunk from states, or from the start if they are None."""
         for i, carry in enumerate(self._carries):
             carry.value = None if states is None else states[i]
         outputs = self._resumable(x, training)
@@ -172,29 +184,29 @@ class TruncatedBackpropagationModel(keras.Model):
         _clear(self._carries)
         return outputs, states
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "chunk_length": self.chunk_length}
 
 
 class _Carry:
-    """Where a recurrent layer leaves what its next chunk goes on from."""
+    """Where a recurrent layer leaves what its next chunk starts from."""
 
-    value = None
+    value: dict[str, Any] | None = None
 
 
-def _clear(carries):
-    """Lets go of tensors, which may belong to a graph."""
+def _clear(carries: Iterable[_Carry]) -> None:
+    """Drops tensors, which may belong to a graph."""
     for carry in carries:
         carry.value = None
 
 
 class _Resumed(keras.layers.Layer):
-    """A recurrent layer that goes on from what it finds in its carry.
+    """A recurrent layer that starts from what it finds in its carry.
 
-    The graph of the model stays as the user made it: the states pass by it.
+    The states are not part of the graph, which stays as the user made it.
     """
 
-    def __init__(self, layer, carry):
+    def __init__(self, layer: keras.Layer, carry: _Carry):
         super().__init__(dtype=layer.dtype_policy)
         self.layer = layer
         self.carry = carry
@@ -202,12 +214,12 @@ class _Resumed(keras.layers.Layer):
 
     def call(
         self,
-        sequences,
-        initial_state=None,
-        mask=None,
-        training=False,
-        **kwargs,
-    ):
+        sequences: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool | None = False,
+        **kwargs: Any,
+    ) -> tuple:
         before = self.carry.value
         output, *rest = self.layer(
             sequences,
@@ -230,12 +242,14 @@ class _Resumed(keras.layers.Layer):
         }
         return output, *rest
 
-    def compute_mask(self, sequences, mask=None):
+    def compute_mask(self, sequences: Tensor, mask: Any = None) -> Any:
         return self.layer.compute_mask(sequences, mask)
 
 
-def _resumable(model):
-    """The same model with all layers resumed, and their carries."""
+def _resumable(
+    network: keras.Model,
+) -> tuple[keras.Model, tuple[_Carry, ...]]:
+    """The same network with all layers resumed, and their carries."""
     carries = []
 
     def call(layer, *args, **kwargs):
@@ -250,29 +264,24 @@ def _resumable(model):
             dtype=x.dtype,
             name=x.name,
         ),
-        model.input,
+        network.input,
     )
-    resumable = keras.models.clone_model(
-        keras.Model(model.input, model.output),
-        input_tensors=inputs,
-        clone_function=lambda layer: layer,
-        call_function=call,
-    )
+    resumable = network_model.run_again(network, call, inputs)
     if not carries:
         raise ValueError(
-            "The outputs of a `TruncatedBackpropagationModel` must come from "
-            "recurrent layers. Received: layers="
-            f"{[layer.name for layer in model.layers]}"
+            "Argument `network` must have outputs that come from recurrent "
+            "layers. Received: network with layers="
+            f"{[layer.name for layer in network.layers]}"
         )
     _clear(carries)
     return resumable, tuple(carries)
 
 
-def _unwrap(layer):
+def _unwrap(layer: keras.Layer) -> keras.Layer:
     return layer.rnn if isinstance(layer, LearnedInitialState) else layer
 
 
-def _carries_states(layer) -> bool:
+def _carries_states(layer: keras.Layer) -> bool:
     """Whether a layer is recurrent; refuses what cannot be resumed."""
     rnn = _unwrap(layer)
     if isinstance(rnn, keras.layers.RNN):
@@ -285,18 +294,18 @@ def _carries_states(layer) -> bool:
     ):
         return False
     raise ValueError(
-        "The recurrent layers of a `TruncatedBackpropagationModel` must have "
-        "`return_sequences=True` and `return_state=True`, read forwards, not "
-        "be stateful, and not stand within another layer, such as a "
+        "Argument `network` must have recurrent layers with "
+        "`return_sequences=True` and `return_state=True` that read forwards, "
+        "are not stateful, and are not within another layer, such as "
         f"`keras.layers.Bidirectional`. Received: layer={layer!r}"
     )
 
 
-def _check_time_axes(inputs, outputs):
+def _check_time_axes(inputs: list[Tensor], outputs: list[Tensor]) -> None:
     shapes = [tuple(x.shape) for x in (*inputs, *outputs)]
     if any(len(s) < 2 or s[1] != shapes[0][1] for s in shapes):
         raise ValueError(
-            "Arguments `inputs` and `outputs` must have the shape (batch, "
-            "time, ...), with the same number of steps. Received: inputs and "
-            f"outputs of shapes {shapes}"
+            "Argument `network` must have inputs and outputs of shape (batch, "
+            "time, ...), with the same number of steps. Received: network with "
+            f"inputs and outputs of shapes {shapes}"
         )

@@ -1,7 +1,7 @@
 """Searches for hyperparameters with KerasTuner's own tuners.
 
-Import it on its own, `from keras_seqmech import tuning`: it needs the extra
-`keras_seqmech[tuning]`, which the rest of the package does not.
+Import it by `from keras_seqmech import tuning`: it needs the extra
+`keras_seqmech[tuning]`, and `keras_seqmech` does not import it.
 """
 
 from keras_seqmech.tuning import _extra  # noqa: F401

@@ -1,4 +1,4 @@
-"""What only the extra `tuning` installs; imported before all else here."""
+"""Fails without the extra `tuning`; imported first in this package."""
 
 try:
     import keras_tuner  # noqa: F401

@@ -1,9 +1,9 @@
-"""The chief and the workers of a distributed search: who is, and is it there.
+"""The chief and the workers of a distributed search, and their address.
 
-KerasTuner reads its part from the environment: every process has a
-`KERASTUNER_TUNER_ID`, the chief's containing "chief", and all have the chief's
+KerasTuner reads the environment: each process has a `KERASTUNER_TUNER_ID`,
+which contains "chief" in the chief, and all have the chief's
 `KERASTUNER_ORACLE_IP` and `KERASTUNER_ORACLE_PORT`. Without these two a search
-is of one process.
+runs in one process.
 """
 
 import errno
@@ -30,15 +30,15 @@ def is_worker() -> bool:
 
 
 def tuner_id() -> str:
-    """The name that KerasTuner knows this process by."""
+    """The name of this process in KerasTuner."""
     return os.environ.get(TUNER_ID, "tuner0")
 
 
 def check_port() -> None:
     """Refuses an address at which the chief cannot listen.
 
-    gRPC would listen beside another gRPC server at the same port and get some
-    of the workers' calls, without an error.
+    gRPC would share the port with another gRPC server and receive some of the
+    workers' calls, without an error.
 
     Raises:
         ValueError: If `KERASTUNER_ORACLE_PORT` is no port.
@@ -47,7 +47,7 @@ def check_port() -> None:
     ip, port = _read(IP), read_port()
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
     with socket.socket(family) as probe:
-        # A server that ended a moment ago is none that listens.
+        # A port is free as soon as its server has ended.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((ip.strip("[]"), port))
@@ -89,14 +89,14 @@ def wait_for_chief(timeout: float = 60.0) -> None:
         channel.close()
 
 
-def _is_distributed():
+def _is_distributed() -> bool:
     """Refuses half an address, with which KerasTuner would search alone."""
     return (IP in os.environ or PORT in os.environ) and all(
         map(_read, (IP, PORT))
     )
 
 
-def _read(name):
+def _read(name: str) -> str:
     if not os.environ.get(name):
         raise ValueError(
             f"A distributed search needs the environment variables {IP}, "

@@ -1,15 +1,15 @@
-"""What a search chooses, each with a checked range.
+"""Hyperparameters of the layers, each with a checked range.
 
 Each function takes KerasTuner's `hp` and a range, `(low, high)` or one number
 that is not searched, and returns the value of the trial. The names in the
-search are those of the arguments of the layers, as are the defaults of `name`:
-give another name to search the same for two layers apart.
+search are by default those of the layers' arguments; give another `name` to
+search the argument of a second layer separately.
 """
 
 from collections.abc import Callable
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
+from typing import TypeVar
 
 import keras_tuner
 
@@ -21,7 +21,9 @@ ESTIMATORS = ("relaxed", "straight_through", "reinforce")
 SUMMARIES = ("mean", "last")
 FIXED = "fixed"
 
-Range = Real | tuple[Real, Real]
+Number = TypeVar("Number", int, float)
+
+Range = float | tuple[float, float]
 
 
 def choose_max_size(
@@ -42,7 +44,7 @@ def choose_max_size(
         name: Of the hyperparameter.
 
     Raises:
-        ValueError: If the range is none of positive ints, or has sizes over
+        ValueError: If the range is not one of positive ints, or has sizes over
             `sequence_length`.
 
     Example:
@@ -66,17 +68,17 @@ def choose_temperature(
 ) -> float:
     """Chooses a temperature, on a log scale.
 
-    It is the one of a whole training, or the first of `choose_annealing`.
+    It stays for the whole training, or is the first of `choose_annealing`.
 
     Args:
         hp: The hyperparameters of a trial.
         temperature: Range of numbers above 0.
-        step: Factor above 1 between two temperatures of the range; any
-            temperature of it if None.
+        step: Factor above 1 between two temperatures of the range; if None,
+            any temperature of the range may be drawn.
         name: Of the hyperparameter.
 
     Raises:
-        ValueError: If the range is none of numbers above 0.
+        ValueError: If the range is not one of numbers above 0.
 
     Example:
 
@@ -156,7 +158,7 @@ def choose_summary(
     summaries: Sequence[str] = SUMMARIES,
     name: str = "summary",
 ) -> str:
-    """Chooses how a receptive field is summed up: `"mean"` or `"last"`."""
+    """Chooses the summary of a receptive field: `"mean"` or `"last"`."""
     check_choices("summaries", summaries, SUMMARIES)
     return _choice(hp, name, summaries)
 
@@ -168,8 +170,8 @@ def choose_estimator(
 ) -> str:
     """Chooses how decisions are learned.
 
-    Where `"reinforce"` is among them, let the model be a
-    `PolicyGradientModel`, which trains the others as a `keras.Model` does.
+    `"reinforce"` needs a `PolicyGradientModel`, which trains with the other
+    estimators as a `keras.Model` does.
     """
     check_choices("estimators", estimators, ESTIMATORS)
     return _choice(hp, name, estimators)
@@ -181,16 +183,16 @@ def choose_openness_target(
     step: float | None = None,
     name: str = "openness_target",
 ) -> float:
-    """Chooses the share of gates that may be open without cost.
+    """Chooses the largest share of open gates that costs nothing.
 
     Args:
         hp: The hyperparameters of a trial.
         openness_target: Range of numbers from 0 to 1.
-        step: Between two shares of the range; any share of it if None.
+        step: Between two shares of the range; if None, any may be drawn.
         name: Of the hyperparameter.
 
     Raises:
-        ValueError: If the range is none of numbers from 0 to 1.
+        ValueError: If the range is not one of numbers from 0 to 1.
     """
     check = validation.check_share
     return _number(
@@ -204,16 +206,16 @@ def choose_sparsity_weight(
     step: float | None = None,
     name: str = "sparsity_weight",
 ) -> float:
-    """Chooses the cost of open gates above the target, on a log scale.
+    """Chooses the weight of the cost of open gates, on a log scale.
 
     Args:
         hp: The hyperparameters of a trial.
         sparsity_weight: Range of numbers above 0; or the number 0.
-        step: Factor above 1 between two weights; any weight if None.
+        step: Factor above 1 between two weights; if None, any may be drawn.
         name: Of the hyperparameter.
 
     Raises:
-        ValueError: If the range is none of numbers above 0.
+        ValueError: If the range is not one of numbers above 0.
     """
     ranges = isinstance(sparsity_weight, (tuple, list))
     check = (
@@ -223,8 +225,8 @@ def choose_sparsity_weight(
 
 
 def check_range(
-    name: str, value: Any, check: Callable[[str, Any], Real]
-) -> tuple[Real, Real]:
+    name: str, value: Any, check: Callable[[str, Any], Number]
+) -> tuple[Number, Number]:
     """Refuses anything but a number or `(low, high)` that pass a check."""
     if not isinstance(value, (tuple, list)):
         number = check(name, value)
@@ -244,7 +246,7 @@ def check_range(
 
 
 def check_choices(name: str, value: Any, allowed: Sequence[str]) -> None:
-    """Refuses anything but some different ones of the allowed names."""
+    """Refuses anything but one or more of the allowed names, each once."""
     fits = isinstance(value, (tuple, list)) and value
     if not fits or len(set(value)) < len(value) or not set(value) <= {*allowed}:
         raise ValueError(
@@ -253,13 +255,23 @@ def check_choices(name: str, value: Any, allowed: Sequence[str]) -> None:
         )
 
 
-def _choice(hp, name, values):
+def _choice(
+    hp: keras_tuner.HyperParameters, name: str, values: Sequence[str]
+) -> str:
     if len(values) == 1:
         return hp.Fixed(name, values[0])
     return hp.Choice(name, list(values))
 
 
-def _number(hp, name, argument, value, check, step=None, sampling="log"):
+def _number(
+    hp: keras_tuner.HyperParameters,
+    name: str,
+    argument: str,
+    value: Range,
+    check: Callable[[str, Any], float],
+    step: float | None = None,
+    sampling: str = "log",
+) -> float:
     low, high = check_range(argument, value, check)
     if step is not None:
         validation.check_positive("step", step)
@@ -273,7 +285,9 @@ def _number(hp, name, argument, value, check, step=None, sampling="log"):
     return hp.Float(name, low, high, step=step, sampling=sampling)
 
 
-def _check_sizes(max_size: Range, sequence_length: int | None) -> tuple:
+def _check_sizes(
+    max_size: Range, sequence_length: int | None
+) -> tuple[int, int]:
     low, high = check_range("max_size", max_size, validation.check_positive_int)
     if sequence_length is not None:
         validation.check_positive_int("sequence_length", sequence_length)

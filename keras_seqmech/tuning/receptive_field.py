@@ -27,14 +27,14 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         build_model: Function `(hp, field)` that returns a compiled model.
             `field` is a dict with `"max_size"`, `"summary"`, `"estimator"`
             and `"temperature"`, arguments of `ReceptiveFieldRNN` and
-            `RFCell`; from `hp` it may take more that is to be searched.
+            `RFCell`; it may search more with `hp`.
         max_size: Range of S: `(low, high)`, or an int not to be searched.
-        temperature: Range of the temperature, or of the first one where it
-            is annealed.
-        final_temperature: Range of the last one, where it is annealed.
+        temperature: Range of the temperature; of the first one if it is
+            annealed.
+        final_temperature: Range of the last temperature if it is annealed.
         schedules: Of `"fixed"`, `"exponential"` and `"linear"`.
         annealing_steps: Optimizer steps until the last temperature; needed
-            where schedules other than `"fixed"` are searched.
+            if `schedules` has others than `"fixed"`.
         summaries: Of `"mean"` and `"last"`.
         estimators: Of `"relaxed"`, `"straight_through"` and `"reinforce"`;
             the last needs a `PolicyGradientModel`.
@@ -46,16 +46,15 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         name: Of the hypermodel.
         tunable: As in `keras_tuner.HyperModel`.
 
-    A fixed temperature is a number the layer is made with, an annealed one is
-    moved by a `TemperatureAnnealing` that `fit` puts before all other
-    callbacks; within a trial nothing is retraced. Under `Hyperband`, a trial
-    that is continued starts from the best epoch of the one before, the
-    optimizer's state and with it the temperature included (of models that are
-    built when `build_model` returns them).
+    A fixed temperature is an argument of the layer; an annealed one is changed
+    by a `TemperatureAnnealing` that `fit` puts before all other callbacks.
+    Within a trial nothing is retraced. With `Hyperband`, a trial that is
+    continued starts from the best epoch of the one before, with its optimizer
+    state and so its temperature (if `build_model` returns a built model).
 
-    A trial whose loss becomes NaN or infinite is stopped there and counted as
-    failed, as is one with such weights in the end, and the search goes on;
-    after `max_consecutive_failed_trials` in a row KerasTuner ends a search.
+    A trial fails, and ends, when its loss becomes NaN or infinite, and fails
+    if a weight is so in the end. The search continues; KerasTuner ends it
+    after `max_consecutive_failed_trials` in a row.
 
     Raises:
         ValueError: If an argument is not as described: a temperature of 0, an
@@ -129,7 +128,7 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         Args:
             hp: The hyperparameters of a trial.
         """
-        field = {
+        field: dict[str, Any] = {
             "max_size": hyperparameters.choose_max_size(
                 hp, self.max_size, self.sequence_length, self.size_step
             ),
@@ -141,7 +140,8 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         }
         annealing = hyperparameters.choose_annealing(
             hp,
-            self.annealing_steps,
+            # Without other schedules than a fixed one, steps do not matter.
+            self.annealing_steps or 1,
             field["temperature"],
             self.final_temperature,
             self.schedules,
@@ -210,7 +210,7 @@ def check_finite(history: keras.callbacks.History) -> None:
         raise keras_tuner.errors.FailedTrialError(message)
 
 
-def _divergence(history):
+def _divergence(history: keras.callbacks.History) -> str:
     for name in ("loss", "val_loss"):
         losses = np.asarray(history.history.get(name, ()), "float64")
         (epochs,) = np.nonzero(~np.isfinite(losses))
@@ -224,7 +224,7 @@ def _divergence(history):
     return ""
 
 
-def _build_optimizer(model):
-    """So that weights saved with the optimizer's state restore that too."""
+def _build_optimizer(model: keras.Model) -> None:
+    """Lets a file of weights restore the optimizer's state, too."""
     if model.optimizer is not None and not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)

@@ -1,5 +1,6 @@
-"""What the trials of a search gave, read from its folder."""
+"""The results of the trials of a search, read from its folder."""
 
+from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,12 @@ def trial_results(folder: str | Path) -> list[TrialResult]:
 
     Args:
         folder: Of the search: `tuner.project_dir`.
+
+    Raises:
+        ValueError: If the file of a trial is not KerasTuner's.
     """
     files = Path(folder).glob("trial_*/trial.json")
-    results = [_result(search_folder.read(file)) for file in files]
+    results = [_result(search_folder.read_or_backup(file)) for file in files]
     # Numbers are of more digits where more trials were asked for later.
     return sorted(results, key=lambda result: result.trial_id.zfill(20))
 
@@ -101,17 +105,17 @@ def results_table(
     return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
 
 
-def _cell(text):
+def _cell(text: str) -> str:
     return " ".join(text.split("\n")).replace("|", "\\|")
 
 
-def _show(value, form):
+def _show(value: Any, form: str) -> str:
     if value is None:
         return ""
     return format(value, form) if isinstance(value, float) else str(value)
 
 
-def _result(state):
+def _result(state: Mapping[str, Any]) -> TrialResult:
     completed = state["status"] == "COMPLETED"
     message = (state["message"] or "").strip()
     return TrialResult(

@@ -1,4 +1,4 @@
-"""A search with one of KerasTuner's tuners, to be gone on with after a kill."""
+"""A search with one of KerasTuner's tuners that continues after a kill."""
 
 import json
 import os
@@ -33,20 +33,21 @@ def open_search(
 ) -> keras_tuner.Tuner:
     """Makes a tuner for a new search, or for one that is continued.
 
-    Beside what KerasTuner does:
+    In addition to what KerasTuner does:
 
-    - A folder with another search in it is refused. What a search is, is its
-      tuner, space, objective, `settings` and all keywords but `max_trials`
-      and those about failures: more trials may be asked for later.
-    - After a kill at any time, called again, finished trials are kept and not
-      run again; those that were running are.
+    - It refuses a folder that holds another search. Two searches are the same
+      if their tuner, space, objective, `settings` and all keywords are,
+      except `max_trials` and those about failures: more trials may be asked
+      for later.
+    - After a kill at any time, the same call continues the search. Finished
+      trials are kept; trials that were running are run again.
     - Failed trials do not end the search, however many follow each other,
       unless `max_consecutive_failed_trials` is given. (In KerasTuner 1.4 the
       chief of a distributed search would wait forever.)
-    - With the environment of a distributed search, the chief does not start
-      at a port that is taken, and a worker does not wait for a chief longer
-      than `chief_timeout`. A worker that is killed and started again under
-      its `KERASTUNER_TUNER_ID` gets the trial it had; until then the chief
+    - In a distributed search, the chief does not start at a port that is
+      taken, and a worker does not wait for a chief longer than
+      `chief_timeout`. A worker that is killed and started again with its
+      `KERASTUNER_TUNER_ID` continues the trial it had; until then the chief
       does not end.
 
     Args:
@@ -54,10 +55,10 @@ def open_search(
         hypermodel: A `ReceptiveFieldHyperModel`, or any other one.
         directory: Folder of searches; made if it is missing. All processes of
             a distributed search need the same.
-        project_name: Of the folder in it that is this search's own.
+        project_name: Name of this search's own folder in `directory`.
         settings: What else trials depend on, such as the data set and the
             number of epochs: numbers, strings, lists and dicts of them.
-        overwrite: Whether to delete what is in the folder, first.
+        overwrite: Whether to delete the search in the folder first.
         chief_timeout: Seconds a worker waits for its chief.
         **kwargs: Of the tuner, such as `objective` and `max_trials`.
 
@@ -66,8 +67,8 @@ def open_search(
         trials are done.
 
     Raises:
-        ValueError: If the folder holds another search, or an argument is not
-            as described.
+        ValueError: If the folder holds another search, a file of the search
+            is not KerasTuner's, or an argument is not as described.
         OSError: In a chief, if the port is taken.
         TimeoutError: In a worker, if there is no chief.
 
@@ -126,11 +127,13 @@ def open_search(
     if worker:
         _check_chief(tuner, space)
     else:
-        search_folder.write_whole(tuner.oracle, folder)
+        tuner.oracle = search_folder.BackedUpOracle(tuner.oracle, folder)
     return tuner
 
 
-def _check_search(tuner_class, hypermodel, directory, project_name):
+def _check_search(
+    tuner_class: Any, hypermodel: Any, directory: Any, project_name: Any
+) -> None:
     is_class = isinstance(tuner_class, type)
     if not is_class or not issubclass(tuner_class, keras_tuner.Tuner):
         raise ValueError(
@@ -156,7 +159,7 @@ def _check_search(tuner_class, hypermodel, directory, project_name):
         )
 
 
-def _check_settings(settings):
+def _check_settings(settings: Any) -> dict[str, Any]:
     try:
         return json.loads(json.dumps(dict(settings or {})))
     except (TypeError, ValueError) as error:
@@ -166,22 +169,25 @@ def _check_settings(settings):
         ) from error
 
 
-def _space(hypermodel, hyperparameters):
-    """What a hypermodel searches, as its first model tells."""
+def _space(
+    hypermodel: keras_tuner.HyperModel | Callable,
+    hyperparameters: keras_tuner.HyperParameters | None,
+) -> list[dict[str, Any]]:
+    """The space of a hypermodel, as its first model defines it."""
     hp = hyperparameters.copy() if hyperparameters else None
     hp = hp or keras_tuner.HyperParameters()
     getattr(hypermodel, "build", hypermodel)(hp)
     return hp.get_config()["space"]
 
 
-def _describe(objective):
+def _describe(objective: Any) -> Any:
     if isinstance(objective, (list, tuple)):
         return [_describe(part) for part in objective]
     return None if objective is None else str(objective)
 
 
-def _plain(kwargs):
-    """Keywords that are the same again in another process."""
+def _plain(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords that are equal in another process: those that JSON has."""
     found = {}
     for name, value in kwargs.items():
         try:
@@ -193,12 +199,12 @@ def _plain(kwargs):
     return found
 
 
-def _check_chief(tuner, space):
+def _check_chief(tuner: keras_tuner.Tuner, space: list[dict[str, Any]]) -> None:
     names = {hp["config"]["name"] for hp in space}
     searched = {hp.name for hp in tuner.oracle.get_space().space}
     if not names <= searched:
         raise ValueError(
-            "The chief of another search answers: it knows nothing of "
+            "The chief of another search answers, whose space lacks "
             f"{sorted(names - searched)}. "
             f"Received: {distributed.PORT}={distributed.read_port()}"
         )

@@ -1,15 +1,16 @@
-"""The folder of a search: whose it is, and that a kill leaves it whole.
+"""The folder of a search: which search it holds, and its repair after a kill.
 
-KerasTuner continues whatever search it finds in a folder, writes its files in
-place, and notes that a trial has ended in one file before the other. Here a
-folder says what search it belongs to, files are replaced in one step, and
-what a kill left between two steps is put in order: the trials' own files tell
-what is finished.
+KerasTuner continues any search that it finds in a folder, writes its files in
+place, and notes the end of a trial in one file before the other. Here a folder
+says which search it holds, each of KerasTuner's files has a backup that is
+written in one step, and `mend` makes files agree that a kill left cut or
+different: the trials' own files tell which trials are finished.
 """
 
 import json
 import os
 import shutil
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,22 +19,44 @@ import keras_tuner
 
 CLAIM = "search.json"
 ORACLE = "oracle.json"
+TRIAL = "trial.json"
 FINISHED = ("COMPLETED", "FAILED")
+# What each file must hold, by path of keys.
+FIELDS: dict[str, dict[str, type]] = {
+    CLAIM: {"tuner": str, "space": list, "settings": dict, "keywords": dict},
+    ORACLE: {
+        "display": dict,
+        "end_order": list,
+        "hyperparameters": dict,
+        "id_to_hash": dict,
+        "ongoing_trials": dict,
+        "retry_queue": list,
+        "run_times": dict,
+        "start_order": list,
+        "tried_so_far": list,
+    },
+    TRIAL: {
+        "hyperparameters.values": dict,
+        "metrics.metrics": dict,
+        "status": str,
+        "trial_id": str,
+    },
+}
 
 
 def claim(folder: Path, search: Mapping[str, Any]) -> bool:
-    """Writes down what search a folder belongs to, or refuses the folder.
+    """Writes down which search a folder holds, or refuses the folder.
 
     Args:
         folder: Of the search; need not exist.
         search: What makes one search differ from another, as JSON has it.
 
     Returns:
-        Whether it was nobody's until now.
+        Whether it held none until now.
 
     Raises:
-        ValueError: If the folder belongs to another search, naming what
-            differs; or to one that is not known.
+        ValueError: If the folder holds another search, naming what differs;
+            or one that is not known.
     """
     path = folder / CLAIM
     search = json.loads(json.dumps(search))
@@ -60,55 +83,57 @@ def claim(folder: Path, search: Mapping[str, Any]) -> bool:
 
 
 def release(folder: Path) -> None:
-    """Leaves a folder to others."""
+    """Undoes `claim`."""
     (folder / CLAIM).unlink()
 
 
 def delete(folder: Path) -> None:
-    """Deletes a folder if it is one of a search."""
+    """Deletes a folder if it holds a search."""
     if (folder / CLAIM).exists() or (folder / ORACLE).exists():
         shutil.rmtree(folder)
 
 
 def mend(folder: Path, tuner_id: str) -> None:
-    """Puts a folder in order that a killed search has left.
+    """Repairs a folder that a killed search has left.
 
-    Finished trials are not run again. One whose end was not reached is run
-    again under its number, without what it had reported. One that never began
-    is forgotten, and so drawn again.
+    Finished trials are not run again. Trials that had begun are run again
+    under their numbers, without the metrics they had reported. A trial that
+    never began is deleted, and drawn again.
 
     Args:
         folder: Of the search.
-        tuner_id: Name of the process that goes on with it.
+        tuner_id: Name of the process that continues it.
+
+    Raises:
+        ValueError: If a file is not KerasTuner's, and has no backup.
     """
     path = folder / ORACLE
-    if not path.exists():  # Then no trial has begun, whatever else is there.
+    if not path.exists():  # Then no trial has begun, whatever other files say.
         (folder / f"{tuner_id}.json").unlink(missing_ok=True)
         for trial in folder.glob("trial_*"):
             shutil.rmtree(trial)
         return
-    state = read(path)
-    known = dict.fromkeys(state["start_order"])
-    for file in sorted(folder.glob("trial_*/trial.json")):
-        trial = read(file)
-        if trial["trial_id"] in known:
-            known[trial["trial_id"]] = (file, trial)
+    state = read_or_backup(path)
+    begun = dict.fromkeys(state["start_order"])
+    for file in sorted(folder.glob(f"trial_*/{TRIAL}")):
+        key = file.parent.name.removeprefix("trial_")
+        if key in begun:
+            begun[key] = read_or_backup(file)
         else:
             shutil.rmtree(file.parent)
-    known = {key: found for key, found in known.items() if found}
+    trials = {key: trial for key, trial in begun.items() if trial}
     finished = [
-        key for key, (_, trial) in known.items() if trial["status"] in FINISHED
+        key for key, trial in trials.items() if trial["status"] in FINISHED
     ]
-    waiting = [key for key in known if key not in finished]
+    waiting = [key for key in trials if key not in finished]
     for key in waiting:
-        file, trial = known[key]
         write(
-            file,
-            {**trial, "metrics": {"metrics": {}}, "score": None},
+            folder / f"trial_{key}" / TRIAL,
+            {**trials[key], "metrics": {"metrics": {}}, "score": None},
         )
     ended = [key for key in state["end_order"] if key in finished]
     ended += [key for key in finished if key not in ended]
-    state["start_order"] = list(known)
+    state["start_order"] = list(trials)
     state["end_order"] = ended
     state["ongoing_trials"] = {}
     state["retry_queue"] = waiting[::-1]  # KerasTuner takes the last first.
@@ -116,45 +141,129 @@ def mend(folder: Path, tuner_id: str) -> None:
     write(folder / f"{tuner_id}.json", {})  # Else nothing is read again.
 
 
-def write_whole(oracle: keras_tuner.Oracle, folder: Path) -> None:
-    """Lets an oracle replace its files in one step."""
+class BackedUpOracle:
+    """An oracle that keeps backups of the files that it writes.
 
-    def save():
-        write(folder / ORACLE, oracle.get_state())
+    It wraps an oracle, as KerasTuner's own `OracleClient` does in a worker.
+    After each call that changes the oracle's files, and before the next one,
+    the backups hold what the files hold; so a kill during a call may cut one
+    of the files, and leaves its backup.
 
-    def save_trial(trial):
-        path = folder / f"trial_{trial.trial_id}" / "trial.json"
-        path.parent.mkdir(exist_ok=True)
-        write(path, trial.get_state())
+    Args:
+        oracle: Of a tuner.
+        folder: Of its search.
+    """
 
-    oracle.save = save
-    # There is no public way to the trials' files.
-    oracle._save_trial = save_trial
+    def __init__(self, oracle: keras_tuner.Oracle, folder: Path):
+        self.oracle = oracle
+        self._folder = folder
+        self._lock = threading.RLock()  # A chief answers in several threads.
+        self._back_up()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.oracle, name)
+
+    @property
+    def verbose(self) -> Any:
+        return self.oracle.verbose
+
+    @verbose.setter
+    def verbose(self, value: Any) -> None:
+        self.oracle.verbose = value
+
+    def create_trial(self, tuner_id: str) -> Any:
+        with self._lock:
+            trial = self.oracle.create_trial(tuner_id)
+            path = self._folder / f"trial_{trial.trial_id}" / TRIAL
+            if path.exists():
+                # Later states are not needed: without its own file, a trial
+                # is run again.
+                write(backup_path(path), trial.get_state())
+            self._back_up()
+            return trial
+
+    def update_trial(self, *args, **kwargs) -> Any:
+        with self._lock:
+            return self.oracle.update_trial(*args, **kwargs)
+
+    def end_trial(self, *args, **kwargs) -> None:
+        with self._lock:
+            self.oracle.end_trial(*args, **kwargs)
+            self._back_up()
+
+    def save(self) -> None:
+        with self._lock:
+            self.oracle.save()
+            self._back_up()
+
+    def _back_up(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write(backup_path(self._folder / ORACLE), self.oracle.get_state())
 
 
-def read(path: Path) -> Any:
-    """Reads a JSON file.
+def backup_path(path: Path) -> Path:
+    """The backup of a file of KerasTuner."""
+    return path.with_name(f"{path.stem}.backup.json")
+
+
+def read_or_backup(path: Path) -> dict[str, Any]:
+    """Reads a file, or its backup if a kill has cut the file.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If the file is not as it should be and has no backup.
     """
     try:
-        return json.loads(path.read_text("utf8"))
+        return read(path)
+    except ValueError:
+        backup = backup_path(path)
+        if not backup.exists():
+            raise
+        return read(backup, path.name)
+
+
+def read(path: Path, kind: str | None = None) -> dict[str, Any]:
+    """Reads a JSON file with the fields that its kind has.
+
+    Args:
+        path: Of the file.
+        kind: A key of `FIELDS`; its name if None.
+
+    Raises:
+        ValueError: If it is no JSON, or lacks a field.
+    """
+    fields = FIELDS[kind or path.name]
+    try:
+        content = json.loads(path.read_text("utf8"))
+        problem = _problem(content, fields)
     except ValueError as error:
+        problem = str(error)
+    if problem:
         raise ValueError(
-            f"{path}: expected JSON; the search cannot go on from it. "
-            f"Received: {error}"
-        ) from error
+            f"{path}: expected JSON of an object with {sorted(fields)}; the "
+            f"search cannot continue from it. Received: {problem}"
+        )
+    return content
+
+
+def _problem(content: Any, fields: Mapping[str, type]) -> str:
+    """What a file lacks, or nothing."""
+    for name, expected in fields.items():
+        value = content
+        for key in name.split("."):
+            value = value.get(key) if isinstance(value, dict) else None
+        if not isinstance(value, expected):
+            return f"{name}={value!r}"
+    return ""
 
 
 def write(path: Path, content: Any) -> None:
-    """Writes a JSON file that is there whole, or as it was."""
+    """Writes a JSON file in one step: it is complete, or as it was before."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     temporary.write_text(json.dumps(content), "utf8")
     os.replace(temporary, path)
 
 
-def _difference(found, wanted, name=""):
+def _difference(found: Any, wanted: Any, name: str = "") -> str:
     """The first thing that differs, with its place."""
     if isinstance(found, dict) and isinstance(wanted, dict):
         for key in {**wanted, **found}:

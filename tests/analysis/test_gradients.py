@@ -1,7 +1,6 @@
 """Gradient profiles against hand computation, finite differences, a tape."""
 
 import csv
-import types
 
 import keras
 import numpy as np
@@ -220,7 +219,6 @@ def test_layers_against_an_unrolled_tape(name):
     else:
         after = rnn(x, mask=mask)
         keras.tree.map_structure(np.testing.assert_array_equal, after, before)
-    assert isinstance(rnn.call, types.MethodType)
 
 
 def small_model(output_units=1, activation=None, **options):
@@ -399,19 +397,19 @@ def test_a_model_of_half_precision(examples):
     np.testing.assert_allclose(half, expected, rtol=1e-2)
 
 
-def test_states_and_calls_are_as_before_after_an_error(examples):
+def test_a_layer_keeps_its_attributes(examples):
     x, y = examples
     model = small_model(name="only")
+    before = dict(vars(model.get_layer("only")))
     with pytest.raises(ValueError, match="one value an example"):
         analysis.gradient_profile(
             model, x, y, loss=lambda y, p: keras.ops.mean(p)
         )
     rnn = model.get_layer("only")
-    assert isinstance(rnn.call, types.MethodType) and "call" not in vars(rnn)
-    assert rnn.use_cudnn == "auto"
-    rnn.use_cudnn = True
     analysis.gradient_profile(model, x, y, loss="mse")
-    assert rnn.use_cudnn is True
+    after = vars(rnn)
+    assert after.keys() == before.keys()
+    assert all(after[name] is value for name, value in before.items())
 
 
 def test_states_and_seeds_of_other_layers_are_as_before():
@@ -457,14 +455,109 @@ def wrapped(*parts):
 
 
 class OwnLSTM(layers.LSTM):
-    pass
+    """A class of a user's own that runs as its base does."""
+
+
+class Doubled(layers.LSTM):
+    """One that does more than run its cell."""
+
+    def call(self, sequences, initial_state=None, mask=None, training=False):
+        return 2 * super().call(sequences, initial_state, mask, training)
+
+
+class InTensorFlow(keras.Model):
+    """A subclassed model whose `call` cannot run on a `keras.Input`."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = layers.GRU(2)
+
+    def call(self, inputs):
+        return self.rnn(tf.raw_ops.Neg(x=inputs))
+
+
+def in_tensorflow():
+    model = InTensorFlow()
+    model(np.zeros((1, 6, 2)))
+    return model
+
+
+class Around(layers.Layer):
+    """A layer of a user's own that holds a recurrent one, and its mask."""
+
+    def __init__(self):
+        super().__init__()
+        self.supports_masking = True
+        self.rnn = OwnLSTM(3, return_sequences=True, name="inner")
+
+    def call(self, inputs, mask=None):
+        return self.rnn(inputs, mask=mask) + 1.0
+
+
+def test_a_layer_of_a_users_own_passes_its_mask_on():
+    rng = np.random.default_rng(8)
+    ids, y = rng.integers(1, 9, (5, 6)), rng.normal(size=5)
+    ids[:, 4] = ids[0, 2] = 0
+    around, head = Around(), layers.Dense(1)
+    embedding = layers.Embedding(9, 2, mask_zero=True)
+    pool = layers.GlobalAveragePooling1D()
+    tokens = keras.Input((None,), dtype="int32")
+    model = keras.Model(tokens, head(pool(around(embedding(tokens)))))
+    hidden = around.rnn(embedding(tokens), mask=tokens != 0)
+    bare = keras.Model(tokens, head(pool(hidden + 1.0, mask=tokens != 0)))
+    profiles = [
+        analysis.gradient_profile(m, ids, y, "inner", loss="mse")
+        for m in (model, bare)
+    ]
+    np.testing.assert_allclose(*profiles, rtol=1e-5)
+    assert (profiles[0] > 0).all()
+
+
+def test_models_within_models(examples):
+    x, y = examples
+    around, head = Around(), layers.Dense(1)
+    last = layers.Lambda(lambda hidden: hidden[:, -1])
+    inputs = keras.Input((6, 2))
+    flat = keras.Model(inputs, head(last(around.rnn(inputs) + 1.0)))
+    sequential = keras.Sequential([keras.Input((6, 2)), around, last])
+    functional = keras.Model(inputs, sequential(inputs))
+    nested = keras.Sequential([keras.Input((6, 2)), functional, head])
+    profiles = [
+        analysis.gradient_profile(model, x, y, "inner", loss="mse")
+        for model in (flat, nested)
+    ]
+    np.testing.assert_allclose(*profiles, rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["concat", "sum", "ave", "mul", None])
+@pytest.mark.parametrize("sequences", [True, False])
+def test_directions_are_merged_as_keras_merges_them(mode, sequences, examples):
+    x, y = examples
+    inputs = keras.Input((6, 2))
+    states = [keras.Input((3,)), keras.Input((3,))]
+    gru = layers.GRU(3, return_sequences=sequences, return_state=True)
+    outputs = layers.Bidirectional(gru, merge_mode=mode)(
+        inputs, initial_state=states
+    )
+    model = keras.Model([inputs, *states], outputs)
+    start = np.random.default_rng(1).normal(size=(2, 7, 3)).astype("float32")
+
+    def loss(targets, outputs):
+        flat = [keras.ops.reshape(x, (7, -1)) for x in outputs]
+        return keras.ops.sum(keras.ops.concatenate(flat, 1) ** 2, axis=1)
+
+    # The outputs are compared with the model's before anything is measured.
+    profile = analysis.gradient_profile(
+        model, [x, *start], y, loss=loss, num_points=6
+    )
+    assert (profile > 0).all()
 
 
 @pytest.mark.parametrize(
     "make, options, message",
     [
         (small_model, {"layer": "gone"}, r"layer.*\['gru'\].*'gone'"),
-        (small_model, {"layer": "dense"}, "class RNN, LSTM.*class Dense"),
+        (small_model, {"layer": "dense"}, "`LSTM`, `GRU`.*class Dense"),
         (small_model, {"num_points": 0}, "num_points"),
         (small_model, {"batch_size": 0}, "batch_size"),
         (small_model, {"mask": np.ones((7, 5), bool)}, "mask"),
@@ -479,8 +572,9 @@ class OwnLSTM(layers.LSTM):
             {"layer": "a"},
             "ReceptiveFieldRNN",
         ),
-        (lambda: wrapped(OwnLSTM(2, name="a")), {"layer": "a"}, "OwnLSTM"),
         (lambda: wrapped(layers.RNN(Aside(2))), {}, "Aside"),
+        (lambda: wrapped(Doubled(2, name="a")), {}, "'a'.*other outputs"),
+        (in_tensorflow, {}, "not of functions of TensorFlow.*InTensorFlow"),
         (shared_model, {}, "it ran 2 times"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 
 from keras_seqmech import analysis
 from keras_seqmech.analysis import plots
-from keras_seqmech.analysis.plots import text as labels
+from keras_seqmech.analysis.plots import text as figure_text
 
 pytest.importorskip("matplotlib")
 
@@ -85,16 +85,16 @@ def test_any_token_can_be_drawn(tokens):
 
 
 def test_characters_without_a_font_show_their_code_points(monkeypatch):
-    monkeypatch.setattr(labels, "FONTS", ("DejaVu Sans",))
-    texts, family = labels.drawable(["中", "of", "新年", "\n"])
+    monkeypatch.setattr(figure_text, "FONTS", ("DejaVu Sans",))
+    texts, family = figure_text.drawable(["中", "of", "新年", "\n"])
     assert texts == ["4E2D", "of", "65B0 5E74", "000A"]
     assert family == ["DejaVu Sans"]
 
 
 def test_a_font_that_has_the_characters_is_taken(monkeypatch):
     fonts = [("Latin", set("abc")), ("None", set("x")), ("Han", set("中年"))]
-    monkeypatch.setattr(labels, "_installed", lambda: iter(fonts))
-    texts, family = labels.drawable(["a中", "年", "b"])
+    monkeypatch.setattr(figure_text, "_installed", lambda: iter(fonts))
+    texts, family = figure_text.drawable(["a中", "年", "b"])
     assert texts == ["a中", "年", "b"]
     assert family == ["Latin", "Han"]
 
@@ -142,7 +142,7 @@ def test_any_condition_can_be_named():
     shown = [
         text.get_text() for text in figure.axes[0].get_legend().get_texts()
     ]
-    assert shown == labels.drawable(NAMES)[0]
+    assert shown == figure_text.drawable(NAMES)[0]
     assert shown[:2] == NAMES[:2]
 
 

@@ -39,10 +39,10 @@ def make_model(entry) -> keras.Model:
     outputs = name_outputs(entry.call(layer, values, masks))
     # Free of masks: Keras averages losses over the real steps of a replica.
     outputs = {name: keras.ops.copy(x) for name, x in outputs.items()}
-    model_class = keras.Model
+    network = keras.Model({**inputs, **given}, outputs)
     if getattr(public, "estimator", None) == "reinforce":
-        model_class = keras_seqmech.PolicyGradientModel
-    return model_class({**inputs, **given}, outputs)
+        return keras_seqmech.PolicyGradientModel(network)
+    return network
 
 
 def statistics(entry) -> dict:

@@ -128,7 +128,7 @@ def test_a_field_of_one_size_draws_nothing():
     layer = field_layer(max_size=1)
     layer(X, training=True)
     model_input = keras.Input((4, 3))
-    model = PolicyGradientModel(model_input, layer(model_input))
+    model = PolicyGradientModel(keras.Model(model_input, layer(model_input)))
     model.compile("sgd", "mse")
     model.fit(X, np.ones((3, 2)), verbose=0)
 

@@ -129,24 +129,3 @@ def test_capacity_is_the_most_kept_and_under_xla_all():
     assert int(compaction.capacity(closed)) == 1
     assert int(compaction.longest(closed)) == 0
     assert int(compaction.longest(keep[:0])) == 0
-
-
-def test_compiled_code_knows_it_in_loops_and_inner_functions():
-    seen = []
-
-    @tf.function
-    def inner(x):
-        seen.append(compaction.in_xla())
-        return x
-
-    def outer(x):
-        seen.append(compaction.in_xla())
-        (x,) = tf.while_loop(lambda x: x < 3, lambda x: [inner(x) + 1], [x])
-        return inner(x)
-
-    tf.function(outer)(tf.constant(0))
-    assert seen and not any(seen)
-    seen.clear()
-    tf.function(outer, jit_compile=True)(tf.constant(0))
-    assert seen and all(seen)
-    assert not compaction.in_xla()

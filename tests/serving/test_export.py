@@ -1,5 +1,6 @@
 """Exports for TensorFlow Serving: names, versions, answers, interruptions."""
 
+import errno
 import importlib.util
 import os
 import signal
@@ -275,6 +276,7 @@ def test_subclassed_model(same_process, tmp_path):
     np.testing.assert_allclose(answers["output_0"], expected[0], 1e-5, 1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "policy", ["float64", "mixed_float16", "mixed_bfloat16"]
 )
@@ -376,6 +378,7 @@ def test_strings_in(same_process, tmp_path):
     assert names(path) == (["text"], ["label", "size"])
 
 
+@pytest.mark.long
 def test_ops_of_tensorflow_text(tmp_path):
     tensorflow_text = pytest.importorskip("tensorflow_text")
 
@@ -403,6 +406,28 @@ def test_next_version_is_one_above_the_largest(same_process, tmp_path):
     assert serving.export_model(model, tmp_path) == tmp_path / "8"
     assert serving.export_model(model, tmp_path, 3) == tmp_path / "3"
     assert serving.export_model(model, str(tmp_path)) == tmp_path / "9"
+
+
+def test_no_version_after_the_largest(monkeypatch, tmp_path):
+    (tmp_path / str(layout.LARGEST)).mkdir()
+    message = f"`version` must be given.*{layout.LARGEST}.*version=None"
+    monkeypatch.setattr(export, "_write", None)  # Nothing is traced for it.
+    with pytest.raises(ValueError, match=message):
+        serving.export_model(tiny(), tmp_path)
+    assert os.listdir(tmp_path) == [str(layout.LARGEST)]
+
+
+def test_largest_version_taken_meanwhile(same_process, monkeypatch, tmp_path):
+    (tmp_path / str(layout.LARGEST - 1)).mkdir()
+
+    def take(*args):
+        (tmp_path / str(layout.LARGEST)).mkdir()
+        (tmp_path / str(layout.LARGEST) / "saved_model.pb").touch()
+
+    monkeypatch.setattr(comparison, "compare", take)
+    with pytest.raises(ValueError, match="`version` must be given"):
+        serving.export_model(tiny(), tmp_path)
+    assert len(os.listdir(tmp_path)) == 2
 
 
 def test_nothing_is_overwritten(exported, same_process, monkeypatch):
@@ -480,6 +505,7 @@ serving.export_model(model, sys.argv[1])
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_killed_export_leaves_no_version(same_process, tmp_path):
     model = tiny()
@@ -572,6 +598,7 @@ def test_python_state_is_not_suspected_in_16_bit_models(tmp_path):
     assert "Python state" not in str(info.value)
 
 
+@pytest.mark.long
 def test_fresh_process_knows_tensorflow_only(tmp_path):
     (tmp_path / "tensorflow.py").write_text(
         "import importlib\n"
@@ -612,7 +639,7 @@ class Unbuilt(keras.Model):
         ),
         (lambda: keras.layers.Dense(2), "`model` must be a `keras.Model`"),
         (lambda: tagger("my tokens"), "letters, digits .*'my tokens'"),
-        (lambda: tagger("class"), "no word of Python.*'class'"),
+        (lambda: tagger("class"), "no keyword of Python.*'class'"),
     ],
 )
 def test_models_that_cannot_be_exported(tmp_path, model, message):
@@ -661,6 +688,51 @@ def test_directory_that_is_not_local(exported):
         serving.export_model(exported[0], "gs://bucket/models")
 
 
+def test_directory_that_is_a_dangling_link(exported, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "gone")
+    for directory in (link, link / "models"):
+        message = f"`directory` must be.*'{directory}'; '{link}' is a dangling"
+        with pytest.raises(ValueError, match=message):
+            serving.export_model(exported[0], directory)
+
+
+def test_directory_with_nul(exported, tmp_path):
+    with pytest.raises(ValueError, match=r"`directory`.*NUL.*\\x00"):
+        serving.export_model(exported[0], f"{tmp_path}/a\0b")
+
+
+def test_directory_of_too_long_a_name(exported, tmp_path):
+    directory = tmp_path / ("n" * 300) / "models"
+    with pytest.raises(OSError, match="`directory`.*Received: directory="):
+        serving.export_model(exported[0], directory)
+
+
+@pytest.mark.parametrize("step", ["_make_scratch", "_write", "_write_warmup"])
+def test_full_disk(monkeypatch, tmp_path, step):
+    def fill(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(export, step, fill)
+    with pytest.raises(OSError, match="`directory`.*No space.*directory="):
+        serving.export_model(tiny(), tmp_path, example_inputs=EXAMPLE[0])
+    assert os.listdir(tmp_path) == []
+
+
+def test_files_of_the_model_are_not_those_of_the_directory(tmp_path):
+    class Reader(keras.layers.Layer):
+        def call(self, inputs, training=None):
+            if training is False:
+                (tmp_path / "vocabulary").read_text()
+            return inputs
+
+    inputs = keras.Input((2,))
+    model = keras.Model(inputs, Reader()(inputs))
+    with pytest.raises(FileNotFoundError, match="Reader") as info:
+        serving.export_model(model, tmp_path / "models")
+    assert "`directory`" not in str(info.value)
+
+
 @pytest.mark.skipif(not hasattr(os, "seteuid"), reason="needs POSIX users")
 def test_directory_without_permission(exported, tmp_path):
     message = "`directory` must be one this user may read and write.*{}"
@@ -700,7 +772,7 @@ def test_bad_example_inputs(exported, tmp_path, example_inputs, message):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "string"])
-def test_made_up_inputs(same_process, tmp_path, dtype):
+def test_random_inputs(same_process, tmp_path, dtype):
     inputs = keras.Input((None, 3), dtype=dtype, name="inputs")
     model = keras.Model(inputs, keras.layers.Identity(dtype=dtype)(inputs))
     seen = []
@@ -711,14 +783,14 @@ def test_made_up_inputs(same_process, tmp_path, dtype):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(comparison, "compare", compare)
         serving.export_model(model, tmp_path)
-    (made_up,) = seen
-    assert made_up.shape == (2, 5, 3)
-    assert tf.as_dtype(made_up.dtype) == dtype
-    assert len(np.unique(made_up)) > 1
+    (random,) = seen
+    assert random.shape == (2, 5, 3)
+    assert tf.as_dtype(random.dtype) == dtype
+    assert len(np.unique(random)) > 1
     if dtype == "string":
-        assert all(isinstance(value, bytes) for value in made_up.flat)
+        assert all(isinstance(value, bytes) for value in random.flat)
     else:
-        assert made_up.min() >= 0 and made_up.max() <= 1
+        assert random.min() >= 0 and random.max() <= 1
 
 
 def test_floats_are_no_ids(tmp_path):
@@ -743,7 +815,7 @@ def test_ids_do_not_wrap_round(tmp_path, dtype, numbers):
         serving.export_model(model, tmp_path, example_inputs=numbers)
 
 
-def test_made_up_inputs_that_fail_are_owned_up_to(monkeypatch, tmp_path):
+def test_failures_with_random_inputs_say_so(monkeypatch, tmp_path):
     def fail(path, example):
         raise RuntimeError("too short")
 

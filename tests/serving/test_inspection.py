@@ -296,9 +296,9 @@ def test_config_parses(tmp_path):
 @pytest.mark.parametrize(
     "directories, versions, message",
     [
-        ("tagger", None, "`directories` must be several.*'tagger'"),
-        ([], None, r"`directories` must have at least one.*\[\]"),
-        (["a/tagger", "b/tagger"], None, "each its own last name"),
+        ("tagger", None, "`directories` must be a list of paths.*'tagger'"),
+        ([], None, r"`directories` must hold at least one.*\[\]"),
+        (["a/tagger", "b/tagger"], None, "no two of the same last name"),
         (["empty"], None, r"`directories` must hold .* versions.*empty"),
         (["none"], None, r"`directories` must hold .* versions.*none"),
         (["tagger"], {"taggre": [1]}, r"keys of \['tagger'\].*taggre"),
@@ -310,7 +310,7 @@ def test_config_parses(tmp_path):
         (["tagger"], {"tagger": [1.0]}, r"versions of \[1, 2\].*\[1.0\]"),
         (["tagger"], [1], r"`versions` must have keys of \['tagger'\].*\[1\]"),
         ([5], None, "`directories` must hold paths"),
-        (5, None, "`directories` must be several.*=5"),
+        (5, None, "`directories` must be a list of paths.*=5"),
     ],
 )
 def test_bad_config(tmp_path, monkeypatch, directories, versions, message):

@@ -289,7 +289,7 @@ def test_a_directed_teacher_that_shares_a_layer_is_loaded():
     x = keras.Input((4, 2), name="x")
     h = keras.layers.Dense(3, name="shared")(x)
     teacher = GradientDirectedModel(
-        x, keras.layers.SimpleRNN(3)(h), layer="shared"
+        keras.Model(x, keras.layers.SimpleRNN(3)(h)), layer="shared"
     )
     student = keras.Model(x, LastPooling()(h))
     model = DistillationModel(student, teacher)
@@ -405,6 +405,7 @@ def test_early_stopping_and_checkpoints_keep_the_best(tmp_path):
     assert len(loaded.trainable_variables) == 2
 
 
+@pytest.mark.long
 def test_saved_models_train_on_in_a_fresh_process(tmp_path):
     """On two devices too, where it is as on one."""
     x, y = texts()
@@ -481,7 +482,7 @@ def train_on(scope):
         x = keras.Input((4, 2), name="x")
         h = keras.layers.SimpleRNN(3, unroll=True)(x)
         y = activity_loss()(h)
-        models.append(GradientDirectedModel(x, y, layer="x"))
+        models.append(GradientDirectedModel(keras.Model(x, y), layer="x"))
         models[0].compile(keras.optimizers.SGD(0.5))
         models[1].compile(keras.optimizers.SGD(0.5), "mse")
     data = [(vectors(),), (sequences, np.ones((BATCH, 3)))]

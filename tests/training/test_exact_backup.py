@@ -52,7 +52,6 @@ def make_model(draws=True) -> keras.Model:
     keras.utils.set_random_seed(0)
     x = keras.Input((3, 2))
     pooling = keras_seqmech.LastAttentionPooling()
-    model_class = keras.Model
     if draws:
         h = keras_seqmech.ReceptiveFieldRNN(
             keras.layers.SimpleRNNCell(2),
@@ -61,10 +60,11 @@ def make_model(draws=True) -> keras.Model:
             return_sequences=True,
         )(x)
         y = keras.layers.Dropout(0.25)(pooling(h))
-        model_class = keras_seqmech.PolicyGradientModel
     else:
         y = pooling(keras.layers.Dense(2)(x))
-    model = model_class(x, keras.layers.Dense(1)(y))
+    model = keras.Model(x, keras.layers.Dense(1)(y))
+    if draws:
+        model = keras_seqmech.PolicyGradientModel(model)
     model.compile(keras.optimizers.Adam(0.02), "mse", run_eagerly=True)
     return model
 
@@ -262,7 +262,8 @@ def test_damaged_backups(stopped, tmp_path, name, kept):
     path.unlink()
     if kept is not None:
         path.write_bytes(content[: int(kept * len(content))])
-    with pytest.raises(ValueError, match="whole; delete .*epoch-2.*damaged"):
+    message = "complete backup; delete .*epoch-2.*damaged"
+    with pytest.raises(ValueError, match=message):
         drop(directory)
 
 

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.training import example_losses
+from keras_seqmech.training.example_losses import ExampleLosses
 
 RNG = np.random.default_rng(0)
 TARGETS = RNG.normal(size=(3, 4)).astype("float32")
@@ -26,24 +26,25 @@ class StepwiseError(keras.losses.Loss):
 
 
 def compiled(loss, outputs=1, **settings):
-    """A plain model that puts out its inputs."""
+    """A plain model that returns its inputs, and its losses by example."""
     inputs = [keras.Input((4,), name=f"in{i}") for i in range(outputs)]
     made = [
         keras.layers.Activation("linear", name=f"out{i}")(part)
         for i, part in enumerate(inputs)
     ]
     model = keras.Model(inputs, made if outputs > 1 else made[0])
-    model.compile(loss=example_losses.recordable(loss), **settings)
-    return model
+    model.compile(loss=loss, **settings)
+    losses = ExampleLosses(
+        loss, settings.get("loss_weights"), model.output_names
+    )
+    return model, losses
 
 
-def shares(model, y, y_pred, sample_weight=None, rtol=1e-5):
-    """Total, shares and weights, the last two not yet times the batch."""
-    with example_losses.record() as record:
-        total = model.compute_loss(
-            y=y, y_pred=y_pred, sample_weight=sample_weight
-        )
-    losses, weights = record.per_example(total)
+def shares(compiled, y, y_pred, sample_weight=None, rtol=1e-5):
+    """Total, losses and weights, the last two not yet times the batch."""
+    model, by_example = compiled
+    total = model.compute_loss(y=y, y_pred=y_pred, sample_weight=sample_weight)
+    losses, weights = by_example(y, y_pred, sample_weight)
     np.testing.assert_allclose(np.mean(losses), total, rtol=rtol)
     return total.numpy(), losses.numpy() / 3, weights.numpy() / 3
 
@@ -101,10 +102,7 @@ def test_masks_of_keras():
     x[0, 1:] = 0
     inputs = keras.Input((3, 1))
     model = keras.Model(inputs, keras.layers.Masking()(inputs))
-    model.compile(loss=example_losses.recordable("mse"))
-    with example_losses.record() as record:
-        total = model.compute_loss(y=np.zeros((2, 3, 1)), y_pred=model(x))
-    losses, weights = record.per_example(total)
+    losses, weights = ExampleLosses("mse")(np.zeros((2, 3, 1)), model(x))
     # Four real steps, one of them in the first example; all errors are 1.
     np.testing.assert_allclose(weights / 2, [1 / 4, 3 / 4], rtol=1e-6)
     np.testing.assert_allclose(losses / 2, [1 / 4, 3 / 4], rtol=1e-6)
@@ -115,9 +113,9 @@ def test_several_outputs(kind):
     loss, factors = ["mse", "mae"], [0.5, 3.0]
     if kind == "dict":
         loss, factors = ({"out0": a, "out1": b} for a, b in (loss, factors))
-    model = compiled(loss, outputs=2, loss_weights=factors)
+    model, _ = made = compiled(loss, outputs=2, loss_weights=factors)
     total, losses, weights = shares(
-        model,
+        made,
         [TARGETS, TARGETS],
         [tf.constant(OUTPUTS), tf.constant(OUTPUTS)],
         [WEIGHTS, np.ones(3, "float32")],
@@ -130,44 +128,11 @@ def test_several_outputs(kind):
     assert names == ["loss", "out0_loss", "out1_loss"]
 
 
-def test_outputs_without_loss_and_terms_of_layers():
-    model = compiled(["mse", None], outputs=2)
-    penalty = tf.constant(7.0)
+def test_outputs_without_loss():
+    _, by_example = compiled(["mse", None], outputs=2)
     outputs = [tf.constant(OUTPUTS), tf.constant(OUTPUTS)]
-    with example_losses.record() as record:
-        total = penalty + model.compute_loss(
-            y=[TARGETS, TARGETS], y_pred=outputs
-        )
-    losses, _ = record.per_example(total)
+    losses, _ = by_example([TARGETS, TARGETS], outputs)
     np.testing.assert_allclose(losses, SQUARES.mean(axis=1), rtol=1e-5)
-
-
-class Twins(keras.Model):
-    """Two outputs without names: metrics get the names of the losses."""
-
-    def call(self, x):
-        return x, 2 * x
-
-
-@pytest.mark.parametrize(
-    "loss",
-    [
-        ["MSE", keras.losses.MeanAbsoluteError(name="Distance")],
-        [absolute_error, keras.losses.mean_squared_error],
-        [lambda y, p: ops.mean(y - p, -1), StepwiseError()],
-    ],
-)
-def test_names_are_those_of_keras(loss):
-    names = []
-    for given in (loss, example_losses.recordable(loss)):
-        model = Twins()
-        model.compile(loss=given)
-        logs = model.test_on_batch(
-            OUTPUTS, (TARGETS, TARGETS), return_dict=True
-        )
-        names.append(sorted(logs))
-    assert names[0] == names[1]
-    assert len(names[0]) == 3
 
 
 class Distance:
@@ -177,22 +142,47 @@ class Distance:
         return absolute_error(y_true, y_pred)
 
 
-def test_callable_objects_and_losses_stay_as_they_are():
-    given = Distance()
-    (made,) = example_losses.recordable([given])
-    assert made is not given
-    model = Twins()
-    model.compile(loss=[given, made])
-    logs = model.test_on_batch(OUTPUTS, (TARGETS, TARGETS), return_dict=True)
-    assert sorted(logs) == ["distance_loss", "loss"]
+def test_callable_objects():
+    _, losses, _ = shares(compiled(Distance()), TARGETS, tf.constant(OUTPUTS))
+    np.testing.assert_allclose(losses, ABSOLUTES.mean(axis=1) / 3, rtol=1e-6)
 
+
+def test_losses_stay_as_they_are():
     loss = StepwiseError(reduction="sum", name="mine")
-    before = dict(vars(loss))
-    with example_losses.record() as record:
-        example_losses.recordable(loss)
-        loss(TARGETS, OUTPUTS)
-    assert vars(loss) == before
-    assert record.values == []
+    before = type(loss), dict(vars(loss))
+    ExampleLosses(loss)(TARGETS, tf.constant(OUTPUTS))
+    assert (type(loss), vars(loss)) == before
+
+
+@pytest.mark.parametrize(
+    ("targets", "outputs"),
+    [
+        ([0, 2], [[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]]),
+        ([[0.0], [2.0]], [[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]]),
+        ([[1, 0, 0], [0, 0, 1]], [[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]]),
+        ([0, 1], [[0.2], [0.9]]),
+        ([[0], [1]], [[0.2], [0.9]]),
+        ([[0, 1], [1, 1]], [[[0.2], [0.9]], [[0.8], [0.7]]]),
+        (
+            [[0, 1], [1, 1]],
+            [[[0.2, 0.8], [0.1, 0.9]], [[0.5, 0.5], [0.7, 0.3]]],
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["crossentropy", "CE"])
+def test_the_crossentropy_that_keras_chooses(name, targets, outputs):
+    y, y_pred = np.array(targets), tf.constant(outputs)
+    plain = keras.Sequential([keras.layers.Activation("linear")])
+    plain.compile(loss=name)
+    losses, weights = ExampleLosses(name)(y, y_pred)
+    total = plain.compute_loss(y=y, y_pred=y_pred)
+    np.testing.assert_allclose(np.mean(losses), total, rtol=1e-6)
+    np.testing.assert_allclose(weights, [1, 1], rtol=1e-6)
+    for i in range(2):
+        # One after the other, they are what Keras gives for each alone.
+        part = slice(i, i + 1)
+        total = plain.compute_loss(y=y[part], y_pred=y_pred[part])
+        np.testing.assert_allclose(losses[i], total, rtol=1e-6)
 
 
 class Reduced(keras.losses.Loss):
@@ -205,7 +195,7 @@ class Reduced(keras.losses.Loss):
 def test_a_loss_that_reduces_by_itself_is_named():
     loss = {"out0": "mse", "out1": Reduced(name="whole")}
     with pytest.raises(ValueError, match="'whole' of output 'out1' with a"):
-        example_losses.recordable(loss)
+        ExampleLosses(loss)
 
 
 def test_half_precision_and_whole_numbers():
@@ -215,17 +205,15 @@ def test_half_precision_and_whole_numbers():
     )
     np.testing.assert_allclose(losses, SQUARES.mean(axis=1) / 3, rtol=1e-2)
 
-    model = compiled(lambda y, p: tf.cast(y[:, 0] != p[:, 0], "int32"))
-    _, losses, _ = shares(model, TARGETS, tf.constant(OUTPUTS))
+    made = compiled(lambda y, p: tf.cast(y[:, 0] != p[:, 0], "int32"))
+    _, losses, _ = shares(made, TARGETS, tf.constant(OUTPUTS))
     np.testing.assert_allclose(losses, np.ones(3) / 3, rtol=1e-6)
 
 
 def test_losses_of_other_batches_are_named():
-    model = compiled(
-        {"out0": "mse", "out1": lambda y, p: (y - p)[:2] ** 2}, outputs=2
-    )
-    with example_losses.record() as record:
-        outputs = [tf.constant(OUTPUTS)] * 2
-        total = model.compute_loss(y=[TARGETS] * 2, y_pred=outputs)
-    with pytest.raises(ValueError, match="'mse' of output 'out0' with 3, loss"):
-        record.per_example(total)
+    loss = {"out0": "mse", "out1": lambda y, p: (y - p)[:2] ** 2}
+    _, by_example = compiled(loss, outputs=2)
+    outputs = [tf.constant(OUTPUTS)] * 2
+    message = "'mse' of output 'out0' with 3, loss"
+    with pytest.raises(ValueError, match=message):
+        by_example([TARGETS] * 2, outputs)

@@ -89,13 +89,14 @@ def test_in_fit(initial_openness):
     x, context = keras.Input((6, 2)), keras.Input((2,))
     gates = BoundaryGate(
         4,
+        estimator="reinforce",
         initial_openness=initial_openness,
         kernel_initializer="zeros",
         track_statistics=True,
         name="gate",
     )(x, context)
     y = keras.layers.Dense(1)(gates)
-    model = PolicyGradientModel([x, context], y)
+    model = PolicyGradientModel(keras.Model([x, context], y))
     model.compile(keras.optimizers.SGD(0.0), "mse")
     data = [np.ones((64, 6, 2)), np.ones((64, 2))], np.ones((64, 1))
 

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 
+import h5py
 import keras
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech.layers.focused_encoder.encoder import (
     FocusedHierarchicalEncoder,
 )
-from keras_seqmech.ops.decisions import categorical
+from keras_seqmech.ops.decisions import sampling
 from keras_seqmech.training import collect_log_probabilities
 from tests import ROOT
 from tests import drawing_layers
@@ -66,9 +67,7 @@ Z = 5.0
     [*((baseline, 0.3) for baseline in BASELINES), ("moving_average", 0.0)],
 )
 def test_mean_of_sampled_gradients_is_the_exact_gradient(baseline, price):
-    model = drawing_layers.gated_model(
-        PolicyGradientModel, price=price, baseline=baseline
-    )
+    model = drawing_layers.gated_model(price=price, baseline=baseline)
     model.compile("sgd", "mse")
     x, y = examples(repeats=40)
     samples = sampled_gradients(model, x, y)
@@ -82,9 +81,7 @@ def test_mean_of_sampled_gradients_is_the_exact_gradient(baseline, price):
 
 def test_leaving_oneself_out_is_unbiased_in_a_batch_of_two():
     """With oneself in the mean, half of the gradient would be missing."""
-    model = drawing_layers.gated_model(
-        PolicyGradientModel, baseline="batch_mean"
-    )
+    model = drawing_layers.gated_model(baseline="batch_mean")
     model.compile("sgd", "mse")
     x, y = examples(count=2, seed=1)
     samples = sampled_gradients(model, x, y, count=1500)
@@ -109,7 +106,7 @@ def test_leaving_oneself_out_is_unbiased_in_a_batch_of_two():
 )
 def test_exact_gradient_with_sample_weights(baseline, reduction, length):
     model = drawing_layers.gated_model(
-        PolicyGradientModel, length=length, price=0.1, baseline=baseline
+        length=length, price=0.1, baseline=baseline
     )
     model.compile("sgd", keras.losses.MeanSquaredError(reduction=reduction))
     x, y = examples(repeats=20, length=length)
@@ -133,7 +130,7 @@ def test_baseline_lowers_the_variance(baseline):
     variances = {}
     for name in (baseline, None):
         keras.utils.set_random_seed(1)
-        model = drawing_layers.gated_model(PolicyGradientModel, baseline=name)
+        model = drawing_layers.gated_model(baseline=name)
         model.compile("sgd", "mse")
         sampled_gradients(model, x, y, count=300)
         samples = sampled_gradients(model, x, y)
@@ -154,7 +151,7 @@ def test_receptive_field_by_enumeration():
         return_field=True,
     )
     outputs, _ = layer(inputs)
-    model = PolicyGradientModel(inputs, outputs)
+    model = PolicyGradientModel(keras.Model(inputs, outputs))
     rng = np.random.default_rng(1)
     for weight in model.trainable_variables:
         weight.assign(0.7 * rng.normal(size=weight.shape))
@@ -200,6 +197,7 @@ def test_focused_encoder_by_enumeration(monkeypatch):
     ]
     encoder = FocusedHierarchicalEncoder(
         2,
+        estimator="reinforce",
         gate_units=2,
         openness_target=0.25,
         sparsity_weight=0.3,
@@ -208,7 +206,7 @@ def test_focused_encoder_by_enumeration(monkeypatch):
         return_gates=True,
     )
     states, _ = encoder(inputs[0], inputs[1], sequence_mask=inputs[2])
-    model = PolicyGradientModel(inputs, states)
+    model = PolicyGradientModel(keras.Model(inputs, states))
     for weight in model.trainable_variables:
         weight.assign(0.7 * rng.normal(size=weight.shape))
     model.compile("sgd", "mse")
@@ -218,7 +216,7 @@ def test_focused_encoder_by_enumeration(monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(
-            categorical, "logistic_noise", lambda *_: 1e4 * (2 * choices - 1)
+            sampling, "logistic_noise", lambda *_: 1e4 * (2 * choices - 1)
         )
         with tf.GradientTape() as tape, collect_log_probabilities():
             sequence, query, real = repeated(16)
@@ -240,7 +238,7 @@ def test_focused_encoder_by_enumeration(monkeypatch):
                 first * tf.math.log(first)
                 + (1 - first) * tf.math.log(1 - first)
             )
-            expected -= 0.1 * entropy
+            expected -= 0.1 * entropy / 4
         exact = drawing_layers.flat(
             tape.gradient(expected, model.trainable_variables)
         )
@@ -251,7 +249,7 @@ def test_focused_encoder_by_enumeration(monkeypatch):
 
 
 def test_an_empty_batch_does_no_harm():
-    model = drawing_layers.gated_model(PolicyGradientModel)
+    model = drawing_layers.gated_model()
     model.compile("sgd", "mse")
     x, y = examples()
     (gradients,) = sampled_gradients(model, x[:0], y[:0], count=1)
@@ -265,8 +263,8 @@ def test_fit_makes_the_step_of_the_gradient():
     results = []
     for fit in (True, False):
         keras.utils.set_random_seed(2)
-        model = drawing_layers.gated_model(PolicyGradientModel)
-        model.get_layer("gates").seed_generator.state.assign([1, 2])
+        model = drawing_layers.gated_model()
+        model.network.get_layer("gates").seed_generator.state.assign([1, 2])
         model.compile(keras.optimizers.SGD(0.5), "mse")
         before = drawing_layers.flat(model.trainable_variables)
         if fit:
@@ -283,7 +281,8 @@ def test_gates_learn_what_only_they_decide():
     """The sum of marked numbers; nothing but the gates has weights."""
     x = keras.Input((5, 2))
     gates = drawing_layers.Gates(name="gates")(x)
-    model = PolicyGradientModel(x, drawing_layers.GatedSum()(x, gates)[:, :1])
+    summed = drawing_layers.GatedSum()(x, gates)[:, :1]
+    model = PolicyGradientModel(keras.Model(x, summed))
     model.compile(keras.optimizers.Adam(0.1), "mse")
     rng = np.random.default_rng(0)
     numbers = rng.normal(size=(6400, 5, 2))
@@ -301,7 +300,7 @@ def test_two_layers_learn_and_a_shared_one_counts_twice():
     pooled = drawing_layers.GatedSum()
     nested = keras.Model(x, pooled(x, second(x)))
     shared = pooled(x, first(x)) + pooled(x, first(ops.flip(x, axis=1)))
-    model = PolicyGradientModel(x, shared + nested(x))
+    model = PolicyGradientModel(keras.Model(x, shared + nested(x)))
     model.compile("sgd", "mse")
     x, _ = examples(repeats=30)
     y = np.ones((len(x), 3), "float32")
@@ -334,8 +333,9 @@ def test_two_layers_learn_and_a_shared_one_counts_twice():
     assert largest_z(samples, exact) < Z
 
 
-class Reading(PolicyGradientModel):
-    """A subclass that calls a layer by itself."""
+@keras.saving.register_keras_serializable(package="tests")
+class Reading(keras.Model):
+    """A network with a `call` of its own."""
 
     def __init__(self, units=1, **kwargs):
         super().__init__(**kwargs)
@@ -351,10 +351,14 @@ class Reading(PolicyGradientModel):
         return {**super().get_config(), "units": self.units}
 
 
+def reading_model(units=1, **kwargs):
+    return PolicyGradientModel(Reading(units), **kwargs)
+
+
 @pytest.mark.parametrize(
     ("make", "settings"),
     [
-        (Reading, {}),
+        (reading_model, {}),
         (drawing_layers.gated_model, {"run_eagerly": True}),
         (drawing_layers.gated_model, {"jit_compile": True}),
         (drawing_layers.gated_model, {"steps_per_execution": 2}),
@@ -363,9 +367,7 @@ class Reading(PolicyGradientModel):
 )
 def test_fit_in_all_ways(make, settings):
     x, y = examples(repeats=8)
-    model = make(
-        **{} if make is Reading else {"model_class": PolicyGradientModel}
-    )
+    model = make()
     model.compile(
         keras.optimizers.Adam(0.05, gradient_accumulation_steps=2),
         "mse",
@@ -375,7 +377,7 @@ def test_fit_in_all_ways(make, settings):
     fit = model.fit(x, y, batch_size=8, epochs=2, verbose=0)
     assert sorted(fit.history) == ["loss", "mae"]
     assert np.all(np.isfinite(fit.history["loss"]))
-    assert np.abs(model.get_layer("gates").bias.numpy()).max() > 0.01
+    assert np.abs(model.network.get_layer("gates").bias.numpy()).max() > 0.01
 
 
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
@@ -385,11 +387,14 @@ def test_reported_loss_is_that_of_the_draws():
     results = {}
     for model_class in (keras.Model, PolicyGradientModel):
         keras.utils.set_random_seed(5)
-        model = drawing_layers.gated_model(model_class, price=0.2)
+        network = drawing_layers.gated_network(price=0.2)
+        model = network
+        if model_class is PolicyGradientModel:
+            model = PolicyGradientModel(network)
         model.compile(
             keras.optimizers.SGD(0.0), "mse", metrics=["mae"], run_eagerly=True
         )
-        model.get_layer("gates").seed_generator.state.assign([1, 2])
+        network.get_layer("gates").seed_generator.state.assign([1, 2])
         with collect_log_probabilities():
             results[model_class] = [
                 model.train_on_batch(x, y),
@@ -428,7 +433,9 @@ def test_class_weights_dict_inputs_and_several_outputs():
     targets["free"] = np.zeros((24, 3))
     histories = []
     for model_class in (keras.Model, PolicyGradientModel):
-        model = model_class({"x": x, "scale": scale}, outputs)
+        model = keras.Model({"x": x, "scale": scale}, outputs)
+        if model_class is PolicyGradientModel:
+            model = PolicyGradientModel(model)
         model.compile("sgd", **settings)
         with collect_log_probabilities():
             fit = model.fit(inputs, targets, verbose=0, epochs=2)
@@ -441,7 +448,7 @@ def test_class_weights_dict_inputs_and_several_outputs():
     assert histories[1] == histories[3]
     assert "kind_loss" in histories[2]
 
-    model = Reading(units=2)
+    model = reading_model(units=2)
     model.compile(
         "sgd",
         keras.losses.SparseCategoricalCrossentropy(True),
@@ -461,7 +468,7 @@ def test_class_weights_dict_inputs_and_several_outputs():
 def test_dtype_policies(policy):
     keras.config.set_dtype_policy(policy)
     x, y = examples(repeats=100)
-    model = drawing_layers.gated_model(PolicyGradientModel, baseline=None)
+    model = drawing_layers.gated_model(baseline=None)
     model.compile(keras.optimizers.SGD(1.0), "mse")
     assert (policy == "mixed_float16") == hasattr(
         model.optimizer, "inner_optimizer"
@@ -479,7 +486,7 @@ def test_dtype_policies(policy):
         for variable, value in zip(model.trainable_variables, start):
             variable.assign(value)
     keras.config.set_dtype_policy("float32")
-    reference = drawing_layers.gated_model()
+    reference = drawing_layers.gated_network()
     reference.set_weights([np.float32(value) for value in start])
     share = np.full(len(x), 1 / len(x), "float32")
     exact = drawing_layers.flat(
@@ -492,7 +499,7 @@ def test_dtype_policies(policy):
 
 def test_moving_average_is_unbiased_from_the_start_and_survives_nan():
     x, y = examples(repeats=8)
-    model = drawing_layers.gated_model(PolicyGradientModel, baseline_decay=0.9)
+    model = drawing_layers.gated_model(baseline_decay=0.9)
     model.compile(keras.optimizers.SGD(0.0), "mse")
     losses = []
     for _ in range(3):
@@ -513,10 +520,8 @@ def test_batch_mean_of_a_single_example_is_none():
     gradients = []
     for baseline in ("batch_mean", None):
         keras.utils.set_random_seed(3)
-        model = drawing_layers.gated_model(
-            PolicyGradientModel, baseline=baseline
-        )
-        model.get_layer("gates").seed_generator.state.assign([1, 2])
+        model = drawing_layers.gated_model(baseline=baseline)
+        model.network.get_layer("gates").seed_generator.state.assign([1, 2])
         model.compile("sgd", "mse")
         gradients.append(sampled_gradients(model, x, y, count=5))
     np.testing.assert_array_equal(*gradients)
@@ -530,7 +535,7 @@ def test_several_losses_survive_saving(tmp_path, kind):
     loss = ["mse", keras.losses.MeanAbsoluteError(reduction="sum")]
     if kind == "dict":
         loss = {"a": loss[0], "b": loss[1]}
-    model = PolicyGradientModel(x, outputs)
+    model = PolicyGradientModel(keras.Model(x, outputs))
     model.compile(
         "sgd", loss, [0.5, 1.0] if kind == "list" else None, run_eagerly=True
     )
@@ -544,66 +549,97 @@ def test_several_losses_survive_saving(tmp_path, kind):
     loaded.fit(x, [y, y], verbose=0)
 
 
-def test_subclass_saves_and_functional_models_leave_it_alone(tmp_path):
+@pytest.mark.parametrize("make", [reading_model, drawing_layers.gated_model])
+def test_saves_and_loads(tmp_path, make):
     x, y = examples()
-    drawing_layers.gated_model(PolicyGradientModel)
-    model = Reading(units=1, baseline="batch_mean")
-    model.compile("adam", "mse", run_eagerly=True)
+    model = make(baseline="batch_mean", name="reader")
+    model.compile("adam", "mse", metrics=["mae"], run_eagerly=True)
     model.fit(x, y, verbose=0)
     model.save(tmp_path / "model.keras")
-    with keras.saving.custom_object_scope({"Reading": Reading}):
-        loaded = keras.saving.load_model(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    assert type(loaded) is PolicyGradientModel
+    assert type(loaded.network) is type(model.network)
+    assert loaded.name == "reader"
     assert loaded.baseline == "batch_mean"
     assert loaded.loss == "mse"
     np.testing.assert_array_equal(
         loaded.predict(x, verbose=0), model.predict(x, verbose=0)
     )
-    loaded.fit(x, y, verbose=0)
+    found = loaded.fit(x, y, verbose=0).history
+    assert sorted(found) == ["loss", "mae"]
 
 
-@keras.saving.register_keras_serializable(package="tests")
-class Named(PolicyGradientModel):
-    pass
+def test_weights_are_saved_under_telling_names(tmp_path):
+    model = drawing_layers.gated_model()
+    assert sorted(variable.path for variable in model.weights) == sorted(
+        ["gates/kernel", "gates/bias", "dense/kernel", "dense/bias"]
+        + [f"{model.name}/baseline"]
+    )
+    path = tmp_path / "a.weights.h5"
+    model.save_weights(path)
+    other = drawing_layers.gated_model()
+    other.load_weights(path)
+    for value, expected in zip(other.get_weights(), model.get_weights()):
+        np.testing.assert_array_equal(value, expected)
+    names = []
+
+    def visit(name, part):
+        if isinstance(part, h5py.Dataset):
+            names.append(name)
+
+    with h5py.File(path) as file:
+        file.visititems(visit)
+    assert sorted(names)[-1] == "vars/0"
+    assert all(
+        name.startswith(("layers/functional/", "vars/")) for name in names
+    )
 
 
-class Made(PolicyGradientModel):
-    """A subclass whose constructor makes inputs and outputs."""
-
-    def __init__(self, length, units, **kwargs):
-        x = keras.Input((length, 3))
-        pooled = drawing_layers.GatedSum()(x, drawing_layers.Gates()(x))
-        super().__init__(x, keras.layers.Dense(units)(pooled), **kwargs)
-        self.units = units
-
-
-class Positional(Reading):
-    """Two arguments by position, neither of them inputs."""
-
-    def __init__(self, units, baseline):
-        super().__init__(units, baseline=baseline)
-
-
-def test_constructors_of_subclasses_are_their_own():
+def test_the_network_is_as_it_was():
+    """No class and no attribute of it changes, and it works by itself."""
     x, y = examples()
-    for make in (
-        lambda: Made(4, 1, name="made"),
-        lambda: Positional(1, "batch_mean"),
-        lambda: Made(4, 1),
-    ):
-        model = make()
-        model.compile("sgd", "mse", run_eagerly=True)
-        before = drawing_layers.flat(model(x))
-        model.fit(x, y, verbose=0)
-        assert np.any(drawing_layers.flat(model(x)) != before)
-        assert model.units == 1
+    network = drawing_layers.gated_network()
+    before = type(network), network.name, set(vars(network))
+    bases = type(network).__mro__
+    model = PolicyGradientModel(network)
+    model.compile("sgd", "mse", run_eagerly=True)
+    model.fit(x, y, verbose=0)
+    assert (type(network), network.name, set(vars(network))) == before
+    assert type(network).__mro__ == bases
+    assert model.network is network
+    np.testing.assert_array_equal(
+        network.predict(x, verbose=0), model.predict(x, verbose=0)
+    )
+
+
+def test_a_layer_is_a_network():
+    class Half(keras.layers.Layer):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.gates = drawing_layers.Gates(name="gates")
+            self.sum = drawing_layers.GatedSum()
+
+        def call(self, x, training=None):
+            return self.sum(x, self.gates(x, training=training)) / 2
+
+    x, _ = examples()
+    model = PolicyGradientModel(Half())
+    model.compile(keras.optimizers.SGD(0.5), "mse", run_eagerly=True)
+    model.fit(x, np.ones((3, 3)), verbose=0)
+    assert np.abs(model.network.gates.bias.numpy()).max() > 0
+
+
+def test_summary_shows_the_network(capsys):
+    model = drawing_layers.gated_model()
+    model.summary(expand_nested=True)
+    shown = capsys.readouterr().out
+    assert "gated" in shown and "gates" in shown
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, None])
 def test_pickle_and_deepcopy(duplicate):
     x, _ = examples()
-    model = drawing_layers.gated_model(
-        PolicyGradientModel, baseline="batch_mean"
-    )
+    model = drawing_layers.gated_model(baseline="batch_mean")
     if duplicate is None:
         made = pickle.loads(pickle.dumps(model))
     else:
@@ -613,27 +649,25 @@ def test_pickle_and_deepcopy(duplicate):
     np.testing.assert_array_equal(made(x), model(x))
 
 
+@keras.saving.register_keras_serializable(package="tests")
+class Named(PolicyGradientModel):
+    """A subclass of the model that trains."""
+
+
 @pytest.mark.parametrize("model_class", [PolicyGradientModel, Named])
-def test_functional_copies(model_class):
+def test_copies(model_class):
     model = drawing_layers.gated_model(
-        model_class, baseline="batch_mean", name="reader"
+        model_class=model_class, baseline="batch_mean", name="reader"
     )
     copy = model_class.from_config(model.get_config())
     again = keras.saving.deserialize_keras_object(
         keras.saving.serialize_keras_object(model)
     )
     for made in (copy, again):
-        assert isinstance(made, model_class)
+        assert type(made) is model_class
         assert made.baseline == "batch_mean"
         assert made.name == "reader"
         assert [w.path for w in made.weights] == [w.path for w in model.weights]
-    assert model_class(model.input, model.output, "other").name == "other"
-    assert (
-        keras.saving.get_registered_object(
-            keras.saving.get_registered_name(type(model))
-        )
-        is model_class
-    )
 
 
 def test_resumes_where_a_killed_run_was(tmp_path):
@@ -645,7 +679,7 @@ def test_resumes_where_a_killed_run_was(tmp_path):
                 raise KeyboardInterrupt
 
     def start(*others):
-        model = drawing_layers.gated_model(PolicyGradientModel)
+        model = drawing_layers.gated_model()
         model.compile("sgd", "mse", run_eagerly=True)
         backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
         model.fit(x, y, epochs=3, verbose=0, callbacks=[backup, *others])
@@ -659,10 +693,10 @@ def test_resumes_where_a_killed_run_was(tmp_path):
 
 def test_export_is_that_of_a_plain_model(tmp_path):
     x, _ = examples()
-    model = drawing_layers.gated_model(PolicyGradientModel)
-    plain = keras.Model(model.input, model.output)
+    network = drawing_layers.gated_model().network
+    plain = keras.Model(network.input, network.output)
     signatures = []
-    for name, part in (("own", model), ("plain", plain)):
+    for name, part in (("own", network), ("plain", plain)):
         part.export(tmp_path / name, verbose=False)
         loaded = tf.saved_model.load(tmp_path / name)
         serve = loaded.signatures["serving_default"]
@@ -718,8 +752,7 @@ class Gather(keras.optimizers.Optimizer):
 
 for baseline in ("moving_average", "batch_mean"):
     with strategy.scope():
-        model = drawing_layers.gated_model(
-            keras_seqmech.PolicyGradientModel, price=0.3, baseline=baseline)
+        model = drawing_layers.gated_model(price=0.3, baseline=baseline)
         model.compile(Gather(1.0), "mse")
     exact = drawing_layers.flat(drawing_layers.exact_gradient(
         model, x, y, np.full(len(x), 1 / len(x), "float32")))
@@ -738,11 +771,10 @@ print(json.dumps(result))
 """
 
 
+@pytest.mark.long
 def test_loads_in_a_fresh_process_and_averages_over_replicas(tmp_path):
     x, y = examples()
-    model = drawing_layers.gated_model(
-        PolicyGradientModel, baseline_decay=0.5, price=0.1
-    )
+    model = drawing_layers.gated_model(baseline_decay=0.5, price=0.1)
     model.compile(
         keras.optimizers.Adam(0.1),
         keras.losses.MeanSquaredError(reduction="sum", name="square"),
@@ -788,7 +820,7 @@ def test_loads_in_a_fresh_process_and_averages_over_replicas(tmp_path):
 )
 def test_arguments_are_checked(arguments, message):
     with pytest.raises(ValueError, match=message):
-        drawing_layers.gated_model(PolicyGradientModel, **arguments)
+        drawing_layers.gated_model(**arguments)
 
 
 def scalar_loss(y_true, y_pred):
@@ -797,9 +829,11 @@ def scalar_loss(y_true, y_pred):
 
 def test_errors_say_what_to_do():
     x, y = examples()
-    model = drawing_layers.gated_model(PolicyGradientModel)
-    with pytest.raises(ValueError, match="'binary_crossentropy'"):
-        model.compile("sgd", "crossentropy")
+    model = drawing_layers.gated_model()
+    with pytest.raises(TypeError):
+        PolicyGradientModel(model.network.input, model.network.output)
+    with pytest.raises(ValueError, match="`network` .*Received: network=<Ker"):
+        PolicyGradientModel(model.network.input)
     with pytest.raises(ValueError, match="no_such_loss"):
         model.compile("sgd", "no_such_loss")
     for loss, name in (
@@ -816,13 +850,14 @@ def test_errors_say_what_to_do():
     ):
         model.train_on_batch(x, y)
 
-    model = drawing_layers.gated_model(PolicyGradientModel, price=1.0)
+    model = drawing_layers.gated_model(price=1.0)
     model.compile("sgd")
     with pytest.raises(ValueError, match="it is the reward"):
         model.train_on_batch(x, y)
 
     inputs = keras.Input((3,))
-    model = PolicyGradientModel(inputs, keras.layers.Dense(1)(inputs))
+    dense = keras.Model(inputs, keras.layers.Dense(1)(inputs))
+    model = PolicyGradientModel(dense)
     model.compile("sgd", "mse")
     with pytest.raises(ValueError, match="drew nothing in training"):
         model.train_on_batch(x[:, 0], y)
@@ -849,8 +884,8 @@ def test_losses_of_subclasses():
     steps, losses = [], []
     for model_class in (PolicyGradientModel, Extended, Replaced):
         keras.utils.set_random_seed(1)
-        model = drawing_layers.gated_model(model_class)
-        model.get_layer("gates").seed_generator.state.assign([1, 2])
+        model = drawing_layers.gated_model(model_class=model_class)
+        model.network.get_layer("gates").seed_generator.state.assign([1, 2])
         model.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=True)
         if model_class is Replaced:
             with pytest.raises(ValueError, match="must return `super.*gates"):
@@ -868,8 +903,8 @@ def test_compute_loss_takes_what_was_collected():
     results = []
     for shared in (collect_log_probabilities, contextlib.nullcontext):
         keras.utils.set_random_seed(1)
-        model = drawing_layers.gated_model(PolicyGradientModel, baseline=None)
-        model.get_layer("gates").seed_generator.state.assign([1, 2])
+        model = drawing_layers.gated_model(baseline=None)
+        model.network.get_layer("gates").seed_generator.state.assign([1, 2])
         model.compile("sgd", "mse")
         own = contextlib.nullcontext
         if shared is own:
@@ -892,7 +927,7 @@ def test_time_distributed_draws_for_each_step():
     gates = drawing_layers.Gates(name="gates")
     layer = keras.layers.TimeDistributed(gates)
     outputs = ops.sum(layer(inputs), axis=(1, 2))[:, None]
-    model = PolicyGradientModel(inputs, outputs)
+    model = PolicyGradientModel(keras.Model(inputs, outputs))
     x = np.random.default_rng(0).normal(size=(3, 2, 4, 3)).astype("float32")
     with collect_log_probabilities() as decisions:
         layer(x, training=True)
@@ -910,7 +945,8 @@ def test_a_layer_that_sees_another_batch_is_refused(batch_size):
     gates = keras.Model(inner, drawing_layers.Gates(name="gates")(inner))
     folded = keras.layers.Lambda(lambda x: ops.reshape(x, (-1, 4, 3)))(inputs)
     opened = ops.reshape(gates(folded), (-1, 5, 4))
-    model = PolicyGradientModel(inputs, ops.sum(opened, axis=(1, 2))[:, None])
+    outputs = ops.sum(opened, axis=(1, 2))[:, None]
+    model = PolicyGradientModel(keras.Model(inputs, outputs))
     model.compile("sgd", "mse")
     with pytest.raises(
         (ValueError, tf.errors.InvalidArgumentError),
@@ -920,7 +956,7 @@ def test_a_layer_that_sees_another_batch_is_refused(batch_size):
 
 
 def test_a_function_compiled_apart_is_refused():
-    class Apart(PolicyGradientModel):
+    class Apart(keras.Model):
         def __init__(self):
             super().__init__()
             self.gates = drawing_layers.Gates(name="gates")
@@ -935,7 +971,74 @@ def test_a_function_compiled_apart_is_refused():
 
     x, _ = examples()
     for eagerly in (False, True):
-        model = Apart()
+        model = PolicyGradientModel(Apart())
         model.compile("sgd", "mse", run_eagerly=eagerly)
-        with pytest.raises(ValueError, match="gates' draws within"):
+        with pytest.raises(ValueError, match=r"not within .*\['gates'\]"):
             model.train_on_batch(x, np.ones((3, 3)))
+
+
+def test_a_loop_of_ones_own_is_refused():
+    """Also where the layer draws outside of it, too, and before."""
+
+    class Looping(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.gates = drawing_layers.Gates(name="gates")
+            self.sum = drawing_layers.GatedSum()
+
+        def call(self, x, training=None):
+            opened = self.gates(x, training=training)
+            opened = ops.fori_loop(
+                0, 2, lambda i, n: n + self.gates(x, training=training), opened
+            )
+            return self.sum(x, opened)
+
+    x, _ = examples()
+    model = PolicyGradientModel(Looping())
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match=r"not within .*\['gates'\]"):
+        model.train_on_batch(x, np.ones((3, 3)))
+
+
+LABELS = np.arange(12) % 3
+
+
+@pytest.mark.filterwarnings("ignore:Gradients do not exist")
+@pytest.mark.parametrize(
+    ("loss", "labels"),
+    [
+        ("sparse_categorical_crossentropy", LABELS),
+        ("sparse_categorical_crossentropy", LABELS.astype("float32")),
+        ("sparse_categorical_crossentropy", LABELS[:, None] * 1.0),
+        ("categorical_crossentropy", np.eye(3)[LABELS]),
+        ("categorical_crossentropy", np.eye(3, dtype="int32")[LABELS]),
+        ("crossentropy", LABELS),
+        ("crossentropy", LABELS[:, None] * 1.0),
+        ("crossentropy", np.eye(3)[LABELS]),
+        ("binary_crossentropy", np.eye(3)[LABELS]),
+    ],
+)
+def test_labels_get_what_plain_keras_gives(loss, labels):
+    x, _ = examples(repeats=4)
+    logs = []
+    for model_class in (keras.Model, PolicyGradientModel):
+        keras.utils.set_random_seed(5)
+        inputs = keras.Input((4, 3))
+        gates = drawing_layers.Gates(name="gates", seed=1)(inputs)
+        pooled = drawing_layers.GatedSum()(inputs, gates)
+        outputs = keras.layers.Dense(3, activation="softmax")(pooled)
+        model = keras.Model(inputs, outputs)
+        if model_class is PolicyGradientModel:
+            model = PolicyGradientModel(model)
+        model.compile(
+            keras.optimizers.SGD(0.1),
+            loss,
+            metrics=["accuracy"],
+            run_eagerly=True,
+        )
+        with collect_log_probabilities():
+            logs.append(model.train_on_batch(x, labels))
+        # The dense layer has the plain gradient, the gates have more.
+        logs[-1] += getattr(model, "network", model).get_weights()[2:4]
+    for plain, found in zip(*logs):
+        np.testing.assert_array_equal(found, plain)

@@ -20,7 +20,7 @@ from tests import ROOT
 
 
 class Thermometer(keras.layers.Layer):
-    """Puts out its temperature; counts how often it is traced."""
+    """Returns its temperature; counts how often it is traced."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -165,7 +165,7 @@ def test_bad_arguments(name, value):
 
 
 class Numbers(keras.layers.Layer):
-    """Puts out the sum of its numbers; holds much that is no number."""
+    """Returns the sum of its numbers; holds much that is not a number."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -415,6 +415,7 @@ def train(directory: pathlib.Path, kill_at: int | None = None) -> None:
     np.savez(directory / "weights.npz", *model.get_weights())
 
 
+@pytest.mark.long
 def test_killed_run_continues_the_schedules(tmp_path):
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     whole.mkdir()

@@ -8,8 +8,8 @@ from keras import ops
 
 from keras_seqmech.layers import LearnedInitialState
 from keras_seqmech.layers import ReceptiveFieldRNN
-from keras_seqmech.ops import chunks
 from keras_seqmech.training import TruncatedBackpropagationModel
+from keras_seqmech.training import time_chunks
 from tests.conformance.registry import fields
 
 UNITS = 4
@@ -56,10 +56,10 @@ def build(chunk_length=None, length=None):
     h, *_ = second(h, mask=mask)
     # Keras' losses would leave out masked steps if the mask came with these.
     outputs = head(h) * 1.0
-    arguments = ({"x": x, "mask": mask}, outputs)
+    network = keras.Model({"x": x, "mask": mask}, outputs)
     if chunk_length is None:
-        return keras.Model(*arguments)
-    return TruncatedBackpropagationModel(*arguments, chunk_length=chunk_length)
+        return network
+    return TruncatedBackpropagationModel(network, chunk_length=chunk_length)
 
 
 def train_by_hand(chunk_length, length, batches):
@@ -97,7 +97,12 @@ def train_by_hand(chunk_length, length, batches):
 @pytest.mark.parametrize(
     "length, mode",
     [
-        pytest.param(length, MODES[mode], id=f"{length}-{mode}")
+        pytest.param(
+            length,
+            MODES[mode],
+            id=f"{length}-{mode}",
+            marks=[pytest.mark.long] if mode == "xla" else [],
+        )
         for length, mode in [
             (14, "eager"),
             (14, "graph"),
@@ -222,7 +227,9 @@ def test_graph_does_not_grow_with_the_sequence():
 
     x = keras.Input((None, 3))
     h, *_ = keras.layers.SimpleRNN(UNITS, **OPTIONS)(x)
-    model = TruncatedBackpropagationModel(x, Probe()(h), chunk_length=4)
+    model = TruncatedBackpropagationModel(
+        keras.Model(x, Probe()(h)), chunk_length=4
+    )
     model.compile("sgd", "mse")
     counts = []
     for length in (14, 42):
@@ -234,13 +241,15 @@ def test_graph_does_not_grow_with_the_sequence():
     assert counts[0] == counts[1]
 
 
-def test_masks_that_keras_hands_on():
+def test_masks_that_keras_passes_on():
     keras.utils.set_random_seed(2)
     tokens = keras.Input((None,), dtype="int32")
     h = keras.layers.Embedding(9, 3, mask_zero=True)(tokens)
     h, *_ = keras.layers.LSTM(UNITS, **OPTIONS)(h)
     h = keras.layers.Dense(2)(h)
-    model = TruncatedBackpropagationModel(tokens, h, chunk_length=3)
+    model = TruncatedBackpropagationModel(
+        keras.Model(tokens, h), chunk_length=3
+    )
     values = np.random.default_rng(0).integers(0, 9, (4, 8)) * (
         np.arange(8) < np.array([[8], [5], [2], [0]])
     )
@@ -250,7 +259,7 @@ def test_masks_that_keras_hands_on():
 
 
 def test_states_of_every_call_and_kind():
-    """A layer called twice, stacked and custom cells, a dict put out."""
+    """A layer called twice, stacked and custom cells, a dict returned."""
     keras.utils.set_random_seed(3)
     x = keras.Input((8, 3))
     cells = [fields.gru(), fields.lstm(), fields.custom()]
@@ -261,7 +270,9 @@ def test_states_of_every_call_and_kind():
     field = ReceptiveFieldRNN(fields.gru(), 1, return_field=True, **OPTIONS)
     c, _, decisions = field(b)
     outputs = {"y": c, "size": decisions["size"], "a": a}
-    model = TruncatedBackpropagationModel(x, outputs, chunk_length=3)
+    model = TruncatedBackpropagationModel(
+        keras.Model(x, outputs), chunk_length=3
+    )
     values = draw(4, 8, 3)
     result, expected = model.predict(values, verbose=0), model(values)
     assert set(result) == set(expected)
@@ -273,7 +284,7 @@ def test_given_initial_state_is_that_of_the_first_chunk():
     x = keras.Input((None, UNITS))
     layer = keras.layers.SimpleRNN(UNITS, **OPTIONS)
     h, *_ = layer(x, initial_state=ops.max(x, axis=1))
-    model = TruncatedBackpropagationModel(x, h, chunk_length=3)
+    model = TruncatedBackpropagationModel(keras.Model(x, h), chunk_length=3)
     values = draw(2, 7, UNITS)
     start = ops.cast(values[:, :3].max(axis=1), "float32")
     np.testing.assert_allclose(
@@ -299,7 +310,7 @@ def test_it_is_saved_and_goes_on(tmp_path):
         part.fit(inputs, y, verbose=0)
     for result, value in zip(loaded.get_weights(), model.get_weights()):
         np.testing.assert_allclose(result, value, rtol=1e-6)
-    model.export(tmp_path / "served", verbose=False)
+    model.network.export(tmp_path / "served", verbose=False)
     serve = tf.saved_model.load(tmp_path / "served").signatures
     served = serve["serving_default"](
         x=tf.constant(inputs["x"], "float32"), mask=inputs["mask"]
@@ -354,10 +365,12 @@ def test_weights_of_rows():
 def test_losses_of_layers_count_in_every_chunk():
     x = keras.Input((None, 3))
     h, *_ = keras.layers.SimpleRNN(UNITS, kernel_regularizer="l2", **OPTIONS)(x)
-    model = TruncatedBackpropagationModel(x, h, chunk_length=3)
+    model = TruncatedBackpropagationModel(keras.Model(x, h), chunk_length=3)
     model.compile("sgd", "mse")
     values, y = draw(2, 8, 3), draw(2, 8, UNITS)
-    penalty = 0.01 * np.sum(np.square(model.layers[1].cell.kernel.numpy()))
+    penalty = 0.01 * np.sum(
+        np.square(model.network.layers[1].cell.kernel.numpy())
+    )
     expected = np.mean(np.square(model(values).numpy() - y)) + penalty
     result = model.evaluate(values, y, verbose=0)
     np.testing.assert_allclose(result, expected, rtol=1e-5)
@@ -365,8 +378,9 @@ def test_losses_of_layers_count_in_every_chunk():
 
 def bad_model(layer, **options):
     x = keras.Input((6, 3))
+    network = keras.Model(x, keras.tree.flatten(layer(x))[0])
     return TruncatedBackpropagationModel(
-        x, keras.tree.flatten(layer(x))[0], **{"chunk_length": 2, **options}
+        network, **{"chunk_length": 2, **options}
     )
 
 
@@ -396,9 +410,9 @@ def test_layers_that_cannot_be_resumed(make):
 
 
 def test_models_without_time_or_states():
-    with pytest.raises(ValueError, match="Received: layers="):
+    with pytest.raises(ValueError, match="Received: network with layers="):
         bad_model(keras.layers.Dense(2))
-    with pytest.raises(ValueError, match="Received: inputs and outputs of"):
+    with pytest.raises(ValueError, match="Received: network with inputs and"):
         bad_model(keras.layers.GRU(2, return_state=True))
 
 
@@ -432,7 +446,7 @@ def test_chunks_come_in_order(length, compiled):
         return [x + total, shares], total + tf.einsum("btd,b->d", x, same)
 
     def run(x):
-        return chunks.over_chunks(step, (x, None, rows), 4)
+        return time_chunks.over_chunks(step, (x, None, rows), 4)
 
     if compiled:
         run = tf.function(run, jit_compile=True)

@@ -6,11 +6,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 from typing import Any
 
-from keras_seqmech.analysis.plots import text as labels
+from keras_seqmech.analysis.plots import text as figure_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Where a legend is placed beside its axes.
+BESIDE: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
 LINE_COLORS = ("#1b6ca8", "#d1495b", "#3a7d44", "#8d5a97", "#b7791f")
 
 
@@ -43,13 +45,16 @@ def clear_frame(axes: Any, grid: bool) -> None:
 
 
 def draw_legend(
-    axes: Any, names: Collection[Any], lines: list | None = None, **keywords
+    axes: Any,
+    names: Collection[Any],
+    lines: list | None = None,
+    **keywords: Any,
 ) -> None:
-    """A legend that shows any name as it is, not as math or as hidden."""
+    """A legend that shows any name literally, not as math or hidden."""
     places = [str(i) for i in range(len(names))]
     lines = axes.lines if lines is None else lines
     legend = axes.legend(lines, places, frameon=False, **keywords)
-    shown, family = labels.drawable([str(name) for name in names])
+    shown, family = figure_text.drawable([str(name) for name in names])
     for text, name in zip(legend.get_texts(), shown):
         text.set_parse_math(False)
         text.set_fontfamily(family)
@@ -59,5 +64,5 @@ def draw_legend(
 def set_title(figure: "Figure", title: str | None) -> None:
     """Puts a title of any characters over a figure."""
     if title is not None:
-        (text,), family = labels.drawable([title])
+        (text,), family = figure_text.drawable([title])
         figure.suptitle(text, fontfamily=family, parse_math=False)

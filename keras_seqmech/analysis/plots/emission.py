@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from keras_seqmech.analysis.plots import drawing
-from keras_seqmech.analysis.plots import text
+from keras_seqmech.analysis.plots import text as figure_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,8 +32,7 @@ def plot_emission(
     Args:
         emission: `(U, T)`, a row of an `emission_matrix`: outputs from top to
             bottom, steps from left to right.
-        tokens: What stands at each step. Those of a long sequence are not
-            written.
+        tokens: The token of each step; not written for long sequences.
         marks: Steps, counted from 0, where an output is expected: dashed
             lines.
         title: Title of the figure.
@@ -89,7 +88,7 @@ def plot_emission(
             linewidth=0.8,
         )
     if tokens is not None and steps <= MOST_TOKENS:
-        texts, family = text.drawable([str(token) for token in tokens])
+        texts, family = figure_text.drawable([str(token) for token in tokens])
         axes.set_xticks(
             range(steps),
             texts,
@@ -105,7 +104,7 @@ def plot_emission(
     return figure
 
 
-def _check_emission(emission) -> np.ndarray:
+def _check_emission(emission: Any) -> np.ndarray:
     emission = np.asarray(emission, "float64")
     if emission.ndim != 2 or not emission.size:
         raise ValueError(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from typing import Any
 
 from keras_seqmech.analysis.plots import drawing
-from keras_seqmech.analysis.plots import text as labels
+from keras_seqmech.analysis.plots import text as figure_text
 from keras_seqmech.analysis.plots.drawing import LINE_COLORS
 from keras_seqmech.layers import validation
 
@@ -35,7 +35,7 @@ def plot_receptive_fields(
     `matplotlib.font_manager.fontManager.addfont(path)`.
 
     Args:
-        tokens: What stands at each step.
+        tokens: The token of each step.
         sizes: Size of the field of each step, fractions allowed.
         max_size: The largest size, S.
         title: Title of the figure.
@@ -56,7 +56,7 @@ def plot_receptive_fields(
     """
     _check_fields(tokens, sizes, max_size)
     figure_module, cm = drawing.load("figure"), drawing.load("cm")
-    texts, family = labels.drawable(tokens)
+    texts, family = figure_text.drawable(tokens)
     longest = max(len(text) for text in texts)
     per_line = 32 if longest <= 2 else 20
     per_line = min(per_line, len(texts))
@@ -210,7 +210,7 @@ def plot_field_size_by_entropy(
     axes.set_xlabel(r"label entropy $H(Y\,|\,w\in x)$, nats")
     axes.set_ylabel(r"mean field size $E(s_t\,|\,x_t=w)$")
     drawing.clear_frame(axes, grid=True)
-    labels.name_points(axes, words, x, y, annotate)
+    figure_text.annotate_points(axes, words, x, y, annotate)
     drawing.set_title(figure, title)
     return figure
 

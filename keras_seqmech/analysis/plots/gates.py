@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 DARKEST = 0.35
 OPEN = np.array([0.86, 0.1, 0.1])
 PER_ROW = 5
-BESIDE = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
 
 
 def plot_accuracy_by_openness(
@@ -75,7 +74,7 @@ def plot_accuracy_by_openness(
     axes.set_ylabel("accuracy (%)")
     axes.set_xlim(-2, 102)
     drawing.clear_frame(axes, grid=True)
-    drawing.draw_legend(axes, clouds, **BESIDE)
+    drawing.draw_legend(axes, clouds, **drawing.BESIDE)
     drawing.set_title(figure, title)
     return figure
 

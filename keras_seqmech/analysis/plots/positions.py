@@ -17,7 +17,6 @@ from keras_seqmech.analysis.positions import PLACES
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BESIDE = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
 ACCURACIES = {"accuracy": "solid", "val_accuracy": "dashed"}
 
 
@@ -161,7 +160,7 @@ def plot_vanishing_ratio(
     panels[-1].set_xlabel("training step")
     for axes in panels:
         drawing.clear_frame(axes, grid=True)
-    drawing.draw_legend(panels[0], histories, **BESIDE)
+    drawing.draw_legend(panels[0], histories, **drawing.BESIDE)
     drawing.set_title(figure, title)
     return figure
 
@@ -217,7 +216,7 @@ def plot_accuracy_by_noise(
         drawing.clear_frame(axes, grid=True)
     panels[0].set_ylabel("accuracy")
     drawing.draw_legend(
-        panels[-1], names, [lines[name] for name in names], **BESIDE
+        panels[-1], names, [lines[name] for name in names], **drawing.BESIDE
     )
     drawing.set_title(figure, title)
     return figure
@@ -235,7 +234,7 @@ def _figure_by_position(curves, title):
     axes.set_xlim(0, 100)
     axes.set_xlabel("position in the text (%)")
     drawing.clear_frame(axes, grid=True)
-    drawing.draw_legend(axes, curves, **BESIDE)
+    drawing.draw_legend(axes, curves, **drawing.BESIDE)
     drawing.set_title(figure, title)
     return figure, axes
 

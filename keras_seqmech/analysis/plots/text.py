@@ -1,5 +1,6 @@
-"""Text in figures: which font can draw it, and what to show where none can."""
+"""Text in figures: fonts that can draw it, and names at points."""
 
+from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,7 +41,8 @@ def drawable(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     True
     """
     characters = {c for text in texts for c in text}
-    families, missing = [], characters
+    families: list[str] = []
+    missing = characters
     for family, held in _installed():
         if not families or missing & held:
             families.append(family)
@@ -56,14 +58,14 @@ def drawable(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     return shown, families
 
 
-def name_points(
+def annotate_points(
     axes: Any,
     words: Sequence[Any],
     x: Sequence[float],
     y: Sequence[float],
     annotate: int,
 ) -> None:
-    """Names points of smallest x, smallest y and largest y in a scatter plot.
+    """Writes names at points of smallest x, smallest y and largest y.
 
     Names that would cover another one are left out.
 
@@ -76,18 +78,18 @@ def name_points(
     """
     order = range(len(words))
     middle = sorted(x)[len(x) // 2]
-    wanted = []
+    ranked: list[int] = []
     for ranks in zip(
         sorted(order, key=lambda i: x[i]),
         sorted(order, key=lambda i: y[i]),
         sorted(order, key=lambda i: -y[i]),
     ):
-        wanted.extend(ranks)
-    wanted = list(dict.fromkeys(wanted[: 3 * annotate]))
+        ranked.extend(ranks)
+    wanted = list(dict.fromkeys(ranked[: 3 * annotate]))
     texts, family = drawable([str(words[i]) for i in wanted])
     to_pixels = axes.transData.transform
     axes.autoscale_view()
-    taken = []
+    taken: list[tuple[float, ...]] = []
     for i, text in zip(wanted, texts):
         left, bottom = to_pixels((x[i], y[i]))
         rightwards = x[i] <= middle
@@ -110,12 +112,12 @@ def name_points(
         )
 
 
-def _installed():
+def _installed() -> Iterator[tuple[str, set[str]]]:
     """Installed fonts of `FONTS` in order, each with its characters."""
     from matplotlib import font_manager
     from matplotlib import ft2font
 
-    paths = {}
+    paths: dict[str, str] = {}
     for entry in font_manager.fontManager.ttflist:
         paths.setdefault(entry.name, entry.fname)
     for family in FONTS:
@@ -124,5 +126,5 @@ def _installed():
             yield family, {chr(code) for code in font.get_charmap()}
 
 
-def _overlap(a, b) -> bool:
+def _overlap(a: Sequence[float], b: Sequence[float]) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]

@@ -1,7 +1,8 @@
-"""Figures: what a search found."""
+"""Figure: scores of a search over field sizes and temperatures."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def plot_sweep(
         max_sizes: S of each trial.
         temperatures: Of each trial, above 0.
         scores: Of each trial, finite: leave out those that failed.
-        kinds: Something else that tells trials apart, such as the schedule of
+        kinds: Another property of each trial, such as the schedule of
             the temperature: each kind has its own marker.
         score_name: Label of the score.
         maximize: Whether a greater score is better.
@@ -53,30 +54,30 @@ def plot_sweep(
     ...                     [0.81, 0.84, 0.88, 0.86], score_name="F1")
     """
     kinds = [""] * len(max_sizes) if kinds is None else list(map(str, kinds))
-    sizes, heats, scores = _check(max_sizes, temperatures, scores, kinds)
+    sizes, heats, values = _check(max_sizes, temperatures, scores, kinds)
     figure = drawing.load("figure").Figure(
         figsize=(9, 3.6), layout="constrained"
     )
     left, right = figure.subplots(1, 2, width_ratios=(1.2, 1))
-    best = int(np.argmax(scores) if maximize else np.argmin(scores))
+    best = int(np.argmax(values) if maximize else np.argmin(values))
     handles, points = [], None
     names = list(dict.fromkeys(kinds))
     for i, name in enumerate(names):
         own = np.array([kind == name for kind in kinds])
         marker = MARKERS[i % len(MARKERS)]
-        x, y, means = _means(sizes[own], heats[own], scores[own])
+        x, y, means = _means(sizes[own], heats[own], values[own])
         points = left.scatter(
             x,
             y,
             c=means,
             marker=marker,
             s=70,
-            vmin=scores.min(),
-            vmax=scores.max(),
+            vmin=values.min(),
+            vmax=values.max(),
         )
         handles.append(
             right.scatter(
-                sizes[own], scores[own], marker=marker, s=24, color="0.55"
+                sizes[own], values[own], marker=marker, s=24, color="0.55"
             )
         )
     left.set_yscale("log")
@@ -85,11 +86,11 @@ def plot_sweep(
     choose = np.max if maximize else np.min
     tops = np.unique(sizes)
     line = drawing.line_style(0)
-    right.plot(tops, [choose(scores[sizes == s]) for s in tops], **line)
+    right.plot(tops, [choose(values[sizes == s]) for s in tops], **line)
     right.set_ylabel(score_name)
     ring = {"s": 160, "facecolors": "none", "edgecolors": BEST, "zorder": 3}
     left.scatter(sizes[best], heats[best], linewidths=2, **ring)
-    right.scatter(sizes[best], scores[best], linewidths=2, **ring)
+    right.scatter(sizes[best], values[best], linewidths=2, **ring)
     for axes in (left, right):
         axes.set_xlabel("largest field size S")
         axes.set_xticks(tops)
@@ -101,15 +102,19 @@ def plot_sweep(
     return figure
 
 
-def _means(sizes, heats, scores):
-    """One point a place."""
+def _means(
+    sizes: np.ndarray, heats: np.ndarray, scores: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One point for all trials of a size and temperature."""
     places, owners = np.unique([sizes, heats], axis=1, return_inverse=True)
     owners = owners.ravel()
     means = np.bincount(owners, scores) / np.bincount(owners)
-    return *places, means
+    return places[0], places[1], means
 
 
-def _check(sizes, heats, scores, kinds):
+def _check(
+    sizes: Any, heats: Any, scores: Any, kinds: Sequence[str]
+) -> list[np.ndarray]:
     arrays = [np.asarray(a, "float64") for a in (sizes, heats, scores)]
     lengths = [a.size for a in arrays] + [len(kinds)]
     if len(set(lengths)) > 1 or not lengths[0] or arrays[0].ndim != 1:

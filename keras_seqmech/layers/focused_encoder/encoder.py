@@ -6,26 +6,44 @@ import keras
 from keras import ops
 
 from keras_seqmech.layers import validation
-from keras_seqmech.layers.focused_encoder import loops as focused_encoder_loop
-from keras_seqmech.layers.focused_encoder import outputs as focused_outputs
+from keras_seqmech.layers.focused_encoder import loops
 from keras_seqmech.layers.focused_encoder.gate import BoundaryGate
+from keras_seqmech.layers.focused_encoder.outputs import ReturnOptions
 from keras_seqmech.ops import masking
+from keras_seqmech.typing import Tensor
+
+# Arguments of the gate that the encoder takes under the same names.
+GATE_ARGUMENTS = (
+    "estimator",
+    "openness_target",
+    "sparsity_weight",
+    "entropy_weight",
+    "cost_weight",
+    "target",
+    "target_weight",
+    "indecision_weight",
+    "temperature",
+    "initial_openness",
+    "sample_at_inference",
+    "seed",
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
 class FocusedHierarchicalEncoder(keras.layers.Layer):
-    r"""Two LSTMs, the upper of which moves at the steps that matter alone.
+    r"""Two LSTMs, the upper of which is updated only at steps that matter.
 
     The lower LSTM reads every step, a `BoundaryGate` decides from its state
-    and the context q where it matters, and the upper LSTM moves there:
+    and the context q which steps matter, and the upper LSTM is updated there:
 
     $$h^l_t = \mathrm{LSTM}^l(x_t, h^l_{t-1}), \quad
       b_t \sim \mathrm{gate}(h^l_t, q)$$
     $$s_t = b_t\,\mathrm{LSTM}^u(h^l_t, s_{t-1}) + (1 - b_t)\,s_{t-1}$$
 
-    with s the upper states h and c. In inference, and in training with
+    with s the upper states h and c. At inference, and in training with
     `"reinforce"`, closed steps are skipped: the upper LSTM runs over the open
     ones of each row, gathered, so that cost falls with openness.
+    `ContextAttention` reads the states, those at open gates or all.
 
     Args:
         units: Positive int, size of the upper LSTM.
@@ -33,15 +51,20 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         gate_units: Width of the gate's hidden layer. Defaults to a quarter of
             `lower_units`, at least 32: a step costs `lower_units *
             gate_units` multiplications, a few percent of what an LSTM does.
-        estimator: `"reinforce"`, `"relaxed"` or `"straight_through"`, see
-            `BoundaryGate`. The last two give the gates gradients, for which
-            training computes the upper LSTM at every step.
-        openness_target: Share of gates that may be open without cost.
+        estimator: `"relaxed"`, `"straight_through"` or `"reinforce"`, see
+            `BoundaryGate`. The first two give the gates gradients, for which
+            training computes the upper LSTM at every step. The last, the
+            source's, learns in a `keras_seqmech.PolicyGradientModel`.
+        openness_target: Share of a row's gates that may be open without cost.
         sparsity_weight: Cost of each open gate above that, in training.
-        entropy_weight: Weight of the gates' entropy, in training.
-        temperature: Positive float, of soft gates. This and the two weights
-            are kept in non-trainable variables of `encoder.gate`, which
-            callbacks may change.
+        entropy_weight: Weight of the gates' mean entropy, in training.
+        cost_weight: Price of the share of open gates, in training.
+        target: Share of open gates over a batch whose distance is charged.
+        target_weight: Weight of that distance.
+        indecision_weight: Weight of undecided gates, in training.
+        temperature: Positive float, of soft gates. This and the weights are
+            kept in non-trainable variables of `encoder.gate`, which callbacks
+            may change.
         initial_openness: About the probability of being open at first.
         kernel_initializer: Initializer of the kernels.
         recurrent_initializer: Initializer of the LSTMs' recurrent kernels.
@@ -51,30 +74,30 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         sample_at_inference: Whether to draw gates at inference too. By
             default they are open where the probability is above one half.
         seed: Int, seed of the noise.
-        return_gates: Whether to put out, after everything else, a dict of
+        return_gates: Whether to return, after everything else, a dict of
             `(batch, time)`, float32 or wider, 0 at masked steps: `"gates"`,
             `"probabilities"` of being open, and with `estimator="reinforce"`
-            the `"log_probability"` of what was decided. With `return_focused`
-            also `"indices"`, int32 `(batch, K)`: the steps of the focused
-            states, 0 where there is none. `ops.take_along_axis(ids,
-            gates["indices"], axis=1)` are the words a `PointerSoftmax` over
-            them points to.
-        return_focused: Whether to put out, in place of the last state, the
+            the `"log_probability"` of the gates as drawn. With
+            `return_focused` also `"indices"`, int32 `(batch, K)`: the steps of
+            the focused states, 0 where there is none. `ops.take_along_axis(
+            ids, gates["indices"], axis=1)` are the words a `PointerSoftmax`
+            over them points to.
+        return_focused: Whether to return, in place of the last state, the
             states at open gates (soft ones: above one half), `(batch, K,
             units)`, and their boolean mask `(batch, K)`; K is the most open
             gates of a row, at least 1, and compiled with XLA all steps. Not
             together with `return_sequences`.
-        track_statistics: Whether to keep the metrics `<name>_openness` and
-            `<name>_gate_entropy` over real steps; they appear in `history`.
+        track_statistics: Whether to keep the metrics of the gate, see there,
+            with the encoder's name; they appear in `history`.
         jit_compile: Whether to compile the loops over all steps with XLA where
             the model is not, in `fit` or another `tf.function`; see Cost.
-        return_sequences: Whether to put out the state after every step.
-        return_state: Whether to put out the final states too.
+        return_sequences: Whether to return the state after every step.
+        return_state: Whether to return the final states too.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
         sequence: Tensor `(batch, time, features)`.
-        context: Tensor `(batch, context features)`, what the gates ask for.
+        context: Tensor `(batch, context features)`, on which gates depend.
         sequence_mask: Boolean tensor `(batch, time)`, any pattern, True where
             a step is real.
         initial_state: List of the states to start from: lower h, lower c,
@@ -87,14 +110,14 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         place; with `return_state`, followed by lower h, lower c, upper h,
         upper c; with `return_gates`, followed by the dict.
 
-    Masking: masked steps have closed gates and keep both states. What stands
-    there reaches neither outputs nor gradients. As in Keras, outputs are zeros
-    before a call's first real step, and so throughout a row without one; a
-    mask that comes with the sequence goes on with the output sequence.
+    Masking: masked steps have closed gates and keep both states; their values
+    reach neither outputs nor gradients. As in Keras, outputs are zeros before
+    a call's first real step, and so throughout a row without one; a mask that
+    comes with the sequence is passed on with the output sequence.
 
     Attributes: `lower` and `upper` are `keras.layers.LSTM`s whose weights are
     those of plain ones; `gate` is the `BoundaryGate`. With all gates open the
-    encoder is the two LSTMs stacked.
+    encoder equals the two LSTMs stacked.
 
     Cost: the lower LSTM over T steps, the upper, where it skips, over K, both
     in time and in memory held for the gradient; K differs from batch to batch
@@ -119,10 +142,14 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         units: int,
         lower_units: int | None = None,
         gate_units: int | None = None,
-        estimator: str = "reinforce",
+        estimator: str = "relaxed",
         openness_target: float | None = None,
         sparsity_weight: float = 0.0,
         entropy_weight: float = 0.0,
+        cost_weight: float = 0.0,
+        target: float | None = None,
+        target_weight: float = 0.0,
+        indecision_weight: float = 0.0,
         temperature: float = 1.0,
         initial_openness: float = 0.75,
         kernel_initializer: Any = "glorot_uniform",
@@ -137,7 +164,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         jit_compile: bool = False,
         return_sequences: bool = False,
         return_state: bool = False,
-        **kwargs,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         check_int = validation.check_positive_int
@@ -155,16 +182,18 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         )
         self.unit_forget_bias = check_bool("unit_forget_bias", unit_forget_bias)
         self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
-        self.return_gates = check_bool("return_gates", return_gates)
-        self.return_focused = check_bool("return_focused", return_focused)
         self.track_statistics = check_bool("track_statistics", track_statistics)
         self.jit_compile = check_bool("jit_compile", jit_compile)
-        self.return_sequences = check_bool("return_sequences", return_sequences)
-        self.return_state = check_bool("return_state", return_state)
+        self.returned = ReturnOptions(
+            sequences=check_bool("return_sequences", return_sequences),
+            state=check_bool("return_state", return_state),
+            focused=check_bool("return_focused", return_focused),
+            gates=check_bool("return_gates", return_gates),
+        )
         if return_focused and return_sequences:
             raise ValueError(
                 "Argument `return_focused` must be False where "
-                "`return_sequences` is True: states are put out at open gates "
+                "`return_sequences` is True: states are returned at open gates "
                 "or after every step. Received: return_focused=True"
             )
         self.gate = BoundaryGate(
@@ -174,6 +203,10 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             openness_target=openness_target,
             sparsity_weight=sparsity_weight,
             entropy_weight=entropy_weight,
+            cost_weight=cost_weight,
+            target=target,
+            target_weight=target_weight,
+            indecision_weight=indecision_weight,
             initial_openness=initial_openness,
             kernel_initializer=self.kernel_initializer,
             kernel_regularizer=self.kernel_regularizer,
@@ -188,6 +221,8 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         self.supports_masking = True
         self.lower = self._lstm(self.lower_units, "lower")
         self.upper = self._lstm(self.units, "upper")
+        # Features of the sequence, from `build` on.
+        self.size = None
 
     def _lstm(self, units, name):
         """Holds weights and configuration; the loops are the package's own."""
@@ -206,6 +241,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
     def build(self, sequence_shape, context_shape, initial_state_shape=None):
         validation.check_sequences("sequence.shape", sequence_shape)
         validation.check_context("context.shape", context_shape, sequence_shape)
+        self.size = sequence_shape[-1]
         states_shape = (*sequence_shape[:2], self.lower_units)
         self.lower.build(tuple(sequence_shape))
         self.gate.build(states_shape, tuple(context_shape))
@@ -213,47 +249,35 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
 
     def call(
         self,
-        sequence,
-        context,
-        sequence_mask=None,
-        initial_state=None,
-        training=False,
-    ):
-        self._check_call(sequence, context, sequence_mask, initial_state)
-        mask = None
-        if sequence_mask is not None:
-            mask = ops.cast(sequence_mask, "bool")
-        sequence = masking.zero_masked(
-            ops.cast(sequence, self.compute_dtype), mask
-        )
+        sequence: Tensor,
+        context: Tensor,
+        sequence_mask: Tensor | None = None,
+        initial_state: Any = None,
+        training: bool = False,
+        mask: None = None,
+    ) -> Any:
+        self._check_call(sequence, context, sequence_mask, initial_state, mask)
+        validation.check_length("sequence.shape", sequence)
+
+        real = masking.as_booleans(sequence_mask)
+        sequence = ops.cast(sequence, self.compute_dtype)
+        sequence = masking.zero_masked(sequence, real)
         states = self._initial_states(ops.shape(sequence)[0], initial_state)
         lower_states, upper_states = states[:2], states[2:]
-        hidden, lower_states = focused_encoder_loop.run_lower(
-            self.lower.cell,
-            sequence,
-            lower_states,
-            mask,
-            training,
-            self.jit_compile,
+        options = loops.LoopOptions(training, self.jit_compile)
+
+        hidden, lower_states = loops.run_lower(
+            self.lower.cell, sequence, lower_states, real, options
         )
         gates, decisions = self.gate(
-            hidden, context, sequence_mask=mask, training=training
+            hidden, context, sequence_mask=real, training=training
         )
-        upper = focused_encoder_loop.run_upper(
-            self.upper.cell,
-            hidden,
-            gates,
-            upper_states,
-            training,
-            self.jit_compile,
-            soft=training and self.gate.estimator != "reinforce",
-            return_sequences=self.return_sequences,
-            return_state=self.return_state,
-            return_focused=self.return_focused,
+        is_soft = training and self.gate.is_soft
+        run_upper = loops.run_every if is_soft else loops.run_open
+        upper = run_upper(
+            self.upper.cell, hidden, gates, upper_states, options, self.returned
         )
-        return focused_outputs.assemble(
-            self, upper, lower_states, decisions, mask
-        )
+        return self.returned.assemble(upper, lower_states, decisions, real)
 
     def _initial_states(self, batch_size, states):
         dtype = self.compute_dtype
@@ -268,22 +292,30 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         """Sizes of lower h, lower c, upper h, upper c."""
         return [self.lower_units] * 2 + [self.units] * 2
 
-    def _check_call(self, sequence, context, sequence_mask, initial_state):
+    def _check_call(
+        self, sequence, context, sequence_mask, initial_state, mask
+    ):
+        check_features = validation.check_features
         validation.check_sequences("sequence.shape", sequence.shape)
         validation.check_context("context.shape", context.shape, sequence.shape)
+        check_features("sequence.shape", sequence.shape, self.size)
+        check_features("context.shape", context.shape, self.gate.context_size)
         validation.check_mask("sequence_mask", sequence_mask, sequence.shape)
+        validation.check_no_mask(mask, "sequence_mask")
         if initial_state is not None:
             validation.check_states(
                 initial_state, self.state_size, sequence.shape[0]
             )
 
     def compute_mask(self, sequence, previous_mask=None):
-        return previous_mask if self.return_sequences else None
+        return previous_mask if self.returned.sequences else None
 
     def compute_output_shape(
         self, sequence_shape, context_shape, initial_state_shape=None
     ):
-        return focused_outputs.shapes(self, sequence_shape)
+        return keras.tree.map_structure(
+            lambda spec: spec.shape, self._output_spec(sequence_shape)
+        )
 
     def compute_output_spec(
         self,
@@ -292,34 +324,36 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         sequence_mask=None,
         initial_state=None,
         training=False,
+        mask=None,
     ):
-        self._check_call(sequence, context, sequence_mask, initial_state)
-        return focused_outputs.specs(self, sequence.shape)
+        self._check_call(sequence, context, sequence_mask, initial_state, mask)
+        return self._output_spec(sequence.shape)
+
+    def _output_spec(self, sequence_shape):
+        return self.returned.specs(
+            sequence_shape,
+            self.state_size,
+            self.compute_dtype,
+            self.gate.decision_specs(*sequence_shape[:2]),
+        )
 
     def get_config(self):
         serialize = keras.saving.serialize_keras_object
-        gate = self.gate
+        gate = self.gate.get_config()
         return {
             **super().get_config(),
             "units": self.units,
             "lower_units": self.lower_units,
             "gate_units": self.gate_units,
-            "estimator": gate.estimator,
-            "openness_target": gate.openness_target,
-            "sparsity_weight": gate.initial_sparsity_weight,
-            "entropy_weight": gate.initial_entropy_weight,
-            "temperature": gate.initial_temperature,
-            "initial_openness": gate.initial_openness,
+            **{name: gate[name] for name in GATE_ARGUMENTS},
             "kernel_initializer": serialize(self.kernel_initializer),
             "recurrent_initializer": serialize(self.recurrent_initializer),
             "unit_forget_bias": self.unit_forget_bias,
             "kernel_regularizer": serialize(self.kernel_regularizer),
-            "sample_at_inference": gate.sample_at_inference,
-            "seed": gate.seed,
-            "return_gates": self.return_gates,
-            "return_focused": self.return_focused,
+            "return_gates": self.returned.gates,
+            "return_focused": self.returned.focused,
             "track_statistics": self.track_statistics,
             "jit_compile": self.jit_compile,
-            "return_sequences": self.return_sequences,
-            "return_state": self.return_state,
+            "return_sequences": self.returned.sequences,
+            "return_state": self.returned.state,
         }

@@ -2,18 +2,45 @@
 
 import math
 from typing import Any
+from typing import NamedTuple
 
 import keras
 from keras import ops
 
+from keras_seqmech.layers import log_probabilities
 from keras_seqmech.layers import validation
-from keras_seqmech.layers.focused_encoder.bernoulli_gates import BernoulliGates
+from keras_seqmech.layers.added_losses import batch_mean
+from keras_seqmech.layers.decision_costs import DecisionCosts
+from keras_seqmech.layers.decision_statistics import Decided
+from keras_seqmech.layers.decision_statistics import DecisionStatistics
 from keras_seqmech.ops import boundary_gate
 from keras_seqmech.ops import masking
+from keras_seqmech.ops.decisions import bernoulli
+from keras_seqmech.ops.decisions import costs
+from keras_seqmech.ops.decisions import sampling
+from keras_seqmech.ops.decisions.estimators import ESTIMATORS
+from keras_seqmech.ops.precision import score_dtype
+from keras_seqmech.typing import Tensor
+
+
+class GateDecisions(NamedTuple):
+    """What a gate decides at each step; 0 at masked ones.
+
+    Attributes:
+        gates: Tensor `(batch, time)`, 0 or 1, or between them.
+        probabilities: Tensor `(batch, time)`: of being open.
+        log_probability: Tensor `(batch, time)`: of the gates as drawn.
+        entropy: Tensor `(batch, time)`: in nats.
+    """
+
+    gates: Tensor
+    probabilities: Tensor
+    log_probability: Tensor
+    entropy: Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class BoundaryGate(BernoulliGates):
+class BoundaryGate(keras.layers.Layer):
     r"""Opens at the steps of a sequence that matter in a context.
 
     $$b_t \sim \mathrm{Bernoulli}(\sigma(\ell_t)), \quad
@@ -23,49 +50,59 @@ class BoundaryGate(BernoulliGates):
     with $h_t$ the steps and q the context, projected to their size by a
     kernel of its own where it has another. Gates do not depend on each other.
 
-    In training the layer adds, meaned over the batch,
+    In training the layer adds to the loss what its decisions cost, averaged
+    over the real steps of the batch ($\overline{\,\cdot\,}$, H in nats),
 
-    $$\beta\,\mathrm{ReLU}(\textstyle\sum_t b_t - \gamma T)
-      - \eta \textstyle\sum_t H(b_t)$$
+    $$w_c \overline{b} + w_g |\overline{b} - g| - \eta \overline{H(b)}
+      + w_d \overline{4 p (1 - p)},$$
 
-    to the loss, T and the sums over real steps, H in nats: $\eta$ times the
-    entropy of a row's gates taken together.
+    and the sparsity term of the source, averaged over the rows of the batch,
+    with T a row's real steps:
 
-    Against the collapse to gates that are all open or all closed: the initial
-    bias starts them open often enough to learn from; the entropy term keeps
-    gates undecided until something speaks for a decision (try 0.001 to 0.1,
-    larger while gates collapse); the target charges open gates above a share
-    only, and never rewards closing all. Best let `Curriculum` lower the
-    entropy's weight while it raises the sparsity's: a gate that is charged for
-    once it is sure of being open has no gradient left to close by.
+    $$\beta\,\mathrm{ReLU}(\textstyle\sum_t b_t - \gamma T).$$
+
+    Gates tend to collapse, to all open or all closed. The initial bias starts
+    them open often enough to learn from. Exploration, $\eta$, keeps them
+    undecided until something speaks for a decision (try 0.1 to 1, more while
+    gates collapse). The sparsity term charges open gates above a share only
+    and never rewards closing all of them. It is best to lower exploration
+    while the price rises: a gate that is charged for once it is surely open
+    has no gradient left to close by.
 
     Where several steps would do, drawn gates share the work: each is open in
-    some of the draws, and none has a probability above one half, so that
-    inference, which decides, finds all closed. `sample_at_inference=True`
-    shows whether it is so; a cost of p (1 - p) a step on `"probabilities"`,
-    raised late in training, makes gates decide themselves.
+    some of the draws and none has a probability above one half, so that at
+    inference, where gates are hard, all are closed.
+    `sample_at_inference=True` shows whether it is so; `indecision_weight`,
+    raised late in training, makes each gate commit itself.
 
     A straight-through gate sees one change at a time. Let what follows read
     what the gates made, such as the states of `FocusedHierarchicalEncoder`
-    after every step, rather than take the same gates once more as weights: a
-    step that is not read and the reading of an old state gain nothing alone.
+    after every step, rather than use the same gates once more as weights:
+    opening a gate gains nothing while its state is not read, and reading gains
+    nothing while the gate leaves the state as it was.
 
     Args:
         units: Positive int, width of the hidden layer.
-        estimator: How gates are learned. `"reinforce"`: drawn hard, without
-            gradient; `keras_seqmech.PolicyGradientModel` learns them from
-            their log-probabilities and the row's sparsity term. `"relaxed"`:
-            soft gates in training (binary Concrete). `"straight_through"`:
-            drawn hard, with the gradient of the soft ones.
+        estimator: How gates are learned. `"relaxed"`: soft gates in training
+            (binary Concrete). `"straight_through"`: drawn hard, with the
+            gradient of the soft ones. `"reinforce"`, the source's: drawn hard,
+            without gradient; `keras_seqmech.PolicyGradientModel` learns them
+            from their log-probabilities and from what each example's gates
+            cost.
         temperature: Positive float, $\tau$ of the soft gates. This and the
-            two weights are kept in non-trainable variables of these names, so
-            that callbacks (`TemperatureAnnealing`, `Curriculum`) can change
+            weights below are kept in non-trainable variables of these names,
+            so that callbacks (`TemperatureAnnealing`, `Curriculum`) can change
             them without retracing.
-        openness_target: $\gamma$, share of gates that may be open without
-            cost, above 0 and up to 1.
+        openness_target: $\gamma$, share of gates of a row (its openness, or
+            open rate) that may be open without cost, above 0 and up to 1.
         sparsity_weight: $\beta$ at the start, cost of each open gate above
-            the target; without a target there is none.
+            `openness_target`; without one there is no such term.
         entropy_weight: $\eta$ at the start.
+        cost_weight: $w_c$ at the start, the price of open gates.
+        target: g, share of open gates over a batch whose distance is charged;
+            rows may differ. None for none.
+        target_weight: $w_g$ at the start; needs a `target`.
+        indecision_weight: $w_d$ at the start.
         initial_openness: About the probability of being open at first, above
             0 and below 1: the initial bias $b_o$ is its logit.
         negative_slope: Of the LeakyReLU.
@@ -74,13 +111,16 @@ class BoundaryGate(BernoulliGates):
         sample_at_inference: Whether to draw gates at inference too, hard. By
             default gates are open where the probability is above one half.
         seed: Int, seed of the noise.
-        return_gates: Whether to put out a dict after the gates: `"gates"` and
+        return_gates: Whether to return a dict after the gates: `"gates"` and
             `"probabilities"` of being open, `(batch, time)`, and with
-            `estimator="reinforce"` the `"log_probability"` of what was
-            decided. 0 at masked steps.
-        track_statistics: Whether to keep the metrics `<name>_openness`, the
-            share of open gates, and `<name>_gate_entropy`, in nats a gate,
-            over real steps; they appear in `history`.
+            `estimator="reinforce"` the `"log_probability"` of the gates as
+            drawn. 0 at masked steps.
+        track_statistics: Whether to keep metrics over real steps, which
+            appear in `history`: `<name>_openness`, the share of open gates;
+            `<name>_gate_entropy`, in nats a gate; `<name>_certain`, the share
+            of gates decided with a probability above 0.9; and
+            `<name>_choice_entropy`, that of the hard gates, 0 where all are
+            open or all are closed.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
@@ -95,11 +135,11 @@ class BoundaryGate(BernoulliGates):
         `(batch, time)`, float32 or wider; with `return_gates` a tuple of that
         and the dict.
 
-    Masking: gates of masked steps are 0. What stands there reaches neither
+    Masking: gates of masked steps are 0, and their values reach neither
     outputs nor gradients.
 
-    Cost: one product with a `(features, units)` matrix of the row's own a
-    step, float32 or wider; no loop over steps.
+    Cost: a step takes one product with a `(features, units)` matrix of its
+    row, float32 or wider; there is no loop over steps.
 
     Example:
 
@@ -115,11 +155,15 @@ class BoundaryGate(BernoulliGates):
     def __init__(
         self,
         units: int,
-        estimator: str = "reinforce",
+        estimator: str = "relaxed",
         temperature: float = 1.0,
         openness_target: float | None = None,
         sparsity_weight: float = 0.0,
         entropy_weight: float = 0.0,
+        cost_weight: float = 0.0,
+        target: float | None = None,
+        target_weight: float = 0.0,
+        indecision_weight: float = 0.0,
         initial_openness: float = 0.75,
         negative_slope: float = 0.2,
         kernel_initializer: Any = "glorot_uniform",
@@ -128,21 +172,29 @@ class BoundaryGate(BernoulliGates):
         seed: int | None = None,
         return_gates: bool = False,
         track_statistics: bool = False,
-        **kwargs,
+        **kwargs: Any,
     ):
-        super().__init__(
-            estimator=estimator,
-            temperature=temperature,
-            openness_target=openness_target,
-            sparsity_weight=sparsity_weight,
-            entropy_weight=entropy_weight,
-            sample_at_inference=sample_at_inference,
-            seed=seed,
-            return_gates=return_gates,
-            track_statistics=track_statistics,
-            **kwargs,
-        )
+        check_bool = validation.check_bool
+        super().__init__(**kwargs)
         self.units = validation.check_positive_int("units", units)
+        validation.check_choice("estimator", estimator, ESTIMATORS)
+        self.estimator = estimator
+        self.initial_temperature = validation.check_positive(
+            "temperature", temperature
+        )
+        self.openness_target, self.initial_sparsity_weight = _check_sparsity(
+            openness_target, sparsity_weight
+        )
+        if target is not None:
+            target = validation.check_share("target", target)
+        self.costs = DecisionCosts(
+            cost_weight=cost_weight,
+            target=target,
+            target_weight=target_weight,
+            entropy_weight=entropy_weight,
+            indecision_weight=indecision_weight,
+            name="costs",
+        )
         self.initial_openness = validation.check_open_share(
             "initial_openness", initial_openness
         )
@@ -151,39 +203,97 @@ class BoundaryGate(BernoulliGates):
         )
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.sample_at_inference = check_bool(
+            "sample_at_inference", sample_at_inference
+        )
+        self.return_gates = check_bool("return_gates", return_gates)
+        self.track_statistics = check_bool("track_statistics", track_statistics)
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.supports_masking = True
+        # Features of the sequence and of the context, from `build` on.
+        self.size = self.context_size = None
+        self.statistics: DecisionStatistics | None = None
+        if track_statistics:
+            self.keep_statistics(self.name)
+
+    def keep_statistics(self, prefix: str) -> None:
+        """Adds the metrics of `track_statistics`, of names with a prefix."""
+        self.statistics = DecisionStatistics(
+            prefix, "openness", "gate_entropy", choices=2, name="statistics"
+        )
 
     def build(self, sequence_shape, context_shape):
         validation.check_sequences("sequence.shape", sequence_shape)
         validation.check_context("context.shape", context_shape, sequence_shape)
-        size, context_size = sequence_shape[-1], context_shape[-1]
-
-        def kernel(name, rows, columns):
-            return self.add_wide_weight(
-                name,
-                (rows, columns),
-                initializer=validation.fresh(self.kernel_initializer),
-                regularizer=self.kernel_regularizer,
-            )
-
+        self.size, self.context_size = sequence_shape[-1], context_shape[-1]
         self.context_kernel = None
-        if context_size != size:
-            self.context_kernel = kernel("context_kernel", context_size, size)
-        self.kernel = kernel("kernel", 3 * size, self.units)
-        self.bias = self.add_wide_weight("bias", (self.units,), "zeros")
-        self.output_kernel = kernel("output_kernel", self.units, 1)
-        odds = self.initial_openness / (1 - self.initial_openness)
-        self.output_bias = self.add_wide_weight(
-            "output_bias", (), keras.initializers.Constant(math.log(odds))
+        if self.context_size != self.size:
+            self.context_kernel = self._kernel(
+                "context_kernel", self.context_size, self.size
+            )
+        self.kernel = self._kernel("kernel", 3 * self.size, self.units)
+        self.bias = self._weight("bias", (self.units,), "zeros")
+        self.output_kernel = self._kernel("output_kernel", self.units, 1)
+        logit = math.log(self.initial_openness / (1 - self.initial_openness))
+        self.output_bias = self._weight(
+            "output_bias", (), keras.initializers.Constant(logit)
         )
-        self.add_scalars()
+        self.temperature = self._scalar("temperature", self.initial_temperature)
+        self.sparsity_weight = None
+        if self.openness_target is not None:
+            self.sparsity_weight = self._scalar(
+                "sparsity_weight", self.initial_sparsity_weight
+            )
+        self.costs.build()
 
-    def call(self, sequence, context, sequence_mask=None, training=False):
-        self._check_call(sequence, context, sequence_mask)
-        mask = None
-        if sequence_mask is not None:
-            mask = ops.cast(sequence_mask, "bool")
-        logits = self._logits(masking.fill_masked(sequence, mask), context)
-        return self.decide(logits, mask, training)
+    def _weight(self, name, shape, initializer, **options):
+        # Decisions are float32 or wider, and so is what makes them.
+        return self.add_weight(
+            name=name,
+            shape=shape,
+            initializer=initializer,
+            autocast=False,
+            **options,
+        )
+
+    def _kernel(self, name, rows, columns):
+        return self._weight(
+            name,
+            (rows, columns),
+            validation.fresh(self.kernel_initializer),
+            regularizer=self.kernel_regularizer,
+        )
+
+    def _scalar(self, name, value):
+        """A variable that callbacks may set."""
+        return self._weight(
+            name,
+            (),
+            keras.initializers.Constant(value),
+            dtype="float32",
+            trainable=False,
+            constraint="non_neg",
+        )
+
+    def call(
+        self,
+        sequence: Tensor,
+        context: Tensor,
+        sequence_mask: Tensor | None = None,
+        training: bool = False,
+        mask: None = None,
+    ) -> Any:
+        self._check_call(sequence, context, sequence_mask, mask)
+        validation.check_length("sequence.shape", sequence)
+        real = masking.as_booleans(sequence_mask)
+        logits = self._logits(masking.fill_masked(sequence, real), context)
+        decisions = self._decide(logits, real, training)
+        if training:
+            self._charge(logits, decisions, real)
+        if self.statistics is not None:
+            self._count(decisions, real)
+        return self._assemble(decisions)
 
     def _logits(self, sequence, context):
         context = boundary_gate.bounded_context(
@@ -198,30 +308,152 @@ class BoundaryGate(BernoulliGates):
             sequence, context, weights, self.negative_slope
         )
 
-    def _check_call(self, sequence, context, sequence_mask):
+    def _decide(self, logits, mask, training) -> GateDecisions:
+        if training or self.sample_at_inference:
+            noise = sampling.logistic_noise(
+                ops.shape(logits), self.seed_generator, self.score_dtype
+            )
+            estimator = self.estimator if training else "reinforce"
+            gates = bernoulli.draw(logits + noise, self.temperature, estimator)
+        else:
+            gates = bernoulli.hard(logits)
+        decisions = GateDecisions(
+            gates,
+            ops.sigmoid(logits),
+            bernoulli.log_probability(logits, gates),
+            bernoulli.entropy(logits),
+        )
+        if mask is None:
+            return decisions
+        return GateDecisions(
+            *(ops.where(mask, x, ops.zeros_like(x)) for x in decisions)
+        )
+
+    def _charge(self, logits, decisions, mask):
+        """Adds what decisions cost to the loss, and reports what was drawn."""
+        measures = costs.measure_gates(logits, decisions.gates)
+        charges = self.costs.charge(measures, mask)
+        reading = charges.reading
+        if self.sparsity_weight is not None:
+            excess = costs.excess(decisions.gates, mask, self.openness_target)
+            reading += ops.cast(self.sparsity_weight, excess.dtype) * excess
+        self.add_loss(batch_mean(reading))
+        self.add_loss(batch_mean(charges.doubt))
+        if self.estimator == "reinforce":
+            total = ops.sum(decisions.log_probability, axis=1)
+            log_probabilities.report(self, total, reading)
+
+    def _count(self, decisions, mask):
+        """Adds to the statistics of an epoch."""
+        p = decisions.probabilities
+        decided = Decided(
+            amount=decisions.gates,
+            entropy=decisions.entropy,
+            confidence=ops.maximum(p, 1 - p),
+            choice=decisions.gates > 0.5,
+        )
+        self.statistics.update(decided, mask)
+
+    def _assemble(self, decisions):
+        if not self.return_gates:
+            return decisions.gates
+        return decisions.gates, {
+            name: getattr(decisions, name) for name in self._returned
+        }
+
+    @property
+    def score_dtype(self) -> str:
+        """The dtype of logits, probabilities, gates and noise."""
+        return score_dtype(self.compute_dtype)
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether gates drawn in training have a gradient."""
+        return self.estimator != "reinforce"
+
+    @property
+    def _returned(self):
+        names = ("gates", "probabilities", "log_probability")
+        return names[:2] if self.is_soft else names
+
+    def _check_call(self, sequence, context, sequence_mask, mask):
+        check_features = validation.check_features
         validation.check_sequences("sequence.shape", sequence.shape)
         validation.check_context("context.shape", context.shape, sequence.shape)
+        check_features("sequence.shape", sequence.shape, self.size)
+        check_features("context.shape", context.shape, self.context_size)
         validation.check_mask("sequence_mask", sequence_mask, sequence.shape)
+        validation.check_no_mask(mask, "sequence_mask")
 
-    def compute_output_shape(self, sequence_shape, context_shape):
-        return self.decision_shapes(tuple(sequence_shape[:2]))
+    def decision_specs(
+        self, batch_size: int | None, length: int | None
+    ) -> dict[str, keras.KerasTensor]:
+        """Shapes and dtypes of the dict of decisions, by name."""
+        return {
+            name: keras.KerasTensor((batch_size, length), self.score_dtype)
+            for name in self._returned
+        }
 
     def compute_output_spec(
-        self, sequence, context, sequence_mask=None, training=False
+        self,
+        sequence,
+        context,
+        sequence_mask=None,
+        training=False,
+        mask=None,
     ):
-        self._check_call(sequence, context, sequence_mask)
-        return keras.tree.map_shape_structure(
-            lambda shape: keras.KerasTensor(shape, dtype=self.score_dtype),
-            self.compute_output_shape(sequence.shape, context.shape),
+        self._check_call(sequence, context, sequence_mask, mask)
+        return self._output_spec(sequence.shape)
+
+    def compute_output_shape(self, sequence_shape, context_shape):
+        return keras.tree.map_structure(
+            lambda spec: spec.shape, self._output_spec(sequence_shape)
         )
+
+    def _output_spec(self, sequence_shape):
+        decisions = self.decision_specs(*sequence_shape[:2])
+        gates = decisions["gates"]
+        return (gates, decisions) if self.return_gates else gates
+
+    def load_own_variables(self, store: Any) -> None:
+        # Files written before `costs` hold the entropy's weight here, after
+        # the trained weights and the temperature.
+        values = [store[str(i)] for i in range(len(store.keys()))]
+        place = 5 if self.context_kernel is None else 6
+        own = place if self.sparsity_weight is None else place + 1
+        if len(values) == own + 1:
+            self.costs.entropy_weight.assign(values.pop(place)[()])
+        super().load_own_variables({str(i): x for i, x in enumerate(values)})
 
     def get_config(self):
         serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),
             "units": self.units,
+            "estimator": self.estimator,
+            "temperature": self.initial_temperature,
+            "openness_target": self.openness_target,
+            "sparsity_weight": self.initial_sparsity_weight,
+            **self.costs.arguments(),
             "initial_openness": self.initial_openness,
             "negative_slope": self.negative_slope,
             "kernel_initializer": serialize(self.kernel_initializer),
             "kernel_regularizer": serialize(self.kernel_regularizer),
+            "sample_at_inference": self.sample_at_inference,
+            "seed": self.seed,
+            "return_gates": self.return_gates,
+            "track_statistics": self.track_statistics,
         }
+
+
+def _check_sparsity(target, weight):
+    if target is not None:
+        target = validation.check_positive_share("openness_target", target)
+    weight = validation.check_not_negative("sparsity_weight", weight)
+    if weight and target is None:
+        raise ValueError(
+            "Argument `openness_target` must be given, above 0 and up to 1, "
+            "for `sparsity_weight` to act on. Received: openness_target=None, "
+            f"sparsity_weight={weight}"
+        )
+    return target, weight

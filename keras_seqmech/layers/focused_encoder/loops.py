@@ -7,58 +7,62 @@ every step and blends it in by the gate, which is what soft gates, and
 gradients of closed ones, need.
 """
 
-from typing import Any
 from typing import NamedTuple
 
+import keras
 import tensorflow as tf
 from keras import ops
 
+from keras_seqmech._keras_compat import in_xla
 from keras_seqmech.layers import cell_adapters
+from keras_seqmech.layers.focused_encoder.outputs import ReturnOptions
+from keras_seqmech.layers.focused_encoder.outputs import UpperOutputs
 from keras_seqmech.ops import cell_steps
 from keras_seqmech.ops import compaction
 from keras_seqmech.ops.scan import Operands
 from keras_seqmech.ops.scan import ScanOptions
+from keras_seqmech.ops.scan import Step
 from keras_seqmech.ops.scan import scan
+from keras_seqmech.typing import Tensor
+
+States = tuple[Tensor, ...]
 
 
-class UpperOutputs(NamedTuple):
-    """What the upper network leaves behind.
+class LoopOptions(NamedTuple):
+    """How the loops run.
 
     Attributes:
-        sequence: States after every step, `(batch, time, units)`, or None.
-        states: Final states h and c, `(batch, units)` each; of `run_open`
-            without `return_state`, h alone.
-        focused: States after the open steps, `(batch, K, units)`, or None.
-        focused_mask: Boolean `(batch, K)`, or None.
-        focused_indices: The open steps, int32 `(batch, K)`, 0 where the mask
-            is False; or None.
+        training: Whether to use the recomputing gradient.
+        jit_compile: Whether to compile the loops over all steps with XLA where
+            the code around them is not.
     """
 
-    sequence: Any
-    states: tuple
-    focused: Any
-    focused_mask: Any
-    focused_indices: Any
+    training: bool = False
+    jit_compile: bool = False
+
+    @property
+    def scan(self) -> ScanOptions:
+        """Those of a loop over all steps."""
+        return ScanOptions(
+            recompute_gradient=self.training, jit_compile=self.jit_compile
+        )
 
 
 def run_lower(
-    cell,
-    sequence: Any,
-    states: tuple,
-    mask: Any | None,
-    training: bool,
-    jit_compile: bool,
-) -> tuple[Any, tuple]:
+    cell: keras.layers.LSTMCell,
+    sequence: Tensor,
+    states: States,
+    mask: Tensor | None,
+    options: LoopOptions,
+) -> tuple[Tensor, States]:
     """Runs an `LSTMCell` over all steps; masked ones keep the states.
 
     Args:
-        cell: A built `keras.layers.LSTMCell`.
+        cell: A built cell.
         sequence: Tensor `(batch, time, features)`, finite everywhere.
         states: Initial h and c, `(batch, units)` each.
         mask: Boolean tensor `(batch, time)` or None.
-        training: Whether to use the recomputing gradient.
-        jit_compile: Whether to compile the loop with XLA where the code around
-            it is not.
+        options: How to run.
 
     Returns:
         The states h after each step, `(batch, time, units)`, and the final
@@ -66,7 +70,7 @@ def run_lower(
     """
     dtype = sequence.dtype
     run = cell_adapters.prepare(
-        cell, ops.transpose(sequence, (1, 0, 2)), dtype, training
+        cell, ops.transpose(sequence, (1, 0, 2)), dtype, options.training
     )
     constants = {}
     if mask is not None:
@@ -85,82 +89,36 @@ def run_lower(
         Operands(run.inputs, run.weights, constants=constants),
         states,
         {"hidden": tf.TensorSpec((sequence.shape[0], cell.units), dtype)},
-        ScanOptions(recompute_gradient=training, jit_compile=jit_compile),
+        options.scan,
     )
     return ops.transpose(values["hidden"], (1, 0, 2)), states
 
 
-def run_upper(
-    cell,
-    sequence: Any,
-    gates: Any,
-    states: tuple,
-    training: bool,
-    jit_compile: bool,
-    soft: bool,
-    return_sequences: bool,
-    return_state: bool,
-    return_focused: bool,
-) -> UpperOutputs:
-    """Runs the upper cell on the path that its gates need.
-
-    Args:
-        soft: Whether gates may lie between 0 and 1, or need a gradient.
-
-    See `run_every` and `run_open` for the others.
-
-    Returns:
-        `UpperOutputs`.
-    """
-    forms = {
-        "return_sequences": return_sequences,
-        "return_focused": return_focused,
-    }
-    if soft:
-        return run_every(
-            cell, sequence, gates, states, training, jit_compile, **forms
-        )
-    return run_open(
-        cell,
-        sequence,
-        gates > 0.5,
-        states,
-        training,
-        return_state=return_state,
-        **forms,
-    )
-
-
 def run_every(
-    cell,
-    sequence: Any,
-    gates: Any,
-    states: tuple,
-    training: bool,
-    jit_compile: bool,
-    return_sequences: bool = False,
-    return_focused: bool = False,
+    cell: keras.layers.LSTMCell,
+    sequence: Tensor,
+    gates: Tensor,
+    states: States,
+    options: LoopOptions,
+    returned: ReturnOptions,
 ) -> UpperOutputs:
     """Runs the upper cell at every step: state = b * new + (1 - b) * old.
 
     Args:
-        cell: A built `keras.layers.LSTMCell`.
+        cell: A built cell.
         sequence: States of the lower network, `(batch, time, features)`.
         gates: Tensor `(batch, time)`, from 0 to 1, 0 at masked steps. All
             gates get a gradient, closed ones too.
         states: Initial h and c, `(batch, units)` each.
-        training: Whether to use the recomputing gradient.
-        jit_compile: Whether to compile the loop with XLA where the code around
-            it is not.
-        return_sequences: Whether to keep the states after every step.
-        return_focused: Whether to keep those at gates above one half.
+        options: How to run.
+        returned: What the encoder returns.
 
     Returns:
-        `UpperOutputs`.
+        `UpperOutputs`; the focused states are those at gates above one half.
     """
     dtype = sequence.dtype
     run = cell_adapters.prepare(
-        cell, ops.transpose(sequence, (1, 0, 2)), dtype, training
+        cell, ops.transpose(sequence, (1, 0, 2)), dtype, options.training
     )
     inputs = {"gate": ops.transpose(ops.cast(gates, dtype))[..., None]}
 
@@ -175,30 +133,27 @@ def run_every(
         Operands({**inputs, **run.inputs}, run.weights),
         states,
         {"hidden": tf.TensorSpec((sequence.shape[0], cell.units), dtype)},
-        ScanOptions(recompute_gradient=training, jit_compile=jit_compile),
+        options.scan,
     )
-    hidden = focused = mask = indices = None
-    if return_sequences or return_focused:
-        hidden = ops.transpose(values["hidden"], (1, 0, 2))
-    if return_focused:
-        keep = gates > 0.5
-        indices, mask = compaction.compact(keep, compaction.capacity(keep))
-        focused = compaction.gather(hidden, keep, indices)
-        focused = tf.where(mask[..., None], focused, 0)
-    return UpperOutputs(
-        hidden if return_sequences else None, states, focused, mask, indices
-    )
+    if not (returned.sequences or returned.focused):
+        return UpperOutputs(states)
+    hidden = ops.transpose(values["hidden"], (1, 0, 2))
+    if not returned.focused:
+        return UpperOutputs(states, hidden)
+    keep = gates > 0.5
+    indices, mask = compaction.compact(keep, compaction.capacity(keep))
+    focused = compaction.gather(hidden, keep, indices)
+    focused = tf.where(mask[..., None], focused, 0)
+    return UpperOutputs(states, hidden, focused, mask, indices)
 
 
 def run_open(
-    cell,
-    sequence: Any,
-    keep: Any,
-    states: tuple,
-    training: bool,
-    return_sequences: bool = False,
-    return_state: bool = False,
-    return_focused: bool = False,
+    cell: keras.layers.LSTMCell,
+    sequence: Tensor,
+    gates: Tensor,
+    states: States,
+    options: LoopOptions,
+    returned: ReturnOptions,
 ) -> UpperOutputs:
     """Runs the upper cell over the open steps of each row alone.
 
@@ -207,59 +162,67 @@ def run_open(
     the loops, backward too, end after those that are.
 
     Args:
-        cell: A built `keras.layers.LSTMCell`.
+        cell: A built cell.
         sequence: States of the lower network, `(batch, time, features)`.
-        keep: Boolean tensor `(batch, time)`, True at open gates.
+        gates: Tensor `(batch, time)`, open above one half; without gradient.
         states: Initial h and c, `(batch, units)` each.
-        training: Whether to use the recomputing gradient.
-        return_sequences: Whether to bring the states back to every step.
-        return_state: Whether to return c; else the final state is h alone.
-        return_focused: Whether to return the states at open gates.
+        options: How to run. The loop over the open steps is not compiled on
+            its own: their number differs from batch to batch.
+        returned: What the encoder returns.
 
     Returns:
         `UpperOutputs`.
     """
+    keep = gates > 0.5
     length = compaction.capacity(keep)
     indices, mask = compaction.compact(keep, length)
     compacted = compaction.gather(sequence, keep, indices)
     compacted = ops.transpose(compacted, (1, 0, 2))
-    prepare = _late if compaction.in_xla() else _projected
-    step, operands, steps = prepare(cell, compacted, keep, training)
+    prepare = _late if in_xla() else _projected
+    step, operands, steps = prepare(cell, compacted, keep, options.training)
 
-    names = ("hidden", "carry") if return_state else ("hidden",)
+    names = ("hidden", "carry") if returned.state else ("hidden",)
 
     def keep_states(inputs, states, affine):
         _, states = step(inputs, states, affine)
         return dict(zip(names, states)), states
 
     spec = tf.TensorSpec((sequence.shape[0], cell.units), sequence.dtype)
-    values, _ = scan(
+    kept, _ = scan(
         keep_states,
         operands,
         states,
         dict.fromkeys(names, spec),
-        ScanOptions(recompute_gradient=training, steps=steps),
+        ScanOptions(recompute_gradient=options.training, steps=steps),
     )
-    values = [ops.transpose(values[name], (1, 0, 2)) for name in names]
+    values = [ops.transpose(kept[name], (1, 0, 2)) for name in names]
     finals = tuple(
         compaction.final(initial, value, keep)
         for initial, value in zip(states, values)
     )
     expanded = focused = None
-    if return_sequences:
+    if returned.sequences:
         expanded = compaction.expand(states[0], values[0], keep)
-    if return_focused:
+    if returned.focused:
         focused = tf.where(mask[..., None], values[0], 0)
-    return UpperOutputs(expanded, finals, focused, mask, indices)
+    return UpperOutputs(finals, expanded, focused, mask, indices)
 
 
-def _projected(cell, sequence, keep, training):
+class _Run(NamedTuple):
+    """A step over open steps, its operands, and how many of them to run."""
+
+    step: Step
+    operands: Operands
+    steps: Tensor | None = None
+
+
+def _projected(cell, sequence, keep, training) -> _Run:
     """A step whose products with the inputs are computed beforehand."""
     run = cell_adapters.prepare(cell, sequence, sequence.dtype, training)
-    return run.step, Operands(run.inputs, run.weights), None
+    return _Run(run.step, Operands(run.inputs, run.weights))
 
 
-def _late(cell, sequence, keep, training):
+def _late(cell, sequence, keep, training) -> _Run:
     """A step whose products with the inputs are computed within it.
 
     Products beforehand would be over as many steps as there is room for.
@@ -285,4 +248,4 @@ def _late(cell, sequence, keep, training):
         {"inputs": kernel, "cell": recurrent_kernel},
         {"inputs": bias},
     )
-    return step, operands, compaction.longest(keep)
+    return _Run(step, operands, compaction.longest(keep))

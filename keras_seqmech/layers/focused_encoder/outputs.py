@@ -1,91 +1,120 @@
-"""What a `FocusedHierarchicalEncoder` puts out, in order.
+"""What a `FocusedHierarchicalEncoder` returns, in order.
 
 First the states, in one of three forms; then, each if asked for, the final
-states and the dict of decisions. The functions read the `return_...` options
-of the encoder they are given.
+states and the dict of decisions.
 """
 
 from typing import Any
+from typing import NamedTuple
 
 import keras
 from keras import ops
 
 from keras_seqmech.ops import masking
+from keras_seqmech.typing import Tensor
 
 
-def assemble(
-    encoder: keras.Layer,
-    upper: Any,
-    lower_states: tuple,
-    decisions: dict,
-    mask: Any | None,
-) -> Any:
-    """Puts together what a call returns.
+class UpperOutputs(NamedTuple):
+    """Results of the upper network; those not asked for are None.
 
-    Args:
-        encoder: The encoder.
-        upper: `UpperOutputs` of its upper network.
-        lower_states: Final h and c of its lower network.
-        decisions: What its gate put out.
-        mask: Boolean tensor `(batch, time)` or None.
-
-    Returns:
-        A tensor, or a tuple of all that is asked for.
+    Attributes:
+        states: Final states h and c, `(batch, units)` each; h alone where the
+            loop was not asked for c.
+        sequence: States after every step, `(batch, time, units)`.
+        focused: States after the open steps, `(batch, K, units)`, 0 where the
+            mask is False.
+        focused_mask: Boolean `(batch, K)`.
+        focused_indices: The open steps, int32 `(batch, K)`, 0 where the mask
+            is False.
     """
-    if encoder.return_focused:
-        returned = [upper.focused, upper.focused_mask]
-        decisions = {**decisions, "indices": upper.focused_indices}
-    elif encoder.return_sequences:
-        started = None
-        if mask is not None:
-            started = ops.cumsum(ops.cast(mask, "int32"), axis=1)
-        returned = [masking.zero_masked(upper.sequence, started)]
-    else:
-        output = upper.states[0]
-        if mask is not None:
-            real = ops.any(mask, axis=1, keepdims=True)
-            output = ops.where(real, output, ops.zeros_like(output))
-        returned = [output]
-    if encoder.return_state:
-        returned += [*lower_states, *upper.states]
-    if encoder.return_gates:
-        returned.append(decisions)
-    return _one_or_all(returned)
+
+    states: tuple[Tensor, ...]
+    sequence: Tensor | None = None
+    focused: Tensor | None = None
+    focused_mask: Tensor | None = None
+    focused_indices: Tensor | None = None
 
 
-def shapes(encoder: keras.Layer, sequence_shape: tuple) -> Any:
-    """Shapes of what `assemble` returns."""
-    return keras.tree.map_structure(
-        lambda spec: spec.shape, specs(encoder, sequence_shape)
-    )
+class ReturnOptions(NamedTuple):
+    """The `return_...` arguments of the encoder."""
 
+    sequences: bool = False
+    state: bool = False
+    focused: bool = False
+    gates: bool = False
 
-def specs(encoder: keras.Layer, sequence_shape: tuple) -> Any:
-    """Shapes and dtypes of what `assemble` returns, as `KerasTensor`s."""
-    batch_size, length, _ = sequence_shape
-    units, dtype = encoder.units, encoder.compute_dtype
+    def assemble(
+        self,
+        upper: UpperOutputs,
+        lower_states: tuple[Tensor, ...],
+        decisions: dict[str, Tensor],
+        mask: Tensor | None,
+    ) -> Any:
+        """Puts together what a call returns.
 
-    def spec(*shape, dtype=dtype):
-        return keras.KerasTensor((batch_size, *shape), dtype=dtype)
+        Args:
+            upper: Results of the upper network.
+            lower_states: Final h and c of the lower network.
+            decisions: Those of the gate, by name.
+            mask: Boolean tensor `(batch, time)` or None.
 
-    if encoder.return_focused:
-        returned = [spec(None, units), spec(None, dtype="bool")]
-    elif encoder.return_sequences:
-        returned = [spec(length, units)]
-    else:
-        returned = [spec(units)]
-    if encoder.return_state:
-        returned += [spec(size) for size in encoder.state_size]
-    if encoder.return_gates:
-        _, decisions = encoder.gate.decision_shapes((batch_size, length))
-        decisions = {
-            name: spec(length, dtype=encoder.gate.score_dtype)
-            for name in decisions
-        }
-        if encoder.return_focused:
-            decisions["indices"] = spec(None, dtype="int32")
-        returned.append(decisions)
-    return _one_or_all(returned)
+        Returns:
+            A tensor, or a tuple of all that is asked for.
+        """
+        if self.focused:
+            returned = [upper.focused, upper.focused_mask]
+            decisions = {**decisions, "indices": upper.focused_indices}
+        elif self.sequences:
+            started = None
+            if mask is not None:
+                started = ops.cumsum(ops.cast(mask, "int32"), axis=1)
+            returned = [masking.zero_masked(upper.sequence, started)]
+        else:
+            output = upper.states[0]
+            if mask is not None:
+                real = ops.any(mask, axis=1, keepdims=True)
+                output = ops.where(real, output, ops.zeros_like(output))
+            returned = [output]
+        if self.state:
+            returned += [*lower_states, *upper.states]
+        if self.gates:
+            returned.append(decisions)
+        return _one_or_all(returned)
+
+    def specs(
+        self,
+        sequence_shape: tuple,
+        state_sizes: list[int],
+        dtype: str,
+        decisions: dict[str, keras.KerasTensor],
+    ) -> Any:
+        """Shapes and dtypes of what `assemble` returns, as `KerasTensor`s.
+
+        Args:
+            sequence_shape: `(batch, time, features)`.
+            state_sizes: Sizes of lower h, lower c, upper h, upper c.
+            dtype: That of states.
+            decisions: Those of the gate, by name.
+        """
+        batch_size, length, _ = sequence_shape
+        units = state_sizes[-1]
+
+        def spec(*shape, dtype=dtype):
+            return keras.KerasTensor((batch_size, *shape), dtype=dtype)
+
+        if self.focused:
+            returned = [spec(None, units), spec(None, dtype="bool")]
+            indices = spec(None, dtype="int32")
+            decisions = {**decisions, "indices": indices}
+        elif self.sequences:
+            returned = [spec(length, units)]
+        else:
+            returned = [spec(units)]
+        if self.state:
+            returned += [spec(size) for size in state_sizes]
+        if self.gates:
+            returned.append(decisions)
+        return _one_or_all(returned)
 
 
 def _one_or_all(returned):

@@ -2,6 +2,7 @@
 
 from numbers import Integral
 from typing import Any
+from typing import NamedTuple
 
 import keras
 from keras import ops
@@ -10,6 +11,21 @@ from keras_seqmech.layers import validation
 from keras_seqmech.ops import masking
 from keras_seqmech.ops import pointer
 from keras_seqmech.ops.precision import score_dtype
+from keras_seqmech.typing import Tensor
+
+
+class _Choices(NamedTuple):
+    """What each step would write or copy, and how likely it writes.
+
+    Attributes:
+        words: Tensor `(batch, steps, vocabulary_size)`, probabilities.
+        weights: Tensor `(batch, steps, time)`, those of the positions.
+        switch: Tensor `(batch, steps)`, the share of the words.
+    """
+
+    words: Tensor
+    weights: Tensor
+    switch: Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -23,14 +39,14 @@ class PointerSoftmax(keras.layers.Layer):
 
     with q the state of a decoder, s the states of an encoder, and the softmax
     over `vocabulary_size` words. p holds probabilities of words, and after
-    them of positions to copy from. With `token_ids`, what stands at each
-    position, the probability of a position is added to that of its word; so a
-    target is always the id of a word, and
-    `loss="sparse_categorical_crossentropy"` trains both ways to say it.
+    them of positions to copy from. With `token_ids`, the word at each
+    position, the probability of a position is added to that of its word: then
+    a target is always the id of a word, and
+    `loss="sparse_categorical_crossentropy"` trains writing and copying.
 
-    Words that are in the input and not in the vocabulary take ids from
-    `vocabulary_size` on, numbered anew in each row; `extra_words` says how
-    many at most. They can only be copied.
+    Words of the input that are not in the vocabulary take ids from
+    `vocabulary_size` on, numbered anew in each row; `extra_words` is the most
+    there may be. They can only be copied.
 
     Args:
         vocabulary_size: Number of words of the vocabulary.
@@ -46,7 +62,7 @@ class PointerSoftmax(keras.layers.Layer):
 
     Call arguments:
         query: Tensor `(batch, query features)`, or
-            `(batch, steps, query features)` for several words of each row.
+            `(batch, steps, query features)` for several words a row.
         sequence: Tensor `(batch, time, features)`, such as the states at open
             gates of an encoder with `return_focused=True`.
         sequence_mask: Boolean tensor `(batch, time)`, True where a position is
@@ -62,14 +78,14 @@ class PointerSoftmax(keras.layers.Layer):
         `{"attention_scores": (batch, [steps,] time), "switch":
         (batch, [steps])}`. All are float32 or wider, and computed so.
 
-    Masking: what stands at masked positions reaches neither output nor
-    gradient, and has probability 0; a row without a real position reads zeros
-    and gives all to the vocabulary (its switch is 1). A mask that comes with
-    the query goes on with the output.
+    Masking: masked positions have probability 0, and their values reach
+    neither output nor gradient; a row without a real position reads zeros and
+    gives all probability to the vocabulary (its switch is 1). A mask that
+    comes with the query is passed on with the output.
 
     Cost: products with the vocabulary, as of a `Dense` layer; additive scores,
-    which take memory for `batch * steps * time * units` numbers. Few steps,
-    or few states to attend to, make it cheap.
+    which take memory for `batch * steps * time * units` numbers. It is cheap
+    with few steps or few states to attend to.
 
     Example:
 
@@ -96,7 +112,7 @@ class PointerSoftmax(keras.layers.Layer):
         kernel_initializer: Any = "glorot_uniform",
         kernel_regularizer: Any = None,
         return_attention_scores: bool = False,
-        **kwargs,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         check_int = validation.check_positive_int
@@ -109,10 +125,13 @@ class PointerSoftmax(keras.layers.Layer):
             "return_attention_scores", return_attention_scores
         )
         self.supports_masking = True
+        # Features of the query and of the sequence, from `build` on.
+        self.query_size = self.size = None
 
     def build(self, query_shape, sequence_shape):
         _check_shapes(query_shape, sequence_shape)
         query, features = query_shape[-1], sequence_shape[-1]
+        self.query_size, self.size = query, features
         units = self.units or query
         self.query_kernel = self._kernel("query_kernel", (query, units))
         self.sequence_kernel = self._kernel(
@@ -128,32 +147,49 @@ class PointerSoftmax(keras.layers.Layer):
         )
         self.vocabulary_bias = self._bias("vocabulary_bias", words)
 
-    def call(self, query, sequence, sequence_mask=None, token_ids=None):
-        self._check_call(query, sequence, sequence_mask, token_ids)
-        dtype = score_dtype(self.compute_dtype)
-        real = masking.real_steps(sequence, sequence_mask)
-        if token_ids is not None:
-            # Cut to int32, ids of no word could become those of words.
-            token_ids = ops.cast(token_ids, "int64")
-            known = ops.logical_and(
-                token_ids >= 0, token_ids < self._word_count()
-            )
-            real = ops.logical_and(real, known)
-            token_ids = ops.where(real, token_ids, ops.zeros_like(token_ids))
-        sequence = masking.fill_masked(ops.cast(sequence, dtype), real)
-        queries = ops.cast(query, dtype)
-        if len(query.shape) == 2:
-            queries = ops.expand_dims(queries, axis=1)
-        *outputs, share = self._point(queries, sequence, real, token_ids)
-        if len(query.shape) == 2:
-            outputs = [ops.squeeze(x, axis=1) for x in outputs]
-            share = ops.squeeze(share, axis=1)
-        probabilities, weights = outputs
-        if not self.return_attention_scores:
-            return probabilities
-        return probabilities, {"attention_scores": weights, "switch": share}
+    def call(
+        self,
+        query: Tensor,
+        sequence: Tensor,
+        sequence_mask: Tensor | None = None,
+        token_ids: Tensor | None = None,
+        mask: None = None,
+    ) -> Any:
+        self._check_call(query, sequence, sequence_mask, token_ids, mask)
+        validation.check_length("sequence.shape", sequence)
 
-    def _point(self, queries, sequence, real, token_ids):
+        dtype = score_dtype(self.compute_dtype)
+        is_one = len(query.shape) == 2
+        queries = ops.cast(query, dtype)
+        queries = ops.expand_dims(queries, axis=1) if is_one else queries
+        real, token_ids = self._real_positions(
+            sequence, sequence_mask, token_ids
+        )
+        sequence = masking.fill_masked(ops.cast(sequence, dtype), real)
+
+        choices = self._choose(queries, sequence, real)
+        outputs = (
+            self._probabilities(choices, token_ids),
+            {"attention_scores": choices.weights, "switch": choices.switch},
+        )
+        if is_one:
+            outputs = keras.tree.map_structure(
+                lambda x: ops.squeeze(x, axis=1), outputs
+            )
+        return outputs if self.return_attention_scores else outputs[0]
+
+    def _real_positions(self, sequence, sequence_mask, token_ids):
+        """Which positions hold a word, and their ids, 0 elsewhere."""
+        real = masking.real_steps(sequence, sequence_mask)
+        if token_ids is None:
+            return real, None
+        # Cut to int32, ids of no word could become those of words.
+        token_ids = ops.cast(token_ids, "int64")
+        known = ops.logical_and(token_ids >= 0, token_ids < self._word_count())
+        real = ops.logical_and(real, known)
+        return real, ops.where(real, token_ids, ops.zeros_like(token_ids))
+
+    def _choose(self, queries, sequence, real) -> _Choices:
         scores = pointer.additive_scores(
             ops.matmul(sequence, self.sequence_kernel),
             ops.matmul(queries, self.query_kernel) + self.attention_bias,
@@ -161,20 +197,18 @@ class PointerSoftmax(keras.layers.Layer):
         )
         read, weights = pointer.attend(scores, sequence, real)
         features = ops.concatenate([queries, read], axis=-1)
-        logits = ops.matmul(features, self.switch_kernel) + self.switch_bias
-        share = pointer.switch(logits, real)
-        chosen = ops.expand_dims(share, axis=-1)
         logits = ops.matmul(features, self.vocabulary_kernel)
         words = pointer.word_probabilities(logits + self.vocabulary_bias)
-        vocabulary = chosen * words
-        copies = (1 - chosen) * weights
+        logits = ops.matmul(features, self.switch_kernel) + self.switch_bias
+        return _Choices(words, weights, pointer.switch(logits, real))
+
+    def _probabilities(self, choices, token_ids):
+        share = ops.expand_dims(choices.switch, axis=-1)
+        vocabulary = share * choices.words
+        copies = (1 - share) * choices.weights
         if token_ids is None:
-            probabilities = pointer.by_position(vocabulary, copies)
-        else:
-            probabilities = pointer.by_word(
-                vocabulary, copies, token_ids, self.extra_words
-            )
-        return probabilities, weights, share
+            return pointer.by_position(vocabulary, copies)
+        return pointer.by_word(vocabulary, copies, token_ids, self.extra_words)
 
     def _kernel(self, name, shape):
         return self.add_weight(
@@ -194,8 +228,12 @@ class PointerSoftmax(keras.layers.Layer):
     def _word_count(self):
         return self.vocabulary_size + self.extra_words
 
-    def _check_call(self, query, sequence, sequence_mask, token_ids):
+    def _check_call(self, query, sequence, sequence_mask, token_ids, mask):
+        check_features = validation.check_features
         _check_shapes(query.shape, sequence.shape)
+        check_features("query.shape", query.shape, self.query_size)
+        check_features("sequence.shape", sequence.shape, self.size)
+        validation.check_no_mask(mask, "sequence_mask")
         validation.check_mask("sequence_mask", sequence_mask, sequence.shape)
         validation.check_mask("token_ids", token_ids, sequence.shape)
         if token_ids is None:
@@ -232,9 +270,14 @@ class PointerSoftmax(keras.layers.Layer):
         }
 
     def compute_output_spec(
-        self, query, sequence, sequence_mask=None, token_ids=None
+        self,
+        query,
+        sequence,
+        sequence_mask=None,
+        token_ids=None,
+        mask=None,
     ):
-        self._check_call(query, sequence, sequence_mask, token_ids)
+        self._check_call(query, sequence, sequence_mask, token_ids, mask)
         shapes = self.compute_output_shape(
             query.shape,
             sequence.shape,

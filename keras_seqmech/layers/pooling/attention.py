@@ -1,5 +1,6 @@
 """Pooling over time by attention that honours any mask."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -9,20 +10,21 @@ from keras_seqmech.layers.pooling.reductions import Pooling
 from keras_seqmech.ops import attention
 from keras_seqmech.ops.precision import score_dtype
 from keras_seqmech.ops.scan.compilation import compiled
+from keras_seqmech.typing import Tensor
 
 
 class AttentionPoolingBase(Pooling):
     """Base of poolings whose weights are a softmax over time.
 
     A subclass computes the vectors and the weights in
-    `attend(sequences, mask)`.
+    `attend(sequences, mask)`, where training matters with more arguments.
     """
 
     def __init__(
         self,
         return_attention_scores: bool = False,
         jit_compile: bool = False,
-        **kwargs,
+        **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.return_attention_scores = validation.check_bool(
@@ -30,22 +32,28 @@ class AttentionPoolingBase(Pooling):
         )
         self.jit_compile = validation.check_bool("jit_compile", jit_compile)
 
-    def pool(self, sequences, mask, **keywords):
-        pooled, weights = self.attend(sequences, mask, **keywords)
+    def pool(
+        self, sequences: Tensor, mask: Tensor | None, **keywords: Any
+    ) -> Any:
+        attended = self.attend(sequences, mask, **keywords)
         if self.return_attention_scores:
-            return pooled, {"attention_scores": weights}
-        return pooled
+            return attended.pooled, {"attention_scores": attended.weights}
+        return attended.pooled
 
-    def attend(self, sequences, mask):
+    def attend(
+        self, sequences: Tensor, mask: Tensor | None
+    ) -> attention.Attended:
         raise NotImplementedError
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> Any:
         pooled = super().compute_output_shape(input_shape)
         if self.return_attention_scores:
             return pooled, {"attention_scores": tuple(input_shape[:2])}
         return pooled
 
-    def compute_output_spec(self, sequences, mask=None, **keywords):
+    def compute_output_spec(
+        self, sequences: Tensor, mask: Tensor | None = None, **keywords: Any
+    ) -> Any:
         if not self.return_attention_scores:
             return super().compute_output_spec(sequences, mask)
         validation.check_mask("mask", mask, sequences.shape)
@@ -56,7 +64,7 @@ class AttentionPoolingBase(Pooling):
             for name, shape in scores.items()
         }
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             **super().get_config(),
             "return_attention_scores": self.return_attention_scores,
@@ -76,7 +84,8 @@ class AttentionPooling(AttentionPoolingBase):
     Args:
         query_initializer: Initializer of the query.
         query_regularizer: Regularizer of the query.
-        return_attention_scores: Whether to return the weights $\alpha$ too.
+        return_attention_scores: Whether to return the weights $\alpha$ too,
+            in a dict.
         jit_compile: Whether to compile the layer with XLA where the model is
             not, see Cost. Without effect in eager execution.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
@@ -88,10 +97,12 @@ class AttentionPooling(AttentionPoolingBase):
 
     Output shape:
         `(batch, features)`, or with `return_attention_scores` a tuple of that
-        and `{"attention_scores": (batch, time)}`, float32 or wider.
+        and a dict `{"attention_scores": (batch, time)}`, float32 or wider. The
+        attention layers of Keras return the scores without a dict; here all
+        layers return what they decide by name.
 
-    Masking: what stands at masked steps reaches neither output nor gradient,
-    and has weight 0; a row without a real step gives zeros.
+    Masking: the values at masked steps reach neither output nor gradient, and
+    have weight 0; a row without a real step gives zeros.
 
     Cost: a few passes over the sequences, which XLA joins; it compiles anew
     for every shape.
@@ -114,13 +125,13 @@ class AttentionPooling(AttentionPoolingBase):
         query_regularizer: Any = None,
         return_attention_scores: bool = False,
         jit_compile: bool = False,
-        **kwargs,
+        **kwargs: Any,
     ):
         super().__init__(return_attention_scores, jit_compile, **kwargs)
         self.query_initializer = keras.initializers.get(query_initializer)
         self.query_regularizer = keras.regularizers.get(query_regularizer)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Sequence[int | None]) -> None:
         super().build(input_shape)
         self.query = self.add_weight(
             name="query",
@@ -131,11 +142,18 @@ class AttentionPooling(AttentionPoolingBase):
             autocast=False,
         )
 
-    def attend(self, sequences, mask):
+    def check_shape(self, shape: Sequence[int | None]) -> None:
+        super().check_shape(shape)
+        features = self.query.shape[0] if self.built else None
+        validation.check_features("sequences.shape", shape, features)
+
+    def attend(
+        self, sequences: Tensor, mask: Tensor | None
+    ) -> attention.Attended:
         run = compiled(attention.learned_attention, self.jit_compile)
         return run(self.query, sequences, mask)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),
@@ -146,7 +164,7 @@ class AttentionPooling(AttentionPoolingBase):
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
 class MaxAttentionPooling(AttentionPoolingBase):
-    r"""Max-attention: the sequence's own maximum asks what to attend to.
+    r"""Max-attention: the maximum over time is the query.
 
     $$q^i = \max_t h_t^i, \qquad
       \alpha_t = \frac{\exp(\hat h_t^T q)}{\sum_j \exp(\hat h_j^T q)},
@@ -159,7 +177,8 @@ class MaxAttentionPooling(AttentionPoolingBase):
     gradient through its value alone.
 
     Args:
-        return_attention_scores: Whether to return the weights $\alpha$ too.
+        return_attention_scores: Whether to return the weights $\alpha$ too,
+            in a dict.
         jit_compile: Whether to compile the layer with XLA where the model is
             not, see Cost. Without effect in eager execution.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
@@ -171,10 +190,12 @@ class MaxAttentionPooling(AttentionPoolingBase):
 
     Output shape:
         `(batch, features)`, or with `return_attention_scores` a tuple of that
-        and `{"attention_scores": (batch, time)}`, float32 or wider.
+        and a dict `{"attention_scores": (batch, time)}`, float32 or wider. The
+        attention layers of Keras return the scores without a dict; here all
+        layers return what they decide by name.
 
-    Masking: what stands at masked steps reaches neither output nor gradient,
-    and has weight 0; a row without a real step gives zeros.
+    Masking: the values at masked steps reach neither output nor gradient, and
+    have weight 0; a row without a real step gives zeros.
 
     Cost: a dozen passes over the sequences, no pairs of steps. XLA joins most
     of them; it compiles anew for every shape.
@@ -194,6 +215,8 @@ class MaxAttentionPooling(AttentionPoolingBase):
     Architectures", section 1.3.2.
     """
 
-    def attend(self, sequences, mask):
+    def attend(
+        self, sequences: Tensor, mask: Tensor | None
+    ) -> attention.Attended:
         run = compiled(attention.max_attention, self.jit_compile)
         return run(sequences, mask)

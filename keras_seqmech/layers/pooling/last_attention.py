@@ -1,4 +1,7 @@
-"""Attention that trains a last state, and is taken away."""
+"""Attention that helps to train a last state, and is removed afterwards."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import keras
 from keras import ops
@@ -8,6 +11,7 @@ from keras_seqmech.layers.added_losses import batch_mean
 from keras_seqmech.layers.pooling.attention import AttentionPoolingBase
 from keras_seqmech.ops import attention
 from keras_seqmech.ops.scan.compilation import compiled
+from keras_seqmech.typing import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -30,7 +34,7 @@ class LastAttentionPooling(AttentionPoolingBase):
       to the model's, in validation too: to compare `val_loss` over epochs,
       leave attention out there (`attention_at_inference=False`).
     - `attention_dropout`, a rate p: in training each step but the last is left
-      out of the softmax with probability p. At p = 1 only the last is there,
+      out of the softmax with probability p. At p = 1 only the last remains,
       in inference too.
 
     Args:
@@ -38,10 +42,11 @@ class LastAttentionPooling(AttentionPoolingBase):
             non-trainable variable `penalty`.
         attention_dropout: Float in [0, 1], p at the start. Kept in a
             non-trainable variable `attention_dropout`.
-        attention_at_inference: Whether inference attends; if not it gives the
-            last real step, so that validation sees the model that will stay.
-            The penalty of an inference is then 0.
-        return_attention_scores: Whether to return the weights $\alpha$ too.
+        attention_at_inference: Whether inference attends. If not, it returns
+            the last real step, so that validation sees the model that will
+            stay; its penalty is then 0.
+        return_attention_scores: Whether to return the weights $\alpha$ too,
+            in a dict.
         jit_compile: Whether to compile the layer with XLA where the model is
             not, see Cost. Without effect in eager execution.
         seed: Int or None, seed of the dropout.
@@ -55,10 +60,12 @@ class LastAttentionPooling(AttentionPoolingBase):
 
     Output shape:
         `(batch, features)`, or with `return_attention_scores` a tuple of that
-        and `{"attention_scores": (batch, time)}`, float32 or wider.
+        and a dict `{"attention_scores": (batch, time)}`, float32 or wider. The
+        attention layers of Keras return the scores without a dict; here all
+        layers return what they decide by name.
 
-    Masking: what stands at masked steps reaches neither output nor gradient,
-    and has weight 0; a row without a real step gives zeros.
+    Masking: the values at masked steps reach neither output nor gradient, and
+    have weight 0; a row without a real step gives zeros.
 
     Cost: a dozen passes over the sequences, no pairs of steps. XLA joins most
     of them; it compiles anew for every shape.
@@ -82,7 +89,7 @@ class LastAttentionPooling(AttentionPoolingBase):
         return_attention_scores: bool = False,
         jit_compile: bool = False,
         seed: int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ):
         penalty = validation.check_not_negative("penalty", penalty)
         attention_dropout = validation.check_share(
@@ -99,49 +106,59 @@ class LastAttentionPooling(AttentionPoolingBase):
         self.penalty = None
         self.attention_dropout = None
 
-    def build(self, input_shape):
+    def build(self, input_shape: Sequence[int | None]) -> None:
         super().build(input_shape)
 
-        def scalar(name, value, constraint):
-            return self.add_weight(
-                name=name,
-                shape=(),
-                dtype="float32",
-                initializer=keras.initializers.Constant(value),
-                trainable=False,
-                autocast=False,
-                constraint=constraint,
-            )
-
-        self.penalty = scalar("penalty", self.initial_penalty, "non_neg")
-        self.attention_dropout = scalar(
+        self.penalty = self._scalar("penalty", self.initial_penalty, "non_neg")
+        self.attention_dropout = self._scalar(
             "attention_dropout",
             self.initial_attention_dropout,
             lambda rate: ops.clip(rate, 0, 1),
         )
 
-    def call(self, sequences, mask=None, training=False):
+    def _scalar(self, name: str, value: float, constraint: Any) -> Any:
+        return self.add_weight(
+            name=name,
+            shape=(),
+            dtype="float32",
+            initializer=keras.initializers.Constant(value),
+            trainable=False,
+            autocast=False,
+            constraint=constraint,
+        )
+
+    def call(
+        self,
+        sequences: Tensor,
+        mask: Tensor | None = None,
+        training: bool = False,
+    ) -> Any:
         sequences, mask = self.prepare(sequences, mask)
         return self.pool(sequences, mask, training=training)
 
-    def attend(self, sequences, mask, training):
+    def attend(
+        self, sequences: Tensor, mask: Tensor | None, training: bool = False
+    ) -> attention.Attended:
+        rate, noise = self._dropout(ops.shape(sequences)[:2], training)
+        run = compiled(attention.last_attention, self.jit_compile)
+        attended, ratio = run(sequences, mask, rate, noise)
+        ratio = batch_mean(ratio)
+        self.add_loss(ops.cast(self.penalty, ratio.dtype) * ratio)
+        return attended
+
+    def _dropout(self, shape: Any, training: bool) -> tuple[Tensor, Tensor]:
+        """The rate at which steps are dropped, and the noise that decides."""
         rate = ops.convert_to_tensor(self.attention_dropout)
-        shape = ops.shape(sequences)[:2]
         if training:
             noise = keras.random.uniform(
                 shape, dtype="float32", seed=self.seed_generator
             )
-        else:
-            # Without noise a rate of 0 keeps all steps, a rate of 1 the last.
-            rate = ops.floor(rate) if self.attention_at_inference else 1.0
-            noise = ops.zeros(shape, dtype="float32")
-        run = compiled(attention.last_attention, self.jit_compile)
-        pooled, weights, odds = run(sequences, mask, rate, noise)
-        odds = batch_mean(odds)
-        self.add_loss(ops.cast(self.penalty, odds.dtype) * odds)
-        return pooled, weights
+            return rate, noise
+        # Without noise a rate of 0 keeps all steps, a rate of 1 the last.
+        rate = ops.floor(rate) if self.attention_at_inference else 1.0
+        return rate, ops.zeros(shape, dtype="float32")
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             **super().get_config(),
             "penalty": self.initial_penalty,

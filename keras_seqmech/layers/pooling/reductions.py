@@ -1,12 +1,14 @@
 """Pooling over time that honours any mask."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 from keras import ops
 
 from keras_seqmech.layers import validation
 from keras_seqmech.ops import pooling
+from keras_seqmech.typing import Tensor
 
 PARTS = ("last", "max", "mean")
 
@@ -17,34 +19,47 @@ class Pooling(keras.layers.Layer):
     A subclass computes it in `pool(sequences, mask)`.
     """
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Any):
         super().__init__(**kwargs)
         self.supports_masking = True
 
-    def build(self, input_shape):
-        validation.check_sequences("sequences.shape", input_shape)
+    def build(self, input_shape: Sequence[int | None]) -> None:
+        self.check_shape(input_shape)
 
-    def call(self, sequences, mask=None):
+    def call(self, sequences: Tensor, mask: Tensor | None = None) -> Any:
         return self.pool(*self.prepare(sequences, mask))
 
-    def prepare(self, sequences, mask):
-        """Sequences in the compute dtype, and a boolean mask or None."""
+    def prepare(
+        self, sequences: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Checked sequences in the compute dtype, a boolean mask or None."""
         if mask is not None:
             mask = ops.cast(mask, "bool")
+        self.check_shape(sequences.shape)
         validation.check_mask("mask", mask, sequences.shape)
+        validation.check_length("sequences.shape", sequences)
+        validation.check_sizes("mask", mask, sequences)
         return ops.cast(sequences, self.compute_dtype), mask
 
-    def pool(self, sequences, mask):
+    def check_shape(self, shape: Sequence[int | None]) -> None:
+        """Refuses shapes of sequences that the layer does not take."""
+        validation.check_sequences("sequences.shape", shape)
+
+    def pool(self, sequences: Tensor, mask: Tensor | None) -> Any:
         raise NotImplementedError
 
-    def compute_mask(self, sequences, mask=None):
+    def compute_mask(
+        self, sequences: Tensor, mask: Tensor | None = None
+    ) -> None:
         return None
 
-    def compute_output_shape(self, input_shape):
-        validation.check_sequences("sequences.shape", input_shape)
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> Any:
+        self.check_shape(input_shape)
         return (input_shape[0], input_shape[-1])
 
-    def compute_output_spec(self, sequences, mask=None):
+    def compute_output_spec(
+        self, sequences: Tensor, mask: Tensor | None = None
+    ) -> Any:
         validation.check_mask("mask", mask, sequences.shape)
         shape = self.compute_output_shape(sequences.shape)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
@@ -71,8 +86,8 @@ class MeanPooling(Pooling):
     Output shape:
         `(batch, features)`.
 
-    Masking: what stands at masked steps reaches neither output nor gradient;
-    a row without a real step gives zeros.
+    Masking: the values at masked steps reach neither output nor gradient; a row
+    without a real step gives zeros.
 
     Cost: one pass over the sequences.
 
@@ -87,7 +102,7 @@ class MeanPooling(Pooling):
     Architectures", section 1.3.1.
     """
 
-    def pool(self, sequences, mask):
+    def pool(self, sequences: Tensor, mask: Tensor | None) -> Tensor:
         return pooling.mean(sequences, mask)
 
 
@@ -111,9 +126,9 @@ class MaxPooling(Pooling):
     Output shape:
         `(batch, features)`.
 
-    Masking: what stands at masked steps reaches neither output nor gradient;
-    a row without a real step gives zeros. Steps that share the largest value
-    share its gradient.
+    Masking: the values at masked steps reach neither output nor gradient; a row
+    without a real step gives zeros. Steps that share the largest value share
+    its gradient.
 
     Cost: a few passes over the sequences.
 
@@ -128,7 +143,7 @@ class MaxPooling(Pooling):
     Architectures", section 1.3.1.
     """
 
-    def pool(self, sequences, mask):
+    def pool(self, sequences: Tensor, mask: Tensor | None) -> Tensor:
         return pooling.maximum(sequences, mask)
 
 
@@ -160,8 +175,8 @@ class LastPooling(Pooling):
     Raises:
         ValueError: If bidirectional and the number of features is odd.
 
-    Masking: what stands at masked steps reaches neither output nor gradient;
-    a row without a real step gives zeros.
+    Masking: the values at masked steps reach neither output nor gradient; a row
+    without a real step gives zeros.
 
     Cost: it reads a step of each row.
 
@@ -180,21 +195,21 @@ class LastPooling(Pooling):
     arXiv/viXra title classification".
     """
 
-    def __init__(self, bidirectional: bool = False, **kwargs):
+    def __init__(self, bidirectional: bool = False, **kwargs: Any):
         super().__init__(**kwargs)
         self.bidirectional = validation.check_bool(
             "bidirectional", bidirectional
         )
 
-    def build(self, input_shape):
-        super().build(input_shape)
+    def check_shape(self, shape: Sequence[int | None]) -> None:
+        super().check_shape(shape)
         if self.bidirectional:
-            _check_even(input_shape)
+            _check_even(shape)
 
-    def pool(self, sequences, mask):
+    def pool(self, sequences: Tensor, mask: Tensor | None) -> Tensor:
         return _last(sequences, mask, self.bidirectional)
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {**super().get_config(), "bidirectional": self.bidirectional}
 
 
@@ -226,8 +241,8 @@ class ConcatPooling(Pooling):
         ValueError: If a part is unknown, given twice, or there is none; if
             bidirectional and the number of features is odd.
 
-    Masking: what stands at masked steps reaches neither output nor gradient;
-    a row without a real step gives zeros.
+    Masking: the values at masked steps reach neither output nor gradient; a row
+    without a real step gives zeros.
 
     Cost: that of its parts.
 
@@ -245,7 +260,7 @@ class ConcatPooling(Pooling):
         self,
         parts: Sequence[str] = PARTS,
         bidirectional: bool = False,
-        **kwargs,
+        **kwargs: Any,
     ):
         if (
             not isinstance(parts, (list, tuple))
@@ -263,12 +278,12 @@ class ConcatPooling(Pooling):
             "bidirectional", bidirectional
         )
 
-    def build(self, input_shape):
-        super().build(input_shape)
+    def check_shape(self, shape: Sequence[int | None]) -> None:
+        super().check_shape(shape)
         if self.bidirectional and "last" in self.parts:
-            _check_even(input_shape)
+            _check_even(shape)
 
-    def pool(self, sequences, mask):
+    def pool(self, sequences: Tensor, mask: Tensor | None) -> Tensor:
         pools = {
             "last": lambda: _last(sequences, mask, self.bidirectional),
             "max": lambda: pooling.maximum(sequences, mask),
@@ -276,11 +291,11 @@ class ConcatPooling(Pooling):
         }
         return ops.concatenate([pools[part]() for part in self.parts], axis=-1)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> Any:
         batch_size, features = super().compute_output_shape(input_shape)
         return (batch_size, features * len(self.parts))
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             **super().get_config(),
             "parts": list(self.parts),
@@ -288,7 +303,9 @@ class ConcatPooling(Pooling):
         }
 
 
-def _last(sequences, mask, bidirectional):
+def _last(
+    sequences: Tensor, mask: Tensor | None, bidirectional: bool
+) -> Tensor:
     last = pooling.last_index(sequences, mask)
     if not bidirectional:
         return pooling.steps_at(sequences, last[:, None], mask)[:, 0]
@@ -298,8 +315,9 @@ def _last(sequences, mask, bidirectional):
     return ops.concatenate([ends[:, 0, :half], ends[:, 1, half:]], axis=-1)
 
 
-def _check_even(shape):
-    if shape[-1] % 2:
+def _check_even(shape: Sequence[int | None]) -> None:
+    shape = tuple(shape)
+    if (shape[-1] or 0) % 2:
         raise ValueError(
             "Argument `bidirectional` needs an even number of features, half "
             f"of them from each direction. Received: sequences.shape={shape}"

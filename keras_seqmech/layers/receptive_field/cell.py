@@ -1,18 +1,26 @@
 """The adaptive receptive field as a recurrent cell."""
 
+import warnings
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_seqmech.layers import cell_adapters
 from keras_seqmech.layers import validation
+from keras_seqmech.layers.decision_costs import DecisionCosts
+from keras_seqmech.layers.receptive_field.equations import FieldEquations
+from keras_seqmech.layers.receptive_field.equations import FieldWeights
+from keras_seqmech.layers.receptive_field.options import FieldOptions
+from keras_seqmech.ops import cell_steps
 from keras_seqmech.ops import receptive_field
-from keras_seqmech.ops.decisions import categorical
 from keras_seqmech.ops.decisions import sampling
-from keras_seqmech.ops.decisions.estimators import ESTIMATORS
-from keras_seqmech.ops.precision import finite
+from keras_seqmech.ops.decisions import stick_breaking
 from keras_seqmech.ops.precision import score_dtype
+from keras_seqmech.typing import Tensor
 
-SUMMARIES = ("mean", "last")
+# Arguments of configs that were saved before there were such arguments.
+OLDER_CONFIG = {"gated": "output"}
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -30,9 +38,23 @@ class RFCell(keras.layers.Layer):
     $$h^f_{t-1} = \sigma(W_F \bar m_t + b_F) \odot h_{t-1} \quad (3, 4)$$
     $$h_t = \mathrm{cell}(x_t, h^f_{t-1}) \quad (5)$$
 
-    where $h$ is the cell's first state (of an LSTM: the output, not the
-    carry) and $\bar m_t$ sums up $m_{t,1..s_t}$. With
-    `estimator="relaxed"`, training replaces (2) by its soft form, eqs. 6 to 8.
+    where $\bar m_t$ sums up $m_{t,1..s_t}$. The gate of (3) and (4) acts on the
+    cell's memory, of an LSTM its carry c (see `gated`); $h_{t-1}$ in (1) is the
+    cell's first state, of an LSTM its output h. With `estimator="relaxed"`,
+    training replaces (2) by its soft form, eqs. 6 to 8.
+
+    By (1) the size is chosen before anything ahead is read. With
+    `size_from="field"`, which is not in the paper, a field ends where it has
+    found what it looks for: after each position the inner state says whether
+    to stop,
+
+    $$\pi_{t,i} = \sigma(w m_{t,i} + v h_{t-1} + b_i), \quad
+      p(s_t = i) = \pi_{t,i} \prod_{j<i} (1 - \pi_{t,j}),$$
+
+    and the last position takes what is left. There is no choice at positions
+    that are masked or past the end: they get probability 0, and the last real
+    position takes what is left. Relaxed sizes then mix what fields of each
+    size read, $\bar m_t = \sum_i I_{t,i} n_{t,i}$, in place of eqs. 6 and 8.
 
     Most people want `ReceptiveFieldRNN`, which has the same weights, gives
     the same answers, makes the windows itself, and is several times faster.
@@ -52,11 +74,31 @@ class RFCell(keras.layers.Layer):
             (eq. 7). `"straight_through"`: sizes drawn, with the gradient of
             the relaxed sample. `"reinforce"`: sizes drawn, no gradient to the
             size weights; train them on the log-probability that
-            `ReceptiveFieldRNN(return_field=True)` puts out.
+            `ReceptiveFieldRNN(return_field=True)` returns.
         temperature: Positive float, $\tau$ of the relaxed sample. Kept in a
             non-trainable variable of that name, so that callbacks can change
             it without retracing.
         activation: $g$, the inner network's activation, without weights.
+        gated: Which states the gate multiplies. `"memory"`: the cell's last
+            state, which is c of an `LSTMCell`, the only state of `GRUCell` and
+            `SimpleRNNCell`, and of a cell of your own the one it lists last.
+            `"output"`: its first state, h. `"all"`: each state, by a gate of
+            its own. Of stacked cells, states of the first, which reads the
+            inputs.
+        size_from: What the size is chosen from: the step's `"input"` (eq. 1),
+            or what the `"field"` has read so far.
+        cost_weight: Price of each position read ahead, in the training of a
+            `ReceptiveFieldRNN`, on average over real steps; within
+            `keras.layers.RNN` there are no costs. This and the weights below
+            are kept in non-trainable variables of `costs`, which
+            `keras_seqmech.ExploreThenCommit` moves over a `fit`.
+        target: Mean size that a batch is held to, from 1 to `max_size`; or
+            None.
+        target_weight: Of the distance to `target`.
+        entropy_weight: Of the mean entropy of the sizes, in nats, which
+            lowers the loss: exploration.
+        indecision_weight: Of the mean indecision, entropy over log S, which
+            raises it: commitment.
         unit_forget_bias: Whether $b_F$ starts at 1, so that the gate starts
             mostly open; else at 0.
         kernel_initializer: Initializer of the kernels. One with a seed gives
@@ -107,192 +149,274 @@ class RFCell(keras.layers.Layer):
 
     def __init__(
         self,
-        cell,
+        cell: Any,
         max_size: int,
         field_units: int | None = None,
         summary: str = "mean",
         estimator: str = "relaxed",
         temperature: float = 1.0,
-        activation="tanh",
+        activation: Any = "tanh",
+        gated: str = "memory",
+        size_from: str = "input",
+        cost_weight: float = 0.0,
+        target: float | None = None,
+        target_weight: float = 0.0,
+        entropy_weight: float = 0.0,
+        indecision_weight: float = 0.0,
         unit_forget_bias: bool = True,
-        kernel_initializer="glorot_uniform",
-        recurrent_initializer="orthogonal",
-        kernel_regularizer=None,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        kernel_regularizer: Any = None,
         sample_at_inference: bool = False,
         seed: int | None = None,
-        **kwargs,
+        **kwargs: Any,
     ):
         cell = validation.check_cell("cell", cell)
-        max_size = validation.check_positive_int("max_size", max_size)
-        if field_units is not None:
-            field_units = validation.check_positive_int(
-                "field_units", field_units
+        options = FieldOptions(
+            max_size=max_size,
+            field_units=field_units,
+            summary=summary,
+            estimator=estimator,
+            temperature=temperature,
+            activation=activation,
+            gated=gated,
+            size_from=size_from,
+            unit_forget_bias=unit_forget_bias,
+            kernel_initializer=kernel_initializer,
+            recurrent_initializer=recurrent_initializer,
+            kernel_regularizer=kernel_regularizer,
+            sample_at_inference=sample_at_inference,
+            seed=seed,
+        )
+        if target is not None:
+            target = validation.check_range(
+                "target", target, 1, options.max_size
             )
-        validation.check_choice("summary", summary, SUMMARIES)
-        validation.check_choice("estimator", estimator, ESTIMATORS)
-        temperature = validation.check_positive("temperature", temperature)
-        activation = keras.activations.get(activation)
-        if isinstance(activation, keras.layers.Layer):
-            raise ValueError(
-                "Argument `activation` must be a function without weights, or "
-                f"the name of one. Received: activation={activation!r}"
-            )
+        costs = DecisionCosts(
+            cost_weight,
+            target,
+            target_weight,
+            entropy_weight,
+            indecision_weight,
+            name="costs",
+        )
         super().__init__(**kwargs)
         self.cell = cell
-        self.max_size = max_size
-        self.state_size = cell.state_size
+        self.costs = costs
+        self.options = options
+        self.max_size = options.max_size
+        self.state_size = cell_adapters.state_size(cell)
         self.output_size = cell_adapters.output_size(cell)
-        self.units = cell_adapters.flat_state_sizes(cell)[0]
-        self.field_units = self.units if field_units is None else field_units
-        self.summary = summary
-        self.estimator = estimator
-        self.initial_temperature = temperature
-        self.activation = activation
-        self.unit_forget_bias = unit_forget_bias
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.recurrent_initializer = keras.initializers.get(
-            recurrent_initializer
-        )
-        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
-        self.sample_at_inference = sample_at_inference
-        self.seed = seed
+        # Indices of the gated states among all of them, flat.
+        self.gated_states = cell_adapters.gated_states(cell, options.gated)
         self.seed_generator = keras.random.SeedGenerator(seed)
-        self.temperature = None
+        self.temperature: keras.Variable | None = None
 
-    def build(self, input_shape):
+    def build(self, input_shape: Any) -> None:
         validation.check_window("input_shape", input_shape, self.max_size)
         features = input_shape[-1] - 1
+        state_sizes = cell_adapters.flat_state_sizes(self.cell)
+        units = state_sizes[0]
+        field_units = self.options.field_units or units
         self.temperature = self.add_weight(
             name="temperature",
             shape=(),
             dtype="float32",
-            initializer=keras.initializers.Constant(self.initial_temperature),
+            initializer=keras.initializers.Constant(self.options.temperature),
             trainable=False,
             autocast=False,
         )
-
-        def kernel(name, rows, columns, initializer=self.kernel_initializer):
-            return self.add_weight(
-                name=name,
-                shape=(rows, columns),
-                initializer=validation.fresh(initializer),
-                regularizer=self.kernel_regularizer,
-            )
-
         if self.max_size > 1:
-            self.size_kernel = kernel("size_kernel", features, self.max_size)
-            self.size_recurrent_kernel = kernel(
-                "size_recurrent_kernel", self.units, self.max_size
-            )
-            self.field_recurrent_kernel = kernel(
+            self._build_sizes(features, units, field_units)
+            self.field_recurrent_kernel = self._add_kernel(
                 "field_recurrent_kernel",
-                self.field_units,
-                self.field_units,
-                self.recurrent_initializer,
+                field_units,
+                field_units,
+                self.options.recurrent_initializer,
             )
-        self.field_kernel = kernel("field_kernel", features, self.field_units)
-        self.field_bias = self.add_weight(
-            name="field_bias", shape=(self.field_units,), initializer="zeros"
+        self.field_kernel = self._add_kernel(
+            "field_kernel", features, field_units
         )
-        self.forget_kernel = kernel(
-            "forget_kernel", self.field_units, self.units
+        self.field_bias = self.add_weight(
+            name="field_bias", shape=(field_units,), initializer="zeros"
+        )
+        gated_units = sum(state_sizes[i] for i in self.gated_states)
+        self.forget_kernel = self._add_kernel(
+            "forget_kernel", field_units, gated_units
         )
         self.forget_bias = self.add_weight(
             name="forget_bias",
-            shape=(self.units,),
-            initializer="ones" if self.unit_forget_bias else "zeros",
+            shape=(gated_units,),
+            initializer="ones" if self.options.unit_forget_bias else "zeros",
         )
+        self.costs.build()
         cell_adapters.build(self.cell, input_shape[0], features)
 
-    def call(self, inputs, states, training=False):
-        validation.check_window("inputs.shape", inputs.shape, self.max_size)
-        nested_states = states
-        hidden, *rest = keras.tree.flatten(states)
+    def _build_sizes(self, features: int, units: int, field_units: int) -> None:
+        """Makes the weights that choose a size."""
+        if self.options.size_from == "input":
+            self.size_kernel = self._add_kernel(
+                "size_kernel", features, self.max_size
+            )
+            self.size_recurrent_kernel = self._add_kernel(
+                "size_recurrent_kernel", units, self.max_size
+            )
+            return
+        self.stop_kernel = self._add_kernel("stop_kernel", field_units, 1)
+        self.stop_recurrent_kernel = self._add_kernel(
+            "stop_recurrent_kernel", units, 1
+        )
+        # With all sizes about equally likely at first, all of them learn.
+        self.stop_bias = self.add_weight(
+            name="stop_bias",
+            shape=(self.max_size - 1,),
+            initializer=lambda shape, dtype: ops.convert_to_tensor(
+                stick_breaking.uniform_stop_logits(self.max_size), dtype
+            ),
+        )
+
+    def _add_kernel(
+        self, name: str, rows: int, columns: int, initializer: Any = None
+    ) -> keras.Variable:
+        return self.add_weight(
+            name=name,
+            shape=(rows, columns),
+            initializer=validation.fresh(
+                initializer or self.options.kernel_initializer
+            ),
+            regularizer=self.options.kernel_regularizer,
+        )
+
+    def call(
+        self, inputs: Tensor, states: Any, training: bool = False
+    ) -> tuple[Tensor, Any]:
+        self._check_call(inputs)
+        if training:
+            self._warn_of_costs()
+        equations = self.equations(training)
+        flat = keras.tree.flatten(states)
         validity = inputs[..., -1] > 0.5
         window = ops.where(validity[..., None], inputs[..., :-1], 0)
-        field = self._read(window, validity, hidden, training)
-        gate = ops.sigmoid(
-            ops.matmul(field, self.forget_kernel) + self.forget_bias
+        summary = self._read(equations, window, validity, flat[0])
+        gated = receptive_field.forget(
+            equations.gate(summary), flat, self.gated_states
         )
         with cell_adapters.fresh_dropout(self.cell):
-            output, states = cell_adapters.call_cell(
-                self.cell, window[:, 0], [gate * hidden, *rest], training
+            output, new = cell_adapters.call_cell(
+                self.cell, window[:, 0], gated, training
             )
         dtype = self.compute_dtype
-        states = [ops.cast(state, dtype) for state in states]
-        states = keras.tree.pack_sequence_as(nested_states, states)
-        return ops.cast(output, dtype), states
+        new = [ops.cast(state, dtype) for state in new]
+        new = keras.tree.pack_sequence_as(states, new)
+        return ops.cast(output, dtype), new
 
-    def _read(self, window, validity, hidden, training):
+    def _read(
+        self,
+        equations: FieldEquations,
+        window: Tensor,
+        validity: Tensor,
+        hidden: Tensor,
+    ) -> Tensor:
         """Chooses a field and reads it, one window a row."""
+        options, weights = self.options, equations.weights
         offsets = [
-            ops.matmul(window[:, i], self.field_kernel) + self.field_bias
-            for i in range(self.max_size)
+            equations.offsets(window[:, i]) for i in range(self.max_size)
         ]
         if self.max_size == 1:
-            return self.activation(offsets[0])
-        logits = ops.matmul(
-            ops.cast(window[:, 0], self.score_dtype),
-            ops.cast(self.size_kernel, self.score_dtype),
-        ) + ops.matmul(
-            ops.cast(hidden, self.score_dtype),
-            ops.cast(self.size_recurrent_kernel, self.score_dtype),
-        )
-        noise = self.sample_noise(ops.shape(logits), training)
-        selection = self.choose(logits, noise, training)
-        if self.draws_soft(training):
-            keep = receptive_field.keep_weights(
+            return options.activation(offsets[0])
+        states: list[Tensor] = []
+        if not equations.reads_softly:
+            states = equations.states(offsets, validity)
+        kernel = weights.size_recurrent_kernel
+        scores = equations.size_scores(window[:, 0], states)
+        scores += cell_steps.product(ops.cast(hidden, kernel.dtype), kernel)
+        logits = equations.size_logits(scores, equations.positions(validity))
+        noise = self.sample_noise(ops.shape(logits), equations.training)
+        selection = equations.select(logits, noise)
+        if states:
+            summaries = equations.summaries(states, validity)
+            return equations.selected(selection, summaries)
+
+        def candidate(i: int, state: Tensor) -> Tensor:
+            product = cell_steps.product(state, weights.recurrent_kernel)
+            return options.activation(offsets[i] + product)
+
+        return receptive_field.soft_summary(
+            options.activation(offsets[0]),
+            candidate,
+            receptive_field.keep_weights(
                 selection, ops.cast(validity, selection.dtype)
-            )
-
-            def candidate(i, state):
-                product = ops.matmul(state, self.field_recurrent_kernel)
-                return self.activation(offsets[i] + product)
-
-            return receptive_field.soft_summary(
-                self.activation(offsets[0]), candidate, keep, self.summary
-            )
-        summaries = receptive_field.run_summaries(
-            offsets,
-            self.field_recurrent_kernel,
-            validity,
-            self.activation,
-            self.summary,
+            ),
+            options.summary,
         )
-        return self.pick(selection, summaries, training)
+
+    def _warn_of_costs(self) -> None:
+        """A loop of Keras has no place for what a step adds to the loss."""
+        if any(self.costs.initial.values()):
+            warnings.warn(
+                "The costs of decisions act in `ReceptiveFieldRNN` only, not "
+                f"in `keras.layers.RNN(RFCell(...))`. Received: {self.name!r} "
+                f"with {self.costs.initial}",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    def _check_call(self, inputs: Tensor) -> None:
+        validation.check_window("inputs.shape", inputs.shape, self.max_size)
+        features = self.field_kernel.shape[0]
+        validation.check_features("inputs.shape", inputs.shape, features + 1)
+
+    def equations(self, training: bool) -> FieldEquations:
+        """The equations over the cell's weights as they stand now."""
+
+        def data(variable: keras.Variable) -> Tensor:
+            return ops.cast(variable, self.compute_dtype)
+
+        def score(variable: keras.Variable) -> Tensor:
+            return ops.cast(variable, self.score_dtype)
+
+        weights = FieldWeights(
+            data(self.field_kernel),
+            data(self.field_bias),
+            data(self.forget_kernel),
+            data(self.forget_bias),
+        )
+        if self.max_size > 1:
+            weights = weights._replace(
+                recurrent_kernel=data(self.field_recurrent_kernel)
+            )
+            if self.options.size_from == "input":
+                weights = weights._replace(
+                    size_kernel=score(self.size_kernel),
+                    size_recurrent_kernel=score(self.size_recurrent_kernel),
+                )
+            else:
+                recurrent_kernel = score(self.stop_recurrent_kernel)
+                weights = weights._replace(
+                    size_kernel=score(self.stop_kernel),
+                    size_recurrent_kernel=ops.repeat(
+                        recurrent_kernel, self.max_size - 1, axis=1
+                    ),
+                    size_bias=score(self.stop_bias),
+                )
+        return FieldEquations(
+            self.options, weights, self.temperature, bool(training)
+        )
 
     @property
     def score_dtype(self) -> str:
         """The dtype of logits, probabilities and noise."""
         return score_dtype(self.compute_dtype)
 
-    def draws_soft(self, training: bool) -> bool:
-        """Whether sizes are soft in this call."""
-        return bool(training) and self.estimator == "relaxed"
-
-    def sample_noise(self, shape, training: bool):
+    def sample_noise(self, shape: Any, training: bool) -> Tensor | None:
         """Gumbel noise of `shape`, or None where sizes are not drawn."""
-        if not (training or self.sample_at_inference):
+        if not (training or self.options.sample_at_inference):
             return None
         return sampling.gumbel_noise(
             shape, self.seed_generator, self.score_dtype
         )
 
-    def choose(self, logits, noise, training: bool):
-        """Selects sizes: `(batch, max_size)`, relaxed or one-hot."""
-        scores = finite(logits)
-        scores = scores if noise is None else scores + noise
-        if not training:
-            return categorical.hard_one_hot(scores)
-        return categorical.draw(scores, self.temperature, self.estimator)
-
-    def pick(self, selection, summaries, training: bool):
-        """The summary of the selected size, `(batch, field_units)`."""
-        if training and self.estimator == "straight_through":
-            return receptive_field.mix(selection, summaries)
-        return receptive_field.pick(selection, summaries)
-
-    def get_initial_state(self, batch_size=None):
+    def get_initial_state(self, batch_size: Any = None) -> Any:
         """The wrapped cell's initial state."""
         get_initial_state = getattr(self.cell, "get_initial_state", None)
         if get_initial_state is not None:
@@ -302,34 +426,19 @@ class RFCell(keras.layers.Layer):
             self.state_size,
         )
 
-    def get_config(self):
-        serialize = keras.saving.serialize_keras_object
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
-            "cell": serialize(self.cell),
-            "max_size": self.max_size,
-            "field_units": self.field_units,
-            "summary": self.summary,
-            "estimator": self.estimator,
-            "temperature": self.initial_temperature,
-            "activation": keras.activations.serialize(self.activation),
-            "unit_forget_bias": self.unit_forget_bias,
-            "kernel_initializer": keras.initializers.serialize(
-                self.kernel_initializer
-            ),
-            "recurrent_initializer": keras.initializers.serialize(
-                self.recurrent_initializer
-            ),
-            "kernel_regularizer": keras.regularizers.serialize(
-                self.kernel_regularizer
-            ),
-            "sample_at_inference": self.sample_at_inference,
-            "seed": self.seed,
+            "cell": keras.saving.serialize_keras_object(self.cell),
+            **self.options.get_config(),
+            **self.costs.arguments(),
         }
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: Any = None
+    ) -> "RFCell":
         cell = keras.saving.deserialize_keras_object(
             config["cell"], custom_objects=custom_objects
         )
-        return cls(**{**config, "cell": cell})
+        return cls(**{**OLDER_CONFIG, **config, "cell": cell})

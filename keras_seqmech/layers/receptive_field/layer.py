@@ -1,14 +1,26 @@
 """The adaptive receptive field as a recurrent layer."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_seqmech.layers import cell_adapters
 from keras_seqmech.layers import log_probabilities
 from keras_seqmech.layers import validation
-from keras_seqmech.layers.receptive_field import decisions
-from keras_seqmech.layers.receptive_field import loop as receptive_field_loop
+from keras_seqmech.layers.added_losses import batch_mean
+from keras_seqmech.layers.decision_costs import DecisionCosts
+from keras_seqmech.layers.decision_statistics import Decided
+from keras_seqmech.layers.decision_statistics import DecisionStatistics
+from keras_seqmech.layers.receptive_field import loop
+from keras_seqmech.layers.receptive_field.cell import OLDER_CONFIG
 from keras_seqmech.layers.receptive_field.cell import RFCell
+from keras_seqmech.layers.receptive_field.choices import FieldChoices
+from keras_seqmech.layers.receptive_field.choices import choices
+from keras_seqmech.layers.receptive_field.choices import field_shapes
+from keras_seqmech.ops import windows
+from keras_seqmech.ops.decisions import costs
+from keras_seqmech.typing import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -30,36 +42,56 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             last learns its sizes in a `PolicyGradientModel`.
         temperature: Positive float, of the relaxed sample.
         activation: The inner network's activation.
+        gated: Which states what was read gates: `"memory"` (of an LSTM, c),
+            `"output"` or `"all"`; see `RFCell`.
+        size_from: `"input"`, sizes chosen before anything ahead is read, or
+            `"field"`, fields that end where they have found what they look
+            for; see `RFCell`.
+        cost_weight: Price of each position read ahead, in training, on
+            average over real steps. This and the weights below are kept in
+            non-trainable variables of `costs`, which
+            `keras_seqmech.ExploreThenCommit` moves over a `fit`.
+        target: Mean size that a batch is held to, from 1 to `max_size`; or
+            None.
+        target_weight: Of the distance to `target`.
+        entropy_weight: Of the mean entropy of the sizes, in nats, which
+            lowers the loss: exploration.
+        indecision_weight: Of the mean indecision, entropy over log S, which
+            raises it: commitment.
         unit_forget_bias: Whether the gate's bias starts at 1.
         kernel_initializer: Initializer of the kernels.
         recurrent_initializer: Initializer of the inner recurrent kernel.
         kernel_regularizer: Regularizer of the kernels.
         sample_at_inference: Whether to draw sizes at inference too.
         seed: Int, seed of the noise.
-        return_field: Whether to put out, after everything else, a dict with
+        return_field: Whether to return, after everything else, a dict with
             `"size"`, the number of positions read, `(batch, time)`, expected
             under soft sizes; `"probabilities"` of the sizes, `(batch, time,
             max_size)`; and with `estimator="reinforce"` `"log_probability"`
             of the drawn sizes, `(batch, time)`. float32 or wider, 0 at masked
-            steps. Not for use inside `keras.layers.Bidirectional`.
-        track_statistics: Whether to keep the metrics `<name>_mean_size` and
-            `<name>_size_entropy` (of the size probabilities, in nats) over
-            real steps; they appear in `history`.
+            steps. `keras.layers.Bidirectional` cannot merge it: use a layer
+            for each direction.
+        track_statistics: Whether to keep metrics over real steps, which
+            appear in `history`: `<name>_mean_size`; `<name>_size_entropy`, of
+            the size probabilities, in nats; `<name>_certain`, the share of
+            sizes chosen with a probability above 0.9; and
+            `<name>_choice_entropy`, that of the likeliest sizes over all
+            steps, 0 where all are alike.
         jit_compile: Whether to compile the loop of training steps with XLA
             where the model is not, in `fit` or another `tf.function`. On CPU
             it takes half the time or less at small widths (see the
             benchmarks); it compiles for seconds, and again for every new
             length. Cells that run step by step as they are (see Cost) are
             left uncompiled.
-        return_sequences: Whether to put out every step, or the last only.
-        return_state: Whether to put out the final states too.
+        return_sequences: Whether to return every step, or the last only.
+        return_state: Whether to return the final states too.
         go_backwards: Whether to read from the end. Fields then reach towards
             the start (as if the sequence were flipped first), and outputs come
             in reading order, as in Keras.
         stateful: Whether to start from the states the last batch ended with.
         unroll: Whether to unroll the loop. Fast to run for a few steps, slow
             to compile for many.
-        zero_output_for_mask: Whether masked steps put out zeros; by default
+        zero_output_for_mask: Whether masked steps return zeros; by default
             they repeat the output before.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
@@ -72,7 +104,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             dropout is active.
         lookahead: Tensor `(batch, steps, features)`: what follows the last
             step. Fields may read it. With it, a sequence run in chunks, the
-            state handed on, gives what it gives in one piece.
+            state passed on, gives what it gives in one piece.
         lookahead_mask: Boolean tensor `(batch, steps)`.
 
     Input shape:
@@ -84,7 +116,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         followed by the dict.
 
     Masking: a field contains no masked position; masked steps keep the state.
-    What stands there reaches neither outputs nor gradients. A row without a
+    The values there reach neither outputs nor gradients. A row without a
     real step gives zeros. Keras fills in `mask` from `sequences` only where
     these are the one tensor argument; beside `initial_state` or `lookahead`
     pass it.
@@ -111,17 +143,24 @@ class ReceptiveFieldRNN(keras.layers.RNN):
 
     def __init__(
         self,
-        cell,
+        cell: Any,
         max_size: int,
         field_units: int | None = None,
         summary: str = "mean",
         estimator: str = "relaxed",
         temperature: float = 1.0,
-        activation="tanh",
+        activation: Any = "tanh",
+        gated: str = "memory",
+        size_from: str = "input",
+        cost_weight: float = 0.0,
+        target: float | None = None,
+        target_weight: float = 0.0,
+        entropy_weight: float = 0.0,
+        indecision_weight: float = 0.0,
         unit_forget_bias: bool = True,
-        kernel_initializer="glorot_uniform",
-        recurrent_initializer="orthogonal",
-        kernel_regularizer=None,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        kernel_regularizer: Any = None,
         sample_at_inference: bool = False,
         seed: int | None = None,
         return_field: bool = False,
@@ -133,8 +172,9 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         stateful: bool = False,
         unroll: bool = False,
         zero_output_for_mask: bool = False,
-        **kwargs,
+        **kwargs: Any,
     ):
+        check_bool = validation.check_bool
         field_cell = RFCell(
             cell,
             max_size,
@@ -143,6 +183,13 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             estimator=estimator,
             temperature=temperature,
             activation=activation,
+            gated=gated,
+            size_from=size_from,
+            cost_weight=cost_weight,
+            target=target,
+            target_weight=target_weight,
+            entropy_weight=entropy_weight,
+            indecision_weight=indecision_weight,
             unit_forget_bias=unit_forget_bias,
             kernel_initializer=kernel_initializer,
             recurrent_initializer=recurrent_initializer,
@@ -154,21 +201,27 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         )
         super().__init__(
             field_cell,
-            return_sequences=return_sequences,
-            return_state=return_state,
-            go_backwards=go_backwards,
-            stateful=stateful,
-            unroll=unroll,
-            zero_output_for_mask=zero_output_for_mask,
+            return_sequences=check_bool("return_sequences", return_sequences),
+            return_state=check_bool("return_state", return_state),
+            go_backwards=check_bool("go_backwards", go_backwards),
+            stateful=check_bool("stateful", stateful),
+            unroll=check_bool("unroll", unroll),
+            zero_output_for_mask=check_bool(
+                "zero_output_for_mask", zero_output_for_mask
+            ),
             **kwargs,
         )
-        self.return_field = return_field
-        self.track_statistics = track_statistics
-        self.jit_compile = jit_compile
+        self.return_field = check_bool("return_field", return_field)
+        self.track_statistics = check_bool("track_statistics", track_statistics)
+        self.jit_compile = check_bool("jit_compile", jit_compile)
+        self.statistics: DecisionStatistics | None = None
         if track_statistics:
-            self.size_metric = keras.metrics.Mean(f"{self.name}_mean_size")
-            self.entropy_metric = keras.metrics.Mean(
-                f"{self.name}_size_entropy"
+            self.statistics = DecisionStatistics(
+                self.name,
+                "mean_size",
+                "size_entropy",
+                choices=self.max_size,
+                name="statistics",
             )
 
     @property
@@ -184,12 +237,32 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         """
         return self.cell.temperature
 
+    @property
+    def costs(self) -> DecisionCosts:
+        """The weights of what sizes cost, as variables."""
+        return self.cell.costs
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # `Bidirectional` sets this on the two layers that it has made.
+        if name == "zero_output_for_mask" and getattr(
+            self, "return_field", False
+        ):
+            raise ValueError(
+                "Argument `return_field` must be False within "
+                "`keras.layers.Bidirectional`, which merges tensors alone. Use "
+                "two layers, one of them with `go_backwards=True`, and join "
+                "what they return; `keras.ops.flip(..., axis=1)` brings what "
+                "the latter returns into the order of time. "
+                "Received: return_field=True"
+            )
+        super().__setattr__(name, value)
+
     def build(
         self,
-        sequences_shape,
-        initial_state_shape=None,
-        lookahead_shape=None,
-    ):
+        sequences_shape: Any,
+        initial_state_shape: Any = None,
+        lookahead_shape: Any = None,
+    ) -> None:
         validation.check_sequences("sequences.shape", sequences_shape)
         batch_size, length, features = sequences_shape
         if self.stateful and batch_size is None:
@@ -202,77 +275,50 @@ class ReceptiveFieldRNN(keras.layers.RNN):
 
     def call(
         self,
-        sequences,
-        initial_state=None,
-        mask=None,
-        training=False,
-        lookahead=None,
-        lookahead_mask=None,
-    ):
-        self._check_call(sequences, mask, lookahead, lookahead_mask)
-        if initial_state is not None:
-            sizes = cell_adapters.flat_state_sizes(self.cell)
-            validation.check_states(initial_state, sizes)
-        dtype = self.compute_dtype
-        sequences = ops.cast(sequences, dtype)
-        lookahead = None if lookahead is None else ops.cast(lookahead, dtype)
-        states = initial_state
-        if states is None:
-            states = self.states if self.stateful else None
-        if states is None:
-            states = self.get_initial_state(ops.shape(sequences)[0])
-        states = [
-            ops.cast(ops.convert_to_tensor(state), dtype)
-            for state in keras.tree.flatten(states)
-        ]
-        mask = None if mask is None else ops.cast(mask, "bool")
-        if lookahead_mask is not None:
-            lookahead_mask = ops.cast(lookahead_mask, "bool")
-        if self.go_backwards:
-            sequences = ops.flip(sequences, axis=1)
-            mask = None if mask is None else ops.flip(mask, axis=1)
-        reports = training and self._reports()
-        result = receptive_field_loop.run(
-            self.cell,
-            sequences,
-            states,
-            mask,
-            lookahead,
-            lookahead_mask,
-            training,
-            self.unroll,
-            self.zero_output_for_mask,
-            return_decisions=(
-                self.return_field or self.track_statistics or reports
-            ),
-            jit_compile=self.jit_compile,
-        )
-        if self.stateful:
-            for variable, state in zip(
-                keras.tree.flatten(self.states), result.states
-            ):
-                variable.assign(state)
-        if reports:
-            log_probabilities.report(
-                self, decisions.log_probability(self.cell, result, mask)
-            )
-        return self._assemble(result, mask)
+        sequences: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+        lookahead: Tensor | None = None,
+        lookahead_mask: Tensor | None = None,
+    ) -> Any:
+        self._check_call(sequences, initial_state, mask)
+        self._check_lookahead(sequences, lookahead, lookahead_mask)
+        readable = self._prepare(sequences, mask, lookahead, lookahead_mask)
+        states = self._first_states(initial_state, ops.shape(sequences)[0])
+        reports = training and self._learns_from_reports()
+        options = self._run_options(training, reports)
+        run = loop.run(self.cell, readable, states, options)
+        self._keep_states(run.states)
+        if not options.return_choices:
+            return self._assemble(run)
+        chosen = choices(self.cell, run, readable)
+        if training:
+            self._charge(chosen, mask, reports)
+        self._count(chosen, mask)
+        return self._assemble(run, chosen)
 
-    def _reports(self):
-        """Whether log-probabilities of what training draws are to be left."""
-        if self.cell.estimator != "reinforce":
-            return False
-        # Of one size nothing is drawn, and nothing is lost with it.
-        return self.max_size > 1 or log_probabilities.current() is not None
-
-    def _check_call(self, sequences, mask, lookahead, lookahead_mask):
-        validation.check_sequences("sequences.shape", sequences.shape)
-        validation.check_mask("mask", mask, sequences.shape)
-        if self.unroll and sequences.shape[1] is None:
+    def _check_call(
+        self, sequences: Tensor, initial_state: Any, mask: Tensor | None
+    ) -> None:
+        shape = sequences.shape
+        validation.check_sequences("sequences.shape", shape)
+        validation.check_mask("mask", mask, shape)
+        if self.built:
+            features = self.cell.field_kernel.shape[0]
+            validation.check_features("sequences.shape", shape, features)
+        if self.unroll and shape[1] is None:
             raise ValueError(
                 "A layer with `unroll=True` needs a static number of steps. "
-                f"Received: sequences.shape={tuple(sequences.shape)}"
+                f"Received: sequences.shape={tuple(shape)}"
             )
+        if initial_state is not None:
+            sizes = cell_adapters.flat_state_sizes(self.cell)
+            validation.check_states(initial_state, sizes, shape[0])
+
+    def _check_lookahead(
+        self, sequences: Tensor, lookahead: Any, lookahead_mask: Any
+    ) -> None:
         validation.check_lookahead(lookahead, lookahead_mask, sequences.shape)
         if lookahead is not None and self.go_backwards:
             raise ValueError(
@@ -281,57 +327,152 @@ class ReceptiveFieldRNN(keras.layers.RNN):
                 f"instead. Received: lookahead={lookahead!r}"
             )
 
-    def _assemble(self, result, mask):
-        """Puts together what the layer returns; updates its statistics."""
+    def _prepare(
+        self,
+        sequences: Tensor,
+        mask: Tensor | None,
+        lookahead: Tensor | None,
+        lookahead_mask: Tensor | None,
+    ) -> windows.Readable:
+        """What the fields can read, in reading order."""
+
+        def cast(value: Tensor | None, dtype: str) -> Tensor | None:
+            return None if value is None else ops.cast(value, dtype)
+
+        dtype = self.compute_dtype
+        sequences, mask = cast(sequences, dtype), cast(mask, "bool")
+        if self.go_backwards:
+            sequences = ops.flip(sequences, axis=1)
+            mask = None if mask is None else ops.flip(mask, axis=1)
+        return windows.readable(
+            sequences,
+            self.max_size,
+            mask,
+            cast(lookahead, dtype),
+            cast(lookahead_mask, "bool"),
+        )
+
+    def _first_states(
+        self, initial_state: Any, batch_size: Any
+    ) -> tuple[Tensor, ...]:
+        states = initial_state
+        if states is None and self.stateful:
+            states = self.states
+        if states is None:
+            states = self.get_initial_state(batch_size)
+        return tuple(
+            ops.cast(ops.convert_to_tensor(state), self.compute_dtype)
+            for state in keras.tree.flatten(states)
+        )
+
+    def _run_options(self, training: bool, reports: bool) -> loop.RunOptions:
+        return loop.RunOptions(
+            training=bool(training),
+            return_choices=(
+                self.return_field
+                or self.track_statistics
+                or reports
+                # Sizes may cost something: a callback may set the weights.
+                or (bool(training) and self.max_size > 1)
+            ),
+            zero_output_for_mask=self.zero_output_for_mask,
+            unroll=self.unroll,
+            jit_compile=self.jit_compile,
+        )
+
+    def _learns_from_reports(self) -> bool:
+        """Whether log-probabilities of what training draws are reported."""
+        if self.cell.options.estimator != "reinforce":
+            return False
+        # Of one size nothing is drawn, and nothing is lost with it.
+        return self.max_size > 1 or log_probabilities.current() is not None
+
+    def _charge(
+        self, chosen: FieldChoices, mask: Tensor | None, reports: bool
+    ) -> None:
+        """Adds what sizes cost to the loss, and reports what was drawn."""
+        drawn = self.cell.options.estimator == "reinforce"
+        measures = costs.measure_sizes(
+            chosen.logits, chosen.size if drawn else chosen.expected_size
+        )
+        charges = self.costs.charge(measures, self._real(mask))
+        if self.max_size > 1:
+            self.add_loss(batch_mean(charges.reading + charges.doubt))
+        if reports:
+            log_probability = ops.sum(chosen.log_probability, axis=1)
+            log_probabilities.report(self, log_probability, charges.reading)
+
+    def _count(self, chosen: FieldChoices, mask: Tensor | None) -> None:
+        """Updates the statistics."""
+        if self.statistics is None:
+            return
+        decided = Decided(
+            chosen.size,
+            chosen.entropy,
+            ops.max(chosen.probabilities, axis=-1),
+            ops.argmax(chosen.probabilities, axis=-1),
+        )
+        self.statistics.update(decided, self._real(mask))
+
+    def _real(self, mask: Tensor | None) -> Tensor | None:
+        """The mask as booleans, in reading order as the choices are."""
+        if mask is None:
+            return None
+        mask = ops.cast(mask, "bool")
+        return ops.flip(mask, axis=1) if self.go_backwards else mask
+
+    def _keep_states(self, states: tuple[Tensor, ...]) -> None:
+        if self.stateful:
+            kept = keras.tree.flatten(self.states)
+            for variable, state in zip(kept, states):
+                variable.assign(state)
+
+    def _assemble(
+        self, run: loop.FieldRun, chosen: FieldChoices | None = None
+    ) -> Any:
+        """Puts together what the layer returns."""
         if self.return_sequences:
-            output = ops.transpose(result.outputs, (1, 0, 2))
+            returned = [ops.transpose(run.outputs, (1, 0, 2))]
         else:
-            output = result.outputs[-1]
-        returned = [output]
+            returned = [run.outputs[-1]]
         if self.return_state:
             returned += keras.tree.pack_sequence_as(
-                self.state_size, list(result.states)
+                self.state_size, list(run.states)
             )
-        if self.return_field or self.track_statistics:
-            field, size_entropy = decisions.describe(self.cell, result, mask)
-            if self.track_statistics:
-                real = None if mask is None else ops.reshape(mask, -1)
-                for metric, values in (
-                    (self.size_metric, field["size"]),
-                    (self.entropy_metric, size_entropy),
-                ):
-                    metric.update_state(ops.reshape(values, -1), real)
-            if self.return_field:
-                returned.append(field)
+        if self.return_field and chosen is not None:
+            returned.append(chosen.field())
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def compute_output_shape(
-        self, sequences_shape, initial_state_shape=None, lookahead_shape=None
-    ):
+        self,
+        sequences_shape: Any,
+        initial_state_shape: Any = None,
+        lookahead_shape: Any = None,
+    ) -> Any:
         validation.check_sequences("sequences.shape", sequences_shape)
         batch_size, length, _ = sequences_shape
-        output = (batch_size, cell_adapters.output_size(self.cell))
-        if self.return_sequences:
-            output = (batch_size, length, output[-1])
-        returned = [output]
+        units = self.cell.output_size
+        steps = (length,) if self.return_sequences else ()
+        returned: list[Any] = [(batch_size, *steps, units)]
         if self.return_state:
             returned += keras.tree.map_structure(
                 lambda size: (batch_size, size), list(self.state_size)
             )
         if self.return_field:
-            returned.append(decisions.shapes(self.cell, batch_size, length))
-        return output if len(returned) == 1 else tuple(returned)
+            returned.append(field_shapes(self.cell, batch_size, length))
+        return returned[0] if len(returned) == 1 else tuple(returned)
 
     def compute_output_spec(
         self,
-        sequences,
-        initial_state=None,
-        mask=None,
-        training=False,
-        lookahead=None,
-        lookahead_mask=None,
-    ):
-        self._check_call(sequences, mask, lookahead, lookahead_mask)
+        sequences: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+        lookahead: Tensor | None = None,
+        lookahead_mask: Tensor | None = None,
+    ) -> Any:
+        self._check_call(sequences, initial_state, mask)
+        self._check_lookahead(sequences, lookahead, lookahead_mask)
         specs = keras.tree.map_shape_structure(
             lambda shape: keras.KerasTensor(shape, dtype=self.compute_dtype),
             self.compute_output_shape(sequences.shape),
@@ -345,11 +486,11 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             for name, spec in field.items()
         }
 
-    def reset_state(self):
+    def reset_state(self) -> None:
         for variable in keras.tree.flatten(self.states) if self.states else ():
             variable.assign(ops.zeros_like(variable))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         own = self.cell.get_config()
         for name in ("name", "trainable", "dtype"):
@@ -361,3 +502,11 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             "track_statistics": self.track_statistics,
             "jit_compile": self.jit_compile,
         }
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: Any = None
+    ) -> "ReceptiveFieldRNN":
+        return super().from_config(
+            {**OLDER_CONFIG, **config}, custom_objects=custom_objects
+        )

@@ -3,299 +3,331 @@
 What a field reads depends on the state only through its size. So all products
 with the inputs leave the loop, and with them:
 
-- soft sizes: the first two inner states, which no mask touches, and their
-  products; from the third on the inner network stays in the loop;
-- drawn sizes: the whole inner network. What a field of each size reads is
-  computed for all steps at once, S large products, and the loop only selects.
+- where fields are read softly (eq. 6): the first two inner states, which no
+  mask touches, and their products; from the third on the inner network stays
+  in the loop;
+- elsewhere: the whole inner network. What a field of each size reads is
+  computed for all steps at once, S large products, and so are the inner
+  states' parts of stop logits; the loop only selects.
 """
 
 from collections.abc import Callable
-from typing import Any
 from typing import NamedTuple
 
 import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.layers import cell_adapters
-from keras_seqmech.ops import masking
+from keras_seqmech.layers.receptive_field.cell import RFCell
+from keras_seqmech.layers.receptive_field.equations import FieldEquations
+from keras_seqmech.ops import cell_steps
 from keras_seqmech.ops import receptive_field
 from keras_seqmech.ops import windows
+from keras_seqmech.ops.decisions import stick_breaking
+from keras_seqmech.ops.scan import Affine
 from keras_seqmech.ops.scan import Operands
 from keras_seqmech.ops.scan import ScanOptions
+from keras_seqmech.ops.scan import Step
 from keras_seqmech.ops.scan import scan
+from keras_seqmech.ops.scan.protocol import Named
+from keras_seqmech.ops.scan.protocol import States
+from keras_seqmech.typing import Tensor
+
+
+class RunOptions(NamedTuple):
+    """How a layer runs its loop.
+
+    Attributes:
+        training: Whether sizes are drawn and dropout is active.
+        return_choices: Whether to keep `selection` and `logits`.
+        zero_output_for_mask: Whether masked steps return zeros; else they
+            repeat the output before.
+        unroll: Whether to write the steps out.
+        jit_compile: Whether to compile the loop of a training step with XLA,
+            where it has the recomputing gradient.
+    """
+
+    training: bool = False
+    return_choices: bool = False
+    zero_output_for_mask: bool = False
+    unroll: bool = False
+    jit_compile: bool = False
 
 
 class FieldRun(NamedTuple):
-    """The field's part of the loop.
-
-    Attributes:
-        inputs: Tensors by name to scan over, `(time, ...)`.
-        weights: Matrices of the products inside the loop, by name.
-        biases: Vectors of those products that have no input part, by name.
-        constants: Scanned tensors that need no gradient, by name.
-        gate: Function `(inputs_t, hidden, affine) -> (gate, decisions)`.
-        specs: What `decisions` hold.
-    """
-
-    inputs: dict[str, Any]
-    weights: dict[str, Any]
-    biases: dict[str, Any]
-    constants: dict[str, Any]
-    gate: Callable
-    specs: dict[str, tf.TensorSpec]
-
-
-class FieldOutputs(NamedTuple):
-    """What the loop leaves behind, time first.
+    """What the loop returns, time first.
 
     Attributes:
         outputs: `(time, batch, units)`.
         states: Flat tuple of final states.
-        validity: Boolean `(time, batch or 1, S)`.
-        selection: Chosen sizes `(time, batch, S)`; None unless asked for, and
-            where S is 1.
+        selection: Selected sizes `(time, batch, S)`; None unless asked for,
+            and where S is 1.
         logits: Size logits, likewise.
     """
 
-    outputs: Any
-    states: tuple
-    validity: Any
-    selection: Any
-    logits: Any
+    outputs: Tensor
+    states: States
+    selection: Tensor | None = None
+    logits: Tensor | None = None
+
+
+class FieldPart(NamedTuple):
+    """The field's part of a step.
+
+    Attributes:
+        operands: What it works with.
+        gate: Function `(inputs_t, hidden, affine) -> (gate, choices)`.
+        choices: What `choices` hold, one step's shapes and dtypes by name.
+    """
+
+    operands: Operands
+    gate: Callable[[Named, Tensor, Affine], tuple[Tensor, Named]]
+    choices: dict[str, tf.TensorSpec] = {}
+
+
+class Reader(NamedTuple):
+    """What reading a field of a selected size takes inside the loop.
+
+    Attributes:
+        operands: What it works with.
+        read: Function `(inputs_t, selection, affine) -> summary`.
+        states: $m_1..m_S$ of all steps, where they are known beforehand.
+    """
+
+    operands: Operands
+    read: Callable[[Named, Tensor, Affine], Tensor]
+    states: list[Tensor] = []
 
 
 def run(
-    cell,
-    sequences: Any,
-    states: list,
-    mask: Any | None,
-    lookahead: Any | None,
-    lookahead_mask: Any | None,
-    training: bool,
-    unroll: bool,
-    zero_output_for_mask: bool,
-    return_decisions: bool,
-    jit_compile: bool,
-) -> FieldOutputs:
+    cell: RFCell,
+    readable: windows.Readable,
+    states: States,
+    options: RunOptions,
+) -> FieldRun:
     """Runs an `RFCell` over whole sequences.
 
     Args:
         cell: A built `RFCell`.
-        sequences: Tensor `(batch, time, features)`, in reading order.
-        states: Flat list of initial states, `(batch, size)` each.
-        mask: Boolean tensor `(batch, time)` or None.
-        lookahead: Tensor `(batch, steps, features)` or None: what comes after
-            the end, for fields to read.
-        lookahead_mask: Boolean tensor `(batch, steps)` or None.
-        training: Whether sizes are drawn and dropout is active.
-        unroll: Whether to unroll the loop.
-        zero_output_for_mask: Whether masked steps put out zeros; else they
-            repeat the output before.
-        return_decisions: Whether to keep `selection` and `logits`.
-        jit_compile: Whether to compile the loop of a training step with XLA,
-            where it has the recomputing gradient.
+        readable: What its fields can read.
+        states: Initial states, flat, `(batch, size)` each.
+        options: How to run.
 
     Returns:
-        A `FieldOutputs`.
+        A `FieldRun`.
     """
-    dtype = cell.compute_dtype
-    batch_size, length, features = ops.shape(sequences)
-    ahead, validity = _extend(
-        sequences, mask, lookahead, lookahead_mask, cell.max_size
-    )
-    current = ahead[:length]
-    field = _prepare_field(cell, ahead, current, validity, training)
+    current, dtype = readable.current, cell.compute_dtype
+    _, batch_size, features = ops.shape(current)
+    field = _field_part(cell, readable, options.training)
+    choices = field.choices if options.return_choices else {}
+    output = tf.TensorSpec((current.shape[1], cell.output_size), dtype)
     with cell_adapters.fresh_dropout(cell.cell):
-        if training:
+        if options.training:
             cell_adapters.draw_dropout(cell.cell, batch_size, features, dtype)
-        inner = cell_adapters.prepare(cell.cell, current, dtype, training)
-
-        def step(inputs, states, affine):
-            hidden, *rest = states
-            gate, decisions = field.gate(inputs, hidden, affine)
-            output, states = inner.step(inputs, (gate * hidden, *rest), affine)
-            kept = decisions if return_decisions else {}
-            return {"output": output, **kept}, states
-
-        width = cell_adapters.output_size(cell.cell)
-        specs = {"output": tf.TensorSpec((sequences.shape[0], width), dtype)}
-        if return_decisions:
-            specs.update(field.specs)
-        constants = dict(field.constants)
-        states = tuple(states)
-        if mask is not None:
-            constants["mask"] = ops.transpose(mask)[..., None]
-            step = _hold_masked(step, zero_output_for_mask)
-            if not zero_output_for_mask:
-                states = (ops.zeros((batch_size, width), dtype), *states)
-        recompute = training and inner.known
+        inner = cell_adapters.prepare(
+            cell.cell, current, dtype, options.training
+        )
+        step = _gated_step(field, inner, cell.gated_states, choices)
+        operands = field.operands.joined(inner.operands)
+        repeats = False
+        if readable.mask is not None:
+            repeats = not options.zero_output_for_mask
+            step = _masked_step(step, repeats)
+            mask = {"mask": readable.mask[..., None]}
+            operands = operands.joined(Operands({}, constants=mask))
+        if repeats:
+            before_first = ops.zeros((batch_size, cell.output_size), dtype)
+            states = (before_first, *states)
+        recompute = options.training and inner.known
         values, states = scan(
             step,
-            Operands(
-                {**field.inputs, **inner.inputs},
-                {**field.weights, **inner.weights},
-                field.biases,
-                constants,
-            ),
+            operands,
             states,
-            specs,
-            ScanOptions(recompute, recompute and jit_compile, unroll),
+            {"output": output, **choices},
+            ScanOptions(
+                recompute, recompute and options.jit_compile, options.unroll
+            ),
         )
-    if mask is not None and not zero_output_for_mask:
-        states = states[1:]
-    return FieldOutputs(
-        values["output"],
-        states,
-        validity,
-        values.get("selection"),
-        values.get("logits"),
-    )
+    outputs = values.pop("output")
+    return FieldRun(outputs, states[1:] if repeats else states, **values)
 
 
-def _extend(sequences, mask, lookahead, lookahead_mask, max_size):
-    """What fields can read, time first, and which positions are real."""
-    length = ops.shape(sequences)[1]
-    sequences = masking.zero_masked(sequences, mask)
-    # Without masks all rows are alike, and one row of validity serves all.
-    rows = (
-        1
-        if mask is None and lookahead_mask is None
-        else ops.shape(sequences)[0]
-    )
-    real = ops.ones((rows, length), "bool") if mask is None else mask
-    if lookahead is not None:
-        if lookahead_mask is None:
-            steps = ops.shape(lookahead)[1]
-            lookahead_real = ops.ones((rows, steps), "bool")
+def _gated_step(
+    field: FieldPart,
+    inner: cell_adapters.InnerRun,
+    gated: tuple[int, ...],
+    choices: dict[str, tf.TensorSpec],
+) -> Step:
+    """One time step: choose a field, read it, gate, move the cell on."""
+
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Named, States]:
+        gate, chosen = field.gate(inputs, states[0], affine)
+        states = tuple(receptive_field.forget(gate, states, gated))
+        output, states = inner.step(inputs, states, affine)
+        kept = {name: chosen[name] for name in choices}
+        return {"output": output, **kept}, states
+
+    return step
+
+
+def _masked_step(step: Step, repeats: bool) -> Step:
+    """A step that leaves the states of masked rows alone.
+
+    Their output is zeros, or with `repeats` the one before, which is then the
+    first of the states.
+    """
+
+    def masked_step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Named, States]:
+        mask = inputs["mask"]
+        if repeats:
+            otherwise, *held = states
         else:
-            lookahead_real = lookahead_mask
-            real = ops.broadcast_to(real, (rows, length))
-        sequences = ops.concatenate(
-            [sequences, masking.zero_masked(lookahead, lookahead_mask)], axis=1
+            held = list(states)
+        values, new_states = step(inputs, tuple(held), affine)
+        new_states = tuple(
+            tf.where(mask, new, old) for new, old in zip(new_states, held)
         )
-        real = ops.concatenate([real, lookahead_real], axis=1)
-    views = windows.look_ahead(ops.transpose(real), max_size, length, axis=0)
-    return ops.transpose(sequences, (1, 0, 2)), ops.stack(views, axis=-1)
+        output = values["output"]
+        if not repeats:
+            otherwise = tf.zeros_like(output)
+        output = tf.where(mask, output, otherwise)
+        if repeats:
+            new_states = (output, *new_states)
+        return {**values, "output": output}, new_states
+
+    return masked_step
 
 
-def _prepare_field(cell, ahead, current, validity, training):
-    length = ops.shape(current)[0]
-    offsets = tf.tensordot(ahead, ops.cast(cell.field_kernel, ahead.dtype), 1)
-    offsets = offsets + ops.cast(cell.field_bias, ahead.dtype)
-    forget_kernel = ops.cast(cell.forget_kernel, ahead.dtype)
-    forget_bias = ops.cast(cell.forget_bias, ahead.dtype)
+def _field_part(
+    cell: RFCell, readable: windows.Readable, training: bool
+) -> FieldPart:
+    """Computes what leaves the loop, and says what is left for a step."""
+    equations = cell.equations(training)
+    offsets = equations.offsets(readable.steps)
     if cell.max_size == 1:
-        summary = cell.activation(offsets[:length])
-        gates = ops.sigmoid(
-            tf.tensordot(summary, forget_kernel, 1) + forget_bias
-        )
+        return _field_of_one(equations, offsets[: readable.length])
+    views = windows.look_ahead(offsets, cell.max_size, readable.length, axis=0)
+    make = _soft_reader if equations.reads_softly else _whole_reader
+    reader = make(equations, views, readable.validity)
 
-        def read_one(inputs, hidden, affine):
-            return inputs["gate"], {}
+    weights, current = equations.weights, readable.current
+    length, batch_size, _ = ops.shape(current)
+    operands = Operands(
+        {"size": [equations.size_scores(current, reader.states)]},
+        {
+            "size": weights.size_recurrent_kernel,
+            "forget": weights.forget_kernel,
+        },
+        {"forget": weights.forget_bias},
+        _constants(
+            equations.positions(readable.validity),
+            cell.sample_noise((length, batch_size, cell.max_size), training),
+        ),
+    )
 
-        return FieldRun({"gate": gates}, {}, {}, {}, read_one, {})
+    def gate(
+        inputs: Named, hidden: Tensor, affine: Affine
+    ) -> tuple[Tensor, Named]:
+        (scores,) = affine("size", ops.cast(hidden, cell.score_dtype))
+        positions = None
+        if "missing" in inputs:
+            positions = stick_breaking.Values(
+                inputs["missing"], inputs["is_choice"]
+            )
+        logits = equations.size_logits(scores, positions)
+        selection = equations.select(logits, inputs.get("noise"))
+        summary = reader.read(inputs, selection, affine)
+        (pre_activation,) = affine("forget", summary)
+        choices = {"selection": selection, "logits": logits}
+        return ops.sigmoid(pre_activation), choices
 
-    offsets = windows.look_ahead(offsets, cell.max_size, length, axis=0)
-    reader = _soft_reader if cell.draws_soft(training) else _drawn_reader
-    inputs, weights, constants, read = reader(cell, offsets, validity, training)
+    spec = tf.TensorSpec((current.shape[1], cell.max_size), cell.score_dtype)
+    return FieldPart(
+        operands.joined(reader.operands),
+        gate,
+        {"selection": spec, "logits": spec},
+    )
 
-    scores = cell.score_dtype
-    inputs["size"] = [
-        tf.tensordot(
-            ops.cast(current, scores), ops.cast(cell.size_kernel, scores), 1
-        )
-    ]
-    weights["size"] = ops.cast(cell.size_recurrent_kernel, scores)
-    batch_size = ops.shape(current)[1]
-    weights["forget"] = forget_kernel
-    shape = (length, batch_size, cell.max_size)
-    noise = cell.sample_noise(shape, training)
+
+def _constants(
+    positions: stick_breaking.Values | None, noise: Tensor | None
+) -> Named:
+    """What choosing a size takes that needs no gradient."""
+    constants = {} if positions is None else dict(positions._asdict())
     if noise is not None:
         constants["noise"] = noise
-
-    def gate(inputs, hidden, affine):
-        (logits,) = affine("size", ops.cast(hidden, scores))
-        selection = cell.choose(logits, inputs.get("noise"), training)
-        (pre_activation,) = affine("forget", read(inputs, selection, affine))
-        decisions = {"selection": selection, "logits": logits}
-        return ops.sigmoid(pre_activation), decisions
-
-    spec = tf.TensorSpec((current.shape[1], cell.max_size), scores)
-    specs = {"selection": spec, "logits": spec}
-    biases = {"forget": forget_bias}
-    return FieldRun(inputs, weights, biases, constants, gate, specs)
+    return constants
 
 
-def _soft_reader(cell, offsets, validity, training):
-    kernel = ops.cast(cell.field_recurrent_kernel, offsets[0].dtype)
-    first = cell.activation(offsets[0])
-    first_product = tf.tensordot(first, kernel, 1)
-    second = cell.activation(offsets[1] + first_product)
+def _field_of_one(equations: FieldEquations, offsets: Tensor) -> FieldPart:
+    """Fields of the current step alone: all gates are known beforehand."""
+    gates = equations.gate(equations.options.activation(offsets))
+
+    def gate(
+        inputs: Named, hidden: Tensor, affine: Affine
+    ) -> tuple[Tensor, Named]:
+        return inputs["gate"], {}
+
+    return FieldPart(Operands({"gate": gates}), gate)
+
+
+def _soft_reader(
+    equations: FieldEquations, offsets: list[Tensor], validity: Tensor
+) -> Reader:
+    """Reads under a soft mask, which depends on the state, in the loop."""
+    activation = equations.options.activation
+    kernel = equations.weights.recurrent_kernel
+    first = activation(offsets[0])
+    first_product = cell_steps.product(first, kernel)
+    second = activation(offsets[1] + first_product)
     inputs = {"first": first, "second": second}
     weights = {}
-    if cell.max_size > 2:
+    if len(offsets) > 2:
         # m_2 lies between m_1 and c_2, and so does its product with U_m.
         inputs["third_offset"] = offsets[2] + first_product
-        inputs["third_slope"] = tf.tensordot(second, kernel, 1) - first_product
-    for i in range(3, cell.max_size):
+        inputs["third_slope"] = (
+            cell_steps.product(second, kernel) - first_product
+        )
+    for i in range(3, len(offsets)):
         inputs[f"field_{i}"] = [offsets[i]]
         weights[f"field_{i}"] = kernel
-    constants = {"validity": ops.cast(validity, cell.score_dtype)}
+    score_dtype = equations.weights.size_kernel.dtype
+    constants = {"validity": ops.cast(validity, score_dtype)}
 
-    def read(inputs, selection, affine):
-        keep = receptive_field.keep_weights(selection, inputs["validity"])
+    def read(inputs: Named, selection: Tensor, affine: Affine) -> Tensor:
+        validity = inputs["validity"]
+        keep = receptive_field.keep_weights(selection, validity)
 
-        def candidate(i, state):
+        def candidate(i: int, state: Tensor) -> Tensor:
             if i == 1:
                 return inputs["second"]
             if i == 2:
                 slope = ops.cast(keep[:, 1:2], state.dtype)
-                return cell.activation(
+                return activation(
                     inputs["third_offset"] + slope * inputs["third_slope"]
                 )
             (pre_activation,) = affine(f"field_{i}", state)
-            return cell.activation(pre_activation)
+            return activation(pre_activation)
 
         return receptive_field.soft_summary(
-            inputs["first"], candidate, keep, cell.summary
+            inputs["first"], candidate, keep, equations.options.summary
         )
 
-    return inputs, weights, constants, read
+    return Reader(Operands(inputs, weights, constants=constants), read)
 
 
-def _drawn_reader(cell, offsets, validity, training):
-    summaries = receptive_field.run_summaries(
-        offsets,
-        ops.cast(cell.field_recurrent_kernel, offsets[0].dtype),
-        validity,
-        cell.activation,
-        cell.summary,
-    )
+def _whole_reader(
+    equations: FieldEquations, offsets: list[Tensor], validity: Tensor
+) -> Reader:
+    """Reads fields of all sizes beforehand; the loop selects."""
+    states = equations.states(offsets, validity)
+    summaries = equations.summaries(states, validity)
 
-    def read(inputs, selection, affine):
-        return cell.pick(selection, inputs["summaries"], training)
+    def read(inputs: Named, selection: Tensor, affine: Affine) -> Tensor:
+        return equations.selected(selection, inputs["summaries"])
 
-    return {"summaries": summaries}, {}, {}, read
-
-
-def _hold_masked(step, zero_output):
-    """Makes a step leave the states of masked rows alone."""
-
-    def masked_step(inputs, states, affine):
-        mask = inputs["mask"]
-        previous = None
-        if not zero_output:
-            previous, *states = states
-        outputs, new_states = step(inputs, tuple(states), affine)
-        new_states = tuple(
-            tf.where(mask, new, old) for new, old in zip(new_states, states)
-        )
-        output = outputs["output"]
-        if zero_output:
-            output = tf.where(mask, output, tf.zeros_like(output))
-        else:
-            output = tf.where(mask, output, previous)
-            new_states = (output, *new_states)
-        return {**outputs, "output": output}, new_states
-
-    return masked_step
+    return Reader(Operands({"summaries": summaries}), read, states)

@@ -1,10 +1,13 @@
 """Look-ahead windows as a layer."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from keras_seqmech.layers import validation
 from keras_seqmech.ops import windows
+from keras_seqmech.typing import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -31,7 +34,7 @@ class ReceptiveFieldWindows(keras.layers.Layer):
         `(batch, time, max_size, features + 1)`. The last feature is 1 where
         the position exists and is not masked; elsewhere all features are 0.
 
-    Masking: what stands at masked steps does not reach the output. Pass the
+    Masking: the values at masked steps do not reach the output. Pass the
     same mask on to the `keras.layers.RNN` that runs the cell. To read from the
     end, flip the sequence before its windows are made: `go_backwards=True` of
     the `keras.layers.RNN` would flip the windows, each of which still looks
@@ -50,23 +53,34 @@ class ReceptiveFieldWindows(keras.layers.Layer):
     array([1., 1., 0.], dtype=float32)
     """
 
-    def __init__(self, max_size: int, **kwargs):
+    def __init__(self, max_size: int, **kwargs: Any):
         super().__init__(**kwargs)
         self.max_size = validation.check_positive_int("max_size", max_size)
         self.supports_masking = True
 
-    def build(self, input_shape):
+    def build(self, input_shape: Any) -> None:
         validation.check_sequences("input_shape", input_shape)
 
-    def call(self, inputs, mask=None):
-        validation.check_mask("mask", mask, inputs.shape)
+    def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        self._check_call(inputs, mask)
         inputs = ops.cast(inputs, self.compute_dtype)
         return windows.look_ahead_windows(inputs, self.max_size, mask)
 
-    def compute_output_shape(self, input_shape):
+    def _check_call(self, inputs: Tensor, mask: Tensor | None) -> None:
+        validation.check_sequences("inputs.shape", inputs.shape)
+        validation.check_mask("mask", mask, inputs.shape)
+
+    def compute_output_shape(self, input_shape: Any) -> tuple:
         validation.check_sequences("input_shape", input_shape)
         batch_size, length, features = input_shape
         return (batch_size, length, self.max_size, features + 1)
 
-    def get_config(self):
+    def compute_output_spec(
+        self, inputs: Tensor, mask: Tensor | None = None
+    ) -> keras.KerasTensor:
+        self._check_call(inputs, mask)
+        shape = self.compute_output_shape(inputs.shape)
+        return keras.KerasTensor(shape, dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "max_size": self.max_size}

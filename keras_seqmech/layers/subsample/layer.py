@@ -1,18 +1,62 @@
 """A shorter sequence of the steps that are likely worth keeping."""
 
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
 import keras
 from keras import ops
 
 from keras_seqmech.layers import log_probabilities
+from keras_seqmech.layers import statistics
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.added_losses import batch_mean
+from keras_seqmech.layers.decision_costs import DecisionCosts
+from keras_seqmech.layers.decision_statistics import Decided
+from keras_seqmech.layers.decision_statistics import DecisionStatistics
+from keras_seqmech.ops.decisions import costs
 from keras_seqmech.ops.decisions import sampling
-from keras_seqmech.ops.emission import drawn as drawn_emission
-from keras_seqmech.ops.emission import expectation as emission_ops
+from keras_seqmech.ops.emission import drawn
+from keras_seqmech.ops.emission import expectation
+from keras_seqmech.ops.emission import probabilities
 from keras_seqmech.ops.precision import score_dtype
+from keras_seqmech.typing import Size
+from keras_seqmech.typing import Tensor
 
 INFERENCES = ("expectation", "sample", "threshold")
 ESTIMATORS = ("expectation", "straight_through", "reinforce")
+
+
+class _Steps(NamedTuple):
+    """What a call has to choose from.
+
+    Attributes:
+        sequence: Tensor `(batch, time, features)` in the compute dtype.
+        emission: Tensor `(batch, time)`: probabilities, 0 at masked steps.
+        real: Boolean tensor `(batch, time)`, or None: all steps are real.
+        presence: Tensor `(batch, time)`: the probability that a step exists,
+            0 at masked steps; or None: all real steps do.
+    """
+
+    sequence: Tensor
+    emission: Tensor
+    real: Tensor | None
+    presence: Tensor | None
+
+
+class _Subsample(NamedTuple):
+    """What a call returns and reports.
+
+    Attributes:
+        outputs: Tensor `(batch, U, features)`.
+        emitted: Tensor `(batch, time)`: how many times each step is emitted,
+            in expectation or 0 or 1.
+        decisions: The dict of `return_emission`.
+    """
+
+    outputs: Tensor
+    emitted: Tensor
+    decisions: dict[str, Tensor]
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -26,86 +70,117 @@ class ExpectedSubsample(keras.layers.Layer):
     $$q_{n+1}(m) = q_n(m)(1 - e_n) + q_n(m - 1) e_n, \quad
       p(y_m = s_n) = e_n q_n(m), \quad y_m = \sum_n p(y_m = s_n) s_n,$$
 
-    the zero vector standing for an output that is not there.
+    where a missing output is the zero vector.
 
-    Gradients vanish for outputs that are hardly ever there, and with $e (1 -
-    e)$ where a sigmoid saturates. Two remedies:
+    Gradients vanish for outputs that hardly ever exist, and with $e (1 - e)$
+    where a sigmoid saturates; and with equal probabilities the expected output
+    is an average over dozens of steps. So start from probabilities that differ
+    and keep about the right share: `EmissionProbabilities` does. Too low, and
+    late outputs have no gradient (from 1/2, of 200 outputs the one at 150
+    exists with probability 1e-13); too high, and U outputs are full before
+    late steps, which then have none.
 
-    - The initial bias of what makes $e$: about logit(U / T), or +3 if U is T.
-      Too low, and late outputs have no gradient (from 0, of 200 outputs the
-      one at 150 is there with probability 1e-13); too high, and U outputs are
-      full before late steps, which then have none.
-    - `length_weight` times $T\,KL(r \,\|\, \bar e)$, meaned over the batch,
-      joins the loss in training; r is `length_target` and $\bar e$ the mean
-      probability of the row's T steps. Its gradient to a logit is $\bar e -
-      r$ where probabilities are alike, until they are rounded to 1 (from
-      logits of 15 on): no other saturation stops it.
+    Four weights say what the decisions cost in training, added to the loss as
+    means over the real steps of the batch; all are 0 by default, variables of
+    `layer.costs` that callbacks change, and kept in saves:
+
+    - `cost_weight`: the price of reading, times the share of steps kept.
+    - `target_weight`: times the distance of that share from `target`, both of
+      the whole batch: rows may keep more or less.
+    - `entropy_weight`: exploration, minus the entropy of the decisions.
+    - `indecision_weight`: commitment, times $4 e (1 - e)$: 1 at a fair choice,
+      0 at a hard one. Raised late in training it makes the threshold's
+      outputs those of the expectation.
+
+    `length_weight` is the target's older form, by row: times
+    $T\,KL(r \,\|\, \bar e)$, averaged over the batch, with r the
+    `length_target` and $\bar e$ the mean probability of the row's T steps. It
+    holds every row at r. Its gradient to a logit is $\bar e - r$ where
+    probabilities are alike, until they are rounded to 1 (from logits of 15
+    on): no other saturation stops it.
 
     Args:
         max_length: U, positive int, the number of outputs; later ones are
             left out, and outputs past the last are zeros. The number of steps
             if None.
-        inference: What to put out at inference. `"expectation"`: as above.
+        inference: What inference returns. `"expectation"`: as above.
             `"threshold"`: the steps with $e > 0.5$, one after the other, then
             zeros. `"sample"`: steps drawn, likewise; only then is a served
             model random.
-        estimator: What to put out in training. `"expectation"`: as above, with
+        estimator: What training returns. `"expectation"`: as above, with
             its exact gradient. `"reinforce"`: steps drawn, as `"sample"`, with
             no gradient to $e$; `keras_seqmech.PolicyGradientModel` learns $e$
             from their log-probabilities, without bias. `"straight_through"`:
-            steps drawn; the gradient to $e_n$ is what the draw with step n
-            would cost more than that without it, later steps a place further
-            back, by the slope of the loss at the outputs drawn. Of low
-            variance, and without bias where the loss is linear in them.
-        return_emission: Whether to put out a dict after the outputs:
+            steps drawn; the gradient to $e_n$ is the difference, to first
+            order, between the loss with step n emitted and without it, later
+            steps a place further back. Of low variance, and without bias
+            where the loss is linear in the outputs.
+        return_emission: Whether to return a dict after the outputs:
             `"emission"` $p(y_m = s_n)$, `"length_distribution"` (of 0, ..., U
             - 1 and of U or more outputs) and `"output_mask"`, P(length > m).
-            Of decided steps they are 0 or 1. With `estimator="reinforce"` also
-            the `"log_probability"` of what was decided, 0 where nothing was.
-        track_statistics: Whether `history` has `<name>_length`, the mean number
-            of steps emitted, expected or drawn, before any are left out.
+            Of hard decisions they are 0 or 1. With `estimator="reinforce"`
+            also the `"log_probability"` of each decision, 0 where none was
+            made.
+        track_statistics: Whether to keep metrics, which appear in `history`:
+            `<name>_length`, the mean number of steps emitted, expected or
+            drawn, before any are left out; and over real steps
+            `<name>_kept`, the share of them; `<name>_emission_entropy`, of a
+            probability, in nats; `<name>_certain`, the share of steps kept or
+            left out with a probability above 0.9; and
+            `<name>_choice_entropy`, that of the hard decisions, 0 where all
+            steps are kept or none is.
         length_target: r, above 0 and below 1.
-        length_weight: Cost of leaving the target, which it needs; 0.01 to 0.1
-            of the loss per step is a start.
+        length_weight: Cost of leaving `length_target`, which it needs; 0.01 to
+            0.1 of the loss per step is a start.
+        cost_weight: Float of at least 0, at the start.
+        target: Share of steps to keep, from 0 to 1, or None.
+        target_weight: Float of at least 0, at the start; needs `target`.
+        entropy_weight: Float of at least 0, at the start.
+        indecision_weight: Float of at least 0, at the start.
         seed: Int, seed of the noise.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
         sequence: Tensor `(batch, time, features)`.
-        emission_probabilities: Tensor `(batch, time)` with entries in [0, 1];
-            it stays in float32 or wider, so let it come so, from a layer of
-            dtype float32. What is no probability is refused in eager execution
-            (ValueError); in graphs it is clipped, NaN to 0. Sizes known only
-            there are checked when run, but not by XLA.
-        mask: Tensor `(batch, time)`, any pattern. Boolean: True where a step
-            is real. Float: how surely it is there, the `"output_mask"` of a
-            layer below, in any of its modes; numbers must fall, but for
-            zeros. If None, the mask that Keras attached to `sequence`.
+        emission_probabilities: Tensor `(batch, time)` with entries in [0, 1],
+            in float32 or wider, as `EmissionProbabilities` or a layer of dtype
+            float32 returns it. Eager execution refuses other values
+            (ValueError); graphs clip them, NaN to 0. Sizes known only there
+            are checked when run, but not by XLA.
+        sequence_mask: Boolean tensor `(batch, time)`, True where a step is
+            real, of any pattern. If None, the Keras mask of `sequence`.
+        presence: Float tensor `(batch, time)`: the probability that a step
+            exists, the `"output_mask"` of an `ExpectedSubsample` below, in any
+            of its modes; numbers must fall along time, but for zeros.
         training: Whether the estimator decides, or `inference`.
+        mask: Refused (ValueError): give `sequence_mask` or `presence`.
 
     Output shape:
         `(batch, U, features)`; with `return_emission` a tuple of that and the
         dict: `(batch, U, time)`, `(batch, U + 1)`, `(batch, U)`, and
         `(batch, time)` of the log-probability, all float32 or wider.
 
-    Masking: masked steps are not emitted, do not count, and what stands there
-    reaches neither outputs nor gradients; rows without a real step give
-    zeros. Outputs carry no Keras mask: in expectation none is True or False.
+    Masking: masked steps are not emitted and do not count, and their values
+    reach neither outputs nor gradients; rows without a real step give zeros.
+    Outputs carry no Keras mask: in expectation none is True or False.
 
     Stacking: a second layer takes the first's outputs, probabilities computed
-    from them, and `mask=decisions["output_mask"]`, which makes its length and
-    mask right; a missing step is a zero vector anyway. All is exact where the
-    second's probabilities do not depend on what the first emitted.
+    from them, and `presence=decisions["output_mask"]`, which makes its length
+    and mask right; a missing step is a zero vector anyway. All is exact where
+    the second's probabilities do not depend on what the first emitted.
+
+    An output a step: `keras_seqmech.ops.emission.upsampling.upsample` brings a
+    sequence of U steps back to all, each with the latest output kept.
 
     Cost: in expectation, work grows with `time * U * features`, and memory
     with `time * features` and a few numbers for 64 steps of `time * U`; the
     matrix `"emission"` is made only if asked for and, in compiled models,
-    used. Decided steps cost `time * features`.
+    used. Hard decisions cost `time * features`.
 
     Example:
 
     >>> import keras, numpy as np
-    >>> from keras_seqmech import ExpectedSubsample
+    >>> from keras_seqmech import EmissionProbabilities, ExpectedSubsample
     >>> x = np.array([[[1.0], [2.0], [4.0]]])
     >>> e = np.array([[0.5, 1.0, 0.5]])
     >>> ExpectedSubsample(max_length=2)(x, e).numpy()[0, :, 0]
@@ -113,17 +188,16 @@ class ExpectedSubsample(keras.layers.Layer):
     >>> ExpectedSubsample(inference="threshold")(x, e).numpy()[0, :, 0]
     array([2., 0., 0.], dtype=float32)
 
-    In a model, whose probabilities start at 1/2:
+    In a model that is to keep a quarter of the steps:
 
     >>> states = keras.Input((100, 16))
-    >>> e = keras.layers.Dense(1, "sigmoid", dtype="float32")(states)
-    >>> ExpectedSubsample(50, length_target=0.4, length_weight=0.05)(
-    ...     states, e[:, :, 0]).shape
+    >>> e = EmissionProbabilities(share=0.25)(states)
+    >>> ExpectedSubsample(50, target=0.25, target_weight=1.0)(states, e).shape
     (None, 50, 16)
 
     Source: "Training a Subsampling Mechanism in Expectation", equation 1 and
     section 3, whose last paragraph names the vanishing gradients and, for long
-    sequences, decided steps.
+    sequences, hard decisions.
     """
 
     def __init__(
@@ -136,25 +210,19 @@ class ExpectedSubsample(keras.layers.Layer):
         length_target: float | None = None,
         length_weight: float = 0.0,
         seed: int | None = None,
-        **kwargs,
+        cost_weight: float = 0.0,
+        target: float | None = None,
+        target_weight: float = 0.0,
+        entropy_weight: float = 0.0,
+        indecision_weight: float = 0.0,
+        **kwargs: Any,
     ):
         if max_length is not None:
             max_length = validation.check_positive_int("max_length", max_length)
         validation.check_choice("inference", inference, INFERENCES)
         validation.check_choice("estimator", estimator, ESTIMATORS)
-        if length_target is not None:
-            length_target = validation.check_open_share(
-                "length_target", length_target
-            )
-        length_weight = validation.check_not_negative(
-            "length_weight", length_weight
-        )
-        if length_weight and length_target is None:
-            raise ValueError(
-                "Argument `length_target` must be given, above 0 and below "
-                "1, for `length_weight` to act on. Received: "
-                f"length_target=None, length_weight={length_weight}"
-            )
+        if target is not None:
+            target = validation.check_share("target", target)
         # Probabilities would be rounded to the compute dtype.
         super().__init__(autocast=False, **kwargs)
         self.max_length = max_length
@@ -166,115 +234,206 @@ class ExpectedSubsample(keras.layers.Layer):
         self.track_statistics = validation.check_bool(
             "track_statistics", track_statistics
         )
-        self.length_target = length_target
-        self.length_weight = length_weight
+        self.length_target, self.length_weight = _check_length_target(
+            length_target, length_weight
+        )
+        self.costs = DecisionCosts(
+            cost_weight=cost_weight,
+            target=target,
+            target_weight=target_weight,
+            entropy_weight=entropy_weight,
+            indecision_weight=indecision_weight,
+            name="costs",
+        )
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
-        self.length_metric = None
+        self.length_metric: keras.metrics.Metric | None = None
+        self.statistics: DecisionStatistics | None = None
         if track_statistics:
             self.length_metric = keras.metrics.Mean(f"{self.name}_length")
+            self.statistics = DecisionStatistics(
+                self.name,
+                "kept",
+                "emission_entropy",
+                choices=2,
+                name="statistics",
+            )
         self.supports_masking = True
 
-    def call(self, sequence, emission_probabilities, mask=None, training=False):
-        self._check_call(sequence, emission_probabilities, mask)
-        dtype = self.score_dtype
-        if mask is None:
-            # Of two tensors Keras hands on no `mask`.
-            mask = getattr(sequence, "_keras_mask", None)
-        emission_ops.check_steps(sequence, emission_probabilities, mask)
-        presence = real = None
-        if mask is not None:
-            presence = emission_ops.probabilities("mask", mask, None, dtype)
+    def build(
+        self,
+        sequence_shape: Sequence[int | None],
+        emission_probabilities_shape: Sequence[int | None] | None = None,
+    ) -> None:
+        validation.check_sequences("sequence.shape", sequence_shape)
+        self.costs.build()
+
+    def call(
+        self,
+        sequence: Tensor,
+        emission_probabilities: Tensor,
+        sequence_mask: Tensor | None = None,
+        presence: Tensor | None = None,
+        training: bool = False,
+        mask: None = None,
+    ) -> Any:
+        validation.check_no_mask(mask, "sequence_mask")
+        steps = self._prepare(
+            *_tensors(sequence, emission_probabilities, sequence_mask, presence)
+        )
+        mode = self.estimator if training else self.inference
+        length = self.max_length or ops.shape(steps.emission)[1]
+        if mode == "expectation":
+            result = self._expect(steps, length)
+        else:
+            result = self._decide(steps, length, mode)
+        if training:
+            self._charge(steps, result)
+        self._update_statistics(steps, result)
+        if self.return_emission:
+            return result.outputs, result.decisions
+        return result.outputs
+
+    def _prepare(
+        self,
+        sequence: Tensor,
+        emission: Tensor,
+        sequence_mask: Tensor | None,
+        presence: Tensor | None,
+    ) -> _Steps:
+        """Checked tensors in their dtypes, zeros at masked steps."""
+        self._check_call(sequence, emission, sequence_mask, presence)
+        validation.check_length("sequence.shape", sequence)
+        for name, values in (
+            ("emission_probabilities", emission),
+            ("sequence_mask", sequence_mask),
+            ("presence", presence),
+        ):
+            validation.check_sizes(name, values, sequence)
+        dtype, real = self.score_dtype, None
+        if sequence_mask is not None:
+            real = ops.cast(sequence_mask, "bool")
+        if presence is not None:
+            presence = probabilities.checked("presence", presence, real, dtype)
             real = presence > 0
-        emission = emission_ops.probabilities(
-            "emission_probabilities", emission_probabilities, real, dtype
+        emission = probabilities.checked(
+            "emission_probabilities", emission, real, dtype
         )
         sequence = ops.cast(sequence, self.compute_dtype)
-        length = self.max_length or ops.shape(emission)[1]
-        mode = self.estimator if training else self.inference
-        if training and self.length_weight:
-            divergence = emission_ops.rate_divergence(
-                emission, self.length_target, presence
-            )
-            self.add_loss(self.length_weight * batch_mean(divergence))
-        if mask is not None and "float" not in str(mask.dtype):
-            # What is not there is not emitted, and nothing is in doubt.
-            presence = None
-        if mode == "expectation":
-            emitted = emission
-            outputs, decisions = self._expect(
-                sequence, emission, presence, real, length
-            )
-        else:
-            keep = self._decide(emission, mode)
-            emitted = ops.cast(keep, dtype)
-            outputs, decisions = self._compact(
-                sequence, emission, keep, presence, length, mode
-            )
-        if training and mode == "reinforce":
-            total = ops.sum(decisions["log_probability"], axis=1)
-            log_probabilities.report(self, total)
-        if self.length_metric is not None:
-            if presence is not None:
-                emitted = emitted * presence
-            self.length_metric.update_state(ops.sum(emitted, axis=1))
-        return (outputs, decisions) if self.return_emission else outputs
+        return _Steps(sequence, emission, real, presence)
 
-    def _expect(self, sequence, emission, presence, real, length):
-        outputs = emission_ops.expected_subsample(
+    def _expect(self, steps: _Steps, length: Size) -> _Subsample:
+        sequence, emission, real, presence = steps
+        outputs = expectation.expected_subsample(
             sequence, emission, length, real
         )
         decisions = {}
         if self.return_emission:
-            decisions = emission_ops.decisions(emission, length, presence)
+            decisions = expectation.decisions(emission, length, presence)
         if self.estimator == "reinforce":
             decisions["log_probability"] = ops.zeros_like(emission)
-        return outputs, decisions
+        return _Subsample(outputs, emission, decisions)
 
-    def _decide(self, emission, mode):
-        if mode == "threshold":
-            return emission > 0.5
-        noise = sampling.logistic_noise(
-            ops.shape(emission), self.seed_generator, self.score_dtype
-        )
-        return drawn_emission.draw(emission, noise)
-
-    def _compact(self, sequence, emission, keep, presence, length, mode):
-        chances = emission
-        if mode != "straight_through":
-            chances = ops.stop_gradient(emission)
-        outputs, *places = drawn_emission.compact(
-            sequence, chances, keep, length
+    def _decide(self, steps: _Steps, length: Size, mode: str) -> _Subsample:
+        emission, presence = steps.emission, steps.presence
+        keep = emission > 0.5 if mode == "threshold" else self._draw(emission)
+        learned = mode == "straight_through"
+        compacted = drawn.compact(
+            steps.sequence,
+            emission if learned else ops.stop_gradient(emission),
+            keep,
+            length,
         )
         decisions = {}
         if self.return_emission:
-            decisions = drawn_emission.decisions(
-                keep, *places, self.score_dtype, presence
+            decisions = drawn.decisions(
+                keep, compacted, self.score_dtype, presence
             )
         if self.estimator == "reinforce":
-            decisions["log_probability"] = drawn_emission.log_probability(
+            decisions["log_probability"] = drawn.log_probability(
                 emission, keep, length
             )
-        return outputs, decisions
+        emitted = ops.cast(keep, self.score_dtype)
+        return _Subsample(compacted.outputs, emitted, decisions)
 
-    def _check_call(self, sequence, emission_probabilities, mask):
-        validation.check_sequences("sequence.shape", sequence.shape)
-        validation.check_mask(
-            "emission_probabilities", emission_probabilities, sequence.shape
+    def _draw(self, emission: Tensor) -> Tensor:
+        noise = sampling.logistic_noise(
+            ops.shape(emission), self.seed_generator, self.score_dtype
         )
-        validation.check_mask("mask", mask, sequence.shape)
+        return drawn.draw(emission, noise)
+
+    def _charge(self, steps: _Steps, result: _Subsample) -> None:
+        """Adds what decisions cost to the loss, and reports what was drawn."""
+        kept = None
+        if self.estimator == "reinforce":
+            kept = drawn.kept(result.emitted, self.max_length)
+        measures = costs.measure_emissions(steps.emission, kept)
+        charges = self.costs.charge(_of_existing(measures, steps), steps.real)
+        total = charges.reading + charges.doubt
+        if self.length_target is not None and self.length_weight:
+            presence = steps.presence
+            if presence is None and steps.real is not None:
+                presence = ops.cast(steps.real, self.score_dtype)
+            total += self.length_weight * probabilities.rate_divergence(
+                steps.emission, self.length_target, presence
+            )
+        self.add_loss(batch_mean(total))
+        if self.estimator == "reinforce":
+            log_probability = result.decisions["log_probability"]
+            log_probabilities.report(
+                self, ops.sum(log_probability, axis=1), charges.reading
+            )
+
+    def _update_statistics(self, steps: _Steps, result: _Subsample) -> None:
+        if self.length_metric is None or self.statistics is None:
+            return
+        emission = steps.emission
+        decided = Decided(
+            result.emitted,
+            costs.measure_emissions(emission).entropy,
+            ops.maximum(emission, 1 - emission),
+            emission > 0.5,
+        )
+        self.statistics.update(decided, steps.real)
+        if not statistics.are_kept():
+            return
+        emitted = result.emitted
+        if steps.presence is not None:
+            emitted = emitted * steps.presence
+        self.length_metric.update_state(ops.sum(emitted, axis=1))
+
+    def _check_call(
+        self,
+        sequence: Tensor,
+        emission_probabilities: Tensor,
+        sequence_mask: Tensor | None,
+        presence: Tensor | None,
+    ) -> None:
+        shape = sequence.shape
+        validation.check_sequences("sequence.shape", shape)
+        validation.check_mask(
+            "emission_probabilities", emission_probabilities, shape
+        )
+        validation.check_mask("sequence_mask", sequence_mask, shape)
+        validation.check_mask("presence", presence, shape)
+        _check_boolean(sequence_mask)
 
     @property
     def score_dtype(self) -> str:
         """The dtype of probabilities and noise."""
         return score_dtype(self.compute_dtype)
 
-    def compute_mask(self, sequence, mask=None):
+    def compute_mask(
+        self, sequence: Tensor, mask: Tensor | None = None
+    ) -> None:
         return None
 
     def compute_output_shape(
-        self, sequence_shape, emission_probabilities_shape=None
-    ):
+        self,
+        sequence_shape: Sequence[int | None],
+        emission_probabilities_shape: Sequence[int | None] | None = None,
+    ) -> Any:
+        validation.check_sequences("sequence.shape", sequence_shape)
         batch_size, time, features = sequence_shape
         length = self.max_length or time
         outputs = (batch_size, length, features)
@@ -291,9 +450,18 @@ class ExpectedSubsample(keras.layers.Layer):
         return outputs, decisions
 
     def compute_output_spec(
-        self, sequence, emission_probabilities, mask=None, training=False
-    ):
-        self._check_call(sequence, emission_probabilities, mask)
+        self,
+        sequence: Tensor,
+        emission_probabilities: Tensor,
+        sequence_mask: Tensor | None = None,
+        presence: Tensor | None = None,
+        training: bool = False,
+        mask: None = None,
+    ) -> Any:
+        validation.check_no_mask(mask, "sequence_mask")
+        self._check_call(
+            *_tensors(sequence, emission_probabilities, sequence_mask, presence)
+        )
         shapes = self.compute_output_shape(sequence.shape)
         outputs = shapes[0] if self.return_emission else shapes
         outputs = keras.KerasTensor(outputs, dtype=self.compute_dtype)
@@ -304,7 +472,7 @@ class ExpectedSubsample(keras.layers.Layer):
             for name, shape in shapes[1].items()
         }
 
-    def get_config(self):
+    def get_config(self) -> dict:
         return {
             **super().get_config(),
             "max_length": self.max_length,
@@ -315,4 +483,53 @@ class ExpectedSubsample(keras.layers.Layer):
             "length_target": self.length_target,
             "length_weight": self.length_weight,
             "seed": self.seed,
+            **self.costs.arguments(),
         }
+
+
+def _of_existing(measures: costs.Measures, steps: _Steps) -> costs.Measures:
+    """Measures whose means over real steps are those over existing ones."""
+    if steps.presence is None:
+        return measures
+    # Which steps exist is decided by the layer below, which pays for it.
+    presence = ops.stop_gradient(steps.presence)
+    existing = ops.sum(presence)
+    real = ops.sum(ops.cast(presence > 0, existing.dtype))
+    share = presence * (real / ops.maximum(existing, 1e-6))
+    return costs.Measures(*(share * x for x in measures))
+
+
+def _tensors(*values: Any) -> list[Any]:
+    """Lists as tensors; Keras converts arrays alone."""
+    return [
+        ops.convert_to_tensor(x) if isinstance(x, (list, tuple)) else x
+        for x in values
+    ]
+
+
+def _check_length_target(
+    target: float | None, weight: float
+) -> tuple[float | None, float]:
+    if target is not None:
+        target = validation.check_open_share("length_target", target)
+    weight = validation.check_not_negative("length_weight", weight)
+    if weight and target is None:
+        raise ValueError(
+            "Argument `length_target` must be given, above 0 and below 1, for "
+            "`length_weight` to act on. Received: length_target=None, "
+            f"length_weight={weight}"
+        )
+    return target, weight
+
+
+def _check_boolean(sequence_mask: Tensor | None) -> None:
+    """Refuses floats, which may be probabilities."""
+    if sequence_mask is None:
+        return
+    dtype = keras.backend.standardize_dtype(sequence_mask.dtype)
+    if "float" in dtype:
+        raise ValueError(
+            "Argument `sequence_mask` must be boolean, True where a step is "
+            "real. Give the probabilities that steps exist as `presence`. "
+            f"Received: sequence_mask={sequence_mask!r}"
+        )

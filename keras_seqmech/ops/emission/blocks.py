@@ -1,4 +1,4 @@
-r"""Expected subsampling, a block of time at a time.
+r"""Expected subsampling and its way back, a block of time at a time.
 
 Time is cut into N blocks of L steps. Within each, all at once, $r_n(k)$ is the
 probability that k of the block's steps before n were emitted; over the blocks
@@ -6,21 +6,33 @@ in turn, $q_j(m)$ is that m steps were emitted before block j. Then
 
 $$y_m = \sum_j \sum_k q_j(m - k) z_{jk}, \quad z_{jk} = \sum_n e_n r_n(k) s_n,$$
 
-the sum over k a convolution, as is that which leads from $q_j$ to $q_{j+1}$.
-Nothing is divided, and what is 0 or 1 stays so. What is rounded in 1 - e is
-made good: the same at all steps, where e is, it would add up.
+the sum over k a convolution, as is the one that leads from $q_j$ to $q_{j+1}$.
+The way back is its adjoint: with $y_{-1}$ the vector before the first output,
+and n now counted with step n itself,
+
+$$x_{jn} = \sum_k r_n(k) v_{jk}, \quad
+  v_{jk} = \sum_m q_j(m - k) y_{m - 1}.$$
+
+Nothing is divided, and probabilities of 0 and 1 stay exact. The rounding of
+1 - e is corrected: equal at all steps, where e is, it would add up.
 """
 
-from typing import Any
+from typing import NamedTuple
 
 import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.ops.emission.convolution import convolve
+from keras_seqmech.ops.emission.convolution import correlate
 from keras_seqmech.ops.emission.convolution import toeplitz
 from keras_seqmech.ops.scan import Operands
 from keras_seqmech.ops.scan import ScanOptions
 from keras_seqmech.ops.scan import scan
+from keras_seqmech.ops.scan.protocol import Affine
+from keras_seqmech.ops.scan.protocol import Named
+from keras_seqmech.ops.scan.protocol import States
+from keras_seqmech.typing import Size
+from keras_seqmech.typing import Tensor
 
 # Steps of a block, at most. Shorter blocks make smaller matrices and more
 # steps in turn; these were measured.
@@ -34,27 +46,67 @@ MOST_UNROLLED = 16
 PLAIN_STEPS, PLAIN_ENTRIES = 200, 10_000
 
 
+class Blocks(NamedTuple):
+    """What there is to know of each block by itself.
+
+    Attributes:
+        columns: Tensor `(batch * N, rows, L)`, a column for each step: its
+            emissions, $e_n r_n(k)$ with k below L, or the counts after it, k
+            up to L.
+        counts: Tensor `(batch, N, L + 1)`: how many of its steps are emitted.
+        steps: L, an int.
+    """
+
+    columns: Tensor
+    counts: Tensor
+    steps: int
+
+
+class CountsBefore(NamedTuple):
+    """How many steps were emitted before each block, and before the end.
+
+    Attributes:
+        blocks: Tensor `(N, batch, at least length)`, $q_j$.
+        end: Tensor `(batch, at least length)`: after the last block.
+        more: Tensor `(batch,)`: the probability of counts at the end that
+            `end` has no place for.
+    """
+
+    blocks: Tensor
+    end: Tensor
+    more: Tensor
+
+
 def recursion(
-    emission: tf.Tensor, length: Any, unroll: bool = False
-) -> tuple[tf.Tensor, tf.Tensor]:
+    emission: Tensor,
+    length: Size,
+    unroll: bool = False,
+    column: str = "emitted",
+) -> tuple[Tensor, Tensor]:
     """The plain recursion, one step of time after the other.
 
     Args:
         emission: Tensor `(batch, time)`.
         length: Number of outputs U, an int or a scalar tensor.
         unroll: Whether to write the steps out.
+        column: What the matrix holds of each step: `"emitted"`, the
+            probability that it is output m, or `"counted"`, that m steps were
+            emitted up to it and with it.
 
     Returns:
-        The emission matrix `(batch, U, time)`, and the probabilities that
+        The matrix `(batch, U, time)`, and the probabilities that
         0, 1, ..., U - 1 of all steps were emitted `(batch, U)`.
     """
 
-    def step(inputs, states, affine):
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Named, States]:
         (counts,) = states
         emitted = counts * inputs["emission"]
         moved = tf.pad(emitted[:, :-1], [[0, 0], [1, 0]])
         moved += counts * inputs["rounded"]
-        return {"emitted": emitted}, (counts * inputs["skip"] + moved,)
+        counts = counts * inputs["skip"] + moved
+        return {"column": emitted if column == "emitted" else counts}, (counts,)
 
     width = length if isinstance(length, int) else None
     by_time = ops.transpose(emission)[:, :, None]
@@ -69,16 +121,14 @@ def recursion(
             }
         ),
         (_nothing_yet(ops.shape(emission)[0], length, emission.dtype),),
-        {"emitted": tf.TensorSpec((None, width), emission.dtype)},
+        {"column": tf.TensorSpec((None, width), emission.dtype)},
         ScanOptions(unroll=unroll),
     )
-    return tf.transpose(outputs["emitted"], (1, 2, 0)), counts
+    return tf.transpose(outputs["column"], (1, 2, 0)), counts
 
 
-def subsample(
-    sequence: tf.Tensor, emission: tf.Tensor, length: Any
-) -> tf.Tensor:
-    """The expected subsample, all of it real.
+def subsample(sequence: Tensor, emission: Tensor, length: Size) -> Tensor:
+    """The expected subsample of sequences without masked steps.
 
     Args:
         sequence: Tensor `(batch, time, features)`.
@@ -90,7 +140,7 @@ def subsample(
     """
     if _is_small(emission.shape[1], length):
         return tf.matmul(recursion(emission, length)[0], sequence)
-    emissions, counts, steps = _blocks(emission)
+    emissions, counts, steps = _blocks(emission, "emitted")
     batch, number = ops.shape(counts)[:2]
     features = sequence.shape[2]
     sequence = _pad_time(sequence, number * steps)
@@ -98,14 +148,14 @@ def subsample(
     parts = tf.reshape(
         tf.matmul(emissions, blocks), (batch, number, steps, features)
     )
-    before, _ = _counts_before(counts, length)
+    before = _counts_before(counts, length).blocks
     parts = tf.transpose(parts, (1, 0, 2, 3))
     if isinstance(number, int) and number <= MOST_UNROLLED:
         return _join_unrolled(before, parts, length)
     return _join(before, parts, length)
 
 
-def lengths(emission: tf.Tensor, length: Any) -> tf.Tensor:
+def lengths(emission: Tensor, length: Size) -> Tensor:
     """The distribution of the number of emitted steps.
 
     Args:
@@ -115,23 +165,70 @@ def lengths(emission: tf.Tensor, length: Any) -> tf.Tensor:
     Returns:
         Tensor `(batch, U + 1)`; the last entry is that of U and more.
     """
-    _, counts, _ = _blocks(emission)
-    _, (counts, more) = _counts_before(counts, length)
-    more = more + tf.reduce_sum(counts[:, length:], axis=1)
-    return tf.concat([counts[:, :length], more[:, None]], axis=1)
+    counts = _blocks(emission, "emitted").counts
+    _, end, more = _counts_before(counts, length)
+    more = more + tf.reduce_sum(end[:, length:], axis=1)
+    return tf.concat([end[:, :length], more[:, None]], axis=1)
 
 
-def _is_small(time, length):
+def upsample(outputs: Tensor, emission: Tensor, initial: Tensor) -> Tensor:
+    """The expected latest output at each step.
+
+    Args:
+        outputs: Tensor `(batch, U, features)`.
+        emission: Tensor `(batch, time)` of the same dtype.
+        initial: Tensor `(batch, features)`: before the first output.
+
+    Returns:
+        Tensor `(batch, time, features)`.
+    """
+    time, length = ops.shape(emission)[1], ops.shape(outputs)[1]
+    values = tf.concat([initial[:, None], outputs], axis=1)
+    if _is_small(time, length):
+        counts, _ = recursion(emission, length, column="counted")
+        return tf.matmul(_and_more(counts, 1), values, transpose_a=True)
+    columns, counts, steps = _blocks(emission, "counted")
+    batch, number = ops.shape(counts)[:2]
+    before = _and_more(_counts_before(counts, length).blocks[..., :length], 2)
+    columns = tf.reshape(columns, (batch, number, steps + 1, steps))
+    columns = tf.transpose(columns, (1, 0, 2, 3))
+    # Of steps emitted when there are U outputs there is no trace.
+    last = tf.repeat(values[:, -1:], steps, axis=1)
+    values = tf.concat([values, last], axis=1)
+
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Named, States]:
+        latest = correlate(inputs["before"], values, steps + 1, in_loop=True)
+        latest = tf.matmul(inputs["columns"], latest, transpose_a=True)
+        return {"latest": latest}, ()
+
+    spec = tf.TensorSpec((None, steps, values.shape[2]), values.dtype)
+    found, _ = scan(
+        step,
+        Operands({"before": before, "columns": columns}),
+        (),
+        {"latest": spec},
+    )
+    latest = tf.transpose(found["latest"], (1, 0, 2, 3))
+    features = ops.shape(values)[2]
+    return tf.reshape(latest, (batch, number * steps, features))[:, :time]
+
+
+def _and_more(counts: Tensor, axis: int) -> Tensor:
+    """Counts below U, and behind them the probability of U and more."""
+    more = 1 - tf.reduce_sum(counts, axis=axis, keepdims=True)
+    return tf.concat([counts, more], axis=axis)
+
+
+def _is_small(time: Size, length: Size) -> bool:
     if not isinstance(time, int) or not isinstance(length, int):
         return False
     return time <= PLAIN_STEPS and time * length <= PLAIN_ENTRIES
 
 
-def _blocks(emission):
-    """Each block's emissions `(batch * N, L, L)`, counts `(batch, N, L + 1)`.
-
-    And L.
-    """
+def _blocks(emission: Tensor, column: str) -> Blocks:
+    """All blocks, each by itself; `column` as in `recursion`."""
     batch, time = ops.shape(emission)
     runs = 2**DOUBLINGS
     if isinstance(time, int):
@@ -143,21 +240,23 @@ def _blocks(emission):
     steps = width * runs
     emission = _pad_time(emission, number * steps)
     short = tf.reshape(emission, (batch * number * runs, width))
-    matrix, counts = recursion(short, width + 1, unroll=True)
+    matrix, counts = recursion(short, width + 1, unroll=True, column=column)
     matrix = tf.concat([matrix, counts[:, :, None]], axis=2)
     for i in range(DOUBLINGS):
         matrix = _join_pairs(matrix, width * 2**i)
     matrix, counts = tf.split(matrix, [steps, 1], axis=2)
-    matrix, _ = tf.split(matrix, [steps, 1], axis=1)
+    if column == "emitted":
+        # A step is emitted after less than all.
+        matrix, _ = tf.split(matrix, [steps, 1], axis=1)
     counts = tf.reshape(counts, (batch, number, steps + 1))
-    return matrix, _of_sum_one(counts), steps
+    return Blocks(matrix, _of_sum_one(counts), steps)
 
 
-def _join_pairs(matrix, width):
+def _join_pairs(matrix: Tensor, width: int) -> Tensor:
     """Puts runs of `width` steps together, each with the one after it.
 
-    A run's matrix is square: a column for each step's emissions, and a last
-    one of the counts after them.
+    A run's matrix is square: a column for each step, and a last one of the
+    counts after all of them.
     """
     pairs = ops.shape(matrix)[0] // 2
     matrix = tf.reshape(matrix, (pairs, 2, width + 1, width + 1))
@@ -168,19 +267,17 @@ def _join_pairs(matrix, width):
     return tf.concat([first, second], axis=2)
 
 
-def _counts_before(counts, length):
-    """$q_j$ of each block, `(N, batch, at least length)`, and what comes after.
-
-    That is q after the last block, `(batch, at least length)`, and the
-    probability of counts that it has no room for.
-    """
+def _counts_before(counts: Tensor, length: Size) -> CountsBefore:
+    """From the counts within each block, those before each."""
     batch = ops.shape(counts)[0]
     steps = counts.shape[2] - 1
     rows = -(-length // steps)
 
     # Entry (x, i) is the count i * L + x, so that a matrix product convolves
     # all i at once. Its second half belongs to the next i.
-    def step(inputs, states, affine):
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Named, States]:
         before, more = states
         matrix = toeplitz(inputs["counts"], steps, 2 * steps)
         moved = tf.matmul(matrix, before, transpose_a=True)
@@ -202,10 +299,10 @@ def _counts_before(counts, length):
     before = tf.transpose(outputs["before"], (0, 1, 3, 2))
     before = tf.reshape(before, (ops.shape(before)[0], batch, rows * steps))
     after = tf.reshape(tf.transpose(after, (0, 2, 1)), (batch, rows * steps))
-    return before, (after, more)
+    return CountsBefore(before, after, more)
 
 
-def _join_unrolled(before, parts, length):
+def _join_unrolled(before: Tensor, parts: Tensor, length: Size) -> Tensor:
     """The sum over blocks, each with no more rows than it reaches."""
     steps = parts.shape[2]
     total = None
@@ -219,11 +316,13 @@ def _join_unrolled(before, parts, length):
     return _pad_time(total, length)
 
 
-def _join(before, parts, length):
+def _join(before: Tensor, parts: Tensor, length: Size) -> Tensor:
     """As `_join_unrolled`, of any number of blocks."""
     _, batch, _, features = ops.shape(parts)
 
-    def step(inputs, states, affine):
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Named, States]:
         result = convolve(
             inputs["before"], inputs["parts"], length, in_loop=True
         )
@@ -238,33 +337,33 @@ def _join(before, parts, length):
     return total
 
 
-def _rounded(emission, skip):
+def _rounded(emission: Tensor, skip: Tensor) -> Tensor:
     """What rounding left out of `skip = 1 - emission`, without error.
 
-    It is small, but of equal probabilities equal, and would add up over time.
+    Small, but the same for equal probabilities: over time it would add up.
     """
     # Clipped, nothing happens; but graphs simplify 1 - (1 - e).
     again = 1 - tf.clip_by_value(skip, 0, 1)
     return tf.stop_gradient(again - emission)
 
 
-def _of_sum_one(counts):
-    """Takes out what rounding has added to probabilities, which is little."""
+def _of_sum_one(counts: Tensor) -> Tensor:
+    """Probabilities without the little that rounding added to their sum."""
     excess = tf.reduce_sum(counts, axis=-1, keepdims=True) - 1
     return counts * (1 - tf.stop_gradient(excess))
 
 
-def _nothing_yet(batch, size, dtype):
+def _nothing_yet(batch: Size, size: Size, dtype: str) -> Tensor:
     """Probabilities of counts 0, 1, ...: surely 0."""
     return tf.one_hot(tf.zeros((batch,), "int32"), size, dtype=dtype)
 
 
-def _least(a, b):
+def _least(a: int, b: Size) -> Size:
     return min(a, b) if isinstance(b, int) else tf.minimum(a, b)
 
 
-def _pad_time(x, time):
-    """Zeros after the steps there are, up to `time`."""
+def _pad_time(x: Tensor, time: Size) -> Tensor:
+    """Zeros after the last step, up to `time`."""
     more = time - ops.shape(x)[1]
     more = max(more, 0) if isinstance(more, int) else tf.maximum(more, 0)
     return tf.pad(x, [[0, 0], [0, more]] + [[0, 0]] * (len(x.shape) - 2))

@@ -11,10 +11,19 @@ the gradients are the other two functions, so that gradients of any order are
 right and none of them holds a matrix.
 """
 
-from typing import Any
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import tensorflow as tf
 from keras import ops
+
+from keras_seqmech.typing import Size
+from keras_seqmech.typing import Tensor
+
+Gradients: TypeAlias = Sequence[Tensor]
+# A result and its gradient, as `tf.custom_gradient` takes them.
+Differentiable: TypeAlias = tuple[Tensor, Callable[[Tensor], Gradients]]
 
 _IN_LOOP = (
     "This convolution has no second gradient, as it runs in a loop: the "
@@ -23,8 +32,8 @@ _IN_LOOP = (
 
 
 def convolve(
-    weights: tf.Tensor, vectors: tf.Tensor, size: Any, in_loop: bool = False
-) -> tf.Tensor:
+    weights: Tensor, vectors: Tensor, size: Size, in_loop: bool = False
+) -> Tensor:
     r"""$y_m = \sum_k w_{m-k} z_k$.
 
     Args:
@@ -45,27 +54,24 @@ def convolve(
     """
 
     @tf.custom_gradient
-    def run(weights, vectors):
+    def run(weights: Tensor, vectors: Tensor) -> Differentiable:
         matrix = toeplitz(weights, ops.shape(vectors)[1], size)
 
-        def gradient(upstream):
+        def gradient(upstream: Tensor) -> Gradients:
             gradients = (
                 inner_products(vectors, upstream, ops.shape(weights)[1]),
                 correlate(weights, upstream, ops.shape(vectors)[1]),
             )
-            if not in_loop:
-                return gradients
-            return [
-                tf.raw_ops.PreventGradient(input=x, message=_IN_LOOP)
-                for x in gradients
-            ]
+            return _once(gradients) if in_loop else gradients
 
         return tf.matmul(matrix, vectors, transpose_a=True), gradient
 
     return run(weights, vectors)
 
 
-def correlate(weights: tf.Tensor, results: tf.Tensor, size: Any) -> tf.Tensor:
+def correlate(
+    weights: Tensor, results: Tensor, size: Size, in_loop: bool = False
+) -> Tensor:
     r"""$z_k = \sum_m w_{m-k} y_m$.
 
     Args:
@@ -73,29 +79,29 @@ def correlate(weights: tf.Tensor, results: tf.Tensor, size: Any) -> tf.Tensor:
         results: Tensor `(batch, m, features)`.
         size: How many vectors, an int or a scalar tensor; at least
             `m - n + 1`.
+        in_loop: As in `convolve`.
 
     Returns:
         Tensor `(batch, size, features)`.
     """
 
     @tf.custom_gradient
-    def run(weights, results):
+    def run(weights: Tensor, results: Tensor) -> Differentiable:
         matrix = toeplitz(weights, size, ops.shape(results)[1])
 
-        def gradient(upstream):
-            return (
+        def gradient(upstream: Tensor) -> Gradients:
+            gradients = (
                 inner_products(upstream, results, ops.shape(weights)[1]),
                 convolve(weights, upstream, ops.shape(results)[1]),
             )
+            return _once(gradients) if in_loop else gradients
 
         return tf.matmul(matrix, results), gradient
 
     return run(weights, results)
 
 
-def inner_products(
-    vectors: tf.Tensor, results: tf.Tensor, size: Any
-) -> tf.Tensor:
+def inner_products(vectors: Tensor, results: Tensor, size: Size) -> Tensor:
     r"""$w_i = \sum_k z_k^T y_{i+k}$.
 
     Args:
@@ -109,10 +115,10 @@ def inner_products(
     """
 
     @tf.custom_gradient
-    def run(vectors, results):
+    def run(vectors: Tensor, results: Tensor) -> Differentiable:
         products = tf.matmul(vectors, results, transpose_b=True)
 
-        def gradient(upstream):
+        def gradient(upstream: Tensor) -> Gradients:
             return (
                 correlate(upstream, results, ops.shape(vectors)[1]),
                 convolve(upstream, vectors, ops.shape(results)[1]),
@@ -123,7 +129,7 @@ def inner_products(
     return run(vectors, results)
 
 
-def toeplitz(weights: tf.Tensor, rows: Any, width: Any) -> tf.Tensor:
+def toeplitz(weights: Tensor, rows: Size, width: Size) -> Tensor:
     """The matrix whose entry (k, m) is $w_{m-k}$, 0 where none is.
 
     Args:
@@ -146,7 +152,7 @@ def toeplitz(weights: tf.Tensor, rows: Any, width: Any) -> tf.Tensor:
     return matrix[:, :, :width]
 
 
-def _sum_of_diagonals(products, size):
+def _sum_of_diagonals(products: Tensor, size: Size) -> Tensor:
     """`(batch, size)`, entry i is the sum of entries (k, i + k)."""
     batch, rows, width = ops.shape(products)
     full = size + rows - 1
@@ -155,3 +161,10 @@ def _sum_of_diagonals(products, size):
     flat = tf.pad(flat, [[0, 0], [0, rows]])
     shifted = tf.reshape(flat, (batch, rows, full + 1))
     return tf.reduce_sum(shifted, axis=1)[:, :size]
+
+
+def _once(gradients: tuple[Tensor, Tensor]) -> Gradients:
+    """Gradients that refuse to be differentiated again."""
+    return [
+        tf.raw_ops.PreventGradient(input=x, message=_IN_LOOP) for x in gradients
+    ]

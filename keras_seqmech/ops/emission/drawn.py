@@ -1,22 +1,40 @@
-r"""Subsampling by decision: each step is emitted or it is not, 0 or 1.
+r"""Subsampling by hard decisions: each step is emitted or it is not.
 
-The hard counterpart of `emission`: steps are drawn, or taken where they are
-likelier emitted than not, and moved to the front. Work grows with the number
-of steps; there is no matrix of outputs and steps. Everything but the sequence
-is float32 or wider.
+The hard counterpart of `expectation`: steps are drawn, or taken where their
+probability is above one half, and moved to the front. Work grows with the
+number of steps; there is no matrix of outputs and steps. Everything but the
+sequence is float32 or wider.
 """
 
-from typing import Any
+from typing import NamedTuple
 
 import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.ops import compaction
 from keras_seqmech.ops import masking
-from keras_seqmech.ops.emission import expectation as emission_ops
+from keras_seqmech.ops.emission import expectation
+from keras_seqmech.ops.emission.convolution import Differentiable
+from keras_seqmech.ops.emission.convolution import Gradients
+from keras_seqmech.typing import Size
+from keras_seqmech.typing import Tensor
 
 
-def draw(emission: Any, noise: Any) -> tf.Tensor:
+class Compacted(NamedTuple):
+    """The emitted steps, moved to the front.
+
+    Attributes:
+        outputs: Tensor `(batch, U, features)`, zeros past the last.
+        indices: Int32 tensor `(batch, U)`: the steps they are.
+        real: Boolean tensor `(batch, U)`: whether an output exists.
+    """
+
+    outputs: Tensor
+    indices: Tensor
+    real: Tensor
+
+
+def draw(emission: Tensor, noise: Tensor) -> Tensor:
     """Emits each step with its probability.
 
     Args:
@@ -30,14 +48,14 @@ def draw(emission: Any, noise: Any) -> tf.Tensor:
     return tf.math.log(emission) - tf.math.log1p(-emission) + noise > 0
 
 
-def log_probability(emission: Any, keep: Any, length: Any) -> tf.Tensor:
+def log_probability(emission: Tensor, keep: Tensor, length: Size) -> Tensor:
     """Log-probability of each decision, until `length` steps were emitted.
 
     What comes after changes no output, and is not counted as decided.
 
     Args:
         emission: Tensor `(batch, time)` of probabilities.
-        keep: Boolean tensor `(batch, time)`: what was decided.
+        keep: Boolean tensor `(batch, time)`: the steps emitted.
         length: Number of outputs U, an int or a scalar tensor.
 
     Returns:
@@ -50,22 +68,39 @@ def log_probability(emission: Any, keep: Any, length: Any) -> tf.Tensor:
     return tf.math.log(decided)
 
 
+def kept(emitted: Tensor, length: Size | None) -> Tensor:
+    """The emitted steps that are outputs: the first `length` of each row.
+
+    Args:
+        emitted: Tensor `(batch, time)`, entries 0 or 1.
+        length: Number of outputs U, an int or a scalar tensor; None for no
+            limit.
+
+    Returns:
+        Tensor of the shape and dtype of `emitted`.
+    """
+    if length is None:
+        return emitted
+    number = ops.cumsum(emitted, axis=1)
+    return ops.where(number <= length, emitted, ops.zeros_like(emitted))
+
+
 def compact(
-    sequence: Any, emission: Any, keep: Any, length: Any
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    sequence: Tensor, emission: Tensor, keep: Tensor, length: Size
+) -> Compacted:
     r"""Moves the emitted steps to the front.
 
-    Each $e_n$ has a straight-through gradient: what the loss, of outputs in a
-    straight line, would be with step n emitted, less what it would be without
-    it, all other steps as they are,
+    Each $e_n$ has a straight-through gradient: the difference, to first order
+    in the outputs, between the loss with step n emitted and without it, all
+    other steps as they are,
 
     $$\frac{\partial L}{\partial e_n} \approx \sum_{k \ge m}
       \frac{\partial L}{\partial y_k} (y_k^{\mathrm{with}} -
       y_k^{\mathrm{without}}),$$
 
-    m the number of steps emitted before n. Steps after n are a place later
-    with it. The mean over draws is exact if the loss is linear in the outputs.
-    For none, stop the gradient to `emission`.
+    m the number of steps emitted before n. With step n emitted, later steps
+    are one place further back. The mean over draws is exact if the loss is
+    linear in the outputs. Stop the gradient to `emission` for none.
 
     Args:
         sequence: Tensor `(batch, time, features)`.
@@ -75,9 +110,7 @@ def compact(
             are left out.
 
     Returns:
-        Outputs `(batch, U, features)` of the dtype of `sequence`, zeros where
-        there is none; indices of their steps, int32 `(batch, U)`, and whether
-        they are there, boolean `(batch, U)`.
+        `Compacted`, the outputs in the dtype of `sequence`.
     """
     # One more: it is the last output once a step before it is left out.
     indices, real = compaction.compact(keep, length + 1)
@@ -85,8 +118,8 @@ def compact(
     outputs = taken[:, :-1]
 
     @tf.custom_gradient
-    def with_gradient(outputs, emission):
-        def gradient(upstream):
+    def with_gradient(outputs: Tensor, emission: Tensor) -> Differentiable:
+        def gradient(upstream: Tensor) -> Gradients:
             return upstream, _differences(
                 ops.cast(upstream, emission.dtype),
                 ops.cast(sequence, emission.dtype),
@@ -96,10 +129,14 @@ def compact(
 
         return tf.identity(outputs), gradient
 
-    return with_gradient(outputs, emission), indices[:, :-1], real[:, :-1]
+    return Compacted(
+        with_gradient(outputs, emission), indices[:, :-1], real[:, :-1]
+    )
 
 
-def _differences(upstream, sequence, taken, keep):
+def _differences(
+    upstream: Tensor, sequence: Tensor, taken: Tensor, keep: Tensor
+) -> Tensor:
     """Gradients of the probabilities, `(batch, time)`; see `compact`.
 
     `taken` is an output longer than `upstream`.
@@ -125,44 +162,44 @@ def _differences(upstream, sequence, taken, keep):
     return tf.where(reached, tf.where(keep, kept, new), tf.zeros_like(new))
 
 
-def _from_here_on(products):
+def _from_here_on(products: Tensor) -> Tensor:
     """Sums over features and all places from each on, `(batch, U)`."""
     return tf.cumsum(tf.reduce_sum(products, axis=-1), axis=1, reverse=True)
 
 
 def decisions(
-    keep: Any,
-    indices: Any,
-    real: Any,
+    keep: Tensor,
+    compacted: Compacted,
     dtype: str,
-    presence: Any | None = None,
-) -> dict[str, tf.Tensor]:
-    """What was decided, as `emission.decisions` of what is likely.
+    presence: Tensor | None = None,
+) -> dict[str, Tensor]:
+    """The same as `expectation.decisions`, of hard decisions.
 
     Args:
         keep: Boolean tensor `(batch, time)`, the steps emitted.
-        indices: From `compact`, as `real`.
-        real: From `compact`.
+        compacted: From `compact`.
         dtype: That of the results.
-        presence: Tensor `(batch, time)`, how surely a step is there, or None.
+        presence: Tensor `(batch, time)`, the probability that a step exists,
+            or None.
 
     Returns:
         A dict of `"emission"` `(batch, U, time)`, `"length_distribution"`
         `(batch, U + 1)` and `"output_mask"` `(batch, U)`.
     """
+    _, indices, real = compacted
     output_mask = ops.cast(real, dtype)
     if presence is not None:
         output_mask = take(presence[:, :, None], keep, indices, real)[:, :, 0]
     matrix = ops.one_hot(indices, ops.shape(keep)[1], dtype=dtype)
     return {
         "emission": matrix * output_mask[:, :, None],
-        "length_distribution": emission_ops.length_of(output_mask),
+        "length_distribution": expectation.length_of(output_mask),
         "output_mask": output_mask,
     }
 
 
-def take(values: Any, keep: Any, indices: Any, real: Any) -> tf.Tensor:
-    """What stands at the emitted steps, zeros after them.
+def take(values: Tensor, keep: Tensor, indices: Tensor, real: Tensor) -> Tensor:
+    """The values at the emitted steps, zeros after them.
 
     Args:
         values: Tensor `(batch, time, features)`.

@@ -7,7 +7,7 @@ emitted,
 $$q_{n+1}(m) = q_n(m)(1 - e_n) + q_n(m - 1) e_n, \quad
 p(y_m = s_n) = e_n q_n(m), \quad E[y_m] = \sum_n p(y_m = s_n) s_n,$$
 
-where the zero vector stands for an output that is not there. This is equation 1
+where a missing output is the zero vector. This is equation 1
 of "Training a Subsampling Mechanism in Expectation" without its divisions and
 products: nothing cancels, and it is exact at $e_n$ of 0 and 1.
 
@@ -15,26 +15,20 @@ Probabilities lie in [0, 1], which is not checked here, and are float32 or
 wider. Masked steps are never emitted and count for nothing.
 """
 
-import math
-from typing import Any
-
 import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.ops import masking
 from keras_seqmech.ops.emission import blocks
-from keras_seqmech.ops.precision import finite
+from keras_seqmech.ops.emission.probabilities import real_probabilities
 from keras_seqmech.ops.precision import score_dtype
-
-# Probabilities below count as this in logarithms.
-_LEAST = 1e-20
-# Sums of probabilities may leave [0, 1] by so much.
-_ROUNDING = 1e-5
+from keras_seqmech.typing import Size
+from keras_seqmech.typing import Tensor
 
 
 def emission_matrix(
-    emission: Any, length: Any = None, mask: Any | None = None
-) -> tf.Tensor:
+    emission: Tensor, length: Size | None = None, mask: Tensor | None = None
+) -> Tensor:
     """$p(y_m = s_n)$, by the recursion over the steps.
 
     Rows add up to `output_mask`, and columns, if `length` is at least their
@@ -56,17 +50,17 @@ def emission_matrix(
     array([[0.5 , 0.5 , 0.  ],
            [0.  , 0.5 , 0.25]], dtype=float32)>
     """
-    emission = _real(emission, score_dtype(_dtype(emission)), mask)
+    emission = real_probabilities(emission, score_dtype(_dtype(emission)), mask)
     length = ops.shape(emission)[1] if length is None else length
     return blocks.recursion(emission, length)[0]
 
 
 def expected_subsample(
-    sequence: Any,
-    emission: Any,
-    length: Any = None,
-    mask: Any | None = None,
-) -> tf.Tensor:
+    sequence: Tensor,
+    emission: Tensor,
+    length: Size | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """$E[y_m]$, the expected outputs.
 
     The product of `emission_matrix` with the sequence, a block of steps at a
@@ -94,7 +88,7 @@ def expected_subsample(
     result_dtype = _dtype(sequence)
     wide = {score_dtype(_dtype(x)) for x in (sequence, emission)}
     dtype = "float64" if "float64" in wide else "float32"
-    emission = _real(emission, dtype, mask)
+    emission = real_probabilities(emission, dtype, mask)
     sequence = masking.zero_masked(ops.cast(sequence, dtype), mask)
     length = ops.shape(emission)[1] if length is None else length
     outputs = blocks.subsample(sequence, emission, length)
@@ -102,8 +96,8 @@ def expected_subsample(
 
 
 def length_distribution(
-    emission: Any, length: Any = None, mask: Any | None = None
-) -> tf.Tensor:
+    emission: Tensor, length: Size | None = None, mask: Tensor | None = None
+) -> Tensor:
     """Probabilities of 0, 1, ..., U - 1 outputs, and of U or more.
 
     Args:
@@ -119,13 +113,13 @@ def length_distribution(
     >>> length_distribution(tf.constant([[0.5, 1.0, 0.5]]))[0]
     <tf.Tensor: ... numpy=array([0.  , 0.25, 0.5 , 0.25], dtype=float32)>
     """
-    emission = _real(emission, score_dtype(_dtype(emission)), mask)
+    emission = real_probabilities(emission, score_dtype(_dtype(emission)), mask)
     length = ops.shape(emission)[1] if length is None else length
     return blocks.lengths(emission, length)
 
 
-def output_mask(distribution: Any) -> tf.Tensor:
-    """P(length > m): how surely output m is there.
+def output_mask(distribution: Tensor) -> Tensor:
+    """P(length > m): the probability that output m exists.
 
     Args:
         distribution: Tensor `(batch, U + 1)`, a `length_distribution`.
@@ -136,8 +130,8 @@ def output_mask(distribution: Any) -> tf.Tensor:
     return tf.cumsum(distribution[:, 1:], axis=1, reverse=True)
 
 
-def length_of(presence: Any) -> tf.Tensor:
-    """The `length_distribution` of which this is the `output_mask`.
+def length_of(presence: Tensor) -> Tensor:
+    """The `length_distribution` that has this `output_mask`.
 
     Args:
         presence: Tensor `(batch, U)`: P(length > m), falling.
@@ -151,16 +145,16 @@ def length_of(presence: Any) -> tf.Tensor:
 
 
 def decisions(
-    emission: Any, length: Any = None, presence: Any | None = None
-) -> dict[str, tf.Tensor]:
-    """What is likely to be emitted: where, how much, how surely.
+    emission: Tensor, length: Size | None = None, presence: Tensor | None = None
+) -> dict[str, Tensor]:
+    """The distributions of what is emitted: where, how much, what exists.
 
     Args:
         emission: Tensor `(batch, time)` of probabilities, 0 where masked.
         length: Number of outputs U, an int or a scalar tensor. None: the
             number of steps.
-        presence: Tensor `(batch, time)`, falling: how surely a step is there,
-            the `output_mask` of another subsample; None: all are.
+        presence: Tensor `(batch, time)`, falling: the probability that a step
+            exists, the `output_mask` of another subsample; None: all do.
 
     Returns:
         A dict of `"emission"` `(batch, U, time)`, `"length_distribution"`
@@ -182,106 +176,5 @@ def decisions(
     }
 
 
-def rate_divergence(
-    emission: Any, target: float, presence: Any | None = None
-) -> tf.Tensor:
-    r"""How far the mean probability is from a target, over all steps.
-
-    $T\,KL(r \,\|\, \bar e)$ in nats, of two Bernoulli distributions, with
-    $\bar e$ the mean over the T steps that are there. With $e = \sigma(z)$ it
-    has the gradient $(\bar e - r) / (\bar e (1 - \bar e)) \cdot e_n (1 - e_n)$
-    to each logit: $\bar e - r$ where probabilities are alike, down to 1e-20,
-    and up to where they are rounded to 1.
-
-    Args:
-        emission: Tensor `(batch, time)` of probabilities.
-        target: r, above 0 and below 1.
-        presence: Tensor `(batch, time)`, how surely a step is there.
-
-    Returns:
-        Tensor `(batch,)`; 0 in rows without a step.
-    """
-    if presence is None:
-        presence = tf.ones_like(emission)
-    count = tf.reduce_sum(presence, axis=1)
-    emitted = tf.reduce_sum(emission * presence, axis=1)
-    mean = tf.math.divide_no_nan(emitted, count)
-    divergence = target * (
-        math.log(target) - tf.math.log(tf.maximum(mean, _LEAST))
-    ) + (1 - target) * (
-        math.log1p(-target) - tf.math.log(tf.maximum(1 - mean, _LEAST))
-    )
-    return count * divergence
-
-
-def probabilities(
-    name: str, values: Any, mask: Any | None, dtype: str
-) -> tf.Tensor:
-    """Probabilities as the functions above take them.
-
-    In eager execution what is none is refused; in graphs, which cannot, it is
-    clipped, and NaN becomes 0. Rounding is clipped everywhere.
-
-    Args:
-        name: What to call the argument in an error.
-        values: Tensor `(batch, time)`.
-        mask: Boolean tensor `(batch, time)` or None: where to look. All else
-            becomes 0.
-        dtype: That of the result.
-
-    Returns:
-        Tensor `(batch, time)` with entries in [0, 1].
-
-    Raises:
-        ValueError: In eager execution, if a value is not in [0, 1].
-    """
-    values = _real(values, dtype, mask)
-    if tf.executing_eagerly():
-        # False for NaN.
-        fits = (values >= -_ROUNDING) & (values <= 1 + _ROUNDING)
-        if not tf.reduce_all(fits):
-            wrong = float(values[~fits][0])
-            raise ValueError(
-                f"Argument `{name}` must hold probabilities, from 0 to 1. "
-                f"Received: {name}={wrong} among others"
-            )
-    return ops.clip(finite(values), 0, 1)
-
-
-def check_steps(sequence: Any, emission: Any, mask: Any | None) -> None:
-    """Refuses, when run, sizes that were not known before and do not fit.
-
-    Where XLA compiles this, which has no assertions, it does nothing.
-
-    Args:
-        sequence: Tensor `(batch, time, features)`.
-        emission: Tensor `(batch, time)`.
-        mask: Tensor `(batch, time)` or None.
-    """
-    sizes = tf.shape(sequence)[:2]
-    if sequence.shape[1] is None:
-        tf.debugging.assert_positive(
-            sizes[1], "Sequences must have at least one time step."
-        )
-    arguments = {"emission_probabilities": emission, "mask": mask}
-    for name, values in arguments.items():
-        if values is None:
-            continue
-        if None in (*sequence.shape[:2], *values.shape):
-            tf.debugging.assert_equal(
-                tf.shape(values),
-                sizes,
-                f"Argument `{name}` must have the shape (batch, time) of its "
-                "sequence.",
-            )
-
-
-def _dtype(x):
+def _dtype(x: Tensor) -> str:
     return ops.convert_to_tensor(x).dtype.name
-
-
-def _real(emission, dtype, mask):
-    emission = ops.cast(emission, dtype)
-    if mask is None:
-        return emission
-    return ops.where(mask, emission, ops.zeros_like(emission))

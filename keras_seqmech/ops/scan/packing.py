@@ -55,6 +55,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from keras_seqmech._keras_compat import in_xla
 from keras_seqmech.ops import compaction
 from keras_seqmech.ops.scan.protocol import ScanOptions
 from keras_seqmech.typing import Tensor
@@ -68,7 +69,7 @@ def can_pack(options: ScanOptions = ScanOptions()) -> bool:  # noqa: B008
     """
     compiled = options.jit_compile and not tf.executing_eagerly()
     fixed = options.unroll or options.steps is not None
-    return not (compiled or fixed or compaction.in_xla())
+    return not (compiled or fixed or in_xla())
 
 
 class Packing(NamedTuple):

@@ -13,6 +13,7 @@ from tests.conformance.registry import poolings
 from tests.conformance.registry import subsamples
 from tests.conformance.registry.entry import SCALARS
 from tests.conformance.registry.entry import TIME
+from tests.conformance.registry.entry import NoiseSwitch
 from tests.conformance.registry.entry import name_outputs
 from tests.conformance.registry.entry import silence
 
@@ -33,4 +34,12 @@ FACTS = {
     **subsamples.FACTS,
 }
 
-__all__ = ["ENTRIES", "FACTS", "SCALARS", "TIME", "name_outputs", "silence"]
+__all__ = [
+    "ENTRIES",
+    "FACTS",
+    "SCALARS",
+    "TIME",
+    "NoiseSwitch",
+    "name_outputs",
+    "silence",
+]

@@ -9,6 +9,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_seqmech.ops.decisions import sampling
+
 # No other size in the registry is this one: an output of this second
 # dimension has a time axis.
 TIME = 7
@@ -20,6 +22,9 @@ SCALARS = (
     "attention_dropout",
     "entropy_weight",
     "sparsity_weight",
+    "cost_weight",
+    "target_weight",
+    "indecision_weight",
 )
 
 
@@ -176,3 +181,21 @@ def silence(monkeypatch) -> None:
         "keras_seqmech.ops.decisions.sampling.gumbel_noise",
         lambda shape, seed_generator, dtype="float32": ops.zeros(shape, dtype),
     )
+
+
+class NoiseSwitch:
+    """Turns all that is drawn to zero and back, in compiled graphs, too."""
+
+    def __init__(self, monkeypatch):
+        scale = keras.Variable(1.0, trainable=False, dtype="float32")
+        draw = sampling.gumbel_noise
+
+        def gumbel_noise(*args, **kwargs):
+            noise = draw(*args, **kwargs)
+            return noise * ops.cast(scale, noise.dtype)
+
+        monkeypatch.setattr(sampling, "gumbel_noise", gumbel_noise)
+        self._scale = scale
+
+    def turn(self, on: bool) -> None:
+        self._scale.assign(float(on))

@@ -40,6 +40,12 @@ class DecayCell(keras.layers.Layer):
 
 SEQUENCES = (Argument("sequences", (None, FEATURES), mask="mask"),)
 READER = ("size_kernel", "size_recurrent_kernel", "field_recurrent_kernel")
+STOPPING_READER = (
+    "stop_kernel",
+    "stop_recurrent_kernel",
+    "stop_bias",
+    "field_recurrent_kernel",
+)
 GATE = ("field_kernel", "field_bias", "forget_kernel", "forget_bias")
 KERAS_CELL = ("kernel", "recurrent_kernel", "bias")
 
@@ -65,7 +71,7 @@ def stack():
 
 
 def resume_layer(layer, inputs, mask, cut, training):
-    """Hands states on; the first call sees just as far ahead as it may."""
+    """Passes states on; the first call sees just as far ahead as it may."""
     end = cut + SIZE - 1
     first, *states = layer(
         inputs[:, :cut],
@@ -133,7 +139,15 @@ def field_layer(id, cell, inner=KERAS_CELL, reader=READER, **options):
     )
 
 
-def field_cell(id, cell, inner=KERAS_CELL, core=False, golden=False, **options):
+def field_cell(
+    id,
+    cell,
+    inner=KERAS_CELL,
+    reader=READER,
+    core=False,
+    golden=False,
+    **options,
+):
     def make(**overrides):
         return keras_seqmech.RFCell(cell(), SIZE, **{**options, **overrides})
 
@@ -141,7 +155,7 @@ def field_cell(id, cell, inner=KERAS_CELL, core=False, golden=False, **options):
         f"RFCell-{id}",
         make,
         SEQUENCES,
-        (*READER, *GATE, "temperature", *inner),
+        (*reader, *GATE, "temperature", *inner),
         wrap=in_rnn,
         prepare=make_windows,
         resume=resume_cell,
@@ -172,6 +186,14 @@ ENTRIES = [
     ),
     field_cell(
         "custom-reinforce", custom, ("kernel", "rate"), estimator="reinforce"
+    ),
+    field_cell(
+        "lstm-field-straight_through",
+        lstm,
+        reader=STOPPING_READER,
+        estimator="straight_through",
+        size_from="field",
+        gated="output",
     ),
     field_layer(
         "lstm-relaxed-mean",
@@ -220,6 +242,24 @@ ENTRIES = [
         zero_output_for_mask=True,
     ),
     field_layer(
+        "lstm-field-relaxed-all",
+        lstm,
+        reader=STOPPING_READER,
+        size_from="field",
+        gated="all",
+        return_sequences=True,
+        return_state=True,
+        return_field=True,
+    ),
+    field_layer(
+        "gru-field-reinforce",
+        gru,
+        reader=STOPPING_READER,
+        estimator="reinforce",
+        size_from="field",
+        return_field=True,
+    ),
+    field_layer(
         "lstm-dropout-unroll",
         lambda: lstm(dropout=0.2, recurrent_dropout=0.3),
         unroll=True,
@@ -246,6 +286,13 @@ def field_arguments() -> dict:
         "estimator": "straight_through",
         "temperature": 0.5,
         "activation": "relu",
+        "gated": "all",
+        "size_from": "field",
+        "cost_weight": 0.25,
+        "target": 2.5,
+        "target_weight": 0.75,
+        "entropy_weight": 0.125,
+        "indecision_weight": 0.375,
         "unit_forget_bias": False,
         "kernel_initializer": keras.initializers.HeNormal(),
         "recurrent_initializer": keras.initializers.GlorotNormal(),
@@ -255,19 +302,21 @@ def field_arguments() -> dict:
     }
 
 
+SWITCHES = (
+    "return_field",
+    "track_statistics",
+    "jit_compile",
+    "return_sequences",
+    "return_state",
+    "go_backwards",
+    "stateful",
+    "unroll",
+    "zero_output_for_mask",
+)
+
+
 def field_layer_arguments() -> dict:
-    names = (
-        "return_field",
-        "track_statistics",
-        "jit_compile",
-        "return_sequences",
-        "return_state",
-        "go_backwards",
-        "stateful",
-        "unroll",
-        "zero_output_for_mask",
-    )
-    return {**field_arguments(), **dict.fromkeys(names, True)}
+    return {**field_arguments(), **dict.fromkeys(SWITCHES, True)}
 
 
 BAD_SIZES = (("max_size", 0), ("max_size", 2.5), ("max_size", True))
@@ -280,6 +329,16 @@ BAD_FIELDS = (
     ("field_units", 0),
     ("summary", "max"),
     ("estimator", "exact"),
+    ("gated", "carry"),
+    ("size_from", "state"),
+    ("cost_weight", -1.0),
+    ("target", 0.5),
+    ("target", 99.0),
+    ("target_weight", 0.5),
+    ("entropy_weight", float("nan")),
+    ("indecision_weight", True),
+    ("unit_forget_bias", 1),
+    ("sample_at_inference", None),
     ("temperature", 0),
     ("temperature", float("nan")),
 )
@@ -325,7 +384,7 @@ FACTS = {
     ),
     keras_seqmech.ReceptiveFieldRNN: Facts(
         field_layer_arguments,
-        BAD_FIELDS,
+        (*BAD_FIELDS, *((name, "yes") for name in SWITCHES)),
         (
             ("sequences.shape", lambda: call_field_layer((2, 3))),
             ("sequences.shape", lambda: call_field_layer((2, 3, 4, 5))),
@@ -351,6 +410,11 @@ FACTS = {
             ),
         ),
         decisions={"return_field": ("probabilities", "size")},
-        statistics=("mean_size", "size_entropy"),
+        statistics=(
+            "mean_size",
+            "size_entropy",
+            "certain",
+            "choice_entropy",
+        ),
     ),
 }

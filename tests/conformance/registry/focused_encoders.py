@@ -1,4 +1,4 @@
-"""The focused hierarchical encoder and its gate."""
+"""The focused hierarchical encoder, its gate, and its read-out."""
 
 import keras
 from keras import ops
@@ -24,9 +24,9 @@ GATE = (
     "output_kernel",
     "output_bias",
     "temperature",
-    "entropy_weight",
 )
-# A price has a target.
+COSTS = ("cost_weight", "target_weight", "entropy_weight", "indecision_weight")
+# The paper's sparsity has a target.
 PRICED_GATE = (*GATE, "sparsity_weight")
 LSTM = ("kernel", "recurrent_kernel", "bias")
 
@@ -55,7 +55,7 @@ def gate(id, **options):
         f"BoundaryGate-{id}",
         make,
         ARGUMENTS,
-        PRICED_GATE if "openness_target" in options else GATE,
+        (*(PRICED_GATE if "openness_target" in options else GATE), *COSTS),
         core=True,
         golden=True,
     )
@@ -80,16 +80,43 @@ def encoder(id, core=True, **options):
         f"FocusedHierarchicalEncoder-{id}",
         make,
         ARGUMENTS,
-        (*gate, *LSTM, *LSTM),
+        (*gate, *COSTS, *LSTM, *LSTM),
         core=core,
         golden=True,
     )
 
 
+def attention(id, arguments, weights=("context_kernel",), **options):
+    options = {"return_attention_scores": True, **options}
+
+    def make(**overrides):
+        return keras_seqmech.ContextAttention(**{**options, **overrides})
+
+    return Entry(
+        f"ContextAttention-{id}",
+        make,
+        arguments,
+        weights,
+        draws=False,
+        core=True,
+        golden=True,
+    )
+
+
+# Closed, soft and open ones.
+GATES = Argument(
+    "gates",
+    (None,),
+    mask="sequence_mask",
+    draw=lambda generator, shape: generator.choice([0, 0.25, 1], shape),
+)
 ENTRIES = [
+    attention("every", ARGUMENTS),
+    attention("open", (*ARGUMENTS, GATES), states="open"),
     gate("relaxed", estimator="relaxed"),
     gate(
         "reinforce",
+        estimator="reinforce",
         openness_target=0.25,
         sparsity_weight=0.5,
         entropy_weight=0.1,
@@ -104,6 +131,7 @@ ENTRIES = [
     ),
     encoder(
         "reinforce",
+        estimator="reinforce",
         return_sequences=True,
         return_state=True,
         openness_target=0.25,
@@ -120,6 +148,10 @@ def gate_arguments():
         "openness_target": 0.25,
         "sparsity_weight": 0.5,
         "entropy_weight": 0.125,
+        "cost_weight": 0.375,
+        "target": 0.625,
+        "target_weight": 0.75,
+        "indecision_weight": 0.875,
         "initial_openness": 0.25,
         "negative_slope": 0.125,
         "kernel_initializer": keras.initializers.HeNormal(),
@@ -150,6 +182,8 @@ def encoder_arguments():
 def call(layer_class, sequence=(2, TIME, 3), context=(2, 5), mask=None, **kw):
     if mask is not None:
         mask = ops.ones(mask, "bool")
+    if "wrong" in kw:
+        kw["mask"] = ops.ones(kw.pop("wrong"), "bool")
     return layer_class(UNITS)(
         keras.Input(batch_shape=sequence),
         keras.Input(batch_shape=context),
@@ -170,6 +204,7 @@ def bad_calls(layer_class):
         ("context.shape", {"context": (2, None)}),
         ("sequence_mask.shape", {"mask": (2, TIME - 1)}),
         ("sequence_mask.shape", {"mask": (2, TIME, 1)}),
+        ("mask", {"wrong": (2, TIME)}),
     )
     return tuple(
         (name, lambda keywords=keywords: call(layer_class, **keywords))
@@ -189,15 +224,50 @@ BAD_GATES = (
     ("sparsity_weight", -0.1),
     ("entropy_weight", -0.1),
     ("entropy_weight", float("inf")),
+    ("cost_weight", -1),
+    ("target", -0.1),
+    ("target", 1.1),
+    ("target", None),
+    ("target_weight", "much"),
+    ("indecision_weight", float("nan")),
     ("initial_openness", 0),
     ("initial_openness", 1),
     ("sample_at_inference", "no"),
     ("return_gates", 1),
     ("track_statistics", 1),
 )
+
+
+def call_attention(gates=(2, TIME), states="open", **keywords):
+    def make(units):
+        return keras_seqmech.ContextAttention(states)
+
+    if gates is not None:
+        gates = ops.ones(gates)
+    return call(make, gates=gates, **keywords)
+
+
 DECISIONS = ("gates", "probabilities")
 STATISTICS = ("openness", "gate_entropy")
 FACTS = {
+    keras_seqmech.ContextAttention: Facts(
+        lambda: {
+            "states": "open",
+            "kernel_initializer": keras.initializers.HeNormal(),
+            "kernel_regularizer": keras.regularizers.L2(0.25),
+            "return_attention_scores": True,
+        },
+        (("states", "closed"), ("return_attention_scores", 1)),
+        (
+            *bad_calls(
+                lambda units: keras_seqmech.ContextAttention("every"),
+            ),
+            ("gates.shape", lambda: call_attention((2, TIME, 1))),
+            ("gates.shape", lambda: call_attention((2, TIME + 1))),
+            ("gates", lambda: call_attention(None)),
+        ),
+        decisions={"return_attention_scores": ("attention_scores",)},
+    ),
     keras_seqmech.BoundaryGate: Facts(
         gate_arguments,
         (*BAD_GATES, ("negative_slope", -1)),

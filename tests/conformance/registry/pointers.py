@@ -104,6 +104,7 @@ def call(
     mask=None,
     token_ids=None,
     dtype="int32",
+    wrong=None,
     **options,
 ):
     layer = keras_seqmech.PointerSoftmax(WORDS, **options)
@@ -116,6 +117,7 @@ def call(
         keras.Input(batch_shape=sequence),
         sequence_mask=mask,
         token_ids=token_ids,
+        mask=wrong,
     )
 
 
@@ -157,6 +159,7 @@ FACTS = {
                 lambda: call(token_ids=(2, TIME), dtype="float32"),
             ),
             ("token_ids", lambda: call(extra_words=1)),
+            ("mask", lambda: call(wrong=np.ones((2, TIME), "bool"))),
         ),
         decisions={
             "return_attention_scores": (

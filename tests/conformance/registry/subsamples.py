@@ -35,7 +35,9 @@ class Shortening:
         if mask is not None:
             steps = ops.where(ops.expand_dims(mask, -1), sequence, 0)
         emission = ops.squeeze(self.emission(steps), axis=-1)
-        outputs = self.layer(sequence, emission, mask=mask, training=training)
+        outputs = self.layer(
+            sequence, emission, sequence_mask=mask, training=training
+        )
         # The gradient of the square of 1e30 would be beyond all numbers.
         if not self.layer.return_emission:
             return ops.tanh(outputs)
@@ -52,7 +54,25 @@ class Shortening:
     __call__ = call
 
 
-def subsample(id, draws=True, **options):
+class Named:
+    """Emission probabilities under their name, as they are no `output_0`."""
+
+    def __init__(self, layer):
+        self.layer = layer
+
+    def __getattr__(self, name):
+        return getattr(self.layer, name)
+
+    def call(self, sequences, mask=None):
+        return {"probabilities": self.layer(sequences, mask=mask)}
+
+    __call__ = call
+
+
+COSTS = ("cost_weight", "target_weight", "entropy_weight", "indecision_weight")
+
+
+def subsample(id, draws=True, core=True, golden=True, **options):
     options = {"max_length": LENGTH, "return_emission": True, **options}
 
     def make(sample_at_inference=False, **overrides):
@@ -65,13 +85,13 @@ def subsample(id, draws=True, **options):
         f"ExpectedSubsample-{id}",
         make,
         (Argument("sequence", (None, FEATURES), mask="mask"),),
-        ("kernel", "bias"),
+        ("kernel", "bias", *COSTS),
         wrap=Shortening,
         draws=draws,
         # Surely of length 0.
         states=("length_distribution",),
-        core=True,
-        golden=True,
+        core=core,
+        golden=golden,
     )
 
 
@@ -89,21 +109,54 @@ ENTRIES = [
         length_weight=0.5,
     ),
     subsample("expectation", draws=False, length_target=0.4, length_weight=0.5),
+    subsample(
+        "costs",
+        golden=False,
+        core=False,
+        estimator="straight_through",
+        inference="threshold",
+        cost_weight=0.3,
+        target=0.4,
+        target_weight=0.2,
+        entropy_weight=0.1,
+        indecision_weight=0.2,
+    ),
+    Entry(
+        "EmissionProbabilities",
+        lambda **options: keras_seqmech.EmissionProbabilities(
+            **{"share": 0.3, **options}
+        ),
+        (Argument("sequences", (None, FEATURES), mask="mask"),),
+        ("kernel", "bias"),
+        wrap=Named,
+        draws=False,
+        core=True,
+        golden=True,
+    ),
 ]
 
 
 def call(
     sequence=(2, TIME, FEATURES),
     emission=(2, TIME),
-    mask=None,
     value=0.5,
-    **options,
+    options=(),
+    **masks,
 ):
-    if mask is not None:
-        mask = np.ones(mask, "bool")
-    return keras_seqmech.ExpectedSubsample(**options)(
-        np.ones(sequence), np.full(emission, value), mask=mask
+    return keras_seqmech.ExpectedSubsample(**dict(options))(
+        np.ones(sequence), np.full(emission, value), **masks
     )
+
+
+def ones(*shape, dtype="bool"):
+    return np.ones(shape, dtype)
+
+
+def call_probabilities(shape=(2, TIME, 3), mask=None):
+    layer = keras_seqmech.EmissionProbabilities(0.5)
+    if shape[-1] == 4:
+        layer.build((None, None, 3))
+    return layer(keras.Input(batch_shape=shape), mask=mask)
 
 
 def call_without_sizes():
@@ -123,6 +176,11 @@ FACTS = {
             "length_target": 0.25,
             "length_weight": 0.5,
             "seed": 11,
+            "cost_weight": 0.5,
+            "target": 0.25,
+            "target_weight": 0.75,
+            "entropy_weight": 0.125,
+            "indecision_weight": 1.5,
         },
         (
             ("max_length", 0),
@@ -140,6 +198,12 @@ FACTS = {
             ("length_target", None),
             ("length_weight", -0.1),
             ("length_weight", float("inf")),
+            ("cost_weight", -0.1),
+            ("target", 1.5),
+            ("target", None),
+            ("target_weight", float("nan")),
+            ("entropy_weight", True),
+            ("indecision_weight", "late"),
         ),
         (
             ("sequence.shape", lambda: call((2, TIME))),
@@ -157,7 +221,20 @@ FACTS = {
                 "emission_probabilities.shape",
                 lambda: call(emission=(1, TIME)),
             ),
-            ("mask.shape", lambda: call(mask=(2, TIME + 1))),
+            (
+                "sequence_mask.shape",
+                lambda: call(sequence_mask=ones(2, TIME + 1)),
+            ),
+            (
+                "sequence_mask",
+                lambda: call(sequence_mask=ones(2, TIME, dtype="float32")),
+            ),
+            ("presence.shape", lambda: call(presence=ones(2, TIME, 1))),
+            (
+                "presence",
+                lambda: call(presence=2 * ones(2, TIME, dtype="float32")),
+            ),
+            ("mask", lambda: call(mask=ones(2, TIME))),
             ("emission_probabilities", lambda: call(value=1.01)),
             ("emission_probabilities", lambda: call(value=-0.01)),
             ("emission_probabilities", lambda: call(value=float("nan"))),
@@ -169,6 +246,34 @@ FACTS = {
                 "presence",
             )
         },
-        statistics=("length",),
-    )
+        statistics=(
+            "length",
+            "kept",
+            "emission_entropy",
+            "certain",
+            "choice_entropy",
+        ),
+    ),
+    keras_seqmech.EmissionProbabilities: Facts(
+        lambda: {
+            "share": 0.25,
+            "scale": 2.0,
+            "kernel_initializer": keras.initializers.HeNormal(),
+            "kernel_regularizer": keras.regularizers.L2(0.25),
+        },
+        (
+            ("share", 0),
+            ("share", 1.0),
+            ("share", None),
+            ("scale", 0.0),
+            ("scale", float("inf")),
+        ),
+        (
+            ("sequences.shape", lambda: call_probabilities((2, TIME))),
+            ("sequences.shape", lambda: call_probabilities((2, 0, 3))),
+            ("sequences.shape", lambda: call_probabilities((2, TIME, None))),
+            ("sequences.shape", lambda: call_probabilities((2, TIME, 4))),
+            ("mask.shape", lambda: call_probabilities(mask=ones(2, 3))),
+        ),
+    ),
 }

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from examples.common import datasets
-from examples.common import word_vectors
 
 PARTS = {
     "mr": ("all",),
@@ -294,99 +293,6 @@ def test_a_missing_part_is_named(tmp_path):
 def test_unknown_name(tmp_path):
     with pytest.raises(ValueError, match="`name`.*'sst2'"):
         datasets.load("sst2", tmp_path)
-
-
-def test_vectors_in_both_layouts(tmp_path):
-    words = ["the", "of", ","]
-    vectors = np.array([[1, 2.5], [0, -1], [3, 4]], dtype="float16")
-    np.savez(tmp_path / "v.npz", words=np.array(words), vectors=vectors)
-    text = "the 1 2.5\nof 0 -1\n, 3 4\n"
-    (tmp_path / "v.txt").write_text(text)
-    with gzip.open(tmp_path / "v.txt.gz", "wt") as file:
-        file.write(text)
-    for file in ("v.npz", "v.txt", "v.txt.gz"):
-        found_words, found = word_vectors.load_vectors(tmp_path / file)
-        assert found_words == words
-        assert found.dtype == "float32"
-        np.testing.assert_array_equal(found, vectors)
-
-
-@pytest.mark.parametrize(
-    "text, line",
-    [
-        ("a 1 2\nb 1\n", 2),
-        ("a 1 2\nb 1 2 3\n", 2),
-        ("2 3\na 1 2 3\n", 2),
-        ("a 1 x\n", 1),
-        ("a 1 2\nb nan 1\n", 2),
-        ("a inf 2\n", 1),
-        ("a\n", 1),
-        ("", 1),
-    ],
-)
-def test_malformed_vectors(tmp_path, text, line):
-    path = tmp_path / "v.txt"
-    path.write_text(text)
-    with pytest.raises(ValueError, match=f"v.txt, line {line}: expected"):
-        word_vectors.load_vectors(path)
-
-
-def test_words_with_spaces(tmp_path):
-    path = tmp_path / "v.txt"
-    path.write_text("the 1 2\n. . . 3 4\nto me@x.org 5 6\n7 8 9\n")
-    words, vectors = word_vectors.load_vectors(path)
-    assert words == ["the", ". . .", "to me@x.org", "7"]
-    np.testing.assert_array_equal(vectors, [[1, 2], [3, 4], [5, 6], [8, 9]])
-
-
-@pytest.mark.parametrize("wrong", [np.nan, np.inf, 1e300])
-def test_vectors_that_are_not_finite(tmp_path, wrong):
-    vectors = np.array([[1.0, 2.0], [wrong, 3.0]])
-    path = tmp_path / "v.npz"
-    np.savez(path, words=np.array(["a", "b"]), vectors=vectors)
-    with pytest.raises(ValueError, match="v.npz: expected finite.*1 .*'b'"):
-        word_vectors.load_vectors(path)
-
-
-def test_corrupt_vector_arrays(tmp_path):
-    path = tmp_path / "v.npz"
-    np.savez(path, words=np.array(["a"]), vectors=np.ones((1, 3)))
-    whole = path.read_bytes()
-    flipped = bytearray(whole)
-    flipped[whole.index(np.ones(3).tobytes())] ^= 1
-    np.save(tmp_path / "array.npy", np.ones(3))
-    array = (tmp_path / "array.npy").read_bytes()
-    for content in (whole[:-30], bytes(flipped), b"no zip", b"", array):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match="v.npz: expected an .npz file"):
-            word_vectors.load_vectors(path)
-
-
-@pytest.mark.parametrize(
-    "words, vectors, expected",
-    [
-        (np.array([1]), np.ones((1, 3)), "a list of strings `words`"),
-        (np.array([["a"]]), np.ones((1, 3)), "a list of strings `words`"),
-        (np.array(["a"]), np.array([["b"]]), "`vectors` of real numbers"),
-    ],
-)
-def test_other_kinds_of_vector_arrays(tmp_path, words, vectors, expected):
-    path = tmp_path / "v.npz"
-    np.savez(path, words=words, vectors=vectors)
-    with pytest.raises(ValueError, match=f"v.npz: expected {expected}"):
-        word_vectors.load_vectors(path)
-
-
-def test_malformed_vector_arrays(tmp_path):
-    path = tmp_path / "v.npz"
-    np.savez(path, words=np.array(["a"]))
-    with pytest.raises(ValueError, match="`words` and `vectors`"):
-        word_vectors.load_vectors(path)
-    np.savez(path, words=np.array(["a"]), vectors=np.ones((2, 3)))
-    with pytest.raises(ValueError, match=r"one vector.*\(2, 3\)"):
-        word_vectors.load_vectors(path)
-    with pytest.raises(FileNotFoundError, match="none.npz"):
-        word_vectors.load_vectors(tmp_path / "none.npz")
 
 
 def test_real_data(data_dir):

@@ -95,7 +95,7 @@ def test_recovers_from_a_killed_worker(killed):
     assert lines.count(f"worker 1: killed after step {KILL_AFTER}") == 1
     saved = KILL_AFTER // SAVE_EVERY * SAVE_EVERY
     for worker in range(2):
-        assert f"worker {worker}: goes on after step {saved}" in lines
+        assert f"worker {worker}: continues after step {saved}" in lines
         last = f"worker {worker}: step {STEPS} of {STEPS}, loss "
         assert sum(line.startswith(last) for line in lines) == 1
     assert "Both workers hold the same" in printed
@@ -106,7 +106,7 @@ def test_recovers_from_a_killed_worker(killed):
 @pytest.mark.slow
 def test_ends_as_a_run_without_a_kill(killed, tmp_path):
     printed = run(tmp_path / "run")
-    assert "goes on" not in printed
+    assert "continues" not in printed
     assert "killed" not in printed
     one, other = (weights(d, 0) for d in (killed[0], tmp_path / "run"))
     assert not differences(one, other)

@@ -8,10 +8,11 @@ pytest.importorskip("matplotlib", reason="needs keras_seqmech[plots]")
 pytest.importorskip("sklearn", reason="needs keras_seqmech[examples]")
 
 from examples.common import results  # noqa: E402
+from examples.focused import experiments  # noqa: E402
 from examples.focused import figures  # noqa: E402
+from examples.focused import models  # noqa: E402
 from examples.focused import picking  # noqa: E402
 from examples.focused import pixel_questions  # noqa: E402
-from examples.focused import runs as focused_runs  # noqa: E402
 
 pytestmark = pytest.mark.long
 
@@ -38,12 +39,12 @@ def folder(tmp_path_factory):
     ]
     for study, task, name, estimator, openness, accuracy in rows:
         row = {
-            **dict.fromkeys(focused_runs.FIELDS, ""),
+            **dict.fromkeys(experiments.FIELDS, ""),
             **{"task": task, "model": name, "estimator": estimator},
             **{"openness": openness, "accuracy": accuracy},
         }
         results.add_row(
-            root / f"{study}.csv", focused_runs.FIELDS, row, focused_runs.KEY
+            root / f"{study}.csv", experiments.FIELDS, row, experiments.KEY
         )
     return root
 
@@ -71,9 +72,15 @@ def test_all_figures(folder, tmp_path):
     assert shown["openness_digits"] == {"reinforce": [(0.1, 0.9)]}
     gates, focus = (shown["positions"][name] for name in ("gates", "focus"))
     assert list(gates) == list(focus) == [1, 3, 5, 7]
+    asked, _ = picking.picking.examples(20, 8)
+    asked["k"] = np.repeat(np.array([1, 3, 5, 7], "int32"), 5)
+    trained = keras.models.load_model(model(folder, "picking", "fhe"))
+    opened = models.probe(trained).predict(asked, verbose=0)["gates"]
+    expected = {k: opened[asked["k"] == k].mean(axis=0) for k in gates}
+    assert 0 < opened.mean() < 1
     for k in gates:
         assert gates[k].shape == focus[k].shape == (8,)
-        assert ((gates[k] >= 0) & (gates[k] <= 1)).all()
+        np.testing.assert_allclose(gates[k], expected[k], atol=1e-6)
         # What is left went to the state before any gate is open.
         assert 0 <= focus[k].sum() <= 1 + 1e-5
         assert (focus[k][gates[k] == 0] == 0).all()

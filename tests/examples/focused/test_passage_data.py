@@ -1,17 +1,13 @@
-"""Loaders of questions about passages, their words, and scores of answers."""
+"""Loaders of questions about passages."""
 
 import gzip
 import json
-import math
 
-import numpy as np
 import pytest
 
 pytest.importorskip("rouge_score", reason="needs keras_seqmech[examples]")
 
-from examples.focused import answer_scores  # noqa: E402
 from examples.focused import passage_data  # noqa: E402
-from examples.focused import passage_words  # noqa: E402
 from examples.focused.passage_data import Question  # noqa: E402
 
 FLAT = [
@@ -257,115 +253,3 @@ def test_real_xquad_and_pubmedqa(data_dir):
         data = passage_data.load(name, data_dir)
         assert sum(map(len, data)) == count
         assert "0 test questions are about" in passage_data.describe(data)
-
-
-# Words.
-
-
-@pytest.fixture(scope="module")
-def words():
-    return passage_words.Words(["who", "saw", "the"], ["fox"])
-
-
-@pytest.mark.parametrize(
-    "text, expected",
-    [
-        ("It's 1,500 half-hours.", ["it's", "1,500", "half-hours", "."]),
-        ("(the U.S.)", ["(", "the", "u.s", ".", ")"]),
-        ("6½ £30m", ["6½", "£", "30m"]),
-        (" \n", []),
-    ],
-)
-def test_split_words(text, expected):
-    assert passage_words.split_words(text) == expected
-
-
-def test_ids_of_words(words):
-    assert words.vocabulary_size == 7
-    assert words.read(["saw", "fox", "owl"]) == [5, 7, 1]
-    ids, extras = words.copied(["the", "fox", "saw", "owl", "fox"])
-    assert (ids, extras) == ([6, 7, 5, 8, 7], ["fox", "owl"])
-    assert words.written(["owl", "saw", "elk", "fox"], extras) == [8, 5, 1, 7]
-    assert [words.word(i, extras) for i in (8, 5, 7)] == ["owl", "saw", "fox"]
-
-
-def test_encoded_questions(words):
-    questions = [
-        Question(
-            "Who saw the fox?", "The owl saw the fox.", ("the owl", "owl")
-        ),
-        Question("Who?", "elk", ("the elk who saw the fox",)),
-    ]
-    encoded = passage_words.encode(questions, words, 4, 5, 4)
-    expected = {
-        "question": [[4, 5, 6, 7], [4, 1, 0, 0]],
-        "passage": [[6, 1, 5, 6, 7], [1, 0, 0, 0, 0]],
-        "copies": [[6, 7, 5, 6, 8], [7, 0, 0, 0, 0]],
-        "previous": [[2, 6, 1, 0], [2, 6, 1, 4]],
-    }
-    for name, array in encoded.inputs.items():
-        np.testing.assert_array_equal(array, expected.pop(name))
-    assert not expected
-    np.testing.assert_array_equal(encoded.targets, [[6, 7, 3, 0], [6, 7, 4, 5]])
-    np.testing.assert_array_equal(encoded.weights, [[1, 1, 1, 0], [1] * 4])
-    assert encoded.extras == [["owl", "fox"], ["elk"]]
-    assert passage_words.reachable(encoded) == 1
-
-
-def test_words_of_a_data_set():
-    train = [Question("a b", "b c b", ("c",))]
-    test = [Question("x", "y c", ("z",))]
-    data = passage_data.PassageData(train, train, test)
-    words = passage_words.make_words(data, 2, vectors=["y", "a", "b", "far"])
-    assert words.words[4:] == ["b", "c", "a", "y"]
-    assert words.vocabulary_size == 6
-    encoded = passage_words.encode(test, words, 2, 2, 3)
-    assert encoded.targets.tolist() == [[1, 3, 0]]
-    assert passage_words.reachable(encoded) == 0
-
-
-# Scores.
-
-
-@pytest.mark.parametrize(
-    "prediction, answers, exact, f1",
-    [
-        ("The  u.s .", ["U.S."], 1, 1),
-        ("1,500 men", ["1500 men", "men"], 1, 1),
-        ("red red house", ["the red house"], 0, 0.8),
-        ("boat", ["a house", "the red boat"], 0, 2 / 3),
-        ("", ["house"], 0, 0),
-        ("the", ["a"], 1, 1),
-    ],
-)
-def test_exact_match_and_f1(prediction, answers, exact, f1):
-    assert answer_scores.exact_match(prediction, answers) == exact
-    assert answer_scores.f1(prediction, answers) == pytest.approx(f1)
-
-
-def test_scores_of_texts():
-    scores = answer_scores.score_texts(
-        ["the cat sat", "dog"], [["the cat sat down", "cat"], ["bird"]]
-    )
-    # BLEU-1: 3 of 4 words are right; 4 words stand for 4 + 1.
-    assert scores == {
-        "exact_match": 0,
-        "f1": round(100 * (2 * 2 / (2 + 3)) / 2, 2),
-        "bleu1": round(100 * 3 / 4 * math.exp(1 - 5 / 4), 2),
-        "rouge_l": round(100 * (2 * 3 / (3 + 4)) / 2, 2),
-    }
-
-
-def test_no_words_score_nothing():
-    scores = answer_scores.score_texts(["", ""], [["a cat"], ["bird"]])
-    assert scores == {"exact_match": 0, "f1": 0, "bleu1": 0, "rouge_l": 0}
-
-
-def test_scores_of_labels():
-    scores = answer_scores.score_labels([0, 0, 1, 0], [0, 0, 1, 1], 3)
-    # F1 of the classes: 0.8, 2/3, and 0 for the one that is not there.
-    assert scores == {
-        "accuracy": 75,
-        "macro_f1": round(100 * (0.8 + 2 / 3) / 3, 2),
-        "majority": 50,
-    }

@@ -1,6 +1,5 @@
 """The passage question example, on small made-up data sets."""
 
-import csv
 import json
 import re
 
@@ -10,10 +9,12 @@ import pytest
 
 pytest.importorskip("rouge_score", reason="needs keras_seqmech[examples]")
 
+from examples.focused import answer_scores  # noqa: E402
 from examples.focused import passage_data  # noqa: E402
 from examples.focused import passage_models  # noqa: E402
 from examples.focused import passage_questions  # noqa: E402
 from examples.focused import passage_words  # noqa: E402
+from tests.examples.csv_files import read  # noqa: E402
 
 pytestmark = pytest.mark.long
 
@@ -83,11 +84,6 @@ def arguments(folder, output, dataset, *more):
     ]
 
 
-def read(path):
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 @pytest.fixture
 def eagerly(monkeypatch):
     """For a few small steps, which take less time than tracing."""
@@ -96,16 +92,36 @@ def eagerly(monkeypatch):
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_written_answers_and_again(folder, tmp_path, capsys):
+def test_written_answers_and_again(folder, tmp_path, capsys, monkeypatch):
+    write, opened, seen = (
+        passage_models.write_answers,
+        passage_models.openness,
+        {},
+    )
+
+    def write_and_keep(*args):
+        seen["answers"] = write(*args)
+        return seen["answers"]
+
+    def open_and_keep(*args):
+        seen["openness"] = opened(*args)
+        return seen["openness"]
+
+    monkeypatch.setattr(passage_models, "write_answers", write_and_keep)
+    monkeypatch.setattr(passage_models, "openness", open_and_keep)
     output = tmp_path / "results" / "runs.csv"
     command = arguments(folder, output, "xquad", "--models", "fhe")
     report = passage_questions.main(command)
     rows = read(output)
     assert [r["model"] for r in rows] == ["fhe"]
+    test = passage_data.load("xquad", folder).test
+    expected = answer_scores.score_texts(
+        seen["answers"], [question.answers for question in test]
+    )
     for score in ("exact_match", "f1", "bleu1", "rouge_l"):
-        assert 0 <= float(rows[0][score]) <= 100
+        assert float(rows[0][score]) == expected[score]
     assert rows[0]["accuracy"] == rows[0]["macro_f1"] == ""
-    assert 0 <= float(rows[0]["openness"]) <= 1
+    assert float(rows[0]["openness"]) == round(seen["openness"], 4)
     assert rows[0]["epochs"] == "2"
     printed = capsys.readouterr().out
     assert report in printed
@@ -118,14 +134,30 @@ def test_written_answers_and_again(folder, tmp_path, capsys):
     assert "{" not in capsys.readouterr().out
 
 
-def test_labels(folder, tmp_path):
+def test_labels(folder, tmp_path, monkeypatch):
+    score, seen = answer_scores.score_labels, []
+
+    def score_and_keep(*args):
+        seen.extend(args)
+        return score(*args)
+
+    monkeypatch.setattr(answer_scores, "score_labels", score_and_keep)
     output = tmp_path / "runs.csv"
     report = passage_questions.main(
         arguments(folder, output, "pubmedqa", "--models", "fhe")
     )
     (r,) = read(output)
-    assert 0 <= float(r["accuracy"]) <= 100
-    assert 0 <= float(r["macro_f1"]) <= 100
+    chosen, labels, count = seen
+    test = passage_data.load("pubmedqa", folder).test
+    answers = [question.answers[0] for question in test]
+    assert [passage_data.LABELS[i] for i in labels] == answers
+    right = np.mean(np.array(chosen) == labels)
+    assert float(r["accuracy"]) == round(100 * right, 2)
+    # Twice the hits of a class over how often it is chosen and right.
+    hits = [np.sum((chosen == i) & (labels == i)) for i in range(count)]
+    sizes = [np.sum(chosen == i) + np.sum(labels == i) for i in range(count)]
+    f1 = np.mean([2 * h / n if n else 0 for h, n in zip(hits, sizes)])
+    assert float(r["macro_f1"]) == pytest.approx(100 * f1, abs=0.006)
     assert r["exact_match"] == r["bleu1"] == ""
     assert "| pubmedqa | accuracy % | macro F1 % | gates open % |" in report
     assert re.search(r"Always answering '\w+' has an accuracy of \d", report)
@@ -186,7 +218,7 @@ def test_written_words_are_the_most_probable_of_the_model(name, folder):
     for variable in network.model.trainable_variables:
         variable.assign(2 * keras.random.normal(variable.shape))
     if name == "fhe":
-        bias = network.model.get_layer("reader").gate.output_bias
+        bias = network.model.network.get_layer("reader").gate.output_bias
         bias.assign(keras.ops.full_like(bias, 15))  # for what was drawn
         share = passage_models.openness(network, task.test, 5)
         assert 0.2 < share < 0.8

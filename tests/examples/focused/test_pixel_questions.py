@@ -1,12 +1,14 @@
 """The study of pixel-by-pixel questions, of tiny models."""
 
-import csv
-
 import keras
 import numpy as np
 import pytest
 
+from examples.focused import experiments
+from examples.focused import models
 from examples.focused import pixel_questions
+from keras_seqmech.tasks import pixel_question
+from tests.examples.csv_files import read
 
 pytest.importorskip("sklearn", reason="needs keras_seqmech[examples]")
 
@@ -21,11 +23,6 @@ SMALL = [
 ]
 
 
-def read(path):
-    with open(path, newline="", encoding="utf8") as file:
-        return list(csv.DictReader(file))
-
-
 def test_runs(tmp_path):
     output, markdown = tmp_path / "q.csv", tmp_path / "tables" / "q.md"
     options = [*SMALL, "--output", str(output), "--markdown", str(markdown)]
@@ -35,8 +32,22 @@ def test_runs(tmp_path):
     kinds = [(row["task"], row["model"], row["estimator"]) for row in rows]
     assert kinds == [("digits", "lstm1", ""), ("digits", "fhe", "relaxed")]
     assert "| lstm1 | " in content and " | 97.3 | " in content
-    assert 0 <= float(rows[1]["openness"]) <= 100
-    assert 0 <= float(rows[0]["accuracy"]) <= 100
+    _, (images, labels) = pixel_question.load_digits()
+    asked, answers = pixel_question.examples(
+        images[:40], labels[:40], pixel_questions.TEST_SEED
+    )
+    for row in rows:
+        stem = experiments.stem([row[field] for field in experiments.KEY])
+        model = keras.models.load_model(tmp_path / "q-models" / f"{stem}.keras")
+        found = models.probe(model).predict(asked, verbose=0)
+        right = found["logits"].argmax(axis=-1) == answers
+        assert 100 * right.mean() == pytest.approx(
+            float(row["accuracy"]), abs=0.01
+        )
+        if row["model"] == "fhe":
+            assert 100 * found["gates"].mean() == pytest.approx(
+                float(row["openness"]), abs=0.01
+            )
 
 
 def test_what_is_read_is_compared_with_the_question():
@@ -48,7 +59,7 @@ def test_what_is_read_is_compared_with_the_question():
     parts = keras.Model(model.input, [fit, read[0], query])
     asked = {"pixels": np.random.rand(5, 64, 1), "digit": np.arange(5)}
     fit, read, query = parts.predict(asked, verbose=0)
-    np.testing.assert_allclose(fit, read[:, 0] * query, rtol=1e-6)
+    np.testing.assert_allclose(fit, read * query, rtol=1e-6)
 
 
 def test_mnist(tmp_path):

@@ -1,4 +1,4 @@
-"""The text classification examples, on small made-up data sets."""
+"""Text classification on a small made-up data set."""
 
 import csv
 import gzip
@@ -6,42 +6,30 @@ import json
 import re
 import subprocess
 import sys
-from unittest import mock
 
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
 
 from examples.common import datasets  # noqa: E402
-from examples.common import text_models  # noqa: E402
+from examples.common import text_encoding  # noqa: E402
 from examples.receptive_field import classify_text  # noqa: E402
-from examples.receptive_field import field_figures  # noqa: E402
+from examples.receptive_field import figures  # noqa: E402
+from tests.examples.receptive_field import small_reviews  # noqa: E402
+from tests.examples.receptive_field.small_reviews import BAD  # noqa: E402
+from tests.examples.receptive_field.small_reviews import GOOD  # noqa: E402
+from tests.examples.receptive_field.small_reviews import OTHER  # noqa: E402
+from tests.examples.receptive_field.small_reviews import SMALL  # noqa: E402
 
 pytestmark = pytest.mark.long
-
-SMALL = "--units 6 --length 8 --epochs 2 --embedding-size 5".split()
-# 243 training texts are then in batches of one size, compiled once.
-SMALL += ["--batch-size", "81"]
-GOOD = "good fine lovely".split()
-BAD = "bad poor awful".split()
-OTHER = "the film , it's a half-hour plot".split()
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """MR as JSON lines: one word of each text says its label."""
     root = tmp_path_factory.mktemp("data")
-    random = np.random.default_rng(5)
-    (root / "mr").mkdir()
-    with gzip.open(root / "mr" / "all.jsonl.gz", "wt") as file:
-        for i in range(300):
-            words = list(random.choice(OTHER, 5))
-            words.insert(i % 6, random.choice([BAD, GOOD][i % 2]))
-            row = {"text": " ".join(words), "label": i % 2}
-            file.write(json.dumps(row) + "\n")
+    small_reviews.write_mr(root)
     return root
 
 
@@ -64,76 +52,6 @@ def arguments(folder, results, *more):
         *("--dataset", "mr", "--data-dir", str(folder)),
         *("--results", str(results), *SMALL, *more),
     ]
-
-
-def words_of(text):
-    return [w.decode() for w in text_models.split_words([text]).numpy()[0]]
-
-
-@pytest.mark.parametrize(
-    "text, words",
-    [
-        ("It's GOOD, really!", ["it's", "good", ",", "really", "!"]),
-        ("a  half-hour\tplot ...", ["a", "half-hour", "plot", *"..."]),
-        ("Ärger (1998)", ["ärger", "(", "1998", ")"]),
-        (" ", []),
-    ],
-)
-def test_split_words(text, words):
-    assert words_of(text) == words
-
-
-def test_tokenizer_pads_and_cuts():
-    tokenizer = text_models.Tokenizer(["a", "b"], max_length=3)
-    texts = tf.constant(["b A", "", "a a x b", "y"])
-    expected = [[3, 2, 0], [0, 0, 0], [2, 2, 1], [1, 0, 0]]
-    np.testing.assert_array_equal(tokenizer(texts), expected)
-    again = text_models.Tokenizer.from_config(tokenizer.get_config())
-    np.testing.assert_array_equal(again(texts), expected)
-
-
-def test_vocabulary_is_of_training_texts_only():
-    def part(*texts):
-        return datasets.Part(list(texts), np.zeros(len(texts), dtype="int32"))
-
-    data = datasets.TextData(
-        ("x", "y"), part("b b a"), part("b c"), part("d a")
-    )
-    encoded = text_models.encode(data, 3)
-    assert encoded.tokenizer.vocabulary == ["b", "a"]
-    assert encoded.validation[0].tolist() == [[2, 1, 0]]
-    assert encoded.test[0].tolist() == [[1, 3, 0]]
-
-
-def test_known_words_start_with_their_vectors(tmp_path):
-    (tmp_path / "v.txt").write_text("b 1 2\nz 3 4\n")
-    matrix = text_models.embedding_matrix(["a", "b"], tmp_path / "v.txt", 9, 0)
-    assert matrix.shape == (4, 2)
-    assert matrix[3].tolist() == [1, 2]
-    assert not matrix[:2].any() and matrix[2].any()
-
-
-@pytest.mark.parametrize("name", text_models.MODELS)
-def test_models_ignore_padding(name):
-    """More padding changes nothing, and each has the parts it is named for."""
-    args = classify_text.parse(arguments("data", "results"))
-    matrix = np.random.default_rng(0).normal(size=(9, 5)).astype("float32")
-    outputs = []
-    for length in (4, 7):
-        keras.utils.set_random_seed(0)
-        model, fields = text_models.build_model(name, matrix, length, 3, args)
-        ids = np.zeros((2, length), dtype="int64")
-        ids[0, :3], ids[1, :2] = (5, 8, 1), (3, 2)
-        outputs.append(model(ids).numpy())
-        if fields is not None:
-            probabilities = fields(ids)["probabilities"]
-            size = 1 if name.endswith("-") else 4
-            assert probabilities.shape == (2, length, size)
-    np.testing.assert_allclose(outputs[0], outputs[1], atol=1e-6)
-    assert (fields is not None) == ("+" in name)
-    shapes = [tuple(weight.shape) for weight in model.weights]
-    kernel = (5, 24) if name.startswith("lstm") else (5, 6)
-    assert kernel in shapes
 
 
 def test_runs_are_kept_and_not_repeated(folder, published, tmp_path, capsys):
@@ -184,8 +102,8 @@ def encoded(length=4):
     for label, ids in enumerate([[2, 3, 0, 0], [3, 2, 2, 0], [2, 0, 0, 0]]):
         ids = np.array([ids] * 4)
         parts.append((ids, np.array([label % 2, 1, 1, 1])))
-    tokenizer = text_models.Tokenizer(["a", "b"], length)
-    return text_models.Encoded(tokenizer, ("x", "y"), *parts)
+    tokenizer = text_encoding.Tokenizer(["a", "b"], length)
+    return text_encoding.Encoded(tokenizer, ("x", "y"), *parts)
 
 
 def test_the_best_epoch_is_validated_and_the_test_part_held_out(monkeypatch):
@@ -209,7 +127,7 @@ def test_the_best_epoch_is_validated_and_the_test_part_held_out(monkeypatch):
 
     monkeypatch.setattr(keras.Model, "fit", fit)
     args = classify_text.parse(arguments("data", "results"))
-    row, _ = classify_text.run("rnn", 1, data, args)
+    row, _ = classify_text.train_and_test("rnn", 1, data, args)
     for part in ("train", "validation"):
         for array, expected in zip(seen[part], getattr(data, part)):
             np.testing.assert_array_equal(array, expected)
@@ -220,24 +138,8 @@ def test_the_best_epoch_is_validated_and_the_test_part_held_out(monkeypatch):
 
 def test_padding_does_not_count_in_the_mean_field_size():
     args = classify_text.parse(arguments("data", "results"))
-    row, _ = classify_text.run("rnn+rf-", 1, encoded(), args)
+    row, _ = classify_text.train_and_test("rnn+rf-", 1, encoded(), args)
     assert row["mean_field_size"] == 1
-
-
-def test_field_figures_leave_out_steps_without_room():
-    """With S = 3, the last two steps of each text."""
-    ids = np.array([[2, 3, 2, 4, 0], [4, 4, 2, 2, 3], [3, 2, 0, 0, 0]])
-    probabilities = np.zeros((3, 5, 3))
-    probabilities[..., 0] = 1
-    probabilities[0, 0] = 0, 0, 1
-    fields = mock.Mock()
-    fields.predict.return_value = {"probabilities": probabilities}
-    tokenizer = text_models.Tokenizer(["a", "b", "c"], 5)
-    part = (ids, np.zeros(3, "int32"))
-    data = text_models.Encoded(tokenizer, ("x", "y"), part, part, part)
-    sizes = field_figures.sizes_by_word(fields, data, min_count=1)
-    # a at 0 of the first and 2 of the second, b at 1, c at 0 and 1.
-    assert sizes == {"a": (2, 2), "b": (1, 1), "c": (1, 2)}
 
 
 def test_it_learns_and_exports_strings_in_labels_out(folder, tmp_path):
@@ -284,46 +186,6 @@ print(json.dumps({{
     return json.loads(process.stdout.splitlines()[-1])
 
 
-def test_figures_and_their_numbers(folder, tmp_path):
-    pytest.importorskip("matplotlib", reason="needs keras_seqmech[plots]")
-    options = ["--datasets", "mr", "--data-dir", str(folder), *SMALL]
-    options += ["--output", str(tmp_path), "--every", "3", "--probe", "20"]
-    options += ["--min-count", "5", "--learning-rate", "0.01"]
-    options += ["--seeds", "1"]
-    summary = field_figures.main(options)
-    assert json.loads((tmp_path / "summary.json").read_text()) == summary
-    for kind in ("steps", "words"):
-        image = (tmp_path / f"{kind}_mr.png").read_bytes()
-        assert image.startswith(b"\x89PNG")
-    with open(tmp_path / "steps_mr.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    # 243 texts (a tenth for testing, a tenth of the rest for validation)
-    # in batches of 81: 3 steps an epoch.
-    for condition in ("dropout 0", "dropout 0.5"):
-        steps = [r["step"] for r in rows if r["condition"] == condition]
-        assert [float(step) for step in steps] == [0, 3, 6]
-    # Both conditions start from the same weights.
-    assert len({r["mean_size"] for r in rows if float(r["step"]) == 0}) == 1
-    assert len({r["mean_size"] for r in rows if float(r["step"]) == 6}) == 2
-    with open(tmp_path / "words_mr.csv", newline="") as file:
-        words = {row["word"]: row for row in csv.DictReader(file)}
-    assert set(words) <= {*GOOD, *BAD, *OTHER} and summary["mr"]["words"] >= 9
-    assert float(words["good"]["label_entropy"]) == 0
-    assert float(words["film"]["label_entropy"]) > 0.6
-    assert all(1 <= float(row["mean_size"]) <= 4 for row in words.values())
-    assert set(summary["mr"]["lowest_entropy"][:6]) == {*GOOD, *BAD}
-
-
-def test_rank_correlation_is_spearmans():
-    stats = pytest.importorskip("scipy.stats")
-    random = np.random.default_rng(1)
-    x = random.integers(0, 8, 40).tolist()
-    y = (np.array(x) + random.normal(0, 4, 40)).round().tolist()
-    expected = stats.spearmanr(x, y).statistic
-    assert field_figures.rank_correlation(x, y) == pytest.approx(expected)
-    assert np.isnan(field_figures.rank_correlation([1, 1, 1], [1, 2, 3]))
-
-
 def test_bad_input(folder, tmp_path, capsys):
     with pytest.raises(SystemExit):
         classify_text.main(arguments(folder, "r.csv", "--models", "gru"))
@@ -337,7 +199,7 @@ def test_bad_input(folder, tmp_path, capsys):
 def test_numbers_that_are_not_positive(capsys, option, value):
     for parse, data in (
         (classify_text.parse, ["--dataset", "mr"]),
-        (field_figures.parse, []),
+        (figures.parse, []),
     ):
         with pytest.raises(SystemExit):
             parse([*data, "--data-dir", "data", f"{option}={value}"])
@@ -365,7 +227,7 @@ def test_output_that_cannot_be_is_found_before_training(tmp_path, monkeypatch):
     for main, options in (
         (classify_text.main, arguments("data", inside)),
         (classify_text.main, arguments("data", tmp_path / "r.csv", *export)),
-        (field_figures.main, figures),
+        (figures.main, figures),
     ):
         with pytest.raises(OSError, match="file"):
             main(options)
@@ -381,7 +243,7 @@ def test_a_run_that_was_cut_short_is_done_again(folder, tmp_path, monkeypatch):
         own = {"dataset": "mr", "model": name, "seed": seed}
         return {**row, **own, "settings": classify_text.settings(args)}, None
 
-    monkeypatch.setattr(classify_text, "run", run)
+    monkeypatch.setattr(classify_text, "train_and_test", run)
     results = tmp_path / "results.csv"
     options = arguments(folder, results, "--models", "rnn", "--seeds", "0", "7")
     classify_text.main(options)

@@ -16,7 +16,7 @@ from tests import ROOT
 pytest.importorskip("keras_tuner")
 pytest.importorskip("matplotlib")
 
-SCRIPT = ROOT / "examples" / "tune_distributed.sh"
+SCRIPT = ROOT / "examples" / "receptive_field" / "tune_distributed.sh"
 TRIALS = 6
 NAMES = ("max_size", "temperature")
 

@@ -13,7 +13,7 @@ import time
 import keras
 import numpy as np
 
-from examples.receptive_field import tune_receptive_field
+from examples.receptive_field import tune
 from examples.receptive_field import tuning_tasks
 
 
@@ -70,4 +70,4 @@ def log(event, field):
 
 if __name__ == "__main__":
     tuning_tasks.TASKS["segmentation"] = Tiny
-    tune_receptive_field.main(sys.argv[1:])
+    tune.main(sys.argv[1:])

@@ -1,15 +1,17 @@
 """The study of shorter sequences, of tiny models: runs, times, table."""
 
-import csv
 import gzip
 import json
 import re
 
+import keras
 import numpy as np
 import pytest
 
+from examples.common.epoch_line import EpochLine
 from examples.subsampling import shorten
 from examples.subsampling import shorten_models
+from tests.examples.csv_files import read
 
 pytestmark = pytest.mark.long
 
@@ -19,11 +21,6 @@ SMALL = [
 ]
 
 
-def read(path):
-    with open(path, newline="", encoding="utf8") as file:
-        return list(csv.DictReader(file))
-
-
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     """Options, folder and table of a study."""
@@ -31,22 +28,29 @@ def study(tmp_path_factory):
     options = [*SMALL, "--output", str(folder / "s.csv")]
     options += ["--markdown", str(folder / "new" / "s.md")]
     options += ["--methods", "expectation", "reinforce"]
-    return options, folder, shorten.main(options)
+    measure, measured = shorten_models.measure, []
+
+    def measure_and_keep(*args):
+        measured.append(measure(*args))
+        return dict(measured[-1])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shorten_models, "measure", measure_and_keep)
+        content = shorten.main(options)
+    (folder / "measured.json").write_text(json.dumps(measured))
+    return options, folder, content
 
 
 def test_rows_and_table(study):
     _, folder, content = study
     rows = read(folder / "s.csv")
     assert [row["method"] for row in rows] == ["expectation", "reinforce"]
-    expected, drawn = rows
-    for accuracy in (
-        expected["accuracy"],
-        expected["decided_accuracy"],
-        drawn["accuracy"],
-        drawn["decided_accuracy"],
-    ):
-        assert 0 <= float(accuracy) <= 100
-    assert 0 <= float(expected["kept"]) <= 64
+    expected, _ = rows
+    measured = json.loads((folder / "measured.json").read_text())
+    for row, found in zip(rows, measured, strict=True):
+        for name in ("accuracy", "hard_accuracy"):
+            assert row[name] == f"{100 * found[name]:.2f}"
+        assert row["kept"] == f"{found['kept']:.1f}"
     header, _, first, *_ = content.split("\n\n")[0].split("\n")
     assert header.startswith("| between the LSTMs | accuracy % |")
     accuracy = float(expected["accuracy"])
@@ -63,8 +67,8 @@ def test_times(study):
         if float(row["train_ms"]) > 0
     }
     assert known == {
-        "expectation": {"train_ms", "inference_ms", "decided_ms"},
-        "reinforce": {"train_ms", "decided_ms"},
+        "expectation": {"train_ms", "inference_ms", "hard_ms"},
+        "reinforce": {"train_ms", "hard_ms"},
     }
 
 
@@ -81,6 +85,7 @@ def test_nothing_is_done_twice(study, monkeypatch):
         "s.csv",
         "s-times.csv",
         "new",
+        "measured.json",
     }
     with pytest.raises(AssertionError, match="trains"):
         shorten.main([*options, "--seeds", "1"])
@@ -90,20 +95,42 @@ def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch, capsys):
     options = [*SMALL, "--output", str(tmp_path / "s.csv")]
     options += ["--methods", "stride"]
 
-    class Killed(shorten.Progress):
+    class Killed(EpochLine):
         def on_epoch_end(self, epoch, logs=None):
             super().on_epoch_end(epoch, logs)
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(shorten, "Progress", Killed)
+        patch.setattr(shorten, "EpochLine", Killed)
         with pytest.raises(KeyboardInterrupt):
             shorten.do_runs(*with_data(options))
     capsys.readouterr()
     (row,) = shorten.do_runs(*with_data(options))
-    assert row["decided_accuracy"] == row["kept"] == ""
+    assert row["hard_accuracy"] == row["kept"] == ""
     shown = capsys.readouterr().out
-    assert "epoch 2:" in shown and "epoch 1:" not in shown
+    assert "epoch 2/2" in shown and "epoch 1/2" not in shown
+
+
+def test_what_is_measured():
+    """Accuracies of the outputs, and the steps that are likelier kept."""
+    args = shorten.parse(["--stride", "2", "--units", "3"])
+    generator = np.random.default_rng(3)
+    x = generator.normal(size=(40, 12, 1)).astype("float32")
+    y = generator.integers(0, 2, 40)
+    data = shorten_models.Data((x, y), (x, y), 2)
+    model = shorten_models.build("expectation", data, args)
+    kernel, _ = model.get_layer("emission").weights
+    kernel.assign(9 * keras.random.normal(kernel.shape))
+    found = shorten_models.measure("expectation", model, data, args)
+    hard = shorten_models.build("expectation", data, args, "threshold")
+    hard.set_weights(model.get_weights())
+    for name, read_by in (("accuracy", model), ("hard_accuracy", hard)):
+        right = read_by.predict(x, verbose=0).argmax(axis=-1) == y
+        assert found[name] == pytest.approx(right.mean(), abs=1e-6)
+    emission = keras.Model(model.input, model.get_layer("emission").output)
+    kept = (emission.predict(x, verbose=0) > 0).sum(axis=(1, 2))
+    assert 0 < kept.mean() < 12
+    assert found["kept"] == pytest.approx(kept.mean(), rel=1e-5)
 
 
 def with_data(options):

@@ -13,16 +13,18 @@ from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PointerSoftmax
 from keras_seqmech.layers import log_probabilities
 from keras_seqmech.layers.focused_encoder import loops
+from keras_seqmech.layers.focused_encoder.outputs import ReturnOptions
 from keras_seqmech.ops.decisions import sampling
 from tests import references
 from tests.conformance.registry import name_outputs
 
 LENGTH, FEATURES, CONTEXT, LOWER, UNITS = 6, 3, 2, 5, 4
-MODES = ("eager", "graph", "xla")
+MODES = ("eager", "graph", pytest.param("xla", marks=pytest.mark.long))
 
 
 def make_encoder(openness=0.5, spread=3.0, **options):
     """An encoder with weights far from zero, gates included."""
+    options = {"estimator": "reinforce", **options}
     encoder = FocusedHierarchicalEncoder(
         UNITS, LOWER, gate_units=7, initial_openness=openness, **options
     )
@@ -206,10 +208,10 @@ def test_one_open_gate_is_one_step():
     result = loops.run_open(
         encoder.upper.cell,
         hidden,
-        keep,
+        tf.cast(keep, "float32"),
         tuple(upper_states),
-        False,
-        return_state=True,
+        loops.LoopOptions(),
+        ReturnOptions(state=True),
     )
     step = tf.boolean_mask(hidden, keep)
     _, expected = encoder.upper.cell(step, upper_states)
@@ -224,26 +226,15 @@ def run_path(path, encoder, hidden, keep, states, training):
         sources = [hidden, *states]
         tape.watch(sources)
         sources = sources + [v.value for v in encoder.upper.trainable_variables]
-        if path == "open":
-            result = loops.run_open(
-                encoder.upper.cell,
-                hidden,
-                keep,
-                states,
-                training,
-                return_sequences=True,
-                return_state=True,
-            )
-        else:
-            result = loops.run_every(
-                encoder.upper.cell,
-                hidden,
-                ops.cast(keep, hidden.dtype),
-                states,
-                training,
-                False,
-                return_sequences=True,
-            )
+        runs = {"open": loops.run_open, "every": loops.run_every}
+        result = runs[path](
+            encoder.upper.cell,
+            hidden,
+            ops.cast(keep, hidden.dtype),
+            states,
+            loops.LoopOptions(training),
+            ReturnOptions(sequences=True, state=True),
+        )
         weights = tf.cast(tf.range(tf.size(result.sequence)) % 7, hidden.dtype)
         weights = tf.reshape(weights, tf.shape(result.sequence))
         loss = ops.sum(ops.sin(result.sequence) * weights)
@@ -360,9 +351,8 @@ def test_step_path_gradients_are_those_of_finite_differences():
             hidden,
             gates,
             (first, second),
-            training,
-            False,
-            return_sequences=True,
+            loops.LoopOptions(training),
+            ReturnOptions(sequences=True),
         )
         return ops.sum(ops.sin(result.sequence)) + ops.sum(result.states[1])
 
@@ -583,6 +573,7 @@ def test_gate_counts_differ_without_tracing_again():
     assert run.experimental_get_tracing_count() == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("estimator", ["reinforce", "relaxed"])
 def test_own_compilation_gives_the_same(estimator, monkeypatch):
     noise = np.random.default_rng(9).logistic(size=(5, LENGTH))
@@ -627,8 +618,8 @@ def test_regularizer_and_gate_losses_are_the_encoders():
     ]
     assert len(kernels) == 5
     penalty = sum(float(ops.sum(0.5 * v**2)) for v in kernels)
-    entropy, *others = (float(x) for x in encoder.losses)
-    assert entropy < 0
+    reading, doubt, *others = (float(x) for x in encoder.losses)
+    assert reading == 0 > doubt
     np.testing.assert_allclose(sum(others), penalty, rtol=1e-5)
 
 
@@ -660,6 +651,33 @@ def test_export_names_the_decisions(tmp_path):
         "probabilities",
     ]
     assert_close(dict(results), expected, rtol=1e-5)
+
+
+def test_a_built_encoder_names_what_does_not_fit():
+    encoder = make_encoder()
+    x, q, _ = make_inputs()
+    with pytest.raises(ValueError, match="`sequence` must have the 3 features"):
+        encoder(x[..., :2], q)
+    with pytest.raises(ValueError, match="`context` must have the 2 features"):
+        encoder(x, q[:, :1])
+    with pytest.raises(ValueError, match=r"Received: sequence.shape=\(5, 3\)"):
+        encoder(x[:, 0], q)
+    with pytest.raises(ValueError, match=r"Received: sequence_mask.shape=\(5,"):
+        encoder(x, q, sequence_mask=MASK[:, :2])
+    with pytest.raises(ValueError, match="must be given as `sequence_mask`"):
+        encoder(x, q, mask=MASK)
+
+
+def test_no_time_step_is_refused_when_it_is_known():
+    encoder = make_encoder()
+    x, q, _ = make_inputs()
+    message = "at least one time step .* Received: sequence.shape"
+    with pytest.raises(ValueError, match=message):
+        encoder(x[:, :0], q)
+    spec = tf.TensorSpec((None, None, FEATURES))
+    run = tf.function(lambda x: encoder(x, q), input_signature=[spec])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        run(x[:, :0])
 
 
 def test_bad_initial_state():

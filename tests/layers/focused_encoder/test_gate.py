@@ -28,21 +28,27 @@ MASK = np.array([[1, 1, 1, 1, 1, 1], [1, 0, 1, 1, 0, 0], [0] * 6], "bool")
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_losses_and_what_is_reported(estimator):
+    """Means over the nine real steps of three rows, but for sparsity's rows."""
     layer, drawn, decisions, collected = run_gate(
         mask=MASK,
         estimator=estimator,
         openness_target=0.1,
         sparsity_weight=0.5,
         entropy_weight=0.25,
+        cost_weight=2.0,
+        target=0.125,
+        target_weight=4.0,
+        indecision_weight=8.0,
     )
     p = decisions["probabilities"].numpy()
     assert (drawn[~MASK] == 0).all() and (p[~MASK] == 0).all()
-    cost = 0.5 * np.maximum(drawn.sum(1) - 0.1 * MASK.sum(1), 0)
+    sparsity = 0.5 * np.maximum(drawn.sum(1) - 0.1 * MASK.sum(1), 0)
+    openness = drawn[MASK].mean()
+    reading = 2 * openness + 4 * abs(openness - 0.125) + sparsity.mean()
     real = p[MASK].astype("float64")
-    entropy = -np.sum(real * np.log(real) + (1 - real) * np.log(1 - real))
-    sparsity_loss, entropy_loss = layer.losses
-    np.testing.assert_allclose(sparsity_loss, cost.mean(), rtol=1e-5)
-    np.testing.assert_allclose(entropy_loss, -0.25 * entropy / 3, rtol=1e-5)
+    entropy = -real * np.log(real) - (1 - real) * np.log(1 - real)
+    doubt = 8 * np.mean(4 * real * (1 - real)) - 0.25 * entropy.mean()
+    np.testing.assert_allclose(layer.losses, [reading, doubt], rtol=1e-5)
     if estimator != "reinforce":
         assert not collected and "log_probability" not in decisions
         return
@@ -53,6 +59,10 @@ def test_losses_and_what_is_reported(estimator):
         np.sum(np.log(np.where(MASK, chosen, 1)), axis=1),
         rtol=1e-5,
     )
+    # A row's own gates, as far as they move the means of the batch.
+    share = drawn.sum(1) * len(MASK) / MASK.sum()
+    side = np.sign(openness - 0.125)
+    cost = 2 * share + 4 * side * (share - 0.125) + sparsity
     np.testing.assert_allclose(report.cost, cost, rtol=1e-5)
     np.testing.assert_allclose(
         np.sum(decisions["log_probability"], axis=1),
@@ -71,7 +81,7 @@ def test_inference_adds_and_reports_nothing():
 
 
 def test_a_drawing_gate_that_nobody_collects_from_warns():
-    layer = BoundaryGate(5)
+    layer = BoundaryGate(5, estimator="reinforce")
     with pytest.warns(UserWarning, match="will not learn"):
         layer(np.ones((2, 3, 4)), np.ones((2, 4)), training=True)
 
@@ -90,7 +100,12 @@ def test_statistics_are_means_over_real_steps():
     results = {m.name: float(m.result()) for m in layer.metrics}
     p = decisions["probabilities"].numpy()[MASK]
     entropy = -p * np.log(p) - (1 - p) * np.log(1 - p)
+    share = np.mean(drawn[MASK] > 0.5)
+    choice_entropy = -share * np.log(share) - (1 - share) * np.log(1 - share)
+    assert 0 < share < 1
     assert results == {
+        "watched_certain": pytest.approx(np.mean(np.maximum(p, 1 - p) > 0.9)),
+        "watched_choice_entropy": pytest.approx(choice_entropy, rel=1e-5),
         "watched_openness": pytest.approx(drawn[MASK].mean(), rel=1e-5),
         "watched_gate_entropy": pytest.approx(entropy.mean(), rel=1e-5),
     }
@@ -144,12 +159,11 @@ def test_weights_of_the_losses_move_without_tracing_again():
         return np.array(losses())
 
     layer.build(h.shape, q.shape)
-    assert (
-        layer.sparsity_weight.dtype == layer.entropy_weight.dtype == "float32"
-    )
+    entropy_weight = layer.costs.entropy_weight
+    assert layer.sparsity_weight.dtype == entropy_weight.dtype == "float32"
     before = run()
     layer.sparsity_weight.assign(1.0)
-    layer.entropy_weight.assign(0.0)
+    entropy_weight.assign(0.0)
     after = run()
     assert losses.experimental_get_tracing_count() == 1
     np.testing.assert_allclose(after, before * [2, 0], rtol=1e-6)
@@ -169,7 +183,8 @@ def test_a_curriculum_finds_the_weights():
         curriculum.set_model(model)
         curriculum.on_train_begin()
         curriculum.on_epoch_begin(2)
-        value = float(getattr(encoder.gate, name))
+        (variable,) = (v for v in encoder.variables if v.name == name)
+        value = float(variable)
         np.testing.assert_allclose(value, 0.3, rtol=1e-6)
         with pytest.raises(ValueError, match="`final` must"):
             curriculum = Curriculum(name, 4, final=-1.0)
@@ -182,9 +197,48 @@ def test_without_a_target_there_is_no_price():
     layer.build((None, 6, 4), (None, 4))
     assert layer.sparsity_weight is None
     names = [v.name for v in layer.weights]
-    assert names[-2:] == ["temperature", "entropy_weight"]
+    assert "temperature" in names and "sparsity_weight" not in names
 
 
 def test_sparsity_without_a_target_is_refused():
     with pytest.raises(ValueError, match="`openness_target` must be given"):
         BoundaryGate(5, sparsity_weight=0.1)
+
+
+@pytest.mark.parametrize("priced", [False, True])
+def test_files_of_gates_before_their_costs(priced):
+    """They hold the entropy's weight between temperature and sparsity's."""
+    options = {"openness_target": 0.5} if priced else {}
+    layer = BoundaryGate(5, **options)
+    layer.build((None, 6, 4), (None, 3))
+    kernels = [np.full(v.shape, 0.5) for v in layer.trainable_variables]
+    scalars = [0.25, 0.125, 0.75] if priced else [0.25, 0.125]
+    old = dict(enumerate([*kernels, *map(np.float32, scalars)]))
+    layer.load_own_variables({str(i): value for i, value in old.items()})
+    assert float(layer.temperature) == 0.25
+    assert float(layer.costs.entropy_weight) == 0.125
+    assert not priced or float(layer.sparsity_weight) == 0.75
+    assert all((v.numpy() == 0.5).all() for v in layer.trainable_variables)
+
+
+def test_a_built_gate_names_what_does_not_fit():
+    layer, h, q = BoundaryGate(5), np.ones((2, 6, 4)), np.ones((2, 3))
+    layer(h, q)
+    with pytest.raises(ValueError, match="`sequence` must have the 4 features"):
+        layer(h[..., :3], q)
+    with pytest.raises(ValueError, match="`context` must have the 3 features"):
+        layer(h, np.ones((2, 4)))
+    with pytest.raises(ValueError, match=r"Received: sequence.shape=\(2, 6\)"):
+        layer(h[..., 0], q)
+    with pytest.raises(ValueError, match="must be given as `sequence_mask`"):
+        layer(h, q, mask=np.ones((2, 6), "bool"))
+
+
+def test_no_time_step_is_refused_when_it_is_known():
+    layer, q = BoundaryGate(5), np.ones((2, 3), "float32")
+    layer.build((None, None, 4), (None, 3))
+    spec = tf.TensorSpec((None, None, 4))
+    run = tf.function(lambda h: layer(h, q), input_signature=[spec])
+    assert run(np.ones((2, 1, 4), "float32")).shape == (2, 1)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="at least one"):
+        run(np.ones((2, 0, 4), "float32"))

@@ -330,7 +330,7 @@ def test_dropout_is_of_training_alone():
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.4])
-def test_penalty_is_the_odds_against_the_last_step(rate):
+def test_penalty_is_the_attention_ratio_the_last_step(rate):
     sequences, mask = draw(6, 5, 4), draw_mask(6, 5)
     layer = keras_seqmech.LastAttentionPooling(
         penalty=0.7,
@@ -339,12 +339,12 @@ def test_penalty_is_the_odds_against_the_last_step(rate):
         dtype="float64",
     )
     _, decisions = layer(sequences, mask=mask, training=True)
-    odds = []
+    ratios = []
     for weights, real in zip(decisions["attention_scores"].numpy(), mask):
         *others, last = weights[real] if real.any() else (0.0, 1.0)
-        odds.append(sum(others) / last)
+        ratios.append(sum(others) / last)
     (loss,) = layer.losses
-    np.testing.assert_allclose(loss, 0.7 * np.mean(odds), rtol=1e-6)
+    np.testing.assert_allclose(loss, 0.7 * np.mean(ratios), rtol=1e-6)
 
 
 def test_penalty_moves_attention_to_the_last_step():
@@ -396,16 +396,104 @@ def test_masks_may_be_lists():
     np.testing.assert_array_equal(pooled, [[1, 2]])
 
 
-def test_huge_odds_stay_finite():
+def test_huge_ratios_stay_finite():
     scores = ops.array([[1e15, -1e15]], "float32")
-    odds = attention.odds_against(scores, ops.array([1]))
-    assert np.isfinite(odds).all()
-    assert odds[0] > 1e20
+    ratio = attention.attention_ratio(scores, ops.array([1]))
+    assert np.isfinite(ratio).all()
+    assert ratio[0] > 1e20
+
+
+@pytest.mark.parametrize("size", [1e18, 1e19, 1e38, 3e38])
+def test_gradients_at_huge_keys_are_finite(size):
+    """Squares beyond float32, of keys, of the query, and of both."""
+    huge, small = [size, -size, 0.0], [1.0, 2.0, 3.0]
+    keys = tf.constant([[huge, small, [size, 0, size], [0.0, 0, 0]]])
+    for query in (small, huge):
+        query = tf.constant([query])
+        with tf.GradientTape() as tape:
+            tape.watch([keys, query])
+            scores = attention.normalized_scores(query, keys)
+            loss = 5 * tf.reduce_sum(scores)
+        of_keys, of_query = tape.gradient(loss, [keys, query])
+        assert np.isfinite(scores).all()
+        assert np.isfinite(of_keys).all()
+        assert np.isfinite(of_query).all()
+        # Keys too long for their square take none.
+        assert not of_keys[0, 0].numpy().any() or size == 1e18
+        assert not of_keys[0, 3].numpy().any()
+
+
+@over_layers(("max attention", "last attention"))
+@pytest.mark.parametrize("size", [1e18, 1e38, 3e38])
+def test_layers_at_huge_steps_have_finite_gradients(name, size):
+    sequences = np.array([[[0.5, 1], [0, 1], [1, -1], [0, 0]]]) * size
+    sequences[0, 1] = [0.5, 1.0]
+    sequences = tf.constant(sequences, "float32")
+    with tf.GradientTape() as tape:
+        tape.watch(sequences)
+        loss = ops.sum(LAYERS[name]()(sequences)) / 4
+    assert np.isfinite(tape.gradient(loss, sequences)).all()
+
+
+# Errors of layers that are built.
+
+
+@over_layers()
+@pytest.mark.parametrize("shape", [(2, 4), (2, 3, 4, 1), (2, 0, 4)])
+def test_built_layers_refuse_other_ranks(name, shape):
+    layer = LAYERS[name]()
+    layer(np.ones((2, 3, 4)))
+    for run in (layer, tf.function(layer), layer.compute_output_shape):
+        argument = (
+            shape if run == layer.compute_output_shape else ops.ones(shape)
+        )
+        with pytest.raises(ValueError, match="Received: sequences.shape="):
+            run(argument)
+
+
+@over_layers()
+def test_built_layers_refuse_wrong_masks(name):
+    layer = LAYERS[name]()
+    layer(np.ones((2, 3, 4)))
+    for shape in ((2, 4), (1, 3), (2, 3, 1), (3,)):
+        with pytest.raises(ValueError, match="Received: mask.shape="):
+            layer(np.ones((2, 3, 4)), mask=np.ones(shape, "bool"))
+
+
+def test_built_layers_refuse_other_features():
+    for name in ("attention", "two"):
+        layer = LAYERS[name]()
+        layer(np.ones((2, 3, 4)))
+        with pytest.raises(ValueError, match="Received: sequences.shape="):
+            layer(np.ones((2, 3, 5)))
+
+
+@over_layers()
+def test_sizes_known_when_run_must_fit(name):
+    layer = LAYERS[name]()
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec((None, None, 4)),
+            tf.TensorSpec((None, None), "bool"),
+        ]
+    )
+    def run(sequences, mask):
+        return layer(sequences, mask=mask)
+
+    for shape, mask, message in (
+        ((2, 0, 4), (2, 0), "at least one time step"),
+        ((2, 3, 4), (2, 1), "`mask` must have the shape"),
+        ((2, 3, 4), (1, 3), "`mask` must have the shape"),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            run(tf.ones(shape), tf.ones(mask, "bool"))
 
 
 # Models.
 
 
+@pytest.mark.long
 def test_one_line_after_a_bilstm():
     tokens = keras.Input((None,), dtype="int32")
     mask = ops.not_equal(tokens, 0)

@@ -97,6 +97,7 @@ def test_dropout_masks_are_one_for_all_steps():
     assert np.abs(first - second).max() > 1e-2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["sequential", "functional", "subclassed"])
 def test_fits_in_every_kind_of_model(kind):
     x, y = inputs(16), np.ones((16, 1))
@@ -258,14 +259,19 @@ def test_shorter_than_the_field():
     assert field["size"].numpy().max() <= 2
 
 
+@pytest.mark.parametrize("size_from", ["input", "field"])
 @pytest.mark.parametrize(
     "policy, size", [("float32", 1e30), ("mixed_float16", 3e4)]
 )
-def test_huge_inputs_and_logits_give_finite_numbers(policy, size):
+def test_huge_inputs_and_logits_give_finite_numbers(policy, size, size_from):
     keras.config.set_dtype_policy(policy)
     for estimator in ("relaxed", "straight_through", "reinforce"):
         layer = ReceptiveFieldRNN(
-            lstm_cell(), 3, estimator=estimator, return_field=True
+            lstm_cell(),
+            3,
+            estimator=estimator,
+            size_from=size_from,
+            return_field=True,
         )
         x = tf.constant(np.float32(size) * np.sign(inputs()))
         for value in keras.tree.flatten(layer(x)):
@@ -281,6 +287,42 @@ def test_huge_inputs_and_logits_give_finite_numbers(policy, size):
             *filter(lambda g: g is not None, gradients),
         ]
         assert not any(np.any(np.isnan(value)) for value in values)
+
+
+@pytest.mark.parametrize("estimator", ["relaxed", "reinforce"])
+def test_padding_has_no_effect_on_sizes_from_the_field(estimator):
+    """Whether masked, NaN, or not there at all; values and gradients."""
+    layer = ReceptiveFieldRNN(
+        lstm_cell(),
+        4,
+        estimator=estimator,
+        size_from="field",
+        gated="all",
+        return_sequences=True,
+        return_field=True,
+    )
+    x = inputs(2, 7)
+    mask = np.arange(7) < np.array([[5], [5]])
+    layer(x)
+    results = []
+    for values, real in (
+        (x[:, :5], None),
+        (x, mask),
+        (np.where(mask[..., None], x, np.nan), mask),
+    ):
+        with tf.GradientTape() as tape:
+            outputs, field = layer(tf.constant(values), mask=real)
+            parts = [outputs, *field.values()]
+            loss = sum(tf.reduce_sum(part[:, :5] ** 2) for part in parts)
+        gradients = tape.gradient(
+            loss,
+            layer.trainable_weights,
+            unconnected_gradients=tf.UnconnectedGradients.ZERO,
+        )
+        results.append([*(part[:, :5] for part in parts), *gradients])
+    for other in results[1:]:
+        for a, b in zip(other, results[0], strict=True):
+            assert_close(a, b)
 
 
 def test_any_temperature_draws_as_the_logits_say():
@@ -316,6 +358,7 @@ def test_a_field_not_chosen_has_no_effect_be_it_infinite():
     assert np.all(np.isfinite(layer(x)[:, :3]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cell", ["stack", "dropout", "own", "activation"])
 def test_own_compilation_leaves_other_cells_to_tensorflow(cell):
     """Cells that run as they are train under `jit_compile=True` too."""
@@ -348,6 +391,114 @@ def test_integers_and_numpy_numbers_are_welcome():
     )
 
 
+@pytest.mark.parametrize("cell", ["lstm", "gru", "stack"])
+def test_cells_with_numpy_units(cell):
+    units = np.int64(UNITS)
+    cells = {
+        "lstm": lambda: keras.layers.LSTMCell(units),
+        "gru": lambda: keras.layers.GRUCell(units),
+        "stack": lambda: [keras.layers.GRUCell(units), lstm_cell()],
+    }
+    layer = ReceptiveFieldRNN(cells[cell](), 2, return_state=True)
+    outputs, *_ = layer(inputs())
+    assert outputs.shape == (2, UNITS)
+    assert layer.compute_output_shape((2, 5, FEATURES))[0] == (2, UNITS)
+    copy = ReceptiveFieldRNN.from_config(layer.get_config())
+    copy(inputs())
+    copy.set_weights(layer.get_weights())
+    assert_close(copy(inputs())[0], outputs)
+
+
+GATED_WIDTHS = {
+    "lstm": (lstm_cell, {"memory": 4, "output": 4, "all": 8}),
+    "simple": (
+        lambda: keras.layers.SimpleRNNCell(UNITS),
+        {"memory": 4, "output": 4, "all": 4},
+    ),
+    # h of the first cell, which reads the inputs, is its only state.
+    "stack": (
+        lambda: [keras.layers.GRUCell(UNITS + 1), lstm_cell()],
+        {"memory": 5, "output": 5, "all": 5},
+    ),
+    "lstm first": (
+        lambda: [lstm_cell(), keras.layers.GRUCell(UNITS + 1)],
+        {"memory": 4, "output": 4, "all": 8},
+    ),
+    # Its memory is the state that it lists last.
+    "own": (lambda: Accumulator(UNITS), {"memory": 2, "output": 4, "all": 6}),
+}
+
+
+@pytest.mark.parametrize("gated", ["memory", "output", "all"])
+@pytest.mark.parametrize("cell", GATED_WIDTHS)
+def test_the_gate_is_as_wide_as_the_states_it_acts_on(cell, gated):
+    make, widths = GATED_WIDTHS[cell]
+    for size_from in ("input", "field"):
+        layer = ReceptiveFieldRNN(make(), 3, gated=gated, size_from=size_from)
+        layer(inputs())
+        assert layer.cell.forget_bias.shape == (widths[gated],)
+        assert layer.cell.forget_kernel.shape[1] == widths[gated]
+
+
+def test_of_a_cell_of_ones_own_the_last_state_is_its_memory():
+    """A counter that is gated shut counts from 0 at every step."""
+    layer = ReceptiveFieldRNN(Accumulator(UNITS), 2, return_state=True)
+    layer(inputs())
+    for gate, count in ((1e3, 5), (-1e3, 1)):
+        layer.cell.forget_bias.assign([gate, gate])
+        *_, counter = layer(inputs(2, 5))
+        assert_close(counter, np.full((2, 2), count))
+
+
+@pytest.mark.parametrize("layer_class", [RFCell, ReceptiveFieldRNN])
+def test_configs_from_before_there_was_a_choice_gate_the_output(layer_class):
+    config = layer_class(lstm_cell(), 3).get_config()
+    assert config.pop("gated") == "memory"
+    config.pop("size_from")
+    older = layer_class.from_config(config)
+    assert older.get_config()["gated"] == "output"
+    assert older.get_config()["size_from"] == "input"
+
+
+@pytest.mark.parametrize("return_sequences", [False, True])
+def test_bidirectional_says_what_to_do_about_the_field(return_sequences):
+    layer = ReceptiveFieldRNN(
+        lstm_cell(), 3, return_sequences=return_sequences, return_field=True
+    )
+    with pytest.raises(ValueError, match="`return_field` must.*Use two layers"):
+        keras.layers.Bidirectional(layer)
+
+
+def test_two_layers_are_bidirectional_with_their_fields():
+    x = inputs()
+    options = {"return_sequences": True, "return_field": True}
+    forward = ReceptiveFieldRNN(lstm_cell(), 3, **options)
+    backward = ReceptiveFieldRNN(lstm_cell(), 3, go_backwards=True, **options)
+    plain = ReceptiveFieldRNN(lstm_cell(), 3, return_sequences=True)
+    both = keras.layers.Bidirectional(plain)
+    (ahead, _), (back, _) = forward(x), backward(x)
+    both(x)
+    both.forward_layer.set_weights(forward.get_weights())
+    both.backward_layer.set_weights(backward.get_weights())
+    joined = np.concatenate([ahead, np.flip(back, axis=1)], axis=-1)
+    assert_close(both(x), joined)
+
+
+def test_no_steps_at_run_time_is_a_clear_error():
+    layer = ReceptiveFieldRNN(lstm_cell(), 3)
+    layer(inputs())
+    run = tf.function(
+        lambda x: layer(x),
+        input_signature=[tf.TensorSpec((None, None, FEATURES))],
+        autograph=False,
+    )
+    assert_close(run(inputs()), layer(inputs()))
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="`sequences` must have at least"
+    ):
+        run(inputs(2, 0))
+
+
 def test_lookahead_may_be_empty():
     layer, x = ReceptiveFieldRNN(lstm_cell(), 3), inputs()
     assert_close(layer(x, lookahead=x[:, :0]), layer(x))
@@ -360,6 +511,10 @@ REFUSED = {
     "max_size=True": {"max_size": True},
     "field_units=-1": {"field_units": -1},
     "summary='sum'": {"summary": "sum"},
+    "gated='carry'": {"gated": "carry"},
+    "size_from='state'": {"size_from": "state"},
+    "unit_forget_bias=1": {"unit_forget_bias": 1},
+    "sample_at_inference='no'": {"sample_at_inference": "no"},
     "estimator='gumbel'": {"estimator": "gumbel"},
     "temperature=0": {"temperature": 0},
     "temperature=-1.0": {"temperature": -1.0},
@@ -378,6 +533,50 @@ def test_constructor_refuses(layer, message):
     arguments = {"cell": lstm_cell(), "max_size": 3, **REFUSED[message]}
     with pytest.raises(ValueError, match=f"Argument `.*Received: {message}"):
         layer(**arguments)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "return_field",
+        "track_statistics",
+        "jit_compile",
+        "return_sequences",
+        "return_state",
+        "go_backwards",
+        "stateful",
+        "unroll",
+        "zero_output_for_mask",
+    ],
+)
+def test_layer_refuses_what_is_not_true_or_false(name):
+    with pytest.raises(ValueError, match=f"`{name}`.*Received: {name}='yes'"):
+        ReceptiveFieldRNN(lstm_cell(), 3, **{name: "yes"})
+
+
+def test_built_layers_refuse():
+    layer, x = ReceptiveFieldRNN(lstm_cell(), 3), inputs()
+    windows = ReceptiveFieldWindows(3)
+    cell = RFCell(lstm_cell(), 3)
+    rnn = keras.layers.RNN(cell)
+    layer(x), rnn(windows(x))
+    wider = np.concatenate([x, x], axis=-1)
+    for source in (wider, keras.Input((None, 2 * FEATURES))):
+        with pytest.raises(ValueError, match="`sequences`.*3 feat.*Received: "):
+            layer(source)
+    with pytest.raises(ValueError, match="`inputs` must have the 4 features"):
+        rnn(windows(wider))
+    for wrong in (x[0], x[..., None], x[:, :0], keras.Input((5,))):
+        for built in (layer, windows):
+            with pytest.raises(ValueError, match=r"\(batch, time, fea.*Rec"):
+                built(wrong)
+    mask = keras.Input((4,), dtype="bool")
+    for built in (layer, windows):
+        with pytest.raises(ValueError, match="`mask`.*Received: mask.shape"):
+            built(keras.Input((5, FEATURES)), mask=mask)
+    state = np.zeros((3, UNITS), "float32")
+    with pytest.raises(ValueError, match="`initial_state`.*a batch of 2.*Rec"):
+        layer(x, initial_state=[state, state])
 
 
 def test_build_and_call_refuse():

@@ -112,7 +112,9 @@ def test_blocks_of_their_own_size(time, length):
     assert_close(actual, results(product, *inputs, length))
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize(
+    "jit_compile", [False, pytest.param(True, marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("known", [False, True])
 def test_compiled_with_known_and_unknown_sizes(path, jit_compile, known):
     time = 37 if known else None

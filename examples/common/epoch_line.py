@@ -1,0 +1,36 @@
+"""A line of progress after each epoch."""
+
+import time
+from typing import Any
+
+import keras
+
+
+class EpochLine(keras.callbacks.Callback):
+    """Prints the values of each epoch, and the seconds it took.
+
+    Args:
+        start: What the line starts with.
+    """
+
+    def __init__(self, start: str):
+        super().__init__()
+        self.start = start
+
+    def on_epoch_begin(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        self._begun = time.perf_counter()
+
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        values = " ".join(
+            f"{name} {value:.4g}" for name, value in (logs or {}).items()
+        )
+        seconds = time.perf_counter() - self._begun
+        print(
+            f"{self.start} epoch {epoch + 1}/{self.params['epochs']} "
+            f"{values} {seconds:.0f} s",
+            flush=True,
+        )

@@ -1,0 +1,135 @@
+"""Classifiers of the pooling studies, and how they are trained."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import keras
+import numpy as np
+from keras import ops
+
+import keras_seqmech
+from examples.pooling import noisy_texts
+
+# `bilstm_lowf` has no forget bias of 1.
+BILSTMS = ("bilstm", "bilstm_lowf", "meanpool", "maxpool", "att", "maxatt")
+
+
+def bilstm_classifier(
+    name: str, matrix: np.ndarray, classes: int, units: int
+) -> keras.Model:
+    """Builds one of `BILSTMS`: word ids `(batch, time)` to probabilities."""
+    pooling = {
+        "meanpool": keras_seqmech.MeanPooling,
+        "maxpool": keras_seqmech.MaxPooling,
+        "att": keras_seqmech.AttentionPooling,
+        "maxatt": keras_seqmech.MaxAttentionPooling,
+    }
+    if name in pooling:
+        layer = pooling[name](name="pooling")
+    else:
+        layer = keras_seqmech.LastPooling(bidirectional=True, name="pooling")
+    rnn = keras.layers.Bidirectional(
+        keras.layers.LSTM(
+            units,
+            return_sequences=True,
+            unit_forget_bias=name != "bilstm_lowf",
+        ),
+        name="rnn",
+    )
+    graph = connect(rnn, layer, matrix, classes)
+    return keras.Model(graph.tokens, graph.outputs, name=name)
+
+
+class Graph(NamedTuple):
+    """Symbolic tensors: ids, where they are real, embedding, probabilities."""
+
+    tokens: keras.KerasTensor
+    mask: keras.KerasTensor
+    sentence: keras.KerasTensor
+    outputs: keras.KerasTensor
+
+
+def connect(
+    rnn: keras.layers.Layer,
+    pooling: keras.layers.Layer,
+    matrix: np.ndarray,
+    classes: int,
+) -> Graph:
+    """Embedding, RNN, pooling and softmax, one after the other."""
+    tokens = keras.Input((None,), dtype="int32", name="tokens")
+    mask = ops.not_equal(tokens, 0)
+    embedding = keras.layers.Embedding(*matrix.shape, name="embedding")
+    x = embedding(tokens)
+    embedding.embeddings.assign(matrix)
+    sentence = pooling(rnn(x, mask=mask), mask=mask)
+    outputs = keras.layers.Dense(
+        classes, activation="softmax", dtype="float32", name="classifier"
+    )(sentence)
+    return Graph(tokens, mask, sentence, outputs)
+
+
+def compile_classifier(
+    model: keras.Model,
+    learning_rate: float,
+    loss: str | None = "sparse_categorical_crossentropy",
+) -> None:
+    """Compiles a model as all of the studies are trained."""
+    # XLA takes about three times as long for LSTMs on CPU.
+    model.compile(
+        keras.optimizers.Adam(learning_rate),
+        loss=loss,
+        metrics=["accuracy"],
+        jit_compile=False,
+    )
+
+
+def fit(
+    model: keras.Model,
+    data: noisy_texts.StudyData,
+    seed: int,
+    epochs: int,
+    batch_size: int,
+    patience: int | None = None,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    monitor: str = "val_accuracy",
+) -> dict[str, list[float]]:
+    """Trains a compiled model and leaves it with the weights of its best epoch.
+
+    Args:
+        model: A compiled classifier.
+        data: What it is trained on and validated by.
+        seed: Of the order of texts.
+        epochs: The most there are.
+        batch_size: In training and validation.
+        patience: Epochs without a better one after which training ends;
+            never before the last if None.
+        callbacks: More callbacks.
+        monitor: The value that picks the best epoch.
+
+    Returns:
+        The history.
+    """
+    best = keras.callbacks.EarlyStopping(
+        monitor,
+        mode="max",
+        patience=epochs if patience is None else patience,
+        restore_best_weights=True,
+    )
+    order = np.random.default_rng([seed, 2])
+    return model.fit(
+        noisy_texts.batches(data.train, batch_size, order),
+        validation_data=noisy_texts.batches(data.validation, batch_size),
+        epochs=epochs,
+        callbacks=[*callbacks, best],
+        shuffle=False,  # Batches are shuffled already.
+        verbose=0,
+    ).history
+
+
+def accuracy(model: keras.Model, texts: noisy_texts.Texts) -> float:
+    """Share of texts whose most probable class is right."""
+    right = sum(
+        (np.argmax(model.predict_on_batch(ids), axis=-1) == labels).sum()
+        for ids, labels in noisy_texts.batches(texts, 64).as_numpy_iterator()
+    )
+    return float(right / len(texts.ids))

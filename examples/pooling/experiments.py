@@ -1,0 +1,313 @@
+"""Runs of the pooling studies: options, what is done, tables.
+
+Each finished run is a line of a CSV file and is not repeated; a run that was
+killed left no line and starts again.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from collections.abc import Sequence
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from examples.common import datasets
+from examples.common import results
+from examples.common import tables
+from examples.common import word_vectors
+from examples.common.arguments import integer
+from examples.common.arguments import positive
+from examples.pooling import noisy_texts
+from keras_seqmech.analysis import positions
+
+TUNED = (
+    "units",
+    "learning_rate",
+    "batch_size",
+    "epochs",
+    "patience",
+    "min_words",
+    "max_length",
+    "share",
+    "validation_size",
+    "test_size",
+    "embedding_size",
+)
+KEY = ("dataset", "size", "setting", "model", "seed", "settings")
+RESULTS = (
+    "best_epoch",
+    "epochs",
+    "train_accuracy",
+    "validation_accuracy",
+    "test_accuracy",
+)
+COSTS = ("parameters", "seconds")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of both studies."""
+    add = parser.add_argument
+    add("--data-dir", required=True, help="see examples/common/datasets.py")
+    add("--dataset", choices=list(datasets.CLASSES), default="imdb")
+    add("--sizes", nargs="+", type=positive, default=[1000, 10000])
+    add(
+        "--settings",
+        nargs="+",
+        choices=noisy_texts.SETTINGS,
+        default=["standard", "mid"],
+    )
+    add("--seeds", nargs="+", type=integer(0), default=[0, 1, 2])
+    add("--epochs", type=positive, default=20)
+    add(
+        "--patience", type=positive, help="epochs without progress; default all"
+    )
+    add("--units", type=positive, default=256)
+    add("--learning-rate", type=float, default=2e-3)
+    add("--batch-size", type=positive, default=32)
+    add(
+        "--min-words", type=integer(0), default=100, help="of longer texts only"
+    )
+    add("--max-length", type=positive, default=400, help="tokens with noise")
+    add("--share", type=float, default=0.66, help="of noise among the tokens")
+    add("--noise", help="a sentence a line; default: wiki of --data-dir")
+    add("--validation-size", type=positive, help="default all")
+    add("--test-size", type=positive, help="default all")
+    add("--vectors", help="GloVe file; default: glove/*.npz of --data-dir")
+    add("--embedding-size", type=positive, default=100, help="without vectors")
+    add("--markdown", help="file for the table")
+    add("--save-models", help="folder for the trained models")
+
+
+def complete(
+    parser: argparse.ArgumentParser, args: argparse.Namespace
+) -> argparse.Namespace:
+    """Checks what argparse cannot, and fills in the default vectors."""
+    if not 0 < args.share < 1:
+        parser.error(f"--share: must be in (0, 1). Received: {args.share}")
+    args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
+    return args
+
+
+def do_runs(
+    args: argparse.Namespace,
+    names: Sequence[str],
+    settings: str,
+    fields: Sequence[str],
+    run_one: Callable,
+) -> list[dict]:
+    """Runs what is not in the file yet; returns all rows of the data set.
+
+    Args:
+        args: Of the command line.
+        names: Of the models.
+        settings: What results depend on besides the columns before it.
+        fields: Of the file, `KEY` first.
+        run_one: `run_one(name, seed, data, args, line, curve)` trains and
+            tests a model, and returns the other fields and the model; `line`
+            is what lines of progress start with, `curve` a CSV file that it
+            may write.
+
+    Raises:
+        ValueError: If the file holds runs with other settings.
+    """
+    path = Path(args.output)
+    for folder in filter(None, (path.parent, args.save_models)):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    rows = read_own_rows(path, settings, fields)
+    done = {tuple(row[field] for field in KEY) for row in rows}
+    keys = [key for key in _keys(args, names, settings) if key not in done]
+    start, sizes = time.perf_counter(), [int(size) for _, size, *_ in keys]
+    texts = _texts(args, keys)
+    for number, (key, data) in enumerate(zip(keys, texts), start=1):
+        *_, name, seed, _ = key
+        stem = "-".join(key[:-1])
+        line = f"[{number}/{len(keys)}] {stem}"
+        curve = path.with_name(f"{path.stem}-{stem}.csv")
+        row, model = run_one(name, int(seed), data, args, line, curve)
+        if args.save_models:
+            save(model, data, Path(args.save_models, stem))
+        row = {**dict(zip(KEY, key)), **row}
+        rows = results.add_row(path, fields, row, KEY)
+        shown = {k: v for k, v in row.items() if k not in KEY}
+        left = sum(sizes[number:]) / sum(sizes[:number])
+        hours = left * (time.perf_counter() - start) / 3600
+        print(f"{line} {shown}, about {hours:.1f} h left", flush=True)
+    return [row for row in rows if row["dataset"] == args.dataset]
+
+
+def _keys(args, names, settings):
+    """Values of `KEY` of all runs; a study cut short has whole seeds."""
+    return [
+        (args.dataset, str(size), setting, name, str(seed), settings)
+        for seed in args.seeds
+        for size in args.sizes
+        for setting in args.settings
+        for name in names
+    ]
+
+
+def _texts(args, keys):
+    """Texts of each run; runs in a row share the object if they can."""
+    if not keys:
+        return
+    corpus = noisy_texts.load(
+        args.dataset,
+        args.data_dir,
+        args.noise,
+        args.min_words,
+        args.validation_size,
+        args.test_size,
+    )
+    cut = (args.max_length, args.share)
+    last = None
+    for _, size, setting, _, seed, _ in keys:
+        if last != (size, setting, seed):
+            last = (size, setting, seed)
+            data = noisy_texts.prepare(
+                corpus, setting, int(size), int(seed), *cut
+            )
+        yield data
+
+
+def read_own_rows(
+    path: Path, settings: str, fields: Sequence[str]
+) -> list[dict]:
+    """Rows of a file; refuses one with other settings than these."""
+    rows = results.read_rows(path, fields)
+    for row in rows:
+        if row["settings"] != settings:
+            raise ValueError(
+                f"{path}: holds runs with the settings {row['settings']!r}; "
+                "write runs with other settings to another file. "
+                f"Received: {settings!r}"
+            )
+    return rows
+
+
+def save(model: keras.Model, data: noisy_texts.StudyData, path: Path) -> None:
+    """Saves a model, and the words of its ids beside it."""
+    with open(f"{path}.json", "w", encoding="utf8") as file:
+        json.dump({"words": data.words}, file, ensure_ascii=False)
+    model.save(f"{path}.keras")
+
+
+def describe_settings(args: argparse.Namespace, names: Sequence[str]) -> str:
+    """What a result depends on besides data, model and seed."""
+    vectors = Path(args.vectors).name if args.vectors else "none"
+    noise = Path(args.noise).name if args.noise else "wiki"
+    return results.describe(args, names, vectors=vectors, noise=noise)
+
+
+def summary(history: dict[str, list[float]]) -> dict:
+    """The epoch of the best validation accuracy, and the accuracies there."""
+    best = int(np.argmax(history["val_accuracy"]))
+    return {
+        "best_epoch": best + 1,
+        "epochs": len(history["val_accuracy"]),
+        "train_accuracy": percent(history["accuracy"][best]),
+        "validation_accuracy": percent(history["val_accuracy"][best]),
+    }
+
+
+def percent(share: float) -> float:
+    return round(100 * share, 2)
+
+
+def table(rows: Sequence[dict], names: Sequence[str], paper: Callable) -> str:
+    """Markdown table of test accuracies, as table 1.3.
+
+    Args:
+        rows: Finished runs of one data set.
+        names: Of the models, in order.
+        paper: `paper(setting, size, name)` gives the paper's number or "".
+    """
+
+    def cell(own):
+        return mean_and_spread([float(row["test_accuracy"]) for row in own])
+
+    return grid("test accuracy %", rows, names, cell, paper)
+
+
+def grid(
+    title: str,
+    rows: Sequence[dict],
+    names: Sequence[str],
+    cell: Callable,
+    paper: Callable,
+) -> str:
+    """Markdown table: models by settings and sizes, the paper beside each.
+
+    `cell(rows)` shows the runs of one model, setting and size.
+    """
+    columns = sorted(
+        {(row["setting"], int(row["size"])) for row in rows},
+        key=lambda column: (noisy_texts.SETTINGS.index(column[0]), column[1]),
+    )
+    header = [title]
+    for setting, size in columns:
+        header += [f"{setting} {size:,}", "paper"]
+    lines = [header]
+    known = {row["model"] for row in rows}
+    for name in filter(known.__contains__, names):
+        line = [name]
+        for column in columns:
+            own = [
+                row
+                for row in rows
+                if (row["setting"], int(row["size"])) == column
+                and row["model"] == name
+            ]
+            line += [cell(own), paper(*column, name)]
+        lines.append(line)
+    return tables.table(lines)
+
+
+def mean_and_spread(values: Sequence[float]) -> str:
+    """Mean ± standard deviation (number); "" if there are none.
+
+    >>> mean_and_spread([80.0, 82.0])
+    '81.0 ± 1.4 (2)'
+    """
+    return f"{tables.spread(values)} ({len(values)})" if values else ""
+
+
+def noise_note(args: argparse.Namespace, rows: Sequence[dict]) -> str:
+    """How noisy texts are cut, how often noise is read; "" without noise."""
+    noisy = [row for row in rows if row["setting"] in positions.PLACES]
+    if not noisy:
+        return ""
+    kept = noisy_texts.own_length("short", args.max_length, args.share)
+    noise = noisy_texts.training_noise(args.data_dir, args.noise)
+    tokens = sum(map(len, noise))
+    reads = ", ".join(
+        f"{size * (args.max_length - kept) / tokens:.1f} with {size:,} texts"
+        for size in sorted({int(row["size"]) for row in noisy})
+    )
+    return (
+        f"Before noise is added, texts are cut to {kept} tokens of the "
+        f"{args.max_length} that standard reads: a part of the difference to "
+        f"standard is due to that. The control is short: {kept} tokens and no "
+        f"noise. Training texts have noise of {len(noise):,} sentences. An "
+        f"epoch reads each of them at most about so many times: {reads}."
+    )
+
+
+def report(
+    args: argparse.Namespace,
+    settings: str,
+    rows: Sequence[dict],
+    content: str,
+    source: str,
+) -> str:
+    """Prints the table with its notes, and writes it to `--markdown`."""
+    notes = (
+        f"Data set: {args.dataset}. In brackets the number of seeds, after ± "
+        f"their standard deviation. Paper: {source} of "
+        '"Analyzing the Learnability and Representability of Recurrent '
+        'Architectures".'
+    )
+    parts = [content, notes, noise_note(args, rows), f"Settings: `{settings}`."]
+    return tables.publish(parts, args.markdown)

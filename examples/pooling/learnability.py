@@ -1,0 +1,244 @@
+"""Four ways to teach an LSTM without changing it, and two to compare.
+
+    python -m examples.pooling.learnability --data-dir DATA --sizes 10000
+
+Reproduces table 2.1 of "Analyzing the Learnability and Representability of
+Recurrent Architectures": a one-directional LSTM whose last state is the
+embedding of a text, trained plainly (lstm), with the embeddings of a
+max-pooled LSTM as targets (teacher_forcing), with attention that is taken away
+by a penalty or by dropout (penalty, dropout), and with a loss that asks the
+gradient to reach all words (gradient_directed). `maxpool` is the
+max-pooled LSTM.
+
+However a model was trained, the plain LSTM with its weights is validated and
+tested; only `maxpool` pools. Texts, settings, seeds and the file of runs are as
+in `examples/pooling/compare.py`.
+"""
+
+import argparse
+import functools
+import time
+from collections.abc import Callable
+from collections.abc import Sequence
+from pathlib import Path
+
+import keras
+import numpy as np
+
+import keras_seqmech
+from examples.common import word_vectors
+from examples.common.epoch_line import EpochLine
+from examples.pooling import classifiers
+from examples.pooling import experiments
+from examples.pooling import noisy_texts
+from keras_seqmech import training
+
+METHODS = (
+    "lstm",
+    "maxpool",
+    "teacher_forcing",
+    "penalty",
+    "dropout",
+    "gradient_directed",
+)
+# Table 2.1: IMDb, 10K training texts, in %.
+PAPER_SIZE = 10000
+PAPER = {
+    "standard": dict(zip(METHODS, (86.6, 87.2, 87.3, 86.4, 86.7, 87.4))),
+    "mid": dict(zip(METHODS, (50.1, 80.1, 49.8, 70.7, 73.6, 80.3))),
+}
+FIELDS = (*experiments.KEY, *experiments.RESULTS, *experiments.COSTS)
+
+
+class Runs:
+    """Trains and tests models; keeps a teacher while its texts are in use."""
+
+    def __init__(self):
+        self.data = None
+        self.teacher = None
+
+    def __call__(
+        self,
+        name: str,
+        seed: int,
+        data: noisy_texts.StudyData,
+        args: argparse.Namespace,
+        line: str,
+        curve: Path | None = None,
+    ) -> tuple[dict, keras.Model]:
+        """One run, to be called by `experiments.do_runs`; writes no curve."""
+        if self.data is not data:
+            self.data, self.teacher = data, None
+        if name == "teacher_forcing" and self.teacher is None:
+            self("maxpool", seed, data, args, f"{line}, teacher:")
+        keras.utils.clear_session()
+        keras.utils.set_random_seed(seed)
+        matrix = word_vectors.embedding_matrix(
+            data.words, args.vectors, args.embedding_size, seed
+        )
+        shape = (matrix, len(data.classes), args.units)
+        model = build(name, shape, args, self.teacher)
+        start = time.perf_counter()
+        history = classifiers.fit(
+            model,
+            data,
+            seed,
+            args.epochs,
+            args.batch_size,
+            args.patience,
+            [*curricula(name, args), EpochLine(line)],
+        )
+        if name != "maxpool":
+            model = plain(model, shape)
+        row = {
+            **experiments.summary(history),
+            "test_accuracy": experiments.percent(
+                classifiers.accuracy(model, data.test)
+            ),
+            "parameters": model.count_params(),
+            "seconds": round(time.perf_counter() - start, 1),
+        }
+        if name == "maxpool":
+            self.teacher = model.get_weights()
+        return row, model
+
+
+def graph(
+    pooling: Callable, matrix: np.ndarray, classes: int, units: int
+) -> classifiers.Graph:
+    """A classifier with a one-directional LSTM.
+
+    Its layers draw seeds in this order: the LSTM's weights are those of a
+    seed, whatever the pooling layer, which `pooling(name=...)` makes, draws.
+    """
+    # cuDNN has no second derivatives; on CPU it makes no difference.
+    rnn = keras.layers.LSTM(
+        units, return_sequences=True, use_cudnn=False, name="rnn"
+    )
+    return classifiers.connect(rnn, pooling(name="pooling"), matrix, classes)
+
+
+def build(
+    name: str,
+    shape: tuple[np.ndarray, int, int],
+    args: argparse.Namespace,
+    teacher: list[np.ndarray] | None = None,
+) -> keras.Model:
+    """Builds and compiles what one of `METHODS` trains.
+
+    Args:
+        name: The method.
+        shape: Starting values of embeddings, number of classes, units.
+        args: Of the command line.
+        teacher: Weights of a trained `maxpool`, for `teacher_forcing`.
+    """
+    pooling = keras_seqmech.LastPooling
+    if name == "maxpool":
+        pooling = keras_seqmech.MaxPooling
+    elif name in ("penalty", "dropout"):
+        pooling = functools.partial(
+            keras_seqmech.LastAttentionPooling, attention_at_inference=False
+        )
+    tensors = graph(pooling, *shape)
+    if name == "teacher_forcing":
+        taught = graph(keras_seqmech.MaxPooling, *shape)
+        whole = keras.Model(taught.tokens, taught.outputs)
+        whole.set_weights(teacher)
+        model = training.DistillationModel(
+            keras.Model(tensors.tokens, tensors.sentence),
+            keras.Model(taught.tokens, taught.sentence),
+            whole.get_layer("classifier"),
+        )
+        # Its loss is the distance to the teacher.
+        classifiers.compile_classifier(model, args.learning_rate, loss=None)
+        return model
+    if name == "gradient_directed":
+        model = training.GradientDirectedModel(
+            keras.Model(tensors.tokens, tensors.outputs),
+            layer="embedding",
+            gradient_weight=args.gradient_weight,
+            mask=tensors.mask,
+        )
+    else:
+        model = keras.Model(tensors.tokens, tensors.outputs)
+    classifiers.compile_classifier(model, args.learning_rate)
+    return model
+
+
+def curricula(
+    name: str, args: argparse.Namespace
+) -> list[keras.callbacks.Callback]:
+    """What changes from epoch to epoch, in the first half of them."""
+    half = max(1, args.epochs // 2)
+    if name == "penalty":
+        return [training.Curriculum("penalty", half, eta=4)]
+    if name == "dropout":
+        return [training.Curriculum("attention_dropout", half, eta=2)]
+    if name == "gradient_directed":
+        weight = args.gradient_weight
+        return [
+            training.Curriculum(
+                "gradient_weight", half, initial=weight, final=0.0
+            )
+        ]
+    return []
+
+
+def plain(
+    model: keras.Model, shape: tuple[np.ndarray, int, int]
+) -> keras.Model:
+    """The LSTM of a trained model, with its last state and nothing else."""
+    tensors = graph(keras_seqmech.LastPooling, *shape)
+    lstm = keras.Model(tensors.tokens, tensors.outputs, name="lstm")
+    front = getattr(model, "student", model)
+    layers = {
+        "embedding": front.get_layer("embedding"),
+        "rnn": front.get_layer("rnn"),
+        "classifier": getattr(model, "classifier", None)
+        or model.get_layer("classifier"),
+    }
+    for name, layer in layers.items():
+        lstm.get_layer(name).set_weights(layer.get_weights())
+    return lstm
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    add = parser.add_argument
+    experiments.add_arguments(parser)
+    add("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    add("--gradient-weight", type=float, default=1.0, help="at the start")
+    add("--output", default="results/pooling_learnability.csv")
+    parser.set_defaults(sizes=[PAPER_SIZE], seeds=[0, 1])
+    args = experiments.complete(parser, parser.parse_args(argv))
+    if not 0 <= args.gradient_weight < float("inf"):
+        parser.error(
+            "--gradient-weight: must be a number of at least 0. "
+            f"Received: {args.gradient_weight}"
+        )
+    return args
+
+
+def paper_accuracy(dataset: str, setting: str, size: int, name: str) -> str:
+    """The thesis' number, where it has one."""
+    known = dataset == "imdb" and size == PAPER_SIZE and setting in PAPER
+    return f"{PAPER[setting][name]:.1f}" if known else ""
+
+
+def main(argv: Sequence[str] | None = None) -> str:
+    """Runs the study; returns the table it prints."""
+    args = parse(argv)
+    settings = experiments.describe_settings(
+        args, (*experiments.TUNED, "gradient_weight")
+    )
+    rows = experiments.do_runs(args, args.methods, settings, FIELDS, Runs())
+
+    def paper(*column_and_name):
+        return paper_accuracy(args.dataset, *column_and_name)
+
+    content = experiments.table(rows, METHODS, paper)
+    return experiments.report(args, settings, rows, content, "table 2.1")
+
+
+if __name__ == "__main__":
+    main()

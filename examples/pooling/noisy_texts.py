@@ -1,0 +1,302 @@
+"""Texts of the pooling studies: words, noise around them, ids, batches.
+
+Source: "Analyzing the Learnability and Representability of Recurrent
+Architectures", sections 1.4, 1.7 and 1.8.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from examples.common import datasets
+from examples.common import text_encoding
+from examples.pooling import noise_sentences
+from keras_seqmech.analysis import positions
+
+SETTINGS = ("standard", "short", *positions.PLACES)
+MAX_WORDS = 25_000
+# Batches sorted by length together, and what lengths are rounded up to.
+CHUNK = 16
+STEP = 40
+
+
+class Texts(NamedTuple):
+    """Texts as arrays of ids, and their labels."""
+
+    ids: list[np.ndarray]
+    labels: np.ndarray
+
+    def take(self, indices: Iterable[int] | np.ndarray) -> "Texts":
+        """Some of the texts."""
+        return Texts([self.ids[i] for i in indices], self.labels[indices])
+
+
+class Corpus(NamedTuple):
+    """A data set and noise, each word as its index in `words`.
+
+    The noise of the three parts has no sentence in common.
+    """
+
+    classes: tuple[str, ...]
+    words: list[str]
+    train: Texts
+    validation: Texts
+    test: Texts
+    noise: dict[str, list[list[int]]]
+
+
+class StudyData(NamedTuple):
+    """What one run reads: 0 is padding, 1 unknown, 2 the first of `words`."""
+
+    classes: tuple[str, ...]
+    words: list[str]
+    train: Texts
+    validation: Texts
+    test: Texts
+
+
+def load(
+    dataset: str,
+    data_dir: str | Path,
+    noise: str | Path | None = None,
+    min_words: int = 100,
+    validation_size: int | None = None,
+    test_size: int | None = None,
+) -> Corpus:
+    """Reads a data set and sentences of noise.
+
+    Args:
+        dataset: One of `datasets.CLASSES`.
+        data_dir: Folder that holds it.
+        noise: A text file with a sentence a line; if None,
+            `wiki/sentences.jsonl.gz` of `data_dir`, JSON lines `{"text"}`.
+        min_words: Only texts with more tokens than that are kept.
+        validation_size: Size of the validation part, a random subset that is
+            always the same; the other validation texts become training texts.
+            All if None.
+        test_size: Size of the test part, likewise; the others are not used.
+
+    Raises:
+        FileNotFoundError: If a file is missing.
+        ValueError: If a file is malformed, or there are fewer texts or
+            sentences than wanted.
+    """
+    data = datasets.load(dataset, data_dir)
+    print(f"{dataset}: {datasets.describe(data)}", flush=True)
+    sentences = noise_sentences.read(data_dir, noise)
+    numbers = {}
+    train, validation, test = (
+        _long_texts(part, numbers, min_words)
+        for part in (data.train, data.validation, data.test)
+    )
+    validation, rest = _subset("validation", validation, validation_size)
+    train = Texts(
+        train.ids + rest.ids, np.concatenate([train.labels, rest.labels])
+    )
+    test, _ = _subset("test", test, test_size)
+    sentences = noise_sentences.split(_word_numbers(sentences, numbers))
+    words = [word.decode("utf8") for word in numbers]
+    print(
+        f"{len(train.ids)} training texts to draw from, "
+        f"{len(validation.ids)} validation and {len(test.ids)} test texts of "
+        f"more than {min_words} tokens; sentences of noise: "
+        + ", ".join(
+            f"{part} {len(sentences[part])}" for part in noise_sentences.PARTS
+        ),
+        flush=True,
+    )
+    return Corpus(data.classes, words, train, validation, test, sentences)
+
+
+def prepare(
+    corpus: Corpus,
+    setting: str,
+    size: int,
+    seed: int,
+    max_length: int = 400,
+    share: float = 0.66,
+) -> StudyData:
+    """Makes the texts of one run.
+
+    The seed draws the training texts, smaller sizes from larger ones, and
+    their noise; validation and test texts and noise are always the same. The
+    vocabulary is that of the training texts with their noise.
+
+    Args:
+        corpus: Of `load`.
+        setting: One of `SETTINGS`.
+        size: Number of training texts.
+        seed: Non-negative int.
+        max_length: Most tokens of a text, noise included.
+        share: Share of noise, in settings that have any.
+    """
+    if size > len(corpus.train.ids):
+        raise ValueError(
+            f"Argument `size` must be at most {len(corpus.train.ids)}, the "
+            f"number of training texts there are. Received: size={size}"
+        )
+    random = np.random.default_rng([seed, 1])
+    drawn = random.permutation(len(corpus.train.ids))[:size]
+    parts = (corpus.train.take(drawn), corpus.validation, corpus.test)
+    # Seeds that no part shares, whatever the run's own seed.
+    seeds = (seed + 2, 0, 1)
+    arranged = [
+        arrange(part.ids, corpus.noise[name], setting, max_length, share, own)
+        for name, part, own in zip(noise_sentences.PARTS, parts, seeds)
+    ]
+    counts = np.bincount(
+        np.concatenate(arranged[0]), minlength=len(corpus.words)
+    )
+    frequent = np.argsort(-counts, kind="stable")[:MAX_WORDS]
+    frequent = frequent[counts[frequent] > 0]
+    words = [corpus.words[i] for i in frequent]
+    return StudyData(
+        corpus.classes,
+        words,
+        *(
+            Texts(encode(corpus, texts, words), part.labels)
+            for texts, part in zip(arranged, parts)
+        ),
+    )
+
+
+def encode(
+    corpus: Corpus, texts: Sequence[np.ndarray], words: Sequence[str]
+) -> list[np.ndarray]:
+    """Indices of a corpus' words to a model's ids: 1 where it has none."""
+    ids = {word: i for i, word in enumerate(words, start=2)}
+    lookup = [ids.get(word, 1) for word in corpus.words]
+    lookup = np.array(lookup, dtype="int32")
+    return [lookup[text] for text in texts]
+
+
+def arrange(
+    texts: Sequence[np.ndarray],
+    noise: Sequence[Sequence[int]],
+    setting: str,
+    max_length: int,
+    share: float,
+    seed: int,
+) -> list[np.ndarray]:
+    """Cuts texts, and puts noise around them if the setting has a place.
+
+    Texts are cut before the noise is added, so that no more than `max_length`
+    tokens are left and `share` of them is noise.
+    """
+    kept = own_length(setting, max_length, share)
+    texts = [text[:kept] for text in texts]
+    if setting not in positions.PLACES:
+        return texts
+    texts = positions.surround_with_noise(
+        (text.tolist() for text in texts), noise, setting, share, seed
+    )
+    return [np.array(text, dtype="int32") for text in texts]
+
+
+def own_length(setting: str, max_length: int, share: float) -> int:
+    """How many tokens of a text a setting keeps."""
+    kept = int(max_length * (1 - share) + 1e-9)
+    return max_length if setting == "standard" else kept
+
+
+def training_noise(
+    data_dir: str | Path, path: str | Path | None
+) -> list[list[int]]:
+    """The sentences that surround training texts."""
+    sentences = _word_numbers(noise_sentences.read(data_dir, path), {})
+    return noise_sentences.split(sentences)["train"]
+
+
+def batches(
+    texts: Texts,
+    batch_size: int,
+    random: np.random.Generator | None = None,
+) -> tf.data.Dataset:
+    """Batches `(ids, labels)` of texts of similar lengths.
+
+    Args:
+        texts: All of them make an epoch.
+        batch_size: The last batch may be smaller.
+        random: Shuffles anew for each epoch; if None, texts come by length.
+    """
+    count = len(texts.ids)
+    lengths = np.array([len(text) for text in texts.ids])
+    chunk = CHUNK * batch_size if random else count
+
+    def groups():
+        order = random.permutation(count) if random else np.arange(count)
+        found = []
+        for start in range(0, count, chunk):
+            own = order[start : start + chunk]
+            own = own[np.argsort(lengths[own], kind="stable")]
+            found += [
+                own[i : i + batch_size] for i in range(0, len(own), batch_size)
+            ]
+        if random:
+            random.shuffle(found)
+        return found
+
+    def generate():
+        for indices in groups():
+            ids, labels = texts.take(indices)
+            yield pad(ids), labels
+
+    return (
+        tf.data.Dataset.from_generator(
+            generate,
+            output_signature=(
+                tf.TensorSpec((None, None), "int32"),
+                tf.TensorSpec((None,), "int32"),
+            ),
+        )
+        .apply(tf.data.experimental.assert_cardinality(-(-count // batch_size)))
+        .prefetch(2)
+    )
+
+
+def pad(ids: Sequence[np.ndarray]) -> np.ndarray:
+    """Texts as one array, padded by 0 on the right."""
+    longest = max(len(text) for text in ids)
+    padded = np.zeros((len(ids), -(-longest // STEP) * STEP), dtype="int32")
+    for row, text in zip(padded, ids):
+        row[: len(text)] = text
+    return padded
+
+
+def _word_numbers(texts, numbers):
+    """Texts as arrays; new words get the next numbers."""
+    found = []
+    for start in range(0, len(texts), 1000):
+        words = text_encoding.split_words(list(texts[start : start + 1000]))
+        flat = [
+            numbers.setdefault(word, len(numbers))
+            for word in words.flat_values.numpy()
+        ]
+        ends = words.row_splits.numpy()[1:-1]
+        found += np.split(np.array(flat, dtype="int32"), ends)
+    return found
+
+
+def _long_texts(part, numbers, min_words):
+    texts = Texts(_word_numbers(part.texts, numbers), part.labels)
+    return texts.take(
+        [i for i, text in enumerate(texts.ids) if len(text) > min_words]
+    )
+
+
+def _subset(name, texts, size):
+    """A random subset that is always the same, and the other texts."""
+    count = len(texts.ids)
+    if size is None:
+        size = count
+    if not 0 < size <= count:
+        raise ValueError(
+            f"Argument `{name}_size` must be from 1 to {count}, the number of "
+            f"{name} texts that are long enough. Received: {name}_size={size}"
+        )
+    order = np.random.default_rng(datasets.SPLIT_SEED).permutation(count)
+    return texts.take(order[:size]), texts.take(order[size:])

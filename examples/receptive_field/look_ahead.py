@@ -1,0 +1,200 @@
+"""Does a receptive field read exactly as far as it must?
+
+    python -m examples.receptive_field.look_ahead --seeds 0 1 2
+
+Trains forward taggers on the look-ahead task (`keras_seqmech.tasks.look_ahead`)
+and prints, for each cell and way to choose sizes, the accuracy at keys and the
+mean number of tokens read there, by the number of fillers before the value,
+and elsewhere. What is needed is 2, 3, 4 at keys with 0, 1, 2 fillers, and 1
+elsewhere. Where the key does not tell how many fillers follow (`--keys alike`),
+a size that is chosen before anything is read (`size_from="input"`) cannot be
+right; `size_from="field"` reads on until it has found the value.
+
+Finished runs are lines of `--output` and are not repeated.
+"""
+
+import argparse
+import datetime
+import itertools
+import pathlib
+
+import keras
+import numpy as np
+
+from examples.common import results
+from examples.common import tables
+from examples.common.arguments import integer
+from examples.common.arguments import positive
+from examples.common.arguments import real
+from keras_seqmech import ExploreThenCommit
+from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech.tasks import look_ahead
+
+CELLS = {"lstm": keras.layers.LSTMCell, "gru": keras.layers.GRUCell}
+MAX_SIZE = 4
+SETTINGS = (
+    "units",
+    "epochs",
+    "train_size",
+    "explore",
+    "price",
+    "learning_rate",
+    "batch_size",
+)
+KEY = ("cell", "size_from", "keys", "gated", "seed", "settings")
+MEASURED = (
+    "accuracy",
+    "size_gap_0",
+    "size_gap_1",
+    "size_gap_2",
+    "size_elsewhere",
+    "certain",
+    "date",
+)
+FIELDS = KEY + MEASURED
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Runs what is not finished, and prints the table."""
+    args = parse(argv)
+    settings = results.describe(args, SETTINGS)
+    rows = results.read_rows(args.output, FIELDS)
+    for keys, cell, size_from, seed in itertools.product(
+        args.keys, args.cells, args.size_from, args.seeds
+    ):
+        run = (cell, size_from, keys, args.gated, str(seed), settings)
+        if run in {tuple(row[name] for name in KEY) for row in rows}:
+            continue
+        print(f"Training {cell}, size from {size_from}, keys {keys}, {seed=}")
+        measured = train_and_measure(args, cell, size_from, keys, seed)
+        measured["date"] = str(datetime.date.today())
+        row = {**dict(zip(KEY, run)), **measured}
+        rows = results.add_row(args.output, FIELDS, row, KEY)
+    print(table([row for row in rows if row["settings"] == settings]))
+
+
+def parse(argv: list[str] | None) -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__.partition("\n")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    ways = ["input", "field"]
+    add("--cells", nargs="+", choices=CELLS, default=list(CELLS))
+    add("--size-from", nargs="+", choices=ways, default=ways)
+    add(
+        "--keys",
+        nargs="+",
+        choices=["told", "alike"],
+        default=["told", "alike"],
+        help="whether a key tells how many fillers follow it",
+    )
+    add("--gated", choices=["memory", "output", "all"], default="memory")
+    add("--seeds", nargs="+", type=integer(0), default=[0])
+    add("--units", type=positive, default=32)
+    add("--epochs", type=positive, default=20)
+    add("--train-size", type=positive, default=4000, help="sequences")
+    add("--batch-size", type=positive, default=100)
+    add("--learning-rate", type=real("(0, 1)"), default=5e-3)
+    add("--explore", type=real("[0, 10]"), default=0.1)
+    add("--price", type=real("[0, 10]"), default=0.02)
+    add(
+        "--output",
+        type=pathlib.Path,
+        default=pathlib.Path("runs/look_ahead.csv"),
+    )
+    return parser.parse_args(argv)
+
+
+def build_model(
+    cell: str,
+    size_from: str,
+    units: int = 32,
+    gated: str = "memory",
+    seed: int | None = None,
+) -> tuple[keras.Model, keras.Model]:
+    """A tagger of the task, and a model that shows its fields.
+
+    Returns:
+        Two models of ids `(batch, time)`: one with probabilities of the values
+        `(batch, time, 4)`, one with these and the dict of the field.
+    """
+    ids = keras.Input((None,), dtype="int32")
+    x = keras.layers.Embedding(look_ahead.vocabulary_size(), units)(ids)
+    outputs, field = ReceptiveFieldRNN(
+        CELLS[cell](units),
+        MAX_SIZE,
+        size_from=size_from,
+        gated=gated,
+        return_sequences=True,
+        return_field=True,
+        track_statistics=True,
+        seed=seed,
+        name="field",
+    )(x)
+    values = keras.layers.Dense(4, activation="softmax")(outputs)
+    return keras.Model(ids, values), keras.Model(ids, (values, field))
+
+
+def train_and_measure(
+    args: argparse.Namespace, cell: str, size_from: str, keys: str, seed: int
+) -> dict[str, str]:
+    """Trains one model; returns what it does at keys and elsewhere."""
+    keras.utils.set_random_seed(seed)
+    told = keys == "told"
+    train = look_ahead.examples(args.train_size, told=told, seed=2 * seed)
+    test = look_ahead.examples(1000, told=told, seed=2 * seed + 1)
+    model, shown = build_model(cell, size_from, args.units, args.gated, seed)
+    model.compile(
+        keras.optimizers.Adam(args.learning_rate),
+        keras.losses.SparseCategoricalCrossentropy(
+            reduction="mean_with_sample_weight"
+        ),
+    )
+    history = model.fit(
+        train.tokens,
+        train.targets,
+        sample_weight=train.keys.astype("float32"),
+        batch_size=args.batch_size,
+        epochs=args.epochs,
+        callbacks=[
+            ExploreThenCommit(
+                entropy=(args.explore, 0.0, 0.0, 0.6),
+                price=(0.0, args.price, 0.3, 0.7),
+            )
+        ],
+        verbose=0,
+    )
+    values, field = shown.predict(test.tokens, batch_size=500, verbose=0)
+    right = np.argmax(values, axis=-1) == test.targets
+    measured = {
+        "accuracy": f"{100 * right[test.keys].mean():.1f}",
+        "size_elsewhere": f"{field['size'][~test.keys].mean():.2f}",
+        "certain": f"{history.history['field_certain'][-1]:.3f}",
+    }
+    for gap in range(3):
+        sizes = field["size"][test.gaps == gap]
+        measured[f"size_gap_{gap}"] = f"{sizes.mean():.2f}"
+    print(measured)
+    return measured
+
+
+def table(rows: list[dict[str, str]]) -> str:
+    """Means over seeds as a Markdown table."""
+    groups: dict = {}
+    for row in rows:
+        group = row["keys"], row["cell"], row["size_from"], row["gated"]
+        groups.setdefault(group, []).append(row)
+    header = ["keys", "cell", "size from", "gated", "seeds", "accuracy %"]
+    header += ["at k = 0", "1", "2", "elsewhere", "certain"]
+    lines = [
+        [*group, len(found), tables.mean(found, "accuracy")]
+        + [tables.mean(found, name, ".2f") for name in MEASURED[1:6]]
+        for group, found in groups.items()
+    ]
+    return tables.table([header, *lines])
+
+
+if __name__ == "__main__":
+    main()

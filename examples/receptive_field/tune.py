@@ -1,0 +1,163 @@
+"""A search over adaptive receptive fields with KerasTuner.
+
+    python -m examples.receptive_field.tune \
+        segmentation --tuner random
+    python -m examples.receptive_field.tune \
+        text --dataset mr --data-dir DATA
+
+Searches the largest field size S, the temperature of the sizes, fixed or
+annealed, the summary and the estimator. Each trial trains one model; at the
+end there are a table, the best trial first, and a picture, the score over S
+and temperature, printed and written to the folder of the search.
+
+Started again, also after a kill, it continues: finished trials are kept.
+`tune_distributed.sh` runs it in several processes.
+"""
+
+import argparse
+import pathlib
+from collections.abc import Sequence
+
+import keras_tuner
+
+from examples.common.arguments import integer
+from examples.common.arguments import positive
+from examples.common.datasets import CLASSES
+from examples.receptive_field import tuning_tasks
+from examples.receptive_field.tuning_tasks import Task
+from keras_seqmech import tuning
+from keras_seqmech.analysis import plots
+from keras_seqmech.tuning.hyperparameters import ESTIMATORS
+from keras_seqmech.tuning.hyperparameters import FIXED
+from keras_seqmech.tuning.hyperparameters import SUMMARIES
+
+TUNERS = {
+    "random": keras_tuner.RandomSearch,
+    "bayesian": keras_tuner.BayesianOptimization,
+    "hyperband": keras_tuner.Hyperband,
+}
+# What a search does not depend on.
+FREE = ("trials", "output", "data_dir", "verbose", "chief_timeout", "tuner")
+
+
+def main(argv: Sequence[str] | None = None) -> str | None:
+    """Runs the example; returns the table, except in a worker."""
+    parser = make_parser()
+    args = parser.parse_args(argv)
+    if args.task == "text" and not args.data_dir:
+        parser.error("text needs --data-dir")
+    task = tuning_tasks.TASKS[args.task](args)
+    try:
+        tuner = open_tuner(args, task)
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
+    if tuning.is_worker():
+        print("Working for the chief.", flush=True)
+    tuner.search(
+        **task.fit_arguments(), epochs=args.epochs, verbose=args.verbose
+    )
+    return None if tuning.is_worker() else report(args, task, tuner)
+
+
+def open_tuner(args: argparse.Namespace, task: Task) -> keras_tuner.Tuner:
+    """A new search or the one that is in the folder."""
+    hypermodel = tuning_tasks.ScoredHyperModel(
+        task,
+        max_size=tuple(args.max_size),
+        temperature=tuple(args.temperature),
+        final_temperature=tuple(args.final_temperature),
+        schedules=args.schedules,
+        annealing_steps=task.steps * args.epochs,
+        summaries=args.summaries,
+        estimators=args.estimators,
+        temperature_step=args.temperature_step,
+    )
+    if args.tuner == "hyperband":
+        options = {"max_epochs": args.epochs, "factor": 3}
+    else:
+        options = {"max_trials": args.trials}
+    if args.tuner == "bayesian":
+        options["num_initial_points"] = 4
+    settings = {k: v for k, v in vars(args).items() if k not in FREE}
+    return tuning.open_search(
+        TUNERS[args.tuner],
+        hypermodel,
+        args.output.parent,
+        args.output.name,
+        settings={**settings, "scores": [task.objective, *task.metrics]},
+        chief_timeout=args.chief_timeout,
+        objective=keras_tuner.Objective(task.objective, "max"),
+        seed=args.seed,
+        **options,
+    )
+
+
+def report(
+    args: argparse.Namespace, task: Task, tuner: keras_tuner.Tuner
+) -> str:
+    """Prints and writes table and picture; returns the table."""
+    results = tuning.trial_results(tuner.project_dir)
+    table = tuning.results_table(
+        results, task.objective, metrics=[*task.metrics, "mean_size"]
+    )
+    path = args.output / "results.md"
+    path.write_text(table + "\n", "utf8")
+    done = [result for result in results if result.score is not None]
+    failed = sum(result.status == "FAILED" for result in results)
+    print(f"{table}\n\n{len(done)} trials, {failed} failed. Table: {path}")
+    if done:
+        schedules = [r.values["temperature_schedule"] for r in done]
+        figure = plots.plot_sweep(
+            [result.values["max_size"] for result in done],
+            [result.values["temperature"] for result in done],
+            [result.score for result in done],
+            schedules if len(set(schedules)) > 1 else None,
+            score_name=task.objective.replace("_", " "),
+        )
+        figure.savefig(args.output / "sweep.png", dpi=150)
+        print(f"Picture: {args.output / 'sweep.png'}")
+    return table
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__.partition("\n")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("task", choices=list(tuning_tasks.TASKS))
+    add("--tuner", choices=list(TUNERS), default="random")
+    add("--trials", type=positive, default=16, help="not of hyperband")
+    add("--epochs", type=positive, default=4, help="hyperband: the most")
+    add("--output", type=pathlib.Path, default="runs/tune_receptive_field")
+    add("--data-dir", help="segmentation: holds cws/pku_test.jsonl.gz")
+    add("--dataset", choices=list(CLASSES), default="mr", help="of text")
+    add("--sentences", type=positive, default=4000, help="of each set")
+    search = {"nargs": 2, "metavar": ("LOW", "HIGH")}
+    add("--max-size", type=int, default=(1, 8), **search)
+    add("--temperature", type=float, default=(0.1, 2.0), **search)
+    add("--temperature-step", type=float, help="factor between temperatures")
+    add("--final-temperature", type=float, default=(0.1, 0.5), **search)
+    schedules = (FIXED, "exponential", "linear")
+    for name, choices, default in (
+        ("--schedules", schedules, [FIXED]),
+        ("--summaries", SUMMARIES, ["last"]),
+        ("--estimators", ESTIMATORS, ["relaxed"]),
+    ):
+        add(name, nargs="+", choices=choices, default=default)
+    add("--cell", choices=list(tuning_tasks.CELLS), default="lstm")
+    add("--units", type=positive, default=64)
+    add("--embedding-size", type=positive, default=64)
+    add("--dropout", type=float, default=0.2)
+    add("--learning-rate", type=float, default=3e-3)
+    add("--batch-size", type=positive, default=64)
+    add("--seed", type=integer(1), default=1)
+    add("--jit-compile", action=argparse.BooleanOptionalAction, default=True)
+    add("--verbose", type=integer(0), default=2, help="of model.fit")
+    add("--chief-timeout", type=float, default=60.0, help="of a worker, s")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""Where layers with `track_statistics=True` keep their statistics."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+_context = threading.local()
+
+
+@contextlib.contextmanager
+def without_statistics() -> Iterator[None]:
+    """Within it, in this thread, no layer updates its statistics.
+
+    For calls that are no training and no evaluation, such as the trace of a
+    served model. The layers themselves stay as they are.
+
+    Example:
+
+    >>> with without_statistics():
+    ...     are_kept()
+    False
+    >>> are_kept()
+    True
+    """
+    before = are_kept()
+    _context.are_kept = False
+    try:
+        yield
+    finally:
+        _context.are_kept = before
+
+
+def are_kept() -> bool:
+    """Whether a layer that is called now is to update its statistics."""
+    return getattr(_context, "are_kept", True)

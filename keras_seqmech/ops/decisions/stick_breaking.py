@@ -1,0 +1,88 @@
+r"""A choice among S values by stopping: is it this one, or does one go on?
+
+After value i one stops with probability $\pi_i = \sigma(\ell_i)$, else goes on
+to the next:
+
+$$p(s = i) = \pi_i \prod_{j<i} (1 - \pi_j), \quad i = 1..S$$
+
+where the last value that exists takes what is left, and values that do not
+exist take nothing. In logarithms nothing underflows, and they serve as the
+logits of `categorical`. Everything here is float32 or wider.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from keras import ops
+
+from keras_seqmech.ops.precision import LARGEST_LOGIT
+from keras_seqmech.ops.precision import finite
+from keras_seqmech.typing import Tensor
+
+
+class Values(NamedTuple):
+    """Which of the S values exist, and after which there is a choice.
+
+    Attributes:
+        missing: Tensor `(..., S)`: 0 where a value exists, else the log of a
+            probability of 0, as a large negative number.
+        is_choice: Tensor `(..., S - 1)`: 1 where a value exists and a later
+            one does too, else 0.
+    """
+
+    missing: Tensor
+    is_choice: Tensor
+
+
+def existing(values: Tensor, dtype: str) -> Values:
+    """Notes which values exist.
+
+    Args:
+        values: Boolean tensor `(..., S)`, any pattern.
+        dtype: `"float32"` or `"float64"`, that of the logits.
+
+    Returns:
+        `Values`.
+    """
+    exist = ops.cast(values, dtype)
+    size = values.shape[-1]
+    # Row j adds to the columns before it: how many values come later.
+    later = np.tril(np.ones((size, size)), -1)[:, :-1]
+    count_later = ops.matmul(exist, ops.cast(later, dtype))
+    is_choice = exist[..., :-1] * ops.cast(count_later > 0, dtype)
+    return Values((exist - 1) * LARGEST_LOGIT, is_choice)
+
+
+def log_probabilities(stop_logits: Tensor, values: Values) -> Tensor:
+    r"""$\log p(s = i)$ for all i.
+
+    Args:
+        stop_logits: Tensor `(..., S - 1)`: $\ell_i$; those where there is no
+            choice have no effect.
+        values: The values that exist, from `existing`; broadcasts.
+
+    Returns:
+        Tensor `(..., S)`: logits for `categorical`, whose probabilities sum
+        to 1. Where no value exists, all are alike.
+    """
+    stop_logits = finite(stop_logits)
+    stop = values.is_choice * ops.log_sigmoid(stop_logits)
+    go_on = values.is_choice * ops.log_sigmoid(-stop_logits)
+    size = values.missing.shape[-1]
+    # Row j adds to the columns after it: all that was gone past.
+    before = np.triu(np.ones((size, size)), 1)[:-1]
+    reached = ops.matmul(go_on, ops.cast(before, go_on.dtype))
+    last = ops.zeros_like(stop[..., :1])
+    return ops.concatenate([stop, last], axis=-1) + reached + values.missing
+
+
+def uniform_stop_logits(size: int) -> list[float]:
+    r"""Stop logits that make S values equally likely, $-\log(S - i)$.
+
+    Args:
+        size: S.
+
+    Returns:
+        S - 1 floats.
+    """
+    return [-float(np.log(size - i)) for i in range(1, size)]

@@ -1,0 +1,100 @@
+"""Emission probabilities: what they may be, and how far from a target."""
+
+import math
+
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech.ops.precision import finite
+from keras_seqmech.typing import Tensor
+
+# Probabilities below count as this in logarithms.
+_LEAST = 1e-20
+# Sums of probabilities may leave [0, 1] by so much.
+_ROUNDING = 1e-5
+
+
+def rate_divergence(
+    emission: Tensor, target: float, presence: Tensor | None = None
+) -> Tensor:
+    r"""How far the mean probability is from a target, over all steps.
+
+    $T\,KL(r \,\|\, \bar e)$ in nats, of two Bernoulli distributions, with
+    $\bar e$ the mean over the T real steps. With $e = \sigma(z)$ it
+    has the gradient $(\bar e - r) / (\bar e (1 - \bar e)) \cdot e_n (1 - e_n)$
+    to each logit: $\bar e - r$ where probabilities are alike, down to 1e-20,
+    and up to where they are rounded to 1.
+
+    Args:
+        emission: Tensor `(batch, time)` of probabilities.
+        target: r, above 0 and below 1.
+        presence: Tensor `(batch, time)`, the probability that a step exists;
+            None: all do.
+
+    Returns:
+        Tensor `(batch,)`; 0 in rows without a step.
+    """
+    if presence is None:
+        presence = tf.ones_like(emission)
+    count = tf.reduce_sum(presence, axis=1)
+    emitted = tf.reduce_sum(emission * presence, axis=1)
+    mean = tf.math.divide_no_nan(emitted, count)
+    divergence = target * (
+        math.log(target) - tf.math.log(tf.maximum(mean, _LEAST))
+    ) + (1 - target) * (
+        math.log1p(-target) - tf.math.log(tf.maximum(1 - mean, _LEAST))
+    )
+    return count * divergence
+
+
+def checked(
+    name: str, values: Tensor, mask: Tensor | None, dtype: str
+) -> Tensor:
+    """Probabilities in [0, 1], as all functions of `ops.emission` take them.
+
+    Eager execution refuses other values; graphs cannot, and clip them, NaN to
+    0. What rounding adds is clipped everywhere.
+
+    Args:
+        name: What to call the argument in an error.
+        values: Tensor `(batch, time)`.
+        mask: Boolean tensor `(batch, time)` or None: where to look;
+            other values become 0.
+        dtype: That of the result.
+
+    Returns:
+        Tensor `(batch, time)` with entries in [0, 1].
+
+    Raises:
+        ValueError: In eager execution, if a value is not in [0, 1].
+    """
+    values = real_probabilities(values, dtype, mask)
+    if tf.executing_eagerly():
+        # False for NaN.
+        fits = (values >= -_ROUNDING) & (values <= 1 + _ROUNDING)
+        if not tf.reduce_all(fits):
+            wrong = float(values[~fits][0])
+            raise ValueError(
+                f"Argument `{name}` must hold probabilities, from 0 to 1. "
+                f"Received: {name}={wrong} among others"
+            )
+    return ops.clip(finite(values), 0, 1)
+
+
+def real_probabilities(
+    emission: Tensor, dtype: str, mask: Tensor | None
+) -> Tensor:
+    """Probabilities in a dtype, 0 at masked steps.
+
+    Args:
+        emission: Tensor `(batch, time)`.
+        dtype: That of the result.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        Tensor `(batch, time)`.
+    """
+    emission = ops.cast(emission, dtype)
+    if mask is None:
+        return emission
+    return ops.where(mask, emission, ops.zeros_like(emission))

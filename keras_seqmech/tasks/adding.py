@@ -1,0 +1,61 @@
+"""The adding problem: the sum of two marked numbers of a sequence.
+
+Each step has a number, uniform from -0.5 to 0.5, and a marker, 1 at two steps
+and 0 at all others: one among the first tenth of the steps, one in the second
+half. The answer is the sum of the two numbers. Whoever always answers 0 has a
+mean squared error of 1/6; all that matters are two steps.
+
+Source: the task of "Skip RNN: Learning to Skip State Updates in Recurrent
+Neural Networks", section 4.1.
+"""
+
+import numpy as np
+
+from keras_seqmech.layers import validation
+from keras_seqmech.tasks import stream
+
+# Mean squared error of the answer 0: the variance of the sum of two numbers.
+VARIANCE = 1 / 6
+
+
+def examples(
+    count: int, length: int = 50, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Random examples.
+
+    Args:
+        count: Number of examples N.
+        length: Number of steps T, at least 2.
+        seed: Non-negative int; the same seed gives the same examples.
+
+    Returns:
+        Sequences, float32 `(N, T, 2)`: number and marker; and their sums,
+        float32 `(N, 1)`.
+
+    Raises:
+        ValueError: If an argument is not allowed.
+
+    Example:
+
+    >>> sequences, sums = examples(count=3, length=10)
+    >>> numbers, markers = sequences[..., 0], sequences[..., 1]
+    >>> bool(np.allclose((numbers * markers).sum(axis=1), sums[:, 0]))
+    True
+    """
+    count = validation.check_positive_int("count", count)
+    length = validation.check_positive_int("length", length)
+    if length < 2:
+        raise ValueError(
+            "Argument `length` must be at least 2, for two numbers. "
+            f"Received: length={length}"
+        )
+    generator = np.random.default_rng(stream.check_seed("seed", seed))
+    numbers = generator.uniform(-0.5, 0.5, (count, length))
+    markers = np.zeros((count, length))
+    rows = np.arange(count)
+    first = generator.integers(0, max(1, length // 10), count)
+    second = generator.integers(max(1, length // 2), length, count)
+    markers[rows, first] = markers[rows, second] = 1
+    sums = (numbers * markers).sum(axis=1, keepdims=True)
+    sequences = np.stack([numbers, markers], axis=-1)
+    return sequences.astype("float32"), sums.astype("float32")

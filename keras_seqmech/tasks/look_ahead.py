@@ -1,0 +1,100 @@
+"""The look-ahead task: at a key, name the value that follows soon.
+
+A sequence is made of fillers. Here and there stands a key, after it k fillers,
+and then a value; at the key the answer is that value. A model that reads
+forwards must look `k + 2` steps ahead there, the key included, and nowhere
+else. Either the key tells k (`told=True`: there is one key for each k), or all
+keys are the same, and only reading on shows where the value is.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_seqmech.layers import validation
+from keras_seqmech.tasks import stream
+
+FILLERS = 4
+
+
+class Examples(NamedTuple):
+    """Sequences of the task, arrays `(N, T)`.
+
+    Attributes:
+        tokens: int32, from 1 to `vocabulary_size(...) - 1`.
+        targets: int32, the value's number at keys, 0 elsewhere.
+        keys: Boolean, True at keys.
+        gaps: int32, the number of fillers k at keys, -1 elsewhere.
+    """
+
+    tokens: np.ndarray
+    targets: np.ndarray
+    keys: np.ndarray
+    gaps: np.ndarray
+
+
+def vocabulary_size(values: int = 4, longest_gap: int = 2) -> int:
+    """Number of tokens: 0, which stands for nothing, values, fillers, keys."""
+    return 1 + values + FILLERS + longest_gap + 1
+
+
+def examples(
+    count: int,
+    length: int = 20,
+    told: bool = True,
+    values: int = 4,
+    longest_gap: int = 2,
+    seed: int = 0,
+) -> Examples:
+    """Random examples.
+
+    Args:
+        count: Number of examples N.
+        length: Number of tokens T, at least `longest_gap + 2`.
+        told: Whether the key tells how many fillers follow it.
+        values: Number of values.
+        longest_gap: The largest k; all from 0 are equally frequent.
+        seed: Non-negative int; the same seed gives the same examples.
+
+    Returns:
+        `Examples`.
+
+    Raises:
+        ValueError: If an argument is not allowed.
+
+    Example:
+
+    >>> tokens, targets, keys, gaps = examples(1, length=8, seed=3)
+    >>> tokens.shape, bool(keys.any())
+    ((1, 8), True)
+    """
+    count = validation.check_positive_int("count", count)
+    length = validation.check_positive_int("length", length)
+    values = validation.check_positive_int("values", values)
+    validation.check_bool("told", told)
+    validation.check_not_negative("longest_gap", longest_gap)
+    if length < longest_gap + 2:
+        raise ValueError(
+            "Argument `length` must be at least `longest_gap` + 2. "
+            f"Received: length={length}, longest_gap={longest_gap}"
+        )
+    generator = np.random.default_rng(stream.check_seed("seed", seed))
+    first_filler = 1 + values
+    first_key = first_filler + FILLERS
+    shape = (count, length)
+    tokens = generator.integers(first_filler, first_key, shape, "int32")
+    targets = np.zeros(shape, "int32")
+    gaps = np.full(shape, -1, "int32")
+    for row in range(count):
+        # Before each key up to three fillers more, so that it may come any
+        # time.
+        at = int(generator.integers(4))
+        gap = int(generator.integers(longest_gap + 1))
+        while at + gap + 1 < length:
+            value = int(generator.integers(values))
+            tokens[row, at] = first_key + (gap if told else 0)
+            tokens[row, at + gap + 1] = 1 + value
+            targets[row, at], gaps[row, at] = value, gap
+            at += gap + 2 + int(generator.integers(4))
+            gap = int(generator.integers(longest_gap + 1))
+    return Examples(tokens, targets, gaps >= 0, gaps)

@@ -1,0 +1,226 @@
+"""A schedule for all that decides: explore, then pay, then commit."""
+
+from typing import Any
+from typing import NamedTuple
+
+import keras
+
+from keras_seqmech.layers import validation
+from keras_seqmech.layers.decision_costs import DecisionCosts
+from keras_seqmech.layers.sublayers import sublayers
+
+
+class Ramp(NamedTuple):
+    """A number that moves linearly over a part of training.
+
+    Attributes:
+        initial: Its value until `begin`.
+        final: Its value from `end` on.
+        begin: Share of training at which it begins to move, from 0 to 1.
+        end: Share at which it arrives.
+    """
+
+    initial: float
+    final: float
+    begin: float = 0.0
+    end: float = 1.0
+
+    def value(self, progress: float) -> float:
+        """The number at a share of training."""
+        if progress >= self.end:
+            return self.final
+        moved = max(0.0, progress - self.begin) / (self.end - self.begin)
+        return self.initial + (self.final - self.initial) * moved
+
+
+class ExploreThenCommit(keras.callbacks.Callback):
+    r"""Makes decisions explore first, then pay for what they read, then settle.
+
+    Relaxed decisions that are only trained settle early, on the first choice
+    that helps. Over the steps of a `fit` this callback moves the four numbers
+    of every layer that decides (`ReceptiveFieldRNN`,
+    `FocusedHierarchicalEncoder`, `BoundaryGate`, `ExpectedSubsample`):
+
+    | number | from | to | while this share of steps has passed |
+    | --- | --- | --- | --- |
+    | `entropy_weight` | 0.1 | 0 | 0 to 0.6 |
+    | `cost_weight` | 0 | 0.02 | 0.3 to 0.7 |
+    | `indecision_weight` | 0 | 0.1 | 0.6 to 0.8 |
+    | `temperature` | 1 | 0.5 | 0.6 to 1 |
+
+    so that longer fields, more gates and later steps learn to be useful
+    before they have to be worth their price, and decisions are hard at the
+    end. A layer with a `target` keeps its price, 0 by default: its target
+    says how much is read.
+
+    The values depend on `model.optimizer.iterations` alone: a run that is
+    killed and resumed with `keras.callbacks.BackupAndRestore` continues the
+    schedule, a second `fit` goes on where the first ended, and nothing is
+    traced again. With `steps_per_execution=k` the values change every k
+    steps.
+
+    Args:
+        steps: Positive int, the optimizer steps from the first to the last
+            change; all steps of the `fit` if None.
+        entropy: A `Ramp`, a tuple of its `(initial, final, begin, end)`, or
+            None to leave `entropy_weight` alone.
+        price: Likewise, of `cost_weight`.
+        indecision: Likewise, of `indecision_weight`.
+        temperature: Likewise, of `temperature`.
+        layer_names: Names of the layers to move, or of models and wrappers
+            around them; all that decide if None.
+
+    Raises:
+        ValueError: If an argument is not allowed; at the start of training, if
+            no layer decides, a name in `layer_names` leads to none, or
+            `steps` is None and the number of steps is not known.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> from keras_seqmech import ReceptiveFieldRNN
+    >>> layer = ReceptiveFieldRNN(keras.layers.GRUCell(4), max_size=3)
+    >>> model = keras.Sequential([layer, keras.layers.Dense(1)])
+    >>> model.build((None, 5, 2))
+    >>> model.compile("adam", "mse")
+    >>> fit = model.fit(np.ones((8, 5, 2)), np.ones((8, 1)), batch_size=2,
+    ...                 verbose=0, callbacks=[ExploreThenCommit()])
+    >>> round(float(layer.costs.cost_weight), 3)
+    0.02
+    """
+
+    def __init__(
+        self,
+        steps: int | None = None,
+        entropy: Any = Ramp(0.1, 0.0, 0.0, 0.6),  # noqa: B008
+        price: Any = Ramp(0.0, 0.02, 0.3, 0.7),  # noqa: B008
+        indecision: Any = Ramp(0.0, 0.1, 0.6, 0.8),  # noqa: B008
+        temperature: Any = Ramp(1.0, 0.5, 0.6, 1.0),  # noqa: B008
+        layer_names: Any = None,
+    ):
+        super().__init__()
+        if steps is not None:
+            steps = validation.check_positive_int("steps", steps)
+        if layer_names is not None:
+            if isinstance(layer_names, str) or not layer_names:
+                raise ValueError(
+                    "Argument `layer_names` must be a list of names, or None "
+                    f"for all layers. Received: layer_names={layer_names!r}"
+                )
+            layer_names = list(layer_names)
+        self.steps = steps
+        self.ramps = {
+            "entropy_weight": _check_ramp("entropy", entropy),
+            "cost_weight": _check_ramp("price", price),
+            "indecision_weight": _check_ramp("indecision", indecision),
+            "temperature": _check_ramp("temperature", temperature, least=1e-6),
+        }
+        self.layer_names = layer_names
+        self._total: int | None = None
+        self._deciders: list[tuple[Any, dict]] = []
+
+    def values(self, progress: float) -> dict[str, float]:
+        """The numbers at a share of training, by name of the variable."""
+        return {
+            name: ramp.value(progress)
+            for name, ramp in self.ramps.items()
+            if ramp is not None
+        }
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        self._deciders = _find_deciders(self.model, self.layer_names)
+        if self._total is None:
+            self._total = self.steps or self._steps_of_fit()
+        self._move()
+
+    def on_train_batch_begin(
+        self, batch: int, logs: dict | None = None
+    ) -> None:
+        self._move()
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        self._move()
+
+    def _steps_of_fit(self) -> int:
+        steps = (self.params or {}).get("steps")
+        if not steps:
+            raise ValueError(
+                "Argument `steps` must be given where the number of steps of "
+                "an epoch is not known, as with a generator. "
+                "Received: steps=None"
+            )
+        return steps * self.params["epochs"]
+
+    def _move(self) -> None:
+        step = int(self.model.optimizer.iterations)
+        values = self.values(min(1.0, step / max(1, self._total or 1)))
+        for has_target, variables in self._deciders:
+            for name, value in values.items():
+                if name == "cost_weight" and has_target:
+                    continue
+                if name in variables:
+                    variables[name].assign(value)
+
+
+def _check_ramp(name: str, ramp: Any, least: float = 0.0) -> Ramp | None:
+    if ramp is None:
+        return None
+    try:
+        ramp = Ramp(*map(float, ramp))
+        fits = (
+            0 <= ramp.begin < ramp.end <= 1
+            and least <= min(ramp.initial, ramp.final)
+            and max(ramp.initial, ramp.final) < float("inf")
+        )
+    except (TypeError, ValueError):
+        fits = False
+    if not fits:
+        raise ValueError(
+            f"Argument `{name}` must be None or (initial, final, begin, end): "
+            f"two finite numbers of at least {least:g}, and two shares with "
+            f"0 <= begin < end <= 1. Received: {name}={ramp!r}"
+        )
+    return ramp
+
+
+def _find_deciders(
+    model: keras.Model, layer_names: list[str] | None
+) -> list[tuple[bool, dict[str, keras.Variable]]]:
+    """Of each layer that decides: has it a target, and its numbers."""
+    roots = [model]
+    if layer_names is not None:
+        by_name = {layer.name: layer for layer in sublayers(model)}
+        missing = [name for name in layer_names if name not in by_name]
+        if missing:
+            raise ValueError(
+                "Argument `layer_names` must name layers of the model. "
+                f"Received: layer_names={layer_names!r}, of which {missing} "
+                "are none"
+            )
+        roots = [by_name[name] for name in layer_names]
+    found = {}
+    for root in roots:
+        for layer in sublayers(root):
+            held = getattr(layer, "costs", None)
+            if isinstance(held, DecisionCosts):
+                found[id(held)] = layer, held
+    if not found or not all(held.built for _, held in found.values()):
+        raise ValueError(
+            "`ExploreThenCommit` needs a built model with a layer that "
+            "decides, such as `ReceptiveFieldRNN`; a model that was not built "
+            "yet may have none. "
+            f"Received: model '{model.name}' with {len(found)} such layers"
+        )
+    return [
+        (held.target is not None, _numbers(layer, held))
+        for layer, held in found.values()
+    ]
+
+
+def _numbers(layer: keras.Layer, held: DecisionCosts) -> dict:
+    """The variables that the schedule may move."""
+    numbers = {v.name: v for v in held.variables}
+    temperature = getattr(layer, "temperature", None)
+    if isinstance(temperature, keras.Variable):
+        numbers["temperature"] = temperature
+    return numbers

@@ -1,0 +1,87 @@
+"""What the training models have in common: a network of their own."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+
+from keras_seqmech.typing import Tensor
+
+
+class NetworkModel(keras.Model):
+    """A model that trains a network in a way of its own.
+
+    Called, it is the network; so `predict` and `evaluate` are the network's.
+    The network stays as it is and can be used, saved and exported apart.
+
+    Args:
+        network: A model or layer.
+        **kwargs: Arguments of `keras.Model`, such as `name`.
+    """
+
+    def __init__(self, network: keras.Layer, **kwargs: Any):
+        if not isinstance(network, keras.Layer):
+            raise ValueError(
+                "Argument `network` must be a `keras.Model` or "
+                f"`keras.Layer`. Received: network={network!r}"
+            )
+        kwargs.setdefault("dtype", network.dtype_policy)
+        # The network casts its inputs itself.
+        super().__init__(autocast=False, **kwargs)
+        self.network = network
+        self.built = network.built
+
+    @property
+    def output_names(self) -> list[str]:
+        """The network's, by which Keras knows outputs, losses and metrics."""
+        return self.network.output_names
+
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+        return self.network(inputs, training=training)
+
+    def get_config(self) -> dict[str, Any]:
+        network = keras.saving.serialize_keras_object(self.network)
+        return {**super().get_config(), "network": network}
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict | None = None
+    ) -> "NetworkModel":
+        network = keras.saving.deserialize_keras_object(
+            config["network"], custom_objects=custom_objects
+        )
+        return cls(**{**config, "network": network})
+
+
+def check_functional(network: keras.Layer) -> None:
+    """Refuses networks without a graph of layers."""
+    if not getattr(network, "outputs", None):
+        raise ValueError(
+            "Argument `network` must be a functional model, such as "
+            f"`keras.Model(inputs, outputs)`. Received: network={network!r}"
+        )
+
+
+def run_again(
+    network: keras.Model,
+    call: Callable[..., Tensor],
+    inputs: Tensor | None = None,
+) -> keras.Model:
+    """The graph of a functional model, with a say in each of its calls.
+
+    Args:
+        network: A functional model.
+        call: Function `(operation, *args, **kwargs) -> outputs`, which calls
+            the operation, a layer for example, or something in its place.
+        inputs: Symbolic inputs in the structure of the network's; new ones of
+            the same shapes if None.
+
+    Returns:
+        A functional model of the same layers.
+    """
+    return keras.models.clone_model(
+        keras.Model(network.input, network.output, name=network.name),
+        input_tensors=inputs,
+        clone_function=lambda layer: layer,
+        call_function=call,
+    )

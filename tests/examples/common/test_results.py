@@ -1,0 +1,52 @@
+"""CSV files of finished runs."""
+
+import pytest
+
+from examples.common import results
+
+FIELDS = ("model", "seed", "score")
+
+
+def test_results_of_another_layout(tmp_path):
+    path = tmp_path / "results.csv"
+    for content in ("model,seed\nrnn,0\n", "model,se", ""):
+        path.write_text(content)
+        with pytest.raises(ValueError, match="line 1: expected model,seed,sc"):
+            results.read_rows(path, FIELDS)
+        assert path.read_text() == content
+
+
+def test_rows_that_are_not_whole_are_not_done(tmp_path):
+    path = tmp_path / "results.csv"
+    whole = "model,seed,score\r\nrnn,0,85.2\r\n"
+    row = {"model": "rnn", "seed": "0", "score": "85.2"}
+    for cut in ("lstm", "lstm,0", "lstm,0,8", "lstm,0\r\n", "l,0,lstm,1,9\n"):
+        path.write_text(whole + cut)
+        assert results.read_rows(path, FIELDS) == [row], cut
+
+
+def test_a_write_that_fails_leaves_the_rows(tmp_path):
+    path = tmp_path / "new" / "results.csv"
+    row = {"model": "rnn", "seed": "0", "score": "85.2"}
+    results.write_rows(path, FIELDS, [row])
+    with pytest.raises(ValueError, match="not in fieldnames"):
+        results.write_rows(path, FIELDS, [row, {"other": 1}])
+    assert results.read_rows(path, FIELDS) == [row]
+
+
+def test_rows_of_another_process_are_kept(tmp_path):
+    path = tmp_path / "results.csv"
+    key = ("model", "seed")
+    first = {"model": "rnn", "seed": 0, "score": 1}
+    results.add_row(path, FIELDS, first, key)
+    with path.open("a") as file:
+        file.write("lstm,0,2\n")
+    rows = results.add_row(path, FIELDS, {"model": "rnn", "seed": 1}, key)
+    assert [tuple(row.values()) for row in rows] == [
+        ("rnn", "0", "1"),
+        ("lstm", "0", "2"),
+        ("rnn", "1", ""),
+    ]
+    rows = results.add_row(path, FIELDS, {**first, "score": 3}, key)
+    assert [row["score"] for row in rows] == ["2", "", "3"]
+    assert results.read_rows(path, FIELDS) == rows

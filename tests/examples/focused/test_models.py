@@ -1,0 +1,106 @@
+"""Models with and without gates: what they read, what is measured."""
+
+import keras
+import numpy as np
+import pytest
+
+from examples.focused import models
+from examples.focused import picking
+from tests.examples.focused.small_models import small
+
+pytestmark = pytest.mark.long
+
+
+def test_all_gates_open_are_two_lstms_and_none_reads_nothing():
+    args = picking.parse(small("unused"))
+    asked, _ = picking.picking.examples(40, 6)
+    focused, plain = (
+        picking.build(name, estimator, args)
+        for name, estimator in (("fhe", "reinforce"), ("lstm2", ""))
+    )
+    encoder = focused.get_layer("encoder")
+    for name in ("lower", "upper"):
+        weights = plain.get_layer(name).get_weights()
+        getattr(encoder, name).set_weights(weights)
+    for name in ("question", "digits", "query", "logits"):
+        focused.get_layer(name).set_weights(plain.get_layer(name).get_weights())
+    encoder.gate.output_bias.assign(1e6)
+    logits = focused.predict(asked, verbose=0)
+    np.testing.assert_allclose(
+        logits, plain.predict(asked, verbose=0), atol=1e-5
+    )
+    other = {**asked, "tokens": 9 - asked["tokens"]}
+    assert np.abs(logits - focused.predict(other, verbose=0)).max() > 1e-3
+    encoder.gate.output_bias.assign(-1e6)
+    np.testing.assert_array_equal(
+        focused.predict(asked, verbose=0), focused.predict(other, verbose=0)
+    )
+
+
+@pytest.mark.parametrize("estimator", ["relaxed", "reinforce"])
+def test_read_outs(estimator):
+    """Other states, the same weights; the focus is on open gates alone."""
+    asked, _ = picking.picking.examples(40, 6)
+    found, weights = {}, None
+    for read_out in models.READ_OUTS:
+        args = picking.parse(small("unused", "--read-out", read_out))
+        model = picking.build("fhe", estimator, args)
+        weights = weights or model.get_weights()
+        model.set_weights(weights)
+        probed = models.probe(model, focus=True)
+        found[read_out] = probed.predict(asked, verbose=0)
+    every, only_open = (found[name] for name in models.READ_OUTS)
+    gates = every["gates"] > 0.5
+    np.testing.assert_array_equal(gates, only_open["gates"] > 0.5)
+    assert 0 < gates.mean() < 1
+    assert (every["focus"] > 0).all()
+    np.testing.assert_array_equal(only_open["focus"] > 0, gates)
+    assert np.abs(every["logits"] - only_open["logits"]).max() > 1e-4
+
+
+def test_gradient_variance_is_that_of_the_draws():
+    args = picking.parse(small("unused"))
+    asked, answers = picking.picking.examples(32, 6)
+    found = {}
+    for estimator in ("reinforce", "relaxed"):
+        keras.utils.set_random_seed(0)
+        model = picking.build("fhe", estimator, args)
+        models.compile_model(model, 0.01, clip_norm=1.0, steps=9)
+        before = model.get_weights()
+        gradient = models.GateGradient(model)
+        found[estimator] = gradient.variance(asked, answers, draws=8)
+        for a, b in zip(before, model.get_weights()):
+            np.testing.assert_array_equal(a, b)
+    # The reward of one draw tells little of one gate.
+    assert found["reinforce"] > 10 * found["relaxed"] > 0
+    lstm = picking.build("lstm1", "", args)
+    gradient = models.GateGradient(lstm)
+    assert gradient.variance(asked, answers, draws=8) == ""
+
+
+def test_gates_as_drawn():
+    args = picking.parse(small("unused", "--initial-openness", 0.75))
+    test = picking.picking.examples(200, 6)
+    model = picking.build("fhe", "reinforce", args)
+    probed, drawn = models.probe(model), models.probe(model)
+    for _ in range(2):
+        found = models.measure_drawn(model, drawn, *test, 100)
+        # Six standard deviations, and what the weights do at first.
+        assert found["drawn_openness"] == pytest.approx(0.75, abs=0.15)
+        assert 0 < found["drawn_accuracy"] < 1
+        measured = models.measure(probed, *test, 100)
+        assert measured["openness"] > 0.97
+    lstm = picking.build("lstm1", "", args)
+    probed = models.probe(lstm)
+    assert models.measure_drawn(lstm, probed, *test, 100) == {}
+
+
+def test_models_learn_in_mixed_precision():
+    args = picking.parse(small("unused"))
+    examples = picking.picking.examples(16, 6)
+    keras.config.set_dtype_policy("mixed_float16")
+    model = picking.build("fhe", "relaxed", args)
+    models.compile_model(model, 0.01, clip_norm=1.0, steps=2)
+    model.get_layer("encoder").gate.costs.indecision_weight.assign(3)
+    history = model.fit(*examples, batch_size=16, verbose=0).history
+    assert np.isfinite(history["loss"]).all()

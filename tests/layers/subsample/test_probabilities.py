@@ -1,0 +1,84 @@
+"""Emission probabilities against their definition, and what they are for."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_seqmech import EmissionProbabilities
+from keras_seqmech import ExpectedSubsample
+
+MASK = np.array([[1, 1, 1, 1, 1], [0, 1, 1, 0, 1], [0, 0, 0, 0, 0]], "bool")
+
+
+def draw(*shape):
+    return np.random.default_rng(0).normal(size=shape)
+
+
+def test_value():
+    steps = draw(3, 5, 4)
+    layer = EmissionProbabilities(0.2, scale=2.0, dtype="float64")
+    emission = layer(steps, mask=MASK)
+    kernel, bias = layer.get_weights()
+    assert np.std(kernel) > 0.2
+    bias_at_start = np.log(0.2 / 0.8) / 2
+    # Keras makes constants in float32.
+    np.testing.assert_allclose(bias, bias_at_start, rtol=1e-7)
+    expected = 1 / (1 + np.exp(-2 * (steps @ kernel + bias))) * MASK
+    np.testing.assert_allclose(emission, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_without_input_it_starts_at_the_share(share):
+    emission = EmissionProbabilities(share)(np.zeros((2, 5, 3)))
+    # A few operations in float32.
+    np.testing.assert_allclose(emission, share, rtol=1e-6)
+
+
+def test_probabilities_differ_at_the_start():
+    """Those of a plain sigmoid hardly do, above an LSTM."""
+    keras.utils.set_random_seed(0)
+    lstm = keras.layers.LSTM(32, return_sequences=True)
+    states = lstm(draw(16, 64, 4).astype("float32"))
+    ours = EmissionProbabilities(0.25)(states)
+    plain = keras.layers.Dense(
+        1,
+        "sigmoid",
+        bias_initializer=keras.initializers.Constant(np.log(1 / 3)),
+    )(states)
+    assert np.std(ours) > 0.15
+    assert np.std(ours) > 3 * np.std(plain)
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_half_precision_keeps_probabilities_wide(policy):
+    steps = draw(2, 5, 3)
+    layer = EmissionProbabilities(0.3, dtype=policy)
+    emission = layer(steps)
+    assert emission.dtype == "float32"
+    kernel, bias = layer.get_weights()
+    assert kernel.dtype == bias.dtype == "float32"
+    half = keras.ops.cast(keras.ops.cast(steps, layer.compute_dtype), "float32")
+    expected = 1 / (1 + np.exp(-3 * (half.numpy() @ kernel + bias)))
+    np.testing.assert_allclose(emission, expected, rtol=1e-5)
+
+
+def test_other_features_after_build():
+    layer = EmissionProbabilities(0.3)
+    layer(draw(2, 5, 3))
+    for shape in ((2, 5, 4), (2, 5), (2, 0, 3)):
+        with pytest.raises(ValueError, match="Received: sequences.shape="):
+            layer(np.ones(shape))
+
+
+def test_gradient_of_a_subsample_reaches_the_weights():
+    x = keras.Input((12, 3))
+    e = EmissionProbabilities(0.4, name="emission")(x)
+    short = ExpectedSubsample(4)(x, e)
+    model = keras.Model(x, short)
+    model.compile("sgd", "mse")
+    before = [w.copy() for w in model.get_weights()]
+    model.fit(draw(4, 12, 3), draw(4, 4, 3), verbose=0)
+    layer = model.get_layer("emission")
+    assert len(layer.trainable_weights) == 2
+    for old, variable in zip(before, layer.trainable_weights):
+        assert (old != variable.numpy()).any()

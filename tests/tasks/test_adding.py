@@ -1,0 +1,42 @@
+"""The adding problem: its answers, its markers, bad input."""
+
+import numpy as np
+import pytest
+
+from keras_seqmech.tasks import adding
+
+
+@pytest.mark.parametrize("length", [2, 9, 50])
+def test_two_markers_and_the_sum_of_what_they_mark(length):
+    sequences, sums = adding.examples(500, length, seed=1)
+    numbers, markers = sequences[..., 0], sequences[..., 1]
+    assert (markers.sum(axis=1) == 2).all()
+    first = np.argmax(markers, axis=1)
+    second = length - 1 - np.argmax(markers[:, ::-1], axis=1)
+    assert first.max() < max(1, length // 10)
+    assert second.min() >= length // 2
+    expected = numbers[np.arange(500), first] + numbers[np.arange(500), second]
+    # Numbers below 1 are rounded by less than 1e-7, their sum once more.
+    np.testing.assert_allclose(sums[:, 0], expected, rtol=0, atol=3e-7)
+
+
+def test_the_answer_zero_has_the_stated_error():
+    """Within five standard errors; the sum's square has variance 7/180."""
+    _, sums = adding.examples(100_000, seed=2)
+    error = 5 * np.sqrt(7 / 180 / 100_000)
+    assert abs(np.mean(sums**2) - adding.VARIANCE) < error
+
+
+def test_the_same_seed_gives_the_same_examples():
+    one, other = adding.examples(3, seed=4), adding.examples(3, seed=4)
+    np.testing.assert_array_equal(one[0], other[0])
+    assert not np.array_equal(one[0], adding.examples(3, seed=5)[0])
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"count": 0}, {"length": 1}, {"seed": -1}, {"seed": 0.5}]
+)
+def test_bad_arguments(arguments):
+    (name,) = arguments
+    with pytest.raises(ValueError, match=f"`{name}`.*Received: {name}="):
+        adding.examples(**{"count": 2, **arguments})

@@ -1,0 +1,47 @@
+"""The look-ahead task: answers read off the tokens, bad input."""
+
+import numpy as np
+import pytest
+
+from keras_seqmech.tasks import look_ahead
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_the_value_follows_the_key_after_its_gap(told):
+    found = look_ahead.examples(200, length=15, told=told, seed=1)
+    keys = np.argwhere(found.keys)
+    assert len(keys) > 300
+    first_key = look_ahead.vocabulary_size() - 3
+    for row, t in keys:
+        gap = found.gaps[row, t]
+        assert found.tokens[row, t] == first_key + (gap if told else 0)
+        between = found.tokens[row, t + 1 : t + 1 + gap]
+        assert ((between > 4) & (between < first_key)).all()
+        assert found.tokens[row, t + 1 + gap] == 1 + found.targets[row, t]
+    assert (found.gaps[~found.keys] == -1).all()
+    assert (found.tokens[~found.keys] < first_key).all()
+    assert set(found.gaps[found.keys]) == {0, 1, 2}
+    assert found.tokens.min() >= 1
+
+
+def test_the_same_seed_gives_the_same_examples():
+    one, other = (look_ahead.examples(4, seed=3) for _ in range(2))
+    for a, b in zip(one, other):
+        np.testing.assert_array_equal(a, b)
+    assert not np.array_equal(one.tokens, look_ahead.examples(4).tokens)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("count", 0),
+        ("length", 3),
+        ("told", 1),
+        ("values", 0),
+        ("longest_gap", -1),
+        ("seed", -1),
+    ],
+)
+def test_bad_arguments(name, value):
+    with pytest.raises(ValueError, match=f"`{name}`.*Received: {name}="):
+        look_ahead.examples(**{"count": 2, name: value})
