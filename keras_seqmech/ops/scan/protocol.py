@@ -43,7 +43,11 @@ class Affine(Protocol):
 
 
 class Step(Protocol):
-    """One time step of a recurrent mechanism, without side effects."""
+    """One time step of a recurrent mechanism, without side effects.
+
+    It treats rows alike and each alone: in a packed loop it gets the rows that
+    have the step, whose number and order are not those of the batch.
+    """
 
     def __call__(
         self, inputs: Named, states: States, affine: Affine
@@ -64,6 +68,8 @@ class Step(Protocol):
 
 class Operands(NamedTuple):
     """The tensors that a step works with, by name.
+
+    For a packed loop, `(total, ...)` stands for `(time, batch, ...)`.
 
     Attributes:
         inputs: Tensors `(time, ...)`. Where the name is also in `weights`, a
