@@ -20,8 +20,11 @@ from keras_seqmech.layers.focused_encoder.outputs import UpperOutputs
 from keras_seqmech.ops import cell_steps
 from keras_seqmech.ops import compaction
 from keras_seqmech.ops.scan import Operands
+from keras_seqmech.ops.scan import Packing
 from keras_seqmech.ops.scan import ScanOptions
 from keras_seqmech.ops.scan import Step
+from keras_seqmech.ops.scan import can_pack
+from keras_seqmech.ops.scan import pack
 from keras_seqmech.ops.scan import scan
 from keras_seqmech.typing import Tensor
 
@@ -35,10 +38,13 @@ class LoopOptions(NamedTuple):
         training: Whether to use the recomputing gradient.
         jit_compile: Whether to compile the loops over all steps with XLA where
             the code around them is not.
+        packed: Whether loops of rows that differ, by masks or hard gates, run
+            packed where they can.
     """
 
     training: bool = False
     jit_compile: bool = False
+    packed: bool = True
 
     @property
     def scan(self) -> ScanOptions:
@@ -68,6 +74,12 @@ def run_lower(
         The states h after each step, `(batch, time, units)`, and the final
         states.
     """
+    if mask is not None and options.packed and can_pack(options.scan):
+        packing = pack(mask)
+        hidden, finals = _run_kept(
+            cell, sequence, packing, states, options.scan
+        )
+        return packing.hold(hidden, states[0]), finals
     dtype = sequence.dtype
     run = cell_adapters.prepare(
         cell, ops.transpose(sequence, (1, 0, 2)), dtype, options.training
@@ -92,6 +104,41 @@ def run_lower(
         options.scan,
     )
     return ops.transpose(values["hidden"], (1, 0, 2)), states
+
+
+def _run_kept(
+    cell: keras.layers.LSTMCell,
+    sequence: Tensor,
+    packing: Packing,
+    states: States,
+    options: ScanOptions,
+) -> tuple[Tensor, States]:
+    """Runs an `LSTMCell` over kept steps alone, products with inputs too.
+
+    Returns:
+        The states h after each kept step, packed, and each row's final states.
+    """
+    run = cell_adapters.prepare(
+        cell,
+        packing.gather(sequence),
+        sequence.dtype,
+        options.recompute_gradient,
+    )
+
+    def step(inputs, states, affine):
+        _, states = run.step(inputs, states, affine)
+        return {"hidden": states[0]}, states
+
+    states = tuple(tf.ensure_shape(x, (None, cell.units)) for x in states)
+    values, states = scan(
+        step,
+        Operands(run.inputs, run.weights),
+        states,
+        {"hidden": tf.TensorSpec((None, cell.units), sequence.dtype)},
+        options,
+        packing=packing,
+    )
+    return values["hidden"], states
 
 
 def run_every(
@@ -157,9 +204,10 @@ def run_open(
 ) -> UpperOutputs:
     """Runs the upper cell over the open steps of each row alone.
 
-    Rows with fewer open steps than others run on, over steps that nothing
-    reads. Compiled with XLA, arrays have room for all steps to be open, and
-    the loops, backward too, end after those that are.
+    The loop is packed, so that a row is done after its own open steps. Compiled
+    with XLA it cannot be: there rows wait for the one with most open steps,
+    arrays have room for all steps to be open, and the loops, backward too, end
+    after those that are.
 
     Args:
         cell: A built cell.
@@ -173,7 +221,47 @@ def run_open(
     Returns:
         `UpperOutputs`.
     """
-    keep = gates > 0.5
+    packed = options.packed and can_pack()
+    run = _run_packed if packed else _run_shortened
+    return run(cell, sequence, gates > 0.5, states, options, returned)
+
+
+def _run_packed(
+    cell: keras.layers.LSTMCell,
+    sequence: Tensor,
+    keep: Tensor,
+    states: States,
+    options: LoopOptions,
+    returned: ReturnOptions,
+) -> UpperOutputs:
+    """`run_open`, packed."""
+    packing = pack(keep)
+    loop = ScanOptions(recompute_gradient=options.training)
+    hidden, finals = _run_kept(cell, sequence, packing, states, loop)
+    outputs = UpperOutputs(finals if returned.state else finals[:1])
+    if returned.sequences:
+        expanded = packing.hold(hidden, states[0])
+        outputs = outputs._replace(sequence=expanded)
+    if returned.focused:
+        length = compaction.capacity(keep)
+        indices, mask = compaction.compact(keep, length)
+        outputs = outputs._replace(
+            focused=packing.compact(hidden, length),
+            focused_mask=mask,
+            focused_indices=indices,
+        )
+    return outputs
+
+
+def _run_shortened(
+    cell: keras.layers.LSTMCell,
+    sequence: Tensor,
+    keep: Tensor,
+    states: States,
+    options: LoopOptions,
+    returned: ReturnOptions,
+) -> UpperOutputs:
+    """`run_open`, each row shortened to its open steps, and padded."""
     length = compaction.capacity(keep)
     indices, mask = compaction.compact(keep, length)
     compacted = compaction.gather(sequence, keep, indices)

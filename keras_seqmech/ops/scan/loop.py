@@ -40,7 +40,7 @@ def scan(
         operands: The tensors it works with, time first; packed if `packing`
             is given.
         states: The states before the first step, a flat tuple of tensors
-            `(batch, ...)`.
+            `(batch, ...)`, in packed loops of known sizes but for the batch.
         output_specs: What `step` returns by name: shape and dtype of one
             step.
         options: How to run.
@@ -61,6 +61,14 @@ def scan(
             "`options.jit_compile`, `options.unroll` or `options.steps`, and "
             "in code compiled with XLA, it must be None. "
             f"Received: options={options}"
+        )
+    if packing is not None and not all(
+        tf.TensorShape(state.shape)[1:].is_fully_defined() for state in states
+    ):
+        raise ValueError(
+            "Argument `states` must have known sizes but for the batch where "
+            "`packing` is given. "
+            f"Received: shapes={[state.shape for state in states]}"
         )
     arguments = (operands, states)
 

@@ -299,3 +299,19 @@ def test_packing_is_refused_where_sizes_are_static(options):
         run = tf.function(run, jit_compile=True, autograph=False)
     with pytest.raises(ValueError, match="`packing`.*Received: options="):
         run()
+
+
+def test_states_of_unknown_sizes_are_refused():
+    inputs, parameters, states = make_arguments(*KEEP.shape)
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None] * s.shape.rank, s.dtype) for s in states
+        ],
+        autograph=False,
+    )
+    def run(*states):
+        return run_packed((inputs, parameters, states), KEEP, False)
+
+    with pytest.raises(ValueError, match="`states`.*Received: shapes="):
+        run(*states)
