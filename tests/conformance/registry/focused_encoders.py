@@ -174,6 +174,7 @@ def encoder_arguments():
         "recurrent_initializer": keras.initializers.GlorotNormal(),
         "unit_forget_bias": False,
         "jit_compile": True,
+        "packed": False,
         "return_sequences": True,
         "return_state": True,
     }
@@ -286,6 +287,7 @@ FACTS = {
             # Where `return_sequences` is given.
             ("return_focused", True),
             ("jit_compile", "auto"),
+            ("packed", None),
             ("return_sequences", 0),
             ("return_state", None),
         ),
