@@ -173,7 +173,7 @@ class RFCell(keras.layers.Layer):
         **kwargs: Any,
     ):
         cell = validation.check_cell("cell", cell)
-        options = FieldOptions(
+        options = FieldOptions.checked(
             max_size=max_size,
             field_units=field_units,
             summary=summary,

@@ -1,6 +1,7 @@
 """How the fields of an `RFCell` are chosen, read and used."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -15,13 +16,9 @@ SIZE_SOURCES = ("input", "field")
 
 @dataclasses.dataclass(frozen=True)
 class FieldOptions:
-    """The arguments of `RFCell` besides the cell, checked, as objects.
+    """The arguments of `RFCell` besides the cell, as objects.
 
-    Every check and the whole config are here; `RFCell` describes the
-    arguments.
-
-    Raises:
-        ValueError: If one is not allowed.
+    `checked` makes them from what users give; `RFCell` describes them.
     """
 
     max_size: int
@@ -39,35 +36,32 @@ class FieldOptions:
     sample_at_inference: bool
     seed: int | None
 
-    def __post_init__(self) -> None:
-        validation.check_choice("summary", self.summary, SUMMARIES)
-        validation.check_choice("estimator", self.estimator, ESTIMATORS)
-        validation.check_choice("gated", self.gated, GATED)
-        validation.check_choice("size_from", self.size_from, SIZE_SOURCES)
-        for name, check in (
-            ("max_size", validation.check_positive_int),
-            ("field_units", _check_units),
-            ("temperature", validation.check_positive),
-            ("activation", _check_activation),
-            ("unit_forget_bias", validation.check_bool),
-            ("sample_at_inference", validation.check_bool),
-        ):
-            self._set(name, check(name, getattr(self, name)))
-        self._set(
-            "kernel_initializer",
-            keras.initializers.get(self.kernel_initializer),
-        )
-        self._set(
-            "recurrent_initializer",
-            keras.initializers.get(self.recurrent_initializer),
-        )
-        self._set(
-            "kernel_regularizer",
-            keras.regularizers.get(self.kernel_regularizer),
-        )
+    @classmethod
+    def checked(cls, **arguments: Any) -> "FieldOptions":
+        """Checks arguments and gets the objects that they name.
 
-    def _set(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
+        Raises:
+            ValueError: If one is not allowed.
+        """
+        checks = {
+            "max_size": validation.check_positive_int,
+            "field_units": _check_units,
+            "summary": _choice_of(SUMMARIES),
+            "estimator": _choice_of(ESTIMATORS),
+            "temperature": validation.check_positive,
+            "activation": _check_activation,
+            "gated": _choice_of(GATED),
+            "size_from": _choice_of(SIZE_SOURCES),
+            "unit_forget_bias": validation.check_bool,
+            "kernel_initializer": _get(keras.initializers),
+            "recurrent_initializer": _get(keras.initializers),
+            "kernel_regularizer": _get(keras.regularizers),
+            "sample_at_inference": validation.check_bool,
+        }
+        made = {
+            name: check(name, arguments[name]) for name, check in checks.items()
+        }
+        return cls(**{**arguments, **made})
 
     def get_config(self) -> dict[str, Any]:
         """The arguments as plain Python objects."""
@@ -88,6 +82,19 @@ class FieldOptions:
                 self.kernel_regularizer
             ),
         }
+
+
+def _choice_of(allowed: tuple[str, ...]) -> Callable[[str, Any], str]:
+    def check(name: str, value: Any) -> str:
+        validation.check_choice(name, value, allowed)
+        return value
+
+    return check
+
+
+def _get(module: Any) -> Callable[[str, Any], Any]:
+    """The getter of a module of Keras, which refuses names it has not."""
+    return lambda name, value: module.get(value)
 
 
 def _check_units(name: str, value: Any) -> int | None:
