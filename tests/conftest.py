@@ -1,3 +1,5 @@
+import ctypes
+import gc
 import os
 import pathlib
 
@@ -9,6 +11,7 @@ os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 
 import keras  # noqa: E402
 import pytest  # noqa: E402
+from tensorflow.python.framework import ops as tf_ops  # noqa: E402
 
 
 def pytest_addoption(parser):
@@ -38,3 +41,21 @@ def fresh_state():
     keras.utils.set_random_seed(0)
     yield
     keras.config.set_dtype_policy("float32")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def free_memory():
+    """Frees the graphs of a module, and what XLA compiled of them.
+
+    In graphs, `tf.custom_gradient` registers a gradient under a name of its
+    own and never forgets it: it holds the graph, for all time.
+    """
+    yield
+    registry = tf_ops.gradient_registry._registry
+    for name in list(registry):
+        if name.startswith("CustomGradient-"):
+            del registry[name]
+    keras.utils.clear_session(free_memory=False)
+    gc.collect()
+    if hasattr(ctypes.CDLL(None), "malloc_trim"):
+        ctypes.CDLL(None).malloc_trim(0)

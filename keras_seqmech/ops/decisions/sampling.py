@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_seqmech.typing import Tensor
@@ -14,6 +15,9 @@ def gumbel_noise(
     dtype: str = "float32",
 ) -> Tensor:
     """Draws Gumbel(0, 1) noise with TensorFlow Probability.
+
+    The numbers are those of its `Gumbel`, whose cache of bijectors would keep
+    every graph that draws in memory.
 
     Args:
         shape: Shape of the noise, of ints or scalar tensors.
@@ -28,8 +32,9 @@ def gumbel_noise(
     import tensorflow_probability as tfp
 
     seed = ops.cast(seed_generator.next(), "int32")
-    location = ops.zeros((), dtype=dtype)
-    return tfp.distributions.Gumbel(location, 1).sample(shape, seed=seed)
+    low = ops.cast(np.finfo(dtype).tiny, dtype)  # no logarithm of zero
+    uniform = tfp.distributions.Uniform(low, ops.ones((), dtype=dtype))
+    return -ops.log(-ops.log(uniform.sample(shape, seed=seed)))
 
 
 def logistic_noise(
