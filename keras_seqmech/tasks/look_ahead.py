@@ -2,9 +2,11 @@
 
 A sequence is made of fillers. Here and there stands a key, after it k fillers,
 and then a value; at the key the answer is that value. A model that reads
-forwards must look `k + 2` steps ahead there, the key included, and nowhere
-else. Either the key tells k (`told=True`: there is one key for each k), or all
-keys are the same, and only reading on shows where the value is.
+forwards must read `k + 2` tokens there, the key included, and one elsewhere.
+The first token is never a key: what a receptive field reads gates the state
+before, and there is none yet. Either the key tells k (`told=True`: there is one
+key for each k), or all keys are the same, and only reading on shows where the
+value is.
 """
 
 from typing import NamedTuple
@@ -50,7 +52,7 @@ def examples(
 
     Args:
         count: Number of examples N.
-        length: Number of tokens T, at least `longest_gap + 2`.
+        length: Number of tokens T, at least `longest_gap + 3`.
         told: Whether the key tells how many fillers follow it.
         values: Number of values.
         longest_gap: The largest k; all from 0 are equally frequent.
@@ -73,9 +75,9 @@ def examples(
     values = validation.check_positive_int("values", values)
     validation.check_bool("told", told)
     validation.check_not_negative("longest_gap", longest_gap)
-    if length < longest_gap + 2:
+    if length < longest_gap + 3:
         raise ValueError(
-            "Argument `length` must be at least `longest_gap` + 2. "
+            "Argument `length` must be at least `longest_gap` + 3. "
             f"Received: length={length}, longest_gap={longest_gap}"
         )
     generator = np.random.default_rng(stream.check_seed("seed", seed))
@@ -86,9 +88,8 @@ def examples(
     targets = np.zeros(shape, "int32")
     gaps = np.full(shape, -1, "int32")
     for row in range(count):
-        # Before each key up to three fillers more, so that it may come any
-        # time.
-        at = int(generator.integers(4))
+        # Up to three fillers more before each key: it may come any time.
+        at = 1 + int(generator.integers(4))
         gap = int(generator.integers(longest_gap + 1))
         while at + gap + 1 < length:
             value = int(generator.integers(values))

@@ -19,6 +19,7 @@ def test_the_value_follows_the_key_after_its_gap(told):
         assert ((between > 4) & (between < first_key)).all()
         assert found.tokens[row, t + 1 + gap] == 1 + found.targets[row, t]
     assert (found.gaps[~found.keys] == -1).all()
+    assert not found.keys[:, 0].any()
     assert (found.tokens[~found.keys] < first_key).all()
     assert set(found.gaps[found.keys]) == {0, 1, 2}
     assert found.tokens.min() >= 1
@@ -35,7 +36,7 @@ def test_the_same_seed_gives_the_same_examples():
     "name, value",
     [
         ("count", 0),
-        ("length", 3),
+        ("length", 4),
         ("told", 1),
         ("values", 0),
         ("longest_gap", -1),
