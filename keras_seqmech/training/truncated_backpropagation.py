@@ -43,6 +43,10 @@ class TruncatedBackpropagationModel(network_model.NetworkModel):
             fewer.
         **kwargs: Arguments of `keras.Model`, such as `name`.
 
+    Call arguments:
+        inputs: What the network takes.
+        training: Whether layers run in training mode.
+
     Raises:
         ValueError: If `chunk_length` is not a positive int; if an input or
             output has no time axis; if the network has no recurrent layer, or

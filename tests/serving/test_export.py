@@ -294,7 +294,7 @@ def test_stateful_model_serves_its_states_and_keeps_its_own(
     )
     model = keras.Model(tokens, {"rnn": rnn(tokens)})
     model(EXAMPLE)
-    variables = [*rnn.states, *rnn.size_metric.variables]
+    variables = [*rnn.states, *rnn.statistics.amount.variables]
     before = [variable.numpy().copy() for variable in variables]
     serve = load(serving.export_model(model, tmp_path, None, EXAMPLE))
     for variable, value in zip(variables, before):
@@ -359,7 +359,7 @@ def test_serving_counts_no_statistics(same_process, tmp_path):
         np.testing.assert_array_equal(variable.numpy(), value)
     assert rnn.track_statistics
     model(EXAMPLE)
-    assert float(rnn.size_metric.result()) > 0
+    assert float(rnn.statistics.amount.result()) > 0
 
 
 def test_strings_in(same_process, tmp_path):

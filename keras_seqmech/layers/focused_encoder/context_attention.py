@@ -54,6 +54,7 @@ class ContextAttention(keras.layers.Layer):
             effect otherwise.
         sequence_mask: Boolean tensor `(batch, time)`, any pattern, True where
             a step is real.
+        mask: Not to be given: masks have names here, and an error says so.
 
     Output shape:
         `(batch, features)`; with `return_attention_scores` a tuple of that and

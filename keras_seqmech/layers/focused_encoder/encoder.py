@@ -104,6 +104,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         initial_state: List of the states to start from: lower h, lower c,
             upper h, upper c; zeros if None.
         training: Whether gates are drawn, from noise drawn once a call.
+        mask: Not to be given: masks have names here, and an error says so.
 
     Output shape:
         `(batch, units)`, the upper h at the end; with `return_sequences`

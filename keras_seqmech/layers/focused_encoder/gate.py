@@ -130,6 +130,7 @@ class BoundaryGate(keras.layers.Layer):
         sequence_mask: Boolean tensor `(batch, time)`, any pattern, True where
             a step is real.
         training: Whether gates are drawn, from noise drawn once a call.
+        mask: Not to be given: masks have names here, and an error says so.
 
     Output shape:
         `(batch, time)`, float32 or wider; with `return_gates` a tuple of that

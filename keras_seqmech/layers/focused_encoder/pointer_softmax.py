@@ -70,6 +70,7 @@ class PointerSoftmax(keras.layers.Layer):
         token_ids: Int tensor `(batch, time)`, from 0 to
             `vocabulary_size + extra_words - 1`. A position with another id,
             such as -1, counts as masked.
+        mask: Not to be given: masks have names here, and an error says so.
 
     Output shape:
         `(batch, [steps,] vocabulary_size + time)`, or with `token_ids`
