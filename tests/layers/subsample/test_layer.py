@@ -568,12 +568,18 @@ def test_length_is_a_metric(inference):
     _, decisions = ExpectedSubsample(**options)(
         sequence, emission, sequence_mask=MASK
     )
-    (metric,) = layer.metrics
-    assert metric.name == "short_length"
-    expected = np.sum(decisions["output_mask"]) / ROWS
-    close(metric.result(), expected, 1e-6)
+    metrics = {metric.name: metric.result() for metric in layer.metrics}
+    emitted = np.sum(decisions["output_mask"])
+    close(metrics["short_length"], emitted / ROWS, 1e-6)
+    close(metrics["short_kept"], emitted / MASK.sum(), 1e-6)
     if inference == "expectation":
-        close(expected, np.sum(emission * MASK) / ROWS, 1e-6)
+        close(emitted, np.sum(emission * MASK), 1e-6)
+    real = emission[MASK]
+    certain = np.mean(np.maximum(real, 1 - real) > 0.9)
+    close(metrics["short_certain"], certain, 1e-6)
+    share = np.mean(real > 0.5)
+    entropy = -share * np.log(share) - (1 - share) * np.log(1 - share)
+    close(metrics["short_choice_entropy"], entropy, 1e-5)
 
 
 def test_length_loss_is_the_divergence_of_rates():
@@ -716,13 +722,14 @@ def test_a_price_closes_and_a_target_holds(estimator):
         x = keras.Input((8, 1))
         e = EmissionProbabilities(0.5, name="emission")(x)
         short = ExpectedSubsample(estimator=estimator, seed=1, **options)(x, e)
-        drawn = estimator == "reinforce"
-        model = (PolicyGradientModel if drawn else keras.Model)(x, short)
+        network = model = keras.Model(x, short)
+        if estimator == "reinforce":
+            model = PolicyGradientModel(network)
         model.compile(
             keras.optimizers.Adam(0.1), lambda y, outputs: 0.0 * outputs[:, 0]
         )
         model.fit(sequence, sequence, batch_size=8, epochs=6, verbose=0)
-        return float(np.mean(model.get_layer("emission")(sequence)))
+        return float(np.mean(network.get_layer("emission")(sequence)))
 
     assert train(cost_weight=1.0) < 0.1
     assert abs(train(target=0.75, target_weight=1.0) - 0.75) < 0.1
