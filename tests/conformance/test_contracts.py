@@ -18,6 +18,7 @@ import keras_seqmech
 from tests.conformance.registry import ENTRIES
 from tests.conformance.registry import FACTS
 from tests.conformance.registry import SCALARS
+from tests.conformance.registry import TIME
 from tests.conformance.registry import NoiseSwitch
 from tests.conformance.registry import name_outputs
 from tests.conformance.subject import MASKS
@@ -430,6 +431,61 @@ def test_bad_argument(layer_class, name, value):
 def test_bad_call(name, call):
     with pytest.raises(ValueError, match=rf"Received: {name}="):
         call()
+
+
+def faults(entry):
+    """Inputs and masks that no layer takes, and the argument at fault."""
+    for argument in entry.arguments:
+        shape = (
+            2,
+            *(TIME if size is None else size for size in argument.shape),
+        )
+        bad = {"rank below": shape[:-1], "rank above": (*shape, 1)}
+        if None in argument.shape and argument.mask is not None:
+            bad["no steps"] = (2, 0, *shape[2:])
+        if argument.shape[-1] is not None:
+            bad["other width"] = (*shape[:-1], shape[-1] + 1)
+        for fault, size in bad.items():
+            yield f"{argument.name} {fault}", {argument.name: size}, {}
+    for mask in entry.masks:
+        for fault, size in {
+            "shorter": (2, TIME - 1),
+            "rank above": (2, TIME, 1),
+            "other batch": (3, TIME),
+        }.items():
+            yield f"{mask} {fault}", {}, {mask: size}
+
+
+@pytest.mark.parametrize(
+    "entry, inputs, masks, built",
+    [
+        pytest.param(
+            entry,
+            inputs,
+            masks,
+            built,
+            id=f"{entry.id}-{fault}-{'built' if built else 'fresh'}",
+        )
+        for entry in LAYERS
+        # The others are called through a layer around them.
+        if not inspect.isclass(entry.wrap) and not entry.is_cell
+        for fault, inputs, masks in faults(entry)
+        for built in (False, True)
+        # A fresh layer takes any width, and one without weights always does.
+        if "width" not in fault or (built and entry.is_trainable)
+    ],
+)
+def test_bad_shapes_of_fresh_and_of_built_layers(entry, inputs, masks, built):
+    layer = entry.make()
+    good = entry.sample(2)
+    if built:
+        entry.call(layer, good)
+    bad = {name: np.ones(size, "float32") for name, size in inputs.items()}
+    given = {name: np.ones(size, "bool") for name, size in masks.items()}
+    with pytest.raises(ValueError, match="Received: ") as error:
+        entry.call(layer, {**good, **bad}, given)
+    (name,) = {**inputs, **masks}
+    assert f"{name}" in str(error.value)
 
 
 @pytest.mark.parametrize("training", [False, True])
