@@ -11,7 +11,8 @@ import sys
 from typing import Any
 
 MISSING: dict[str, Any] = {"keras_seqmech": None, "keras": None}
-sys.modules.update(MISSING)
+if __name__ == "__main__":
+    sys.modules.update(MISSING)
 
 import tensorflow as tf  # noqa: E402
 

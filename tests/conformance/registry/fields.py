@@ -47,6 +47,7 @@ STOPPING_READER = (
     "field_recurrent_kernel",
 )
 GATE = ("field_kernel", "field_bias", "forget_kernel", "forget_bias")
+COSTS = ("cost_weight", "target_weight", "entropy_weight", "indecision_weight")
 KERAS_CELL = ("kernel", "recurrent_kernel", "bias")
 
 
@@ -128,7 +129,7 @@ def field_layer(id, cell, inner=KERAS_CELL, reader=READER, **options):
         f"ReceptiveFieldRNN-{id}",
         make,
         SEQUENCES,
-        (*reader, *GATE, "temperature", *inner),
+        (*reader, *GATE, "temperature", *inner, *COSTS),
         resume=resume_layer
         if sequences and options.get("return_state")
         else None,
@@ -155,7 +156,7 @@ def field_cell(
         f"RFCell-{id}",
         make,
         SEQUENCES,
-        (*reader, *GATE, "temperature", *inner),
+        (*reader, *GATE, "temperature", *inner, *COSTS),
         wrap=in_rnn,
         prepare=make_windows,
         resume=resume_cell,
@@ -334,7 +335,6 @@ BAD_FIELDS = (
     ("cost_weight", -1.0),
     ("target", 0.5),
     ("target", 99.0),
-    ("target_weight", 0.5),
     ("entropy_weight", float("nan")),
     ("indecision_weight", True),
     ("unit_forget_bias", 1),

@@ -112,7 +112,13 @@ ENTRIES = [
         "field",
         field,
         1,
-        (*fields.READER, *fields.GATE, "temperature", *fields.KERAS_CELL),
+        (
+            *fields.READER,
+            *fields.GATE,
+            "temperature",
+            *fields.KERAS_CELL,
+            *fields.COSTS,
+        ),
         draws=True,
     ),
 ]
