@@ -171,7 +171,8 @@ def _real_steps(mask: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _hard(values: np.ndarray) -> np.ndarray:
-    return np.rint(values).astype("int64")
+    # As floats: what is beyond 64 bits is as distinct as it was.
+    return np.rint(values)
 
 
 def _entropy(values: np.ndarray, corrected: bool = False) -> float:

@@ -167,6 +167,11 @@ class DistillationModel(keras.Model):
         )
         if isinstance(teacher, NetworkModel):
             teacher = teacher.network
+        if student is teacher:
+            raise ValueError(
+                "Argument `teacher` must be another model than `student`: it "
+                f"is frozen. Received: teacher={teacher!r}, the same object"
+            )
         _check_shared(student, teacher, classifier)
         super().__init__(**kwargs)
         # Before the frozen layers, which have the last word on shared ones.

@@ -1,5 +1,6 @@
 """A schedule for all that decides: explore, then pay, then commit."""
 
+import warnings
 from typing import Any
 from typing import NamedTuple
 
@@ -8,6 +9,9 @@ import keras
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.decision_costs import DecisionCosts
 from keras_seqmech.layers.sublayers import sublayers
+from keras_seqmech.training.truncated_backpropagation import (
+    TruncatedBackpropagationModel,
+)
 
 
 class Ramp(NamedTuple):
@@ -60,8 +64,8 @@ class ExploreThenCommit(keras.callbacks.Callback):
     steps.
 
     Args:
-        steps: Positive int, the optimizer steps from the first to the last
-            change; all steps of the `fit` if None.
+        steps: Positive int, the optimizer step at which the schedule ends,
+            counted from the optimizer's first; those of the `fit` if None.
         entropy: A `Ramp`, a tuple of its `(initial, final, begin, end)`, or
             None to leave `entropy_weight` alone.
         price: Likewise, of `cost_weight`.
@@ -74,6 +78,9 @@ class ExploreThenCommit(keras.callbacks.Callback):
         ValueError: If an argument is not allowed; at the start of training, if
             no layer decides, a name in `layer_names` leads to none, or
             `steps` is None and the number of steps is not known.
+
+    Warns: If the optimizer has made so many steps already, in an earlier
+    `fit`, that the schedule is over before it begins.
 
     Example:
 
@@ -131,6 +138,7 @@ class ExploreThenCommit(keras.callbacks.Callback):
         self._deciders = _find_deciders(self.model, self.layer_names)
         if self._total is None:
             self._total = self.steps or self._steps_of_fit()
+            self._warn_if_over()
         self._move()
 
     def on_train_batch_begin(
@@ -143,13 +151,28 @@ class ExploreThenCommit(keras.callbacks.Callback):
 
     def _steps_of_fit(self) -> int:
         steps = (self.params or {}).get("steps")
-        if not steps:
+        if not steps or isinstance(self.model, TruncatedBackpropagationModel):
             raise ValueError(
-                "Argument `steps` must be given where the number of steps of "
-                "an epoch is not known, as with a generator. "
-                "Received: steps=None"
+                "Argument `steps` must be given where the number of optimizer "
+                "steps of an epoch is not known, as with a generator or a "
+                "`TruncatedBackpropagationModel`. Received: steps=None"
             )
-        return steps * self.params["epochs"]
+        optimizer = self.model.optimizer
+        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+        accumulated = optimizer.gradient_accumulation_steps or 1
+        return max(1, steps * self.params["epochs"] // accumulated)
+
+    def _warn_if_over(self) -> None:
+        step = int(self.model.optimizer.iterations)
+        if step and step >= (self._total or 0):
+            warnings.warn(
+                "The schedule of `ExploreThenCommit` is over before it begins: "
+                f"it has {self._total} steps, counted from the optimizer's "
+                f"first, and the optimizer has made {step}. Give `steps`, the "
+                "number of the last one, to explore in a later `fit`.",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def _move(self) -> None:
         step = int(self.model.optimizer.iterations)

@@ -536,6 +536,13 @@ def test_bad_fits():
         model.fit(x, verbose=0)
 
 
+def test_a_student_is_not_its_own_teacher():
+    student = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+    with pytest.raises(ValueError, match="`teacher`.*Received: teacher="):
+        DistillationModel(student, student)
+    assert student.trainable_variables
+
+
 if __name__ == "__main__":
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices("CPU")[0],

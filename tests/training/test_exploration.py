@@ -120,6 +120,24 @@ def test_steps_may_be_given():
     np.testing.assert_allclose(recorder.seen[3][3], 1 - 0.5 * 3 / 16, rtol=1e-6)
 
 
+def test_accumulated_gradients_are_one_step():
+    model, recorder = make_model(), Recorder()
+    optimizer = keras.optimizers.SGD(gradient_accumulation_steps=2)
+    model.compile(optimizer, "mse")
+    fit(model, 2, make_schedule(), recorder)
+    temperatures = [row[3] for row in recorder.seen]
+    expected = np.repeat([1.0, 0.875, 0.75, 0.625], 2)
+    np.testing.assert_allclose(temperatures, expected, rtol=1e-6)
+    np.testing.assert_allclose(numbers(model), [0, 0.8, 0.3, 0.5], rtol=1e-6)
+
+
+def test_a_schedule_that_is_over_before_it_begins_says_so():
+    model = make_model()
+    fit(model, 1)
+    with pytest.warns(UserWarning, match="over before it begins.*`steps`"):
+        fit(model, 1, make_schedule())
+
+
 def test_a_target_takes_the_place_of_the_price():
     model = make_model(target=2.0, target_weight=1.0)
     fit(model, 1, make_schedule())

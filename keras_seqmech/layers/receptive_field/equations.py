@@ -1,7 +1,8 @@
 """The equations of a field over given weights.
 
 `RFCell` applies them to one window of each row, the fast loop to all steps at
-once: the leading axes of all tensors are free, unless noted.
+once: the leading axes of all tensors are free, unless noted. Reading a window,
+equations 2, 6 and 8, is in `keras_seqmech.ops.receptive_field`.
 """
 
 import dataclasses

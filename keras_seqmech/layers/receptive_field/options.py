@@ -93,8 +93,18 @@ def _choice_of(allowed: tuple[str, ...]) -> Callable[[str, Any], str]:
 
 
 def _get(module: Any) -> Callable[[str, Any], Any]:
-    """The getter of a module of Keras, which refuses names it has not."""
-    return lambda name, value: module.get(value)
+    """The getter of a module of Keras, with the argument's name in errors."""
+
+    def get(name: str, value: Any) -> Any:
+        try:
+            return module.get(value)
+        except ValueError as error:
+            raise ValueError(
+                f"Argument `{name}` must be one that Keras knows, or its "
+                f"name. Received: {name}={value!r}"
+            ) from error
+
+    return get
 
 
 def _check_units(name: str, value: Any) -> int | None:
@@ -102,7 +112,7 @@ def _check_units(name: str, value: Any) -> int | None:
 
 
 def _check_activation(name: str, value: Any) -> Any:
-    activation = keras.activations.get(value)
+    activation = _get(keras.activations)(name, value)
     if isinstance(activation, keras.layers.Layer):
         raise ValueError(
             f"Argument `{name}` must be a function without weights, or the "

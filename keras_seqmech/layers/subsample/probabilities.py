@@ -111,7 +111,9 @@ class EmissionProbabilities(keras.layers.Layer):
         validation.check_sizes("mask", mask, sequences)
         steps = masking.zero_masked(sequences, mask)
         steps = ops.cast(steps, self.score_dtype)
-        logits = finite(ops.matmul(steps, self.kernel) + self.bias)
+        kernel = ops.cast(self.kernel, self.score_dtype)
+        bias = ops.cast(self.bias, self.score_dtype)
+        logits = finite(ops.matmul(steps, kernel) + bias)
         emission = ops.sigmoid(self.scale * logits)
         if mask is None:
             return emission

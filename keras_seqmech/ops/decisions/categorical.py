@@ -14,6 +14,7 @@ beforehand. Everything here is float32 or wider.
 from keras import ops
 
 from keras_seqmech.ops.decisions.estimators import estimate
+from keras_seqmech.ops.precision import LARGEST_LOGIT
 from keras_seqmech.typing import Tensor
 
 
@@ -51,7 +52,9 @@ def relaxed_one_hot(
         Tensor `(..., S)`, positive, sums to 1 over the last axis.
     """
     scores = ops.convert_to_tensor(logits + noise)
-    largest = ops.stop_gradient(ops.max(scores, axis=-1, keepdims=True))
+    # The initial value is for batches of no rows.
+    largest = ops.max(scores, axis=-1, keepdims=True, initial=-LARGEST_LOGIT)
+    largest = ops.stop_gradient(largest)
     # Scores up to 1e30 over 1e-6 stay finite once the largest is at 0.
     temperature = ops.cast(ops.maximum(temperature, 1e-6), scores.dtype)
     return ops.softmax((scores - largest) / temperature, axis=-1)

@@ -91,3 +91,8 @@ def test_entropy_and_log_probability_of_extreme_logits():
     chosen = categorical.hard_one_hot(logits)
     actual = categorical.log_probability(logits, chosen)
     np.testing.assert_allclose(actual, [-np.log(4), 0, -np.log(3)], atol=1e-6)
+
+
+def test_a_batch_of_no_rows():
+    soft = categorical.relaxed_one_hot(tf.zeros((0, 3)), 0.5)
+    assert soft.shape == (0, 3)
