@@ -38,6 +38,15 @@ CORE = [entry for entry in ENTRIES if entry.core]
 LAYERS = list({type(entry.make()): entry for entry in CORE}.values())
 
 
+@pytest.fixture(autouse=True)
+def fresh_state():
+    """As for all tests, but the graphs' kernels stay: none is made twice."""
+    keras.config.set_dtype_policy("float32")
+    keras.utils.set_random_seed(0)
+    yield
+    keras.config.set_dtype_policy("float32")
+
+
 @pytest.fixture(scope="module")
 def noise():
     """The switch of all noise, on; graphs of this module read it."""
