@@ -17,7 +17,7 @@ from keras_seqmech.typing import Tensor
 
 
 def draw(scores: Tensor, temperature: Tensor, estimator: str) -> Tensor:
-    """Opens gates by noisy scores, as training goes on with them.
+    """Opens gates by noisy scores, as the estimator says.
 
     Args:
         scores: Logits with logistic noise, of any shape.

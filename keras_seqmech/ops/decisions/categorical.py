@@ -19,7 +19,7 @@ from keras_seqmech.typing import Tensor
 
 
 def draw(scores: Tensor, temperature: Tensor, estimator: str) -> Tensor:
-    """Chooses by noisy scores, as training goes on with the choice.
+    """Chooses by noisy scores, as the estimator says.
 
     Args:
         scores: Logits with Gumbel noise, `(..., S)`.

@@ -21,7 +21,7 @@ ESTIMATORS = ("relaxed", "straight_through", "reinforce")
 def estimate(
     hard: Tensor, relax: Callable[[], Tensor], estimator: str
 ) -> Tensor:
-    """The decision that training goes on with.
+    """The decision that the forward pass uses.
 
     Args:
         hard: The hard decision, without gradient.

@@ -1,6 +1,6 @@
 r"""A choice among S values by stopping: is it this one, or does one go on?
 
-After value i one stops with probability $\pi_i = \sigma(\ell_i)$, else goes on
+After value i, the choice stops with probability $\pi_i = \sigma(\ell_i)$, else goes on
 to the next:
 
 $$p(s = i) = \pi_i \prod_{j<i} (1 - \pi_j), \quad i = 1..S$$
