@@ -1,7 +1,7 @@
-r"""A choice among S values by stopping: is it this one, or does one go on?
+r"""A choice among S values by stopping: is it this one, or a later one?
 
-After value i, the choice stops with probability $\pi_i = \sigma(\ell_i)$, else goes on
-to the next:
+After value i, the choice stops with probability $\pi_i = \sigma(\ell_i)$, else
+it goes on to the next:
 
 $$p(s = i) = \pi_i \prod_{j<i} (1 - \pi_j), \quad i = 1..S$$
 
