@@ -2,16 +2,19 @@
 
     python -m benchmarks.focused_encoder [--repeats 9] [--memory]
 
-Prints, for each share of open gates, the milliseconds of the encoder as it is,
-with its own `jit_compile=True`, and all compiled with XLA; those of the LSTMs
-with and without XLA; and the ratio of the best on either side. Training takes
-the gradients of all weights, those of the gate through the log-probabilities.
+Prints, for each share of open gates, where rows have about as many open gates
+as one another and where their questions make them differ: the milliseconds of
+the encoder as it is, with its own `jit_compile=True`, and all compiled with
+XLA; those of the LSTMs with and without XLA; and the ratio of the best on
+either side. Training takes the gradients of all weights, those of the gate
+through the log-probabilities.
 With `--memory`: peak memory of training in processes of their own, above that
 of a process that has built the same layers.
 """
 
 import argparse
 import datetime
+import itertools
 import resource
 import subprocess
 import sys
@@ -27,6 +30,8 @@ from keras_seqmech.layers.focused_encoder import loops
 from keras_seqmech.ops import boundary_gate
 
 SHAPE = {"batch": 64, "time": 200, "features": 100, "units": 256}
+# How much questions count in the gates beside states, where rows differ.
+QUESTIONS = 0.3
 OPENNESS = (0.05, 0.10, 0.25, 0.50, 1.0)
 # What is timed on either side: name, the layer's own compilation, XLA for all.
 WAYS = (("graph", False, False), ("own", True, False), ("XLA", False, True))
@@ -52,13 +57,18 @@ class Learner:
 
 
 def encoder(
-    openness: float, shape: dict, inputs: tf.Tensor, jit_compile: bool
+    openness: float,
+    shape: dict,
+    inputs: tf.Tensor,
+    jit_compile: bool,
+    differ: bool = False,
 ) -> Learner:
     """An encoder whose gates are open at about a share of the steps.
 
-    The gate looks at the lower states alone, so that gates are scattered and
-    differ by row, is all but certain, and has its bias where that share is
-    above it.
+    The gate looks at the lower states, so that gates are scattered, is all but
+    certain, and has its bias where that share is above it. If rows are to
+    differ it looks at the context too, which differs by row, as questions do:
+    most rows then have few open gates, and some have many.
     """
     keras.utils.set_random_seed(0)
     layer = FocusedHierarchicalEncoder(
@@ -68,10 +78,15 @@ def encoder(
         jit_compile=jit_compile,
     )
     context = tf.ones((shape["batch"], shape["units"]))
+    if differ:
+        context = tf.random.normal(context.shape, seed=1)
     layer(inputs, context)
     gate, units = layer.gate, shape["units"]
     kernel = np.zeros(gate.kernel.shape)
     kernel[units : 2 * units] = np.random.normal(size=(units, gate.units))
+    if differ:
+        questions = np.random.normal(size=(units, gate.units))
+        kernel[2 * units :] = QUESTIONS * questions
     gate.kernel.assign(kernel)
     gate.output_kernel.assign(1e4 * np.random.normal(size=(gate.units, 1)))
     gate.output_bias.assign(0.0)
@@ -113,29 +128,46 @@ def random_inputs(shape: dict) -> tf.Tensor:
     return tf.constant(values, "float32")
 
 
-def compare(openness: float, repeats: int, training: bool) -> tuple:
+def open_steps(learner: Learner, inputs: tf.Tensor) -> np.ndarray:
+    """Open gates of each row."""
+    hidden, _ = loops.run_lower(
+        learner.encoder.lower.cell,
+        inputs,
+        (tf.zeros((inputs.shape[0], learner.encoder.lower_units)),) * 2,
+        mask=None,
+        options=loops.LoopOptions(),
+    )
+    gates, _ = learner.encoder.gate(hidden, learner.context)
+    return np.sum(gates, axis=1)
+
+
+def compare(
+    openness: float, repeats: int, training: bool, differ: bool
+) -> tuple:
     """Times one openness against the LSTMs.
 
     Args:
         openness: Share of open gates.
         repeats: Interleaved repeats.
         training: Whether to time training, else inference.
+        differ: Whether rows have different numbers of open gates.
 
     Returns:
         Milliseconds of the encoder in all `WAYS`, and of the LSTMs without
-        and with XLA.
+        and with XLA; and the open gates of each row.
     """
     inputs = random_inputs(SHAPE)
     functions = {}
     for name, own, xla in WAYS:
-        layer = encoder(openness, SHAPE, inputs, own)
+        layer = encoder(openness, SHAPE, inputs, own, differ)
         functions[name] = timing.compiled(layer, inputs, training, xla)
     stacked = lstms(SHAPE, inputs)
     for xla in (False, True):
         functions["lstm", xla] = timing.compiled(stacked, inputs, training, xla)
     seconds = timing.interleaved(functions, repeats)
     figures = [1e3 * seconds[name] for name, _, _ in WAYS]
-    return figures, [1e3 * seconds["lstm", xla] for xla in (False, True)]
+    theirs = [1e3 * seconds["lstm", xla] for xla in (False, True)]
+    return figures, theirs, open_steps(layer, inputs)
 
 
 def peak(way: str, openness: float) -> float:
@@ -172,6 +204,13 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--openness", type=float, nargs="+", default=OPENNESS)
+    parser.add_argument(
+        "--rows",
+        nargs="+",
+        choices=["alike", "differ"],
+        default=["alike", "differ"],
+        help="whether rows have about as many open gates as one another",
+    )
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--peak", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
@@ -184,17 +223,21 @@ def main(argv: list[str] | None = None) -> None:
         memory()
         return
     print(
-        "| task | openness | graph | own jit_compile | XLA | LSTMs graph | "
-        "LSTMs XLA | graph ratio | best ratio |"
+        "| task | rows | openness | open steps: median, most | graph | "
+        "own jit_compile | XLA | LSTMs graph | LSTMs XLA | graph ratio | "
+        "best ratio |"
     )
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
-    for training in (True, False):
+    print(f"| --- | --- |{' ---: |' * 9}")
+    for training, rows in itertools.product((True, False), arguments.rows):
         for openness in arguments.openness:
-            ours, theirs = compare(openness, arguments.repeats, training)
+            ours, theirs, steps = compare(
+                openness, arguments.repeats, training, rows == "differ"
+            )
             figures = " | ".join(f"{ms:.0f}" for ms in (*ours, *theirs))
             print(
-                f"| {'training' if training else 'inference'} | "
-                f"{openness:.0%} | {figures} | {ours[0] / theirs[0]:.2f} | "
+                f"| {'training' if training else 'inference'} | {rows} | "
+                f"{openness:.0%} | {np.median(steps):.0f}, {max(steps):.0f} | "
+                f"{figures} | {ours[0] / theirs[0]:.2f} | "
                 f"**{min(ours) / min(theirs):.2f}** |",
                 flush=True,
             )
