@@ -67,7 +67,21 @@ def silence(noise):
 
 
 def over(entries):
-    return pytest.mark.parametrize("entry", entries, ids=lambda e: e.id)
+    return pytest.mark.parametrize(
+        "entry", entries, ids=lambda entry: getattr(entry, "id", None)
+    )
+
+
+def layers_first(entries):
+    """One entry of each layer for `make test`; the others are long."""
+    return [
+        pytest.param(
+            entry,
+            id=entry.id,
+            marks=[] if entry in LAYERS else pytest.mark.long,
+        )
+        for entry in entries
+    ]
 
 
 def over_classes():
@@ -100,7 +114,7 @@ def test_every_public_layer_is_registered():
 
 
 @pytest.mark.parametrize("training", [False, True])
-@over(ENTRIES)
+@over(layers_first(ENTRIES))
 def test_masked_steps_reach_nothing(entry, training):
     subject = subject_of(entry)
     inputs = entry.sample()
@@ -123,7 +137,7 @@ def test_masked_steps_reach_nothing(entry, training):
 
 
 @pytest.mark.parametrize("training", [False, True])
-@over(ENTRIES)
+@over(layers_first(ENTRIES))
 def test_row_without_a_real_step_is_zero(entry, training):
     subject = subject_of(entry)
     outputs, *_ = subject.run(subject.graph(training), entry.sample(), MASKS)
@@ -132,7 +146,7 @@ def test_row_without_a_real_step_is_zero(entry, training):
         assert (value[:4] != 0).any()
 
 
-@over(ENTRIES)
+@over(layers_first(ENTRIES))
 def test_padded_batch_equals_rows_alone(entry, silence):
     subject = subject_of(entry)
     inputs = entry.sample(3)
@@ -167,7 +181,7 @@ def test_padded_batch_equals_rows_alone(entry, silence):
 # However it is run.
 
 
-@over([entry for entry in ENTRIES if entry.length is None])
+@over(layers_first(e for e in ENTRIES if e.length is None))
 def test_one_graph_serves_all_sizes(entry, silence):
     subject = subject_of(entry)
     for training in trainings(entry):
@@ -181,17 +195,7 @@ def test_one_graph_serves_all_sizes(entry, silence):
         assert graph.experimental_get_tracing_count() == 1
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        pytest.param(
-            entry,
-            id=entry.id,
-            marks=[] if entry in LAYERS else pytest.mark.long,
-        )
-        for entry in CORE
-    ],
-)
+@over(layers_first(CORE))
 def test_xla_gives_the_same(entry, silence):
     subject = subject_of(entry)
     inputs = entry.sample()
@@ -203,7 +207,7 @@ def test_xla_gives_the_same(entry, silence):
         assert_close(result, expected)
 
 
-@over(ENTRIES)
+@over(layers_first(ENTRIES))
 def test_batch_of_one_equals_row_of_batch(entry):
     """On arrays and without a mask, as no other test calls it."""
     subject = subject_of(entry)
@@ -253,7 +257,12 @@ def test_two_calls_equal_one(entry, silence):
 @pytest.mark.parametrize(
     "entry, policy",
     [
-        pytest.param(entry, policy, id=f"{entry.id}-{policy}")
+        pytest.param(
+            entry,
+            policy,
+            id=f"{entry.id}-{policy}",
+            marks=[] if entry in LAYERS else pytest.mark.long,
+        )
         for policy, entries in (
             ("float64", CORE),
             ("mixed_float16", ENTRIES),
@@ -291,7 +300,7 @@ def test_dtype_policy(entry, policy, silence):
 @pytest.mark.parametrize(
     "policy", ["float64", "mixed_float16", "mixed_bfloat16"]
 )
-@over([entry for entry in CORE if entry.is_trainable])
+@over(layers_first(e for e in CORE if e.is_trainable))
 def test_training_step_is_finite(entry, policy):
     keras.config.set_dtype_policy(policy)
     model = entry.model()
@@ -309,7 +318,7 @@ def test_training_step_is_finite(entry, policy):
 # Randomness.
 
 
-@over(ENTRIES)
+@over(layers_first(ENTRIES))
 def test_randomness(entry):
     subject = subject_of(entry)
     inputs = entry.sample()
@@ -331,7 +340,7 @@ def test_randomness(entry):
     assert_equal(served, again)
 
 
-@over([entry for entry in ENTRIES if entry.draws])
+@over(layers_first(e for e in ENTRIES if e.draws))
 def test_seed_and_sampling_at_inference(entry):
     inputs = entry.sample()
 
@@ -385,7 +394,7 @@ def test_config_covers_every_argument(layer_class):
     assert given == names
 
 
-@over(ENTRIES)
+@over(layers_first(ENTRIES))
 def test_saved_model_file(entry, tmp_path):
     model = entry.model()
     inputs = {**entry.sample(), **dict.fromkeys(entry.masks, MASKS)}
@@ -498,7 +507,7 @@ def test_bad_shapes_of_fresh_and_of_built_layers(entry, inputs, masks, built):
 
 
 @pytest.mark.parametrize("training", [False, True])
-@over(ENTRIES)
+@over(layers_first(ENTRIES))
 def test_finite_input_never_gives_nan(entry, training):
     subject = subject_of(entry)
     inputs = entry.sample()

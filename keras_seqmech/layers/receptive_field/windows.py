@@ -59,7 +59,7 @@ class ReceptiveFieldWindows(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, input_shape: Any) -> None:
-        validation.check_sequences("input_shape", input_shape)
+        validation.check_sequences("inputs.shape", input_shape)
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         self._check_call(inputs, mask)
@@ -71,7 +71,7 @@ class ReceptiveFieldWindows(keras.layers.Layer):
         validation.check_mask("mask", mask, inputs.shape)
 
     def compute_output_shape(self, input_shape: Any) -> tuple:
-        validation.check_sequences("input_shape", input_shape)
+        validation.check_sequences("inputs.shape", input_shape)
         batch_size, length, features = input_shape
         return (batch_size, length, self.max_size, features + 1)
 

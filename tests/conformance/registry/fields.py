@@ -367,7 +367,7 @@ FACTS = {
                     ops.ones((2, 4, 3)), {"mask": ops.ones((2, 3), "bool")}
                 ),
             ),
-            ("input_shape", lambda: make_windows(ops.ones((2, 3)), {})),
+            ("inputs.shape", lambda: make_windows(ops.ones((2, 3)), {})),
         ),
     ),
     keras_seqmech.RFCell: Facts(
