@@ -26,6 +26,7 @@ import numpy as np
 
 from examples.common import results
 from examples.common.arguments import positive
+from examples.common.networks import network_of
 from examples.focused import experiments
 from examples.focused import models
 from keras_seqmech import analysis
@@ -155,7 +156,7 @@ def draw_positions(
     args: argparse.Namespace,
 ) -> dict[str, dict[int, np.ndarray]]:
     model = keras.models.load_model(args.picking_model)
-    model = models.network_of(model)
+    model = network_of(model)
     max_k = model.get_layer("question").input_dim - 1
     parts = np.linspace(0, max_k, 2 * POSITIONS + 1)[1::2]
     asked = args.positions or sorted({max(1, round(x)) for x in parts})

@@ -25,6 +25,7 @@ import tensorflow as tf
 
 from examples.common.arguments import positive
 from examples.common.arguments import real
+from examples.common.networks import network_of
 from keras_seqmech import ContextAttention
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PolicyGradientModel
@@ -161,11 +162,6 @@ def build(
         network = keras.Model(inputs, logits)
         return PolicyGradientModel(network, baseline=baseline)
     return keras.Model(inputs, logits)
-
-
-def network_of(model: keras.Model) -> keras.Model:
-    """The functional model, also of one that trains it."""
-    return getattr(model, "network", model)
 
 
 def compile_model(

@@ -6,6 +6,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from examples.common.networks import network_of
 from examples.common.resumable import ResumableProgress
 from examples.focused import models
 from keras_seqmech.training import Curriculum
@@ -31,7 +32,7 @@ def gate_callbacks(
     of relaxed gates falls; for straight-through gates, which are hard already,
     a low temperature would only take away the gradient.
     """
-    gate = models.network_of(model).get_layer("encoder").gate
+    gate = network_of(model).get_layer("encoder").gate
     ramp = args.ramp_share * args.steps / args.evaluate_every
     callbacks = [
         WarnOnGateCollapse(patience=3),

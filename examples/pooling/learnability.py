@@ -28,6 +28,7 @@ import numpy as np
 import keras_seqmech
 from examples.common import word_vectors
 from examples.common.epoch_line import EpochLine
+from examples.common.networks import network_of
 from examples.pooling import classifiers
 from examples.pooling import experiments
 from examples.pooling import noisy_texts
@@ -190,12 +191,12 @@ def plain(
     """The LSTM of a trained model, with its last state and nothing else."""
     tensors = graph(keras_seqmech.LastPooling, *shape)
     lstm = keras.Model(tensors.tokens, tensors.outputs, name="lstm")
-    front = getattr(model, "student", model)
+    front = getattr(model, "student", network_of(model))
     layers = {
         "embedding": front.get_layer("embedding"),
         "rnn": front.get_layer("rnn"),
         "classifier": getattr(model, "classifier", None)
-        or model.get_layer("classifier"),
+        or front.get_layer("classifier"),
     }
     for name, layer in layers.items():
         lstm.get_layer(name).set_weights(layer.get_weights())

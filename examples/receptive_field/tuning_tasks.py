@@ -11,6 +11,7 @@ from keras_tuner import HyperParameters
 from examples.common import datasets
 from examples.common import text_encoding
 from examples.common import word_vectors
+from examples.common.networks import network_of
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
 from keras_seqmech import PolicyGradientModel
@@ -195,11 +196,6 @@ def field_sizes(model: keras.Model) -> keras.KerasTensor:
     """The sizes of the fields of a model, `(batch, time)`."""
     layer = network_of(model).get_layer("field")
     return layer.output[-1]  # Flat, by name: the last.
-
-
-def network_of(model: keras.Model) -> keras.Model:
-    """The functional model, also of one that trains it."""
-    return getattr(model, "network", model)
 
 
 def compiled(inputs, outputs, field, args) -> keras.Model:

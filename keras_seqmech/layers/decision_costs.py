@@ -24,7 +24,8 @@ class DecisionCosts(keras.layers.Layer):
       |\overline{g} - \text{target}| - \text{entropy weight}\cdot\overline{H}
       + \text{indecision weight}\cdot\overline{d}$$
 
-    in training, with means over the real steps of a batch of what is read, of
+    in training, with means over the real steps of a batch (of a replica's part
+    of it, under `tf.distribute`, as Keras averages losses) of what is read, of
     the quantity that has the target, of the entropy in nats, and of the
     indecision, 1 for a fair choice and 0 for a certain one.
 

@@ -19,6 +19,11 @@ MASK = np.array(
     ],
     "float32",
 )
+# As many real steps a device: what decisions cost is a mean over those of a
+# replica.
+EVEN_MASK = MASK * [[1], [1], [0], [1], [0], [1]] + np.array(
+    [[0] * 4, [0] * 4, [0] * 4, [0] * 4, [0, 1, 1, 0], [0] * 4]
+)
 
 
 def make_model(entry) -> keras.Model:
@@ -55,4 +60,9 @@ def statistics(entry) -> dict:
 def sample(entry) -> dict:
     """A batch for the model of an entry, with masks of all kinds."""
     inputs = entry.sample(*MASK.shape)
-    return {**inputs, **dict.fromkeys(entry.masks, MASK)}
+    held = getattr(entry.make(), "costs", None) or getattr(
+        getattr(entry.make(), "gate", None), "costs", None
+    )
+    costs = held is not None and any(held.initial.values())
+    mask = (EVEN_MASK if costs else MASK).astype("float32")
+    return {**inputs, **dict.fromkeys(entry.masks, mask)}

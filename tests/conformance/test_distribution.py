@@ -38,8 +38,7 @@ import tensorflow as tf
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(
     cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-import test_distribution
-from tests import ROOT
+from tests.conformance import test_distribution
 test_distribution.main(sys.argv[1:])
 """
 
@@ -52,7 +51,7 @@ def found(first: bool) -> dict:
         [sys.executable, "-W", "ignore", "-c", START, *names],
         env={
             **os.environ,
-            "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}",
+            "PYTHONPATH": str(ROOT),
             # Devices wait for each other: each needs a thread.
             "TF_NUM_INTEROP_THREADS": "4",
         },

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from examples.common.networks import network_of
 from examples.focused import models
 from examples.focused import picking
 from tests.examples.focused.small_models import small
@@ -15,7 +16,7 @@ def test_all_gates_open_are_two_lstms_and_none_reads_nothing():
     args = picking.parse(small("unused"))
     asked, _ = picking.picking.examples(40, 6)
     focused, plain = (
-        picking.build(name, estimator, args)
+        network_of(picking.build(name, estimator, args))
         for name, estimator in (("fhe", "reinforce"), ("lstm2", ""))
     )
     encoder = focused.get_layer("encoder")

@@ -65,7 +65,7 @@ def test_what_is_validated_is_the_plain_lstm(name):
     padded = np.pad(ids, ((0, 0), (0, 3)))
     np.testing.assert_allclose(lstm(padded), expected, atol=1e-6)
     # By hand: the last state and the classifier.
-    front = getattr(model, "student", model)
+    front = getattr(model, "student", getattr(model, "network", model))
     x = front.get_layer("embedding")(ids[1:, :2])
     last = front.get_layer("rnn")(x)[:, -1]
     head = lstm.get_layer("classifier")
@@ -74,7 +74,10 @@ def test_what_is_validated_is_the_plain_lstm(name):
 
 def test_models_of_a_seed_start_alike():
     models = [built(name) for name in METHODS]
-    fronts = [getattr(model, "student", model) for model in models]
+    fronts = [
+        getattr(model, "student", getattr(model, "network", model))
+        for model in models
+    ]
     expected = fronts[0].get_layer("rnn").get_weights()
     assert any(weights.any() for weights in expected)
     for front in fronts[1:]:

@@ -223,11 +223,11 @@ def test_output_that_cannot_be_is_found_before_training(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     inside = str(tmp_path / "file" / "folder" / "results")
     export = ["--export-dir", inside]
-    figures = ["--data-dir", "data", "--output", inside]
+    drawing = ["--data-dir", "data", "--output", inside]
     for main, options in (
         (classify_text.main, arguments("data", inside)),
         (classify_text.main, arguments("data", tmp_path / "r.csv", *export)),
-        (figures.main, figures),
+        (figures.main, drawing),
     ):
         with pytest.raises(OSError, match="file"):
             main(options)
