@@ -23,7 +23,9 @@ class PaddedLoop:
         options: How many steps to run, and whether to write them out.
         differentiable: Whether TensorFlow will differentiate the loop. If not,
             steps are read as slices, which copies nothing; the gradient of
-            slices in a loop takes time and memory square in the steps.
+            slices in a loop takes time and memory square in the steps. A loop
+            that may end early reads arrays too: there XLA copies the whole
+            tensor for a slice.
     """
 
     def __init__(self, options: ScanOptions, differentiable: bool):
@@ -87,7 +89,7 @@ class PaddedLoop:
 
     def _reader(self, inputs: Any, size: int | Tensor) -> Callable[[Any], Any]:
         """A function of a step that returns its part of the inputs."""
-        if not self._differentiable:
+        if not self._differentiable and self._options.steps is None:
             return lambda t: _at(inputs, t)
         arrays = [
             tf.TensorArray(x.dtype, size, element_shape=x.shape[1:]).unstack(x)
