@@ -199,6 +199,7 @@ def check_labels(
 
 
 def is_array(tokens: Any) -> bool:
+    """Whether tokens are an array or a tensor, not a list of lists."""
     return hasattr(tokens, "ndim") or hasattr(tokens, "shape")
 
 
