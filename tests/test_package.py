@@ -41,6 +41,7 @@ print("tensorflow_probability" in sys.modules)
 """
 
 
+@pytest.mark.long
 def test_import_is_light_and_refuses_other_backends():
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     result = subprocess.run(

@@ -15,6 +15,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.layers.sublayers import sublayers
+from keras_seqmech.typing import Tensor
 
 
 class Run(NamedTuple):
@@ -91,7 +92,7 @@ def _loops(layer: keras.Layer) -> list[Any]:
 class PerturbedCell(keras.layers.Layer):
     """Runs a cell on the first features, adds the last ones to its output."""
 
-    def __init__(self, cell: Any, **kwargs):
+    def __init__(self, cell: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.cell = cell
         self.state_size = cell.state_size
@@ -100,10 +101,10 @@ class PerturbedCell(keras.layers.Layer):
         if hasattr(cell, "get_initial_state"):
             self.get_initial_state = cell.get_initial_state
 
-    def build(self, input_shape):
+    def build(self, input_shape: Any) -> None:
         pass  # The cell is built.
 
-    def call(self, inputs, states):
+    def call(self, inputs: Tensor, states: Any) -> Any:
         inputs, perturbation = (
             inputs[:, : -self.output_size],
             inputs[:, -self.output_size :],
@@ -137,7 +138,13 @@ class _PerturbedLoop:
             dtype=rnn.dtype_policy,
         )
 
-    def __call__(self, sequences, perturbation, initial_state=None, mask=None):
+    def __call__(
+        self,
+        sequences: Tensor,
+        perturbation: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+    ) -> Any:
         if initial_state is None and self.rnn.stateful:
             initial_state = self.rnn.states
         return self.loop(
@@ -173,7 +180,7 @@ class PerturbedLayer(keras.layers.Layer):
         super().__init__(dtype=site.layer.dtype_policy)
         self.supports_masking = site.layer.supports_masking
         self.site = site
-        self.parts = [
+        self.parts: list[Any] = [
             _PerturbedLoop(rnn) if any(rnn is r for r in site.loops) else rnn
             for rnn in _loops(site.layer)
         ]
@@ -188,10 +195,17 @@ class PerturbedLayer(keras.layers.Layer):
         finally:
             self._recorder = None
 
-    def build(self, sequences_shape, initial_state_shape=None):
+    def build(
+        self, sequences_shape: Any, initial_state_shape: Any = None
+    ) -> None:
         pass  # The parts build themselves when they run.
 
-    def call(self, sequences, initial_state=None, mask=None):
+    def call(
+        self,
+        sequences: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+    ) -> Any:
         if len(getattr(sequences, "shape", ())) != 3:
             raise ValueError(
                 f"Layer {self.site.name!r} must read sequences (batch, time, "
@@ -228,11 +242,13 @@ class PerturbedLayer(keras.layers.Layer):
         half = len(initial_state) // 2
         return [initial_state[:half], initial_state[half:]]
 
-    def compute_mask(self, inputs, previous_mask):
+    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
         return self.site.layer.compute_mask(inputs, previous_mask)
 
 
-def _merge(layer: keras.layers.Bidirectional, forward: Any, backward: Any):
+def _merge(
+    layer: keras.layers.Bidirectional, forward: Any, backward: Any
+) -> Any:
     """The outputs of both directions, as `Bidirectional` returns them."""
     states: tuple = ()
     if layer.return_state:
@@ -299,7 +315,7 @@ def _graph(model: keras.Layer) -> keras.Model | None:
 def _replace(graph: keras.Model, perturbed: PerturbedLayer) -> keras.Model:
     """Calls the layers of a graph again, but for the perturbed one."""
 
-    def call(layer: Any, *args, **kwargs) -> Any:
+    def call(layer: Any, *args: Any, **kwargs: Any) -> Any:
         if layer is perturbed.site.layer:
             return _call_perturbed(perturbed, args, kwargs)
         if _holds(layer, perturbed.site.layer):
@@ -373,19 +389,19 @@ class _Around(keras.layers.Layer):
         self.graph.supports_masking = True
         self.supports_masking = layer.supports_masking
 
-    def build(self, inputs_shape):
+    def build(self, inputs_shape: Any) -> None:
         pass  # The layers of the graph are built.
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Any:
         return self.graph(inputs)
 
-    def compute_mask(self, inputs, previous_mask):
+    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
         if len(inputs) == 1:
             (inputs,), (previous_mask,) = inputs, previous_mask or [None]
         return self.layer.compute_mask(inputs, previous_mask)
 
 
-def _call(layer: keras.Layer, *args, **kwargs) -> Any:
+def _call(layer: keras.Layer, *args: Any, **kwargs: Any) -> Any:
     try:
         return layer.call(*args, **kwargs)
     except Exception as error:

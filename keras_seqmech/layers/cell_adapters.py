@@ -16,7 +16,9 @@ from keras import ops
 
 from keras_seqmech.ops import cell_steps
 from keras_seqmech.ops.scan import Affine
+from keras_seqmech.ops.scan import Named
 from keras_seqmech.ops.scan import Operands
+from keras_seqmech.ops.scan import States
 from keras_seqmech.typing import Tensor
 
 
@@ -205,7 +207,7 @@ def prepare(
     return builder(cell, sequences, kernel, recurrent_kernel, cast(cell.bias))
 
 
-def _is_known(cell, training):
+def _is_known(cell: Any, training: bool) -> bool:
     if type(cell) not in _BUILDERS:
         return False
     if training and (cell.dropout or cell.recurrent_dropout):
@@ -214,16 +216,32 @@ def _is_known(cell, training):
     return not any(isinstance(a, keras.layers.Layer) for a in activations)
 
 
-def _simple_rnn(cell, sequences, kernel, recurrent_kernel, bias):
-    def step(inputs, states, affine):
+def _simple_rnn(
+    cell: Any,
+    sequences: Tensor,
+    kernel: Tensor,
+    recurrent_kernel: Tensor,
+    bias: Tensor | None,
+) -> InnerRun:
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Tensor, States]:
         return cell_steps.simple_rnn_step(states, affine, cell.activation)
 
     inputs = {"cell": cell_steps.project(sequences, kernel, bias, 1)}
     return InnerRun(inputs, {"cell": recurrent_kernel}, step, known=True)
 
 
-def _lstm(cell, sequences, kernel, recurrent_kernel, bias):
-    def step(inputs, states, affine):
+def _lstm(
+    cell: Any,
+    sequences: Tensor,
+    kernel: Tensor,
+    recurrent_kernel: Tensor,
+    bias: Tensor | None,
+) -> InnerRun:
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Tensor, States]:
         return cell_steps.lstm_step(
             states, affine, cell.activation, cell.recurrent_activation
         )
@@ -232,8 +250,16 @@ def _lstm(cell, sequences, kernel, recurrent_kernel, bias):
     return InnerRun(inputs, {"cell": recurrent_kernel}, step, known=True)
 
 
-def _gru(cell, sequences, kernel, recurrent_kernel, bias):
-    def step(inputs, states, affine):
+def _gru(
+    cell: Any,
+    sequences: Tensor,
+    kernel: Tensor,
+    recurrent_kernel: Tensor,
+    bias: Tensor | None,
+) -> InnerRun:
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Tensor, States]:
         return cell_steps.gru_step(
             inputs,
             states,

@@ -133,7 +133,7 @@ class LearnedInitialState(keras.layers.Layer):
         return self.rnn(
             masking.zero_masked(sequences, mask),
             initial_state=states,
-            mask=None if mask is None else ops.cast(mask, "bool"),
+            mask=masking.as_booleans(mask),
             training=training,
             **kwargs,
         )

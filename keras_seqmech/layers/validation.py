@@ -1,12 +1,14 @@
 """Argument checks: each names the argument, what is allowed, what came."""
 
 import math
+from collections.abc import Callable
 from collections.abc import Sequence
 from numbers import Integral
 from numbers import Real
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_seqmech.typing import Tensor
@@ -146,10 +148,28 @@ def check_window(name: str, shape: Sequence, max_size: int) -> None:
 
 
 def check_mask(name: str, mask: Any, shape: Sequence) -> None:
-    """Refuses a mask that does not fit the `(batch, time)` of `shape`."""
+    """Refuses a mask that is not booleans or ints by step of `shape`.
+
+    Floats may be probabilities or weights, which no mask is.
+    """
     if mask is None:
         return
-    expected, received = tuple(shape[:2]), tuple(mask.shape)
+    if isinstance(mask, (list, tuple)):
+        mask = np.asarray(mask)
+    dtype = getattr(mask, "dtype", None)
+    if dtype is None or "float" in keras.backend.standardize_dtype(dtype):
+        raise ValueError(
+            f"Argument `{name}` must be a boolean tensor (batch, time), True "
+            f"where a step is real. Received: {name}={mask!r}"
+        )
+    check_by_step(name, mask, shape)
+
+
+def check_by_step(name: str, values: Any, shape: Sequence) -> None:
+    """Refuses values that do not fit the `(batch, time)` of `shape`."""
+    if values is None:
+        return
+    expected, received = tuple(shape[:2]), tuple(values.shape)
     differs = any(
         a is not None and b is not None and a != b
         for a, b in zip(received, expected)
@@ -245,7 +265,9 @@ def _is_positive_int(value: Any) -> bool:
     return is_integer and value >= 1
 
 
-def _check_number(name, value, allowed, fits):
+def _check_number(
+    name: str, value: Any, allowed: str, fits: Callable[[Any], bool]
+) -> float:
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not fits(value):
         raise ValueError(

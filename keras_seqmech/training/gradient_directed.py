@@ -246,7 +246,7 @@ def _probe(network: keras.Model, layer: str, mask: Any) -> keras.Model:
     """The network with its sequences, and their mask, as further outputs."""
     calls: list[tuple[Any, Tensor]] = []
 
-    def call(operation, *args, **kwargs):
+    def call(operation: Any, *args: Any, **kwargs: Any) -> Any:
         outputs = operation(*args, **kwargs)
         calls.append((operation, outputs))
         return outputs
@@ -261,7 +261,7 @@ def _probe(network: keras.Model, layer: str, mask: Any) -> keras.Model:
     if mask is not None:
         outputs["mask"] = _find_mask(network, mask, tensors, again.input)
         shape = outputs["sequences"].shape
-        validation.check_mask("mask", outputs["mask"], shape)
+        validation.check_by_step("mask", outputs["mask"], shape)
     elif any(
         operation.name == layer and getattr(operation, "mask_zero", False)
         for operation, _ in calls

@@ -48,18 +48,18 @@ def over_chunks(
     whole = length // chunk_length
     rest = length - whole * chunk_length
 
-    def run(chunk, states):
+    def run(chunk: tuple, states: Any) -> tuple:
         steps = keras.ops.shape(keras.tree.flatten(chunk)[0])[1]
         share = tf.cast(steps, "float32") / tf.cast(length, "float32")
         return step(chunk, states, share)
 
-    def run_whole(outputs, states):
+    def run_whole(outputs: list[Tensor], states: Any) -> tuple:
         """The second chunk to the last whole one."""
         chunks = _in_time(
             lambda x: _split(x[:, : whole * chunk_length], chunk_length), data
         )
 
-        def body(i, states, arrays):
+        def body(i: Tensor, states: Any, arrays: list[tf.TensorArray]) -> tuple:
             chunk = _in_time(lambda x: tf.gather(x, i, axis=1), chunks)
             more, states = run(chunk, states)
             arrays = [a.write(i - 1, y) for a, y in zip(arrays, more)]
@@ -72,7 +72,7 @@ def over_chunks(
         more = [_merge(array.stack()) for array in arrays]
         return _join(outputs, more), states
 
-    def run_rest(outputs, states):
+    def run_rest(outputs: list[Tensor], states: Any) -> tuple:
         chunk = _in_time(lambda x: x[:, whole * chunk_length :], data)
         more, states = run(chunk, states)
         return _join(outputs, more), states

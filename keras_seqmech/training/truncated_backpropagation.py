@@ -256,7 +256,7 @@ def _resumable(
     """The same network with all layers resumed, and their carries."""
     carries = []
 
-    def call(layer, *args, **kwargs):
+    def call(layer: Any, *args: Any, **kwargs: Any) -> Any:
         if _carries_states(layer):
             carries.append(_Carry())
             layer = _Resumed(layer, carries[-1])

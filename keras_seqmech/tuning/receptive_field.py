@@ -160,9 +160,9 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         self,
         hp: keras_tuner.HyperParameters,
         model: keras.Model,
-        *args,
+        *args: Any,
         callbacks: Any = (),
-        **kwargs,
+        **kwargs: Any,
     ) -> keras.callbacks.History:
         """Trains the model of a trial.
 

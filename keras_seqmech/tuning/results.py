@@ -82,7 +82,7 @@ def results_table(
             and len({str(r.values.get(name)) for r in results}) > 1
         ]
 
-    def rank(result):
+    def rank(result: Any) -> tuple[int, float]:
         if result.score is None:
             return (1, 0.0)
         return (0, -result.score if maximize else result.score)

@@ -29,7 +29,7 @@ def open_search(
     settings: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     chief_timeout: float = 60.0,
-    **kwargs,
+    **kwargs: Any,
 ) -> keras_tuner.Tuner:
     """Makes a tuner for a new search, or for one that is continued.
 

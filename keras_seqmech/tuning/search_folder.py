@@ -182,11 +182,11 @@ class BackedUpOracle:
             self._back_up()
             return trial
 
-    def update_trial(self, *args, **kwargs) -> Any:
+    def update_trial(self, *args: Any, **kwargs: Any) -> Any:
         with self._lock:
             return self.oracle.update_trial(*args, **kwargs)
 
-    def end_trial(self, *args, **kwargs) -> None:
+    def end_trial(self, *args: Any, **kwargs: Any) -> None:
         with self._lock:
             self.oracle.end_trial(*args, **kwargs)
             self._back_up()

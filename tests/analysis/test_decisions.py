@@ -223,6 +223,7 @@ def test_measuring_leaves_the_model_as_it_is():
     np.testing.assert_array_equal(same, states)
 
 
+@pytest.mark.long
 def test_steps_are_the_optimizers():
     model, fields, _ = small_model()
     model.compile("sgd", "mse", steps_per_execution=2)
@@ -237,6 +238,7 @@ def test_steps_are_the_optimizers():
     assert later.history["step"] == [6, 10, 12]
 
 
+@pytest.mark.long
 def test_history_of_a_dict_of_inputs():
     inputs = {name: keras.Input((5, 3), name=name) for name in "ab"}
     layer = ReceptiveFieldRNN(
@@ -275,6 +277,7 @@ def test_history_needs_fields(kind):
         analysis.FieldSizeHistory(fields, X[:4])
 
 
+@pytest.mark.long
 def test_history_measures_the_model_as_it_is_at_each_step():
     inputs = keras.Input((6,), dtype="int64")
     mask = keras.ops.not_equal(inputs, 0)

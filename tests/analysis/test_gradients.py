@@ -238,6 +238,7 @@ def examples():
     return rng.normal(size=(7, 6, 2)).astype("float32"), np.arange(7) % 2
 
 
+@pytest.mark.long
 def test_neither_batches_nor_reductions_scale_it(examples):
     x, y = examples
     model = small_model()
@@ -274,6 +275,7 @@ def test_steps_that_are_not_real_do_not_count(examples):
     )
 
 
+@pytest.mark.long
 def test_losses_that_keras_takes(examples):
     x, y = examples
     model = small_model(1, "sigmoid")
@@ -299,6 +301,7 @@ def test_losses_that_keras_takes(examples):
     np.testing.assert_allclose(sparse, dense, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_without_a_mask_the_layers_own_counts():
     rng = np.random.default_rng(6)
     model = keras.Sequential(
@@ -359,6 +362,7 @@ class Two(keras.Model):
         return {"out": self.upper[0](self.lower(inputs)), "rest": inputs}
 
 
+@pytest.mark.long
 def test_any_depth_of_any_model(examples):
     x, y = examples
     model = Two()
@@ -494,6 +498,7 @@ class Around(layers.Layer):
         return self.rnn(inputs, mask=mask) + 1.0
 
 
+@pytest.mark.long
 def test_a_layer_of_a_users_own_passes_its_mask_on():
     rng = np.random.default_rng(8)
     ids, y = rng.integers(1, 9, (5, 6)), rng.normal(size=5)
@@ -529,6 +534,7 @@ def test_models_within_models(examples):
     np.testing.assert_allclose(*profiles, rtol=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mode", ["concat", "sum", "ave", "mul", None])
 @pytest.mark.parametrize("sequences", [True, False])
 def test_directions_are_merged_as_keras_merges_them(mode, sequences, examples):
@@ -636,6 +642,7 @@ def trained(examples, *callbacks, epochs=2):
     return model, history.history
 
 
+@pytest.mark.long
 def test_training_logs_the_ratio_and_is_the_same(examples, tmp_path):
     x, y = examples
     ratio = analysis.VanishingRatio(x[:4], y[:4], every=2, end="right")
@@ -658,6 +665,7 @@ def test_training_logs_the_ratio_and_is_the_same(examples, tmp_path):
     assert rows == pytest.approx([values[2], values[4]])
 
 
+@pytest.mark.long
 def test_tensorboard_shows_the_ratio(examples, tmp_path):
     event_accumulator = pytest.importorskip(
         "tensorboard.backend.event_processing.event_accumulator"
@@ -675,6 +683,7 @@ def test_tensorboard_shows_the_ratio(examples, tmp_path):
     assert shown == pytest.approx(ratio.history["vanishing_ratio"][1:])
 
 
+@pytest.mark.long
 def test_the_model_is_traced_once_and_a_second_fit_goes_on(
     examples, monkeypatch
 ):
@@ -693,6 +702,7 @@ def test_the_model_is_traced_once_and_a_second_fit_goes_on(
     assert ratio.history["step"] == list(range(9))
 
 
+@pytest.mark.long
 def test_a_model_of_a_distribution_strategy(examples):
     x, y = examples
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
@@ -706,6 +716,7 @@ def test_a_model_of_a_distribution_strategy(examples):
     assert first == pytest.approx(analysis.vanishing_ratio(expected), rel=1e-4)
 
 
+@pytest.mark.long
 def test_a_mask_and_a_layer_reach_the_measurement(examples):
     x, y = examples
     mask = np.zeros((7, 6), bool)

@@ -253,6 +253,7 @@ def test_numbered_names_leave_other_names_alone(same_process, tmp_path):
     assert answers == {"size": 0.0, "size_2": 1.0, "size_1": 100.0}
 
 
+@pytest.mark.long
 def test_sequential_model(same_process, tmp_path):
     model = keras.Sequential([field_rnn(track_statistics=True)])
     model(EXAMPLE)
@@ -261,6 +262,7 @@ def test_sequential_model(same_process, tmp_path):
     assert shape(signature_proto(path).inputs["inputs"]) == [-1, 6, 2]
 
 
+@pytest.mark.long
 def test_subclassed_model(same_process, tmp_path):
     model = Tagger()
     model(EXAMPLE)
@@ -285,6 +287,7 @@ def test_dtype_policies(same_process, tmp_path, policy):
     assert serving.export_model(tagger(), tmp_path).name == "1"
 
 
+@pytest.mark.long
 def test_stateful_model_serves_its_states_and_keeps_its_own(
     same_process, tmp_path
 ):
@@ -322,6 +325,7 @@ class Hidden(keras.layers.Layer):
         return (*shape[:-1], 8)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["functional", "subclassed"])
 def test_states_within_a_layer_are_found(same_process, tmp_path, kind):
     hidden = Hidden(keras.layers.GRU(4, return_sequences=True, stateful=True))
@@ -346,6 +350,7 @@ def test_16_bit_layers_within_a_layer_are_found():
     assert dtypes == {"float32", "bfloat16"}
 
 
+@pytest.mark.long
 def test_serving_counts_no_statistics(same_process, tmp_path):
     tokens = keras.Input((None, 2), name="tokens")
     rnn = field_rnn(track_statistics=True)
@@ -362,6 +367,7 @@ def test_serving_counts_no_statistics(same_process, tmp_path):
     assert float(rnn.statistics.amount.result()) > 0
 
 
+@pytest.mark.long
 def test_strings_in(same_process, tmp_path):
     text = keras.Input((), dtype="string", name="text")
     vectorize = keras.layers.TextVectorization(

@@ -86,6 +86,7 @@ def assert_same(before, after):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.long
 def test_text_models_with_masks():
     x, y = texts()
     model = text_models()
@@ -121,6 +122,7 @@ def test_text_models_with_masks():
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options", [{}, {"run_eagerly": True}, {"jit_compile": True}]
 )
@@ -346,6 +348,7 @@ def test_layers_without_weights_may_be_shared():
     assert DistillationModel(*models).built
 
 
+@pytest.mark.long
 def test_backup_and_restore_and_weight_files(tmp_path):
     """Out of the box, before the model was ever called."""
     x, y = texts()
@@ -379,6 +382,7 @@ def test_backup_and_restore_and_weight_files(tmp_path):
     )
 
 
+@pytest.mark.long
 def test_early_stopping_and_checkpoints_keep_the_best(tmp_path):
     x = vectors()
     model = DistillationModel(known(3), known(3))

@@ -85,6 +85,7 @@ def test_numbers_of_every_step_by_hand():
     np.testing.assert_allclose(numbers(model), [0, 0.8, 0.3, 0.5], rtol=1e-6)
 
 
+@pytest.mark.long
 def test_a_resumed_run_continues(tmp_path):
     """Killed after one of two epochs: the same numbers as in one go."""
     whole = Recorder()
@@ -105,6 +106,7 @@ def test_a_resumed_run_continues(tmp_path):
     np.testing.assert_allclose(parts.seen, whole.seen, rtol=1e-6)
 
 
+@pytest.mark.long
 def test_a_second_fit_goes_on_where_the_first_ended():
     model, schedule, recorder = make_model(), make_schedule(), Recorder()
     fit(model, 1, schedule)
@@ -120,6 +122,7 @@ def test_steps_may_be_given():
     np.testing.assert_allclose(recorder.seen[3][3], 1 - 0.5 * 3 / 16, rtol=1e-6)
 
 
+@pytest.mark.long
 def test_accumulated_gradients_are_one_step():
     model, recorder = make_model(), Recorder()
     optimizer = keras.optimizers.SGD(gradient_accumulation_steps=2)
@@ -152,6 +155,7 @@ def test_what_is_none_stays():
     assert found[3] == 0.75
 
 
+@pytest.mark.long
 def test_every_layer_that_decides_is_moved_or_those_named():
     x, q = keras.Input((6, 3)), keras.Input((2,))
     gates = BoundaryGate(4, name="gate")(x, q)

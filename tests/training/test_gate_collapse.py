@@ -84,6 +84,7 @@ def test_arguments_are_checked(arguments, message):
         WarnOnGateCollapse(**arguments)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("initial_openness", [0.5, 0.9999])
 def test_in_fit(initial_openness):
     x, context = keras.Input((6, 2)), keras.Input((2,))

@@ -321,6 +321,7 @@ def test_sample_weights(double):
     assert logs([0.0, 0, 0, 0]) == 0
 
 
+@pytest.mark.long
 def test_an_epoch_of_uneven_batches(double):
     """The loss of an epoch is l1 + gradient_weight * divergence."""
     rng = np.random.default_rng(0)
@@ -508,6 +509,7 @@ def test_a_negative_weight_is_refused():
         curriculum.on_train_begin()
 
 
+@pytest.mark.long
 def test_interrupted_run_is_restored(tmp_path):
     inputs, labels = sample()
 

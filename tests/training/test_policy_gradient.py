@@ -355,6 +355,7 @@ def reading_model(units=1, **kwargs):
     return PolicyGradientModel(Reading(units), **kwargs)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("make", "settings"),
     [
@@ -527,6 +528,7 @@ def test_batch_mean_of_a_single_example_is_none():
     np.testing.assert_array_equal(*gradients)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["list", "dict"])
 def test_several_losses_survive_saving(tmp_path, kind):
     x = keras.Input((4, 3))
@@ -549,6 +551,7 @@ def test_several_losses_survive_saving(tmp_path, kind):
     loaded.fit(x, [y, y], verbose=0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", [reading_model, drawing_layers.gated_model])
 def test_saves_and_loads(tmp_path, make):
     x, y = examples()

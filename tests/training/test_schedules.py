@@ -49,6 +49,7 @@ def fit(model, callbacks, epochs=3, steps=2, **options):
     ).history
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize(
     "schedule, closed_form",

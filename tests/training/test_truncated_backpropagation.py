@@ -144,6 +144,7 @@ def test_against_a_loop_by_hand(length, mode):
     assert int(model.optimizer.iterations) == len(losses) == 2 * len(steps)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chunk_length, mode", [(12, "graph"), (13, "eager")])
 def test_one_chunk_is_ordinary_training(chunk_length, mode):
     keras.config.set_dtype_policy("float64")
@@ -187,6 +188,7 @@ def test_loss_and_metrics_are_those_of_the_whole(chunk_length):
         np.testing.assert_allclose(result[1], expected[1], rtol=1e-5)
 
 
+@pytest.mark.long
 def test_lengths_that_vary_share_a_graph():
     lengths = (7, 2, 4, 8, 9)
     batches = [data(length) for length in lengths]
@@ -217,6 +219,7 @@ def test_lengths_that_vary_share_a_graph():
         )
 
 
+@pytest.mark.long
 def test_graph_does_not_grow_with_the_sequence():
     traced = []
 
@@ -258,6 +261,7 @@ def test_masks_that_keras_passes_on():
     )
 
 
+@pytest.mark.long
 def test_states_of_every_call_and_kind():
     """A layer called twice, stacked and custom cells, a dict returned."""
     keras.utils.set_random_seed(3)
@@ -295,6 +299,7 @@ def test_given_initial_state_is_that_of_the_first_chunk():
     )
 
 
+@pytest.mark.long
 def test_it_is_saved_and_goes_on(tmp_path):
     inputs, y, _ = data(10)
     model = build(4)
@@ -320,6 +325,7 @@ def test_it_is_saved_and_goes_on(tmp_path):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_half_precision(policy):
     keras.config.set_dtype_policy(policy)

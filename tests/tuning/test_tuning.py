@@ -168,6 +168,7 @@ def build_model(hp, field):
     return model
 
 
+@pytest.mark.long
 def test_a_trial_follows_its_temperature_without_retracing(tmp_path):
     seen, traces = [], []
 
@@ -254,6 +255,7 @@ def build_number(hp, field):
     return model
 
 
+@pytest.mark.long
 def test_trials_that_diverge_fail_and_the_search_goes_on(tmp_path, caplog):
     hypermodel = tuning.ReceptiveFieldHyperModel(
         build_number, max_size=(1, 6), temperature=1.0, summaries=("mean",)
@@ -311,6 +313,7 @@ def test_a_validation_loss_that_is_no_number_fails_a_trial():
         )
 
 
+@pytest.mark.long
 def test_hyperband_continues_the_temperature(tmp_path):
     temperatures = {}
 
@@ -518,6 +521,7 @@ class Killed(BaseException):
     """No handler of errors catches it."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "tuner, step, options",
     [

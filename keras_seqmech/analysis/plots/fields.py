@@ -215,7 +215,9 @@ def plot_field_size_by_entropy(
     return figure
 
 
-def _check_fields(tokens, sizes, max_size):
+def _check_fields(
+    tokens: Sequence[str], sizes: Sequence[float], max_size: int
+) -> None:
     validation.check_positive_int("max_size", max_size)
     if len(tokens) == 0 or len(tokens) != len(sizes):
         raise ValueError(
@@ -230,7 +232,7 @@ def _check_fields(tokens, sizes, max_size):
             )
 
 
-def _check_histories(histories):
+def _check_histories(histories: Mapping) -> None:
     if not histories:
         raise ValueError(
             "Argument `histories` must hold at least one history. "
@@ -255,7 +257,15 @@ def _check_histories(histories):
             )
 
 
-def _draw_line(axes, texts, sizes, max_size, start, per_line, scale):
+def _draw_line(
+    axes: Any,
+    texts: Sequence[str],
+    sizes: Sequence[float],
+    max_size: int,
+    start: int,
+    per_line: int,
+    scale: Any,
+) -> None:
     """Draws the fields of one line of tokens; fields may run past its end."""
     end = min(start + per_line, len(texts))
     for t in range(max(0, start - max_size + 1), end):

@@ -196,14 +196,14 @@ def plot_gates_over_image(
     return figure
 
 
-def _overlay(image, gate) -> np.ndarray:
+def _overlay(image: np.ndarray, gate: np.ndarray) -> np.ndarray:
     """Colors `(H, W, 3)`: the image in greys, red where the gate is open."""
     grey = DARKEST + (1 - DARKEST) * image[..., None]
     share = gate.reshape(image.shape)[..., None]
     return (1 - share) * grey + share * OPEN
 
 
-def _check_curve(key, curve) -> np.ndarray:
+def _check_curve(key: Any, curve: Any) -> np.ndarray:
     array = np.asarray(curve, "float64")
     known = array[~np.isnan(array)]
     if array.ndim != 1 or not array.size or not _are_shares(known):
@@ -214,7 +214,7 @@ def _check_curve(key, curve) -> np.ndarray:
     return array
 
 
-def _check_images(images, gates) -> tuple[np.ndarray, np.ndarray]:
+def _check_images(images: Any, gates: Any) -> tuple[np.ndarray, np.ndarray]:
     images = np.asarray(images, "float64")
     gates = np.asarray(gates, "float64")
     right = images.ndim == 3 and images.size
@@ -233,5 +233,5 @@ def _check_images(images, gates) -> tuple[np.ndarray, np.ndarray]:
     return images, gates
 
 
-def _are_shares(array) -> bool:
+def _are_shares(array: np.ndarray) -> bool:
     return bool(((array >= 0) & (array <= 1)).all())

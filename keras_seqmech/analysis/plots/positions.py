@@ -222,7 +222,7 @@ def plot_accuracy_by_noise(
     return figure
 
 
-def _figure_by_position(curves, title):
+def _figure_by_position(curves: Any, title: str | None) -> tuple[Any, Any]:
     """One panel, a line for each curve over the positions in percent."""
     figure = drawing.load("figure").Figure(
         figsize=(7.4, 3.8), layout="constrained"
@@ -239,20 +239,20 @@ def _figure_by_position(curves, title):
     return figure, axes
 
 
-def _positive(values) -> np.ndarray:
+def _positive(values: Any) -> np.ndarray:
     """Values with gaps where a log scale cannot show them."""
     values = np.array(values, dtype="float64")
     values[~((values > 0) & (values < np.inf))] = np.nan
     return values
 
 
-def _set_log_scale(axes, curves):
+def _set_log_scale(axes: Any, curves: Any) -> None:
     """A log scale, if there is anything to see on it."""
     if any((np.asarray(curve) > 0).any() for curve in curves):
         axes.set_yscale("log")
 
 
-def _check_curves(name, curves):
+def _check_curves(name: str, curves: Any) -> dict[str, np.ndarray]:
     if not isinstance(curves, Mapping) or not curves:
         raise ValueError(
             f"Argument `{name}` must be a mapping from names to curves, of at "
@@ -270,7 +270,7 @@ def _check_curves(name, curves):
     return arrays
 
 
-def _check_histories(histories):
+def _check_histories(histories: Mapping) -> None:
     if not histories:
         raise ValueError(
             "Argument `histories` must hold at least one history. "
@@ -295,7 +295,7 @@ def _check_histories(histories):
                 )
 
 
-def _check_accuracies(shares, accuracies):
+def _check_accuracies(shares: Sequence[float], accuracies: Mapping) -> None:
     if not len(shares) or not all(0 <= share < 1 for share in shares):
         raise ValueError(
             "Argument `shares` must hold at least one share, each of at least "

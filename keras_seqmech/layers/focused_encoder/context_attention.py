@@ -100,9 +100,12 @@ class ContextAttention(keras.layers.Layer):
         )
         self.supports_masking = True
         # Features of the sequence and of the context, from `build` on.
-        self.size = self.context_size = None
+        self.size: Any = None
+        self.context_size: Any = None
 
-    def build(self, sequence_shape, context_shape, gates_shape=None):
+    def build(
+        self, sequence_shape: Any, context_shape: Any, gates_shape: Any = None
+    ) -> None:
         validation.check_sequences("sequence.shape", sequence_shape)
         validation.check_context("context.shape", context_shape, sequence_shape)
         self.size, self.context_size = sequence_shape[-1], context_shape[-1]
@@ -140,21 +143,28 @@ class ContextAttention(keras.layers.Layer):
             return read
         return read, {"attention_scores": weights}
 
-    def _query(self, context):
+    def _query(self, context: Tensor) -> Tensor:
         dtype = score_dtype(self.compute_dtype)
         query = boundary_gate.bounded_context(ops.cast(context, dtype))
         if self.context_kernel is not None:
             query = ops.matmul(query, ops.cast(self.context_kernel, dtype))
         return query / math.sqrt(self.size)
 
-    def _check_call(self, sequence, context, gates, sequence_mask, mask):
+    def _check_call(
+        self,
+        sequence: Tensor,
+        context: Tensor,
+        gates: Tensor | None,
+        sequence_mask: Tensor | None,
+        mask: Any,
+    ) -> None:
         check_features = validation.check_features
         validation.check_sequences("sequence.shape", sequence.shape)
         validation.check_context("context.shape", context.shape, sequence.shape)
         check_features("sequence.shape", sequence.shape, self.size)
         check_features("context.shape", context.shape, self.context_size)
         validation.check_mask("sequence_mask", sequence_mask, sequence.shape)
-        validation.check_mask("gates", gates, sequence.shape)
+        validation.check_by_step("gates", gates, sequence.shape)
         validation.check_no_mask(mask, "sequence_mask")
         if gates is None and self.states == "open":
             raise ValueError(
@@ -162,20 +172,25 @@ class ContextAttention(keras.layers.Layer):
                 '`states` is "open". Received: gates=None'
             )
 
-    def compute_mask(self, sequence, previous_mask=None):
+    def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> Any:
         return None
 
     def compute_output_shape(
-        self, sequence_shape, context_shape, gates_shape=None
-    ):
+        self, sequence_shape: Any, context_shape: Any, gates_shape: Any = None
+    ) -> Any:
         batch_size, length, size = sequence_shape
         if not self.return_attention_scores:
             return (batch_size, size)
         return (batch_size, size), {"attention_scores": (batch_size, length)}
 
     def compute_output_spec(
-        self, sequence, context, gates=None, sequence_mask=None, mask=None
-    ):
+        self,
+        sequence: Tensor,
+        context: Tensor,
+        gates: Tensor | None = None,
+        sequence_mask: Tensor | None = None,
+        mask: None = None,
+    ) -> Any:
         self._check_call(sequence, context, gates, sequence_mask, mask)
         batch_size, length, size = sequence.shape
         read = keras.KerasTensor((batch_size, size), self.compute_dtype)
@@ -185,7 +200,7 @@ class ContextAttention(keras.layers.Layer):
         scores = keras.KerasTensor((batch_size, length), dtype)
         return read, {"attention_scores": scores}
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),

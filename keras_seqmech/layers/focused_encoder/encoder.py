@@ -10,6 +10,7 @@ from keras_seqmech.layers.focused_encoder import loops
 from keras_seqmech.layers.focused_encoder.gate import BoundaryGate
 from keras_seqmech.layers.focused_encoder.outputs import ReturnOptions
 from keras_seqmech.ops import masking
+from keras_seqmech.ops.scan import States
 from keras_seqmech.typing import Tensor
 
 # Arguments of the gate that the encoder takes under the same names.
@@ -231,7 +232,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         # Features of the sequence, from `build` on.
         self.size = None
 
-    def _lstm(self, units, name):
+    def _lstm(self, units: int, name: str) -> keras.layers.LSTM:
         """Holds weights and configuration; the loops are the package's own."""
         return keras.layers.LSTM(
             units,
@@ -245,7 +246,12 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             dtype=self.dtype_policy,
         )
 
-    def build(self, sequence_shape, context_shape, initial_state_shape=None):
+    def build(
+        self,
+        sequence_shape: Any,
+        context_shape: Any,
+        initial_state_shape: Any = None,
+    ) -> None:
         validation.check_sequences("sequence.shape", sequence_shape)
         validation.check_context("context.shape", context_shape, sequence_shape)
         self.size = sequence_shape[-1]
@@ -286,7 +292,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         )
         return self.returned.assemble(upper, lower_states, decisions, real)
 
-    def _initial_states(self, batch_size, states):
+    def _initial_states(self, batch_size: Any, states: Any) -> States:
         dtype = self.compute_dtype
         if states is None:
             shapes = [(batch_size, size) for size in self.state_size]
@@ -300,8 +306,13 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         return [self.lower_units] * 2 + [self.units] * 2
 
     def _check_call(
-        self, sequence, context, sequence_mask, initial_state, mask
-    ):
+        self,
+        sequence: Tensor,
+        context: Tensor,
+        sequence_mask: Tensor | None,
+        initial_state: Any,
+        mask: Any,
+    ) -> None:
         check_features = validation.check_features
         validation.check_sequences("sequence.shape", sequence.shape)
         validation.check_context("context.shape", context.shape, sequence.shape)
@@ -314,29 +325,32 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
                 initial_state, self.state_size, sequence.shape[0]
             )
 
-    def compute_mask(self, sequence, previous_mask=None):
+    def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> Any:
         return previous_mask if self.returned.sequences else None
 
     def compute_output_shape(
-        self, sequence_shape, context_shape, initial_state_shape=None
-    ):
+        self,
+        sequence_shape: Any,
+        context_shape: Any,
+        initial_state_shape: Any = None,
+    ) -> Any:
         return keras.tree.map_structure(
             lambda spec: spec.shape, self._output_spec(sequence_shape)
         )
 
     def compute_output_spec(
         self,
-        sequence,
-        context,
-        sequence_mask=None,
-        initial_state=None,
-        training=False,
-        mask=None,
-    ):
+        sequence: Tensor,
+        context: Tensor,
+        sequence_mask: Tensor | None = None,
+        initial_state: Any = None,
+        training: bool = False,
+        mask: None = None,
+    ) -> Any:
         self._check_call(sequence, context, sequence_mask, initial_state, mask)
         return self._output_spec(sequence.shape)
 
-    def _output_spec(self, sequence_shape):
+    def _output_spec(self, sequence_shape: Any) -> Any:
         return self.returned.specs(
             sequence_shape,
             self.state_size,
@@ -344,7 +358,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             self.gate.decision_specs(*sequence_shape[:2]),
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
         gate = self.gate.get_config()
         return {

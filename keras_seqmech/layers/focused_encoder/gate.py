@@ -213,7 +213,8 @@ class BoundaryGate(keras.layers.Layer):
         self.seed_generator = keras.random.SeedGenerator(seed)
         self.supports_masking = True
         # Features of the sequence and of the context, from `build` on.
-        self.size = self.context_size = None
+        self.size: int | None = None
+        self.context_size: int | None = None
         self.statistics: DecisionStatistics | None = None
         if track_statistics:
             self.keep_statistics(self.name)
@@ -224,16 +225,17 @@ class BoundaryGate(keras.layers.Layer):
             prefix, "openness", "gate_entropy", choices=2, name="statistics"
         )
 
-    def build(self, sequence_shape, context_shape):
+    def build(self, sequence_shape: Any, context_shape: Any) -> None:
         validation.check_sequences("sequence.shape", sequence_shape)
         validation.check_context("context.shape", context_shape, sequence_shape)
-        self.size, self.context_size = sequence_shape[-1], context_shape[-1]
+        size, context_size = sequence_shape[-1], context_shape[-1]
+        self.size, self.context_size = size, context_size
         self.context_kernel = None
-        if self.context_size != self.size:
+        if context_size != size:
             self.context_kernel = self._kernel(
-                "context_kernel", self.context_size, self.size
+                "context_kernel", context_size, size
             )
-        self.kernel = self._kernel("kernel", 3 * self.size, self.units)
+        self.kernel = self._kernel("kernel", 3 * size, self.units)
         self.bias = self._weight("bias", (self.units,), "zeros")
         self.output_kernel = self._kernel("output_kernel", self.units, 1)
         logit = math.log(self.initial_openness / (1 - self.initial_openness))
@@ -248,7 +250,9 @@ class BoundaryGate(keras.layers.Layer):
             )
         self.costs.build()
 
-    def _weight(self, name, shape, initializer, **options):
+    def _weight(
+        self, name: str, shape: Any, initializer: Any, **options: Any
+    ) -> keras.Variable:
         # Decisions are float32 or wider, and so is what makes them.
         return self.add_weight(
             name=name,
@@ -258,7 +262,7 @@ class BoundaryGate(keras.layers.Layer):
             **options,
         )
 
-    def _kernel(self, name, rows, columns):
+    def _kernel(self, name: str, rows: int, columns: int) -> keras.Variable:
         return self._weight(
             name,
             (rows, columns),
@@ -266,7 +270,7 @@ class BoundaryGate(keras.layers.Layer):
             regularizer=self.kernel_regularizer,
         )
 
-    def _scalar(self, name, value):
+    def _scalar(self, name: str, value: float) -> keras.Variable:
         """A variable that callbacks may set."""
         return self._weight(
             name,
@@ -292,11 +296,10 @@ class BoundaryGate(keras.layers.Layer):
         decisions = self._decide(logits, real, training)
         if training:
             self._charge(logits, decisions, real)
-        if self.statistics is not None:
-            self._count(decisions, real)
+        self._count(decisions, real)
         return self._assemble(decisions)
 
-    def _logits(self, sequence, context):
+    def _logits(self, sequence: Tensor, context: Tensor) -> Tensor:
         context = boundary_gate.bounded_context(
             ops.cast(context, self.score_dtype)
         )
@@ -309,7 +312,9 @@ class BoundaryGate(keras.layers.Layer):
             sequence, context, weights, self.negative_slope
         )
 
-    def _decide(self, logits, mask, training) -> GateDecisions:
+    def _decide(
+        self, logits: Tensor, mask: Tensor | None, training: bool
+    ) -> GateDecisions:
         if training or self.sample_at_inference:
             noise = sampling.logistic_noise(
                 ops.shape(logits), self.seed_generator, self.score_dtype
@@ -330,12 +335,14 @@ class BoundaryGate(keras.layers.Layer):
             *(ops.where(mask, x, ops.zeros_like(x)) for x in decisions)
         )
 
-    def _charge(self, logits, decisions, mask):
+    def _charge(
+        self, logits: Tensor, decisions: GateDecisions, mask: Tensor | None
+    ) -> None:
         """Adds what decisions cost to the loss, and reports what was drawn."""
         measures = costs.measure_gates(logits, decisions.gates)
         charges = self.costs.charge(measures, mask)
         reading = charges.reading
-        if self.sparsity_weight is not None:
+        if self.openness_target is not None:
             excess = costs.excess(decisions.gates, mask, self.openness_target)
             reading += ops.cast(self.sparsity_weight, excess.dtype) * excess
         self.add_loss(batch_mean(reading))
@@ -344,8 +351,10 @@ class BoundaryGate(keras.layers.Layer):
             total = ops.sum(decisions.log_probability, axis=1)
             log_probabilities.report(self, total, reading)
 
-    def _count(self, decisions, mask):
+    def _count(self, decisions: GateDecisions, mask: Tensor | None) -> None:
         """Adds to the statistics of an epoch."""
+        if self.statistics is None:
+            return
         p = decisions.probabilities
         decided = Decided(
             amount=decisions.gates,
@@ -355,7 +364,7 @@ class BoundaryGate(keras.layers.Layer):
         )
         self.statistics.update(decided, mask)
 
-    def _assemble(self, decisions):
+    def _assemble(self, decisions: GateDecisions) -> Any:
         if not self.return_gates:
             return decisions.gates
         return decisions.gates, {
@@ -373,11 +382,17 @@ class BoundaryGate(keras.layers.Layer):
         return self.estimator != "reinforce"
 
     @property
-    def _returned(self):
+    def _returned(self) -> tuple[str, ...]:
         names = ("gates", "probabilities", "log_probability")
         return names[:2] if self.is_soft else names
 
-    def _check_call(self, sequence, context, sequence_mask, mask):
+    def _check_call(
+        self,
+        sequence: Tensor,
+        context: Tensor,
+        sequence_mask: Tensor | None,
+        mask: Any,
+    ) -> None:
         check_features = validation.check_features
         validation.check_sequences("sequence.shape", sequence.shape)
         validation.check_context("context.shape", context.shape, sequence.shape)
@@ -397,21 +412,23 @@ class BoundaryGate(keras.layers.Layer):
 
     def compute_output_spec(
         self,
-        sequence,
-        context,
-        sequence_mask=None,
-        training=False,
-        mask=None,
-    ):
+        sequence: Tensor,
+        context: Tensor,
+        sequence_mask: Tensor | None = None,
+        training: bool = False,
+        mask: None = None,
+    ) -> Any:
         self._check_call(sequence, context, sequence_mask, mask)
         return self._output_spec(sequence.shape)
 
-    def compute_output_shape(self, sequence_shape, context_shape):
+    def compute_output_shape(
+        self, sequence_shape: Any, context_shape: Any
+    ) -> Any:
         return keras.tree.map_structure(
             lambda spec: spec.shape, self._output_spec(sequence_shape)
         )
 
-    def _output_spec(self, sequence_shape):
+    def _output_spec(self, sequence_shape: Any) -> Any:
         decisions = self.decision_specs(*sequence_shape[:2])
         gates = decisions["gates"]
         return (gates, decisions) if self.return_gates else gates
@@ -426,7 +443,7 @@ class BoundaryGate(keras.layers.Layer):
             self.costs.entropy_weight.assign(values.pop(place)[()])
         super().load_own_variables({str(i): x for i, x in enumerate(values)})
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),
@@ -447,7 +464,9 @@ class BoundaryGate(keras.layers.Layer):
         }
 
 
-def _check_sparsity(target, weight):
+def _check_sparsity(
+    target: float | None, weight: float
+) -> tuple[float | None, float]:
     if target is not None:
         target = validation.check_positive_share("openness_target", target)
     weight = validation.check_not_negative("sparsity_weight", weight)

@@ -7,6 +7,7 @@ every step and blends it in by the gate, which is what soft gates, and
 gradients of closed ones, need.
 """
 
+from typing import Any
 from typing import NamedTuple
 
 import keras
@@ -19,16 +20,17 @@ from keras_seqmech.layers.focused_encoder.outputs import ReturnOptions
 from keras_seqmech.layers.focused_encoder.outputs import UpperOutputs
 from keras_seqmech.ops import cell_steps
 from keras_seqmech.ops import compaction
+from keras_seqmech.ops.scan import Affine
+from keras_seqmech.ops.scan import Named
 from keras_seqmech.ops.scan import Operands
 from keras_seqmech.ops.scan import Packing
 from keras_seqmech.ops.scan import ScanOptions
+from keras_seqmech.ops.scan import States
 from keras_seqmech.ops.scan import Step
 from keras_seqmech.ops.scan import can_pack
 from keras_seqmech.ops.scan import pack
 from keras_seqmech.ops.scan import scan
 from keras_seqmech.typing import Tensor
-
-States = tuple[Tensor, ...]
 
 
 class LoopOptions(NamedTuple):
@@ -88,7 +90,9 @@ def run_lower(
     if mask is not None:
         constants["mask"] = ops.transpose(mask)[..., None]
 
-    def step(inputs, states, affine):
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Named, States]:
         _, new = run.step(inputs, states, affine)
         if mask is not None:
             new = tuple(
@@ -125,7 +129,9 @@ def _run_kept(
         options.recompute_gradient,
     )
 
-    def step(inputs, states, affine):
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Named, States]:
         _, states = run.step(inputs, states, affine)
         return {"hidden": states[0]}, states
 
@@ -169,7 +175,9 @@ def run_every(
     )
     inputs = {"gate": ops.transpose(ops.cast(gates, dtype))[..., None]}
 
-    def step(inputs, states, affine):
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Named, States]:
         gate = inputs["gate"]
         _, new = run.step(inputs, states, affine)
         new = tuple(gate * a + (1 - gate) * b for a, b in zip(new, states))
@@ -271,7 +279,9 @@ def _run_shortened(
 
     names = ("hidden", "carry") if returned.state else ("hidden",)
 
-    def keep_states(inputs, states, affine):
+    def keep_states(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Named, States]:
         _, states = step(inputs, states, affine)
         return dict(zip(names, states)), states
 
@@ -304,13 +314,15 @@ class _Run(NamedTuple):
     steps: Tensor | None = None
 
 
-def _projected(cell, sequence, keep, training) -> _Run:
+def _projected(
+    cell: Any, sequence: Tensor, keep: Tensor, training: bool
+) -> _Run:
     """A step whose products with the inputs are computed beforehand."""
     run = cell_adapters.prepare(cell, sequence, sequence.dtype, training)
     return _Run(run.step, Operands(run.inputs, run.weights))
 
 
-def _late(cell, sequence, keep, training) -> _Run:
+def _late(cell: Any, sequence: Tensor, keep: Tensor, training: bool) -> _Run:
     """A step whose products with the inputs are computed within it.
 
     Products beforehand would be over as many steps as there is room for.
@@ -320,11 +332,13 @@ def _late(cell, sequence, keep, training) -> _Run:
         for variable in (cell.kernel, cell.recurrent_kernel, cell.bias)
     )
 
-    def step(inputs, states, affine):
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Named, States]:
         (projected,) = affine("inputs", inputs["sequence"])
 
-        def both(name, hidden):
-            (product,) = affine(name, hidden)
+        def both(name: str, operand: Tensor) -> list[Tensor]:
+            (product,) = affine(name, operand)
             return tf.split(projected + product, 4, axis=-1)
 
         return cell_steps.lstm_step(

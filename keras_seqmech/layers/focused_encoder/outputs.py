@@ -99,7 +99,7 @@ class ReturnOptions(NamedTuple):
         batch_size, length, _ = sequence_shape
         units = state_sizes[-1]
 
-        def spec(*shape, dtype=dtype):
+        def spec(*shape: Any, dtype: Any = dtype) -> keras.KerasTensor:
             return keras.KerasTensor((batch_size, *shape), dtype=dtype)
 
         if self.focused:
@@ -117,5 +117,5 @@ class ReturnOptions(NamedTuple):
         return _one_or_all(returned)
 
 
-def _one_or_all(returned):
+def _one_or_all(returned: list[Any]) -> Any:
     return returned[0] if len(returned) == 1 else tuple(returned)

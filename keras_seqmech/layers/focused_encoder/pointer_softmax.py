@@ -129,7 +129,7 @@ class PointerSoftmax(keras.layers.Layer):
         # Features of the query and of the sequence, from `build` on.
         self.query_size = self.size = None
 
-    def build(self, query_shape, sequence_shape):
+    def build(self, query_shape: Any, sequence_shape: Any) -> None:
         _check_shapes(query_shape, sequence_shape)
         query, features = query_shape[-1], sequence_shape[-1]
         self.query_size, self.size = query, features
@@ -179,7 +179,12 @@ class PointerSoftmax(keras.layers.Layer):
             )
         return outputs if self.return_attention_scores else outputs[0]
 
-    def _real_positions(self, sequence, sequence_mask, token_ids):
+    def _real_positions(
+        self,
+        sequence: Tensor,
+        sequence_mask: Tensor | None,
+        token_ids: Tensor | None,
+    ) -> tuple[Tensor, Tensor | None]:
         """Which positions hold a word, and their ids, 0 elsewhere."""
         real = masking.real_steps(sequence, sequence_mask)
         if token_ids is None:
@@ -190,7 +195,9 @@ class PointerSoftmax(keras.layers.Layer):
         real = ops.logical_and(real, known)
         return real, ops.where(real, token_ids, ops.zeros_like(token_ids))
 
-    def _choose(self, queries, sequence, real) -> _Choices:
+    def _choose(
+        self, queries: Tensor, sequence: Tensor, real: Tensor
+    ) -> _Choices:
         scores = pointer.additive_scores(
             ops.matmul(sequence, self.sequence_kernel),
             ops.matmul(queries, self.query_kernel) + self.attention_bias,
@@ -203,7 +210,9 @@ class PointerSoftmax(keras.layers.Layer):
         logits = ops.matmul(features, self.switch_kernel) + self.switch_bias
         return _Choices(words, weights, pointer.switch(logits, real))
 
-    def _probabilities(self, choices, token_ids):
+    def _probabilities(
+        self, choices: _Choices, token_ids: Tensor | None
+    ) -> Tensor:
         share = ops.expand_dims(choices.switch, axis=-1)
         vocabulary = share * choices.words
         copies = (1 - share) * choices.weights
@@ -211,7 +220,7 @@ class PointerSoftmax(keras.layers.Layer):
             return pointer.by_position(vocabulary, copies)
         return pointer.by_word(vocabulary, copies, token_ids, self.extra_words)
 
-    def _kernel(self, name, shape):
+    def _kernel(self, name: str, shape: Any) -> keras.Variable:
         return self.add_weight(
             name=name,
             shape=shape,
@@ -221,22 +230,29 @@ class PointerSoftmax(keras.layers.Layer):
             autocast=False,
         )
 
-    def _bias(self, name, shape):
+    def _bias(self, name: str, shape: Any) -> keras.Variable:
         return self.add_weight(
             name=name, shape=shape, initializer="zeros", autocast=False
         )
 
-    def _word_count(self):
+    def _word_count(self) -> int:
         return self.vocabulary_size + self.extra_words
 
-    def _check_call(self, query, sequence, sequence_mask, token_ids, mask):
+    def _check_call(
+        self,
+        query: Tensor,
+        sequence: Tensor,
+        sequence_mask: Tensor | None,
+        token_ids: Tensor | None,
+        mask: Any,
+    ) -> None:
         check_features = validation.check_features
         _check_shapes(query.shape, sequence.shape)
         check_features("query.shape", query.shape, self.query_size)
         check_features("sequence.shape", sequence.shape, self.size)
         validation.check_no_mask(mask, "sequence_mask")
         validation.check_mask("sequence_mask", sequence_mask, sequence.shape)
-        validation.check_mask("token_ids", token_ids, sequence.shape)
+        validation.check_by_step("token_ids", token_ids, sequence.shape)
         if token_ids is None:
             if self.extra_words:
                 raise ValueError(
@@ -252,17 +268,17 @@ class PointerSoftmax(keras.layers.Layer):
                 f"Received: token_ids.dtype={dtype}"
             )
 
-    def compute_mask(self, query, previous_mask=None):
+    def compute_mask(self, query: Tensor, previous_mask: Any = None) -> Any:
         return previous_mask if len(query.shape) == 3 else None
 
     def compute_output_shape(
-        self, query_shape, sequence_shape, token_ids_shape=None
-    ):
+        self, query_shape: Any, sequence_shape: Any, token_ids_shape: Any = None
+    ) -> Any:
         _check_shapes(query_shape, sequence_shape)
         steps, time = tuple(query_shape[:-1]), sequence_shape[1]
-        size = self._word_count()
+        size: int | None = self._word_count()
         if token_ids_shape is None:
-            size = None if time is None else size + time
+            size = None if time is None else self._word_count() + time
         if not self.return_attention_scores:
             return (*steps, size)
         return (*steps, size), {
@@ -272,12 +288,12 @@ class PointerSoftmax(keras.layers.Layer):
 
     def compute_output_spec(
         self,
-        query,
-        sequence,
-        sequence_mask=None,
-        token_ids=None,
-        mask=None,
-    ):
+        query: Tensor,
+        sequence: Tensor,
+        sequence_mask: Tensor | None = None,
+        token_ids: Tensor | None = None,
+        mask: None = None,
+    ) -> Any:
         self._check_call(query, sequence, sequence_mask, token_ids, mask)
         shapes = self.compute_output_shape(
             query.shape,
@@ -289,7 +305,7 @@ class PointerSoftmax(keras.layers.Layer):
             lambda shape: keras.KerasTensor(shape, dtype=dtype), shapes
         )
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),
@@ -302,7 +318,7 @@ class PointerSoftmax(keras.layers.Layer):
         }
 
 
-def _check_count(name, value):
+def _check_count(name: str, value: Any) -> int:
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_integer or value < 0:
         raise ValueError(
@@ -312,7 +328,7 @@ def _check_count(name, value):
     return int(value)
 
 
-def _check_shapes(query_shape, sequence_shape):
+def _check_shapes(query_shape: Any, sequence_shape: Any) -> None:
     validation.check_sequences("sequence.shape", sequence_shape)
     shape = tuple(query_shape)
     batch_sizes = {shape[0], sequence_shape[0]} - {None} if shape else set()

@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_seqmech.layers import validation
+from keras_seqmech.ops import masking
 from keras_seqmech.ops import pooling
 from keras_seqmech.typing import Tensor
 
@@ -33,10 +34,9 @@ class Pooling(keras.layers.Layer):
         self, sequences: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
         """Checked sequences in the compute dtype, a boolean mask or None."""
-        if mask is not None:
-            mask = ops.cast(mask, "bool")
         self.check_shape(sequences.shape)
         validation.check_mask("mask", mask, sequences.shape)
+        mask = masking.as_booleans(mask)
         validation.check_length("sequences.shape", sequences)
         validation.check_sizes("mask", mask, sequences)
         return ops.cast(sequences, self.compute_dtype), mask

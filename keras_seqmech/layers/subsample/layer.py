@@ -411,12 +411,11 @@ class ExpectedSubsample(keras.layers.Layer):
     ) -> None:
         shape = sequence.shape
         validation.check_sequences("sequence.shape", shape)
-        validation.check_mask(
-            "emission_probabilities", emission_probabilities, shape
-        )
-        validation.check_mask("sequence_mask", sequence_mask, shape)
-        validation.check_mask("presence", presence, shape)
+        check_by_step = validation.check_by_step
+        check_by_step("emission_probabilities", emission_probabilities, shape)
         _check_boolean(sequence_mask)
+        validation.check_mask("sequence_mask", sequence_mask, shape)
+        check_by_step("presence", presence, shape)
 
     @property
     def score_dtype(self) -> str:

@@ -103,10 +103,9 @@ class EmissionProbabilities(keras.layers.Layer):
         )
 
     def call(self, sequences: Tensor, mask: Tensor | None = None) -> Tensor:
-        if mask is not None:
-            mask = ops.cast(mask, "bool")
         self._check_shape(sequences.shape)
         validation.check_mask("mask", mask, sequences.shape)
+        mask = masking.as_booleans(mask)
         validation.check_length("sequences.shape", sequences)
         validation.check_sizes("mask", mask, sequences)
         steps = masking.zero_masked(sequences, mask)

@@ -11,15 +11,19 @@ from keras_seqmech.ops.scan.packing import Packing
 from keras_seqmech.ops.scan.packing import can_pack
 from keras_seqmech.ops.scan.packing import pack
 from keras_seqmech.ops.scan.protocol import Affine
+from keras_seqmech.ops.scan.protocol import Named
 from keras_seqmech.ops.scan.protocol import Operands
 from keras_seqmech.ops.scan.protocol import ScanOptions
+from keras_seqmech.ops.scan.protocol import States
 from keras_seqmech.ops.scan.protocol import Step
 
 __all__ = [
     "Affine",
+    "Named",
     "Operands",
     "Packing",
     "ScanOptions",
+    "States",
     "Step",
     "can_pack",
     "pack",

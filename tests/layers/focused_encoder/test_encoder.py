@@ -623,6 +623,7 @@ def test_regularizer_and_gate_losses_are_the_encoders():
     np.testing.assert_allclose(sum(others), penalty, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_export_names_the_decisions(tmp_path):
     encoder = make_encoder(return_gates=True, return_focused=True)
     inputs = {

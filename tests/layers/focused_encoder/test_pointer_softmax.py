@@ -224,6 +224,7 @@ def test_masks_that_keras_hands_on():
     np.testing.assert_array_equal(MaskOf()(p), [[True, False]] * ROWS)
 
 
+@pytest.mark.long
 def test_it_learns_when_to_write_and_where_to_copy_from():
     """The answer stands at the marked position, or is word 0 without one."""
     random = np.random.default_rng(0)

@@ -235,6 +235,7 @@ def test_ties_of_the_maximum_share_its_gradient():
     np.testing.assert_allclose(gradient[0, :, 0], [0.5, 0, 0.5, 0])
 
 
+@pytest.mark.long
 @over_layers(("attention", "max attention", "last attention"))
 def test_compiled_alone_it_gives_the_same(name):
     sequences, mask = draw(6, 5, 4), draw_mask(6, 5)
@@ -347,6 +348,7 @@ def test_penalty_is_the_attention_ratio_the_last_step(rate):
     np.testing.assert_allclose(loss, 0.7 * np.mean(ratios), rtol=1e-6)
 
 
+@pytest.mark.long
 def test_penalty_moves_attention_to_the_last_step():
     keras.utils.set_random_seed(2)
     layer = keras_seqmech.LastAttentionPooling(

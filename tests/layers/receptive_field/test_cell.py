@@ -535,6 +535,7 @@ def test_fast_loop_is_the_cell_in_keras_rnn(
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "compiled",
     ["graph", pytest.param("xla", marks=pytest.mark.long), "inner"],

@@ -63,6 +63,7 @@ CELLS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cell", CELLS)
 def test_any_cell_trains_and_agrees_with_the_cell_in_keras_rnn(cell):
     layer = ReceptiveFieldRNN(
@@ -201,6 +202,14 @@ def test_stateful_carries_the_state_and_resets():
     assert_close(np.concatenate(parts, axis=1), plain(x))
     layer.reset_state()
     assert_close(layer(x[:, :3]), plain(x[:, :3]))
+
+
+def test_masks_may_be_lists():
+    layer = ReceptiveFieldRNN(lstm_cell(), 3, return_sequences=True)
+    mask = [[True, False, True, True, False]] * 2
+    x = inputs()[:2, :5]
+    expected = layer(x, mask=np.array(mask))
+    np.testing.assert_array_equal(layer(x, mask=mask), expected)
 
 
 @pytest.mark.parametrize("zero_output", [False, True])

@@ -455,6 +455,7 @@ def test_straight_through_is_a_draw_with_a_gradient_to_what_is_real():
     assert gradients[1].numpy()[1][MASK[1]].all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("estimator", ["straight_through", "reinforce"])
 def test_draws_teach_what_to_keep(estimator):
     """Two of eight numbers are marked; to be found, in their order."""
@@ -712,6 +713,7 @@ def test_costs_of_draws_agree_with_enumeration(length):
     close(sum(layer.losses), np.mean(cost), 1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("estimator", ["straight_through", "reinforce"])
 def test_a_price_closes_and_a_target_holds(estimator):
     """With nothing else to learn from."""

@@ -105,6 +105,7 @@ def test_paths_agree_in_values_and_gradients(path, time, length):
     assert_close(actual, results(product, *inputs, length))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("time, length", [(150, 150), (150, 70), (1100, 20)])
 def test_blocks_of_their_own_size(time, length):
     inputs = random_inputs(time)
@@ -112,6 +113,7 @@ def test_blocks_of_their_own_size(time, length):
     assert_close(actual, results(product, *inputs, length))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "jit_compile", [False, pytest.param(True, marks=pytest.mark.long)]
 )
@@ -242,6 +244,7 @@ def test_sure_emissions_compact_without_error(path, pattern):
         assert all(np.all(np.isfinite(g)) for g in gradients)
 
 
+@pytest.mark.long
 def test_long_sequences_in_float32():
     """The same rounding at each step, of equal ones, would add up."""
     rows, time = 7, 2000

@@ -107,6 +107,7 @@ def test_paths_agree_in_values_and_gradients(path, time, length):
         close(a, b, 1e-11)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_unknown_sizes(path, jit_compile):
     arguments = [x.astype("float32") for x in random_inputs(37, 9)]

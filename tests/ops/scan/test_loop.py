@@ -194,6 +194,7 @@ def test_number_of_steps_may_be_unknown(recompute_gradient, jit_compile):
         np.testing.assert_allclose(gradient[:, 0, 0], np.arange(steps, 0, -1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("recompute_gradient", [False, True])
 def test_compiled_loop_may_end_early(recompute_gradient):
     """As many steps as a tensor says, of arrays that have room for all."""
