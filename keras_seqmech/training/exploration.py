@@ -15,26 +15,35 @@ from keras_seqmech.training.truncated_backpropagation import (
 
 
 class Ramp(NamedTuple):
-    """A number that moves linearly over a part of training.
+    r"""A number that moves over a part of training.
+
+    $$v = v_1 + (v_0 - v_1)\,(1 - s)^p$$
+
+    with s the share of that part which has passed: a line for p = 1, and for
+    larger p a fall that grows ever slower (as
+    `keras.optimizers.schedules.PolynomialDecay`).
 
     Attributes:
-        initial: Its value until `begin`.
-        final: Its value from `end` on.
+        initial: $v_0$, its value until `begin`.
+        final: $v_1$, its value from `end` on.
         begin: Share of training at which it begins to move, from 0 to 1.
         end: Share at which it arrives.
+        power: p, above 0.
     """
 
     initial: float
     final: float
     begin: float = 0.0
     end: float = 1.0
+    power: float = 1.0
 
     def value(self, progress: float) -> float:
         """The number at a share of training."""
         if progress >= self.end:
             return self.final
-        moved = max(0.0, progress - self.begin) / (self.end - self.begin)
-        return self.initial + (self.final - self.initial) * moved
+        passed = max(0.0, progress - self.begin) / (self.end - self.begin)
+        left = (1 - passed) ** self.power
+        return self.final + (self.initial - self.final) * left
 
 
 class ExploreThenCommit(keras.callbacks.Callback):
@@ -47,15 +56,23 @@ class ExploreThenCommit(keras.callbacks.Callback):
 
     | number | from | to | while this share of steps has passed |
     | --- | --- | --- | --- |
-    | `entropy_weight` | 0.1 | 0 | 0 to 0.6 |
-    | `cost_weight` | 0 | 0.02 | 0.3 to 0.7 |
-    | `indecision_weight` | 0 | 0.1 | 0.6 to 0.8 |
-    | `temperature` | 1 | 0.5 | 0.6 to 1 |
+    | `entropy_weight` | 1 | 0 | 0 to 0.7, by power 3: at 0.35 it is 1/8 |
+    | `cost_weight` | 0 | 0.02 | 0.3 to 0.5 |
+    | `indecision_weight` | 0 | 0.1 | 0.7 to 0.85 |
+    | `temperature` | 1 | 0.5 | 0.7 to 1 |
 
     so that longer fields, more gates and later steps learn to be useful
     before they have to be worth their price, and decisions are hard at the
-    end. A layer with a `target` keeps its price, 0 by default: its target
-    says how much is read.
+    end. Costs are means over all steps, and what a decision is worth may be
+    paid at few of them: exploration must be strong enough that those are not
+    settled before the price comes, and fall slowly where it is about as
+    strong as the price, so that of all that solves the task the cheapest
+    remains.
+
+    A layer with a `target` keeps its price, 0 by default: its target says how
+    much is read. An `ExpectedSubsample` with `estimator="expectation"` keeps
+    its entropy's weight: it draws nothing, and undecided it averages over
+    many steps.
 
     The values depend on `model.optimizer.iterations` alone: a run that is
     killed and resumed with `keras.callbacks.BackupAndRestore` continues the
@@ -66,8 +83,8 @@ class ExploreThenCommit(keras.callbacks.Callback):
     Args:
         steps: Positive int, the optimizer step at which the schedule ends,
             counted from the optimizer's first; those of the `fit` if None.
-        entropy: A `Ramp`, a tuple of its `(initial, final, begin, end)`, or
-            None to leave `entropy_weight` alone.
+        entropy: A `Ramp`, a tuple of its `(initial, final, begin, end)` and
+            `power` if that is not 1, or None to leave `entropy_weight` alone.
         price: Likewise, of `cost_weight`.
         indecision: Likewise, of `indecision_weight`.
         temperature: Likewise, of `temperature`.
@@ -99,10 +116,10 @@ class ExploreThenCommit(keras.callbacks.Callback):
     def __init__(
         self,
         steps: int | None = None,
-        entropy: Any = Ramp(0.1, 0.0, 0.0, 0.6),  # noqa: B008
-        price: Any = Ramp(0.0, 0.02, 0.3, 0.7),  # noqa: B008
-        indecision: Any = Ramp(0.0, 0.1, 0.6, 0.8),  # noqa: B008
-        temperature: Any = Ramp(1.0, 0.5, 0.6, 1.0),  # noqa: B008
+        entropy: Any = Ramp(1.0, 0.0, 0.0, 0.7, power=3),  # noqa: B008
+        price: Any = Ramp(0.0, 0.02, 0.3, 0.5),  # noqa: B008
+        indecision: Any = Ramp(0.0, 0.1, 0.7, 0.85),  # noqa: B008
+        temperature: Any = Ramp(1.0, 0.5, 0.7, 1.0),  # noqa: B008
         layer_names: Any = None,
     ):
         super().__init__()
@@ -124,7 +141,7 @@ class ExploreThenCommit(keras.callbacks.Callback):
         }
         self.layer_names = layer_names
         self._total: int | None = None
-        self._deciders: list[tuple[Any, dict]] = []
+        self._moved: list[dict[str, keras.Variable]] = []
 
     def values(self, progress: float) -> dict[str, float]:
         """The numbers at a share of training, by name of the variable."""
@@ -135,7 +152,7 @@ class ExploreThenCommit(keras.callbacks.Callback):
         }
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        self._deciders = _find_deciders(self.model, self.layer_names)
+        self._moved = _moved_variables(self.model, self.layer_names)
         if self._total is None:
             self._total = self.steps or self._steps_of_fit()
             self._warn_if_over()
@@ -177,12 +194,9 @@ class ExploreThenCommit(keras.callbacks.Callback):
     def _move(self) -> None:
         step = int(self.model.optimizer.iterations)
         values = self.values(min(1.0, step / max(1, self._total or 1)))
-        for has_target, variables in self._deciders:
-            for name, value in values.items():
-                if name == "cost_weight" and has_target:
-                    continue
-                if name in variables:
-                    variables[name].assign(value)
+        for variables in self._moved:
+            for name in values.keys() & variables.keys():
+                variables[name].assign(values[name])
 
 
 def _check_ramp(name: str, ramp: Any, least: float = 0.0) -> Ramp | None:
@@ -192,6 +206,7 @@ def _check_ramp(name: str, ramp: Any, least: float = 0.0) -> Ramp | None:
         ramp = Ramp(*map(float, ramp))
         fits = (
             0 <= ramp.begin < ramp.end <= 1
+            and 0 < ramp.power < float("inf")
             and least <= min(ramp.initial, ramp.final)
             and max(ramp.initial, ramp.final) < float("inf")
         )
@@ -199,17 +214,18 @@ def _check_ramp(name: str, ramp: Any, least: float = 0.0) -> Ramp | None:
         fits = False
     if not fits:
         raise ValueError(
-            f"Argument `{name}` must be None or (initial, final, begin, end): "
+            f"Argument `{name}` must be None or (initial, final, begin, end), "
+            "and a power above 0 if it is not 1: "
             f"two finite numbers of at least {least:g}, and two shares with "
             f"0 <= begin < end <= 1. Received: {name}={ramp!r}"
         )
     return ramp
 
 
-def _find_deciders(
+def _moved_variables(
     model: keras.Model, layer_names: list[str] | None
-) -> list[tuple[bool, dict[str, keras.Variable]]]:
-    """Of each layer that decides: has it a target, and its numbers."""
+) -> list[dict[str, keras.Variable]]:
+    """The variables to move of each layer that decides, by name."""
     roots = [model]
     if layer_names is not None:
         by_name = {layer.name: layer for layer in sublayers(model)}
@@ -234,16 +250,18 @@ def _find_deciders(
             "yet may have none. "
             f"Received: model '{model.name}' with {len(found)} such layers"
         )
-    return [
-        (held.target is not None, _numbers(layer, held))
-        for layer, held in found.values()
-    ]
+    return [_variables(layer, held) for layer, held in found.values()]
 
 
-def _numbers(layer: keras.Layer, held: DecisionCosts) -> dict:
-    """The variables that the schedule may move."""
-    numbers = {v.name: v for v in held.variables}
+def _variables(
+    layer: keras.Layer, held: DecisionCosts
+) -> dict[str, keras.Variable]:
+    variables = {v.name: v for v in held.variables}
+    if held.target is not None:
+        del variables["cost_weight"]
+    if getattr(layer, "estimator", None) == "expectation":
+        del variables["entropy_weight"]
     temperature = getattr(layer, "temperature", None)
     if isinstance(temperature, keras.Variable):
-        numbers["temperature"] = temperature
-    return numbers
+        variables["temperature"] = temperature
+    return variables

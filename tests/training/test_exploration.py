@@ -8,6 +8,7 @@ from keras_seqmech import BoundaryGate
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech.training import exploration
 
 NAMES = ("entropy_weight", "cost_weight", "indecision_weight")
 
@@ -155,6 +156,24 @@ def test_what_is_none_stays():
     assert found[3] == 0.75
 
 
+@pytest.mark.parametrize("estimator", ["expectation", "straight_through"])
+def test_what_draws_nothing_does_not_explore(estimator):
+    x = keras.Input((6, 1))
+    short = ExpectedSubsample(
+        3, estimator=estimator, entropy_weight=0.25, name="short"
+    )(x, keras.ops.sigmoid(x[..., 0]))
+    model = keras.Model(x, keras.layers.Dense(1)(short))
+    model.compile("sgd", "mse")
+    model.fit(
+        np.ones((2, 6, 1)),
+        np.ones((2, 3, 1)),
+        verbose=0,
+        callbacks=[ExploreThenCommit(entropy=(0.5, 0.5, 0, 1))],
+    )
+    found = float(model.get_layer("short").costs.entropy_weight)
+    assert found == (0.25 if estimator == "expectation" else 0.5)
+
+
 @pytest.mark.long
 def test_every_layer_that_decides_is_moved_or_those_named():
     x, q = keras.Input((6, 3)), keras.Input((2,))
@@ -188,6 +207,8 @@ def test_every_layer_that_decides_is_moved_or_those_named():
         {"price": (0.0, -1.0, 0.0, 1.0)},
         {"price": (0.0, float("inf"), 0.0, 1.0)},
         {"indecision": (0.0, 0.1, 0.5, 0.5)},
+        {"entropy": (1.0, 0.0, 0.0, 1.0, 0.0)},
+        {"entropy": (1.0, 0.0, 0.0, 1.0, float("nan"))},
         {"temperature": (1.0, 0.0, 0.0, 1.0)},
         {"layer_names": "field"},
         {"layer_names": []},
