@@ -33,7 +33,7 @@ from keras_seqmech.training import GradientDirectedModel  # noqa: E402
 from keras_seqmech.training import PolicyGradientModel  # noqa: E402
 from keras_seqmech.training import TemperatureAnnealing  # noqa: E402
 from keras_seqmech.training import TruncatedBackpropagationModel  # noqa: E402
-from keras_seqmech.training import WarnOnGateCollapse  # noqa: E402
+from keras_seqmech.training import WarnOnDecisionCollapse  # noqa: E402
 from keras_seqmech.version import __version__  # noqa: E402
 
 __all__ = [
@@ -61,6 +61,6 @@ __all__ = [
     "ReceptiveFieldWindows",
     "TemperatureAnnealing",
     "TruncatedBackpropagationModel",
-    "WarnOnGateCollapse",
+    "WarnOnDecisionCollapse",
     "__version__",
 ]

@@ -11,7 +11,7 @@ from examples.common.resumable import ResumableProgress
 from examples.focused import models
 from keras_seqmech.training import Curriculum
 from keras_seqmech.training import TemperatureAnnealing
-from keras_seqmech.training import WarnOnGateCollapse
+from keras_seqmech.training import WarnOnDecisionCollapse
 
 # Exponents of the curricula: slow at first, and all but 0 in the first half.
 SLOW, LATE = 2, 4
@@ -35,7 +35,8 @@ def gate_callbacks(
     gate = network_of(model).get_layer("encoder").gate
     ramp = args.ramp_share * args.steps / args.evaluate_every
     callbacks = [
-        WarnOnGateCollapse(patience=3),
+        # Until then gates are paid for exploring.
+        WarnOnDecisionCollapse(begin=args.ramp_share, patience=3),
         Curriculum(
             "entropy_weight",
             ramp,

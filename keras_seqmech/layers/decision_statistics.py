@@ -56,6 +56,7 @@ class DecisionStatistics(keras.layers.Layer):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
+        self.prefix = prefix
         self.amount = keras.metrics.Mean(f"{prefix}_{amount}")
         self.entropy = keras.metrics.Mean(f"{prefix}_{entropy}")
         self.certain = keras.metrics.Mean(f"{prefix}_certain")

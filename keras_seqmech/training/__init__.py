@@ -1,10 +1,10 @@
 from keras_seqmech.layers.log_probabilities import (
     collect as collect_log_probabilities,
 )
+from keras_seqmech.training.decision_collapse import WarnOnDecisionCollapse
 from keras_seqmech.training.distillation import DistillationModel
 from keras_seqmech.training.exact_backup import ExactBackupAndRestore
 from keras_seqmech.training.exploration import ExploreThenCommit
-from keras_seqmech.training.gate_collapse import WarnOnGateCollapse
 from keras_seqmech.training.gradient_directed import GradientDirectedModel
 from keras_seqmech.training.policy_gradient import PolicyGradientModel
 from keras_seqmech.training.schedules import Curriculum
@@ -22,6 +22,6 @@ __all__ = [
     "PolicyGradientModel",
     "TemperatureAnnealing",
     "TruncatedBackpropagationModel",
-    "WarnOnGateCollapse",
+    "WarnOnDecisionCollapse",
     "collect_log_probabilities",
 ]

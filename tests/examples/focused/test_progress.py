@@ -25,7 +25,7 @@ def test_weights_by_epoch():
         "indecision_weight": pytest.approx([0, 0.5 / 256, 0.5 / 16, 0.5]),
     }
     watching = progress.gate_callbacks(model, args)[0]
-    assert isinstance(watching, keras_seqmech.WarnOnGateCollapse)
+    assert isinstance(watching, keras_seqmech.WarnOnDecisionCollapse)
 
 
 def test_temperature_moves_where_gates_are_soft():

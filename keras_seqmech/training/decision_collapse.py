@@ -1,0 +1,258 @@
+"""A callback that warns when decisions no longer depend on the input."""
+
+import math
+import warnings
+from typing import Any
+from typing import NamedTuple
+
+import keras
+
+from keras_seqmech.layers import validation
+from keras_seqmech.layers.decision_costs import DecisionCosts
+from keras_seqmech.layers.decision_statistics import DecisionStatistics
+from keras_seqmech.layers.sublayers import sublayers
+
+EXPLORE = (
+    "let them explore first (`entropy` of `ExploreThenCommit`, or a larger "
+    "`entropy_weight` at the start)"
+)
+# What helps where all are alike, by the name of what each kind reads.
+REMEDIES = {
+    "mean_size": f"{EXPLORE}, lower the price (`cost_weight`), or set a "
+    "`target` with a `target_weight`",
+    "openness": f"{EXPLORE}, lower the price (`cost_weight`, or "
+    "`sparsity_weight`) where all are closed, raise it or set a `target` with "
+    "a `target_weight` where all are open",
+    "kept": "start from probabilities that differ (`EmissionProbabilities`), "
+    "set a `target` with a `target_weight`, lower the price (`cost_weight`) "
+    f"where none is kept, {EXPLORE}",
+}
+COMMIT = (
+    "raise `indecision_weight` late in training and let `entropy_weight` and "
+    "`temperature` fall by then, as `ExploreThenCommit` does; train longer"
+)
+
+
+class WarnOnDecisionCollapse(keras.callbacks.Callback):
+    r"""Warns when decisions are all alike, or none is decided at the end.
+
+    Decisions are the sizes of a `ReceptiveFieldRNN`, the gates of a
+    `FocusedHierarchicalEncoder` or `BoundaryGate`, and the steps that an
+    `ExpectedSubsample` keeps. They are known to collapse: on the first choice
+    that helps, or, where they are drawn, once draws no longer differ and
+    nothing tells what another choice would have done. So they stay, however
+    long one trains. The callback warns
+
+    - at the end of an epoch, from the share `begin` of epochs on, so that the
+      exploration before it counts for nothing, where all decisions of a layer
+      are alike: the entropy of its hard decisions over all steps is below
+      `min_choice_entropy`: nearly all sizes are the same, all gates open or
+      all closed, all steps kept or none;
+    - at the end of training, where hardly any of them is decided: the share of
+      decisions whose likeliest value has a probability above 0.9 is below
+      `min_certain`. What inference does with hard decisions is then not what
+      was trained.
+
+    Each warning names the layer, the numbers seen and the arguments that help,
+    and comes once for a layer in a `fit`. Training goes on.
+
+    A layer that is meant to be so gives no alarm: of one size; with a target
+    that alike decisions meet (a `target` of a whole size, of no or of all
+    steps); or with a target so small (or large) that its decisions have an
+    entropy below `min_choice_entropy`, as long as theirs is at least half of
+    that.
+
+    It reads the training metrics that `track_statistics=True` adds to the
+    logs, of all layers that have them: layers without are not watched. Not
+    those of validation: they are hard in any case.
+
+    Args:
+        min_choice_entropy: Number of at least 0, in nats, below which
+            decisions count as alike; 0 turns this warning off. 0.05 is that
+            of 99 like decisions in 100.
+        min_certain: Share, from 0 to 1, below which they count as undecided; 0
+            turns this warning off.
+        begin: Share of the epochs of the `fit`, from 0 to 1, after which
+            decisions that are alike are warned of.
+        patience: Positive int, the epochs in a row that they must be alike.
+
+    Raises:
+        ValueError: If an argument is not allowed; at the start of training, if
+            no layer of the model has `track_statistics=True`.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> from keras_seqmech import ReceptiveFieldRNN
+    >>> layer = ReceptiveFieldRNN(keras.layers.GRUCell(4), max_size=3,
+    ...                           track_statistics=True)
+    >>> model = keras.Sequential([layer, keras.layers.Dense(2)])
+    >>> model.compile("adam", "mse")
+    >>> x = np.random.default_rng(0).normal(size=(8, 5, 2))
+    >>> fit = model.fit(x, x[:, 0], verbose=0,
+    ...                 callbacks=[WarnOnDecisionCollapse(min_certain=0)])
+
+    Sources: "An Informative Adaptive Receptive Field Model for Recurrent
+    Neural Networks"; "Focused Hierarchical RNNs for Conditional Sequence
+    Processing", on training with entropy regularization and sparsity
+    constraints; "Training a Subsampling Mechanism in Expectation".
+    """
+
+    def __init__(
+        self,
+        min_choice_entropy: float = 0.05,
+        min_certain: float = 0.1,
+        begin: float = 0.5,
+        patience: int = 1,
+    ):
+        super().__init__()
+        self.min_choice_entropy = validation.check_not_negative(
+            "min_choice_entropy", min_choice_entropy
+        )
+        self.min_certain = validation.check_share("min_certain", min_certain)
+        self.begin = validation.check_share("begin", begin)
+        self.patience = validation.check_positive_int("patience", patience)
+        self._watched: list[_Watched] = []
+        self._streaks: dict[str, int] = {}
+        self._logs: dict = {}
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        self._watched = _find_watched(self.model)
+        self._streaks = dict.fromkeys((w.name for w in self._watched), 0)
+        self._logs = {}
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        self._logs = logs or {}
+        epochs = (self.params or {}).get("epochs") or 1
+        if epoch + 1 < self.begin * epochs:
+            return
+        for watched in self._watched:
+            found = watched.read(self._logs)
+            if found is None:
+                continue
+            least = min(self.min_choice_entropy, watched.target_entropy / 2)
+            is_alike = found.choice_entropy < least
+            before = self._streaks[watched.name]
+            if before < self.patience:
+                self._streaks[watched.name] = before + 1 if is_alike else 0
+            if before + 1 == self.patience and is_alike:
+                _warn(
+                    f"The decisions of layer '{watched.name}' have collapsed: "
+                    f"nearly all are alike ({found} after epoch {epoch + 1}). "
+                    "They will hardly recover by themselves: "
+                    f"{REMEDIES[watched.amount]}."
+                )
+
+    def on_train_end(self, logs: dict | None = None) -> None:
+        for watched in self._watched:
+            found = watched.read(self._logs)
+            if found is not None and found.certain < self.min_certain:
+                _warn(
+                    f"The decisions of layer '{watched.name}' are undecided "
+                    f"at the end of training ({found}), so hard ones differ "
+                    f"from what was trained: {COMMIT}."
+                )
+
+
+class _Seen(NamedTuple):
+    """What the decisions of a layer were like over an epoch.
+
+    Attributes:
+        amount: Name of what is read.
+        read: What is read, on average.
+        choice_entropy: Of the hard decisions, in nats.
+        certain: Share of decisions that are certain.
+    """
+
+    amount: str
+    read: float
+    choice_entropy: float
+    certain: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.amount}={self.read:.4g}, "
+            f"choice_entropy={self.choice_entropy:.4g} nats, "
+            f"certain={self.certain:.4g}"
+        )
+
+
+class _Watched(NamedTuple):
+    """A layer that is watched.
+
+    Attributes:
+        statistics: Its metrics.
+        target_entropy: The least entropy, in nats, of hard decisions that meet
+            its target; infinite without one.
+    """
+
+    statistics: DecisionStatistics
+    target_entropy: float
+
+    @property
+    def name(self) -> str:
+        """Of the layer."""
+        return self.statistics.prefix
+
+    @property
+    def amount(self) -> str:
+        """Name of what it reads."""
+        return self.statistics.amount.name.removeprefix(f"{self.name}_")
+
+    def read(self, logs: dict) -> _Seen | None:
+        """Its numbers, if they are all in the logs."""
+        metrics = self.statistics
+        names = (metrics.amount, metrics.choice_entropy, metrics.certain)
+        if any(metric.name not in logs for metric in names):
+            return None
+        read, choice_entropy, certain = (float(logs[x.name]) for x in names)
+        return _Seen(self.amount, read, choice_entropy, certain)
+
+
+def _find_watched(model: keras.Model) -> list[_Watched]:
+    """All layers with statistics of decisions that can differ."""
+    layers = [
+        layer
+        for layer in sublayers(model)
+        if isinstance(getattr(layer, "costs", None), DecisionCosts)
+    ]
+    found = {
+        id(layer.statistics): layer
+        for layer in layers
+        if isinstance(getattr(layer, "statistics", None), DecisionStatistics)
+    }
+    if not found:
+        raise ValueError(
+            "`WarnOnDecisionCollapse` reads the metrics of layers that decide: "
+            "build at least one with `track_statistics=True`. Received: model "
+            f"'{model.name}', of whose layers "
+            f"{sorted(layer.name for layer in layers)} decide, without metrics"
+        )
+    return [
+        _Watched(layer.statistics, _target_entropy(layer))
+        for layer in found.values()
+        if layer.statistics.choice_entropy.choices > 1
+    ]
+
+
+def _target_entropy(layer: Any) -> float:
+    """The least entropy of hard decisions that meet the layer's targets."""
+    targets = [
+        getattr(layer.costs, "target", None),
+        getattr(layer, "openness_target", None),
+        getattr(layer, "length_target", None),
+    ]
+    entropies = [_two_point_entropy(t) for t in targets if t is not None]
+    return min(entropies, default=math.inf)
+
+
+def _two_point_entropy(mean: float) -> float:
+    """Entropy of ints next to a number, with this mean: 0 of an int."""
+    share = mean % 1
+    if not share:
+        return 0.0
+    return -share * math.log(share) - (1 - share) * math.log(1 - share)
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, UserWarning, stacklevel=2)

@@ -1,0 +1,313 @@
+"""The warning: decisions that are all alike, or undecided at the end."""
+
+import math
+import warnings
+
+import keras
+import numpy as np
+import pytest
+
+from keras_seqmech import BoundaryGate
+from keras_seqmech import EmissionProbabilities
+from keras_seqmech import ExpectedSubsample
+from keras_seqmech import ExploreThenCommit
+from keras_seqmech import FocusedHierarchicalEncoder
+from keras_seqmech import PolicyGradientModel
+from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech import WarnOnDecisionCollapse
+
+ALIKE, UNDECIDED = "have collapsed", "are undecided"
+
+
+def caught(function, *args, **kwargs):
+    """Texts of the warnings that a call gives."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        function(*args, **kwargs)
+    return [str(x.message) for x in found if x.category is UserWarning]
+
+
+def field(**options):
+    return ReceptiveFieldRNN(
+        keras.layers.SimpleRNNCell(2),
+        track_statistics=True,
+        seed=1,
+        name="field",
+        **{"max_size": 3, **options},
+    )
+
+
+def model_of_sizes(**options):
+    """Sizes."""
+    layers = [keras.Input((6, 2)), field(**options), keras.layers.Dense(1)]
+    return keras.Sequential(layers)
+
+
+def model_of_gates(**options):
+    """Gates."""
+    x, context = keras.Input((6, 2)), keras.Input((2,))
+    gate = BoundaryGate(4, track_statistics=True, seed=1, name="gate")
+    gate = BoundaryGate.from_config({**gate.get_config(), **options})
+    y = keras.layers.Dense(1)(gate(x, context))
+    return keras.Model([x, context], y)
+
+
+def model_of_emissions(share=0.5, **options):
+    """Kept steps."""
+    x = keras.Input((6, 2))
+    e = EmissionProbabilities(share=share, name="emission")(x)
+    y = ExpectedSubsample(
+        3, track_statistics=True, seed=1, name="kept", **options
+    )(x, e)
+    return keras.Model(x, keras.layers.Dense(1)(keras.layers.Flatten()(y)))
+
+
+def data(model):
+    """Sequences whose second feature is constant, and labels."""
+    generator = np.random.default_rng(0)
+    x = generator.normal(size=(32, 6, 2)).astype("float32")
+    x[..., 1] = 1
+    inputs = [x, np.ones((32, 2), "float32")][: len(model.inputs)]
+    return inputs if len(inputs) > 1 else x, x[:, :1, 0]
+
+
+def fit(model, *callbacks, rate=0.0, epochs=2):
+    """Texts of the warnings of a small fit; without a rate nothing moves."""
+    if not getattr(model, "optimizer", None):
+        optimizer = keras.optimizers.Adam(rate or 1e-9)
+        model.compile(optimizer, "mse", jit_compile=False)
+    return caught(
+        model.fit,
+        *data(model.network if hasattr(model, "network") else model),
+        batch_size=16,
+        epochs=epochs,
+        verbose=0,
+        callbacks=list(callbacks),
+    )
+
+
+def follow(logs, model=None, epochs=None, **arguments):
+    """Texts of the warnings by epoch, then those at the end of training."""
+    callback = WarnOnDecisionCollapse(**arguments)
+    callback.set_model(model or model_of_sizes())
+    callback.set_params({"epochs": epochs or len(logs)})
+    callback.on_train_begin()
+    found = [
+        caught(callback.on_epoch_end, epoch, values)
+        for epoch, values in enumerate(logs)
+    ]
+    return [*found, caught(callback.on_train_end, {})]
+
+
+def seen(choice_entropy, certain=1.0, size=1.0):
+    """Logs of an epoch; validation's say that all is well."""
+    return {
+        "loss": 1.0,
+        "field_mean_size": size,
+        "field_choice_entropy": choice_entropy,
+        "field_certain": certain,
+        "val_field_mean_size": 2.0,
+        "val_field_choice_entropy": 1.0,
+        "val_field_certain": 0.9,
+    }
+
+
+def test_alike_is_told_once_with_numbers_and_remedies():
+    texts = follow([seen(0.7), seen(0.01), seen(0.5), seen(0.0)], begin=0)
+    assert [len(found) for found in texts] == [0, 1, 0, 0, 0]
+    (text,) = texts[1]
+    assert text.startswith("The decisions of layer 'field' have collapsed")
+    assert (
+        "(mean_size=1, choice_entropy=0.01 nats, certain=1 after epoch 2)"
+    ) in text
+    assert "`cost_weight`" in text and "`target`" in text
+
+
+def test_exploration_at_the_start_does_not_count():
+    logs = [seen(0.0)] * 8
+    for begin, first in ((0, 0), (0.5, 3), (0.55, 4), (1, 7)):
+        texts = follow(logs, begin=begin)
+        assert [i for i, found in enumerate(texts) if found] == [first]
+    # The share is of the epochs of the fit, however many there are.
+    assert follow(logs[:3], epochs=8) == [[]] * 4
+
+
+def test_patience_counts_epochs_in_a_row():
+    logs = [seen(x) for x in (0, 0, 1, 0, 0, 0, 0)]
+    texts = follow(logs, begin=0, patience=3)
+    assert [i for i, found in enumerate(texts) if found] == [5]
+
+
+def test_undecided_is_told_at_the_end_alone():
+    logs = [seen(1.0, certain=0.0), seen(1.0, certain=0.05)]
+    texts = follow(logs, begin=0)
+    assert [len(found) for found in texts] == [0, 0, 1]
+    (text,) = texts[2]
+    assert "'field' are undecided at the end of training" in text
+    assert "certain=0.05" in text and "`indecision_weight`" in text
+    assert follow([logs[0], seen(1.0, certain=0.1)])[-1] == []
+
+
+def test_bounds_nan_and_none_are_no_collapse():
+    logs = [seen(math.nan, math.nan), seen(0.05, 0.1), {"loss": 1.0}]
+    assert follow(logs, begin=0) == [[]] * 4
+    off = {"min_choice_entropy": 0, "min_certain": 0}
+    assert follow([seen(0.0, 0.0)], **off) == [[]] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "entropy", "is_alike"),
+    [
+        ({}, 0.049, True),
+        ({"max_size": 1}, 0.0, False),
+        # All sizes of 2, or of S, are what was asked for.
+        ({"target": 2.0, "target_weight": 1.0}, 0.0, False),
+        ({"target": 3, "target_weight": 1.0}, 0.0, False),
+        ({"target": 2.5, "target_weight": 1.0}, 0.049, True),
+        # One size in 250 of 2, the others of 1: 0.026 nats, half is 0.013.
+        ({"target": 1.004, "target_weight": 1.0}, 0.02, False),
+        ({"target": 1.004, "target_weight": 1.0}, 0.01, True),
+    ],
+)
+def test_targets_that_alike_decisions_meet(options, entropy, is_alike):
+    first, _ = follow([seen(entropy)], model_of_sizes(**options))
+    assert bool(first) == is_alike
+
+
+@pytest.mark.parametrize(
+    ("options", "is_alike"),
+    [
+        ({"openness_target": 0.3, "sparsity_weight": 1.0}, True),
+        ({"openness_target": 0.004, "sparsity_weight": 1.0}, False),
+        ({"target": 0.996, "target_weight": 1.0}, False),
+        ({"target": 0.0, "target_weight": 1.0}, False),
+    ],
+)
+def test_small_shares_of_gates(options, is_alike):
+    logs = {"gate_openness": 0.0, "gate_certain": 1.0}
+    logs["gate_choice_entropy"] = 0.02
+    first, _ = follow([logs], model_of_gates(**options))
+    assert bool(first) == is_alike
+
+
+def test_two_layers_are_followed_apart():
+    inner = model_of_emissions(target=0.5, target_weight=1.0)
+    x = keras.Input((6, 2))
+    y = field(return_sequences=True)(x)
+    model = keras.Model(x, inner(y))
+    logs = {"kept_kept": 0.0, "kept_certain": 1.0, "kept_choice_entropy": 0.0}
+    texts = follow([{**seen(1.0), **logs}, seen(0.0)], model, begin=0)
+    assert [len(found) for found in texts] == [1, 1, 0]
+    assert "'kept'" in texts[0][0] and "EmissionProbabilities" in texts[0][0]
+    assert "'field'" in texts[1][0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"min_choice_entropy": -0.1}, "min_choice_entropy=-0.1"),
+        ({"min_certain": 1.1}, "min_certain=1.1"),
+        ({"begin": 2}, "begin=2"),
+        ({"patience": 0}, "patience=0"),
+    ],
+)
+def test_arguments_are_checked(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        WarnOnDecisionCollapse(**arguments)
+
+
+def test_a_model_without_statistics_is_refused_before_it_trains():
+    for layer, named in (
+        (keras.layers.SimpleRNN(2), r"\[\]"),
+        (ReceptiveFieldRNN(keras.layers.SimpleRNNCell(2), 2), "rf_cell"),
+    ):
+        model = keras.Sequential([keras.Input((6, 2)), layer])
+        model.compile("sgd", "mse")
+        before = model.get_weights()
+        message = f"track_statistics=True.*{named}"
+        with pytest.raises(ValueError, match=message):
+            fit(model, WarnOnDecisionCollapse())
+        for one, other in zip(before, model.get_weights()):
+            np.testing.assert_array_equal(one, other)
+
+
+MODELS = [model_of_sizes, model_of_gates, model_of_emissions]
+NAMES = {"model_of_sizes": "field", "model_of_gates": "gate"}
+
+
+@pytest.mark.parametrize("make", MODELS)
+def test_a_price_that_is_too_high_collapses_each_kind(make):
+    """Trained: nothing but the price moves decisions to their least."""
+    model = make(cost_weight=10.0)
+    texts = fit(model, WarnOnDecisionCollapse(), rate=0.1, epochs=40)
+    name = NAMES.get(make.__name__, "kept")
+    (text,) = [text for text in texts if ALIKE in text]
+    assert f"'{name}'" in text and "`cost_weight`" in text
+    assert not any(UNDECIDED in text for text in texts)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("make", MODELS)
+def test_exploration_that_never_ends_leaves_each_kind_undecided(make):
+    model = make(entropy_weight=10.0)
+    texts = fit(model, WarnOnDecisionCollapse(), rate=0.05, epochs=40)
+    name = NAMES.get(make.__name__, "kept")
+    (text,) = [text for text in texts if UNDECIDED in text]
+    assert f"'{name}'" in text and "`indecision_weight`" in text
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("make", MODELS)
+def test_a_target_that_is_met_by_alike_decisions_gives_no_alarm(make):
+    """Every size 1, every gate open, every step kept: as asked for."""
+    model = make(target=1.0, target_weight=10.0)
+    history = keras.callbacks.History()
+    texts = fit(model, WarnOnDecisionCollapse(), history, rate=0.1, epochs=40)
+    (entropy,) = [x for x in history.history if x.endswith("_choice_entropy")]
+    assert history.history[entropy][-1] < 0.05
+    assert texts == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("make", MODELS)
+def test_decisions_that_differ_and_are_made_give_no_alarm(make):
+    """Trained with a budget in the middle, explored and committed."""
+    middle = 1.5 if make is model_of_sizes else 0.5
+    model = make(target=middle, target_weight=3.0)
+    schedule = ExploreThenCommit(indecision=(0.0, 1.0, 0.4, 0.5))
+    texts = fit(model, schedule, WarnOnDecisionCollapse(), rate=0.1, epochs=40)
+    assert texts == []
+
+
+@pytest.mark.long
+def test_drawn_gates_in_a_policy_gradient_model():
+    """Gates that are open at the start, and stay: all are open."""
+    for openness in (0.5, 0.9999):
+        network = model_of_gates(
+            estimator="reinforce",
+            initial_openness=openness,
+            kernel_initializer="zeros",
+        )
+        texts = fit(PolicyGradientModel(network), WarnOnDecisionCollapse())
+        assert [ALIKE in text for text in texts] == [openness > 0.9]
+
+
+def test_an_encoder_is_named_as_it_is_called():
+    x, context = keras.Input((6, 2)), keras.Input((2,))
+    encoder = FocusedHierarchicalEncoder(
+        2, initial_openness=0.9999, track_statistics=True, name="encoder"
+    )
+    y = keras.layers.Dense(1)(encoder(x, context))
+    texts = fit(keras.Model([x, context], y), WarnOnDecisionCollapse())
+    assert ["layer 'encoder' have collapsed" in text for text in texts] == [
+        True
+    ]
+
+
+def test_a_new_training_counts_afresh():
+    callback = WarnOnDecisionCollapse()
+    callback.set_model(model_of_sizes())
+    for _ in range(2):
+        callback.on_train_begin()
+        (text,) = caught(callback.on_epoch_end, 0, seen(0.0))
+        assert ALIKE in text
