@@ -11,10 +11,14 @@ from keras_seqmech.tuning.distributed import is_worker
 from keras_seqmech.tuning.distributed import wait_for_chief
 from keras_seqmech.tuning.hyperparameters import choose_annealing
 from keras_seqmech.tuning.hyperparameters import choose_estimator
+from keras_seqmech.tuning.hyperparameters import choose_exploration
+from keras_seqmech.tuning.hyperparameters import choose_gated
 from keras_seqmech.tuning.hyperparameters import choose_max_size
 from keras_seqmech.tuning.hyperparameters import choose_openness_target
+from keras_seqmech.tuning.hyperparameters import choose_size_from
 from keras_seqmech.tuning.hyperparameters import choose_sparsity_weight
 from keras_seqmech.tuning.hyperparameters import choose_summary
+from keras_seqmech.tuning.hyperparameters import choose_target
 from keras_seqmech.tuning.hyperparameters import choose_temperature
 from keras_seqmech.tuning.receptive_field import ReceptiveFieldHyperModel
 from keras_seqmech.tuning.results import TrialResult
@@ -28,10 +32,14 @@ __all__ = [
     "check_port",
     "choose_annealing",
     "choose_estimator",
+    "choose_exploration",
+    "choose_gated",
     "choose_max_size",
     "choose_openness_target",
+    "choose_size_from",
     "choose_sparsity_weight",
     "choose_summary",
+    "choose_target",
     "choose_temperature",
     "is_chief",
     "is_worker",

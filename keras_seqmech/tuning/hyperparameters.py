@@ -14,6 +14,10 @@ from typing import TypeVar
 import keras_tuner
 
 from keras_seqmech.layers import validation
+from keras_seqmech.layers.receptive_field.options import GATED
+from keras_seqmech.layers.receptive_field.options import SIZE_SOURCES
+from keras_seqmech.training.exploration import ExploreThenCommit
+from keras_seqmech.training.exploration import Ramp
 from keras_seqmech.training.schedules import SCHEDULES
 from keras_seqmech.training.schedules import TemperatureAnnealing
 
@@ -163,6 +167,26 @@ def choose_summary(
     return _choice(hp, name, summaries)
 
 
+def choose_gated(
+    hp: keras_tuner.HyperParameters,
+    gated: Sequence[str] = GATED,
+    name: str = "gated",
+) -> str:
+    """Chooses which states a field gates: `"memory"`, `"output"`, `"all"`."""
+    check_choices("gated", gated, GATED)
+    return _choice(hp, name, gated)
+
+
+def choose_size_from(
+    hp: keras_tuner.HyperParameters,
+    size_from: Sequence[str] = SIZE_SOURCES,
+    name: str = "size_from",
+) -> str:
+    """Chooses what sizes are decided from: `"input"` or `"field"`."""
+    check_choices("size_from", size_from, SIZE_SOURCES)
+    return _choice(hp, name, size_from)
+
+
 def choose_estimator(
     hp: keras_tuner.HyperParameters,
     estimators: Sequence[str] = ESTIMATORS,
@@ -175,6 +199,86 @@ def choose_estimator(
     """
     check_choices("estimators", estimators, ESTIMATORS)
     return _choice(hp, name, estimators)
+
+
+def choose_exploration(
+    hp: keras_tuner.HyperParameters,
+    steps: int | None = None,
+    exploration: Range | None = (0.1, 3.0),
+    price: Range | None = (2e-3, 0.1),
+    commitment: Range | None = (0.02, 0.5),
+    layer_names: Sequence[str] | None = None,
+) -> ExploreThenCommit:
+    """Chooses how much decisions explore, pay and commit while a trial trains.
+
+    The names in the search are `"exploration"`, `"price"` and `"commitment"`,
+    of those that have a range or number, on log scales. When each rises or
+    falls is as in `ExploreThenCommit`; temperatures stay as they are, see
+    `choose_annealing`.
+
+    Args:
+        hp: The hyperparameters of a trial.
+        steps: Optimizer steps at which the schedule ends; those of the `fit`
+            if None.
+        exploration: Range of the first `entropy_weight`, numbers above 0; the
+            default of `ExploreThenCommit`, not searched, if None. A number,
+            also 0, is not searched.
+        price: Likewise, of the last `cost_weight`.
+        commitment: Likewise, of the last `indecision_weight`.
+        layer_names: As in `ExploreThenCommit`.
+
+    Returns:
+        A callback for `fit`.
+
+    Raises:
+        ValueError: If an argument is not as described.
+
+    Example:
+
+    >>> hp = keras_tuner.HyperParameters()
+    >>> explore = choose_exploration(hp, exploration=0.2, price=(0.01, 0.1),
+    ...                              commitment=None)
+    >>> explore.values(0.0)["entropy_weight"], hp.values
+    (0.2, {'exploration': 0.2, 'price': 0.01})
+    """
+    initial, paid, committed = (
+        {} if weight is None else {end: _weight(hp, argument, weight)}
+        for argument, weight, end in (
+            ("exploration", exploration, "initial"),
+            ("price", price, "final"),
+            ("commitment", commitment, "final"),
+        )
+    )
+    return ExploreThenCommit(
+        steps=steps,
+        entropy=_default_ramp("entropy_weight", **initial),
+        price=_default_ramp("cost_weight", **paid),
+        indecision=_default_ramp("indecision_weight", **committed),
+        temperature=None,
+        layer_names=layer_names,
+    )
+
+
+def choose_target(
+    hp: keras_tuner.HyperParameters,
+    target: Range = (0.05, 0.5),
+    step: float | None = None,
+    name: str = "target",
+) -> float:
+    """Chooses what a batch is held to: a mean size, or a share.
+
+    Args:
+        hp: The hyperparameters of a trial.
+        target: Range of numbers of at least 0: of sizes from 1 to S, of gates
+            and kept steps from 0 to 1.
+        step: Between two targets of the range; if None, any may be drawn.
+        name: Of the hyperparameter.
+
+    Raises:
+        ValueError: If the range is not one of such numbers.
+    """
+    check = validation.check_not_negative
+    return _number(hp, name, "target", target, check, step, "linear")
 
 
 def choose_openness_target(
@@ -217,11 +321,7 @@ def choose_sparsity_weight(
     Raises:
         ValueError: If the range is not one of numbers above 0.
     """
-    ranges = isinstance(sparsity_weight, (tuple, list))
-    check = (
-        validation.check_positive if ranges else validation.check_not_negative
-    )
-    return _number(hp, name, "sparsity_weight", sparsity_weight, check, step)
+    return _weight(hp, "sparsity_weight", sparsity_weight, step, name)
 
 
 def check_range(
@@ -261,6 +361,27 @@ def _choice(
     if len(values) == 1:
         return hp.Fixed(name, values[0])
     return hp.Choice(name, list(values))
+
+
+def _default_ramp(name: str, **changes: float) -> Ramp | None:
+    """A ramp of `ExploreThenCommit`, with another first or last number."""
+    ramp = ExploreThenCommit().ramps[name]
+    return None if ramp is None else ramp._replace(**changes)
+
+
+def _weight(
+    hp: keras_tuner.HyperParameters,
+    argument: str,
+    weight: Range,
+    step: float | None = None,
+    name: str | None = None,
+) -> float:
+    """A number that multiplies a loss: 0 has no logarithm to search on."""
+    ranges = isinstance(weight, (tuple, list))
+    check = (
+        validation.check_positive if ranges else validation.check_not_negative
+    )
+    return _number(hp, name or argument, argument, weight, check, step)
 
 
 def _number(

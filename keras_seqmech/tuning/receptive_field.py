@@ -10,6 +10,7 @@ import keras_tuner
 import numpy as np
 
 from keras_seqmech.layers import validation
+from keras_seqmech.training.exploration import ExploreThenCommit
 from keras_seqmech.training.schedules import SCHEDULES
 from keras_seqmech.training.schedules import TemperatureAnnealing
 from keras_seqmech.tuning import hyperparameters
@@ -26,8 +27,9 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
     Args:
         build_model: Function `(hp, field)` that returns a compiled model.
             `field` is a dict with `"max_size"`, `"summary"`, `"estimator"`
-            and `"temperature"`, arguments of `ReceptiveFieldRNN` and
-            `RFCell`; it may search more with `hp`.
+            and `"temperature"`, and where they are asked for `"gated"`,
+            `"size_from"`, `"target"` and `"target_weight"`, arguments of
+            `ReceptiveFieldRNN` and `RFCell`; it may search more with `hp`.
         max_size: Range of S: `(low, high)`, or an int not to be searched.
         temperature: Range of the temperature; of the first one if it is
             annealed.
@@ -45,9 +47,23 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
             range if None.
         name: Of the hypermodel.
         tunable: As in `keras_tuner.HyperModel`.
+        gated: Of `"memory"`, `"output"` and `"all"`; the layer's default, and
+            not in `field`, if None.
+        size_from: Of `"input"` and `"field"`; likewise.
+        exploration: Range of the first `entropy_weight`, or a number not to be
+            searched. With this or one of the next two, trials train with an
+            `ExploreThenCommit`, which has its default for those that are None.
+        price: Range of the last `cost_weight`; not beside `target`.
+        commitment: Range of the last `indecision_weight`.
+        exploration_steps: Optimizer steps at which that schedule ends; those
+            of the `fit` if None.
+        target: Range of the mean size that a batch is held to, from 1 to the
+            smallest S; none if None.
+        target_weight: Of the distance to it, in the loss; not searched.
 
     A fixed temperature is an argument of the layer; an annealed one is changed
-    by a `TemperatureAnnealing` that `fit` puts before all other callbacks.
+    by a `TemperatureAnnealing` that `fit` puts before all other callbacks, as
+    it does the `ExploreThenCommit`, which leaves the temperature alone.
     Within a trial nothing is retraced. With `Hyperband`, a trial that is
     continued starts from the best epoch of the one before, with its optimizer
     state and so its temperature (if `build_model` returns a built model).
@@ -58,7 +74,7 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
 
     Raises:
         ValueError: If an argument is not as described: a temperature of 0, an
-            S over `sequence_length`.
+            S over `sequence_length`, a target over the smallest S.
 
     Example:
 
@@ -93,6 +109,14 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         temperature_step: float | None = None,
         name: str | None = None,
         tunable: bool = True,
+        gated: Sequence[str] | None = None,
+        size_from: Sequence[str] | None = None,
+        exploration: Range | None = None,
+        price: Range | None = None,
+        commitment: Range | None = None,
+        exploration_steps: int | None = None,
+        target: Range | None = None,
+        target_weight: float = 1.0,
     ):
         if not callable(build_model):
             raise ValueError(
@@ -106,6 +130,8 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         )
         if set(schedules) != {FIXED}:
             validation.check_positive_int("annealing_steps", annealing_steps)
+        if target is not None:
+            _check_target(target, max_size, price)
         self.build_model = build_model
         self.max_size = max_size
         self.temperature = temperature
@@ -117,8 +143,19 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         self.sequence_length = sequence_length
         self.size_step = size_step
         self.temperature_step = temperature_step
+        self.gated = gated
+        self.size_from = size_from
+        self.exploration = exploration
+        self.price = price
+        self.commitment = commitment
+        self.exploration_steps = exploration_steps
+        self.target = target
+        self.target_weight = validation.check_positive(
+            "target_weight", target_weight
+        )
         # Every range is checked now, not in the first trial.
         self.choose(keras_tuner.HyperParameters())
+        self.choose_exploration(keras_tuner.HyperParameters())
 
     def choose(
         self, hp: keras_tuner.HyperParameters
@@ -138,6 +175,15 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
                 hp, self.temperature, self.temperature_step
             ),
         }
+        if self.gated is not None:
+            field["gated"] = hyperparameters.choose_gated(hp, self.gated)
+        if self.size_from is not None:
+            field["size_from"] = hyperparameters.choose_size_from(
+                hp, self.size_from
+            )
+        if self.target is not None:
+            field["target"] = hyperparameters.choose_target(hp, self.target)
+            field["target_weight"] = self.target_weight
         annealing = hyperparameters.choose_annealing(
             hp,
             # Without other schedules than a fixed one, steps do not matter.
@@ -148,9 +194,25 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         )
         return field, annealing
 
+    def choose_exploration(
+        self, hp: keras_tuner.HyperParameters
+    ) -> ExploreThenCommit | None:
+        """The callback that moves what sizes cost, or None.
+
+        Args:
+            hp: The hyperparameters of a trial.
+        """
+        ranges = self.exploration, self.price, self.commitment
+        if all(values is None for values in ranges):
+            return None
+        return hyperparameters.choose_exploration(
+            hp, self.exploration_steps, *ranges
+        )
+
     def build(self, hp: keras_tuner.HyperParameters) -> keras.Model:
         """Builds the model of a trial."""
         field, _ = self.choose(hp)
+        self.choose_exploration(hp)  # Makes it known to the search.
         model = self.build_model(hp, field)
         if isinstance(model, keras.Model) and model.built:
             _build_optimizer(model)
@@ -170,8 +232,10 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
             hp: The hyperparameters of the trial.
             model: From `build`.
             *args: Of `model.fit`.
-            callbacks: Of `model.fit`; a `TemperatureAnnealing` of all layers
-                is refused, since the search decides about temperatures.
+            callbacks: Of `model.fit`. Those that would move what the search
+                decides about in all layers are refused: a
+                `TemperatureAnnealing`; an `ExploreThenCommit` that moves the
+                temperature, or any where the search has one.
             **kwargs: Of `model.fit`.
 
         Returns:
@@ -182,22 +246,58 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
                 became NaN or infinite.
         """
         _, annealing = self.choose(hp)
+        exploration = self.choose_exploration(hp)
         callbacks = keras.tree.flatten(callbacks or [])
-        for callback in callbacks:
-            if getattr(callback, "layer_names", 0) is None and isinstance(
-                callback, TemperatureAnnealing
-            ):
-                raise keras_tuner.errors.FatalValueError(
-                    "The temperature is searched: leave `TemperatureAnnealing` "
-                    "out of the callbacks, and give the hypermodel `schedules`."
-                    f" Received: callbacks={callbacks!r}"
-                )
-        before = [keras.callbacks.TerminateOnNaN()]
-        if annealing is not None:
-            before.insert(0, annealing)
+        _check_callbacks(callbacks, exploration)
+        moving = [x for x in (annealing, exploration) if x is not None]
+        before = [*moving, keras.callbacks.TerminateOnNaN()]
         history = model.fit(*args, callbacks=[*before, *callbacks], **kwargs)
         check_finite(history)
         return history
+
+
+def _check_target(target: Range, max_size: Range, price: Any) -> None:
+    """Refuses targets that a trial could not have."""
+    low, high = hyperparameters.check_range(
+        "target", target, validation.check_not_negative
+    )
+    smallest, _ = hyperparameters.check_range(
+        "max_size", max_size, validation.check_positive_int
+    )
+    if low < 1 or high > smallest:
+        raise ValueError(
+            "Argument `target` must be a mean size from 1 to the smallest S, "
+            f"{smallest}. Received: target={target!r}, max_size={max_size!r}"
+        )
+    if price is not None:
+        raise ValueError(
+            "Argument `price` must be None beside a `target`, which says how "
+            f"much is read. Received: price={price!r}, target={target!r}"
+        )
+
+
+def _check_callbacks(
+    callbacks: Sequence[Any], exploration: ExploreThenCommit | None
+) -> None:
+    """Refuses callbacks that would move what is searched, in all layers."""
+    for callback in callbacks:
+        if getattr(callback, "layer_names", 0) is not None:
+            continue
+        if isinstance(callback, TemperatureAnnealing):
+            raise keras_tuner.errors.FatalValueError(
+                "The temperature is searched: leave `TemperatureAnnealing` "
+                "out of the callbacks, and give the hypermodel `schedules`. "
+                f"Received: callbacks={callbacks!r}"
+            )
+        if isinstance(callback, ExploreThenCommit) and (
+            exploration is not None or callback.ramps["temperature"]
+        ):
+            raise keras_tuner.errors.FatalValueError(
+                "What `ExploreThenCommit` moves is searched: leave it out of "
+                "the callbacks, and give the hypermodel `exploration`, "
+                "`price` or `commitment`; or without these, give it "
+                f"`temperature=None`. Received: callbacks={callbacks!r}"
+            )
 
 
 def check_finite(history: keras.callbacks.History) -> None:

@@ -17,6 +17,7 @@ import tensorflow as tf
 keras_tuner = pytest.importorskip("keras_tuner")
 pytest.importorskip("tensorboard")
 
+from keras_seqmech import ExploreThenCommit  # noqa: E402
 from keras_seqmech import ReceptiveFieldRNN  # noqa: E402
 from keras_seqmech import TemperatureAnnealing  # noqa: E402
 from keras_seqmech import tuning  # noqa: E402
@@ -55,6 +56,10 @@ def draws(choose, count=60):
         (tuning.choose_temperature, "temperature", 0.1, 2.0),
         (tuning.choose_openness_target, "openness_target", 0.05, 0.5),
         (tuning.choose_sparsity_weight, "sparsity_weight", 1e-3, 1.0),
+        (tuning.choose_exploration, "exploration", 0.1, 3.0),
+        (tuning.choose_exploration, "price", 2e-3, 0.1),
+        (tuning.choose_exploration, "commitment", 0.02, 0.5),
+        (tuning.choose_target, "target", 0.05, 0.5),
     ],
 )
 def test_values_are_drawn_from_the_whole_range(choose, name, low, high):
@@ -63,7 +68,7 @@ def test_values_are_drawn_from_the_whole_range(choose, name, low, high):
     if isinstance(low, int):
         assert set(values) == set(range(low, high + 1))
         return
-    logarithmic = name in ("temperature", "sparsity_weight")
+    logarithmic = name not in ("openness_target", "target")
     middle = math.sqrt(low * high) if logarithmic else (low + high) / 2
     # Half of 60 draws, give or take four standard deviations.
     assert abs((values > middle).sum() - 30) < 4 * math.sqrt(60) / 2
@@ -98,6 +103,9 @@ def test_steps_and_numbers_that_are_not_searched():
         (tuning.choose_sparsity_weight, -2, "sparsity_weight=-2"),
         (tuning.choose_summary, ("mean", "middle"), "`summaries`.*'middle'"),
         (tuning.choose_summary, "mean", "`summaries`"),
+        (tuning.choose_target, (-1, 1), "`target`.*target=-1"),
+        (tuning.choose_gated, ("memory", "c"), "`gated`.*'c'"),
+        (tuning.choose_size_from, "field", "`size_from`"),
         (tuning.choose_estimator, (), "`estimators`"),
         (tuning.choose_estimator, ("relaxed", "relaxed"), "each once"),
     ],
@@ -140,6 +148,35 @@ def test_annealing_is_chosen_with_its_last_temperature():
         with pytest.raises(ValueError, match=f"`{argument}`"):
             tuning.choose_annealing(
                 keras_tuner.HyperParameters(), initial=1.0, **options
+            )
+
+
+def test_exploration_is_chosen_with_the_default_times():
+    default = ExploreThenCommit()
+    hp = keras_tuner.HyperParameters()
+    hp.values = {"exploration": 0.3, "commitment": 0.2}
+    chosen = tuning.choose_exploration(hp, steps=7, price=None)
+    assert chosen.steps == 7 and set(hp.values) == {"exploration", "commitment"}
+    expected = {
+        **default.ramps,
+        "entropy_weight": default.ramps["entropy_weight"]._replace(initial=0.3),
+        "indecision_weight": default.ramps["indecision_weight"]._replace(
+            final=0.2
+        ),
+        "temperature": None,
+    }
+    assert chosen.ramps == expected
+    off = tuning.choose_exploration(hp, price=0, layer_names=["field"])
+    assert off.ramps["cost_weight"].final == 0 and off.layer_names == ["field"]
+    for argument, value in (
+        ("exploration", (0, 1)),
+        ("price", -1.0),
+        ("commitment", (0.5, 0.1)),
+        ("steps", 0),
+    ):
+        with pytest.raises(ValueError, match=f"`{argument}`"):
+            tuning.choose_exploration(
+                keras_tuner.HyperParameters(), **{argument: value}
             )
 
 
@@ -232,6 +269,83 @@ def test_a_trial_follows_its_temperature_without_retracing(tmp_path):
         np.testing.assert_allclose(temperatures, expected, rtol=1e-5)
     # One batch shape, two epochs of changing temperatures: one trace a trial.
     assert traces == [1] * 3
+
+
+def test_a_search_of_what_sizes_cost(tmp_path):
+    """KerasTuner's random search: each trial has what was drawn for it."""
+    fields, seen = [], []
+
+    def build(hp, field):
+        fields.append(field)
+        layers = [
+            keras.Input((3, 2)),
+            ReceptiveFieldRNN(keras.layers.LSTMCell(2), name="field", **field),
+            keras.layers.Dense(1),
+        ]
+        model = keras.Sequential(layers)
+        model.compile("sgd", loss="mse", jit_compile=False)
+        return model
+
+    class Recorder(keras.callbacks.Callback):
+        """What the first and last step are trained with."""
+
+        def __deepcopy__(self, memo):
+            return Recorder()
+
+        def on_train_batch_end(self, batch, logs=None):
+            layer = self.model.get_layer("field")
+            names = ("entropy_weight", "cost_weight", "indecision_weight")
+            numbers = [float(getattr(layer.costs, name)) for name in names]
+            seen.append([*numbers, float(layer.temperature)])
+
+    hypermodel = tuning.ReceptiveFieldHyperModel(
+        build,
+        max_size=(2, 3),
+        gated=("memory", "output", "all"),
+        size_from=("input", "field"),
+        exploration=(0.01, 0.5),
+        price=(0.01, 0.1),
+        exploration_steps=2,
+    )
+    tuner = tuning.open_search(
+        keras_tuner.RandomSearch,
+        hypermodel,
+        tmp_path,
+        "sweep",
+        objective="loss",
+        max_trials=3,
+        seed=2,
+    )
+    x = np.random.default_rng(0).normal(size=(9, 3, 2)).astype("float32")
+    fields.clear()
+    tuner.search(
+        x, x[:, 0, :1], batch_size=3, callbacks=[Recorder()], verbose=0
+    )
+    results = tuning.trial_results(tuner.project_dir)
+    assert [result.status for result in results] == ["COMPLETED"] * 3
+    commitment = ExploreThenCommit().ramps["indecision_weight"].final
+    first, last = seen[::3], seen[2::3]
+    for i, values in enumerate(result.values for result in results):
+        for name in ("gated", "size_from"):
+            assert fields[i][name] == values[name]
+        assert "target" not in fields[i] and "commitment" not in values
+        temperature = values["temperature"]
+        assert first[i] == pytest.approx(
+            [values["exploration"], 0, 0, temperature]
+        )
+        # After two steps the schedule is over.
+        assert last[i] == pytest.approx(
+            [0, values["price"], commitment, temperature]
+        )
+    assert len({result.values["price"] for result in results}) == 3
+
+
+def test_a_target_is_an_argument_of_the_layer():
+    given = {"target": (1.5, 2.0), "target_weight": 3.0, "max_size": (2, 4)}
+    hypermodel = tuning.ReceptiveFieldHyperModel(print, **given)
+    field, _ = hypermodel.choose(keras_tuner.HyperParameters())
+    assert (field["target"], field["target_weight"]) == (1.5, 3.0)
+    assert hypermodel.choose_exploration(keras_tuner.HyperParameters()) is None
 
 
 class Number(keras.layers.Layer):
@@ -371,6 +485,8 @@ def test_callbacks_that_would_move_what_is_searched():
     own = TemperatureAnnealing(final=0.1, steps=5)
     with pytest.raises(ValueError, match="temperature is searched.*Received"):
         hypermodel.fit(hp, model, x, x, callbacks=[own], verbose=0)
+    with pytest.raises(ValueError, match="`temperature=None`. Received"):
+        hypermodel.fit(hp, model, x, x, callbacks=ExploreThenCommit())
     named = TemperatureAnnealing(final=0.1, steps=1, layer_names=["number"])
     hypermodel.fit(hp, model, x, x, callbacks=[named], verbose=0)
     assert float(model.get_layer("number").temperature) == pytest.approx(0.1)
@@ -386,6 +502,15 @@ def test_callbacks_that_would_move_what_is_searched():
         ({"estimators": ("exact",)}, "`estimators`"),
         ({"temperature_step": 1.0}, "`step`"),
         ({"size_step": 0}, "`step`"),
+        ({"gated": ("h",)}, "`gated`"),
+        ({"size_from": ()}, "`size_from`"),
+        ({"exploration": (0.0, 1.0)}, "`exploration`.*exploration=0.0"),
+        ({"price": -1}, "`price`"),
+        ({"commitment": 1, "exploration_steps": 0}, "`steps`"),
+        ({"target": (1, 2), "max_size": (1, 4)}, "`target`.*smallest S, 1"),
+        ({"target": 0.5, "max_size": 4}, "`target`.*target=0.5"),
+        ({"target": 2, "max_size": 4, "price": 0.1}, "`price`.*target=2"),
+        ({"target_weight": 0}, "`target_weight`"),
     ],
 )
 def test_hypermodels_that_cannot_be(options, message):
