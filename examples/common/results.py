@@ -33,12 +33,18 @@ def describe(
     return " ".join(f"{name}={value}" for name, value in values.items())
 
 
-def read_rows(path: str | Path, fields: Sequence[str]) -> list[dict[str, str]]:
+def read_rows(
+    path: str | Path,
+    fields: Sequence[str],
+    older: Mapping[str, str] | None = None,
+) -> list[dict[str, str]]:
     """Reads the finished runs.
 
     Args:
         path: A CSV file; one that does not exist has no rows.
         fields: Names that its header must hold, in this order.
+        older: Those of them that files may lack which were written before
+            there were such fields, and what their rows then have.
 
     Returns:
         The rows that have all fields.
@@ -54,12 +60,21 @@ def read_rows(path: str | Path, fields: Sequence[str]) -> list[dict[str, str]]:
     content = content[: content.rfind(b"\n") + 1].decode("utf8", "replace")
     reader = csv.DictReader(content.split("\n"))
     header = tuple(reader.fieldnames or ())
-    if header != tuple(fields):
+    lacking = {
+        name: value
+        for name, value in (older or {}).items()
+        if name not in header
+    }
+    if header != tuple(name for name in fields if name not in lacking):
         raise ValueError(
             f"{path}, line 1: expected {','.join(fields)}. "
             f"Received: {','.join(header)}"
         )
-    return [row for row in reader if None not in [*row, *row.values()]]
+    return [
+        {name: row[name] if name in row else lacking[name] for name in fields}
+        for row in reader
+        if None not in [*row, *row.values()]
+    ]
 
 
 def write_rows(
@@ -81,11 +96,19 @@ def add_row(
     fields: Sequence[str],
     row: Mapping[str, Any],
     key: Sequence[str],
+    older: Mapping[str, str] | None = None,
 ) -> list[dict[str, str]]:
     """Adds a finished run to what the file holds now.
 
     The file is read again, so rows that another process has added since are
     kept; a row that is equal in all of `key` is replaced.
+
+    Args:
+        path: See `read_rows`.
+        fields: Likewise.
+        row: The run; fields that it lacks are empty.
+        key: Names of fields.
+        older: See `read_rows`; a file without these fields gets them.
 
     Returns:
         All rows.
@@ -93,7 +116,7 @@ def add_row(
     row = {field: str(row.get(field, "")) for field in fields}
     rows = [
         other
-        for other in read_rows(path, fields)
+        for other in read_rows(path, fields, older)
         if any(other[name] != row[name] for name in key)
     ]
     rows.append(row)

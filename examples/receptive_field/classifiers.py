@@ -8,6 +8,7 @@ from keras import ops
 
 from examples.common.arguments import positive
 from examples.common.text_encoding import Encoded
+from examples.receptive_field import exploring
 from keras_seqmech import ReceptiveFieldRNN
 
 MODELS = ("rnn", "rnn+rf-", "rnn+rf", "lstm", "lstm+rf-", "lstm+rf")
@@ -43,6 +44,8 @@ def build_model(
         x, result = ReceptiveFieldRNN(
             cells[unit](args.units, kernel_regularizer=penalty),
             max_size=1 if field == "rf-" else args.max_size,
+            gated=args.gated,
+            size_from=args.size_from,
             kernel_regularizer=penalty,
             return_field=True,
             jit_compile=True,
@@ -97,4 +100,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--learning-rate", type=float, default=1e-3)
     add("--batch-size", type=positive, default=64)
     add("--epochs", type=positive, default=30)
+    exploring.add_field_arguments(parser)
     add("--verbose", type=int, default=0, help="of model.fit")

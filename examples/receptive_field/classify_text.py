@@ -13,9 +13,17 @@ the last model trained: strings in, labels out.
 The validation part stops the training and picks the epoch; the test part is
 used once, at the end of a run. The number of test texts that are also training
 or validation texts is printed first.
+
+`--explore` trains fields with `ExploreThenCommit` over all `--epochs`, and
+picks the epoch among those after the exploration and the price's rise;
+`--gated` and `--size-from` are arguments of the layer. Beside accuracies the
+table has how far fields look ahead, how much their sizes depend on the word
+(mutual information, in nats), and the share of sizes chosen with a probability
+above 0.9.
 """
 
 import argparse
+import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,6 +39,9 @@ from examples.common import text_encoding
 from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.receptive_field import classifiers
+from examples.receptive_field import exploring
+from examples.receptive_field import field_report
+from keras_seqmech import ExploreThenCommit
 
 PAPER = {
     "rnn": (75.14, 91.96, 40.49, 89.81, 77.04),
@@ -62,6 +73,7 @@ FIELDS = (
     "mean_field_size",
     "parameters",
     "seconds",
+    *field_report.FIELDS,
 )
 
 
@@ -79,6 +91,18 @@ def train_and_test(
         name, matrix, length, len(data.classes), args
     )
     classifiers.compile_model(model, args)
+    schedule = exploring.schedule(args) if fields is not None else None
+    first = settled_epoch(schedule, args.epochs)
+    callbacks = [
+        keras.callbacks.EarlyStopping(
+            "val_accuracy",
+            patience=args.patience,
+            restore_best_weights=True,
+            start_from_epoch=first,
+        )
+    ]
+    if schedule is not None:
+        callbacks.append(schedule)
     start = time.perf_counter()
     history = model.fit(
         *data.train,
@@ -86,47 +110,58 @@ def train_and_test(
         batch_size=args.batch_size,
         epochs=args.epochs,
         verbose=args.verbose,
-        callbacks=[
-            keras.callbacks.EarlyStopping(
-                "val_accuracy",
-                patience=args.patience,
-                restore_best_weights=True,
-            )
-        ],
+        callbacks=callbacks,
     ).history
     seconds = time.perf_counter() - start
     _, accuracy = model.evaluate(*data.test, batch_size=256, verbose=0)
-    mean_size = ""
+    row = {"mean_field_size": ""}
     if fields is not None:
-        ids = data.test[0]
-        size = fields.predict(ids, batch_size=256, verbose=0)["size"]
-        mean_size = round(float(size.sum() / (ids != 0).sum()), 3)
-    best = int(np.argmax(history["val_accuracy"]))
+        found = fields.predict(data.test[0], batch_size=256, verbose=0)
+        report = field_report.report(
+            found["size"], found["probabilities"], data.test[0]
+        )
+        row["mean_field_size"] = round(report.mean_size, 3)
+        row.update(report.row())
+    best = first + int(np.argmax(history["val_accuracy"][first:]))
     return {
         "dataset": args.dataset,
         "model": name,
         "seed": seed,
-        "settings": settings(args),
+        "settings": settings(args, name),
         "test_accuracy": round(100 * accuracy, 2),
         "validation_accuracy": round(100 * history["val_accuracy"][best], 2),
         "best_epoch": best + 1,
         "epochs": len(history["loss"]),
-        "mean_field_size": mean_size,
+        **row,
         "parameters": model.count_params(),
         "seconds": round(seconds, 1),
     }, model
 
 
-def settings(args: argparse.Namespace) -> str:
+def settled_epoch(schedule: ExploreThenCommit | None, epochs: int) -> int:
+    """The first epoch, from 0, of sizes that neither explore nor cost more."""
+    if schedule is None:
+        return 0
+    ends = (schedule.ramps[x].end for x in ("entropy_weight", "cost_weight"))
+    return min(epochs - 1, math.ceil(max(ends) * epochs))
+
+
+def settings(args: argparse.Namespace, model: str) -> str:
     """Settings that a result depends on besides data set, model and seed."""
     vectors = Path(args.vectors).name if args.vectors else "none"
-    return results.describe(args, TUNED, vectors=vectors)
+    more = exploring.settings(args) if "+" in model else {}
+    # Older runs do not name what they had no choice of.
+    more = {k: v for k, v in more.items() if v != exploring.OLDER[k]}
+    return results.describe(args, TUNED, vectors=vectors, **more)
 
 
 def table(dataset: str, rows: Sequence[dict]) -> str:
     """Markdown table of mean and standard deviation over seeds."""
     column = list(datasets.CLASSES).index(dataset)
-    header = "test accuracy % | seeds | mean field size | s per run | paper %"
+    header = (
+        "test accuracy % | seeds | mean look-ahead | I(size; word), nats | "
+        "certain sizes | s per run | paper %"
+    )
     lines = [[dataset, *header.split(" | ")]]
     for name in classifiers.MODELS:
         own = [row for row in rows if row["model"] == name]
@@ -140,7 +175,8 @@ def table(dataset: str, rows: Sequence[dict]) -> str:
                 name,
                 tables.spread(accuracy, ".2f"),
                 len(own),
-                f"{np.mean(sizes):.2f}" if sizes else "",
+                f"{np.mean(sizes) - 1:.2f}" if sizes else "",
+                *(tables.mean(own, x, ".2f") for x in field_report.FIELDS),
                 f"{np.mean(seconds):.0f}",
                 f"{PAPER[name][column]:.2f}",
             ]
@@ -178,7 +214,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--patience", type=integer(0), default=5, help="epochs without progress"
     )
     classifiers.add_arguments(parser)
-    args = parser.parse_args(argv)
+    exploring.add_schedule_arguments(parser)
+    args = exploring.check(parser, parser.parse_args(argv))
     args.length = args.length or text_encoding.LENGTHS[args.dataset]
     args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
     return args
@@ -189,16 +226,20 @@ def main(argv: Sequence[str] | None = None) -> str:
     args = parse(argv)
     path = Path(args.results)
     path.parent.mkdir(parents=True, exist_ok=True)
-    rows = results.read_rows(path, FIELDS)
+    rows = results.read_rows(path, FIELDS, field_report.OLDER)
     if args.export_dir:
         Path(args.export_dir).mkdir(parents=True, exist_ok=True)
     text_data = datasets.load(args.dataset, args.data_dir)
     print(f"{args.dataset}: {datasets.describe(text_data)}", flush=True)
     data = text_encoding.encode(text_data, args.length)
-    own = (args.dataset, settings(args))
 
     def same():
-        return [r for r in rows if (r["dataset"], r["settings"]) == own]
+        return [
+            row
+            for row in rows
+            if row["dataset"] == args.dataset
+            and row["settings"] == settings(args, row["model"])
+        ]
 
     model = None
     for seed in args.seeds:
@@ -207,7 +248,7 @@ def main(argv: Sequence[str] | None = None) -> str:
             if (name, str(seed)) in done:
                 continue
             row, model = train_and_test(name, seed, data, args)
-            rows = results.add_row(path, FIELDS, row, KEY)
+            rows = results.add_row(path, FIELDS, row, KEY, field_report.OLDER)
             print({k: v for k, v in row.items() if k != "settings"}, flush=True)
     result = table(args.dataset, same())
     print(result)

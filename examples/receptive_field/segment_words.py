@@ -10,6 +10,11 @@ tenth and, with `--data-dir`, on `cws/pku_test.jsonl.gz`:
 The digits and Latin letters of the first text are full-width, those of
 `pku_test` half-width; `--fold-width` makes them the same characters.
 
+`--explore` trains with `ExploreThenCommit`; `--gated` and `--size-from` are
+arguments of the layer. Beside F1 the table has how far fields look ahead, how
+much their sizes depend on the character (mutual information, in nats), and the
+share of sizes chosen with a probability above 0.9, all on the last test text.
+
 Every finished run is a row of a CSV file; started again, runs with the same
 settings that are in it are not repeated. Several processes may share a file.
 """
@@ -25,6 +30,8 @@ import keras
 from examples.common import results
 from examples.common import tables
 from examples.common.arguments import positive
+from examples.receptive_field import exploring
+from examples.receptive_field import field_report
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
 
@@ -47,6 +54,7 @@ SETTINGS = (
     "temperature",
     "bidirectional",
     "fold_width",
+    *exploring.SETTINGS,
 )
 RESULTS = (
     "people_daily_f1",
@@ -54,15 +62,18 @@ RESULTS = (
     "mean_size",
     "step_ms",
     "seconds",
+    *field_report.FIELDS,
 )
 FIELDS = SETTINGS + RESULTS
+# What is not in the files of older runs.
+OLDER = {**exploring.OLDER, **field_report.OLDER}
 
 
 def main(argv: list[str] | None = None) -> None:
     """Runs what is not yet in the CSV file and prints the table."""
     arguments = parse(argv)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    rows = results.read_rows(arguments.output, FIELDS)
+    rows = results.read_rows(arguments.output, FIELDS, OLDER)
     train, test = segmentation.people_daily()
     train = train[: arguments.sentences]
     tests = {"people_daily_f1": test[: arguments.sentences]}
@@ -86,6 +97,7 @@ def main(argv: list[str] | None = None) -> None:
             "temperature": str(arguments.temperature),
             "bidirectional": str(arguments.bidirectional),
             "fold_width": str(arguments.fold_width),
+            **field_settings(model, arguments),
         }
         for seed in range(arguments.seeds)
         for model in arguments.models
@@ -102,7 +114,7 @@ def main(argv: list[str] | None = None) -> None:
         found = train_and_test(arguments, settings, train, vocabulary, tests)
         print(", ".join(f"{name} {value}" for name, value in found.items()))
         row = {**settings, **found}
-        rows = results.add_row(arguments.output, FIELDS, row, SETTINGS)
+        rows = results.add_row(arguments.output, FIELDS, row, SETTINGS, OLDER)
     found = [find(rows, settings, tests) for settings in runs]
     print(table(found, list(tests)))
 
@@ -142,6 +154,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         action="store_true",
         help="make full-width letters and digits half-width",
     )
+    exploring.add_field_arguments(parser)
+    exploring.add_schedule_arguments(parser)
     add("--verbose", default="auto", help="of model.fit")
     add(
         "--output",
@@ -149,7 +163,14 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         default=pathlib.Path("runs/segment_words.csv"),
         help="CSV file of finished runs",
     )
-    return parser.parse_args(argv)
+    return exploring.check(parser, parser.parse_args(argv))
+
+
+def field_settings(model: str, arguments: argparse.Namespace) -> dict[str, str]:
+    """The settings that only matter where there is a receptive field."""
+    if "+" in model:
+        return exploring.settings(arguments)
+    return dict.fromkeys(exploring.SETTINGS, "")
 
 
 def train_and_test(
@@ -172,7 +193,12 @@ def train_and_test(
         temperature=arguments.temperature,
         bidirectional=arguments.bidirectional,
         seed=seed,
+        gated=arguments.gated,
+        size_from=arguments.size_from,
     )
+    schedule = None
+    if "+" in settings["model"]:
+        schedule = exploring.schedule(arguments, arguments.temperature)
     verbose = arguments.verbose
     timer = taggers.train(
         model,
@@ -182,6 +208,7 @@ def train_and_test(
         arguments.batch_size,
         seed=seed,
         verbose=verbose if verbose == "auto" else int(verbose),
+        callbacks=[] if schedule is None else [schedule],
     )
     found = {}
     for name, sentences in tests.items():
@@ -190,6 +217,9 @@ def train_and_test(
         scores = segmentation.word_scores(sentences, words)
         found[name] = f"{100 * scores.f1:.2f}"
         found["mean_size"] = "" if size is None else f"{size:.2f}"
+    fields = taggers.report_fields(model, texts, vocabulary)
+    if fields is not None:
+        found.update(fields.row())
     found["step_ms"] = f"{1000 * timer.median:.1f}"
     found["seconds"] = f"{time.perf_counter() - start:.0f}"
     return found
@@ -200,7 +230,11 @@ def find(
     settings: dict[str, str],
     tests: Iterable[str],
 ) -> dict[str, str] | None:
-    """The run with these settings, if it was tested on all the tests."""
+    """The run with these settings, if it was tested on all the tests.
+
+    Settings that are empty do not matter to the run.
+    """
+    settings = {name: value for name, value in settings.items() if value}
     for row in rows:
         if settings.items() <= row.items() and all(row[name] for name in tests):
             return row
@@ -211,7 +245,8 @@ def table(rows: list[dict[str, str]], tests: list[str]) -> str:
     """A Markdown table: mean and standard deviation of F1, and the paper's."""
     names = {"people_daily_f1": "last tenth F1", "pku_f1": "pku_test F1"}
     header = ["model", *(names[test] for test in tests), "paper, PKU F1"]
-    header += ["mean field", "ms a step", "runs"]
+    header += ["mean look-ahead", "I(size; character), nats"]
+    header += ["certain sizes", "ms a step", "runs"]
     lines = [header]
     for model in dict.fromkeys(row["model"] for row in rows):
         own = [row for row in rows if row["model"] == model]
@@ -225,7 +260,8 @@ def table(rows: list[dict[str, str]], tests: list[str]) -> str:
             values = [float(row[test]) for row in own]
             line.append(tables.spread(values, ".2f"))
         size = mean("mean_size")
-        line += [PAPER[model], "" if size is None else f"{size:.2f}"]
+        line += [PAPER[model], "" if size is None else f"{size - 1:.2f}"]
+        line += [tables.mean(own, x, ".2f") for x in field_report.FIELDS]
         lines.append([*line, f"{mean('step_ms'):.0f}", str(len(own))])
     return tables.table(lines)
 

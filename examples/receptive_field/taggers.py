@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from examples.receptive_field import field_report
 from examples.receptive_field.segmentation import TAGS
 from examples.receptive_field.segmentation import Words
 from examples.receptive_field.segmentation import join_words
@@ -100,6 +101,8 @@ def build_model(
     temperature: float = 1.0,
     bidirectional: bool = False,
     seed: int | None = None,
+    gated: str = "memory",
+    size_from: str = "input",
 ) -> keras.Model:
     """A tagger: ids `(batch, time)` in, probabilities of the tags out.
 
@@ -116,6 +119,8 @@ def build_model(
         temperature: Of the relaxed field sizes.
         bidirectional: Whether a second recurrent layer reads from the end.
         seed: Of the field sizes' noise.
+        gated: The states that a field gates, see `ReceptiveFieldRNN`.
+        size_from: What sizes are chosen from, likewise.
 
     Returns:
         A model with outputs `"tags"`, `(batch, time, 4)`, and, with a
@@ -142,6 +147,8 @@ def build_model(
                 max_size=1 if field == "rf-" else max_size,
                 summary=summary,
                 temperature=temperature,
+                gated=gated,
+                size_from=size_from,
                 seed=seed,
                 return_field=True,
                 track_statistics=True,
@@ -198,6 +205,7 @@ def train(
     learning_rate: float = 3e-3,
     seed: int | None = None,
     verbose: str | int = "auto",
+    callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> StepTimer:
     """Fits a tagger with Adam, the learning rate falling along a cosine.
 
@@ -210,6 +218,7 @@ def train(
         learning_rate: The first one.
         seed: Of the shuffling.
         verbose: As in `keras.Model.fit`.
+        callbacks: Likewise.
 
     Returns:
         The times of the steps.
@@ -237,7 +246,7 @@ def train(
         epochs=epochs,
         steps_per_epoch=steps,
         shuffle=False,
-        callbacks=[timer],
+        callbacks=[timer, *callbacks],
         verbose=verbose,
     )
     return timer
@@ -263,20 +272,64 @@ def segment(
         The words of each text, and the mean number of characters in a
         receptive field; None for a model without.
     """
-    pieces = [split_text(text, max_length) for text in texts]
-    encoded = encode([p for group in pieces for p in group], vocabulary)
-    ids = np.zeros((len(encoded), max_length), "int32")
-    for row, piece in zip(ids, encoded):
-        row[: len(piece)] = piece
+    groups, ids = _encode_pieces(texts, vocabulary, max_length)
     predicted = model.predict(ids, batch_size=batch_size, verbose=0)
     letters = np.array(TAGS)[np.argmax(predicted["tags"], axis=-1)]
-    tags = iter(
-        "".join(row[: len(piece)]) for row, piece in zip(letters, encoded)
-    )
+    lengths = np.count_nonzero(ids, axis=1)
+    tags = iter("".join(row[:length]) for row, length in zip(letters, lengths))
     words = [
         join_words(text, "".join(next(tags) for _ in group))
-        for text, group in zip(texts, pieces)
+        for text, group in zip(texts, groups)
     ]
     if "size" not in predicted:
         return words, None
     return words, float(predicted["size"].sum() / np.count_nonzero(ids))
+
+
+def report_fields(
+    model: keras.Model,
+    texts: Sequence[str],
+    vocabulary: Sequence[str],
+    max_length: int = 64,
+    batch_size: int = 256,
+) -> field_report.FieldReport | None:
+    """What the fields of a tagger are like.
+
+    Args:
+        model: From `build_model`.
+        texts: Any strings.
+        vocabulary: From `character_vocabulary`.
+        max_length: Of the pieces that the model reads.
+        batch_size: Pieces a batch.
+
+    Returns:
+        A report, the mean of both directions; None for a model without fields.
+    """
+    fields = [
+        layer for layer in model.layers if isinstance(layer, ReceptiveFieldRNN)
+    ]
+    if not fields:
+        return None
+    _, ids = _encode_pieces(texts, vocabulary, max_length)
+    reports = []
+    for layer in fields:
+        # Outputs are flat, and those of the dict sorted by name.
+        shown = keras.Model(model.input, layer.output[-2:])
+        probabilities, size = shown.predict(
+            ids, batch_size=batch_size, verbose=0
+        )
+        read = ids[:, ::-1] if layer.go_backwards else ids
+        reports.append(field_report.report(size, probabilities, read))
+    return field_report.average(reports)
+
+
+def _encode_pieces(
+    texts: Sequence[str], vocabulary: Sequence[str], max_length: int
+) -> tuple[list[list[str]], np.ndarray]:
+    """The pieces of each text, and the ids of all, padded on the right."""
+    groups = [split_text(text, max_length) for text in texts]
+    encoded = encode([p for group in groups for p in group], vocabulary)
+    ids = np.zeros((len(encoded), max_length), "int32")
+    for row, piece in zip(ids, encoded):
+        row[: len(piece)] = piece
+    return groups, ids

@@ -50,3 +50,24 @@ def test_rows_of_another_process_are_kept(tmp_path):
     rows = results.add_row(path, FIELDS, {**first, "score": 3}, key)
     assert [row["score"] for row in rows] == ["2", "", "3"]
     assert results.read_rows(path, FIELDS) == rows
+
+
+def test_rows_of_files_from_before_a_field(tmp_path):
+    path = tmp_path / "results.csv"
+    whole = "model,seed,score\r\nrnn,0,85.2\r\n"
+    path.write_text(whole)
+    fields = ("model", "gated", "seed", "score", "certain")
+    older = {"gated": "output", "certain": ""}
+    old = {"model": "rnn", "gated": "output", "seed": "0"}
+    old |= {"score": "85.2", "certain": ""}
+    assert results.read_rows(path, fields, older) == [old]
+    with pytest.raises(ValueError, match="line 1: expected model,gated"):
+        results.read_rows(path, fields)
+    with pytest.raises(ValueError, match="Received: model,seed,score"):
+        results.read_rows(path, fields, {"gated": "output"})
+    new = {"model": "rnn", "gated": "all", "seed": "0", "score": "1"}
+    new["certain"] = "0.5"
+    rows = results.add_row(path, fields, new, fields[:3], older)
+    assert rows == [old, new]
+    # Now the file has them.
+    assert results.read_rows(path, fields) == rows

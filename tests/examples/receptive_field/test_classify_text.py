@@ -16,7 +16,10 @@ pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
 from examples.common import datasets  # noqa: E402
 from examples.common import text_encoding  # noqa: E402
 from examples.receptive_field import classify_text  # noqa: E402
+from examples.receptive_field import exploring  # noqa: E402
 from examples.receptive_field import figures  # noqa: E402
+from keras_seqmech import ExploreThenCommit  # noqa: E402
+from keras_seqmech import ReceptiveFieldRNN  # noqa: E402
 from tests.examples.receptive_field import small_reviews  # noqa: E402
 from tests.examples.receptive_field.small_reviews import BAD  # noqa: E402
 from tests.examples.receptive_field.small_reviews import GOOD  # noqa: E402
@@ -62,7 +65,7 @@ def test_runs_are_kept_and_not_repeated(folder, published, tmp_path, capsys):
     )
     table = [line.split("|") for line in first.splitlines()]
     assert [row[1].strip() for row in table[2:]] == ["rnn", "lstm+rf"]
-    assert [row[6].strip() for row in table[2:]] == ["75.14", "80.87"]
+    assert [row[8].strip() for row in table[2:]] == ["75.14", "80.87"]
     content = results.read_text()
     with open(results, newline="") as file:
         rows = list(csv.DictReader(file))
@@ -71,7 +74,9 @@ def test_runs_are_kept_and_not_repeated(folder, published, tmp_path, capsys):
         ("lstm+rf", "1"),
     ]
     assert 1 <= float(rows[1]["mean_field_size"]) <= 4
-    assert rows[0]["mean_field_size"] == ""
+    assert 0 <= float(rows[1]["certain"]) <= 1
+    assert abs(float(rows[1]["information"])) < np.log(4)
+    assert [rows[0][x] for x in ("mean_field_size", "certain")] == ["", ""]
 
     # Both are done, whatever the layout the data come in.
     capsys.readouterr()
@@ -134,6 +139,42 @@ def test_the_best_epoch_is_validated_and_the_test_part_held_out(monkeypatch):
     assert row["test_accuracy"] == 75
     assert row["validation_accuracy"] == 90
     assert (row["best_epoch"], row["epochs"]) == (1, 2)
+
+
+def test_explored_sizes_pick_a_late_epoch(monkeypatch):
+    """The best epoch is one after exploration and the price's rise."""
+    args = classify_text.parse(arguments("data", "results", "--explore"))
+    args.epochs = 10
+    first = classify_text.settled_epoch(exploring.schedule(args), 10)
+    assert first > 0
+    row, model = classify_text.train_and_test("rnn+rf", 1, encoded(), args)
+    assert row["epochs"] >= first + 1 and row["best_epoch"] > first
+    (field,) = [
+        layer for layer in model.layers if isinstance(layer, ReceptiveFieldRNN)
+    ]
+    assert float(field.costs.entropy_weight) == 0
+
+
+def test_sizes_are_settled_after_exploration_and_price():
+    schedule = ExploreThenCommit(
+        entropy=(0.1, 0.0, 0.0, 0.45), price=(0.0, 0.02, 0.3, 0.7)
+    )
+    epochs = [classify_text.settled_epoch(schedule, n) for n in (1, 5, 10)]
+    assert epochs == [0, 4, 7]
+    assert classify_text.settled_epoch(None, 10) == 0
+
+
+def test_settings_name_what_older_runs_did_not_have():
+    def settings(model, *more):
+        args = classify_text.parse(arguments("data", "results", *more))
+        return classify_text.settings(args, model)
+
+    older = settings("rnn+rf", "--gated", "output")
+    assert older == settings("rnn") == settings("rnn", "--explore")
+    assert settings("rnn+rf") == f"{older} gated=memory"
+    explored = settings("rnn+rf", "--explore", "--price", "0.5")
+    assert explored.startswith(f"{older} gated=memory explore=")
+    assert explored.endswith("/0.5")
 
 
 def test_padding_does_not_count_in_the_mean_field_size():
@@ -241,7 +282,11 @@ def test_a_run_that_was_cut_short_is_done_again(folder, tmp_path, monkeypatch):
         seeds.append(seed)
         row = dict.fromkeys(classify_text.FIELDS, 50)
         own = {"dataset": "mr", "model": name, "seed": seed}
-        return {**row, **own, "settings": classify_text.settings(args)}, None
+        return {
+            **row,
+            **own,
+            "settings": classify_text.settings(args, name),
+        }, None
 
     monkeypatch.setattr(classify_text, "train_and_test", run)
     results = tmp_path / "results.csv"

