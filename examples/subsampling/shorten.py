@@ -6,8 +6,10 @@
 Classifies sequences, 8x8 digits pixel by pixel unless `--data` says otherwise,
 with two LSTMs. What the upper one reads is all states of the lower one
 ("none"), each `--stride`-th ("stride"), or as many that an `ExpectedSubsample`
-keeps, learned by one of its estimators. Prints for each of `--methods` the
-accuracy on test sequences, as in training (in expectation, or with drawn steps)
+keeps, learned by one of its estimators: from `EmissionProbabilities`, held to
+the share by a target for the batch, with `ExploreThenCommit`. "integrate" is
+continuous integrate-and-fire, which reads weighted means of neighbouring steps.
+Prints for each of `--methods` the accuracy on test sequences, in expectation
 and with hard decisions, the number of steps kept then, and the time of a
 training step and of inference, all measured in turn. `--markdown` writes the
 table.
@@ -33,8 +35,10 @@ from examples.common import results
 from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
+from examples.common.arguments import real
 from examples.common.epoch_line import EpochLine
 from examples.subsampling import shorten_models
+from keras_seqmech import ExploreThenCommit
 
 KEY = ("data", "method", "seed", "settings")
 FIELDS = (
@@ -56,8 +60,9 @@ SETTINGS = (
     "epochs",
     "batch_size",
     "learning_rate",
-    "length_weight",
-    "noise",
+    "target_weight",
+    "entropy",
+    "indecision",
 )
 NAMES = {
     "none": "all steps",
@@ -65,6 +70,7 @@ NAMES = {
     "expectation": "learned, in expectation",
     "straight_through": "learned, straight-through",
     "reinforce": "learned, policy gradient",
+    "integrate": "continuous integrate-and-fire",
 }
 
 
@@ -88,6 +94,7 @@ def train_and_test(
         batch_size=args.batch_size,
         epochs=args.epochs,
         callbacks=[
+            *shorten_models.schedules(method, args),
             keras.callbacks.BackupAndRestore(folder),
             EpochLine(line),
         ],
@@ -205,10 +212,11 @@ def report(
         f"Data: {args.data}, {len(data.train[1])} training and "
         f"{len(data.test[1])} test sequences of at most {data.length} steps, "
         f"of which {data.length // args.stride} are read where not all are. "
-        "Means over seeds. Hard: with hard decisions, which keep the steps "
-        "whose probability is above one half; kept, their number, may exceed "
-        f"what is read. Times: medians of {args.repeats}, measured in turn, of "
-        f"batches of {args.batch_size}."
+        "Means over seeds. Accuracy of learned ones: in expectation. Hard: "
+        "with hard decisions, which keep the steps whose probability is above "
+        "one half; kept, their number, or that of firings, may exceed what is "
+        f"read. Times: medians of {args.repeats}, measured in turn, of batches "
+        f"of {args.batch_size}."
     )
     parts = [table(rows, timed, args), notes]
     parts.append(f"Settings: `{settings(args)}`.")
@@ -231,14 +239,29 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--epochs", type=positive, default=20)
     add("--batch-size", type=positive, default=32)
     add("--learning-rate", type=float, default=3e-3)
-    add("--length-weight", type=float, default=0.02, help="of the divergence")
-    add("--noise", type=float, default=1.0, help="on logits, 0 to 1")
+    weight, ramps = real("[0, 100]"), ExploreThenCommit().ramps
+    add(
+        "--target-weight",
+        type=weight,
+        default=1.0,
+        help="of the distance of the kept share to 1 / stride",
+    )
+    add(
+        "--entropy",
+        type=weight,
+        default=ramps["entropy_weight"].initial,
+        help="exploration at first, of steps that are drawn",
+    )
+    add(
+        "--indecision",
+        type=weight,
+        default=ramps["indecision_weight"].final,
+        help="commitment at the end",
+    )
     add("--repeats", type=positive, default=20, help="of times")
     add("--output", type=Path, default=Path("results/shorten.csv"))
     add("--markdown", type=Path, help="file for the table")
     args = parser.parse_args(argv)
-    if not 0 <= args.noise <= 1:
-        parser.error(f"--noise: must be from 0 to 1. Received: {args.noise}")
     if args.data != "digits" and args.data_dir is None:
         parser.error(f"--data-dir: must be given for --data {args.data}")
     return args

@@ -1,7 +1,6 @@
 """Classifiers of two LSTMs, with a shorter sequence between them, or not."""
 
 import argparse
-import math
 from typing import NamedTuple
 
 import keras
@@ -10,7 +9,10 @@ from keras import ops
 
 from examples.common import datasets
 from examples.common import text_encoding
+from examples.subsampling.integrate_and_fire import IntegrateAndFire
+from keras_seqmech import EmissionProbabilities
 from keras_seqmech import ExpectedSubsample
+from keras_seqmech import ExploreThenCommit
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech.tasks import pixel_question
 
@@ -19,6 +21,8 @@ PLAIN = ("none", "stride")
 # The estimators of the subsample.
 DRAWN = ("straight_through", "reinforce")
 LEARNED = ("expectation", *DRAWN)
+# The reference to compare with.
+FIRED = "integrate"
 # The most frequent ones.
 WORDS = 10_000
 
@@ -75,11 +79,12 @@ def build(
     """A compiled classifier.
 
     What is kept of T steps is T over `args.stride`: for "stride" the last of
-    so many, for the estimators of `LEARNED` what they decide, led there by
-    the bias they start from and the target of the length.
+    so many, for the estimators of `LEARNED` what they decide, led there by the
+    probabilities they start from and the target of the batch, for `FIRED` as
+    many weighted means of neighbouring steps.
 
     Args:
-        method: One of `PLAIN` or `LEARNED`.
+        method: One of `PLAIN` or `LEARNED`, or `FIRED`.
         data: What it is for.
         args: Of the command line.
         inference: Of the subsample.
@@ -99,29 +104,28 @@ def build(
         mask = None if mask is None else mask[:, every]
     elif method in LEARNED:
         share = 1 / args.stride
-        start = math.log(share / (1 - share))
-        logits = layers.Dense(
-            1,
-            bias_initializer=keras.initializers.Constant(start),
-            dtype="float32",
-            name="emission",
-        )(states)
-        if method == "expectation":
-            # What is to survive noise must be far from one half.
-            logits = layers.GaussianNoise(args.noise, dtype="float32")(logits)
-        emission = ops.sigmoid(ops.squeeze(logits, axis=-1))
+        emission = EmissionProbabilities(share, name="emission")(
+            states, mask=mask
+        )
         states, decisions = ExpectedSubsample(
             data.length // args.stride,
             inference=inference,
             estimator=method,
             return_emission=True,
             track_statistics=True,
-            length_target=share,
-            length_weight=args.length_weight,
+            target=share,
+            target_weight=args.target_weight,
             seed=0,
             name="kept",
         )(states, emission, sequence_mask=mask)
         mask = decisions["output_mask"] > 0.5
+    elif method == FIRED:
+        states, mask = IntegrateAndFire(
+            data.length // args.stride,
+            share=1 / args.stride,
+            quantity_weight=args.target_weight,
+            name="kept",
+        )(states, mask=mask)
     state = layers.LSTM(args.units, name="upper")(states, mask=mask)
     logits = layers.Dense(data.classes, name="logits")(state)
     model = keras.Model(x, logits)
@@ -133,6 +137,23 @@ def build(
         metrics=["accuracy"],
     )
     return model
+
+
+def schedules(
+    method: str, args: argparse.Namespace
+) -> list[keras.callbacks.Callback]:
+    """Callbacks that move what decisions cost: explore, then commit."""
+    if method not in LEARNED:
+        return []
+    ramps = ExploreThenCommit().ramps
+    return [
+        ExploreThenCommit(
+            entropy=ramps["entropy_weight"]._replace(initial=args.entropy),
+            indecision=ramps["indecision_weight"]._replace(
+                final=args.indecision
+            ),
+        )
+    ]
 
 
 def measure(
@@ -147,25 +168,23 @@ def measure(
         args: Of the command line.
 
     Returns:
-        `accuracy` of the model as it was trained, in expectation or of steps
-        drawn; `hard_accuracy` with the steps whose probability is above one
-        half, and `kept`, the number of these, where there is a choice.
+        `accuracy` in expectation, of all steps, or of what is fired;
+        `hard_accuracy` with the steps whose probability is above one half, and
+        `kept`, the number of these or of firings, where there is a choice.
     """
     found = {}
-    modes = ["expectation" if method not in DRAWN else "sample"]
-    if method in LEARNED:
-        modes.append("threshold")
-    for mode in modes:
+    for mode in ("expectation", "threshold"):
+        if mode == "threshold" and method not in LEARNED:
+            continue
         other = build(method, data, args, mode)
         other.set_weights(model.get_weights())
         values = other.evaluate(
             *data.test, args.batch_size, verbose=0, return_dict=True
         )
-        if mode == "threshold":
-            found["hard_accuracy"] = values["accuracy"]
+        prefix = "hard_" if mode == "threshold" else ""
+        found[f"{prefix}accuracy"] = values["accuracy"]
+        if mode == "threshold" or method == FIRED:
             found["kept"] = values["kept_length"]
-        else:
-            found["accuracy"] = values["accuracy"]
     return found
 
 

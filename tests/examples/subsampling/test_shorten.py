@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from examples.common.epoch_line import EpochLine
+from examples.common.networks import network_of
 from examples.subsampling import shorten
 from examples.subsampling import shorten_models
 from tests.examples.csv_files import read
@@ -27,7 +28,7 @@ def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
     options = [*SMALL, "--output", str(folder / "s.csv")]
     options += ["--markdown", str(folder / "new" / "s.md")]
-    options += ["--methods", "expectation", "reinforce"]
+    options += ["--methods", "expectation", "reinforce", "integrate"]
     measure, measured = shorten_models.measure, []
 
     def measure_and_keep(*args):
@@ -44,12 +45,15 @@ def study(tmp_path_factory):
 def test_rows_and_table(study):
     _, folder, content = study
     rows = read(folder / "s.csv")
-    assert [row["method"] for row in rows] == ["expectation", "reinforce"]
-    expected, _ = rows
+    methods = ["expectation", "reinforce", "integrate"]
+    assert [row["method"] for row in rows] == methods
+    expected, *_ = rows
     measured = json.loads((folder / "measured.json").read_text())
     for row, found in zip(rows, measured, strict=True):
         for name in ("accuracy", "hard_accuracy"):
-            assert row[name] == f"{100 * found[name]:.2f}"
+            value = f"{100 * found[name]:.2f}" if name in found else ""
+            assert row[name] == value
+        assert (row["hard_accuracy"] == "") == (row["method"] == "integrate")
         assert row["kept"] == f"{found['kept']:.1f}"
     header, _, first, *_ = content.split("\n\n")[0].split("\n")
     assert header.startswith("| between the LSTMs | accuracy % |")
@@ -69,6 +73,7 @@ def test_times(study):
     assert known == {
         "expectation": {"train_ms", "inference_ms", "hard_ms"},
         "reinforce": {"train_ms", "hard_ms"},
+        "integrate": {"train_ms", "inference_ms"},
     }
 
 
@@ -119,8 +124,6 @@ def test_what_is_measured():
     y = generator.integers(0, 2, 40)
     data = shorten_models.Data((x, y), (x, y), 2)
     model = shorten_models.build("expectation", data, args)
-    kernel, _ = model.get_layer("emission").weights
-    kernel.assign(9 * keras.random.normal(kernel.shape))
     found = shorten_models.measure("expectation", model, data, args)
     hard = shorten_models.build("expectation", data, args, "threshold")
     hard.set_weights(model.get_weights())
@@ -128,9 +131,43 @@ def test_what_is_measured():
         right = read_by.predict(x, verbose=0).argmax(axis=-1) == y
         assert found[name] == pytest.approx(right.mean(), abs=1e-6)
     emission = keras.Model(model.input, model.get_layer("emission").output)
-    kept = (emission.predict(x, verbose=0) > 0).sum(axis=(1, 2))
+    kept = (emission.predict(x, verbose=0) > 0.5).sum(axis=1)
     assert 0 < kept.mean() < 12
     assert found["kept"] == pytest.approx(kept.mean(), rel=1e-5)
+
+
+def test_what_fires_is_counted():
+    """Weights of the states, added up and rounded."""
+    args = shorten.parse(["--stride", "2", "--units", "3"])
+    generator = np.random.default_rng(3)
+    x = generator.normal(size=(40, 12, 1)).astype("float32")
+    y = generator.integers(0, 2, 40)
+    data = shorten_models.Data((x, y), (x, y), 2)
+    model = shorten_models.build("integrate", data, args)
+    found = shorten_models.measure("integrate", model, data, args)
+    right = model.predict(x, verbose=0).argmax(axis=-1) == y
+    assert found["accuracy"] == pytest.approx(right.mean(), abs=1e-6)
+    states = keras.Model(model.input, model.get_layer("lower").output)
+    kernel, bias = model.get_layer("kept").logit.get_weights()
+    logits = states.predict(x, verbose=0) @ kernel + bias
+    fired = np.rint((1 / (1 + np.exp(-logits))).sum(axis=(1, 2)))
+    assert found["kept"] == pytest.approx(fired.mean(), rel=1e-5)
+
+
+@pytest.mark.parametrize("method", shorten_models.LEARNED)
+def test_decisions_explore_then_commit(method):
+    """Each learned model pays what the schedule says at its end."""
+    args = shorten.parse([*SMALL, "--entropy", "0.5", "--indecision", "0.3"])
+    (schedule,) = shorten_models.schedules(method, args)
+    assert schedule.values(0.0)["entropy_weight"] == 0.5
+    data = shorten_models.load(args)
+    model = shorten_models.build(method, data, args)
+    model.fit(*data.train, callbacks=[schedule], verbose=0)
+    layer = network_of(model).get_layer("kept")
+    assert float(layer.costs.indecision_weight) == pytest.approx(0.3)
+    assert float(layer.costs.target_weight) == 1
+    assert layer.costs.target == 1 / args.stride
+    assert not shorten_models.schedules("integrate", args)
 
 
 def with_data(options):
@@ -203,7 +240,7 @@ def test_plain_models_read_what_they_should(method):
         (["--data", "imdb"], "--data-dir: must be given for --data imdb"),
         (["--stride", "1"], "--stride: must be an integer of at least 2"),
         (["--methods", "all"], "--methods: invalid choice: 'all'"),
-        (["--noise", "2"], "--noise: must be from 0 to 1. Received: 2"),
+        (["--target-weight", "-1"], r"--target-weight: .* in \[0, 100\]"),
         (["--data", "mr"], "--data: invalid choice: 'mr'"),
     ],
 )
