@@ -8,7 +8,6 @@ from keras_seqmech import BoundaryGate
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import ReceptiveFieldRNN
-from keras_seqmech.training import exploration
 
 NAMES = ("entropy_weight", "cost_weight", "indecision_weight")
 
