@@ -56,10 +56,10 @@ class ExploreThenCommit(keras.callbacks.Callback):
 
     | number | from | to | while this share of steps has passed |
     | --- | --- | --- | --- |
-    | `entropy_weight` | 1 | 0 | 0 to 0.7, by power 3: at 0.35 it is 1/8 |
-    | `cost_weight` | 0 | 0.02 | 0.3 to 0.5 |
-    | `indecision_weight` | 0 | 0.1 | 0.7 to 0.85 |
-    | `temperature` | 1 | 0.5 | 0.7 to 1 |
+    | `entropy_weight` | 1 | 0 | 0 to 0.6, by power 3: at 0.3 it is 1/8 |
+    | `cost_weight` | 0 | 0.02 | 0.2 to 0.6 |
+    | `indecision_weight` | 0 | 0.1 | 0.6 to 0.8 |
+    | `temperature` | 1 | 0.5 | 0.6 to 0.9 |
 
     so that longer fields, more gates and later steps learn to be useful
     before they have to be worth their price, and decisions are hard at the
@@ -116,10 +116,10 @@ class ExploreThenCommit(keras.callbacks.Callback):
     def __init__(
         self,
         steps: int | None = None,
-        entropy: Any = Ramp(1.0, 0.0, 0.0, 0.7, power=3),  # noqa: B008
-        price: Any = Ramp(0.0, 0.02, 0.3, 0.5),  # noqa: B008
-        indecision: Any = Ramp(0.0, 0.1, 0.7, 0.85),  # noqa: B008
-        temperature: Any = Ramp(1.0, 0.5, 0.7, 1.0),  # noqa: B008
+        entropy: Any = Ramp(1.0, 0.0, 0.0, 0.6, power=3),  # noqa: B008
+        price: Any = Ramp(0.0, 0.02, 0.2, 0.6),  # noqa: B008
+        indecision: Any = Ramp(0.0, 0.1, 0.6, 0.8),  # noqa: B008
+        temperature: Any = Ramp(1.0, 0.5, 0.6, 0.9),  # noqa: B008
         layer_names: Any = None,
     ):
         super().__init__()
