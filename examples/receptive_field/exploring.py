@@ -4,6 +4,7 @@ import argparse
 
 from examples.common.arguments import real
 from keras_seqmech import ExploreThenCommit
+from keras_seqmech.training import exploration
 
 # What runs had before there was a choice.
 OLDER = {"gated": "output", "size_from": "input", "explore": "none"}
@@ -62,18 +63,16 @@ def schedule(
     """
     if not args.explore:
         return None
-    ramps = ExploreThenCommit().ramps
-    entropy, price = ramps["entropy_weight"], ramps["cost_weight"]
-    if args.entropy is not None:
-        entropy = entropy._replace(initial=args.entropy)
-    if args.price is not None:
-        price = price._replace(final=args.price)
-    cooling = ramps["temperature"]
+    given = {"entropy": args.entropy, "price": args.price}
+    given = {
+        name: weight for name, weight in given.items() if weight is not None
+    }
+    cooling = exploration.TEMPERATURE
     cooling = cooling._replace(
         initial=temperature,
         final=temperature * cooling.final / cooling.initial,
     )
-    return ExploreThenCommit(entropy=entropy, price=price, temperature=cooling)
+    return ExploreThenCommit(temperature=cooling, **given)
 
 
 def settings(args: argparse.Namespace) -> dict[str, str]:

@@ -97,7 +97,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--train-size", type=positive, default=4000, help="sequences")
     add("--batch-size", type=positive, default=100)
     add("--learning-rate", type=real("(0, 1)"), default=5e-3)
-    add("--explore", type=real("[0, 10]"), default=0.1)
+    add("--explore", type=real("[0, 10]"), default=1.0)
     add("--price", type=real("[0, 10]"), default=0.02)
     add(
         "--output",
@@ -159,10 +159,7 @@ def train_and_measure(
         batch_size=args.batch_size,
         epochs=args.epochs,
         callbacks=[
-            ExploreThenCommit(
-                entropy=(args.explore, 0.0, 0.0, 0.6),
-                price=(0.0, args.price, 0.3, 0.7),
-            )
+            ExploreThenCommit(entropy=args.explore, price=args.price),
         ],
         verbose=0,
     )

@@ -1,6 +1,8 @@
 """A schedule for all that decides: explore, then pay, then commit."""
 
+import math
 import warnings
+from numbers import Real
 from typing import Any
 from typing import NamedTuple
 
@@ -46,6 +48,12 @@ class Ramp(NamedTuple):
         return self.final + (self.initial - self.final) * left
 
 
+ENTROPY = Ramp(1.0, 0.0, 0.0, 0.6, power=3)
+PRICE = Ramp(0.0, 0.02, 0.2, 0.6)
+INDECISION = Ramp(0.0, 0.1, 0.6, 0.8)
+TEMPERATURE = Ramp(1.0, 0.5, 0.6, 0.9)
+
+
 class ExploreThenCommit(keras.callbacks.Callback):
     r"""Makes decisions explore first, then pay for what they read, then settle.
 
@@ -83,11 +91,12 @@ class ExploreThenCommit(keras.callbacks.Callback):
     Args:
         steps: Positive int, the optimizer step at which the schedule ends,
             counted from the optimizer's first; those of the `fit` if None.
-        entropy: A `Ramp`, a tuple of its `(initial, final, begin, end)` and
-            `power` if that is not 1, or None to leave `entropy_weight` alone.
-        price: Likewise, of `cost_weight`.
-        indecision: Likewise, of `indecision_weight`.
-        temperature: Likewise, of `temperature`.
+        entropy: Of `entropy_weight`: a number to begin with, where the default
+            has 1; a `Ramp`, or a tuple of its `(initial, final, begin, end)`
+            and `power` if that is not 1; or None to leave it alone.
+        price: Likewise, of `cost_weight`; a number is one to end with.
+        indecision: Likewise, of `indecision_weight`, to end with.
+        temperature: Likewise, of `temperature`, to end with.
         layer_names: Names of the layers to move, or of models and wrappers
             around them; all that decide if None.
 
@@ -116,10 +125,10 @@ class ExploreThenCommit(keras.callbacks.Callback):
     def __init__(
         self,
         steps: int | None = None,
-        entropy: Any = Ramp(1.0, 0.0, 0.0, 0.6, power=3),  # noqa: B008
-        price: Any = Ramp(0.0, 0.02, 0.2, 0.6),  # noqa: B008
-        indecision: Any = Ramp(0.0, 0.1, 0.6, 0.8),  # noqa: B008
-        temperature: Any = Ramp(1.0, 0.5, 0.6, 0.9),  # noqa: B008
+        entropy: Any = ENTROPY,
+        price: Any = PRICE,
+        indecision: Any = INDECISION,
+        temperature: Any = TEMPERATURE,
         layer_names: Any = None,
     ):
         super().__init__()
@@ -133,11 +142,17 @@ class ExploreThenCommit(keras.callbacks.Callback):
                 )
             layer_names = list(layer_names)
         self.steps = steps
+        if _is_number(entropy):
+            entropy = ENTROPY._replace(initial=entropy)
         self.ramps = {
-            "entropy_weight": _check_ramp("entropy", entropy),
-            "cost_weight": _check_ramp("price", price),
-            "indecision_weight": _check_ramp("indecision", indecision),
-            "temperature": _check_ramp("temperature", temperature, least=1e-6),
+            "entropy_weight": _check_ramp("entropy", entropy, ENTROPY),
+            "cost_weight": _check_ramp("price", price, PRICE),
+            "indecision_weight": _check_ramp(
+                "indecision", indecision, INDECISION
+            ),
+            "temperature": _check_ramp(
+                "temperature", temperature, TEMPERATURE, least=1e-6
+            ),
         }
         self.layer_names = layer_names
         self._total: int | None = None
@@ -199,25 +214,33 @@ class ExploreThenCommit(keras.callbacks.Callback):
                 variables[name].assign(values[name])
 
 
-def _check_ramp(name: str, ramp: Any, least: float = 0.0) -> Ramp | None:
-    if ramp is None:
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _check_ramp(
+    name: str, value: Any, default: Ramp, least: float = 0.0
+) -> Ramp | None:
+    """A ramp of what may be a tuple, or the last number of the default."""
+    if value is None:
         return None
     try:
-        ramp = Ramp(*map(float, ramp))
+        numbers = default._replace(final=value) if _is_number(value) else value
+        ramp = Ramp(*map(float, numbers))
         fits = (
             0 <= ramp.begin < ramp.end <= 1
-            and 0 < ramp.power < float("inf")
+            and 0 < ramp.power
             and least <= min(ramp.initial, ramp.final)
-            and max(ramp.initial, ramp.final) < float("inf")
+            and all(map(math.isfinite, ramp))
         )
     except (TypeError, ValueError):
         fits = False
     if not fits:
         raise ValueError(
-            f"Argument `{name}` must be None or (initial, final, begin, end), "
-            "and a power above 0 if it is not 1: "
-            f"two finite numbers of at least {least:g}, and two shares with "
-            f"0 <= begin < end <= 1. Received: {name}={ramp!r}"
+            f"Argument `{name}` must be None, a finite number of at least "
+            f"{least:g}, or (initial, final, begin, end) and perhaps a power "
+            "above 0: two such numbers, and two shares with "
+            f"0 <= begin < end <= 1. Received: {name}={value!r}"
         )
     return ramp
 

@@ -17,7 +17,6 @@ from keras_seqmech.layers import validation
 from keras_seqmech.layers.receptive_field.options import GATED
 from keras_seqmech.layers.receptive_field.options import SIZE_SOURCES
 from keras_seqmech.training.exploration import ExploreThenCommit
-from keras_seqmech.training.exploration import Ramp
 from keras_seqmech.training.schedules import SCHEDULES
 from keras_seqmech.training.schedules import TemperatureAnnealing
 
@@ -241,21 +240,18 @@ def choose_exploration(
     >>> explore.values(0.0)["entropy_weight"], hp.values
     (0.2, {'exploration': 0.2, 'price': 0.01})
     """
-    initial, paid, committed = (
-        {} if weight is None else {end: _weight(hp, argument, weight)}
-        for argument, weight, end in (
-            ("exploration", exploration, "initial"),
-            ("price", price, "final"),
-            ("commitment", commitment, "final"),
-        )
-    )
+    given = {
+        "entropy": ("exploration", exploration),
+        "price": ("price", price),
+        "indecision": ("commitment", commitment),
+    }
+    numbers = {
+        name: _weight(hp, argument, weight)
+        for name, (argument, weight) in given.items()
+        if weight is not None
+    }
     return ExploreThenCommit(
-        steps=steps,
-        entropy=_default_ramp("entropy_weight", **initial),
-        price=_default_ramp("cost_weight", **paid),
-        indecision=_default_ramp("indecision_weight", **committed),
-        temperature=None,
-        layer_names=layer_names,
+        steps=steps, temperature=None, layer_names=layer_names, **numbers
     )
 
 
@@ -361,12 +357,6 @@ def _choice(
     if len(values) == 1:
         return hp.Fixed(name, values[0])
     return hp.Choice(name, list(values))
-
-
-def _default_ramp(name: str, **changes: float) -> Ramp | None:
-    """A ramp of `ExploreThenCommit`, with another first or last number."""
-    ramp = ExploreThenCommit().ramps[name]
-    return None if ramp is None else ramp._replace(**changes)
 
 
 def _weight(

@@ -116,6 +116,17 @@ def test_a_second_fit_goes_on_where_the_first_ended():
     )
 
 
+def test_a_number_takes_the_place_of_the_one_that_matters():
+    default = ExploreThenCommit().ramps
+    ramps = ExploreThenCommit(None, 0.25, 0.125, 0.5, 0.75).ramps
+    assert ramps == {
+        "entropy_weight": default["entropy_weight"]._replace(initial=0.25),
+        "cost_weight": default["cost_weight"]._replace(final=0.125),
+        "indecision_weight": default["indecision_weight"]._replace(final=0.5),
+        "temperature": default["temperature"]._replace(final=0.75),
+    }
+
+
 def test_steps_may_be_given():
     model, recorder = make_model(), Recorder()
     fit(model, 1, make_schedule(steps=16), recorder)
@@ -201,7 +212,10 @@ def test_every_layer_that_decides_is_moved_or_those_named():
     "arguments",
     [
         {"steps": 0},
-        {"entropy": 0.1},
+        {"entropy": -0.1},
+        {"entropy": True},
+        {"price": float("nan")},
+        {"temperature": 0.0},
         {"entropy": (0.1,)},
         {"price": (0.0, -1.0, 0.0, 1.0)},
         {"price": (0.0, float("inf"), 0.0, 1.0)},
