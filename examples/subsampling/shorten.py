@@ -38,7 +38,6 @@ from examples.common.arguments import positive
 from examples.common.arguments import real
 from examples.common.epoch_line import EpochLine
 from examples.subsampling import shorten_models
-from keras_seqmech import ExploreThenCommit
 
 KEY = ("data", "method", "seed", "settings")
 FIELDS = (
@@ -239,7 +238,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--epochs", type=positive, default=20)
     add("--batch-size", type=positive, default=32)
     add("--learning-rate", type=float, default=3e-3)
-    weight, ramps = real("[0, 100]"), ExploreThenCommit().ramps
+    weight = real("[0, 100]")
     add(
         "--target-weight",
         type=weight,
@@ -249,14 +248,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add(
         "--entropy",
         type=weight,
-        default=ramps["entropy_weight"].initial,
-        help="exploration at first, of steps that are drawn",
+        help="exploration at first, of steps that are drawn, if not the "
+        "default of ExploreThenCommit",
     )
     add(
         "--indecision",
         type=weight,
-        default=ramps["indecision_weight"].final,
-        help="commitment at the end",
+        help="commitment at the end, likewise",
     )
     add("--repeats", type=positive, default=20, help="of times")
     add("--output", type=Path, default=Path("results/shorten.csv"))

@@ -145,15 +145,11 @@ def schedules(
     """Callbacks that move what decisions cost: explore, then commit."""
     if method not in LEARNED:
         return []
-    ramps = ExploreThenCommit().ramps
-    return [
-        ExploreThenCommit(
-            entropy=ramps["entropy_weight"]._replace(initial=args.entropy),
-            indecision=ramps["indecision_weight"]._replace(
-                final=args.indecision
-            ),
-        )
-    ]
+    given = {"entropy": args.entropy, "indecision": args.indecision}
+    given = {
+        name: weight for name, weight in given.items() if weight is not None
+    }
+    return [ExploreThenCommit(**given)]
 
 
 def measure(

@@ -5,6 +5,7 @@ import warnings
 from numbers import Real
 from typing import Any
 from typing import NamedTuple
+from typing import TypeAlias
 
 import keras
 
@@ -48,9 +49,13 @@ class Ramp(NamedTuple):
         return self.final + (self.initial - self.final) * left
 
 
+# By name of the variable; None leaves it alone.
+Ramps: TypeAlias = dict[str, Ramp | None]
+
 ENTROPY = Ramp(1.0, 0.0, 0.0, 0.6, power=3)
 PRICE = Ramp(0.0, 0.02, 0.2, 0.6)
 INDECISION = Ramp(0.0, 0.1, 0.6, 0.8)
+INDECISION_IN_EXPECTATION = Ramp(0.0, 0.3, 0.1, 0.4)
 TEMPERATURE = Ramp(1.0, 0.5, 0.6, 0.9)
 
 
@@ -78,9 +83,10 @@ class ExploreThenCommit(keras.callbacks.Callback):
     remains.
 
     A layer with a `target` keeps its price, 0 by default: its target says how
-    much is read. An `ExpectedSubsample` with `estimator="expectation"` keeps
-    its entropy's weight: it draws nothing, and undecided it averages over
-    many steps.
+    much is read. An `ExpectedSubsample` with `estimator="expectation"` draws
+    nothing: it keeps its entropy's weight, and since outputs that are not
+    decided average over many steps, its `indecision_weight` rises earlier and
+    further, from 0 to 0.3 over 0.1 to 0.4.
 
     The values depend on `model.optimizer.iterations` alone: a run that is
     killed and resumed with `keras.callbacks.BackupAndRestore` continues the
@@ -95,7 +101,8 @@ class ExploreThenCommit(keras.callbacks.Callback):
             has 1; a `Ramp`, or a tuple of its `(initial, final, begin, end)`
             and `power` if that is not 1; or None to leave it alone.
         price: Likewise, of `cost_weight`; a number is one to end with.
-        indecision: Likewise, of `indecision_weight`, to end with.
+        indecision: Likewise, of `indecision_weight`, to end with. What is
+            given holds for all layers, those in expectation too.
         temperature: Likewise, of `temperature`, to end with.
         layer_names: Names of the layers to move, or of models and wrappers
             around them; all that decide if None.
@@ -156,18 +163,17 @@ class ExploreThenCommit(keras.callbacks.Callback):
         }
         self.layer_names = layer_names
         self._total: int | None = None
-        self._moved: list[dict[str, keras.Variable]] = []
+        self._moved: list[_Moved] = []
 
     def values(self, progress: float) -> dict[str, float]:
         """The numbers at a share of training, by name of the variable."""
-        return {
-            name: ramp.value(progress)
-            for name, ramp in self.ramps.items()
-            if ramp is not None
-        }
+        return _values(self.ramps, progress)
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        self._moved = _moved_variables(self.model, self.layer_names)
+        self._moved = [
+            _Moved(_variables(layer), self._ramps_of(layer))
+            for layer in _find_deciders(self.model, self.layer_names)
+        ]
         if self._total is None:
             self._total = self.steps or self._steps_of_fit()
             self._warn_if_over()
@@ -206,12 +212,35 @@ class ExploreThenCommit(keras.callbacks.Callback):
                 stacklevel=2,
             )
 
+    def _ramps_of(self, layer: Any) -> Ramps:
+        """What moves the numbers of a layer."""
+        is_default = self.ramps["indecision_weight"] is INDECISION
+        if not (is_default and _is_in_expectation(layer)):
+            return self.ramps
+        return {**self.ramps, "indecision_weight": INDECISION_IN_EXPECTATION}
+
     def _move(self) -> None:
         step = int(self.model.optimizer.iterations)
-        values = self.values(min(1.0, step / max(1, self._total or 1)))
-        for variables in self._moved:
+        progress = min(1.0, step / max(1, self._total or 1))
+        for variables, ramps in self._moved:
+            values = _values(ramps, progress)
             for name in values.keys() & variables.keys():
                 variables[name].assign(values[name])
+
+
+def _values(ramps: Ramps, progress: float) -> dict[str, float]:
+    return {
+        name: ramp.value(progress)
+        for name, ramp in ramps.items()
+        if ramp is not None
+    }
+
+
+class _Moved(NamedTuple):
+    """The variables of a layer, by name, and what moves them."""
+
+    variables: dict[str, keras.Variable]
+    ramps: Ramps
 
 
 def _is_number(value: Any) -> bool:
@@ -224,6 +253,8 @@ def _check_ramp(
     """A ramp of what may be a tuple, or the last number of the default."""
     if value is None:
         return None
+    if value is default:
+        return default
     try:
         numbers = default._replace(final=value) if _is_number(value) else value
         ramp = Ramp(*map(float, numbers))
@@ -245,10 +276,10 @@ def _check_ramp(
     return ramp
 
 
-def _moved_variables(
+def _find_deciders(
     model: keras.Model, layer_names: list[str] | None
-) -> list[dict[str, keras.Variable]]:
-    """The variables to move of each layer that decides, by name."""
+) -> list[Any]:
+    """The layers that decide."""
     roots = [model]
     if layer_names is not None:
         by_name = {layer.name: layer for layer in sublayers(model)}
@@ -265,24 +296,27 @@ def _moved_variables(
         for layer in sublayers(root):
             held = getattr(layer, "costs", None)
             if isinstance(held, DecisionCosts):
-                found[id(held)] = layer, held
-    if not found or not all(held.built for _, held in found.values()):
+                found[id(held)] = layer
+    if not found or not all(layer.costs.built for layer in found.values()):
         raise ValueError(
             "`ExploreThenCommit` needs a built model with a layer that "
             "decides, such as `ReceptiveFieldRNN`; a model that was not built "
             "yet may have none. "
             f"Received: model '{model.name}' with {len(found)} such layers"
         )
-    return [_variables(layer, held) for layer, held in found.values()]
+    return list(found.values())
 
 
-def _variables(
-    layer: keras.Layer, held: DecisionCosts
-) -> dict[str, keras.Variable]:
-    variables = {v.name: v for v in held.variables}
-    if held.target is not None:
+def _is_in_expectation(layer: Any) -> bool:
+    return getattr(layer, "estimator", None) == "expectation"
+
+
+def _variables(layer: Any) -> dict[str, keras.Variable]:
+    """The variables of a layer that may be moved, by name."""
+    variables = {v.name: v for v in layer.costs.variables}
+    if layer.costs.target is not None:
         del variables["cost_weight"]
-    if getattr(layer, "estimator", None) == "expectation":
+    if _is_in_expectation(layer):
         del variables["entropy_weight"]
     temperature = getattr(layer, "temperature", None)
     if isinstance(temperature, keras.Variable):

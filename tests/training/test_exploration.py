@@ -8,6 +8,7 @@ from keras_seqmech import BoundaryGate
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech.training import exploration
 
 NAMES = ("entropy_weight", "cost_weight", "indecision_weight")
 
@@ -127,6 +128,24 @@ def test_a_number_takes_the_place_of_the_one_that_matters():
     }
 
 
+@pytest.mark.parametrize(
+    "ramp, progress, expected",
+    [
+        ((1.0, 0.0, 0.0, 0.8, 3), 0.0, 1.0),
+        ((1.0, 0.0, 0.0, 0.8, 3), 0.2, 27 / 64),
+        ((1.0, 0.0, 0.0, 0.8, 3), 0.4, 1 / 8),
+        ((1.0, 0.5, 0.0, 0.8, 2), 0.4, 0.5 + 0.5 / 4),
+        ((1.0, 0.0, 0.0, 0.8, 3), 0.8, 0.0),
+        ((0.0, 0.2, 0.25, 0.75), 0.25, 0.0),
+        ((0.0, 0.2, 0.25, 0.75), 0.375, 0.05),
+        ((0.0, 0.2, 0.25, 0.75), 1.0, 0.2),
+    ],
+)
+def test_ramps_by_hand(ramp, progress, expected):
+    value = exploration.Ramp(*ramp).value(progress)
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+
+
 def test_steps_may_be_given():
     model, recorder = make_model(), Recorder()
     fit(model, 1, make_schedule(steps=16), recorder)
@@ -180,8 +199,14 @@ def test_what_draws_nothing_does_not_explore(estimator):
         verbose=0,
         callbacks=[ExploreThenCommit(entropy=(0.5, 0.5, 0, 1))],
     )
-    found = float(model.get_layer("short").costs.entropy_weight)
-    assert found == (0.25 if estimator == "expectation" else 0.5)
+    costs = model.get_layer("short").costs
+    if estimator == "expectation":
+        assert float(costs.entropy_weight) == 0.25
+        expected = exploration.INDECISION_IN_EXPECTATION.final
+    else:
+        assert float(costs.entropy_weight) == 0.5
+        expected = exploration.INDECISION.final
+    np.testing.assert_allclose(costs.indecision_weight, expected, rtol=1e-6)
 
 
 @pytest.mark.long

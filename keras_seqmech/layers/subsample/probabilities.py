@@ -19,7 +19,7 @@ class EmissionProbabilities(keras.layers.Layer):
     r"""The probability of each step to be kept by an `ExpectedSubsample`.
 
     $$e_t = \sigma\big(c\,(w^T h_t + b)\big), \qquad
-      w_i \sim N(0, 1), \quad b = \operatorname{logit}(r) / c
+      w_i \sim N(0, 3^2), \quad b = \operatorname{logit}(r) / c
       \quad\text{at the start,}$$
 
     a `keras.layers.Dense(1)` with a sigmoid that is made for this purpose.
@@ -33,7 +33,7 @@ class EmissionProbabilities(keras.layers.Layer):
             the start. To hold it there, give the subsample a `target`.
         scale: c, a finite number above 0. The larger, the further from one
             half probabilities start.
-        kernel_initializer: Initializer of w; normal with standard deviation 1
+        kernel_initializer: Initializer of w; normal with standard deviation 3
             if None.
         kernel_regularizer: Regularizer of w.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
@@ -79,7 +79,7 @@ class EmissionProbabilities(keras.layers.Layer):
         self.share = validation.check_open_share("share", share)
         self.scale = validation.check_positive("scale", scale)
         if kernel_initializer is None:
-            kernel_initializer = keras.initializers.RandomNormal(stddev=1.0)
+            kernel_initializer = keras.initializers.RandomNormal(stddev=3.0)
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
         self.supports_masking = True
