@@ -103,6 +103,7 @@ def build_model(
     seed: int | None = None,
     gated: str = "memory",
     size_from: str = "input",
+    fixed: bool = False,
 ) -> keras.Model:
     """A tagger: ids `(batch, time)` in, probabilities of the tags out.
 
@@ -121,6 +122,8 @@ def build_model(
         seed: Of the field sizes' noise.
         gated: The states that a field gates, see `ReceptiveFieldRNN`.
         size_from: What sizes are chosen from, likewise.
+        fixed: Whether fields read `max_size` characters from the start, held
+            there by a target.
 
     Returns:
         A model with outputs `"tags"`, `(batch, time, 4)`, and, with a
@@ -149,6 +152,7 @@ def build_model(
                 temperature=temperature,
                 gated=gated,
                 size_from=size_from,
+                **(_held_to(max_size) if fixed and field == "rf" else {}),
                 seed=seed,
                 return_field=True,
                 track_statistics=True,
@@ -167,6 +171,10 @@ def build_model(
     if sizes:
         outputs["size"] = sum(sizes) / len(sizes)
     return keras.Model(ids, outputs)
+
+
+def _held_to(size: int) -> dict[str, float]:
+    return {"target": float(size), "target_weight": 10.0}
 
 
 def _flip(x, backwards):

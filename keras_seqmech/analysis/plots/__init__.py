@@ -9,6 +9,7 @@ from keras_seqmech.analysis.plots.emission import plot_emission
 from keras_seqmech.analysis.plots.fields import plot_field_size_by_entropy
 from keras_seqmech.analysis.plots.fields import plot_field_size_by_step
 from keras_seqmech.analysis.plots.fields import plot_receptive_fields
+from keras_seqmech.analysis.plots.fields import plot_score_by_look_ahead
 from keras_seqmech.analysis.plots.gates import plot_accuracy_by_openness
 from keras_seqmech.analysis.plots.gates import plot_gates_over_image
 from keras_seqmech.analysis.plots.gates import plot_openness_by_position
@@ -28,6 +29,7 @@ __all__ = [
     "plot_gradient_profiles",
     "plot_openness_by_position",
     "plot_receptive_fields",
+    "plot_score_by_look_ahead",
     "plot_sweep",
     "plot_vanishing_ratio",
     "plot_word_importance",

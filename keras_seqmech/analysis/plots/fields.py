@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from typing import Any
 
+import numpy as np
+
 from keras_seqmech.analysis.plots import drawing
 from keras_seqmech.analysis.plots import text as figure_text
 from keras_seqmech.analysis.plots.drawing import LINE_COLORS
@@ -213,6 +215,65 @@ def plot_field_size_by_entropy(
     figure_text.annotate_points(axes, words, x, y, annotate)
     drawing.set_title(figure, title)
     return figure
+
+
+def plot_score_by_look_ahead(
+    fixed: Sequence[tuple[float, float]],
+    adaptive: Mapping[str, Sequence[tuple[float, float]]],
+    score: str,
+    title: str | None = None,
+) -> "Figure":
+    """What reading ahead is worth: a score over the mean look-ahead.
+
+    Models that always read as far make a line, adaptive ones points: those
+    above the line have more of the score at the same look-ahead. Where a model
+    answers while its input arrives, the look-ahead is its delay.
+
+    Args:
+        fixed: Mean look-ahead and score of models with one size; drawn in the
+            order of look-ahead.
+        adaptive: For each kind of adaptive model its points, likewise.
+        score: Name of the score.
+        title: Title of the figure.
+
+    Returns:
+        A matplotlib `Figure`.
+
+    Raises:
+        ValueError: If there is no point of a kind, or one is not finite.
+        ImportError: If matplotlib is missing.
+
+    Example:
+
+    >>> figure = plot_score_by_look_ahead(
+    ...     [(0, 76.3), (1, 84.5), (2, 86.6)], {"S = 4": [(1.7, 86.6)]}, "F1")
+    """
+    _check_points("fixed", fixed)
+    for name, points in adaptive.items():
+        _check_points(f"adaptive[{name!r}]", points)
+    figure = drawing.load("figure").Figure(
+        figsize=(6.4, 3.8), layout="constrained"
+    )
+    axes = figure.subplots()
+    axes.plot(*zip(*sorted(fixed)), "o-", color="0.45", linewidth=1.5)
+    for i, points in enumerate(adaptive.values()):
+        color = LINE_COLORS[i % len(LINE_COLORS)]
+        axes.plot(*zip(*points), "D", color=color, markersize=6)
+    axes.set_xlabel("mean look-ahead (steps)")
+    axes.set_ylabel(score)
+    drawing.clear_frame(axes, grid=True)
+    drawing.draw_legend(axes, ["one size for all", *adaptive])
+    drawing.set_title(figure, title)
+    return figure
+
+
+def _check_points(name: str, points: Sequence[tuple[float, float]]) -> None:
+    array = np.asarray(points, "float64")
+    if array.ndim != 2 or array.shape[1] != 2 or not np.isfinite(array).all():
+        raise ValueError(
+            f"Argument `{name}` must hold pairs of finite numbers, at least "
+            f"one. Received: {name}={points!r}"
+        )
 
 
 def _check_fields(

