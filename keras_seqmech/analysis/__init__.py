@@ -22,6 +22,7 @@ from keras_seqmech.analysis.plots import plot_gates_over_image
 from keras_seqmech.analysis.plots import plot_gradient_profiles
 from keras_seqmech.analysis.plots import plot_openness_by_position
 from keras_seqmech.analysis.plots import plot_receptive_fields
+from keras_seqmech.analysis.plots import plot_score_by_look_ahead
 from keras_seqmech.analysis.plots import plot_sweep
 from keras_seqmech.analysis.plots import plot_vanishing_ratio
 from keras_seqmech.analysis.plots import plot_word_importance
@@ -52,6 +53,7 @@ __all__ = [
     "plot_gradient_profiles",
     "plot_openness_by_position",
     "plot_receptive_fields",
+    "plot_score_by_look_ahead",
     "plot_sweep",
     "plot_vanishing_ratio",
     "plot_word_importance",

@@ -168,6 +168,26 @@ def test_words_are_drawn_and_extremes_named():
     assert names == {"awful", "the", "there's"}
 
 
+def test_scores_are_drawn_over_the_look_ahead():
+    figure = analysis.plot_score_by_look_ahead(
+        [(2, 86.6), (0, 76.3), (1, 84.5)],
+        {"S = 4": [(1.7, 86.6), (0.9, 84.0)], "S = 2": [(0.5, 80.0)]},
+        "F1",
+        "Words",
+    )
+    (axes,) = figure.axes
+    fixed, four, two = axes.lines
+    np.testing.assert_array_equal(
+        fixed.get_xydata(), [[0, 76.3], [1, 84.5], [2, 86.6]]
+    )
+    np.testing.assert_array_equal(four.get_xydata(), [[1.7, 86.6], [0.9, 84.0]])
+    np.testing.assert_array_equal(two.get_xydata(), [[0.5, 80.0]])
+    assert four.get_linestyle() == "None"
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert names == ["one size for all", "S = 4", "S = 2"]
+    assert axes.get_ylabel() == "F1"
+
+
 def test_names_that_would_collide_are_left_out():
     sizes = {f"word{i}": (2 + i * 1e-5, 10) for i in range(50)}
     sizes["far"] = (4, 10)
@@ -192,6 +212,17 @@ HISTORY = {"step": [0], "mean_size": [1]}
         ),
         (lambda: analysis.plot_receptive_fields("a", [1], 0), "max_size"),
         (lambda: analysis.plot_field_size_by_step({}), "histories"),
+        (lambda: analysis.plot_score_by_look_ahead([], {}, "F1"), "fixed"),
+        (
+            lambda: analysis.plot_score_by_look_ahead([(0, 1, 2)], {}, "F1"),
+            "fixed",
+        ),
+        (
+            lambda: analysis.plot_score_by_look_ahead(
+                [(0, 1)], {"a": [(1, float("nan"))]}, "F1"
+            ),
+            "adaptive",
+        ),
         (
             lambda: analysis.plot_field_size_by_step({"a": {"step": [1]}}),
             "mean_size",

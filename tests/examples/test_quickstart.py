@@ -22,8 +22,10 @@ def test_quickstart(tmp_path, capfd):
         f"--output-dir {tmp_path} --sentence {sentence}".split()
     )
     output = capfd.readouterr().out
-    assert re.search(r"\n *lstm +\d+\.\d+ +\d+\.\d +1\n", output)
-    assert re.search(r"\nlstm\+rf +\d+\.\d+ +\d+\.\d +[1-4]\.\d\d\n", output)
+    assert re.search(r"\n *LSTM +\d+\.\d+ +\d+\.\d +0 +0\.00\n", output)
+    for name in ("reads 2", "reads 1 to 4"):
+        row = rf"\n *{name} +\d+\.\d+ +\d+\.\d +[0-3]\.\d\d +\d\.\d\d\n"
+        assert re.search(row, output)
     picture = tmp_path / "receptive_fields.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "segmenter" / "1" / "saved_model.pb").is_file()
