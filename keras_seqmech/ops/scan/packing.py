@@ -145,7 +145,7 @@ class Packing(NamedTuple):
             def gradient(upstream: Tensor) -> Tensor:
                 return self.gather(upstream, time_major)
 
-            return _at(values, places), gradient
+            return entries(values, places), gradient
 
         return put(tf.convert_to_tensor(values))
 
@@ -181,6 +181,20 @@ class Packing(NamedTuple):
 
         return put(tf.convert_to_tensor(values), tf.convert_to_tensor(initial))
 
+    def final(self, values: Tensor, initial: Tensor) -> Tensor:
+        """Takes the last kept step of each row.
+
+        Args:
+            values: Tensor `(total, ...)`.
+            initial: Tensor `(batch, ...)`: what stands for rows that keep no
+                step.
+
+        Returns:
+            Tensor `(batch, ...)`.
+        """
+        at_end = self._replace(last=self.last[:, -1:])
+        return tf.squeeze(at_end.hold(values, initial), axis=1)
+
     def compact(self, values: Tensor, length: int | Tensor) -> Tensor:
         """Moves the kept steps of each row to its beginning, then zeros.
 
@@ -206,7 +220,7 @@ class Packing(NamedTuple):
             def gradient(upstream: Tensor) -> Tensor:
                 return tf.gather_nd(upstream, elements)
 
-            return _at(values, places), gradient
+            return entries(values, places), gradient
 
         return put(tf.convert_to_tensor(values))
 
@@ -265,8 +279,8 @@ def pack(keep: Tensor) -> Packing:
     )
 
 
-def _at(values: Tensor, places: Tensor) -> Tensor:
-    """The values at places; zeros at places below 0."""
+def entries(values: Tensor, places: Tensor) -> Tensor:
+    """The entries of a tensor at places; zeros at places below 0."""
     shape = tf.concat([[1], tf.shape(values)[1:]], axis=0)
     padded = tf.concat([tf.zeros(shape, values.dtype), values], axis=0)
     return tf.gather(padded, places + 1)
