@@ -85,6 +85,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             benchmarks); it compiles for seconds, and again for every new
             length. Cells that run step by step as they are (see Cost) are
             left uncompiled.
+        packed: Whether the loop runs packed where it can; see Cost.
         return_sequences: Whether to return every step, or the last only.
         return_state: Whether to return the final states too.
         go_backwards: Whether to read from the end. Fields then reach towards
@@ -128,7 +129,9 @@ class ReceptiveFieldRNN(keras.layers.RNN):
     drawn sizes O(T S f). `SimpleRNNCell`, `LSTMCell` and `GRUCell` have their
     input products taken out of the loop; other cells, cells with dropout in
     training, or with an activation that has weights, run step by step as they
-    are.
+    are. Under a mask, with `packed=True`, all of this is of the real steps: it
+    is the sum over the rows that counts, not the longest row; but not with
+    `unroll`, in loops compiled with XLA, or of cells that run as they are.
 
     Example:
 
