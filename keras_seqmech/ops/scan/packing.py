@@ -30,7 +30,7 @@ When it saves time: where rows differ. The work is that of the sum of all rows,
 `total` steps of one row, in place of `batch * longest`. Near the end of the
 longest rows few are left, and a step of few rows is bound by reading the
 weights and by the number of its operations, so the time falls less than the
-work; and rows that are alike have nothing to leave out. docs/packed_loops.md has
+work; rows that are alike have nothing to leave out. docs/packed_loops.md has
 times, from `python -m benchmarks.packed_loop`.
 
 When not: code compiled with XLA has static sizes and cannot be packed, nor can
