@@ -9,6 +9,9 @@ with the inputs leave the loop, and with them:
 - elsewhere: the whole inner network. What a field of each size reads is
   computed for all steps at once, S large products, and so are the inner
   states' parts of stop logits; the loop only selects.
+
+Under a mask all of this is computed at real steps alone, where the loop can
+run packed, and masked steps are put in again after it.
 """
 
 from collections.abc import Callable
@@ -159,6 +162,11 @@ def run(
     Returns:
         A `FieldRun`.
     """
+    sizes = cell_adapters.flat_state_sizes(cell.cell)
+    states = tuple(
+        tf.ensure_shape(state, (None, size))
+        for state, size in zip(states, sizes)
+    )
     with cell_adapters.fresh_dropout(cell.cell):
         loop = _prepare(cell, readable, options)
         if isinstance(readable, PackedReadable):
@@ -194,8 +202,10 @@ def _run_packed(
 ) -> FieldRun:
     """Runs over the real steps, and puts masked ones in again."""
     packing = readable.packing
-    states = tuple(tf.ensure_shape(x, (None, x.shape[-1])) for x in states)
-    values, states = scan(*loop[:2], states, *loop[2:], packing=packing)
+    step, operands, specs, scan_options = loop
+    values, states = scan(
+        step, operands, states, specs, scan_options, packing=packing
+    )
     output = values.pop("output")
     if options.zero_output_for_mask:
         outputs = packing.scatter(output)

@@ -110,7 +110,7 @@ def traced(layer, training, lookahead):
 
     A graph for all batches and lengths.
     """
-    vectors = tf.TensorSpec((None, UNITS), "float64")
+    vectors = tf.TensorSpec((None, None), "float64")
     sequences = tf.TensorSpec((None, None, FEATURES), "float64")
     mask = tf.TensorSpec((None, None), "bool")
     states = [vectors] * len(keras.tree.flatten(layer.state_size))
