@@ -1,13 +1,18 @@
 """Cost of `ReceptiveFieldRNN(LSTMCell)` over `keras.layers.LSTM`.
 
-    python -m benchmarks.receptive_field [--repeats 15] [--scaling]
+    python -m benchmarks.receptive_field [--repeats 15] [--rows uniform]
+    python -m benchmarks.receptive_field --scaling
 
-Prints, for each shape and task, the milliseconds with and without XLA of both
-layers, and the ratio of the better of the two on either side.
+Prints, for each shape, rows and task, the milliseconds with and without XLA of
+both layers under the same mask, the ratio in graphs, and that of the better of
+the two on either side. `--rows` says how long the rows are: all steps without
+a mask, all steps with one, uniform from 1 to all of them, or geometric with a
+mean of a fifth of them.
 """
 
 import argparse
 import datetime
+import itertools
 
 import keras
 import numpy as np
@@ -21,6 +26,18 @@ from keras_seqmech import RFCell
 SHAPES = {
     "A": {"batch": 64, "time": 50, "features": 300, "units": 300, "size": 4},
     "B": {"batch": 32, "time": 100, "features": 64, "units": 64, "size": 4},
+}
+
+# Lengths of the rows, from a generator, their number, and the most steps.
+ROWS = {
+    "unmasked": None,
+    "full": lambda generator, batch, time: np.full(batch, time),
+    "uniform": lambda generator, batch, time: generator.integers(
+        1, time, size=batch, endpoint=True
+    ),
+    "geometric": lambda generator, batch, time: generator.geometric(
+        5 / time, size=batch
+    ),
 }
 
 
@@ -51,57 +68,82 @@ def plain_cell(units: int, size: int) -> keras.Sequential:
     )
 
 
-def compare(shape: dict, repeats: int) -> list[dict]:
-    """Times every task at one shape against the LSTM.
+def row_mask(rows: str, batch: int, time: int) -> np.ndarray | None:
+    """A mask whose rows end after some steps; None where none ends early.
+
+    Args:
+        rows: A key of `ROWS`.
+        batch: Number of rows.
+        time: Number of steps.
+
+    Returns:
+        Boolean array `(batch, time)`, the same at every call.
+    """
+    if rows == "unmasked":
+        return None
+    lengths = ROWS[rows](np.random.default_rng(1), batch, time)
+    return np.arange(time) < np.minimum(lengths, time)[:, None]
+
+
+def compare(
+    shape: dict, rows: str, repeats: int, estimators: list[str], plain: bool
+) -> list[dict]:
+    """Times every task at one shape against the LSTM, under the same mask.
 
     Args:
         shape: An entry of `SHAPES`.
+        rows: A key of `ROWS`.
         repeats: Interleaved repeats.
+        estimators: Which to train.
+        plain: Whether to time the cell in `keras.layers.RNN` too.
 
     Returns:
         One row a task: its name, milliseconds, ratio.
     """
     inputs = random_inputs(shape["batch"], shape["time"], shape["features"])
+    mask = row_mask(rows, shape["batch"], shape["time"])
+    keywords = {} if mask is None else {"mask": tf.constant(mask)}
     units, size = shape["units"], shape["size"]
     lstm = keras.layers.LSTM(units, return_sequences=True)
-    relaxed = mechanism(units, size, "relaxed")
     tasks = {
-        "training, relaxed": (relaxed, True),
-        "training, straight-through": (
-            mechanism(units, size, "straight_through"),
-            True,
-        ),
-        "training, RFCell in keras.layers.RNN": (plain_cell(units, size), True),
-        "inference": (relaxed, False),
-        "inference, RFCell in keras.layers.RNN": (
-            plain_cell(units, size),
-            False,
-        ),
+        f"training, {estimator}": (mechanism(units, size, estimator), True)
+        for estimator in estimators
     }
+    tasks["inference"] = (mechanism(units, size, "relaxed"), False)
+    if plain:
+        for name, training in (("training", True), ("inference", False)):
+            name = f"{name}, RFCell in keras.layers.RNN"
+            tasks[name] = (plain_cell(units, size), training)
     functions = {}
     for training in (True, False):
         for xla in (False, True):
             lstm(inputs)
             functions["lstm", training, xla] = timing.compiled(
-                lstm, inputs, training, xla
+                lstm, inputs, training, xla, **keywords
             )
     for name, (layer, training) in tasks.items():
         layer(inputs)
         for xla in (False, True):
             functions[name, training, xla] = timing.compiled(
-                layer, inputs, training, xla
+                layer, inputs, training, xla, **keywords
             )
     seconds = timing.interleaved(functions, repeats)
-    rows = []
+    results = []
     for name, (_, training) in tasks.items():
         figures = [
             1e3 * seconds[key, training, xla]
             for key in (name, "lstm")
             for xla in (False, True)
         ]
-        ratio = min(figures[:2]) / min(figures[2:])
-        rows.append({"task": name, "figures": figures, "ratio": ratio})
-    return rows
+        results.append(
+            {
+                "task": name,
+                "figures": figures,
+                "graph": figures[0] / figures[2],
+                "best": min(figures[:2]) / min(figures[2:]),
+            }
+        )
+    return results
 
 
 def scaling(repeats: int) -> None:
@@ -132,6 +174,19 @@ def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=SHAPES)
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=["unmasked"])
+    parser.add_argument(
+        "--estimators",
+        nargs="+",
+        choices=["relaxed", "straight_through", "reinforce"],
+        default=["relaxed", "straight_through"],
+    )
+    parser.add_argument(
+        "--no-plain",
+        action="store_true",
+        help="leave out the cell in keras.layers.RNN",
+    )
     parser.add_argument(
         "--scaling", action="store_true", help="growth with T and S"
     )
@@ -140,14 +195,23 @@ def main(argv: list[str] | None = None) -> None:
     if arguments.scaling:
         scaling(arguments.repeats)
         return
-    print("| shape | task | graph | XLA | LSTM graph | LSTM XLA | ratio |")
-    print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
-    for name, shape in SHAPES.items():
-        for row in compare(shape, arguments.repeats):
-            figures = " | ".join(f"{ms:.1f}" for ms in row["figures"])
+    print(
+        "| shape | rows | task | graph | XLA | LSTM graph | LSTM XLA | "
+        "graph ratio | best ratio |"
+    )
+    print(f"| --- | --- | --- |{' ---: |' * 6}")
+    for name, rows in itertools.product(arguments.shapes, arguments.rows):
+        for result in compare(
+            SHAPES[name],
+            rows,
+            arguments.repeats,
+            arguments.estimators,
+            not arguments.no_plain,
+        ):
+            figures = " | ".join(f"{ms:.1f}" for ms in result["figures"])
             print(
-                f"| {name} | {row['task']} | {figures} | "
-                f"**{row['ratio']:.2f}** |",
+                f"| {name} | {rows} | {result['task']} | {figures} | "
+                f"{result['graph']:.2f} | **{result['best']:.2f}** |",
                 flush=True,
             )
 

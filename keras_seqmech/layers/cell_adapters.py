@@ -184,7 +184,7 @@ def prepare(
     Returns:
         An `InnerRun`.
     """
-    if not _is_known(cell, training):
+    if not is_known(cell, training):
 
         def step(
             inputs: dict[str, Tensor], states: Sequence[Tensor], affine: Affine
@@ -207,7 +207,8 @@ def prepare(
     return builder(cell, sequences, kernel, recurrent_kernel, cast(cell.bias))
 
 
-def _is_known(cell: Any, training: bool) -> bool:
+def is_known(cell: Any, training: bool) -> bool:
+    """Whether a cell's input products leave the loop; see `prepare`."""
     if type(cell) not in _BUILDERS:
         return False
     if training and (cell.dropout or cell.recurrent_dropout):

@@ -11,8 +11,8 @@ from keras import ops
 from keras_seqmech.layers.receptive_field.cell import RFCell
 from keras_seqmech.layers.receptive_field.loop import FieldRun
 from keras_seqmech.ops import receptive_field
-from keras_seqmech.ops import windows
 from keras_seqmech.ops.decisions import categorical
+from keras_seqmech.ops.readable import Readable
 from keras_seqmech.typing import Tensor
 
 
@@ -46,9 +46,7 @@ class FieldChoices(NamedTuple):
         return field
 
 
-def choices(
-    cell: RFCell, run: FieldRun, readable: windows.Readable
-) -> FieldChoices:
+def choices(cell: RFCell, run: FieldRun, readable: Readable) -> FieldChoices:
     """Says what the sizes of a run were.
 
     Args:
@@ -62,8 +60,8 @@ def choices(
     logits, selection = run.logits, run.selection
     if logits is None:
         # There is one size only.
-        batch_and_time = ops.shape(run.outputs)[:2]
-        selection = ops.ones((*batch_and_time, 1), cell.score_dtype)
+        steps = ops.shape(readable.current)[:-1]
+        selection = ops.ones((*steps, 1), cell.score_dtype)
         logits = ops.zeros_like(selection)
     validity = ops.cast(readable.validity, cell.score_dtype)
 
@@ -84,7 +82,9 @@ def choices(
         categorical.entropy(logits),
         log_probability,
     )
-    return FieldChoices(*(_batch_first(x, readable.mask) for x in by_step))
+    return FieldChoices(
+        *(None if x is None else readable.restore(x) for x in by_step)
+    )
 
 
 def field_shapes(
@@ -98,14 +98,3 @@ def field_shapes(
     if cell.options.estimator == "reinforce":
         shapes["log_probability"] = (batch_size, length)
     return shapes
-
-
-def _batch_first(values: Tensor | None, mask: Tensor | None) -> Tensor | None:
-    """Brings `(time, batch, ...)` to batch first, zeros at masked steps."""
-    if values is None:
-        return None
-    if mask is not None:
-        # A product would keep NaN.
-        real = mask if len(values.shape) == 2 else mask[..., None]
-        values = ops.where(real, values, ops.zeros_like(values))
-    return ops.swapaxes(values, 0, 1)

@@ -18,8 +18,10 @@ from keras_seqmech.layers.receptive_field.cell import RFCell
 from keras_seqmech.layers.receptive_field.choices import FieldChoices
 from keras_seqmech.layers.receptive_field.choices import choices
 from keras_seqmech.layers.receptive_field.choices import field_shapes
-from keras_seqmech.ops import windows
 from keras_seqmech.ops.decisions import costs
+from keras_seqmech.ops.readable import Sequences
+from keras_seqmech.ops.readable import pack_readable
+from keras_seqmech.ops.readable import pad_readable
 from keras_seqmech.typing import Tensor
 
 
@@ -83,6 +85,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             benchmarks); it compiles for seconds, and again for every new
             length. Cells that run step by step as they are (see Cost) are
             left uncompiled.
+        packed: Whether the loop runs packed where it can; see Cost.
         return_sequences: Whether to return every step, or the last only.
         return_state: Whether to return the final states too.
         go_backwards: Whether to read from the end. Fields then reach towards
@@ -126,7 +129,9 @@ class ReceptiveFieldRNN(keras.layers.RNN):
     drawn sizes O(T S f). `SimpleRNNCell`, `LSTMCell` and `GRUCell` have their
     input products taken out of the loop; other cells, cells with dropout in
     training, or with an activation that has weights, run step by step as they
-    are.
+    are. Under a mask, with `packed=True`, all of this is of the real steps: it
+    is the sum over the rows that counts, not the longest row; but not with
+    `unroll`, in loops compiled with XLA, or of cells that run as they are.
 
     Example:
 
@@ -166,6 +171,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         return_field: bool = False,
         track_statistics: bool = False,
         jit_compile: bool = False,
+        packed: bool = True,
         return_sequences: bool = False,
         return_state: bool = False,
         go_backwards: bool = False,
@@ -214,6 +220,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         self.return_field = check_bool("return_field", return_field)
         self.track_statistics = check_bool("track_statistics", track_statistics)
         self.jit_compile = check_bool("jit_compile", jit_compile)
+        self.packed = check_bool("packed", packed)
         self.statistics: DecisionStatistics | None = None
         if track_statistics:
             self.statistics = DecisionStatistics(
@@ -285,10 +292,15 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         self._check_call(sequences, initial_state, mask)
         self._check_lookahead(sequences, lookahead, lookahead_mask)
         validation.check_length("sequences.shape", sequences)
-        readable = self._prepare(sequences, mask, lookahead, lookahead_mask)
         states = self._first_states(initial_state, ops.shape(sequences)[0])
         reports = training and self._learns_from_reports()
         options = self._run_options(training, reports)
+        read = self._in_reading_order(
+            sequences, mask, lookahead, lookahead_mask
+        )
+        packs = self.packed and loop.can_pack(self.cell, read, options)
+        prepare = pack_readable if packs else pad_readable
+        readable = prepare(read, self.max_size)
         run = loop.run(self.cell, readable, states, options)
         self._keep_states(run.states)
         if not options.return_choices:
@@ -328,15 +340,13 @@ class ReceptiveFieldRNN(keras.layers.RNN):
                 f"instead. Received: lookahead={lookahead!r}"
             )
 
-    def _prepare(
+    def _in_reading_order(
         self,
         sequences: Tensor,
         mask: Tensor | None,
         lookahead: Tensor | None,
         lookahead_mask: Tensor | None,
-    ) -> windows.Readable:
-        """What the fields can read, in reading order."""
-
+    ) -> Sequences:
         def cast(value: Tensor | None, dtype: str) -> Tensor | None:
             return None if value is None else ops.cast(value, dtype)
 
@@ -345,9 +355,8 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         if self.go_backwards:
             sequences = ops.flip(sequences, axis=1)
             mask = None if mask is None else ops.flip(mask, axis=1)
-        return windows.readable(
+        return Sequences(
             sequences,
-            self.max_size,
             mask,
             cast(lookahead, dtype),
             cast(lookahead_mask, "bool"),
@@ -369,6 +378,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
     def _run_options(self, training: bool, reports: bool) -> loop.RunOptions:
         return loop.RunOptions(
             training=bool(training),
+            return_sequences=self.return_sequences,
             return_choices=(
                 self.return_field
                 or self.track_statistics
@@ -433,10 +443,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         self, run: loop.FieldRun, chosen: FieldChoices | None = None
     ) -> Any:
         """Puts together what the layer returns."""
-        if self.return_sequences:
-            returned = [ops.transpose(run.outputs, (1, 0, 2))]
-        else:
-            returned = [run.outputs[-1]]
+        returned = [run.outputs]
         if self.return_state:
             returned += keras.tree.pack_sequence_as(
                 self.state_size, list(run.states)
@@ -503,6 +510,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             "return_field": self.return_field,
             "track_statistics": self.track_statistics,
             "jit_compile": self.jit_compile,
+            "packed": self.packed,
         }
 
     @classmethod

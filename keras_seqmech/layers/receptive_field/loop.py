@@ -9,6 +9,9 @@ with the inputs leave the loop, and with them:
 - elsewhere: the whole inner network. What a field of each size reads is
   computed for all steps at once, S large products, and so are the inner
   states' parts of stop logits; the loop only selects.
+
+Under a mask all of this is computed at real steps alone, where the loop can
+run packed, and masked steps are put in again after it.
 """
 
 from collections.abc import Callable
@@ -22,12 +25,16 @@ from keras_seqmech.layers.receptive_field.cell import RFCell
 from keras_seqmech.layers.receptive_field.equations import FieldEquations
 from keras_seqmech.ops import cell_steps
 from keras_seqmech.ops import receptive_field
-from keras_seqmech.ops import windows
 from keras_seqmech.ops.decisions import stick_breaking
+from keras_seqmech.ops.readable import PackedReadable
+from keras_seqmech.ops.readable import PaddedReadable
+from keras_seqmech.ops.readable import Readable
+from keras_seqmech.ops.readable import Sequences
 from keras_seqmech.ops.scan import Affine
 from keras_seqmech.ops.scan import Operands
 from keras_seqmech.ops.scan import ScanOptions
 from keras_seqmech.ops.scan import Step
+from keras_seqmech.ops.scan import can_pack as scan_can_pack
 from keras_seqmech.ops.scan import scan
 from keras_seqmech.ops.scan.protocol import Named
 from keras_seqmech.ops.scan.protocol import States
@@ -39,6 +46,7 @@ class RunOptions(NamedTuple):
 
     Attributes:
         training: Whether sizes are drawn and dropout is active.
+        return_sequences: Whether to return every step, or the last only.
         return_choices: Whether to keep `selection` and `logits`.
         zero_output_for_mask: Whether masked steps return zeros; else they
             repeat the output before.
@@ -48,20 +56,29 @@ class RunOptions(NamedTuple):
     """
 
     training: bool = False
+    return_sequences: bool = False
     return_choices: bool = False
     zero_output_for_mask: bool = False
     unroll: bool = False
     jit_compile: bool = False
 
+    def scan(self, cell: RFCell) -> ScanOptions:
+        """How `scan` runs the loop of a cell."""
+        known = cell_adapters.is_known(cell.cell, self.training)
+        recompute = self.training and known
+        return ScanOptions(
+            recompute, recompute and self.jit_compile, self.unroll
+        )
+
 
 class FieldRun(NamedTuple):
-    """What the loop returns, time first.
+    """What the loop returns.
 
     Attributes:
-        outputs: `(time, batch, units)`.
+        outputs: `(batch, time, units)`, or the last, `(batch, units)`.
         states: Flat tuple of final states.
-        selection: Selected sizes `(time, batch, S)`; None unless asked for,
-            and where S is 1.
+        selection: Selected sizes `(steps, S)`, the steps those of the
+            `Readable`; None unless asked for, and where S is 1.
         logits: Size logits, likewise.
     """
 
@@ -69,6 +86,22 @@ class FieldRun(NamedTuple):
     states: States
     selection: Tensor | None = None
     logits: Tensor | None = None
+
+
+class FieldLoop(NamedTuple):
+    """A loop that is ready to run.
+
+    Attributes:
+        step: The step at a real time step.
+        operands: What it works with.
+        specs: What it returns, one step's shapes and dtypes by name.
+        options: How to run.
+    """
+
+    step: Step
+    operands: Operands
+    specs: dict[str, tf.TensorSpec]
+    options: ScanOptions
 
 
 class FieldPart(NamedTuple):
@@ -99,9 +132,22 @@ class Reader(NamedTuple):
     states: list[Tensor] = []
 
 
+def can_pack(cell: RFCell, sequences: Sequences, options: RunOptions) -> bool:
+    """Whether the loop over sequences can run packed where this is called.
+
+    A cell that runs as it is may hold what belongs to the whole batch, as
+    dropout masks do.
+    """
+    return (
+        sequences.mask is not None
+        and cell_adapters.is_known(cell.cell, options.training)
+        and scan_can_pack(options.scan(cell))
+    )
+
+
 def run(
     cell: RFCell,
-    readable: windows.Readable,
+    readable: PaddedReadable | PackedReadable,
     states: States,
     options: RunOptions,
 ) -> FieldRun:
@@ -109,47 +155,95 @@ def run(
 
     Args:
         cell: A built `RFCell`.
-        readable: What its fields can read.
+        readable: What its fields can read; packed only if `can_pack`.
         states: Initial states, flat, `(batch, size)` each.
         options: How to run.
 
     Returns:
         A `FieldRun`.
     """
+    sizes = cell_adapters.flat_state_sizes(cell.cell)
+    states = tuple(
+        tf.ensure_shape(state, (None, size))
+        for state, size in zip(states, sizes)
+    )
+    with cell_adapters.fresh_dropout(cell.cell):
+        loop = _prepare(cell, readable, options)
+        if isinstance(readable, PackedReadable):
+            return _run_packed(loop, readable, states, options)
+        return _run_padded(loop, readable, states, options)
+
+
+def _prepare(
+    cell: RFCell, readable: Readable, options: RunOptions
+) -> FieldLoop:
+    """Computes what leaves the loop, and says what is left for a step."""
     current, dtype = readable.current, cell.compute_dtype
-    _, batch_size, features = ops.shape(current)
+    if options.training:
+        _, batch_size = readable.padded_shape
+        features = current.shape[-1]
+        cell_adapters.draw_dropout(cell.cell, batch_size, features, dtype)
+    inner = cell_adapters.prepare(cell.cell, current, dtype, options.training)
     field = _field_part(cell, readable, options.training)
     choices = field.choices if options.return_choices else {}
-    output = tf.TensorSpec((current.shape[1], cell.output_size), dtype)
-    with cell_adapters.fresh_dropout(cell.cell):
-        if options.training:
-            cell_adapters.draw_dropout(cell.cell, batch_size, features, dtype)
-        inner = cell_adapters.prepare(
-            cell.cell, current, dtype, options.training
-        )
-        step = _gated_step(field, inner, cell.gated_states, choices)
-        operands = field.operands.joined(inner.operands)
-        repeats = False
-        if readable.mask is not None:
-            repeats = not options.zero_output_for_mask
-            step = _masked_step(step, repeats)
-            mask = {"mask": readable.mask[..., None]}
-            operands = operands.joined(Operands({}, constants=mask))
-        if repeats:
-            before_first = ops.zeros((batch_size, cell.output_size), dtype)
-            states = (before_first, *states)
-        recompute = options.training and inner.known
-        values, states = scan(
-            step,
-            operands,
-            states,
-            {"output": output, **choices},
-            ScanOptions(
-                recompute, recompute and options.jit_compile, options.unroll
-            ),
-        )
+    return FieldLoop(
+        _gated_step(field, inner, cell.gated_states, choices),
+        field.operands.joined(inner.operands),
+        {"output": readable.spec(cell.output_size, dtype), **choices},
+        options.scan(cell),
+    )
+
+
+def _run_packed(
+    loop: FieldLoop,
+    readable: PackedReadable,
+    states: States,
+    options: RunOptions,
+) -> FieldRun:
+    """Runs over the real steps, and puts masked ones in again."""
+    packing = readable.packing
+    step, operands, specs, scan_options = loop
+    values, states = scan(
+        step, operands, states, specs, scan_options, packing=packing
+    )
+    output = values.pop("output")
+    if options.zero_output_for_mask:
+        outputs = packing.scatter(output)
+        outputs = outputs if options.return_sequences else outputs[:, -1]
+    else:
+        bring_back = packing.hold if options.return_sequences else packing.final
+        width = output.shape[-1]
+        before_first = tf.zeros((readable.padded_shape[1], width), output.dtype)
+        outputs = bring_back(output, before_first)
+    return FieldRun(outputs, states, **values)
+
+
+def _run_padded(
+    loop: FieldLoop,
+    readable: PaddedReadable,
+    states: States,
+    options: RunOptions,
+) -> FieldRun:
+    """Runs over all steps; masked ones leave states alone."""
+    step, operands, specs, scan_options = loop
+    repeats = False
+    if readable.mask is not None:
+        repeats = not options.zero_output_for_mask
+        step = _masked_step(step, repeats)
+        mask = {"mask": readable.mask[..., None]}
+        operands = operands.joined(Operands({}, constants=mask))
+    if repeats:
+        width, dtype = specs["output"].shape[-1], specs["output"].dtype
+        before_first = tf.zeros((readable.padded_shape[1], width), dtype)
+        states = (before_first, *states)
+    values, states = scan(step, operands, states, specs, scan_options)
+    states = states[1:] if repeats else states
     outputs = values.pop("output")
-    return FieldRun(outputs, states[1:] if repeats else states, **values)
+    if options.return_sequences:
+        outputs = ops.transpose(outputs, (1, 0, 2))
+    else:
+        outputs = outputs[-1]
+    return FieldRun(outputs, states, **values)
 
 
 def _gated_step(
@@ -202,22 +296,19 @@ def _masked_step(step: Step, repeats: bool) -> Step:
     return masked_step
 
 
-def _field_part(
-    cell: RFCell, readable: windows.Readable, training: bool
-) -> FieldPart:
-    """Computes what leaves the loop, and says what is left for a step."""
+def _field_part(cell: RFCell, readable: Readable, training: bool) -> FieldPart:
+    """The field's products with the inputs, and its part of a step."""
     equations = cell.equations(training)
-    offsets = equations.offsets(readable.steps)
+    views = readable.ahead(equations.offsets(readable.steps))
     if cell.max_size == 1:
-        return _field_of_one(equations, offsets[: readable.length])
-    views = windows.look_ahead(offsets, cell.max_size, readable.length, axis=0)
+        return _field_of_one(equations, views[0])
     make = _soft_reader if equations.reads_softly else _whole_reader
     reader = make(equations, views, readable.validity)
 
-    weights, current = equations.weights, readable.current
-    length, batch_size, _ = ops.shape(current)
+    weights = equations.weights
+    noise = cell.sample_noise((*readable.padded_shape, cell.max_size), training)
     operands = Operands(
-        {"size": [equations.size_scores(current, reader.states)]},
+        {"size": [equations.size_scores(readable.current, reader.states)]},
         {
             "size": weights.size_recurrent_kernel,
             "forget": weights.forget_kernel,
@@ -225,7 +316,7 @@ def _field_part(
         {"forget": weights.forget_bias},
         _constants(
             equations.positions(readable.validity),
-            cell.sample_noise((length, batch_size, cell.max_size), training),
+            None if noise is None else readable.take(noise),
         ),
     )
 
@@ -245,7 +336,7 @@ def _field_part(
         choices = {"selection": selection, "logits": logits}
         return ops.sigmoid(pre_activation), choices
 
-    spec = tf.TensorSpec((current.shape[1], cell.max_size), cell.score_dtype)
+    spec = readable.spec(cell.max_size, cell.score_dtype)
     return FieldPart(
         operands.joined(reader.operands),
         gate,

@@ -29,23 +29,14 @@ moves the kept steps of each row to its beginning.
 When it saves time: where rows differ. The work is that of the sum of all rows,
 `total` steps of one row, in place of `batch * longest`. Near the end of the
 longest rows few are left, and a step of few rows is bound by reading the
-weights and by the number of its operations, so the time falls somewhat less
-than the work. Of an LSTM with 64 rows, masks and all products included,
-processor time over that of the padded loop with a mask, in a graph on CPU:
+weights and by the number of its operations, so the time falls less than the
+work; rows that are alike have nothing to leave out. docs/packed_loops.md has
+times, from `python -m benchmarks.packed_loop`.
 
-    lengths                        work   256 units          64 units
-                                          infer.  training   infer.  training
-    100 of 100, all rows           1.00    1.0     1.0
-    uniform from 1 to 100          0.5     0.55    0.53       0.7     0.65
-    geometric, 20 on average       0.17    0.28    0.24       0.43    0.37
-        and 118 at most
-
-When not: rows that are alike have nothing to leave out, and packing them costs
-and saves nothing, as gathering and holding take the place of two transposes.
-Code compiled with XLA has static sizes and cannot be packed, nor can a loop
-that is compiled or written out on its own: see `can_pack`. A step may not use
-tensors with a row axis from outside, such as a dropout mask of the whole batch;
-they must be gathered like inputs. `tf.GradientTape.jacobian` needs
+When not: code compiled with XLA has static sizes and cannot be packed, nor can
+a loop that is compiled or written out on its own: see `can_pack`. A step may
+not use tensors with a row axis from outside, such as a dropout mask of the
+whole batch; they must be gathered like inputs. `tf.GradientTape.jacobian` needs
 `experimental_use_pfor=False`, as TensorFlow cannot vectorise lists of tensors
 of different lengths.
 """
@@ -145,7 +136,7 @@ class Packing(NamedTuple):
             def gradient(upstream: Tensor) -> Tensor:
                 return self.gather(upstream, time_major)
 
-            return _at(values, places), gradient
+            return entries(values, places), gradient
 
         return put(tf.convert_to_tensor(values))
 
@@ -181,6 +172,20 @@ class Packing(NamedTuple):
 
         return put(tf.convert_to_tensor(values), tf.convert_to_tensor(initial))
 
+    def final(self, values: Tensor, initial: Tensor) -> Tensor:
+        """Takes the last kept step of each row.
+
+        Args:
+            values: Tensor `(total, ...)`.
+            initial: Tensor `(batch, ...)`: what stands for rows that keep no
+                step.
+
+        Returns:
+            Tensor `(batch, ...)`.
+        """
+        at_end = self._replace(last=self.last[:, -1:])
+        return tf.squeeze(at_end.hold(values, initial), axis=1)
+
     def compact(self, values: Tensor, length: int | Tensor) -> Tensor:
         """Moves the kept steps of each row to its beginning, then zeros.
 
@@ -206,7 +211,7 @@ class Packing(NamedTuple):
             def gradient(upstream: Tensor) -> Tensor:
                 return tf.gather_nd(upstream, elements)
 
-            return _at(values, places), gradient
+            return entries(values, places), gradient
 
         return put(tf.convert_to_tensor(values))
 
@@ -265,8 +270,8 @@ def pack(keep: Tensor) -> Packing:
     )
 
 
-def _at(values: Tensor, places: Tensor) -> Tensor:
-    """The values at places; zeros at places below 0."""
+def entries(values: Tensor, places: Tensor) -> Tensor:
+    """The entries of a tensor at places; zeros at places below 0."""
     shape = tf.concat([[1], tf.shape(values)[1:]], axis=0)
     padded = tf.concat([tf.zeros(shape, values.dtype), values], axis=0)
     return tf.gather(padded, places + 1)

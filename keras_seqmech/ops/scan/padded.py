@@ -24,8 +24,8 @@ class PaddedLoop:
         differentiable: Whether TensorFlow will differentiate the loop. If not,
             steps are read as slices, which copies nothing; the gradient of
             slices in a loop takes time and memory square in the steps. A loop
-            that may end early reads arrays too: there XLA copies the whole
-            tensor for a slice.
+            that may end early reads arrays too: compiled with XLA, slices can
+            make it several times slower.
     """
 
     def __init__(self, options: ScanOptions, differentiable: bool):

@@ -267,6 +267,14 @@ ENTRIES = [
         silent=False,
     ),
     field_layer(
+        "lstm-relaxed-padded",
+        lstm,
+        packed=False,
+        return_sequences=True,
+        return_state=True,
+        return_field=True,
+    ),
+    field_layer(
         "gru-one",
         lambda: gru(reset_after=False),
         reader=(),
@@ -307,6 +315,7 @@ SWITCHES = (
     "return_field",
     "track_statistics",
     "jit_compile",
+    "packed",
     "return_sequences",
     "return_state",
     "go_backwards",
@@ -317,7 +326,8 @@ SWITCHES = (
 
 
 def field_layer_arguments() -> dict:
-    return {**field_arguments(), **dict.fromkeys(SWITCHES, True)}
+    switches = {**dict.fromkeys(SWITCHES, True), "packed": False}
+    return {**field_arguments(), **switches}
 
 
 BAD_SIZES = (("max_size", 0), ("max_size", 2.5), ("max_size", True))

@@ -565,6 +565,7 @@ def test_constructor_refuses(layer, message):
         "return_field",
         "track_statistics",
         "jit_compile",
+        "packed",
         "return_sequences",
         "return_state",
         "go_backwards",

@@ -88,6 +88,16 @@ def test_scatter_and_hold_bring_steps_back(keep, time_major):
     )
 
 
+def test_final_is_the_last_kept_step_of_each_row(keep):
+    packing = pack(keep)
+    x = normal(*keep.shape, 2)
+    initial = normal(len(keep), 2) + 10
+    held = packing.hold(packing.gather(x), initial)
+    np.testing.assert_array_equal(
+        packing.final(packing.gather(x), initial), held[:, -1]
+    )
+
+
 @pytest.mark.parametrize("more", [0, 2])
 def test_compact_is_that_of_compaction(keep, more):
     packing = pack(keep)
@@ -128,6 +138,7 @@ def test_gradients_are_those_of_finite_differences(keep, time_major):
         return
     values, initial = normal(total, 2), normal(len(keep), 2)
     check(lambda x: packing.scatter(x, time_major), values)
+    check(packing.final, values, initial)
     check(lambda x, y: packing.hold(x, y, time_major), values, initial)
     check(lambda x: packing.compact(x, keep.shape[1]), values)
     check(packing.sort, initial)
