@@ -1,4 +1,4 @@
-"""The code of the README and of docs/mechanisms.md runs, block after block."""
+"""The code of the README and of pages of the docs runs, block after block."""
 
 import re
 
@@ -22,6 +22,7 @@ def run_blocks(page: str) -> dict:
     names = {
         "token_ids": random.integers(1, 50, (8, 6)),
         "labels": random.integers(0, 2, 8),
+        "token_labels": random.integers(0, 4, (8, 6)),
         "sequences": random.normal(size=(2, 5, 8)),
         "values": random.normal(size=(2, 2)),
         "questions": random.normal(size=(8, 16)),
@@ -90,3 +91,12 @@ def test_links_and_modules_exist(page):
         r"`?((?:examples|benchmarks|tests)/[\w/.]+\.\w+)", text
     ):
         assert (ROOT / path).is_file(), path
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:The decisions of layer 'field'")
+def test_choosing_settings():
+    names = run_blocks("docs/choosing_settings.md")
+    history = names["model"].history.history
+    for curve in ("mean_size", "size_entropy", "choice_entropy", "certain"):
+        assert np.isfinite(history[f"field_{curve}"]).all()

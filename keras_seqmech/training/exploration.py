@@ -92,7 +92,8 @@ class ExploreThenCommit(keras.callbacks.Callback):
     killed and resumed with `keras.callbacks.BackupAndRestore` continues the
     schedule, a second `fit` goes on where the first ended, and nothing is
     traced again. With `steps_per_execution=k` the values change every k
-    steps.
+    steps. A model that is built by its first step makes that step with the
+    numbers that its layers were given.
 
     Args:
         steps: Positive int, the optimizer step at which the schedule ends,
@@ -121,7 +122,6 @@ class ExploreThenCommit(keras.callbacks.Callback):
     >>> from keras_seqmech import ReceptiveFieldRNN
     >>> layer = ReceptiveFieldRNN(keras.layers.GRUCell(4), max_size=3)
     >>> model = keras.Sequential([layer, keras.layers.Dense(1)])
-    >>> model.build((None, 5, 2))
     >>> model.compile("adam", "mse")
     >>> fit = model.fit(np.ones((8, 5, 2)), np.ones((8, 1)), batch_size=2,
     ...                 verbose=0, callbacks=[ExploreThenCommit()])
@@ -163,17 +163,16 @@ class ExploreThenCommit(keras.callbacks.Callback):
         }
         self.layer_names = layer_names
         self._total: int | None = None
-        self._moved: list[_Moved] = []
+        # Of `fit`, once the layers are built.
+        self._moved: list[_Moved] | None = None
 
     def values(self, progress: float) -> dict[str, float]:
         """The numbers at a share of training, by name of the variable."""
         return _values(self.ramps, progress)
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        self._moved = [
-            _Moved(_variables(layer), self._ramps_of(layer))
-            for layer in _find_deciders(self.model, self.layer_names)
-        ]
+        self._moved = None
+        self._find_moved(must=self.model.built)
         if self._total is None:
             self._total = self.steps or self._steps_of_fit()
             self._warn_if_over()
@@ -183,6 +182,10 @@ class ExploreThenCommit(keras.callbacks.Callback):
         self, batch: int, logs: dict | None = None
     ) -> None:
         self._move()
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        if self._moved is None:
+            self._find_moved(must=True)
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         self._move()
@@ -212,6 +215,22 @@ class ExploreThenCommit(keras.callbacks.Callback):
                 stacklevel=2,
             )
 
+    def _find_moved(self, must: bool) -> None:
+        """Finds what to move, if the layers are built; raises if they must."""
+        deciders = _find_deciders(self.model, self.layer_names)
+        if deciders and all(layer.costs.built for layer in deciders):
+            self._moved = [
+                _Moved(_variables(layer), self._ramps_of(layer))
+                for layer in deciders
+            ]
+        elif must:
+            raise ValueError(
+                "`ExploreThenCommit` needs a model with a layer that decides, "
+                "such as `ReceptiveFieldRNN`, and that it is called in "
+                f"training. Received: model '{self.model.name}' with "
+                f"{len(deciders)} such layers"
+            )
+
     def _ramps_of(self, layer: Any) -> Ramps:
         """What moves the numbers of a layer."""
         is_default = self.ramps["indecision_weight"] is INDECISION
@@ -222,7 +241,7 @@ class ExploreThenCommit(keras.callbacks.Callback):
     def _move(self) -> None:
         step = int(self.model.optimizer.iterations)
         progress = min(1.0, step / max(1, self._total or 1))
-        for variables, ramps in self._moved:
+        for variables, ramps in self._moved or ():
             values = _values(ramps, progress)
             for name in values.keys() & variables.keys():
                 variables[name].assign(values[name])
@@ -297,13 +316,6 @@ def _find_deciders(
             held = getattr(layer, "costs", None)
             if isinstance(held, DecisionCosts):
                 found[id(held)] = layer
-    if not found or not all(layer.costs.built for layer in found.values()):
-        raise ValueError(
-            "`ExploreThenCommit` needs a built model with a layer that "
-            "decides, such as `ReceptiveFieldRNN`; a model that was not built "
-            "yet may have none. "
-            f"Received: model '{model.name}' with {len(found)} such layers"
-        )
     return list(found.values())
 
 

@@ -258,6 +258,21 @@ def test_bad_arguments(arguments):
         ExploreThenCommit(**arguments)
 
 
+def test_a_model_that_its_first_step_builds():
+    layer = ReceptiveFieldRNN(keras.layers.SimpleRNNCell(2), max_size=3)
+    model = keras.Sequential([layer, keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    seen = []
+
+    class Seen(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            seen.append(float(layer.costs.entropy_weight))
+
+    schedule = ExploreThenCommit(entropy=(0.8, 0.0, 0.0, 1.0))
+    fit(model, 1, schedule, Seen())
+    np.testing.assert_allclose(seen, [0, 0.6, 0.4, 0.2], rtol=1e-6)
+
+
 def test_models_without_decisions_and_unknown_names():
     plain = keras.Sequential([keras.Input((4, 2)), keras.layers.Dense(1)])
     plain.compile("sgd", "mse")
