@@ -12,8 +12,9 @@ from the same weights, with and without dropout. Writes means over seeds:
   of the labels of their texts, of the model with dropout (figure 3);
 - `steps_<dataset>.csv`, `words_<dataset>.csv` and `summary.json`: the numbers.
 
-Field sizes are expected sizes, in inference mode. Figure 3 leaves out the
-last steps of each text, where a field has no room to be long, and, where
+With `--explore` models train with `ExploreThenCommit`, so that reading has a
+price. Field sizes are expected sizes, in inference mode. Figure 3 leaves out
+the last steps of each text, where a field has no room to be long, and, where
 pretrained vectors are used, words that have none: vectors drawn at random
 lead to other sizes from the start. Since sizes differ by word before any
 training, the numbers hold those of the start too.
@@ -39,6 +40,7 @@ from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.receptive_field import classifiers
+from examples.receptive_field import exploring
 from keras_seqmech import analysis
 
 
@@ -85,7 +87,7 @@ def train(
         batch_size=args.batch_size,
         epochs=args.epochs,
         verbose=args.verbose,
-        callbacks=[history],
+        callbacks=[history, *filter(None, [exploring.schedule(args)])],
     )
     end_sizes = sizes_by_word(fields, data, args.min_count)
     return Run(history.history, start_sizes, end_sizes)
@@ -273,8 +275,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--probe", type=positive, default=500, help="held-out texts measured")
     add("--min-count", type=positive, default=30, help="of a word in figure 3")
     classifiers.add_arguments(parser)
+    exploring.add_schedule_arguments(parser)
     parser.set_defaults(epochs=10, l2=0.0)
-    return parser.parse_args(argv)
+    return exploring.check(parser, parser.parse_args(argv))
 
 
 def main(argv: Sequence[str] | None = None) -> dict:

@@ -48,7 +48,7 @@ def test_figures_and_their_numbers(folder, tmp_path):
     options = ["--datasets", "mr", "--data-dir", str(folder), *SMALL]
     options += ["--output", str(tmp_path), "--every", "3", "--probe", "20"]
     options += ["--min-count", "5", "--learning-rate", "0.01"]
-    options += ["--seeds", "1"]
+    options += ["--seeds", "1", "--explore", "--price", "0.05"]
     summary = figures.main(options)
     assert json.loads((tmp_path / "summary.json").read_text()) == summary
     for kind in ("steps", "words"):
