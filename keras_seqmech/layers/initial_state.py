@@ -125,6 +125,7 @@ class LearnedInitialState(keras.layers.Layer):
     ) -> Any:
         self._check_call(sequences, initial_state, mask)
         validation.check_length("sequences.shape", sequences)
+        mask = masking.as_booleans(mask)
         validation.check_sizes("mask", mask, sequences)
         if initial_state is None:
             states = self.get_initial_state(ops.shape(sequences)[0])
@@ -133,7 +134,7 @@ class LearnedInitialState(keras.layers.Layer):
         return self.rnn(
             masking.zero_masked(sequences, mask),
             initial_state=states,
-            mask=masking.as_booleans(mask),
+            mask=mask,
             training=training,
             **kwargs,
         )

@@ -154,10 +154,14 @@ def check_mask(name: str, mask: Any, shape: Sequence) -> None:
     """
     if mask is None:
         return
-    if isinstance(mask, (list, tuple)):
-        mask = np.asarray(mask)
-    dtype = getattr(mask, "dtype", None)
-    if dtype is None or "float" in keras.backend.standardize_dtype(dtype):
+    try:
+        if isinstance(mask, (list, tuple)):
+            mask = np.asarray(mask)
+        dtype = keras.backend.standardize_dtype(getattr(mask, "dtype", None))
+    except ValueError:
+        # Rows of different lengths, or a dtype that Keras does not know.
+        dtype = "none"
+    if dtype != "bool" and "int" not in dtype:
         raise ValueError(
             f"Argument `{name}` must be a boolean tensor (batch, time), True "
             f"where a step is real. Received: {name}={mask!r}"

@@ -514,20 +514,43 @@ def test_bad_shapes_of_fresh_and_of_built_layers(entry, inputs, masks, built):
     assert f"{name}" in str(error.value)
 
 
+MASKS_OF_LAYERS = [
+    pytest.param(entry, name, id=f"{entry.id}-{name}")
+    for entry in LAYERS
+    if not inspect.isclass(entry.wrap) and not entry.is_cell
+    for name in entry.masks
+]
+
+
+@pytest.mark.parametrize("entry, name", MASKS_OF_LAYERS)
 @pytest.mark.parametrize(
-    "entry, name",
+    "values",
     [
-        pytest.param(entry, name, id=f"{entry.id}-{name}")
-        for entry in LAYERS
-        if not inspect.isclass(entry.wrap) and not entry.is_cell
-        for name in entry.masks
+        np.full((2, TIME), 0.5, "float32"),
+        np.full((2, TIME), "yes"),
+        tf.fill((2, TIME), "yes"),
+        np.ones((2, TIME), "complex64"),
+        [[1] * TIME, [1] * (TIME - 1)],
+        1,
     ],
+    ids=["floats", "strings", "bytes", "complex", "ragged", "number"],
 )
-def test_weights_are_no_mask(entry, name):
+def test_values_that_are_no_mask(entry, name, values):
     """A float mask would be read as booleans, whatever it was meant for."""
-    weights = np.full((2, TIME), 0.5, "float32")
     with pytest.raises(ValueError, match=rf"`{name}` .*Received: {name}="):
-        entry.call(entry.make(), entry.sample(2), {name: weights})
+        entry.call(entry.make(), entry.sample(2), {name: values})
+
+
+@pytest.mark.parametrize("entry, name", MASKS_OF_LAYERS)
+def test_ints_and_lists_are_masks(entry, name):
+    layer = entry.make()
+    inputs, mask = entry.sample(2), MASKS[[1, 2]]
+    expected = entry.call(layer, inputs, {name: mask})
+    for same in (mask.astype("int32"), mask.tolist()):
+        result = entry.call(layer, inputs, {name: same})
+        keras.tree.map_structure(
+            np.testing.assert_array_equal, result, expected
+        )
 
 
 @pytest.mark.parametrize("training", [False, True])

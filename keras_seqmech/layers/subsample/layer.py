@@ -523,10 +523,10 @@ def _check_length_target(
 
 def _check_boolean(sequence_mask: Tensor | None) -> None:
     """Refuses floats, which may be probabilities."""
-    if sequence_mask is None:
+    dtype = getattr(sequence_mask, "dtype", None)
+    if dtype is None:
         return
-    dtype = keras.backend.standardize_dtype(sequence_mask.dtype)
-    if "float" in dtype:
+    if "float" in keras.backend.standardize_dtype(dtype):
         raise ValueError(
             "Argument `sequence_mask` must be boolean, True where a step is "
             "real. Give the probabilities that steps exist as `presence`. "
