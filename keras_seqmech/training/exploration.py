@@ -12,6 +12,7 @@ import keras
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.decision_costs import DecisionCosts
 from keras_seqmech.layers.sublayers import sublayers
+from keras_seqmech.training.schedules import optimizer_steps
 from keras_seqmech.training.truncated_backpropagation import (
     TruncatedBackpropagationModel,
 )
@@ -149,10 +150,10 @@ class ExploreThenCommit(keras.callbacks.Callback):
                 )
             layer_names = list(layer_names)
         self.steps = steps
-        if _is_number(entropy):
-            entropy = ENTROPY._replace(initial=entropy)
         self.ramps = {
-            "entropy_weight": _check_ramp("entropy", entropy, ENTROPY),
+            "entropy_weight": _check_ramp(
+                "entropy", entropy, ENTROPY, first=True
+            ),
             "cost_weight": _check_ramp("price", price, PRICE),
             "indecision_weight": _check_ramp(
                 "indecision", indecision, INDECISION
@@ -162,6 +163,8 @@ class ExploreThenCommit(keras.callbacks.Callback):
             ),
         }
         self.layer_names = layer_names
+        # Known now alone: KerasTuner trains with copies of callbacks.
+        self._has_default_indecision = indecision is INDECISION
         self._total: int | None = None
         # Of `fit`, once the layers are built.
         self._moved: list[_Moved] | None = None
@@ -204,7 +207,7 @@ class ExploreThenCommit(keras.callbacks.Callback):
         return max(1, steps * self.params["epochs"] // accumulated)
 
     def _warn_if_over(self) -> None:
-        step = int(self.model.optimizer.iterations)
+        step = optimizer_steps(self.model)
         if step and step >= (self._total or 0):
             warnings.warn(
                 "The schedule of `ExploreThenCommit` is over before it begins: "
@@ -233,13 +236,12 @@ class ExploreThenCommit(keras.callbacks.Callback):
 
     def _ramps_of(self, layer: Any) -> Ramps:
         """What moves the numbers of a layer."""
-        is_default = self.ramps["indecision_weight"] is INDECISION
-        if not (is_default and _is_in_expectation(layer)):
+        if not (self._has_default_indecision and _is_in_expectation(layer)):
             return self.ramps
         return {**self.ramps, "indecision_weight": INDECISION_IN_EXPECTATION}
 
     def _move(self) -> None:
-        step = int(self.model.optimizer.iterations)
+        step = optimizer_steps(self.model)
         progress = min(1.0, step / max(1, self._total or 1))
         for variables, ramps in self._moved or ():
             values = _values(ramps, progress)
@@ -267,15 +269,23 @@ def _is_number(value: Any) -> bool:
 
 
 def _check_ramp(
-    name: str, value: Any, default: Ramp, least: float = 0.0
+    name: str,
+    value: Any,
+    default: Ramp,
+    least: float = 0.0,
+    first: bool = False,
 ) -> Ramp | None:
-    """A ramp of what may be a tuple, or the last number of the default."""
+    """A ramp of what may be a tuple, or the last number of the default.
+
+    Or, with `first`, its first number.
+    """
     if value is None:
         return None
-    if value is default:
-        return default
+    numbers = value
+    if _is_number(value):
+        replace = default._replace
+        numbers = replace(initial=value) if first else replace(final=value)
     try:
-        numbers = default._replace(final=value) if _is_number(value) else value
         ramp = Ramp(*map(float, numbers))
         fits = (
             0 <= ramp.begin < ramp.end <= 1
@@ -283,7 +293,7 @@ def _check_ramp(
             and least <= min(ramp.initial, ramp.final)
             and all(map(math.isfinite, ramp))
         )
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         fits = False
     if not fits:
         raise ValueError(

@@ -94,7 +94,7 @@ class TemperatureAnnealing(keras.callbacks.Callback):
             logs[self.log_name] = temperature
 
     def _set_temperature(self) -> float:
-        temperature = self.value(int(self.model.optimizer.iterations))
+        temperature = self.value(optimizer_steps(self.model))
         for variable in self._variables:
             variable.assign(temperature)
         return temperature
@@ -290,3 +290,9 @@ def _find(
         for key, variable in found.items()
         if not wanted or wanted & owners[key]
     ]
+
+
+def optimizer_steps(model: keras.Model) -> int:
+    """How many steps the optimizer of a compiled model has made."""
+    # A variable of several replicas has no int.
+    return int(keras.ops.convert_to_numpy(model.optimizer.iterations))

@@ -1,8 +1,12 @@
 """The schedule of decisions: its values, kill and resume, who is moved."""
 
+import copy
+import re
+
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_seqmech import BoundaryGate
 from keras_seqmech import ExpectedSubsample
@@ -153,6 +157,16 @@ def test_steps_may_be_given():
 
 
 @pytest.mark.long
+def test_variables_of_replicas():
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        model = make_model()
+    x = tf.data.Dataset.from_tensors((np.ones((8, 4, 2)), np.ones((8, 1))))
+    schedule = ExploreThenCommit(price=0.5)
+    model.fit(x, shuffle=False, verbose=0, callbacks=[schedule])
+    weight = keras.ops.convert_to_numpy(model.layers[0].costs.cost_weight)
+    np.testing.assert_allclose(weight, 0.5)
+
+
 def test_accumulated_gradients_are_one_step():
     model, recorder = make_model(), Recorder()
     optimizer = keras.optimizers.SGD(gradient_accumulation_steps=2)
@@ -185,8 +199,10 @@ def test_what_is_none_stays():
     assert found[3] == 0.75
 
 
+@pytest.mark.parametrize("duplicate", [lambda x: x, copy.deepcopy])
 @pytest.mark.parametrize("estimator", ["expectation", "straight_through"])
-def test_what_draws_nothing_does_not_explore(estimator):
+def test_what_draws_nothing_does_not_explore(estimator, duplicate):
+    """Nor with a copy of the callback, as KerasTuner makes it."""
     x = keras.Input((6, 1))
     short = ExpectedSubsample(
         3, estimator=estimator, entropy_weight=0.25, name="short"
@@ -197,7 +213,7 @@ def test_what_draws_nothing_does_not_explore(estimator):
         np.ones((2, 6, 1)),
         np.ones((2, 3, 1)),
         verbose=0,
-        callbacks=[ExploreThenCommit(entropy=(0.5, 0.5, 0, 1))],
+        callbacks=[duplicate(ExploreThenCommit(entropy=(0.5, 0.5, 0, 1)))],
     )
     costs = model.get_layer("short").costs
     if estimator == "expectation":
@@ -239,6 +255,7 @@ def test_every_layer_that_decides_is_moved_or_those_named():
         {"steps": 0},
         {"entropy": -0.1},
         {"entropy": True},
+        {"entropy": 10**400},
         {"price": float("nan")},
         {"temperature": 0.0},
         {"entropy": (0.1,)},
@@ -253,8 +270,9 @@ def test_every_layer_that_decides_is_moved_or_those_named():
     ],
 )
 def test_bad_arguments(arguments):
-    (name,) = arguments
-    with pytest.raises(ValueError, match=f"`{name}`.*Received: {name}="):
+    ((name, value),) = arguments.items()
+    received = re.escape(f"Received: {name}={value!r}")
+    with pytest.raises(ValueError, match=f"`{name}`.*{received}$"):
         ExploreThenCommit(**arguments)
 
 

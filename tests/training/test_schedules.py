@@ -10,6 +10,7 @@ import sys
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import keras_seqmech
 from keras_seqmech.layers import LastAttentionPooling
@@ -69,6 +70,20 @@ def test_compiled_steps_see_the_closed_form(schedule, closed_form, jit_compile):
     np.testing.assert_allclose(history["loss"], expected[:-1], rtol=1e-6)
     np.testing.assert_allclose(history["temperature"], expected[1:], rtol=1e-6)
     assert model.layers[0].temperature.numpy() == np.float32(0.5)
+
+
+def test_variables_of_replicas():
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        model = keras.Sequential([keras.Input((1,)), Thermometer()])
+        model.compile("sgd", "mae")
+    data = tf.data.Dataset.from_tensors((np.ones((4, 1)), np.zeros((4, 1))))
+    annealing = TemperatureAnnealing(0.5, 1)
+    history = model.fit(
+        data, shuffle=False, callbacks=[annealing], verbose=0
+    ).history
+    np.testing.assert_allclose(history["temperature"], [0.5])
+    temperature = keras.ops.convert_to_numpy(model.layers[0].temperature)
+    np.testing.assert_allclose(temperature, 0.5)
 
 
 def test_nothing_is_retraced():
