@@ -201,7 +201,9 @@ def pack_readable(sequences: Sequences, max_size: int) -> PackedReadable:
         sequences: `Sequences` with a mask.
         max_size: Window size S.
     """
-    packing = pack(sequences.mask)
+    # Sizes that are known of the one are known of the other.
+    mask = tf.ensure_shape(sequences.mask, sequences.steps.shape[:2])
+    packing = pack(mask)
     steps = packing.gather(sequences.steps)
     rows, times = packing.rows, packing.times
     length, total = tf.shape(packing.keep)[1], tf.shape(rows)[0]

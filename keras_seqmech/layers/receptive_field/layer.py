@@ -352,6 +352,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
 
         dtype = self.compute_dtype
         sequences, mask = cast(sequences, dtype), cast(mask, "bool")
+        validation.check_sizes("mask", mask, sequences)
         if self.go_backwards:
             sequences = ops.flip(sequences, axis=1)
             mask = None if mask is None else ops.flip(mask, axis=1)

@@ -278,3 +278,44 @@ def test_loops_pack_where_they_can(case, monkeypatch):
         tf.constant(x)
     )
     assert [packing is not None for packing in packings] == [case in PACKED]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_sizes_known_of_the_inputs_are_known_of_the_outputs(packed):
+    layer = ReceptiveFieldRNN(
+        lstm(), SIZE, packed=packed, return_sequences=True, dtype="float64"
+    )
+    shapes = []
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec((2, 3, FEATURES), "float64"),
+            tf.TensorSpec((None, None), "bool"),
+        ]
+    )
+    def run(x, mask):
+        shapes.append(layer(x, mask=mask).shape)
+
+    layer.build((2, 3, FEATURES))
+    run.get_concrete_function()
+    assert {tuple(shape) for shape in shapes} == {(2, 3, UNITS)}
+
+
+def test_a_mask_of_one_row_is_not_one_of_all():
+    """Sizes that are unknown until it runs; nothing else would refuse it."""
+    layer = ReceptiveFieldRNN(lstm(), SIZE, packed=False, dtype="float64")
+    layer.build((None, None, FEATURES))
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec((None, None, FEATURES), "float64"),
+            tf.TensorSpec((None, None), "bool"),
+        ]
+    )
+    def run(x, mask):
+        return layer(x, mask=mask)
+
+    x = np.ones((2, 3, FEATURES))
+    run(x, np.ones((2, 3), bool))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="`mask` must"):
+        run(x, np.ones((1, 3), bool))
