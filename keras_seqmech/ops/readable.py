@@ -62,8 +62,9 @@ class Readable(Protocol):
         """Views what was computed from `steps` 0, 1, ..., S - 1 steps ahead.
 
         Returns:
-            S tensors `(steps, ...)`; finite where `values` are, but otherwise
-            undefined, at positions that are not valid, and for no gradient.
+            S tensors `(steps, ...)`. At positions that are not valid their
+            values are undefined, but finite where `values` are; a caller
+            leaves these out, so that they have no gradient.
         """
 
     def take(self, values: Tensor) -> Tensor:
