@@ -152,7 +152,11 @@ def build_model(
                 temperature=temperature,
                 gated=gated,
                 size_from=size_from,
-                **(_held_to(max_size) if fixed and field == "rf" else {}),
+                **(
+                    _fixed_by_target(max_size)
+                    if fixed and field == "rf"
+                    else {}
+                ),
                 seed=seed,
                 return_field=True,
                 track_statistics=True,
@@ -173,7 +177,7 @@ def build_model(
     return keras.Model(ids, outputs)
 
 
-def _held_to(size: int) -> dict[str, float]:
+def _fixed_by_target(size: int) -> dict[str, float]:
     return {"target": float(size), "target_weight": 10.0}
 
 

@@ -43,11 +43,11 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
     nothing tells what another choice would have done. So they stay, however
     long one trains. The callback warns
 
-    - at the end of an epoch, from the share `begin` of epochs on, so that the
-      exploration before it counts for nothing, where all decisions of a layer
-      are alike: the entropy of its hard decisions over all steps is below
-      `min_choice_entropy`: nearly all sizes are the same, all gates open or
-      all closed, all steps kept or none;
+    - at the end of an epoch, where all decisions of a layer are alike: the
+      entropy of its hard decisions over all steps is below
+      `min_choice_entropy`, as nearly all sizes are the same, all gates open or
+      all closed, all steps kept or none. Epochs before the share `begin` of
+      the `fit`, in which decisions may still explore, are not looked at;
     - at the end of training, where hardly any of them is decided: the share of
       decisions whose likeliest value has a probability above 0.9 is below
       `min_certain`. What inference does with hard decisions is then not what
@@ -56,11 +56,11 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
     Each warning names the layer, the numbers seen and the arguments that help,
     and comes once for a layer in a `fit`. Training goes on.
 
-    A layer that is meant to be so gives no alarm: of one size; with a target
-    that alike decisions meet (a `target` of a whole size, of no or of all
-    steps); or with a target so small (or large) that its decisions have an
-    entropy below `min_choice_entropy`, as long as theirs is at least half of
-    that.
+    Some layers are meant to be so, and give no alarm: those with one size;
+    those with a target that is met by decisions which are all the same (a
+    `target` of a whole size, of no steps or of all); and those with a target
+    so small (or large) that decisions which meet it have an entropy below
+    `min_choice_entropy`, as long as theirs is at least half of that.
 
     It reads the training metrics that `track_statistics=True` adds to the
     logs, of all layers that have them: layers without are not watched. Not

@@ -77,11 +77,11 @@ class ExploreThenCommit(keras.callbacks.Callback):
 
     so that longer fields, more gates and later steps learn to be useful
     before they have to be worth their price, and decisions are hard at the
-    end. Costs are means over all steps, and what a decision is worth may be
-    paid at few of them: exploration must be strong enough that those are not
+    end. Costs are means over all steps, and the benefit of a decision may
+    occur at only a few: exploration must be strong enough that these are not
     settled before the price comes, and fall slowly where it is about as
-    strong as the price, so that of all that solves the task the cheapest
-    remains.
+    strong as the price, so that the cheapest of the decisions that solve the
+    task remain.
 
     A layer with a `target` keeps its price, 0 by default: its target says how
     much is read. An `ExpectedSubsample` with `estimator="expectation"` draws
@@ -102,10 +102,10 @@ class ExploreThenCommit(keras.callbacks.Callback):
         entropy: Of `entropy_weight`: a number to begin with, where the default
             has 1; a `Ramp`, or a tuple of its `(initial, final, begin, end)`
             and `power` if that is not 1; or None to leave it alone.
-        price: Likewise, of `cost_weight`; a number is one to end with.
-        indecision: Likewise, of `indecision_weight`, to end with. What is
-            given holds for all layers, those in expectation too.
-        temperature: Likewise, of `temperature`, to end with.
+        price: Likewise for `cost_weight`; a number is its final value.
+        indecision: Likewise for `indecision_weight`. What is given holds for
+            all layers, those in expectation too.
+        temperature: Likewise for `temperature`.
         layer_names: Names of the layers to move, or of models and wrappers
             around them; all that decide if None.
 
