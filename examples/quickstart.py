@@ -173,13 +173,16 @@ def train_and_test(
     words, size = taggers.segment(model, texts, vocabulary)
     scores = segmentation.word_scores(test, words)
     fields = taggers.report_fields(model, texts, vocabulary)
-    information = None if fields is None else fields.information
+    # Of few characters it is not known.
+    information = 0.0 if fields is None else fields.information
     return model, {
         "model": name,
         "word F1": f"{100 * scores.f1:.2f}",
         "ms a step": f"{1000 * timer.median:.1f}",
         "mean look-ahead": "0" if size is None else f"{size - 1:.2f}",
-        "I(size; character), nats": f"{information or 0:.2f}",
+        "I(size; character), nats": (
+            "-" if information is None else f"{information:.2f}"
+        ),
     }
 
 

@@ -98,7 +98,8 @@ class ExploreThenCommit(keras.callbacks.Callback):
 
     Args:
         steps: Positive int, the optimizer step at which the schedule ends,
-            counted from the optimizer's first; those of the `fit` if None.
+            counted from the optimizer's first; those of the first `fit` if
+            None. For another model take another callback.
         entropy: Of `entropy_weight`: a number to begin with, where the default
             has 1; a `Ramp`, or a tuple of its `(initial, final, begin, end)`
             and `power` if that is not 1; or None to leave it alone.
