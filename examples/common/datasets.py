@@ -105,6 +105,12 @@ def describe(data: TextData) -> str:
     )
 
 
+def choose(part: Part, count: int) -> Part:
+    """At most so many texts, at random, as labels may be in order."""
+    chosen = np.random.default_rng(0).permutation(len(part.texts))[:count]
+    return Part([part.texts[i] for i in chosen], part.labels[chosen])
+
+
 def _json_parts(name, data_dir):
     """Rows by part from JSON lines; None if there are none."""
     files = {

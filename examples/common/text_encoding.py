@@ -91,3 +91,14 @@ def encode(data: datasets.TextData, max_length: int) -> Encoded:
         for part in (data.train, data.validation, data.test)
     ]
     return Encoded(tokenizer, data.classes, *parts)
+
+
+def keep_frequent(ids: np.ndarray, count: int) -> np.ndarray:
+    """Ids below a count; rarer words become the unknown one.
+
+    `encode` numbers words by how frequent they are.
+
+    >>> keep_frequent(np.array([2, 7, 3, 0]), count=5).tolist()
+    [2, 1, 3, 0]
+    """
+    return np.where(ids < count, ids, 1)

@@ -48,13 +48,12 @@ def load(args: argparse.Namespace) -> Data:
     """Images pixel by pixel, or the first words of texts."""
     if args.data == "imdb":
         texts = datasets.load("imdb", args.data_dir)
-        train = _some(texts.train, args.train_size)
-        test = _some(texts.test, args.test_size)
+        train = datasets.choose(texts.train, args.train_size)
+        test = datasets.choose(texts.test, args.test_size)
         texts = texts._replace(train=train, validation=test, test=test)
         encoded = text_encoding.encode(texts, args.length)
-        # Words are numbered by how frequent they are; 1 is an unknown one.
         (x_train, y_train), (x_test, y_test) = (
-            (np.where(ids < WORDS, ids, 1), labels)
+            (text_encoding.keep_frequent(ids, WORDS), labels)
             for ids, labels in (encoded.train, encoded.test)
         )
         return Data((x_train, y_train), (x_test, y_test), 2, WORDS)
@@ -182,9 +181,3 @@ def measure(
         if mode == "threshold" or method == FIRED:
             found["kept"] = values["kept_length"]
     return found
-
-
-def _some(part, count):
-    """Texts at random, as labels may be in order."""
-    chosen = np.random.default_rng(0).permutation(len(part.texts))[:count]
-    return datasets.Part([part.texts[i] for i in chosen], part.labels[chosen])

@@ -309,3 +309,12 @@ def test_real_data(data_dir):
         if name == "trec":
             found = np.bincount(data.test.labels).tolist()
             assert found == [9, 138, 94, 65, 81, 113]
+
+
+def test_a_choice_of_texts_keeps_their_labels():
+    part = datasets.Part([str(i) for i in range(20)], np.arange(20))
+    chosen = datasets.choose(part, 8)
+    assert chosen.texts == [str(label) for label in chosen.labels]
+    assert len(set(chosen.texts)) == 8
+    assert set(chosen.texts) != set(part.texts[:8])
+    assert sorted(datasets.choose(part, 30).labels) == list(range(20))

@@ -47,3 +47,11 @@ def test_vocabulary_is_of_training_texts_only():
     assert encoded.tokenizer.vocabulary == ["b", "a"]
     assert encoded.validation[0].tolist() == [[2, 1, 0]]
     assert encoded.test[0].tolist() == [[1, 3, 0]]
+
+
+def test_rare_words_become_the_unknown_one():
+    ids = np.array([[2, 7, 3, 0], [5, 4, 1, 0]])
+    expected = [[2, 1, 3, 0], [1, 4, 1, 0]]
+    np.testing.assert_array_equal(
+        text_encoding.keep_frequent(ids, count=5), expected
+    )

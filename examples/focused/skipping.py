@@ -1,0 +1,343 @@
+"""How many steps may an LSTM skip? The tasks of Skip RNN.
+
+    python -m examples.focused.skipping --prices 0.02 0.1 --seeds 0 1 2
+    python -m examples.focused.skipping --data imdb --data-dir DIR
+
+Trains `keras.layers.LSTM` ("lstm") and a `FocusedHierarchicalEncoder` whose
+context is a learned constant ("focused") on the tasks of "Skip RNN: Learning
+to Skip State Updates in Recurrent Neural Networks": the sum of two marked
+numbers among 50 (`keras_seqmech.tasks.adding`), or the sentiment of IMDb
+reviews of 400 words at most. Open gates have a price, one of `--prices`, after
+`ExploreThenCommit`. Prints for each model what it gets right with hard gates,
+how many of its steps update the upper LSTM, and the milliseconds of inference
+beside `keras.layers.LSTM`, both measured in turn. As in the source, the adding
+problem counts as solved where the mean squared error is at most a hundredth
+of the variance of the sums, 1/6.
+
+In Skip RNN the one LSTM does not read what it skips; here a lower LSTM reads
+every step, and the upper one is skipped. What is left to save is the upper
+one's part, so the lower one must be small (`--lower-units`): a step of it
+costs about `lower_units * (lower_units + features)` multiplications, of the
+plain LSTM `units * (units + features)`. The lower one may also do part of the
+work: few updates show what the upper LSTM need not read, not how little the
+task needs.
+
+IMDb is read from `--data-dir`, see `examples/common/datasets.py`. Each run is
+a line of `--output`, a CSV file, and is not repeated; a run that was killed
+continues after its last epoch.
+"""
+
+import argparse
+import time
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from examples.common import results
+from examples.common import tables
+from examples.common.arguments import integer
+from examples.common.arguments import positive
+from examples.common.arguments import real
+from examples.common.epoch_line import EpochLine
+from examples.common.networks import network_of
+from examples.focused import skipping_models
+from keras_seqmech import ExploreThenCommit
+from keras_seqmech.tasks import adding
+
+KEY = ("data", "model", "estimator", "price", "seed", "settings")
+MEASURED = (
+    "accuracy",
+    "error",
+    "updates",
+    "steps",
+    "inference_ms",
+    "lstm_ms",
+    "parameters",
+    "seconds",
+)
+FIELDS = KEY + MEASURED
+SETTINGS = (
+    "units",
+    "length",
+    "train_size",
+    "test_size",
+    "epochs",
+    "batch_size",
+    "learning_rate",
+    "clip_norm",
+)
+GATE_SETTINGS = ("lower_units", "entropy", "indecision")
+TEXT_SETTINGS = ("dropout",)
+# What depends on the data unless it is given.
+DEFAULTS: dict[str, dict[str, float]] = {
+    "adding": {
+        "units": 110,
+        "lower_units": 8,
+        "length": 50,
+        "train_size": 20_000,
+        "test_size": 5000,
+        "epochs": 15,
+        "learning_rate": 5e-3,
+    },
+    "imdb": {
+        "units": 128,
+        "lower_units": 32,
+        "length": 400,
+        "train_size": 25_000,
+        "test_size": 25_000,
+        "epochs": 5,
+        "learning_rate": 1e-3,
+    },
+}
+SOLVED = adding.VARIANCE / 100
+PUBLISHED = {
+    "adding": "",
+    "imdb": (
+        "Published for Skip RNN: 86.2 % at 186 of 400 updates, 83.6 % at 84."
+    ),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> str:
+    """Does the runs; returns the table it prints."""
+    args = parse(argv)
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+    return report(do_runs(args), args)
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    add = parser.add_argument
+    models, estimators = skipping_models.MODELS, skipping_models.ESTIMATORS
+    add("--data", choices=skipping_models.DATA, default="adding")
+    add("--data-dir", type=Path, help="folder of imdb")
+    add("--models", nargs="+", choices=models, default=list(models))
+    add("--estimator", choices=estimators, default="relaxed", help="of gates")
+    add("--prices", nargs="+", type=real("[0, 10]"), default=[0.02])
+    add("--entropy", type=real("[0, 10]"), default=1.0, help="at first")
+    add("--indecision", type=real("[0, 10]"), default=0.1, help="at the end")
+    add("--seeds", nargs="+", type=integer(0), default=[0])
+    rate = real("(0, 1)")
+    for name, kind, what in (
+        ("units", positive, "of the LSTM, the upper one, and word vectors"),
+        ("lower_units", positive, "of the LSTM that reads every step"),
+        ("length", positive, "steps, of texts at most"),
+        ("train_size", positive, "sequences at most"),
+        ("test_size", positive, "likewise"),
+        ("epochs", positive, "of training"),
+        ("learning_rate", rate, "at first; falls to 0 by a cosine"),
+    ):
+        by_data = ", ".join(f"{k}: {DEFAULTS[k][name]}" for k in DEFAULTS)
+        option = f"--{name.replace('_', '-')}"
+        add(option, type=kind, help=f"{what} (default: {by_data})")
+    add("--batch-size", type=positive, default=100)
+    add("--clip-norm", type=real("(0, inf)"), default=1.0)
+    add("--dropout", type=real("[0, 1)"), default=0.2, help="of texts")
+    add("--repeats", type=positive, default=20, help="of times")
+    add("--output", type=Path, default=Path("results/skipping.csv"))
+    add("--markdown", type=Path, help="file for the table")
+    args = parser.parse_args(argv)
+    if args.data == "imdb" and args.data_dir is None:
+        parser.error("--data-dir: must be given for --data imdb")
+    for name, value in DEFAULTS[args.data].items():
+        if getattr(args, name) is None:
+            setattr(args, name, value)
+    return args
+
+
+def keys(args: argparse.Namespace) -> list[tuple[str, ...]]:
+    """The `KEY` of each run; an LSTM has no gates to pay for."""
+    names = [*SETTINGS, *(TEXT_SETTINGS if args.data == "imdb" else ())]
+    found = []
+    for seed in args.seeds:
+        for model in args.models:
+            own, prices, estimator = names, [""], ""
+            if model == "focused":
+                own, estimator = [*names, *GATE_SETTINGS], args.estimator
+                prices = [f"{price:g}" for price in args.prices]
+            settings = results.describe(args, own)
+            found += [
+                (args.data, model, estimator, price, str(seed), settings)
+                for price in prices
+            ]
+    return found
+
+
+def do_runs(args: argparse.Namespace) -> list[dict[str, str]]:
+    """Runs what is not in the file yet; returns the rows of the wanted runs."""
+    wanted = keys(args)
+    data = None
+    for number, key in enumerate(wanted, start=1):
+        rows = results.read_rows(args.output, FIELDS)
+        if key in {tuple(row[name] for name in KEY) for row in rows}:
+            continue
+        data = data or skipping_models.load(args)
+        name = ", ".join(filter(None, key[:-2]))
+        line = f"[{number}/{len(wanted)}] {name}, seed {key[-2]}"
+        measured = train_and_measure(key, data, args, line)
+        print(line, measured, flush=True)
+        row = {**dict(zip(KEY, key)), **measured}
+        results.add_row(args.output, FIELDS, row, KEY)
+    rows = results.read_rows(args.output, FIELDS)
+    return [row for row in rows if tuple(row[name] for name in KEY) in wanted]
+
+
+def train_and_measure(
+    key: Sequence[str],
+    data: skipping_models.Data,
+    args: argparse.Namespace,
+    line: str,
+) -> dict[str, str]:
+    """Trains and tests one model; returns its results."""
+    _, name, estimator, price, seed, _ = key
+    keras.backend.clear_session()
+    keras.utils.set_random_seed(int(seed))
+    model = skipping_models.build(name, estimator, data, args)
+    # Of its own for each run.
+    digest = zlib.crc32(" ".join(key).encode())
+    folder = args.output.with_name(f"{args.output.stem}-{digest:08x}")
+    callbacks = [keras.callbacks.BackupAndRestore(folder), EpochLine(line)]
+    if name == "focused":
+        schedule = ExploreThenCommit(
+            entropy=args.entropy,
+            price=float(price),
+            indecision=args.indecision,
+        )
+        callbacks.insert(0, schedule)
+    start = time.perf_counter()
+    model.fit(
+        *data.train,
+        batch_size=args.batch_size,
+        epochs=args.epochs,
+        callbacks=callbacks,
+        verbose=0,
+    )
+    seconds = time.perf_counter() - start
+    network = network_of(model)
+    plain = skipping_models.build("lstm", "", data, args)
+    batch = data.test[0][: args.batch_size]
+    own_ms, lstm_ms = inference_ms([network, plain], batch, args.repeats)
+    return {
+        **measure(network, data, args.batch_size),
+        "inference_ms": f"{own_ms:.2f}",
+        "lstm_ms": f"{lstm_ms:.2f}",
+        "parameters": str(model.count_params()),
+        "seconds": f"{seconds:.1f}",
+    }
+
+
+def measure(
+    network: keras.Model, data: skipping_models.Data, batch_size: int
+) -> dict[str, str]:
+    """What a trained model gets right of the test sequences, with hard gates.
+
+    Returns:
+        `accuracy` of texts in %, or else the mean squared `error`; the mean
+        number of `updates` of a sequence's state; and of its `steps`.
+    """
+    x, y = data.test
+    real = x != 0 if data.words else np.ones(x.shape[:2], bool)
+    gates = real
+    if skipping_models.has_gates(network):
+        shown = skipping_models.with_gates(network)
+        answers, gates = shown.predict(x, batch_size, verbose=0)
+    else:
+        answers = network.predict(x, batch_size, verbose=0)
+    if data.words:
+        right = 100 * np.mean((answers > 0) == (y > 0.5))
+        found = {"accuracy": f"{right:.2f}"}
+    else:
+        found = {"error": f"{np.mean((answers - y) ** 2):.3g}"}
+    return {
+        **found,
+        "updates": f"{gates.sum(axis=1).mean():.2f}",
+        "steps": f"{real.sum(axis=1).mean():.2f}",
+    }
+
+
+def inference_ms(
+    models: Sequence[keras.Model], batch: np.ndarray, repeats: int
+) -> list[float]:
+    """Median milliseconds of each model on a batch, measured in turn."""
+    times: list[list[float]] = [[] for _ in models]
+    for repeat in range(repeats + 1):
+        for model, own in zip(models, times):
+            start = time.perf_counter()
+            model.predict_on_batch(batch)
+            # The first one compiles.
+            if repeat:
+                own.append(1000 * (time.perf_counter() - start))
+    return [float(np.median(own)) for own in times]
+
+
+def table(rows: Sequence[dict[str, str]]) -> str:
+    """Means over seeds as a Markdown table."""
+    groups: dict = {}
+    for row in rows:
+        kind = tuple(row[name] for name in ("model", "estimator", "price"))
+        groups.setdefault(kind, []).append(row)
+    is_text = any(row["accuracy"] for row in rows)
+    header = ["model", "estimator", "price", "seeds"]
+    header += ["accuracy %"] if is_text else ["squared error", "solved"]
+    header += ["updates", "of steps", "% updated"]
+    header += ["inference ms a batch", "LSTM beside it", "ratio"]
+    lines = [
+        [*kind, len(own), *score(own, is_text), *skipped(own), *times(own)]
+        for kind, own in groups.items()
+    ]
+    return tables.table([header, *lines])
+
+
+def score(rows: Sequence[dict[str, str]], is_text: bool) -> list[str]:
+    if is_text:
+        return [tables.spread([float(row["accuracy"]) for row in rows], ".2f")]
+    errors = [float(row["error"]) for row in rows]
+    solved = sum(error <= SOLVED for error in errors)
+    return [f"{np.mean(errors):.2g}", f"{solved} of {len(rows)}"]
+
+
+def skipped(rows: Sequence[dict[str, str]]) -> list[str]:
+    updates, steps = (
+        np.mean([float(row[name]) for row in rows])
+        for name in ("updates", "steps")
+    )
+    return [f"{updates:.1f}", f"{steps:.1f}", f"{100 * updates / steps:.1f}"]
+
+
+def times(rows: Sequence[dict[str, str]]) -> list[str]:
+    own, lstm = (
+        [float(row[name]) for row in rows]
+        for name in ("inference_ms", "lstm_ms")
+    )
+    ratio = np.mean(np.divide(own, lstm))
+    return [f"{np.mean(own):.1f}", f"{np.mean(lstm):.1f}", f"{ratio:.2f}"]
+
+
+def report(rows: Sequence[dict[str, str]], args: argparse.Namespace) -> str:
+    """Prints the table with its notes, and writes it to `--markdown`."""
+    notes = (
+        f"Data: {args.data}, test sequences. Means over seeds. Gates are hard: "
+        "open, and the state updated, where the probability is above one half; "
+        "steps are those of sequences without padding. "
+        f"Times: medians of {args.repeats}, measured in turn with a "
+        f"`keras.layers.LSTM` of {args.units} units, of batches of "
+        f"{args.batch_size}."
+    )
+    if args.data == "adding":
+        notes += (
+            f" Solved: a mean squared error of at most {SOLVED:.2g}, a "
+            "hundredth of the sums' variance."
+        )
+    names = [*SETTINGS, *GATE_SETTINGS]
+    names += TEXT_SETTINGS if args.data == "imdb" else ()
+    settings = f"Settings: `{results.describe(args, names)}`."
+    parts = [table(rows), notes, PUBLISHED[args.data], settings]
+    return tables.publish(parts, args.markdown)
+
+
+if __name__ == "__main__":
+    main()

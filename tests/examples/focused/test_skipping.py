@@ -1,0 +1,207 @@
+"""Skipped steps: tiny runs, what is measured, and the table."""
+
+import gzip
+import json
+import re
+
+import keras
+import numpy as np
+import pytest
+
+from examples.common import results
+from examples.common.networks import network_of
+from examples.focused import skipping
+from examples.focused import skipping_models
+from tests import tolerances
+
+SMALL = [
+    *("--units", "5", "--lower-units", "3", "--length", "8"),
+    *("--train-size", "30", "--test-size", "20", "--epochs", "2"),
+    *("--batch-size", "10", "--repeats", "2"),
+]
+
+
+def adding_data():
+    args = skipping.parse(SMALL)
+    return args, skipping_models.load(args)
+
+
+@pytest.mark.long
+def test_runs_are_measured_once(tmp_path, capsys):
+    options = [*SMALL, "--prices", "0", "0.5"]
+    options += ["--output", str(tmp_path / "s.csv")]
+    options += ["--markdown", str(tmp_path / "new" / "s.md")]
+    content = skipping.main(options)
+    rows = results.read_rows(tmp_path / "s.csv", skipping.FIELDS)
+    assert [(row["model"], row["price"]) for row in rows] == [
+        ("lstm", ""),
+        ("focused", "0"),
+        ("focused", "0.5"),
+    ]
+    for row in rows:
+        assert row["accuracy"] == "" and row["steps"] == "8.00"
+        assert float(row["error"]) > 0
+        assert 0 <= float(row["updates"]) <= 8
+        assert float(row["inference_ms"]) > 0 and float(row["lstm_ms"]) > 0
+    assert rows[0]["updates"] == "8.00"
+    assert content.startswith("| model | estimator | price | seeds | squared")
+    assert "| focused | relaxed | 0.5 | 1 |" in content
+    assert (tmp_path / "new" / "s.md").read_text() == content
+    assert {path.name for path in tmp_path.iterdir()} == {"s.csv", "new"}
+    assert "seed 0 epoch 1/2" in capsys.readouterr().out
+    assert skipping.main(options) == content
+    assert "seed 0 epoch 1/2" not in capsys.readouterr().out
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("estimator", skipping_models.ESTIMATORS)
+def test_every_estimator_trains_with_its_schedule(
+    estimator, tmp_path, monkeypatch
+):
+    """At the end the gates pay what the command line says."""
+    options = ["--indecision", "0.3", "--output", str(tmp_path / "s.csv")]
+    args = skipping.parse([*SMALL, *options])
+    data = skipping_models.load(args)
+    built = []
+
+    def build_and_keep(*arguments):
+        built.append(build(*arguments))
+        return built[-1]
+
+    build = skipping_models.build
+    monkeypatch.setattr(skipping_models, "build", build_and_keep)
+    key = ("adding", "focused", estimator, "0.4", "0", "")
+    skipping.train_and_measure(key, data, args, "")
+    encoder = network_of(built[0]).get_layer("encoder")
+    costs = encoder.gate.costs
+    assert float(costs.cost_weight) == pytest.approx(0.4)
+    assert float(costs.indecision_weight) == pytest.approx(0.3)
+    assert encoder.gate.estimator == estimator
+
+
+def test_what_is_measured():
+    """Errors of the answers, and the gates that are likelier open."""
+    args, data = adding_data()
+    network = skipping_models.build("focused", "relaxed", data, args)
+    x, y = data.test
+    gate = network.get_layer("encoder").gate
+    flat = keras.tree.flatten(network.get_layer("encoder").output)
+    shown = keras.Model(network.input, flat[2])
+    probabilities = shown.predict(x, verbose=0)
+    logits = np.log(probabilities / (1 - probabilities))
+    # So that a quarter is open.
+    threshold = np.quantile(logits, 0.75)
+    gate.output_bias.assign(gate.output_bias - threshold)
+    probabilities = shown.predict(x, verbose=0)
+    found = skipping.measure(network, data, batch_size=7)
+    errors = (network.predict(x, verbose=0) - y) ** 2
+    assert float(found["error"]) == pytest.approx(errors.mean(), rel=5e-3)
+    updates = (probabilities > 0.5).sum(axis=1).mean()
+    assert 1.5 < updates < 2.5
+    assert float(found["updates"]) == pytest.approx(updates, abs=5e-3)
+    assert found["steps"] == "8.00"
+
+
+def test_the_context_is_learned_and_the_same_for_all_rows():
+    args, data = adding_data()
+    network = skipping_models.build("focused", "relaxed", data, args)
+    layer = network.get_layer("context")
+    shown = keras.Model(network.input, layer.output)
+    contexts = shown.predict(data.test[0], verbose=0)
+    (vector,) = layer.trainable_variables
+    np.testing.assert_array_equal(contexts, np.repeat(vector.numpy(), 20, 0))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", skipping_models.MODELS)
+def test_reviews(name, tmp_path):
+    """Labels are those above logit 0; what follows the last word is nothing."""
+    pytest.importorskip("tensorflow_text")
+    (tmp_path / "imdb").mkdir()
+    for part in ("train", "val", "test"):
+        rows = [
+            {"text": "a good film " * (i + 1), "label": i % 2} for i in range(5)
+        ]
+        path = tmp_path / "imdb" / f"{part}.jsonl.gz"
+        with gzip.open(path, "wt", encoding="utf8") as file:
+            file.write("\n".join(map(json.dumps, rows)))
+    options = ["--data", "imdb", "--data-dir", str(tmp_path), "--length", "9"]
+    options += ["--units", "4", "--lower-units", "3"]
+    args = skipping.parse(options)
+    data = skipping_models.load(args)
+    x, y = data.test
+    assert x.shape == (5, 9) and y.shape == (5, 1)
+    network = skipping_models.build(name, "relaxed", data, args)
+    answers = network.predict(x, verbose=0)
+    bias = network.get_layer("answer").bias
+    bias.assign(bias - np.median(answers))
+    answers = network.predict(x, verbose=0)
+    found = skipping.measure(network, data, batch_size=5)
+    right = ((answers > 0) == (y == 1)).mean()
+    assert float(found["accuracy"]) == pytest.approx(100 * right)
+    assert float(found["steps"]) == np.mean([3, 6, 9, 9, 9])
+    (short,) = np.flatnonzero((x != 0).sum(axis=1) == 3)
+    np.testing.assert_allclose(
+        network.predict(x[[short], :3], verbose=0),
+        answers[[short]],
+        **tolerances.within("float32", operations=1000),
+    )
+
+
+def test_the_table():
+    """Means over seeds; solved is at most 1/600."""
+    row = dict.fromkeys(skipping.FIELDS, "") | {
+        "model": "focused",
+        "estimator": "relaxed",
+        "price": "0.02",
+        "error": "0.0016",
+        "updates": "4.00",
+        "steps": "50.00",
+        "inference_ms": "6.00",
+        "lstm_ms": "12.00",
+    }
+    other = row | {"error": "0.0018", "updates": "6.00", "lstm_ms": "24.00"}
+    assert skipping.table([row, other]).splitlines()[-1] == (
+        "| focused | relaxed | 0.02 | 2 | 0.0017 | 1 of 2 | 5.0 | 50.0 | 10.0 "
+        "| 6.0 | 18.0 | 0.38 |"
+    )
+    texts = [
+        row | {"accuracy": "80.00", "error": ""},
+        row | {"accuracy": "82.00", "error": ""},
+    ]
+    assert "| 81.00 ± 1.41 | 4.0 |" in skipping.table(texts)
+
+
+def test_keys_know_what_matters():
+    """An LSTM has no gates: it is run once, whatever these cost."""
+    args = skipping.parse(["--prices", "0.1", "0.2", "--seeds", "3"])
+    lstm, *focused = skipping.keys(args)
+    assert lstm[:5] == ("adding", "lstm", "", "", "3")
+    assert [key[:5] for key in focused] == [
+        ("adding", "focused", "relaxed", price, "3") for price in ("0.1", "0.2")
+    ]
+    other = skipping.parse(["--lower-units", "5", "--seeds", "3"])
+    assert skipping.keys(other)[0] == lstm
+    assert skipping.keys(other)[1][-1] != focused[0][-1]
+
+
+def test_settings_depend_on_the_data():
+    args = skipping.parse([])
+    assert (args.length, args.units, args.learning_rate) == (50, 110, 5e-3)
+    texts = ["--data", "imdb", "--data-dir", "d"]
+    assert skipping.parse(texts).length == 400
+    assert skipping.parse([*texts, "--length", "30"]).length == 30
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--data", "imdb"], "--data-dir: must be given for --data imdb"),
+        (["--models", "gru"], "--models: invalid choice: 'gru'"),
+        (["--prices", "-1"], r"--prices: .* in \[0, 10\]"),
+    ],
+)
+def test_bad_options(options, message, capsys):
+    with pytest.raises(SystemExit):
+        skipping.parse(options)
+    assert re.search(message, " ".join(capsys.readouterr().err.split()))
