@@ -193,6 +193,7 @@ def small_model(units=2, **kwargs):
 X = np.random.default_rng(4).normal(size=(24, 5, 3)).astype("float32")
 
 
+@pytest.mark.long
 def test_measuring_leaves_the_model_as_it_is():
     def train(callbacks):
         keras.utils.clear_session(free_memory=False)

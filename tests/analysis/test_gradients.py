@@ -211,7 +211,12 @@ def test_layers_against_an_unrolled_tape(name):
     assert norms[mask].all() and not norms[~mask].any()
     before = rnn(x, mask=mask) if not rnn.stateful else None
     profile = analysis.gradient_profile(
-        model, [x, mask], y, mask=np.ones((2, 5)), loss="mse", num_points=5
+        model,
+        [x, mask],
+        y,
+        mask=np.ones((2, 5), bool),
+        loss="mse",
+        num_points=5,
     )
     np.testing.assert_allclose(profile, norms.mean(axis=0), rtol=1e-10)
     if rnn.stateful:

@@ -84,6 +84,12 @@ def layers_first(entries):
     ]
 
 
+# Training does all that inference does, and more.
+TRAINING_FIRST = pytest.mark.parametrize(
+    "training", [pytest.param(False, marks=pytest.mark.long), True]
+)
+
+
 def over_classes():
     return pytest.mark.parametrize(
         "layer_class", FACTS, ids=lambda c: c.__name__
@@ -113,7 +119,7 @@ def test_every_public_layer_is_registered():
 # Masks.
 
 
-@pytest.mark.parametrize("training", [False, True])
+@TRAINING_FIRST
 @over(layers_first(ENTRIES))
 def test_masked_steps_reach_nothing(entry, training):
     subject = subject_of(entry)
@@ -136,7 +142,7 @@ def test_masked_steps_reach_nothing(entry, training):
     assert_equal(*results)
 
 
-@pytest.mark.parametrize("training", [False, True])
+@TRAINING_FIRST
 @over(layers_first(ENTRIES))
 def test_row_without_a_real_step_is_zero(entry, training):
     subject = subject_of(entry)
@@ -220,7 +226,7 @@ def test_batch_of_one_equals_row_of_batch(entry):
             assert_close(value[0], batch[name][row])
 
 
-@over([entry for entry in ENTRIES if entry.resume])
+@over(layers_first(entry for entry in ENTRIES if entry.resume))
 def test_two_calls_equal_one(entry, silence):
     subject = subject_of(entry)
     (inputs,) = entry.sample().values()
@@ -326,7 +332,8 @@ def test_training_step_is_finite(entry, policy):
 # Randomness.
 
 
-@over(layers_first(ENTRIES))
+@pytest.mark.long
+@over(ENTRIES)
 def test_randomness(entry):
     subject = subject_of(entry)
     inputs = entry.sample()
@@ -553,7 +560,7 @@ def test_ints_and_lists_are_masks(entry, name):
         )
 
 
-@pytest.mark.parametrize("training", [False, True])
+@TRAINING_FIRST
 @over(layers_first(ENTRIES))
 def test_finite_input_never_gives_nan(entry, training):
     subject = subject_of(entry)

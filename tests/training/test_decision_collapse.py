@@ -235,6 +235,7 @@ MODELS = [model_of_sizes, model_of_gates, model_of_emissions]
 NAMES = {"model_of_sizes": "field", "model_of_gates": "gate"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", MODELS)
 def test_a_price_that_is_too_high_collapses_each_kind(make):
     """Trained: nothing but the price moves decisions to their least."""
@@ -292,6 +293,7 @@ def test_drawn_gates_in_a_policy_gradient_model():
         assert [ALIKE in text for text in texts] == [openness > 0.9]
 
 
+@pytest.mark.long
 def test_an_encoder_is_named_as_it_is_called():
     x, context = keras.Input((6, 2)), keras.Input((2,))
     encoder = FocusedHierarchicalEncoder(

@@ -183,6 +183,7 @@ def numeric_gradient(model, inputs, labels, weight):
     return np.array(result), loss()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind, modes",
     [

@@ -101,7 +101,7 @@ def train_by_hand(chunk_length, length, batches):
             length,
             MODES[mode],
             id=f"{length}-{mode}",
-            marks=[pytest.mark.long] if mode == "xla" else [],
+            marks=[] if mode == "eager" else [pytest.mark.long],
         )
         for length, mode in [
             (14, "eager"),
@@ -175,6 +175,7 @@ def test_predictions_are_those_of_the_whole(chunk_length, mode):
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chunk_length", [6, 5])
 def test_loss_and_metrics_are_those_of_the_whole(chunk_length):
     inputs, y, weights = data(12)
@@ -342,6 +343,7 @@ def test_half_precision(policy):
     np.testing.assert_allclose(result, model(inputs), rtol=0, atol=2e-2)
 
 
+@pytest.mark.long
 def test_static_length():
     inputs, y, weights = data(10)
     results = []

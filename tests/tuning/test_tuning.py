@@ -271,6 +271,7 @@ def test_a_trial_follows_its_temperature_without_retracing(tmp_path):
     assert traces == [1] * 3
 
 
+@pytest.mark.long
 def test_a_search_of_what_sizes_cost(tmp_path):
     """KerasTuner's random search: each trial has what was drawn for it."""
     fields, seen = [], []

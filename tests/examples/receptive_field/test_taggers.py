@@ -78,6 +78,7 @@ def test_segments_long_texts_whole(kind, bidirectional):
         assert 1 <= size <= (1 if kind.endswith("-") else 4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_fields_are_reported_of_each_direction(bidirectional):
     """As the layers themselves report them, on whole rows without padding."""

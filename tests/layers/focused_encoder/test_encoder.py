@@ -403,6 +403,7 @@ def test_reinforce_gate_learns_from_log_probabilities_alone():
 # Outputs.
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("estimator", ["reinforce", "relaxed"])
 @pytest.mark.parametrize("mode", MODES)
 def test_focused_states_are_those_at_open_gates(estimator, mode, monkeypatch):

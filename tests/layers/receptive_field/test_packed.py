@@ -32,6 +32,8 @@ def simple(**options):
 
 # A cell, and what else a pair of layers is made with; `lookahead` and
 # `training` say how they are called.
+# Of the cases, those of `make test`.
+SHORT = ("relaxed", "relaxed, of the field", "reinforce")
 CASES = {
     "relaxed": (lstm, {}),
     "relaxed, last": (gru, {"summary": "last", "go_backwards": True}),
@@ -172,7 +174,13 @@ def random_masks():
         yield (np.arange(time) < lengths) & ~gaps
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[] if case in SHORT else pytest.mark.long)
+        for case in CASES
+    ],
+)
 def test_packed_is_padded(case):
     """Values and gradients, for all patterns of a row, and others.
 
@@ -209,6 +217,7 @@ def test_packed_in_eager_execution():
             np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size_from", ["input", "field"])
 def test_gradients_of_gradients(size_from):
     """As in a `GradientDirectedModel`, which differentiates twice."""
@@ -259,6 +268,7 @@ PACKED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", [*ALWAYS_PADDED, *PACKED])
 def test_loops_pack_where_they_can(case, monkeypatch):
     packings = []

@@ -65,6 +65,7 @@ def test_expectation_is_that_of_all_outcomes(length, masked):
         assert not matrix[:, ~real].any()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("inference", MODES)
 @pytest.mark.parametrize("length", [None, 2, 8])
 def test_all_modes_agree_where_nothing_is_open(inference, length):
@@ -191,6 +192,7 @@ def test_a_mask_beside_presence_hides_steps():
 # Bad input.
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("inference", ["expectation", "threshold"])
 @pytest.mark.parametrize(
     "emission, mask, message",

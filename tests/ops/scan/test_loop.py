@@ -118,6 +118,7 @@ def test_recomputing_gradient_is_the_plain_gradient(mode):
     assert_same(lean(), expected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("compiled", [False, True])
 def test_recomputing_gradient_refuses_to_be_differentiated_again(compiled):
     arguments = make_arguments()

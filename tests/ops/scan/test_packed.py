@@ -192,6 +192,7 @@ def test_nothing_to_do_leaves_the_states(packed, shape, eager):
 KEEP = np.array([[0, 1, 1, 1], [0, 0, 0, 0], [1, 0, 0, 1]], bool)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("recompute_gradient", [False, True])
 @pytest.mark.parametrize("mode", ["eager", "static graph"])
 @pytest.mark.parametrize(
