@@ -15,7 +15,11 @@ from examples.focused import progress
 from tests.examples.csv_files import read
 from tests.examples.focused.small_models import small
 
-pytestmark = pytest.mark.long
+pytestmark = [
+    pytest.mark.long,
+    # A few steps decide nothing.
+    pytest.mark.filterwarnings("ignore:The decisions of layer 'encoder'"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,11 @@ from tests.examples.csv_files import read
 
 pytest.importorskip("sklearn", reason="needs keras_seqmech[examples]")
 
-pytestmark = pytest.mark.long
+pytestmark = [
+    pytest.mark.long,
+    # A few steps decide nothing.
+    pytest.mark.filterwarnings("ignore:The decisions of layer 'encoder'"),
+]
 
 SMALL = [
     *("--batch-size", "16"),

@@ -18,14 +18,14 @@ pytestmark = pytest.mark.skipif(
 def test_runs_are_measured_once_and_drawn(tmp_path, capsys):
     command = [
         *"--sentences 30 --test-sentences 20 --epochs 1 --units 4".split(),
-        *"--batch-size 8 --fixed 1 2 --prices 0.02".split(),
+        *"--batch-size 8 --fixed 1 --prices 0.02".split(),
         *("--output", str(tmp_path / "delay.csv")),
     ]
     delay.main(command)
     rows = results.read_rows(tmp_path / "delay.csv", delay.FIELDS)
-    assert [row["sizes"] for row in rows] == ["1", "2", "adaptive"]
+    assert [row["sizes"] for row in rows] == ["1", "adaptive"]
     assert float(rows[0]["look_ahead"]) == 0
-    assert 0 <= float(rows[2]["look_ahead"]) <= delay.MAX_SIZE - 1
+    assert 0 <= float(rows[1]["look_ahead"]) <= delay.MAX_SIZE - 1
     picture = tmp_path / "delay_forward.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert (
