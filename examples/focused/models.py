@@ -6,6 +6,8 @@ together with it:
 
 - `lstm1`, `lstm2`: one or two stacked `keras.layers.LSTM`, which do not know
   what is asked;
+- `lstm1_last`, `lstm2_last`: the same without attention; the last state is
+  classified together with the question;
 - `fhe`: `FocusedHierarchicalEncoder`, whose gate does. Its upper states stay
   where the gate is closed. With `--read-out every` the states to read are the
   zeros before the first open gate and the states after open ones, each as often
@@ -32,7 +34,9 @@ from keras_seqmech import PolicyGradientModel
 from keras_seqmech.analysis import restored_state
 from keras_seqmech.layers import log_probabilities
 
-MODELS = ("lstm1", "lstm2", "fhe")
+MODELS = ("lstm1", "lstm2", "lstm1_last", "lstm2_last", "fhe")
+# Those that are trained unless others are named.
+ATTENDING = ("lstm1", "lstm2", "fhe")
 ESTIMATORS = ("reinforce", "relaxed", "straight_through")
 READ_OUTS = ("every", "open")
 BASELINES = ("moving_average", "batch_mean", "none")
@@ -58,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "of the steps, after which entropy's weight is 0 and sparsity's whole; "
         "indecision's is after twice as many"
     )
-    add("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    add("--models", nargs="+", choices=MODELS, default=list(ATTENDING))
     add(
         "--estimators",
         nargs="+",
@@ -125,10 +129,11 @@ def build(
     query = layers.Dense(args.units, name="query")(context)
     states, gates, read_out = sequence, None, "every"
     if name != "fhe":
-        if name == "lstm2":
+        if name.startswith("lstm2"):
             lower = layers.LSTM(args.units, return_sequences=True, name="lower")
             states = lower(states)
-        upper = layers.LSTM(args.units, return_sequences=True, name="upper")
+        attends = name in ATTENDING
+        upper = layers.LSTM(args.units, return_sequences=attends, name="upper")
         states = upper(states)
     else:
         encoder = FocusedHierarchicalEncoder(
@@ -147,10 +152,13 @@ def build(
         )
         states, decisions = encoder(states, context)
         gates, read_out = decisions["gates"], args.read_out
-    attention = ContextAttention(
-        read_out, return_attention_scores=True, name="attention"
-    )
-    read, _ = attention(states, query, gates)
+    if name in ATTENDING:
+        attention = ContextAttention(
+            read_out, return_attention_scores=True, name="attention"
+        )
+        read, _ = attention(states, query, gates)
+    else:
+        read = states
     both = layers.Concatenate(name="read_and_question")([read, context])
     if compare:
         fit = layers.Multiply(name="fit")([read, query])

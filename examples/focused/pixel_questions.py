@@ -87,7 +87,7 @@ def runs_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
             [
                 experiments.kind_name(kind),
                 tables.mean(own, "accuracy"),
-                PAPER_MNIST[kind[0]],
+                PAPER_MNIST[kind[0].removesuffix("_last")],
                 tables.mean(own, "drawn_accuracy"),
                 tables.mean(own, "openness"),
                 tables.mean(own, "steps", ".0f"),

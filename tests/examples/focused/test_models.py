@@ -38,6 +38,29 @@ def test_all_gates_open_are_two_lstms_and_none_reads_nothing():
     )
 
 
+@pytest.mark.parametrize("name", ["lstm1", "lstm2"])
+def test_without_attention_the_last_state_answers(name):
+    """The weights of a model that attends, on its last state alone."""
+    args = picking.parse(small("unused"))
+    asked, _ = picking.picking.examples(40, 6)
+    attending, last = (
+        picking.build(model, "", args) for model in (name, f"{name}_last")
+    )
+    shared = {layer.name for layer in last.layers}
+    assert "attention" in {x.name for x in attending.layers} - shared
+    assert "query" not in shared
+    for layer in last.layers:
+        layer.set_weights(attending.get_layer(layer.name).get_weights())
+    states = keras.Model(attending.input, attending.get_layer("upper").output)
+    question = attending.get_layer("question")(asked["k"])
+    both = keras.ops.concatenate(
+        [states.predict(asked, verbose=0)[:, -1], question], axis=-1
+    )
+    logits = attending.get_layer("logits")(both)
+    found = last.predict(asked, verbose=0)
+    np.testing.assert_allclose(found, logits, atol=1e-5)
+
+
 @pytest.mark.parametrize("estimator", ["relaxed", "reinforce"])
 def test_read_outs(estimator):
     """Other states, the same weights; the focus is on open gates alone."""
