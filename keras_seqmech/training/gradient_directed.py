@@ -12,6 +12,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from keras_seqmech.layers import functional
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.sublayers import sublayers
 from keras_seqmech.ops import masking
@@ -105,7 +106,7 @@ class GradientDirectedModel(network_model.NetworkModel):
         gradient_weight = validation.check_not_negative(
             "gradient_weight", gradient_weight
         )
-        network_model.check_functional(network)
+        functional.check_functional(network)
         super().__init__(network, **kwargs)
         self.supports_jit = False
         self.layer_name = layer
@@ -209,7 +210,7 @@ class GradientDirectedModel(network_model.NetworkModel):
         )
         config = {**config, "network": deserialize(config["network"])}
         if isinstance(config["mask"], dict):
-            config["mask"] = network_model.run_again(
+            config["mask"] = functional.run_again(
                 deserialize(config["mask"]),
                 lambda operation, *args, **kwargs: operation(*args, **kwargs),
                 config["network"].input,
@@ -251,7 +252,7 @@ def _probe(network: keras.Model, layer: str, mask: Any) -> keras.Model:
         calls.append((operation, outputs))
         return outputs
 
-    again = network_model.run_again(network, call)
+    again = functional.run_again(network, call)
     tensors = [(operation.name, outputs) for operation, outputs in calls]
     tensors += [(tensor.name, tensor) for tensor in again.inputs]
     outputs = {

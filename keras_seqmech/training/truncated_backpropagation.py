@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from keras_seqmech.layers import functional
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.initial_state import LearnedInitialState
 from keras_seqmech.layers.sublayers import sublayers
@@ -98,7 +99,7 @@ class TruncatedBackpropagationModel(network_model.NetworkModel):
         chunk_length = validation.check_positive_int(
             "chunk_length", chunk_length
         )
-        network_model.check_functional(network)
+        functional.check_functional(network)
         super().__init__(network, **kwargs)
         self.chunk_length = chunk_length
         _check_time_axes(network.inputs, network.outputs)
@@ -270,7 +271,7 @@ def _resumable(
         ),
         network.input,
     )
-    resumable = network_model.run_again(network, call, inputs)
+    resumable = functional.run_again(network, call, inputs)
     if not carries:
         raise ValueError(
             "Argument `network` must have outputs that come from recurrent "
