@@ -5,10 +5,12 @@ from keras_seqmech.serving.export import export_model
 from keras_seqmech.serving.inspection import Inspection
 from keras_seqmech.serving.inspection import Signature
 from keras_seqmech.serving.inspection import inspect
+from keras_seqmech.serving.streaming import StreamingModel
 
 __all__ = [
     "Inspection",
     "Signature",
+    "StreamingModel",
     "export_model",
     "inspect",
     "models_config",

@@ -2,7 +2,8 @@
 
 A script for a process of its own, started by path:
 `python -P _fresh_process.py MODEL INPUTS OUTPUTS`. `INPUTS` is a pickled dict
-of arrays by name; the answers of `serving_default` go to `OUTPUTS` likewise.
+of arrays by name; the answers go to `OUTPUTS` likewise, those of each signature
+in a dict of their own: of `serving_default`, and of `step` where there is one.
 It cannot import keras_seqmech, nor Keras unless TensorFlow Text needs it.
 """
 
@@ -31,14 +32,73 @@ def load(path: str) -> Any:
         return tf.saved_model.load(path)
 
 
+def stream(signatures: Any, inputs: Any, cuts: list[int]) -> dict[str, Any]:
+    """What `step` answers to sequences in chunks, joined.
+
+    Args:
+        signatures: Of a model that has `start` and `step`.
+        inputs: Arrays by name, those of rank 2 or more with free axis 1 are
+            cut.
+        cuts: The numbers of steps of the chunks.
+    """
+    start, step = signatures["start"], signatures["step"]
+    specs = step.structured_input_signature[1]
+    batch_size = len(next(iter(inputs.values())))
+    state = start(batch_size=tf.constant(batch_size, "int32"))
+    del state["delay"]
+    found: dict[str, list] = {}
+    for number, length in enumerate(cuts):
+        at = sum(cuts[:number])
+        chunk = {
+            name: x[:, at : at + length] if has_time(specs[name].shape) else x
+            for name, x in inputs.items()
+        }
+        end = tf.constant(number == len(cuts) - 1)
+        answer = step(**chunk, **state, end=end)
+        state = {name: answer.pop(name) for name in state}
+        for name, x in answer.items():
+            found.setdefault(name, []).append(x)
+    shapes = step.output_shapes
+    return {
+        name: tf.concat(parts, axis=1) if has_time(shapes[name]) else parts[-1]
+        for name, parts in found.items()
+    }
+
+
+def has_time(shape: tf.TensorShape) -> bool:
+    return shape.rank is not None and shape.rank > 1 and shape[1] is None
+
+
+def answers(signatures: Any, inputs: Any) -> dict[str, dict[str, Any]]:
+    """What each signature answers, as arrays by name.
+
+    Raises:
+        RuntimeError: If other chunks of a sequence have other answers.
+    """
+    inputs = {name: tf.constant(value) for name, value in inputs.items()}
+    found = {"serving_default": signatures["serving_default"](**inputs)}
+    if "step" in signatures:
+        specs = signatures["step"].structured_input_signature[1]
+        length = next(
+            int(tf.shape(x)[1])
+            for name, x in inputs.items()
+            if has_time(specs[name].shape)
+        )
+        found["step"] = stream(signatures, inputs, [length])
+        in_parts = stream(signatures, inputs, [1] * length + [0])
+        for name, x in found["step"].items():
+            if x.numpy().tobytes() != in_parts[name].numpy().tobytes():
+                raise RuntimeError(f"Chunks change the output {name!r}.")
+    return tf.nest.map_structure(lambda x: x.numpy(), found)
+
+
 def main(model_path: str, inputs_path: str, outputs_path: str) -> None:
     """Answers the inputs with the model and writes the outputs."""
-    serve = load(model_path).signatures["serving_default"]
+    signatures = load(model_path).signatures
     with open(inputs_path, "rb") as file:
-        inputs = pickle.load(file)
-    outputs = serve(**{k: tf.constant(v) for k, v in inputs.items()})
+        found = answers(signatures, pickle.load(file))
     with open(outputs_path, "wb") as file:
-        pickle.dump({k: v.numpy() for k, v in outputs.items()}, file)
+        pickle.dump(found, file)
 
 
 if __name__ == "__main__":

@@ -19,11 +19,19 @@ _CHANGED_SHARE = 0.01
 
 
 def compare(
+    signature: str,
     served: Mapping[str, np.ndarray],
     expected: Mapping[str, np.ndarray],
     model: keras.Model,
 ) -> None:
-    """Refuses answers that differ by more than rounding at their scale."""
+    """Refuses answers that differ by more than rounding at their scale.
+
+    Args:
+        signature: Name of the signature that answered.
+        served: Its answers.
+        expected: The model's.
+        model: The model.
+    """
     tolerance = max(
         _TOLERANCES.get(part.compute_dtype, 0.0) for part in sublayers(model)
     )
@@ -33,7 +41,7 @@ def compare(
             raise RuntimeError(
                 "The exported model does not answer as `model` does here; no "
                 f"version was written. {_guess(tolerance)} "
-                f"Received: output {name!r} with {found}"
+                f"Received: output {name!r} of `{signature}` with {found}"
             )
 
 

@@ -26,6 +26,7 @@ from keras_seqmech.layers import validation
 from keras_seqmech.serving import comparison
 from keras_seqmech.serving import layout
 from keras_seqmech.serving import signature
+from keras_seqmech.serving.streaming import StreamingModel
 
 _TEMPORARY = ".tmp-export-"
 _STALE_SECONDS = 24 * 60 * 60
@@ -37,6 +38,7 @@ def export_model(
     directory: str | os.PathLike,
     version: int | None = None,
     example_inputs: Any = None,
+    streaming: bool = False,
 ) -> pathlib.Path:
     """Writes a model as `directory/<version>` for TensorFlow Serving.
 
@@ -66,6 +68,20 @@ def export_model(
     2. For other axes, wrap it: `x = keras.Input(...)`,
     `keras.Model(x, model(x))`.
 
+    With `streaming=True` two more signatures run the model on sequences that
+    arrive in chunks, as `StreamingModel` does:
+
+    - `start`: from `batch_size` to the states before the first chunk, whose
+      names begin with `state_`, and the `delay`, the number of steps that
+      outputs are behind the inputs.
+    - `step`: from a chunk of the inputs, the states and `end`, whether the
+      sequences end with it, to the outputs that are certain now, and the states
+      for the next chunk under the same names.
+
+    The server keeps nothing: a client keeps its states. That every cut into
+    chunks gives the same numbers, those of `serving_default` up to rounding, is
+    part of what the fresh process shows.
+
     A model with ops of TensorFlow Text must be loaded after
     `import tensorflow_text` (which itself imports Keras).
 
@@ -82,6 +98,7 @@ def export_model(
             `pip install keras_seqmech[serving]`; without that package a
             warning is logged and none is written. By default random inputs
             are compared.
+        streaming: Whether to add the signatures `start` and `step`.
 
     Returns:
         The path of the new version.
@@ -112,22 +129,26 @@ def export_model(
     This one serves the outputs `rnn`, `size` and `probabilities`.
     """
     _check_model(model)
+    streaming = validation.check_bool("streaming", streaming)
     structure, specs = signature.input_specs(model, example_inputs)
     example = signature.example(structure, specs, example_inputs)
+    serve = signature.serving_function(model, structure, specs)
+    endpoints = {"serve": (serve, specs)}
+    if streaming:
+        endpoints |= StreamingModel(model).endpoints()
     with _naming_directory(directory):
         directory, version = _check_directory(directory, version)
         scratch = _make_scratch(directory)
         try:
             path = scratch / "model"
-            serve = signature.serving_function(model, structure, specs)
-            variables = _write(model, serve, specs, path)
+            variables = _write(model, endpoints, path)
             if example_inputs is not None:
                 _write_warmup(path, directory.resolve().name, example)
             with _hint_at_inputs(random=example_inputs is None):
                 served = _serve_in_fresh_process(path, example)
-            comparison.compare(
-                served, _answer_here(serve, example, variables), model
-            )
+            here = _answer_here(serve, example, variables)
+            for name, answers in served.items():
+                comparison.compare(name, answers, here, model)
             return _publish(path, directory, version)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
@@ -271,19 +292,28 @@ def _publish(
 
 def _write(
     model: keras.Model,
-    serve: Callable,
-    specs: Mapping[str, tf.TensorSpec],
+    endpoints: Mapping[str, tuple[Callable, Mapping[str, tf.TensorSpec]]],
     path: pathlib.Path,
 ) -> Sequence[tf.Variable]:
-    """Writes a SavedModel; returns the variables it reads or assigns."""
+    """Writes a SavedModel; returns the variables it reads or assigns.
+
+    Args:
+        model: That the endpoints run.
+        endpoints: By name, functions from a dict to a dict with specs of what
+            they are given. The first one is `serving_default`.
+        path: Where to write.
+    """
     archive = keras.export.ExportArchive()
     archive.track(model)
-    endpoint = archive.add_endpoint("serve", serve, [specs])
+    written = [
+        archive.add_endpoint(name, function, [specs])
+        for name, (function, specs) in endpoints.items()
+    ]
     try:
         archive.write_out(str(path), verbose=False)
     except tf.errors.ResourceExhaustedError as error:
         raise OSError(errno.ENOSPC, str(error), str(path)) from error
-    return endpoint.get_concrete_function().variables
+    return written[0].get_concrete_function().variables
 
 
 def _write_warmup(
@@ -319,7 +349,8 @@ def _write_warmup(
 
 def _serve_in_fresh_process(
     path: pathlib.Path, example: Mapping[str, tf.Tensor]
-) -> dict[str, np.ndarray]:
+) -> dict[str, dict[str, np.ndarray]]:
+    """The answers to an example, by signature and name."""
     script = pathlib.Path(__file__).with_name("_fresh_process.py")
     inputs, outputs = path.with_name("inputs"), path.with_name("outputs")
     inputs.write_bytes(pickle.dumps({k: v.numpy() for k, v in example.items()}))

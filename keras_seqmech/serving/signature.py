@@ -128,7 +128,11 @@ def _free_axes(tensor: tf.Tensor) -> list[int | None]:
     return [None] * free + tensor.shape.as_list()[free:]
 
 
-def _tensor(value: Any, dtype: tf.DType | None = None) -> tf.Tensor:
+def _tensor(
+    value: Any,
+    dtype: tf.DType | None = None,
+    argument: str = "example_inputs",
+) -> tf.Tensor:
     with contextlib.suppress(TypeError, ValueError, tf.errors.OpError):
         tensor = tf.convert_to_tensor(value)
         if dtype is None or tensor.dtype == dtype:
@@ -136,9 +140,9 @@ def _tensor(value: Any, dtype: tf.DType | None = None) -> tf.Tensor:
         if not _loses_numbers(tensor, dtype):
             return tf.cast(tensor, dtype)
     raise ValueError(
-        "Argument `example_inputs` must hold arrays"
+        f"Argument `{argument}` must hold arrays"
         f"{'' if dtype is None else f' of {dtype.name}'}. "
-        f"Received: example_inputs={reprlib.repr(value)}"
+        f"Received: {argument}={reprlib.repr(value)}"
     )
 
 
@@ -155,34 +159,49 @@ def _loses_numbers(tensor: tf.Tensor, dtype: tf.DType) -> bool:
 def example(
     structure: Any, specs: Mapping[str, tf.TensorSpec], example_inputs: Any
 ) -> dict[str, tf.Tensor]:
-    """Example inputs by name, checked against their specs."""
+    """Example inputs by name, checked against their specs; random if None."""
     if example_inputs is None:
         return {name: _random(spec) for name, spec in specs.items()}
+    return named_inputs(structure, specs, example_inputs, "example_inputs")
+
+
+def named_inputs(
+    structure: Any,
+    specs: Mapping[str, tf.TensorSpec],
+    inputs: Any,
+    argument: str,
+) -> dict[str, tf.Tensor]:
+    """Inputs by name, checked against their specs.
+
+    Args:
+        structure: What the model is called with.
+        specs: Of its leaves by name.
+        inputs: Such a structure of arrays, or a dict of them by name.
+        argument: Name of that argument, for errors.
+    """
     alone = isinstance(structure, (list, tuple)) and len(structure) == 1
-    if alone and not isinstance(example_inputs, (dict, list, tuple)):
-        example_inputs = [example_inputs]
+    if alone and not isinstance(inputs, (dict, list, tuple)):
+        inputs = [inputs]
     values: list[Any] = []
     try:
-        if isinstance(example_inputs, dict) and not isinstance(structure, dict):
-            values = [example_inputs[name] for name in specs]
+        if isinstance(inputs, dict) and not isinstance(structure, dict):
+            values = [inputs[name] for name in specs]
         else:
-            keras.tree.map_structure_up_to(
-                structure, values.append, example_inputs
-            )
+            keras.tree.map_structure_up_to(structure, values.append, inputs)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
-            "Argument `example_inputs` must be what the model is called with, "
+            f"Argument `{argument}` must be what the model is called with, "
             f"or a dict with the keys {list(specs)}. "
-            f"Received: example_inputs={reprlib.repr(example_inputs)}"
+            f"Received: {argument}={reprlib.repr(inputs)}"
         ) from error
     tensors = {
-        name: _tensor(value, spec.dtype)
+        name: _tensor(value, spec.dtype, argument)
         for value, (name, spec) in zip(values, specs.items())
     }
     for name, tensor in tensors.items():
         if not specs[name].shape.is_compatible_with(tensor.shape):
             raise ValueError(
-                f"Argument `example_inputs` must hold `{name}` with a shape "
+                f"Argument `{argument}` must hold `{name}` with a shape "
                 f"like {tuple(specs[name].shape)}. "
                 f"Received: {name}.shape={tuple(tensor.shape)}"
             )
@@ -217,12 +236,17 @@ def serving_function(
         packed = keras.tree.pack_sequence_as(structure, leaves)
         with without_statistics():
             outputs = model(packed, training=False)
-        leaves = keras.tree.flatten(outputs)
-        defaults = getattr(model, "output_names", None)
-        if isinstance(model, keras.Sequential):
-            defaults = [model.layers[-1].name] * len(leaves)
-        elif defaults is None:
-            defaults = [f"output_{i}" for i in range(len(leaves))]
-        return dict(zip(_names(outputs, defaults), leaves))
+        return named_outputs(model, outputs)
 
     return serve
+
+
+def named_outputs(model: keras.Model, outputs: Any) -> dict[str, Any]:
+    """The outputs of a model by the names they are served under."""
+    leaves = keras.tree.flatten(outputs)
+    defaults = getattr(model, "output_names", None)
+    if isinstance(model, keras.Sequential):
+        defaults = [model.layers[-1].name] * len(leaves)
+    elif defaults is None:
+        defaults = [f"output_{i}" for i in range(len(leaves))]
+    return dict(zip(_names(outputs, defaults), leaves))

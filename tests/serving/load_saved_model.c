@@ -22,7 +22,7 @@
 #include "tensorflow/c/c_api.h"
 
 #define MAX_RANK 8
-#define MAX_TENSORS 16
+#define MAX_TENSORS 64
 #define MAX_WORD 65536
 
 static char word[MAX_WORD];

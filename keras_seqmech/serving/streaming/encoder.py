@@ -1,0 +1,99 @@
+"""The focused hierarchical encoder, one step after the other."""
+
+from typing import Any
+
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech.layers import cell_adapters
+from keras_seqmech.layers.focused_encoder.encoder import (
+    FocusedHierarchicalEncoder,
+)
+from keras_seqmech.serving.streaming.clock import Clock
+from keras_seqmech.serving.streaming.layer import State
+from keras_seqmech.serving.streaming.layer import StreamedLayer
+from keras_seqmech.serving.streaming.layer import hold
+from keras_seqmech.serving.streaming.recurrent import one_or_all
+from keras_seqmech.typing import Tensor
+
+STATES = ("lower_h", "lower_c", "upper_h", "upper_c")
+
+
+class StreamedEncoder(StreamedLayer):
+    """A `FocusedHierarchicalEncoder` that does not return focused states.
+
+    Without `return_sequences` the output is that after the steps so far, as
+    returned states are.
+    """
+
+    def __init__(
+        self, clock: Clock, delay: int, layer: FocusedHierarchicalEncoder
+    ):
+        super().__init__(clock, delay, dtype=layer.dtype_policy)
+        self.layer = layer
+
+    def initial_state(self, batch_size: Tensor) -> State:
+        states = [
+            tf.zeros((batch_size, size), self.compute_dtype)
+            for size in self.layer.state_size
+        ]
+        started = tf.zeros((batch_size, 1), "bool")
+        return {**self._named(states), "started": started}
+
+    def call(
+        self,
+        sequence: Tensor,
+        context: Tensor,
+        sequence_mask: Tensor | None = None,
+        initial_state: Any = None,
+        training: bool = False,
+        mask: None = None,
+    ) -> Any:
+        real = self.arrives(sequence_mask, ops.shape(sequence)[0])
+        states = [self.state[name] for name in STATES]
+        states = self.start_from(initial_state, states)
+        lower = self._advance("lower", sequence[:, 0], states[:2], real)
+        gates, decisions = self.layer.gate(
+            lower[0][:, None], context, sequence_mask=real
+        )
+        # Closed where the step is not real.
+        upper = self._advance("upper", lower[0], states[2:], gates > 0.5)
+        started = tf.logical_or(self.state["started"], real)
+        self.state = {**self._named(lower + upper), "started": started}
+        output = tf.where(started, upper[0], tf.zeros_like(upper[0]))
+        options = self.layer.returned
+        returned = [output[:, None] if options.sequences else output]
+        if options.state:
+            returned += [*lower, *upper]
+        if options.gates:
+            returned.append(decisions)
+        return one_or_all(tuple(returned))
+
+    def _named(self, states: list[Tensor]) -> State:
+        return {
+            name: ops.cast(state, self.compute_dtype)
+            for name, state in zip(STATES, states)
+        }
+
+    def _advance(
+        self, name: str, step: Tensor, states: list[Tensor], moves: Tensor
+    ) -> list[Tensor]:
+        """States of an LSTM after a step, in the rows that it moves on."""
+        cell = getattr(self.layer, name).cell
+        _, new = cell_adapters.call_cell(cell, step, states, training=False)
+        return [hold(moves, a, b) for a, b in zip(new, states)]
+
+    def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
+        return self.layer.compute_mask(sequence, mask)
+
+    def compute_output_spec(
+        self,
+        sequence: Tensor,
+        context: Tensor,
+        sequence_mask: Tensor | None = None,
+        initial_state: Any = None,
+        training: bool = False,
+        mask: None = None,
+    ) -> Any:
+        self.expect(sequence, sequence_mask)
+        return self.layer.compute_output_spec(sequence, context, sequence_mask)

@@ -1,0 +1,152 @@
+"""Adaptive receptive fields, one step after the other.
+
+A field of at most S positions is known when S - 1 further steps are: what is
+returned lies so many steps behind.
+"""
+
+from typing import Any
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech.layers.receptive_field import loop
+from keras_seqmech.layers.receptive_field.choices import choices
+from keras_seqmech.layers.receptive_field.windows import ReceptiveFieldWindows
+from keras_seqmech.ops.readable import Sequences
+from keras_seqmech.ops.readable import pad_readable
+from keras_seqmech.serving.streaming.clock import Clock
+from keras_seqmech.serving.streaming.layer import State
+from keras_seqmech.serving.streaming.layer import StreamedLayer
+from keras_seqmech.serving.streaming.layer import shift
+from keras_seqmech.serving.streaming.recurrent import StreamedRNN
+from keras_seqmech.serving.streaming.recurrent import one_or_all
+from keras_seqmech.serving.streaming.recurrent import unwrap
+from keras_seqmech.typing import Tensor
+
+
+class Window(NamedTuple):
+    """A step and what follows it, `(batch, S, ...)` each.
+
+    Attributes:
+        values: The steps, zeros where they are not real.
+        real: Whether they are.
+    """
+
+    values: Tensor
+    real: Tensor
+
+
+def nothing_ahead(layer: StreamedLayer, batch_size: Tensor) -> State:
+    """The state of a layer that waits for as many steps as it must see."""
+    shape, dtype, _ = layer.steps
+    return {
+        "ahead": tf.zeros((batch_size, layer.waits, shape[-1]), dtype),
+        "ahead_real": tf.zeros((batch_size, layer.waits), "bool"),
+    }
+
+
+def look(
+    layer: StreamedLayer, sequence: Tensor, mask: Tensor | None
+) -> tuple[Window, State]:
+    """The window that a further step completes, and what waits after it."""
+    real = layer.arrives(mask, ops.shape(sequence)[0])
+    step = tf.where(real[..., None], sequence, tf.zeros_like(sequence))
+    first, ahead = shift(layer.state["ahead"], step)
+    first_real, ahead_real = shift(layer.state["ahead_real"], real)
+    window = Window(
+        tf.concat([first, ahead], axis=1),
+        tf.concat([first_real, ahead_real], axis=1),
+    )
+    return window, {"ahead": ahead, "ahead_real": ahead_real}
+
+
+class StreamedFieldRNN(StreamedRNN):
+    """A `ReceptiveFieldRNN`, or a `LearnedInitialState` of one."""
+
+    def __init__(self, clock: Clock, delay: int, layer: keras.Layer):
+        waits = unwrap(layer).max_size - 1
+        super().__init__(clock, delay, layer, waits=waits)
+        self._real: Tensor | None = None
+
+    def initial_state(self, batch_size: Tensor) -> State:
+        states = super().initial_state(batch_size)
+        return {**states, **nothing_ahead(self, batch_size)}
+
+    def call(
+        self,
+        sequence: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+    ) -> Any:
+        window, waiting = look(self, sequence, mask)
+        real = self._real = window.real[:, :1]
+        readable = pad_readable(_read(window), self.rnn.max_size)
+        options = loop.RunOptions(
+            return_sequences=True,
+            return_choices=self.rnn.return_field,
+            unroll=True,
+        )
+        states = tuple(self._states(initial_state))
+        run = loop.run(self.rnn.cell, readable, states, options)
+        returned = self._assemble(run.outputs[:, 0], list(run.states), real)
+        self.state |= waiting
+        if self.rnn.return_field:
+            chosen = choices(self.rnn.cell, run, readable)
+            returned += (chosen.field(),)
+        return one_or_all(returned)
+
+    def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
+        if mask is not None and not isinstance(sequence, keras.KerasTensor):
+            mask = self._real
+        return super().compute_mask(sequence, mask)
+
+    def compute_output_spec(
+        self,
+        sequence: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+    ) -> Any:
+        self.expect(sequence, mask)
+        return self.rnn.compute_output_spec(sequence, mask=mask)
+
+
+class StreamedWindows(StreamedLayer):
+    """A `ReceptiveFieldWindows`."""
+
+    def __init__(self, clock: Clock, delay: int, layer: ReceptiveFieldWindows):
+        waits = layer.max_size - 1
+        super().__init__(clock, delay, waits, dtype=layer.dtype_policy)
+        self.layer = layer
+        self._real: Tensor | None = None
+
+    def initial_state(self, batch_size: Tensor) -> State:
+        return nothing_ahead(self, batch_size)
+
+    def call(self, sequence: Tensor, mask: Tensor | None = None) -> Tensor:
+        window, self.state = look(self, sequence, mask)
+        self._real = window.real[:, :1]
+        real = ops.cast(window.real, window.values.dtype)[..., None]
+        return ops.concatenate([window.values, real], axis=-1)[:, None]
+
+    def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
+        if mask is None or isinstance(sequence, keras.KerasTensor):
+            return mask
+        return self._real
+
+    def compute_output_spec(
+        self, sequence: Tensor, mask: Tensor | None = None
+    ) -> keras.KerasTensor:
+        self.expect(sequence, mask)
+        return self.layer.compute_output_spec(sequence, mask)
+
+
+def _read(window: Window) -> Sequences:
+    """The first step of a window as a sequence, the others ahead of it."""
+    values, real = window
+    if values.shape[1] == 1:
+        return Sequences(values, real, None, None)
+    return Sequences(values[:, :1], real[:, :1], values[:, 1:], real[:, 1:])

@@ -1,0 +1,131 @@
+"""Layers that are given a sequence one step after the other."""
+
+from typing import Any
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech.serving.streaming.clock import Clock
+from keras_seqmech.typing import Tensor
+
+# What a layer carries from step to step, by name, `(batch, ...)` each.
+State = dict[str, Tensor]
+
+
+class Steps(NamedTuple):
+    """What is known of the steps of a layer before the first one comes.
+
+    Attributes:
+        shape: Of the sequence, `(batch, time, ...)`.
+        dtype: Of the values.
+        masked: Whether they come with a mask.
+    """
+
+    shape: tuple[int | None, ...]
+    dtype: str
+    masked: bool
+
+
+class StreamedLayer(keras.layers.Layer):
+    """Base of the layers of a streaming network that carry a state.
+
+    Called on a step `(batch, 1, ...)`, it starts from `state` and leaves there
+    what the next step starts from.
+
+    Args:
+        clock: Of the network.
+        delay: How many steps the inputs are behind those of the network.
+        waits: How many steps the outputs are behind the inputs.
+        **kwargs: Base layer keyword arguments.
+    """
+
+    def __init__(self, clock: Clock, delay: int, waits: int = 0, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.clock = clock
+        self.delay = delay
+        self.waits = waits
+        self.state: State = {}
+        self.steps = Steps((), "", False)
+        # Of the step that was returned last.
+        self._mask: Tensor | None = None
+
+    def initial_state(self, batch_size: Tensor) -> State:
+        """The state before the first step."""
+        raise NotImplementedError
+
+    def expect(self, sequence: keras.KerasTensor, mask: Any) -> None:
+        """Takes note of the steps to come."""
+        shape, dtype = tuple(sequence.shape), sequence.dtype
+        self.steps = Steps(shape, dtype, mask is not None)
+
+    def start_from(self, given: Any, states: list[Tensor]) -> list[Tensor]:
+        """The states before a step, those given to a call before the first."""
+        if given is None:
+            return states
+        is_first = self.clock.is_first(self.output_delay)
+        return [
+            hold(is_first, ops.cast(first, state.dtype), state)
+            for first, state in zip(keras.tree.flatten(given), states)
+        ]
+
+    @property
+    def output_delay(self) -> int:
+        """How many steps the outputs are behind those of the network."""
+        return self.delay + self.waits
+
+    def arrives(self, mask: Tensor | None, batch_size: Tensor) -> Tensor:
+        """Whether the step that is given is a real one, `(batch, 1)`."""
+        real = self.clock.exists(self.delay)
+        if mask is not None:
+            real = ops.logical_and(real, ops.cast(mask, "bool"))
+        return ops.broadcast_to(real, (batch_size, 1))
+
+
+class DelayLine(StreamedLayer):
+    """Returns each step, and its mask, `waits` steps later."""
+
+    def initial_state(self, batch_size: Tensor) -> State:
+        shape, dtype, masked = self.steps
+        values = tf.zeros((batch_size, self.waits, *shape[2:]), dtype)
+        mask = tf.zeros((batch_size, self.waits), "bool")
+        return {"waiting": values} | ({"mask": mask} if masked else {})
+
+    def call(self, sequence: Tensor, mask: Tensor | None = None) -> Tensor:
+        before, self.state = self.state, {}
+        if mask is not None:
+            self._mask, self.state["mask"] = shift(before["mask"], mask)
+        current, self.state["waiting"] = shift(before["waiting"], sequence)
+        return current
+
+    def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
+        if mask is None or isinstance(sequence, keras.KerasTensor):
+            return mask
+        return self._mask
+
+    def compute_output_spec(
+        self, sequence: keras.KerasTensor, mask: Any = None
+    ) -> keras.KerasTensor:
+        self.expect(sequence, mask)
+        return keras.KerasTensor(sequence.shape, sequence.dtype)
+
+
+def shift(waiting: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
+    """Adds a step to those that wait; the first leaves.
+
+    Args:
+        waiting: Tensor `(batch, steps, ...)`.
+        step: Tensor `(batch, 1, ...)`.
+
+    Returns:
+        The first, `(batch, 1, ...)`, and those that wait now.
+    """
+    both = tf.concat([waiting, step], axis=1)
+    return both[:, :1], both[:, 1:]
+
+
+def hold(real: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    """The new values in the rows that have the step, the old elsewhere."""
+    return tf.where(real, new, tf.cast(old, new.dtype))

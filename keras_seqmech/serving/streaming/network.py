@@ -1,0 +1,290 @@
+"""A functional model as a network that is given one step after the other."""
+
+import re
+from typing import Any
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech.layers import functional
+from keras_seqmech.layers.focused_encoder.encoder import (
+    FocusedHierarchicalEncoder,
+)
+from keras_seqmech.layers.receptive_field.layer import ReceptiveFieldRNN
+from keras_seqmech.layers.receptive_field.windows import ReceptiveFieldWindows
+from keras_seqmech.layers.sublayers import sublayers
+from keras_seqmech.serving.streaming.clock import Clock
+from keras_seqmech.serving.streaming.encoder import StreamedEncoder
+from keras_seqmech.serving.streaming.fields import StreamedFieldRNN
+from keras_seqmech.serving.streaming.fields import StreamedWindows
+from keras_seqmech.serving.streaming.layer import DelayLine
+from keras_seqmech.serving.streaming.layer import StreamedLayer
+from keras_seqmech.serving.streaming.recurrent import StreamedRNN
+from keras_seqmech.serving.streaming.recurrent import unwrap
+from keras_seqmech.typing import Tensor
+
+_CHECKED_STEPS = 4
+# What cannot be given a step alone.
+_STATEFUL = (
+    keras.layers.RNN,
+    ReceptiveFieldWindows,
+    FocusedHierarchicalEncoder,
+)
+
+
+class StreamingNetwork(NamedTuple):
+    """A network for one step at a time.
+
+    Attributes:
+        model: From inputs with one step of each sequence to the outputs,
+            those with a time axis all `delay` steps behind.
+        clock: To be set before each step.
+        layers: Those that carry a state, by a name of their own.
+        delay: Steps that the outputs are behind the inputs.
+    """
+
+    model: keras.Model
+    clock: Clock
+    layers: dict[str, StreamedLayer]
+    delay: int
+
+
+def has_time(tensor: keras.KerasTensor) -> bool:
+    """Whether a tensor is a sequence, `(batch, time, ...)`, of free length."""
+    return len(tensor.shape) > 1 and tensor.shape[1] is None
+
+
+def streaming_network(model: keras.Model) -> StreamingNetwork:
+    """Rewrites a functional model for one step at a time.
+
+    Recurrent layers carry their states, and fields wait for what they may
+    read. Where paths of different delays meet, the faster one waits. All other
+    layers must treat each step alone.
+
+    Args:
+        model: A functional model, or a built `keras.Sequential`.
+
+    Returns:
+        A `StreamingNetwork`; it shares the weights of the model.
+
+    Raises:
+        ValueError: If the model has no graph, no input has a free time axis,
+            or a layer needs more of the sequence than what came before and
+            what a field reads ahead.
+    """
+    functional.check_functional(model)
+    if isinstance(model, keras.Sequential):
+        model = keras.Model(model.inputs[0], model.outputs[0], name=model.name)
+    writer = _Writer()
+    inputs = keras.tree.map_structure(writer.input, model.input)
+    if not any(has_time(x) for x in keras.tree.flatten(inputs)):
+        raise ValueError(
+            "Argument `model` must have an input with a free time axis, such "
+            "as `keras.Input((None, 8))`, to be served step by step. Received: "
+            f"inputs of shapes {[tuple(x.shape) for x in model.inputs]}"
+        )
+    again = functional.run_again(model, writer.call, inputs)
+    outputs = writer.together(again.output)
+    network = keras.Model(again.input, outputs, name=model.name)
+    return StreamingNetwork(network, writer.clock, writer.layers, writer.delay)
+
+
+class _Path(NamedTuple):
+    """How a tensor depends on the sequence.
+
+    Attributes:
+        delay: Steps that it is behind; None if it does not depend on them.
+        by_step: Whether it has a time axis; else it is what was made of all
+            steps so far.
+    """
+
+    delay: int | None = None
+    by_step: bool = False
+
+
+class _Writer:
+    """Writes the network, operation by operation, and follows the delays."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.layers: dict[str, StreamedLayer] = {}
+        self.delay = 0
+        # By identity, with the tensor, so that no other gets its identity.
+        self._paths: dict[int, tuple[Any, _Path]] = {}
+        # By identity and delay.
+        self._delayed: dict[tuple[int, int], keras.KerasTensor] = {}
+
+    def input(self, x: keras.KerasTensor) -> keras.KerasTensor:
+        """A new input like one of the model's."""
+        x = keras.Input(
+            batch_shape=(None, *x.shape[1:]), dtype=x.dtype, name=x.name
+        )
+        self._remember(x, _Path(0, True) if has_time(x) else _Path())
+        return x
+
+    def call(self, operation: Any, *args: Any, **kwargs: Any) -> Any:
+        """Calls an operation, or what stands in for it."""
+        paths = [
+            self._path(x)
+            for x in keras.tree.flatten((args, kwargs))
+            if isinstance(x, keras.KerasTensor)
+        ]
+        delays = [path.delay for path in paths if path.delay is not None]
+        delay = max(delays, default=0)
+        if not any(path.by_step for path in paths):
+            outputs = operation(*args, **kwargs)
+            return self._remember(outputs, _Path(delay if delays else None))
+        if not all(path.by_step for path in paths if path.delay is not None):
+            reason = "joins a sequence with what was made of all its steps"
+            raise _refusal(operation, reason)
+        args, kwargs = self._wait((args, kwargs), delay)
+        streamed = self._stand_in(operation, delay)
+        if streamed is None:
+            _check_by_step(operation, args, kwargs)
+            outputs = operation(*args, **kwargs)
+            return self._remember(outputs, _Path(delay, True))
+        outputs = streamed(*args, **kwargs)
+        for x in keras.tree.flatten(outputs):
+            self._remember(x, _Path(streamed.output_delay, has_time(x)))
+        return outputs
+
+    def together(self, outputs: Any) -> Any:
+        """Outputs that are all equally far behind; they wait for the last."""
+        delays = [self._path(x).delay or 0 for x in keras.tree.flatten(outputs)]
+        self.delay = max(delays)
+        return self._wait(outputs, self.delay)
+
+    def _wait(self, structure: Any, delay: int) -> Any:
+        """Puts delay lines where sequences are less than `delay` behind."""
+
+        def wait(x: Any) -> Any:
+            if not isinstance(x, keras.KerasTensor):
+                return x
+            path = self._path(x)
+            if not path.by_step or path.delay == delay:
+                return x
+            if (id(x), delay) not in self._delayed:
+                behind = path.delay or 0
+                line = DelayLine(
+                    self.clock, behind, delay - behind, autocast=False
+                )
+                self._add("delay", line)
+                self._delayed[id(x), delay] = delayed = line(x)
+                self._remember(delayed, _Path(delay, True))
+            return self._delayed[id(x), delay]
+
+        return keras.tree.map_structure(wait, structure)
+
+    def _stand_in(self, operation: Any, delay: int) -> StreamedLayer | None:
+        """What carries the state of a layer; None for one without any."""
+        _check_streams(operation)
+        layer = unwrap(operation)
+        streamed: StreamedLayer
+        if isinstance(layer, ReceptiveFieldRNN):
+            streamed = StreamedFieldRNN(self.clock, delay, operation)
+        elif isinstance(layer, keras.layers.RNN):
+            streamed = StreamedRNN(self.clock, delay, operation)
+        elif isinstance(layer, ReceptiveFieldWindows):
+            streamed = StreamedWindows(self.clock, delay, layer)
+        elif isinstance(layer, FocusedHierarchicalEncoder):
+            streamed = StreamedEncoder(self.clock, delay, layer)
+        else:
+            return None
+        self._add(operation.name, streamed)
+        return streamed
+
+    def _add(self, stem: str, layer: StreamedLayer) -> None:
+        stem = re.sub(r"\W", "_", stem, flags=re.ASCII)
+        name, number = stem, 0
+        while name in {"latest", *self.layers}:
+            number += 1
+            name = f"{stem}_{number}"
+        self.layers[name] = layer
+
+    def _path(self, x: keras.KerasTensor) -> _Path:
+        return self._paths[id(x)][1]
+
+    def _remember(self, outputs: Any, path: _Path) -> Any:
+        for x in keras.tree.flatten(outputs):
+            self._paths[id(x)] = x, path
+        return outputs
+
+
+def _refusal(operation: Any, reason: str) -> ValueError:
+    return ValueError(
+        "Argument `model` must have layers that can be given one step after "
+        "the other: recurrent ones that read forwards, those of this package, "
+        f"and layers that treat each step alone. Received: {operation.name!r}, "
+        f"a {type(operation).__name__}, which {reason}"
+    )
+
+
+def _check_streams(operation: Any) -> None:
+    """Refuses layers that carry states in a way that is not known here."""
+    layer = unwrap(operation)
+    if isinstance(layer, FocusedHierarchicalEncoder):
+        if layer.returned.focused:
+            raise _refusal(operation, "returns focused states")
+    elif isinstance(layer, keras.layers.RNN):
+        if layer.go_backwards:
+            raise _refusal(operation, "reads from the end")
+        if layer.stateful:
+            raise _refusal(operation, "is stateful")
+    elif isinstance(layer, keras.Layer) and any(
+        isinstance(part, _STATEFUL) for part in sublayers(layer)
+    ):
+        if not isinstance(layer, _STATEFUL):
+            raise _refusal(operation, "holds a recurrent layer")
+
+
+def _check_by_step(operation: Any, args: Any, kwargs: Any) -> None:
+    """Refuses operations whose answer to a step depends on other steps."""
+    generator = np.random.default_rng(0)
+
+    def example(x: Any) -> Any:
+        if not isinstance(x, keras.KerasTensor):
+            return x
+        length = _CHECKED_STEPS if has_time(x) else None
+        return _example(x, length, generator)
+
+    arguments = args, kwargs
+    inputs = keras.tree.map_structure(example, arguments)
+    args, kwargs = inputs
+    whole = operation(*args, **kwargs)
+    for x in keras.tree.flatten(whole):
+        if len(x.shape) < 2 or x.shape[1] != _CHECKED_STEPS:
+            raise _refusal(operation, "reads the sequence as a whole")
+    is_sequence = keras.tree.map_structure(
+        lambda x: isinstance(x, keras.KerasTensor) and has_time(x),
+        arguments,
+    )
+    args, kwargs = keras.tree.map_structure(
+        lambda x, cuts: x[:, -1:] if cuts else x, inputs, is_sequence
+    )
+    alone = operation(*args, **kwargs)
+    for x, step in zip(keras.tree.flatten(whole), keras.tree.flatten(alone)):
+        x, step = ops.convert_to_numpy(x), ops.convert_to_numpy(step)
+        same = x[:, -1:] == step
+        if np.issubdtype(x.dtype, np.floating):
+            same = np.isclose(x[:, -1:], step, rtol=1e-2, atol=1e-3)
+        if not same.all():
+            raise _refusal(operation, "does not treat each step alone")
+
+
+def _example(
+    x: keras.KerasTensor, length: int | None, generator: np.random.Generator
+) -> Tensor:
+    """Random values like a tensor: small numbers, ids 0 and 1, words."""
+    shape = [2 if axis is None else axis for axis in x.shape]
+    if length is not None:
+        shape[1] = length
+    if x.dtype == "string":
+        return tf.constant(generator.choice(["a", "b"], shape).astype(object))
+    numbers = generator.random(shape)
+    is_float = "float" in x.dtype
+    return ops.convert_to_tensor(
+        numbers if is_float else numbers < 0.5, x.dtype
+    )

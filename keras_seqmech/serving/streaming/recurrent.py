@@ -1,0 +1,118 @@
+"""Recurrent layers, one step after the other."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech.layers import cell_adapters
+from keras_seqmech.layers.initial_state import LearnedInitialState
+from keras_seqmech.serving.streaming.clock import Clock
+from keras_seqmech.serving.streaming.layer import State
+from keras_seqmech.serving.streaming.layer import StreamedLayer
+from keras_seqmech.serving.streaming.layer import hold
+from keras_seqmech.typing import Tensor
+
+
+def unwrap(layer: keras.Layer) -> keras.Layer:
+    """The recurrent layer itself, where its first state is learned, too."""
+    return layer.rnn if isinstance(layer, LearnedInitialState) else layer
+
+
+def one_or_all(returned: tuple) -> Any:
+    """What a layer returns: a tensor alone, or a tuple of several."""
+    return returned[0] if len(returned) == 1 else returned
+
+
+class StreamedRNN(StreamedLayer):
+    """A `keras.layers.RNN`, or a `LearnedInitialState` of one.
+
+    Without `return_sequences` the output is that after the steps so far, as
+    returned states are.
+
+    Args:
+        clock: Of the network.
+        delay: Of the inputs.
+        layer: The layer; it reads forwards and is not stateful.
+        **kwargs: Base layer keyword arguments, and `waits`.
+    """
+
+    def __init__(
+        self, clock: Clock, delay: int, layer: keras.Layer, **kwargs: Any
+    ):
+        super().__init__(clock, delay, dtype=layer.dtype_policy, **kwargs)
+        self.layer = layer
+        self.rnn = unwrap(layer)
+
+    def initial_state(self, batch_size: Tensor) -> State:
+        first = self.layer.get_initial_state(batch_size=batch_size)
+        width = cell_adapters.output_size(self.rnn.cell)
+        output = tf.zeros((batch_size, width), self.compute_dtype)
+        return {**self._named(keras.tree.flatten(first)), "output": output}
+
+    def call(
+        self,
+        sequence: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+    ) -> Any:
+        real = self.arrives(mask, ops.shape(sequence)[0])
+        states = self._states(initial_state)
+        output, new_states = cell_adapters.call_cell(
+            self.rnn.cell, sequence[:, 0], states, training=False
+        )
+        new_states = [
+            hold(real, new, old) for new, old in zip(new_states, states)
+        ]
+        return one_or_all(self._assemble(output, new_states, real))
+
+    def _named(self, states: list[Tensor]) -> State:
+        return {
+            f"{i}": ops.cast(state, self.compute_dtype)
+            for i, state in enumerate(states)
+        }
+
+    def _states(self, initial_state: Any) -> list[Tensor]:
+        """What to start from, flat."""
+        count = len(cell_adapters.flat_state_sizes(self.rnn.cell))
+        states = [self.state[f"{i}"] for i in range(count)]
+        return self.start_from(initial_state, states)
+
+    def _assemble(
+        self, output: Tensor, states: list[Tensor], real: Tensor
+    ) -> tuple:
+        """Keeps what the next step starts from; returns what the layer does.
+
+        A masked step repeats the output before it, or has zeros.
+        """
+        before = self.state["output"]
+        otherwise = before
+        if self.rnn.zero_output_for_mask:
+            otherwise = tf.zeros_like(before)
+        output = hold(real, output, otherwise)
+        latest = hold(self.clock.exists(self.output_delay), output, before)
+        self.state = {**self._named(states), "output": latest}
+        returned = [output[:, None] if self.rnn.return_sequences else latest]
+        if self.rnn.return_state:
+            size = self.rnn.state_size
+            packed = keras.tree.pack_sequence_as(size, states)
+            returned += packed if keras.tree.is_nested(size) else [packed]
+        return tuple(returned)
+
+    def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
+        return self.layer.compute_mask(sequence, mask)
+
+    def compute_output_spec(
+        self,
+        sequence: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+    ) -> Any:
+        self.expect(sequence, mask)
+        return keras.tree.map_shape_structure(
+            lambda shape: keras.KerasTensor(shape, self.compute_dtype),
+            self.rnn.compute_output_shape(sequence.shape),
+        )

@@ -1,0 +1,178 @@
+"""What tests of streaming share: models, and sequences in chunks."""
+
+import keras
+import numpy as np
+from keras import layers
+
+from keras_seqmech import FocusedHierarchicalEncoder
+from keras_seqmech import LearnedInitialState
+from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech import ReceptiveFieldWindows
+from keras_seqmech import RFCell
+
+FEATURES, CONTEXT = 3, 4
+
+
+def sequence(**kwargs):
+    return keras.Input((None, FEATURES), name="sequence", **kwargs)
+
+
+def tagger():
+    """Fields over words, and paths of different delays that meet."""
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    words = layers.Embedding(10, 6, mask_zero=True)(ids)
+    first, field = ReceptiveFieldRNN(
+        layers.LSTMCell(8),
+        4,
+        return_sequences=True,
+        return_field=True,
+        name="first",
+    )(words)
+    between = layers.LSTM(5, return_sequences=True)(first)
+    second = ReceptiveFieldRNN(
+        layers.GRUCell(8),
+        3,
+        size_from="field",
+        zero_output_for_mask=True,
+        return_sequences=True,
+        name="second",
+    )(between)
+    both = layers.Concatenate()([second, words])
+    tags = layers.Dense(4, activation="softmax", name="tags")(both)
+    last = layers.Dense(2, name="answer")(layers.GRU(3)(both))
+    return keras.Model(ids, {"tags": tags, "answer": last, **field})
+
+
+def encoder():
+    inputs = sequence(), keras.Input((CONTEXT,), name="context")
+    layer = FocusedHierarchicalEncoder(
+        6,
+        return_sequences=True,
+        return_gates=True,
+        return_state=True,
+        initial_openness=0.5,
+        name="encoder",
+    )
+    return keras.Model(inputs, layer(*inputs))
+
+
+def cells():
+    """A cell over windows, and two stacked ones from a learned state."""
+    x = sequence()
+    windows = ReceptiveFieldWindows(3)(x)
+    cell = RFCell(layers.SimpleRNNCell(5), 3)
+    y = layers.RNN(cell, return_sequences=True)(windows)
+    stacked = ReceptiveFieldRNN(
+        [layers.GRUCell(4), layers.LSTMCell(5)],
+        2,
+        return_sequences=True,
+        return_state=True,
+    )
+    y = LearnedInitialState(stacked, state_initializer="random_normal")(y)
+    return keras.Model(x, y)
+
+
+def conditional():
+    """An LSTM whose initial state is made of a context."""
+    x, context = sequence(), keras.Input((CONTEXT,), name="context")
+    states = [layers.Dense(6)(context) for _ in range(2)]
+    y = layers.LSTM(6, return_sequences=True)(x, initial_state=states)
+    y = layers.TimeDistributed(layers.Dense(2))(y)
+    return keras.Model([x, context], {"y": y, "state": states[0]})
+
+
+def last_state():
+    return keras.Sequential(
+        [
+            sequence(),
+            layers.GRU(4, return_sequences=True),
+            ReceptiveFieldRNN(layers.LSTMCell(5), 4, name="last"),
+        ]
+    )
+
+
+def masked():
+    """Masks as an input, of any pattern."""
+    x, mask = sequence(), keras.Input((None,), dtype="bool", name="mask")
+    y = ReceptiveFieldRNN(
+        layers.GRUCell(5), 3, return_sequences=True, name="field"
+    )(x, mask=mask)
+    y = layers.SimpleRNN(4, return_sequences=True, name="y")(y, mask=mask)
+    return keras.Model([x, mask], y)
+
+
+MODELS = {
+    "tagger": (tagger, 5),
+    "encoder": (encoder, 0),
+    "cells": (cells, 3),
+    "conditional": (conditional, 0),
+    "last_state": (last_state, 3),
+    "masked": (masked, 2),
+}
+
+
+def example(specs, generator, batch_size, length):
+    """Random inputs by name; ids end in zeros, of lengths that differ."""
+    values = {}
+    for name, spec in specs.items():
+        shape = [batch_size, *spec.shape[1:]]
+        if len(shape) > 1 and shape[1] is None:
+            shape[1] = length
+        if name == "ids":
+            value = generator.integers(0, 10, shape)
+            ends = generator.integers(0, length + 1, batch_size)
+            value *= np.arange(length) < ends[:, None]
+        elif spec.dtype == bool:
+            value = generator.random(shape) < 0.6
+        else:
+            value = generator.normal(size=shape)
+        values[name] = value.astype(spec.dtype.as_numpy_dtype)
+    return values
+
+
+def random_cuts(generator, length):
+    """Lengths of chunks, 0 among them, that add up."""
+    cuts = []
+    while sum(cuts) < length:
+        cuts.append(int(generator.integers(0, 4)))
+    cuts[-1] -= sum(cuts) - length
+    return cuts + [0] * int(generator.integers(0, 2))
+
+
+def is_sequence(shape):
+    return len(shape) > 1 and shape[1] is None
+
+
+def chunk(specs, inputs, start, stop):
+    return {
+        name: x[:, start:stop] if is_sequence(specs[name].shape) else x
+        for name, x in inputs.items()
+    }
+
+
+def run(stream, inputs, cuts):
+    """All outputs of a `StreamingModel`, its chunks joined in time."""
+    state = stream.start(len(next(iter(inputs.values()))))
+    ends, found = np.cumsum(cuts), []
+    for i, (length, stop) in enumerate(zip(cuts, ends)):
+        part = chunk(stream.specs, inputs, stop - length, stop)
+        outputs, state = stream.step(part, state, end=i == len(cuts) - 1)
+        found.append(outputs)
+    return joined(found, {k: x.shape for k, x in stream.outputs.items()})
+
+
+def joined(parts, shapes):
+    return {
+        name: np.concatenate([part[name] for part in parts], axis=1)
+        if is_sequence(shape)
+        else np.array(parts[-1][name])
+        for name, shape in shapes.items()
+    }
+
+
+def whole(stream, model, inputs):
+    """What the model itself gives for whole sequences."""
+    leaves = [inputs[name] for name in stream.specs]
+    packed = keras.tree.pack_sequence_as(stream.structure, leaves)
+    outputs = keras.tree.flatten(model(packed, training=False))
+    return dict(zip(stream.outputs, outputs))
