@@ -101,6 +101,24 @@ def masked():
     return keras.Model([x, mask], y)
 
 
+def nested():
+    """Functional and sequential models within a functional model."""
+    x = sequence()
+    inner = layers.LSTM(5, return_sequences=True)(x)
+    inner = ReceptiveFieldRNN(layers.GRUCell(4), 4, return_sequences=True)(
+        inner
+    )
+    inner = keras.Model(x, {"read": inner, "step": layers.Dense(4)(x)})
+    last = keras.Sequential(
+        [keras.Input((None, 4)), layers.LSTM(3), layers.Dense(2)]
+    )
+    x = sequence()
+    outputs = inner(x)
+    both = layers.Add()([outputs["read"], outputs["step"]])
+    again = ReceptiveFieldRNN(layers.GRUCell(3), 2, return_sequences=True)
+    return keras.Model(x, {"tags": again(both), "answer": last(both)})
+
+
 MODELS = {
     "tagger": (tagger, 5),
     "encoder": (encoder, 0),
@@ -108,6 +126,7 @@ MODELS = {
     "conditional": (conditional, 0),
     "last_state": (last_state, 3),
     "masked": (masked, 2),
+    "nested": (nested, 4),
 }
 
 

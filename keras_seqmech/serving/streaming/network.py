@@ -77,7 +77,7 @@ def streaming_network(model: keras.Model) -> StreamingNetwork:
     """
     functional.check_functional(model)
     if isinstance(model, keras.Sequential):
-        model = keras.Model(model.inputs[0], model.outputs[0], name=model.name)
+        model = _functional(model)
     writer = _Writer()
     inputs = keras.tree.map_structure(writer.input, model.input)
     if not any(has_time(x) for x in keras.tree.flatten(inputs)):
@@ -90,6 +90,10 @@ def streaming_network(model: keras.Model) -> StreamingNetwork:
     outputs = writer.together(again.output)
     network = keras.Model(again.input, outputs, name=model.name)
     return StreamingNetwork(network, writer.clock, writer.layers, writer.delay)
+
+
+def _functional(model: keras.Sequential) -> keras.Model:
+    return keras.Model(model.inputs[0], model.outputs[0], name=model.name)
 
 
 class _Path(NamedTuple):
@@ -127,6 +131,8 @@ class _Writer:
 
     def call(self, operation: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls an operation, or what stands in for it."""
+        if getattr(operation, "outputs", None):
+            return self._call_model(operation, *args, **kwargs)
         paths = [
             self._path(x)
             for x in keras.tree.flatten((args, kwargs))
@@ -150,6 +156,31 @@ class _Writer:
         for x in keras.tree.flatten(outputs):
             self._remember(x, _Path(streamed.output_delay, has_time(x)))
         return outputs
+
+    def _call_model(
+        self, model: keras.Model, inputs: Any, mask: Any = None, **kwargs: Any
+    ) -> Any:
+        """Calls a functional model within the model, rewritten as well."""
+        if mask is not None:
+            raise _refusal(model, "is given a mask as an argument")
+        supports_masking = model.supports_masking
+        if isinstance(model, keras.Sequential):
+            model = _functional(model)
+        own = keras.tree.map_structure(self._input_like, model.input, inputs)
+        again = functional.run_again(model, self.call, own)
+        again.supports_masking = supports_masking
+        outputs = again(inputs)
+        for x, inner in zip(
+            keras.tree.flatten(outputs), keras.tree.flatten(again.output)
+        ):
+            self._remember(x, self._path(inner))
+        return outputs
+
+    def _input_like(
+        self, x: keras.KerasTensor, given: keras.KerasTensor
+    ) -> keras.KerasTensor:
+        x = keras.Input(batch_shape=given.shape, dtype=x.dtype, name=x.name)
+        return self._remember(x, self._path(given))
 
     def together(self, outputs: Any) -> Any:
         """Outputs that are all equally far behind; they wait for the last."""
