@@ -100,3 +100,12 @@ def test_choosing_settings():
     history = names["model"].history.history
     for curve in ("mean_size", "size_entropy", "choice_entropy", "certain"):
         assert np.isfinite(history[f"field_{curve}"]).all()
+
+
+@pytest.mark.long
+def test_streaming(capsys):
+    names = run_blocks("docs/streaming.md")
+    steps = [int(n) for n in re.findall(r"(\d) more", capsys.readouterr().out)]
+    assert steps == [0, 0, 3]
+    assert names["outputs"]["tags"].shape == (1, 3, 5)
+    assert names["stream"].delay == 3

@@ -88,7 +88,7 @@ class StreamingModel:
         self.network = streaming_network(model)
         self.delay = self.network.delay
         self.structure, self.specs = signature.input_specs(model, None)
-        self.outputs = signature.named_outputs(model, self.network.model.output)
+        self.outputs = self._output_specs(model)
         # Of each layer, the names of what it carries.
         self._carried = {
             name: {key: f"{PREFIX}{name}_{key}" for key in one_row}
@@ -232,6 +232,25 @@ class StreamingModel:
         }
         carried[_POSITION] = tf.where(end, _ENDED, after)
         return outputs, carried
+
+    def _output_specs(self, model: keras.Model) -> dict[str, tf.TensorSpec]:
+        """Shapes that the network declares, dtypes that it returns."""
+        for layer in self.network.layers.values():
+            layer.state = layer.initial_state(1)
+        leaves = [
+            tf.zeros([axis or 1 for axis in spec.shape], spec.dtype)
+            for spec in self.specs.values()
+        ]
+        packed = keras.tree.pack_sequence_as(self.structure, leaves)
+        with without_statistics():
+            returned = self.network.model(packed, training=False)
+        declared = signature.named_outputs(model, self.network.model.output)
+        return {
+            name: tf.TensorSpec(x.shape, y.dtype, name)
+            for (name, x), y in zip(
+                declared.items(), keras.tree.flatten(returned)
+            )
+        }
 
     def _advance(
         self, inputs: Tensors, carried: Tensors

