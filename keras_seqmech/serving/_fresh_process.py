@@ -1,15 +1,22 @@
 """Runs a SavedModel in a process that knows only TensorFlow, as a server does.
 
 A script for a process of its own, started by path:
-`python -P _fresh_process.py MODEL INPUTS OUTPUTS`. `INPUTS` is a pickled dict
+`python _fresh_process.py MODEL INPUTS OUTPUTS`. `INPUTS` is a pickled dict
 of arrays by name; the answers go to `OUTPUTS` likewise, those of each signature
 in a dict of their own: of `serving_default`, and of `step` where there is one.
 It cannot import keras_seqmech, nor Keras unless TensorFlow Text needs it.
 """
 
-import pickle
+import os
 import sys
-from typing import Any
+
+_FOLDER = os.path.dirname(os.path.realpath(__file__))
+if __name__ == "__main__" and os.path.realpath(sys.path[0]) == _FOLDER:
+    # A package's folder must not shadow other modules.
+    del sys.path[0]
+
+import pickle  # noqa: E402
+from typing import Any  # noqa: E402
 
 MISSING: dict[str, Any] = {"keras_seqmech": None, "keras": None}
 if __name__ == "__main__":

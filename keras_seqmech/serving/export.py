@@ -354,9 +354,8 @@ def _serve_in_fresh_process(
     script = pathlib.Path(__file__).with_name("_fresh_process.py")
     inputs, outputs = path.with_name("inputs"), path.with_name("outputs")
     inputs.write_bytes(pickle.dumps({k: v.numpy() for k, v in example.items()}))
-    # -P: the script's folder, this package's, must not shadow other modules.
     result = subprocess.run(
-        [sys.executable, "-P", script, path, inputs, outputs],
+        [sys.executable, script, path, inputs, outputs],
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         text=True,

@@ -622,7 +622,7 @@ def test_fresh_process_knows_tensorflow_only(tmp_path):
     script = ROOT / "keras_seqmech" / "serving" / "_fresh_process.py"
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
     result = subprocess.run(
-        [sys.executable, "-P", script],
+        [sys.executable, script],
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
