@@ -103,7 +103,8 @@ class ExploreThenCommit(keras.callbacks.Callback):
         entropy: Of `entropy_weight`: a number to begin with, where the default
             has 1; a `Ramp`, or a tuple of its `(initial, final, begin, end)`
             and `power` if that is not 1; or None to leave it alone.
-        price: Likewise for `cost_weight`; a number is its final value.
+        price: Likewise for `cost_weight`, of layers without a `target`; a
+            number is its final value.
         indecision: Likewise for `indecision_weight`. What is given holds for
             all layers, those in expectation too.
         temperature: Likewise for `temperature`.
