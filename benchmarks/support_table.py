@@ -6,7 +6,9 @@ From the project's directory. Each cell is a real run of one way to use a
 layer, from the registry of the tests: `predict` and a step of `fit` (SGD) of a
 small model, with masks and a row without a real step, noise taken out;
 outputs, decisions and new weights are compared with those of the eager run in
-float32. The two columns of exports run only inference, of the trained model.
+float32. The columns of exports run only inference, of the trained model; those of
+LiteRT and ONNX, which need `pip install keras_seqmech[formats]`, for one batch
+size and length.
 Cells are kept in `--cells` as they are done, failed ones among them: a run
 that was stopped continues, and a cell that is deleted there is run again.
 """
@@ -33,6 +35,7 @@ import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 
 import keras_seqmech  # noqa: E402
+from benchmarks.portable_formats import FORMATS  # noqa: E402
 from tests.conformance.layer_models import MASK  # noqa: E402
 from tests.conformance.layer_models import make_model  # noqa: E402
 from tests.conformance.layer_models import sample  # noqa: E402
@@ -52,7 +55,11 @@ TRAINED = {
     "float64": ({"policy": "float64"}, 1e-5),
     "MirroredStrategy": ({"devices": ["CPU:0", "CPU:1"]}, 1e-5),
 }
-EXPORTED = {"SavedModel": 1e-6, "C loader": 1e-6}
+EXPORTED = {
+    "SavedModel": 1e-6,
+    "C loader": 1e-6,
+    **dict.fromkeys(FORMATS, 1e-5),
+}
 TOLERANCES = {**{name: t for name, (_, t) in TRAINED.items()}, **EXPORTED}
 
 
@@ -182,16 +189,23 @@ def export(column: str, model, entry) -> dict:
     expected = model.predict(inputs, batch_size=len(MASK), verbose=0)
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory) / "model"
+        if column in FORMATS:
+            outputs = FORMATS[column](model, inputs, path)
+            return check_outputs(column, outputs, expected)
         model.export(path, verbose=False)
         if column == "SavedModel":
-            example = {name: tf.constant(x) for name, x in inputs.items()}
-            outputs = answer_here(path, example)
+            outputs = answer_here(path, inputs)["serving_default"]
         else:
             conversation = Conversation()
             conversation.load(path)
             conversation.ask(inputs)
             program = compile_loader(pathlib.Path(directory))
             (outputs,) = conversation.run(program)
+    return check_outputs(column, outputs, expected)
+
+
+def check_outputs(column: str, outputs: dict, expected: dict) -> dict:
+    """The largest difference; failed if beyond the tolerance."""
     cell = {"outputs": difference(outputs, expected)}
     if not cell["outputs"] <= TOLERANCES[column]:
         cell["failed"] = f"outputs differ by {cell['outputs']:.1e}"
@@ -207,11 +221,14 @@ def table(entries: dict, cells: dict) -> str:
         f"{keras_seqmech.__version__}, Keras {keras.__version__}, TensorFlow "
         f"{tf.__version__} and Python {platform.python_version()} on CPU. "
         "A tick: a small model with the layer predicts and trains a step (a "
-        "SavedModel and the C loader predict only, what was trained), and "
+        "SavedModel, the C loader, LiteRT and ONNX predict only, what was "
+        "trained), and "
         "outputs, decisions and new weights are those of the eager run in "
         "float32, within the tolerance below, absolutely. Noise is taken out. "
         "`MirroredStrategy` is over two logical CPU devices, against one "
-        "device with the whole batch.",
+        "device with the whole batch. LiteRT and ONNX are Keras' "
+        "`model.export` for one batch size and length, run by their own "
+        "runtimes; LiteRT without and with ops of TensorFlow.",
         "",
         f"| | {' | '.join(TOLERANCES)} |",
         f"|---|{':-:|' * len(TOLERANCES)}",
