@@ -6,9 +6,9 @@ From the project's directory. Each cell is a real run of one way to use a
 layer, from the registry of the tests: `predict` and a step of `fit` (SGD) of a
 small model, with masks and a row without a real step, noise taken out;
 outputs, decisions and new weights are compared with those of the eager run in
-float32. The columns of exports run only inference, of the trained model; those of
-LiteRT and ONNX, which need `pip install keras_seqmech[formats]`, for one batch
-size and length.
+float32. The columns of exports run only inference, of the trained model; those
+of LiteRT and ONNX, which need `pip install keras_seqmech[formats]`, for one
+batch size and length.
 Cells are kept in `--cells` as they are done, failed ones among them: a run
 that was stopped continues, and a cell that is deleted there is run again.
 """
