@@ -13,11 +13,15 @@ avx2 := ONEDNN_MAX_CPU_ISA=AVX2 XLA_FLAGS=--xla_cpu_max_isa=AVX2
 NUMERICAL ?= tests/test_tolerances.py tests/ops tests/layers \
 	tests/conformance tests/training tests/analysis
 
+# Other versions of Python, and what is run on them.
+PYTHONS ?= python3.12 python3.13
+QUICK ?= tests/layers tests/serving tests/conformance/test_contracts.py
+
 BENCHMARKS ?= receptive_field pooling word_importance
 
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo test test-long test-rounding lint benchmark clean
+.PHONY: demo test test-long test-rounding test-quick test-versions lint benchmark clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.quickstart $(ARGS)
@@ -33,6 +37,15 @@ test-rounding: $(STAMP)
 	echo "$$way"; \
 	env $$way $(PYTEST) -m "not long and not slow" $(NUMERICAL) $(ARGS) \
 	|| exit 1; \
+	done
+
+test-quick: $(STAMP)
+	$(PYTEST) -m "not long and not slow" $(QUICK) $(ARGS)
+
+test-versions:
+	@for python in $(PYTHONS); do \
+	version=$$($$python -c "import sys; print('%d.%d' % sys.version_info[:2])"); \
+	$(MAKE) test-quick PYTHON=$$python VENV=$(VENV)-$$version || exit 1; \
 	done
 
 lint: $(STAMP)

@@ -786,7 +786,7 @@ def test_random_inputs(same_process, tmp_path, dtype):
     model = keras.Model(inputs, keras.layers.Identity(dtype=dtype)(inputs))
     seen = []
 
-    def compare(served, expected, model):
+    def compare(signature, served, expected, model):
         seen.extend(expected.values())
 
     with pytest.MonkeyPatch.context() as patch:
