@@ -124,9 +124,9 @@ class LearnedInitialState(keras.layers.Layer):
         **kwargs: Any,
     ) -> Any:
         self._check_call(sequences, initial_state, mask)
-        validation.check_length("sequences.shape", sequences)
+        sequences = validation.check_length("sequences.shape", sequences)
         mask = masking.as_booleans(mask)
-        validation.check_sizes("mask", mask, sequences)
+        mask = validation.check_sizes("mask", mask, sequences)
         if initial_state is None:
             states = self.get_initial_state(ops.shape(sequences)[0])
         else:

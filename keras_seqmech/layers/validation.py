@@ -111,17 +111,29 @@ def check_sequences(name: str, shape: Sequence) -> None:
         raise ValueError(f"{_SEQUENCES}. Received: {name}={shape}")
 
 
-def check_length(name: str, sequences: Tensor) -> None:
+def check_length(name: str, sequences: Tensor) -> Tensor:
     """Refuses, when it runs, a length of 0 that was unknown before.
 
     Code compiled with XLA runs no such checks; its sizes are known.
+
+    Returns:
+        The sequences, which wait for the check: what is computed from them
+        does not fail before it.
     """
     shape = tuple(sequences.shape)
-    if shape[1] is None:
-        tf.debugging.assert_positive(
-            tf.shape(sequences)[1],
-            f"{_SEQUENCES}. Received: {name}={shape} with no time step",
-        )
+    if shape[1] is not None:
+        return sequences
+    check = tf.debugging.assert_positive(
+        tf.shape(sequences)[1],
+        f"{_SEQUENCES}. Received: {name}={shape} with no time step",
+    )
+    return _after(check, sequences)
+
+
+def _after(check: Any, tensor: Tensor) -> Tensor:
+    """The tensor, once a check has run; None is one that has, in eager mode."""
+    with tf.control_dependencies([] if check is None else [check]):
+        return tf.identity(tensor)
 
 
 def check_features(name: str, shape: Sequence, features: int | None) -> None:
@@ -280,7 +292,7 @@ def _check_number(
     return float(value)
 
 
-def check_sizes(name: str, values: Any, sequences: Tensor) -> None:
+def check_sizes(name: str, values: Any, sequences: Tensor) -> Any:
     """Refuses, when it runs, sizes that were unknown before and do not fit.
 
     Code compiled with XLA runs no such checks; its sizes are known.
@@ -289,16 +301,19 @@ def check_sizes(name: str, values: Any, sequences: Tensor) -> None:
         name: Name of the argument.
         values: Tensor `(batch, time)`, such as a mask, or None.
         sequences: Tensor `(batch, time, features)`.
+
+    Returns:
+        The values, which wait for the check and for those of the sequences.
     """
-    if values is None:
-        return
-    if None in (*sequences.shape[:2], *values.shape):
-        tf.debugging.assert_equal(
-            tf.shape(values),
-            tf.shape(sequences)[:2],
-            f"Argument `{name}` must have the shape (batch, time) of its "
-            f"sequence. Received: {name} of another shape",
-        )
+    if values is None or None not in (*sequences.shape[:2], *values.shape):
+        return values
+    check = tf.debugging.assert_equal(
+        tf.shape(values),
+        tf.shape(sequences)[:2],
+        f"Argument `{name}` must have the shape (batch, time) of its "
+        f"sequence. Received: {name} of another shape",
+    )
+    return _after(check, values)
 
 
 def check_range(name: str, value: Any, low: float, high: float) -> float:

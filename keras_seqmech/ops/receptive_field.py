@@ -168,10 +168,10 @@ def pick(selection: Tensor, summaries: Sequence[Tensor]) -> Tensor:
     Returns:
         Tensor `(batch, units)`.
     """
-    chosen = selection > 0.5
-    result = summaries[0]
-    for i, summary in enumerate(summaries[1:], start=1):
-        result = ops.where(chosen[:, i : i + 1], summary, result)
+    _, *chosen = ops.split(selection > 0.5, len(summaries), axis=1)
+    result, *further = summaries
+    for is_chosen, summary in zip(chosen, further):
+        result = ops.where(is_chosen, summary, result)
     return result
 
 

@@ -127,7 +127,7 @@ class ContextAttention(keras.layers.Layer):
         mask: None = None,
     ) -> Any:
         self._check_call(sequence, context, gates, sequence_mask, mask)
-        validation.check_length("sequence.shape", sequence)
+        sequence = validation.check_length("sequence.shape", sequence)
 
         real = masking.as_booleans(sequence_mask)
         sequence = ops.cast(sequence, self.compute_dtype)

@@ -270,7 +270,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         mask: None = None,
     ) -> Any:
         self._check_call(sequence, context, sequence_mask, initial_state, mask)
-        validation.check_length("sequence.shape", sequence)
+        sequence = validation.check_length("sequence.shape", sequence)
 
         real = masking.as_booleans(sequence_mask)
         sequence = ops.cast(sequence, self.compute_dtype)

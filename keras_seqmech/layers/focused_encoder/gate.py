@@ -290,7 +290,7 @@ class BoundaryGate(keras.layers.Layer):
         mask: None = None,
     ) -> Any:
         self._check_call(sequence, context, sequence_mask, mask)
-        validation.check_length("sequence.shape", sequence)
+        sequence = validation.check_length("sequence.shape", sequence)
         real = masking.as_booleans(sequence_mask)
         logits = self._logits(masking.fill_masked(sequence, real), context)
         decisions = self._decide(logits, real, training)

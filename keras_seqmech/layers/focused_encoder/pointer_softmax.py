@@ -157,7 +157,7 @@ class PointerSoftmax(keras.layers.Layer):
         mask: None = None,
     ) -> Any:
         self._check_call(query, sequence, sequence_mask, token_ids, mask)
-        validation.check_length("sequence.shape", sequence)
+        sequence = validation.check_length("sequence.shape", sequence)
 
         dtype = score_dtype(self.compute_dtype)
         is_one = len(query.shape) == 2

@@ -291,7 +291,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
     ) -> Any:
         self._check_call(sequences, initial_state, mask)
         self._check_lookahead(sequences, lookahead, lookahead_mask)
-        validation.check_length("sequences.shape", sequences)
+        sequences = validation.check_length("sequences.shape", sequences)
         states = self._first_states(initial_state, ops.shape(sequences)[0])
         reports = training and self._learns_from_reports()
         options = self._run_options(training, reports)
@@ -352,7 +352,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
 
         dtype = self.compute_dtype
         sequences, mask = cast(sequences, dtype), cast(mask, "bool")
-        validation.check_sizes("mask", mask, sequences)
+        mask = validation.check_sizes("mask", mask, sequences)
         if self.go_backwards:
             sequences = ops.flip(sequences, axis=1)
             mask = None if mask is None else ops.flip(mask, axis=1)

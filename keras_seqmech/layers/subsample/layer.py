@@ -303,7 +303,7 @@ class ExpectedSubsample(keras.layers.Layer):
     ) -> _Steps:
         """Checked tensors in their dtypes, zeros at masked steps."""
         self._check_call(sequence, emission, sequence_mask, presence)
-        validation.check_length("sequence.shape", sequence)
+        sequence = validation.check_length("sequence.shape", sequence)
         for name, values in (
             ("emission_probabilities", emission),
             ("sequence_mask", sequence_mask),

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from keras_seqmech.ops.scan.products import PartedWeight
+from keras_seqmech.ops.scan.products import parted
 from keras_seqmech.ops.scan.protocol import Affine
 from keras_seqmech.ops.scan.protocol import Kept
 from keras_seqmech.ops.scan.protocol import Loop
@@ -57,6 +59,7 @@ def gradients(
         Flat gradients of `(operands without constants, initial states)`.
     """
     seen, parts = operands.divided()
+    weights = parted(operands)
     output_upstream, state_upstream = upstream
 
     def body(current: tuple, state_upstream: States) -> tuple[Any, States]:
@@ -65,7 +68,7 @@ def gradients(
         sources = (inputs, kept.products, kept.states)
         with tf.GradientTape() as tape:
             tape.watch(sources)
-            affine = _known_products(operands.weights, kept, multiplied)
+            affine = _known_products(weights, kept, multiplied)
             results = step({**inputs, **constants}, kept.states, affine)
         *step_gradients, state_upstream = tape.gradient(
             results,
@@ -111,7 +114,9 @@ def gradients(
     ]
 
 
-def _known_products(weights: Named, kept: Kept, multiplied: Named) -> Affine:
+def _known_products(
+    weights: dict[str, PartedWeight], kept: Kept, multiplied: Named
+) -> Affine:
     """Supplies the kept products; notes what each weight multiplied."""
 
     def affine(name: str, operand: Tensor) -> list[Tensor]:
@@ -122,10 +127,7 @@ def _known_products(weights: Named, kept: Kept, multiplied: Named) -> Affine:
             operand: Tensor, *parts: Tensor
         ) -> tuple[list[Tensor], Callable]:
             def gradient(*upstream: Tensor) -> tuple[Tensor, ...]:
-                product_upstream = tf.concat(upstream, axis=-1)
-                operand_gradient = tf.matmul(
-                    product_upstream, weights[name], transpose_b=True
-                )
+                operand_gradient = weights[name].multiply_transposed(upstream)
                 return operand_gradient, *upstream
 
             return [tf.identity(part) for part in parts], gradient

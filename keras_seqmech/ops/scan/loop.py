@@ -12,6 +12,7 @@ from keras_seqmech.ops.scan.packed import PackedLoop
 from keras_seqmech.ops.scan.packing import Packing
 from keras_seqmech.ops.scan.packing import can_pack
 from keras_seqmech.ops.scan.padded import PaddedLoop
+from keras_seqmech.ops.scan.products import parted
 from keras_seqmech.ops.scan.protocol import Kept
 from keras_seqmech.ops.scan.protocol import Loop
 from keras_seqmech.ops.scan.protocol import Named
@@ -146,22 +147,20 @@ def _forward(
 ) -> tuple[Any, States]:
     """Outputs and what is `Kept` of each step, and the final states."""
     seen, parts = operands.divided()
+    weights = parted(operands)
 
     def body(current: tuple, states: States) -> tuple[Any, States]:
         inputs, constants, parts = current
         products: Parts = {}
 
         def affine(name: str, operand: Tensor) -> list[Tensor]:
-            product = tf.matmul(operand, operands.weights[name])
+            product = weights[name].multiply(operand)
             if name in operands.biases:
-                products[name] = [product + operands.biases[name]]
-            elif name not in parts:
-                products[name] = [product]
-            else:
-                widths = [part.shape[-1] for part in parts[name]]
-                split = tf.split(product, widths, axis=-1)
-                products[name] = [z + p for z, p in zip(parts[name], split)]
-            return products[name]
+                product = [product[0] + operands.biases[name]]
+            elif name in parts:
+                product = [z + p for z, p in zip(parts[name], product)]
+            products[name] = product
+            return product
 
         outputs, new_states = step({**inputs, **constants}, states, affine)
         kept = Kept(states, products) if keep else ()

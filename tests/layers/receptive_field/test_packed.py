@@ -329,3 +329,28 @@ def test_a_mask_of_one_row_is_not_one_of_all():
     run(x, np.ones((2, 3), bool))
     with pytest.raises(tf.errors.InvalidArgumentError, match="`mask` must"):
         run(x, np.ones((1, 3), bool))
+
+
+@pytest.mark.parametrize("exported", [False, True])
+def test_no_steps_at_run_time_is_a_clear_error(exported, tmp_path):
+    x = keras.Input(batch_shape=(2, None, FEATURES), dtype="float64")
+    mask = keras.Input(batch_shape=(2, None), dtype="bool")
+    layer = ReceptiveFieldRNN(gru(), 1, dtype="float64")
+    model = keras.Model([x, mask], layer(x, mask=mask))
+    if exported:
+        model.export(tmp_path, verbose=False)
+        model = tf.saved_model.load(tmp_path)
+        run = model.serve
+    else:
+        run = tf.function(model, reduce_retracing=True)
+    for length in (2, 3):
+        run(
+            [
+                tf.ones((2, length, FEATURES), "float64"),
+                tf.ones((2, length)) > 0,
+            ]
+        )
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="at least one time step"
+    ):
+        run([tf.ones((2, 0, FEATURES), "float64"), tf.ones((2, 0)) > 0])
