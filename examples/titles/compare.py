@@ -71,6 +71,7 @@ NAMES = (*baselines.BASELINES, *MODELS)
 TUNED = (
     "train_size",
     "epochs",
+    "character_epochs",
     "units",
     "embedding_size",
     "dropout",
@@ -122,19 +123,16 @@ def _run_classifier(name, seed, data, args):
         embedding_size=args.embedding_size,
         dropout=args.dropout,
     )
+    is_words = settings.inputs == "words"
     fit = training.Fit(
-        epochs=args.epochs,
+        epochs=args.epochs if is_words else args.character_epochs,
         batch_size=args.batch_size,
         learning_rate=args.learning_rate,
         seed=seed,
         vectors=args.vectors,
         chunk_length=args.truncate if name.endswith("truncated") else None,
     )
-    length = (
-        args.word_length
-        if settings.inputs == "words"
-        else args.character_length
-    )
+    length = args.word_length if is_words else args.character_length
     trained = training.train(
         data, settings, fit, length, [EpochLine(f"{name} seed {seed}")]
     )
@@ -203,6 +201,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--markdown", help="file for the table")
     add("--train-size", type=positive, help="training titles; default all")
     add("--epochs", type=positive, default=3)
+    add("--character-epochs", type=positive, default=6, help="of characters")
     add("--units", type=positive, default=64)
     add("--embedding-size", type=positive, default=256)
     add("--vectors", help="GloVe file to start the embeddings from")

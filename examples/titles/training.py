@@ -80,13 +80,10 @@ def train(
     else:
         trainee = network = models.build_network(settings, length, matrix)
     models.compile_network(trainee, fit.learning_rate)
-    arrays = []
-    for part in (data.train, data.validation):
-        ids = encoding.encode(encoder, part.texts)
-        arrays.append((ids, part.labels))
-        if fit.chunk_length:
-            padding = settings.read_padding
-            arrays[-1] = (ids, *truncated.targets(ids, part.labels, padding))
+    train_arrays, validation = (
+        _arrays(part, encoder, settings, fit)
+        for part in (data.train, data.validation)
+    )
     restore = keras.callbacks.EarlyStopping(
         "val_accuracy",
         mode="max",
@@ -95,8 +92,8 @@ def train(
     )
     choose = ExploreThenCommit() if settings.field_size else restore
     history = trainee.fit(
-        *arrays[0],
-        validation_data=arrays[1],
+        **train_arrays,
+        validation_data=tuple(validation.values()),
         batch_size=fit.batch_size,
         epochs=fit.epochs,
         callbacks=[choose, *callbacks],
@@ -106,6 +103,15 @@ def train(
     best = int(np.argmax(history["val_accuracy"]))
     epoch = last if settings.field_size else best
     return Trained(encoder, network, history, epoch)
+
+
+def _arrays(part, encoder, settings, fit):
+    """Arguments of `fit`."""
+    ids = encoding.encode(encoder, part.texts)
+    if not fit.chunk_length:
+        return {"x": ids, "y": part.labels}
+    y, weights = truncated.targets(ids, part.labels, settings.read_padding)
+    return {"x": ids, "y": y, "sample_weight": weights}
 
 
 def inputs_of(

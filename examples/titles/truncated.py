@@ -9,6 +9,7 @@ answer is the title's, so what is trained is the read-out `last`.
 
 import keras
 import numpy as np
+from keras import ops
 
 import keras_seqmech
 from examples.titles import encoding
@@ -22,7 +23,8 @@ def build_network(
     """Builds a classifier of ids `(batch, length)`.
 
     Returns:
-        The classifier that answers at every step, `(batch, length, 1)`; and one
+        The classifier that answers at every step, `(batch, length, 1)`, 0 at
+        padding; and one
         with the same weights that returns the last real step's logit,
         `(batch, 1)`, as `models.build_network` does.
     """
@@ -39,6 +41,9 @@ def build_network(
         states = keras.layers.Dropout(settings.dropout)(states)
     logits = models.logit_layer()(states)
     last = keras_seqmech.LastPooling(name="read_out")(logits, mask=mask)
+    if mask is not None:
+        # Without a mask of its own, by which Keras would weigh steps again.
+        logits = ops.where(mask[:, :, None], logits, 0.0)
     return (
         keras.Model(ids, logits, name="steps"),
         keras.Model(ids, last, name="network"),
