@@ -1,21 +1,22 @@
 """A data set of short texts, real and machine-made, that is on every machine.
 
-The real texts are first lines of docstrings, as they are in the sources of the
-installed NumPy, SciPy, scikit-learn and Keras: "Return a flattened copy of the
-matrix." The machine-made ones are drawn from a chain of words: each word is
-drawn by how often it follows the one before in the real texts, so two words in
-a row are always plausible, and the whole is not: "Return a function for each
-node in the matrix is zero."
+The texts are first lines of docstrings, as they are in the sources of the
+installed NumPy, SciPy, scikit-learn, Keras and TensorFlow: "Stack columns of M
+to construct a single vector." One half of them are the real texts. The other
+half teaches a chain of words, which makes the machine-made ones: each word is
+drawn by how often it follows the one before, so two words in a row are always
+plausible, and the whole is not: "Warn when computing the dump root of `obj` to
+bound of row_partitions." The chain has seen none of the real texts, as its
+rare words would tell in which part of the data set they are.
 
-There are as many of one kind as of the other, no text is there twice, and a
-machine-made one is never a real one. The same seed makes the same texts as long
-as the packages keep their versions.
+There are as many of one kind as of the other, and no text is there twice. The
+same seed makes the same texts as long as the packages keep their versions.
 """
 
-import ast
 import importlib.util
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,10 +25,12 @@ import numpy as np
 
 from examples.common import datasets
 
-PACKAGES = ("numpy", "scipy", "sklearn", "keras")
+PACKAGES = ("numpy", "scipy", "sklearn", "keras", "tensorflow")
 CLASSES = ("real", "machine-made")
 WORDS = range(3, 21)
 SEED = 20220117
+# After the colon of a function or class; to the end of its first line.
+DOCSTRING = re.compile(r':\n +[rR]?"""\s*([A-Z][ -~]+)')
 
 
 def load(
@@ -39,12 +42,13 @@ def load(
         packages: Names of installed packages.
         seed: Of the chain, and of which part a text is in.
     """
-    real = sorted(
+    lines = sorted(
         {line for package in packages for line in first_lines(package)}
     )
     random = np.random.default_rng(seed)
-    made = machine_made(real, random)
-    texts = real + made
+    lines = [lines[i] for i in random.permutation(len(lines))]
+    real, seen = lines[::2], lines[1::2]
+    texts = real + machine_made(seen, len(real), lines, random)
     labels = np.repeat(np.arange(2, dtype="int32"), len(real))
     order = random.permutation(len(texts))
     parts = [
@@ -72,34 +76,43 @@ def first_lines(package: str) -> Iterator[str]:
     for path in folder.rglob("*.py"):
         if "test" in str(path.relative_to(folder)):
             continue
-        for node in ast.walk(ast.parse(path.read_bytes())):
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                docstring = (ast.get_docstring(node) or "").strip()
-                line = " ".join(docstring.partition("\n")[0].split())
-                is_plain = re.fullmatch(r"[A-Z][ -~]+", line)
-                if is_plain and len(line.split()) in WORDS:
-                    yield line
+        source = path.read_text(encoding="utf8", errors="replace")
+        for found in DOCSTRING.findall(source):
+            line = " ".join(found.partition('"""')[0].split())
+            if len(line.split()) in WORDS:
+                yield line
 
 
-def machine_made(real: Sequence[str], random: np.random.Generator) -> list[str]:
-    """As many texts from a chain of words, each once and none of them real.
+def machine_made(
+    seen: Sequence[str],
+    count: int,
+    known: Iterable[str],
+    random: np.random.Generator,
+) -> list[str]:
+    """Texts from a chain of words, each once.
 
-    >>> real = ["a b c d", "b c b c", "c b c a"]
-    >>> len(machine_made(real, np.random.default_rng(0)))
+    Args:
+        seen: What teaches the chain; each text has 3 to 20 words.
+        count: How many to make.
+        known: Texts that none of them may be.
+        random: Draws them.
+
+    >>> seen = ["a b c d", "b c b c", "c b c a"]
+    >>> len(machine_made(seen, 3, seen, np.random.default_rng(0)))
     3
     """
     following = defaultdict(list)
-    for text in real:
+    for text in seen:
         words = ["", *text.split(), ""]
         for word, after in zip(words, words[1:]):
             following[word].append(after)
-    known, made = set(real), {}
-    while len(made) < len(real):
+    known, made = set(known), {}
+    while len(made) < count:
         words = [_draw(following[""], random)]
         while words[-1] and len(words) <= WORDS.stop:
             words.append(_draw(following[words[-1]], random))
         text = " ".join(words[:-1])
-        if len(words) - 1 in WORDS and text not in known:
+        if not words[-1] and len(words) - 1 in WORDS and text not in known:
             made[text] = None
     return list(made)
 

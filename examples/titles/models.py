@@ -20,10 +20,12 @@ LAYERS = {
     "lstm": keras.layers.LSTM,
     "simple": keras.layers.SimpleRNN,
 }
-INITIAL_STATES = {
+# Those that are learned, and what they start as.
+LEARNED = {
     "learned": "zeros",
     "drawn": keras.initializers.RandomNormal(stddev=1.0),
 }
+INITIAL_STATES = ("zeros", *LEARNED)
 READ_OUTS = ("last", "max", "mean", "concat", "attention", "max_attention")
 
 
@@ -73,8 +75,8 @@ def build_network(
         length: Steps of a title with its padding.
         matrix: Starting values of the embeddings `(ids, size)`, for words.
 
-    Its layer `read_out` gets the states of the last recurrent layer, and
-    `logit` is the last layer.
+    Its layer `states` returns the states of the last recurrent layer at all
+    steps, and `logit` is the last layer.
     """
     ids = keras.Input((length,), dtype="int64", name="ids")
     mask = real_steps(settings, ids)
@@ -115,7 +117,7 @@ def recurrent_states(
         rnn = recurrent_layer(settings, f"rnn_{number}", return_state)
         outputs = rnn(x, mask=mask)
         x = outputs[0] if return_state else outputs
-    return x
+    return keras.layers.Identity(name="states")(x)
 
 
 def recurrent_layer(
@@ -138,7 +140,7 @@ def recurrent_layer(
     if settings.initial_state != "zeros":
         layer = keras_seqmech.LearnedInitialState(
             layer,
-            state_initializer=INITIAL_STATES[settings.initial_state],
+            state_initializer=LEARNED[settings.initial_state],
             name=f"{name}_from_learned",
         )
     return layer
@@ -177,11 +179,3 @@ def compile_network(model: keras.Model, learning_rate: float) -> None:
         ],
         jit_compile=False,
     )
-
-
-def serving_model(encoder: keras.Model, network: keras.Model) -> keras.Model:
-    """Strings in, probability and logit of being machine-made out."""
-    titles = keras.Input((), dtype="string", name="title")
-    logit = ops.squeeze(network(encoder(titles)), axis=-1)
-    outputs = {"probability": ops.sigmoid(logit), "logit": logit}
-    return keras.Model({"title": titles}, outputs, name="titles")

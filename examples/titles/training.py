@@ -45,12 +45,16 @@ class Trained(NamedTuple):
         network: Ids to logits.
         history: Of training.
         epoch: The one whose weights it has, from 0.
+        settings: What it is.
+        length: Steps of a title with its padding.
     """
 
     encoder: keras.Model
     network: keras.Model
     history: dict[str, list[float]]
     epoch: int
+    settings: models.Settings
+    length: int
 
     def probabilities(self, texts: Sequence[str | bytes]) -> np.ndarray:
         """Probability of being machine-made, of each title."""
@@ -102,7 +106,7 @@ def train(
     last = len(history["loss"]) - 1
     best = int(np.argmax(history["val_accuracy"]))
     epoch = last if settings.field_size else best
-    return Trained(encoder, network, history, epoch)
+    return Trained(encoder, network, history, epoch, settings, length)
 
 
 def _arrays(part, encoder, settings, fit):
@@ -125,3 +129,12 @@ def inputs_of(
         words, fit.vectors, settings.embedding_size, fit.seed
     )
     return encoding.make_encoder(settings.inputs, length, words), matrix
+
+
+def serving_model(trained: Trained) -> keras.Model:
+    """Strings in, probability and logit of being machine-made out."""
+    titles = keras.Input((), dtype="string", name="title")
+    ids = trained.encoder(titles)
+    logit = keras.ops.squeeze(trained.network(ids), axis=-1)
+    outputs = {"probability": keras.ops.sigmoid(logit), "logit": logit}
+    return keras.Model({"title": titles}, outputs, name="titles")
