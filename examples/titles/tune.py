@@ -1,7 +1,7 @@
 """A search over classifiers of titles with KerasTuner.
 
     python -m examples.titles.tune
-    python -m examples.titles.tune --data-dir DATA --train-size 20000 --trials 24
+    python -m examples.titles.tune --data-dir DATA --train-size 20000
 
 Searches read-out, units, initial state, and for words the embedding's size;
 with `--receptive-field LOW HIGH` also the largest adaptive field. Each trial

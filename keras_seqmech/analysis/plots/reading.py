@@ -64,9 +64,7 @@ def plot_probability_by_token(
     style = {"marker": "o", "markersize": 4, **drawing.line_style(0)}
     for axes, y, middle in zip(panels, (probabilities, values), (0.5, 0.0)):
         axes.axhline(middle, color="0.6", linewidth=1.0, zorder=1)
-        axes.plot(
-            range(len(y)), y, marker="o", markersize=4, **drawing.line_style(0)
-        )
+        axes.plot(range(len(y)), y, **style)
         drawing.clear_frame(axes, grid=True)
     shown, family = figure_text.drawable([str(name) for name in classes])
     panels[0].set_ylim(-0.05, 1.05)
