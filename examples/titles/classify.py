@@ -76,7 +76,7 @@ def describe(trained: training.Trained, read: Sequence[str]) -> str:
     for title in read:
         found = reading.read(trained, title)
         parts.append(
-            f"{title!r}: machine-made with probability "
+            f"{reading.shorten(title, 80)!r}: machine-made with probability "
             f"{found.probability:.3f}\n{reading.table(found)}"
         )
     return "\n\n".join(parts)
@@ -208,7 +208,7 @@ def main(argv: Sequence[str] | None = None) -> str:
     data = titles.limit(everything, args.train_size, args.seed)
     print(datasets.describe(data), flush=True)
     trained = training.train(
-        data, settings(args), fit_of(args), args.length, [EpochLine("GRU")]
+        data, settings(args), fit_of(args), args.length, [EpochLine(args.cell)]
     )
     probabilities = {"recurrent": trained.probabilities(data.test.texts)}
     for name in baselines.BASELINES:

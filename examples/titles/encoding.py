@@ -113,15 +113,25 @@ def make_encoder(
 
 def encode(encoder: keras.Model, texts: Sequence[str | bytes]) -> np.ndarray:
     """Ids of many texts."""
-    batches = tf.data.Dataset.from_tensor_slices(list(texts)).batch(1024)
+    texts = [_as_bytes(text) for text in texts]
+    batches = tf.data.Dataset.from_tensor_slices(texts).batch(1024)
     return np.concatenate([encoder(batch).numpy() for batch in batches])
 
 
 def tokens(inputs: str, text: str | bytes, length: int) -> list[str]:
     """What each step of a title reads, as text to be shown."""
-    normalized = normalize(tf.constant([text]))
+    normalized = normalize(tf.constant([_as_bytes(text)]))
     if inputs == "characters":
         parts = tf.strings.unicode_split(normalized, "UTF-8")
     else:
         parts = text_encoding.split_words(normalized)
     return [part.decode("utf8") for part in parts[0].numpy()][:length]
+
+
+def _as_bytes(text):
+    """Also of strings that no UTF-8 stands for, as a command line may hold."""
+    return (
+        text
+        if isinstance(text, bytes)
+        else text.encode("utf8", "surrogatepass")
+    )

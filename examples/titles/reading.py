@@ -75,8 +75,19 @@ def weighted_units(trained: Trained, title: str | bytes) -> np.ndarray | None:
 
 
 def shown(tokens: list[str]) -> list[str]:
-    """Tokens with spaces that are seen."""
-    return ["\u2423" if token == " " else token for token in tokens]
+    """Tokens as they are printed: spaces are seen, long ones cut."""
+    return [
+        "\u2423" if token == " " else shorten(token, 40) for token in tokens
+    ]
+
+
+def shorten(text: str, length: int) -> str:
+    """At most so many characters of a text.
+
+    >>> shorten("a title", 6), shorten("title", 6)
+    ('a t...', 'title')
+    """
+    return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
 def table(reading: Reading) -> str:

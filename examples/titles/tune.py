@@ -48,6 +48,30 @@ SETTINGS = (
 )
 
 
+def choose_settings(
+    hp: keras_tuner.HyperParameters, args: argparse.Namespace
+) -> models.Settings:
+    """The classifier of a trial."""
+    chosen = {}
+    if args.inputs == "words" and not args.vectors:
+        chosen["embedding_size"] = hp.Choice(
+            "embedding_size", args.embedding_sizes
+        )
+    if args.receptive_field:
+        chosen["field_size"] = tuning.choose_max_size(
+            hp, tuple(args.receptive_field), args.length
+        )
+    return models.Settings(
+        inputs=args.inputs,
+        cell=args.cell,
+        layers=args.layers,
+        units=hp.Choice("units", args.units),
+        read_out=hp.Choice("read_out", args.read_outs),
+        initial_state=hp.Choice("initial_state", args.initial_states),
+        **chosen,
+    )
+
+
 class Search:
     """What trials share: encoded titles, and how a trial's model is made."""
 
@@ -66,31 +90,10 @@ class Search:
             for part in (data.train, data.validation)
         )
 
-    def settings(self, hp: keras_tuner.HyperParameters) -> models.Settings:
-        """The classifier of a trial."""
-        args, chosen = self.args, {}
-        if args.inputs == "words" and not args.vectors:
-            chosen["embedding_size"] = hp.Choice(
-                "embedding_size", args.embedding_sizes
-            )
-        if args.receptive_field:
-            chosen["field_size"] = tuning.choose_max_size(
-                hp, tuple(args.receptive_field), args.length
-            )
-        return models.Settings(
-            inputs=args.inputs,
-            cell=args.cell,
-            layers=args.layers,
-            units=hp.Choice("units", args.units),
-            read_out=hp.Choice("read_out", args.read_outs),
-            initial_state=hp.Choice("initial_state", args.initial_states),
-            **chosen,
-        )
-
     def build(self, hp: keras_tuner.HyperParameters) -> keras.Model:
         """The compiled classifier of a trial; all start from one seed."""
         keras.utils.set_random_seed(self.args.seed)
-        settings = self.settings(hp)
+        settings = choose_settings(hp, self.args)
         matrix = None
         if self.words is not None:
             matrix = word_vectors.embedding_matrix(

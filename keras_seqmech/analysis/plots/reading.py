@@ -15,6 +15,9 @@ from keras_seqmech.analysis.plots import text as figure_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Characters shown of a token.
+LONGEST = 24
+
 
 def plot_probability_by_token(
     tokens: Sequence[Any],
@@ -143,7 +146,8 @@ def _width(tokens: Sequence[Any]) -> float:
 
 
 def _name_steps(axes: Any, tokens: Sequence[Any]) -> None:
-    texts, family = figure_text.drawable([str(token) for token in tokens])
+    names = [_shorten(str(token)) for token in tokens]
+    texts, family = figure_text.drawable(names)
     axes.set_xticks(
         range(len(tokens)),
         texts,
@@ -154,3 +158,7 @@ def _name_steps(axes: Any, tokens: Sequence[Any]) -> None:
         ha="center" if _is_upright(tokens) else "right",
         rotation_mode="anchor",
     )
+
+
+def _shorten(name: str) -> str:
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 3]}..."
