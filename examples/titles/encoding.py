@@ -129,9 +129,9 @@ def tokens(inputs: str, text: str | bytes, length: int) -> list[str]:
 
 
 def _as_bytes(text):
-    """Also of strings that no UTF-8 stands for, as a command line may hold."""
+    """Also of a command line, where bytes that are no UTF-8 are escaped."""
     return (
         text
         if isinstance(text, bytes)
-        else text.encode("utf8", "surrogatepass")
+        else text.encode("utf8", "surrogateescape")
     )
