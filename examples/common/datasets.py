@@ -26,6 +26,8 @@ counts them.
 import csv
 import json
 import re
+from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -111,6 +113,36 @@ def choose(part: Part, count: int) -> Part:
     return Part([part.texts[i] for i in chosen], part.labels[chosen])
 
 
+def json_rows(
+    path: str | Path, classes: Sequence[str]
+) -> Iterator[tuple[str, int]]:
+    """Texts and labels of a gzipped file of JSON lines.
+
+    Args:
+        path: Of a file with an object `{"text", "label"}` on each line.
+        classes: Names of classes; a label is one of them or its place.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If a line is malformed; names path, line, and what was
+            expected.
+    """
+    for number, line in text_files.lines(Path(path), "utf8"):
+        try:
+            row = json.loads(line)
+            text, label = row["text"], row["label"]
+        except (ValueError, KeyError, TypeError):
+            text = label = None
+        if label in classes:
+            label = classes.index(label)
+        count = len(classes)
+        is_int = isinstance(label, int) and not isinstance(label, bool)
+        if not isinstance(text, str) or not is_int or not 0 <= label < count:
+            expected = f'JSON like {{"text": "...", "label": 0..{count - 1}}}'
+            text_files.fail(Path(path), number, expected, line)
+        yield text, label
+
+
 def _json_parts(name, data_dir):
     """Rows by part from JSON lines; None if there are none."""
     files = {
@@ -124,7 +156,7 @@ def _json_parts(name, data_dir):
     }
     if not any(path.exists() for path in paths.values()):
         return None
-    return {part: list(_json_rows(name, p)) for part, p in paths.items()}
+    return {p: list(json_rows(f, CLASSES[name])) for p, f in paths.items()}
 
 
 def _published_parts(name, data_dir):
@@ -154,23 +186,6 @@ def _published_parts(name, data_dir):
             + ", ".join(str(path) for path in wanted)
         )
     return _PUBLISHED[name](root)
-
-
-def _json_rows(name, path):
-    for number, line in text_files.lines(path, "utf8"):
-        try:
-            row = json.loads(line)
-            text, label = row["text"], row["label"]
-        except (ValueError, KeyError, TypeError):
-            text = label = None
-        if label in CLASSES[name]:
-            label = CLASSES[name].index(label)
-        count = len(CLASSES[name])
-        is_int = isinstance(label, int) and not isinstance(label, bool)
-        if not isinstance(text, str) or not is_int or not 0 <= label < count:
-            expected = f'JSON like {{"text": "...", "label": 0..{count - 1}}}'
-            text_files.fail(path, number, expected, line)
-        yield text, label
 
 
 def _mr_rows(root):

@@ -399,3 +399,81 @@ def test_accuracy_by_noise_has_a_panel_for_each_place():
 def test_bad_input_by_position(name, given, message):
     with pytest.raises(ValueError, match=f"{message}.*Received|Rec.*{message}"):
         getattr(plots, f"plot_{name}")(*given)
+
+
+def test_roc_curves_and_reliability_show_what_is_given():
+    curves = {"GRU": ([0, 0.25, 1], [0, 0.75, 1]), "": ([0, 1], [0, 1])}
+    for draw in (analysis.plot_roc_curves, analysis.plot_reliability):
+        figure = draw(curves, title="新的")
+        rendered(figure)
+        (axes,) = figure.axes
+        drawn = [np.stack(line.get_data()) for line in axes.lines[1:]]
+        for line, curve in zip(drawn, curves.values(), strict=True):
+            np.testing.assert_array_equal(line, curve)
+
+
+def test_confusion_counts_by_row():
+    figure = analysis.plot_confusion([[90, 10], [1, 3]], ["real", "$x$"])
+    rendered(figure)
+    (axes,) = figure.axes
+    texts = [text.get_text() for text in axes.texts]
+    assert texts == ["90\n90.0 %", "10\n10.0 %", "1\n25.0 %", "3\n75.0 %"]
+    assert [t.get_text() for t in axes.get_yticklabels()] == ["real", "$x$"]
+    rendered(analysis.plot_confusion([[0, 0], [0, 0]], ["a", "b"]))
+
+
+def test_learning_curves_count_epochs_from_one():
+    figure = analysis.plot_learning_curves({"a": [0.5, 0.75], "b": [0.5]})
+    rendered(figure)
+    line, point = figure.axes[0].lines
+    assert list(line.get_xdata()) == [1, 2]
+    assert list(point.get_ydata()) == [0.5]
+
+
+@pytest.mark.parametrize(
+    "tokens", [["new", "$x$", "中"], list("a b"), ["x" * 5000, "", "a"]]
+)
+def test_probability_and_logit_by_token(tokens):
+    logits = [-1000.0, 0.0, np.log(3)]
+    figure = analysis.plot_probability_by_token(
+        tokens, logits, ("real", "made")
+    )
+    rendered(figure)
+    above, below = figure.axes
+    probabilities = above.lines[1].get_ydata()
+    np.testing.assert_allclose(probabilities, [0, 0.5, 0.75], atol=1e-12)
+    np.testing.assert_array_equal(below.lines[1].get_ydata(), logits)
+    assert above.get_ylabel() == "P(made)"
+    assert len(below.get_xticks()) == 3
+
+
+def test_units_are_rows_around_zero():
+    values = [[0.5, -2.0], [0.0, 1.0], [0.0, 0.0]]
+    figure = analysis.plot_units_by_token(values, ["a", "new", "proof"])
+    rendered(figure)
+    (image,) = figure.axes[0].images
+    np.testing.assert_array_equal(image.get_array(), np.transpose(values))
+    assert image.get_clim() == (-2, 2)
+    rendered(analysis.plot_units_by_token([[0.0]], ["a"]))
+
+
+@pytest.mark.parametrize(
+    "draw, arguments, match",
+    [
+        ("plot_roc_curves", ({},), r"`curves` .* Received: curves=\{\}"),
+        ("plot_roc_curves", ({"a": ([0], [0, 1])},), "equally long"),
+        ("plot_roc_curves", ({"a": ([0.0], [1.5])},), "shares from 0 to 1"),
+        ("plot_reliability", ({"a": 3},), r"`bins` .* Received: bins\['a'\]=3"),
+        ("plot_confusion", ([[1]], ["a", "b"]), "each pair of 2 classes"),
+        ("plot_confusion", ([[1, -1], [0, 0]], ["a", "b"]), "a count"),
+        ("plot_learning_curves", ({"a": []},), "lists of finite numbers"),
+        ("plot_probability_by_token", (["a"], [1, 2]), "one number for each"),
+        ("plot_probability_by_token", (["a"], [np.nan]), "must be finite"),
+        ("plot_probability_by_token", ([], []), "0 tokens"),
+        ("plot_units_by_token", ([[1.0]], ["a", "b"]), "2 tokens"),
+        ("plot_units_by_token", ([[np.inf]], ["a"]), "finite numbers"),
+    ],
+)
+def test_figures_of_classifiers_refuse(draw, arguments, match):
+    with pytest.raises(ValueError, match=match):
+        getattr(analysis, draw)(*arguments)

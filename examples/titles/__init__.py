@@ -1,0 +1,1 @@
+"""Is a title real, or was it made by a machine?"""

@@ -1,0 +1,121 @@
+"""A data set of short texts, real and machine-made, that is on every machine.
+
+The texts are first lines of docstrings, as they are in the sources of the
+installed NumPy, SciPy, scikit-learn, Keras and TensorFlow: "Stack columns of M
+to construct a single vector." One half of them are the real texts. The other
+half teaches a chain of words, which makes the machine-made ones: each word is
+drawn by how often it follows the one before, so two words in a row are always
+plausible, and the whole is not: "Warn when computing the dump root of `obj` to
+bound of row_partitions." The chain has seen none of the real texts, as its
+rare words would tell in which part of the data set they are.
+
+There are as many of one kind as of the other, and no text is there twice. The
+same seed makes the same texts as long as the packages keep their versions.
+"""
+
+import importlib.util
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from examples.common import datasets
+
+PACKAGES = ("numpy", "scipy", "sklearn", "keras", "tensorflow")
+CLASSES = ("real", "machine-made")
+WORDS = range(3, 21)
+SEED = 20220117
+# After the colon of a function or class; to the end of its first line.
+DOCSTRING = re.compile(r':\n +[rR]?"""\s*([A-Z][ -~]+)')
+
+
+def load(
+    packages: Sequence[str] = PACKAGES, seed: int = SEED
+) -> datasets.TextData:
+    """Makes the data set; a tenth each is for validation and test.
+
+    Args:
+        packages: Names of installed packages.
+        seed: Of the chain, and of which part a text is in.
+    """
+    lines = sorted(
+        {line for package in packages for line in first_lines(package)}
+    )
+    random = np.random.default_rng(seed)
+    lines = [lines[i] for i in random.permutation(len(lines))]
+    real, seen = lines[::2], lines[1::2]
+    texts = real + machine_made(seen, len(real), lines, random)
+    labels = np.repeat(np.arange(2, dtype="int32"), len(real))
+    order = random.permutation(len(texts))
+    parts = [
+        datasets.Part([texts[i] for i in chosen], labels[chosen])
+        for chosen in np.split(
+            order, [len(order) * 8 // 10, len(order) * 9 // 10]
+        )
+    ]
+    return datasets.TextData(CLASSES, *parts)
+
+
+def first_lines(package: str) -> Iterator[str]:
+    """First lines of the docstrings of a package, but not of its tests.
+
+    Those of functions and classes, of 3 to 20 words in ASCII that start with a
+    capital. The package is read, not imported.
+    """
+    spec = importlib.util.find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ValueError(
+            "Argument `package` must be the name of an installed package. "
+            f"Received: package={package!r}"
+        )
+    folder = Path(spec.submodule_search_locations[0])
+    for path in folder.rglob("*.py"):
+        if "test" in str(path.relative_to(folder)):
+            continue
+        source = path.read_text(encoding="utf8", errors="replace")
+        for found in DOCSTRING.findall(source):
+            line = " ".join(found.partition('"""')[0].split())
+            if len(line.split()) in WORDS:
+                yield line
+
+
+def machine_made(
+    seen: Sequence[str],
+    count: int,
+    known: Iterable[str],
+    random: np.random.Generator,
+) -> list[str]:
+    """Texts from a chain of words, each once.
+
+    Args:
+        seen: What teaches the chain; each text has 3 to 20 words.
+        count: How many to make.
+        known: Texts that none of them may be.
+        random: Draws them.
+
+    >>> seen = ["a b c d", "b c b c", "c b c a"]
+    >>> len(machine_made(seen, 3, seen, np.random.default_rng(0)))
+    3
+    """
+    following = defaultdict(list)
+    for text in seen:
+        words = ["", *text.split(), ""]
+        for word, after in zip(words, words[1:]):
+            following[word].append(after)
+    known, made = set(known), {}
+    while len(made) < count:
+        words = [_draw(following[""], random)]
+        while words[-1] and len(words) <= WORDS.stop:
+            words.append(_draw(following[words[-1]], random))
+        text = " ".join(words[:-1])
+        if not words[-1] and len(words) - 1 in WORDS and text not in known:
+            made[text] = None
+    return list(made)
+
+
+def _draw(words, random):
+    return words[random.integers(len(words))]

@@ -1,0 +1,101 @@
+"""How a classifier comes to its answer: step by step, and unit by unit."""
+
+from typing import NamedTuple
+
+import keras
+import numpy as np
+
+from examples.titles import encoding
+from examples.titles.training import BATCH
+from examples.titles.training import Trained
+from keras_seqmech import analysis
+
+
+class Reading(NamedTuple):
+    """A title as it is read.
+
+    Attributes:
+        tokens: Words or characters, as many as the classifier reads.
+        logits: Its logit after each of them.
+        logit: Its answer: the last of them, or, for a title without any, what
+            it says of nothing.
+    """
+
+    tokens: list[str]
+    logits: np.ndarray
+    logit: float
+
+    @property
+    def probability(self) -> float:
+        """Of being machine-made."""
+        return float(probability(self.logit))
+
+
+def probability(logits: np.ndarray | float) -> np.ndarray | float:
+    """Of logits, without overflow.
+
+    >>> float(probability(0.0)), float(probability(-1e5))
+    (0.5, 0.0)
+    """
+    return 0.5 * (1 + np.tanh(np.asarray(logits, "float64") / 2))
+
+
+def read(trained: Trained, title: str | bytes) -> Reading:
+    """What a classifier answers after each step of a title.
+
+    The logit after a step is that of the title cut after it, so it is defined
+    for all read-outs and directions.
+    """
+    inputs, length = trained.settings.inputs, trained.length
+    tokens = encoding.tokens(inputs, title, length)
+    (ids,) = encoding.encode(trained.encoder, [title])
+    rows = analysis.prefixes(ids, encoding.PADDING, steps=len(tokens))
+    rows = np.concatenate([rows, ids[None]])
+    logits = trained.network.predict(rows, batch_size=BATCH, verbose=0)[:, 0]
+    return Reading(tokens, logits[:-1], float(logits[-1]))
+
+
+def weighted_units(trained: Trained, title: str | bytes) -> np.ndarray | None:
+    """Share of each unit in the logit after each step, `(tokens, units)`.
+
+    The states are scaled by the last layer's weights, as in the source. With
+    the read-out `last` the shares of a step add up to its logit; with others
+    they show what the read-out chooses from. None with the read-out `concat`,
+    which has three weights for each unit.
+    """
+    if trained.settings.read_out == "concat":
+        return None
+    network = trained.network
+    states = keras.Model(network.input, network.get_layer("states").output)
+    (ids,) = encoding.encode(trained.encoder, [title])
+    weights, bias = network.get_layer("logit").get_weights()
+    steps = np.count_nonzero(ids)
+    found = states.predict(ids[None], verbose=0)[0, :steps]
+    return analysis.weighted_units(found, weights, bias[0])
+
+
+def shown(tokens: list[str]) -> list[str]:
+    """Tokens as they are printed: spaces are seen, long ones cut."""
+    return [
+        "\u2423" if token == " " else shorten(token, 40) for token in tokens
+    ]
+
+
+def shorten(text: str, length: int) -> str:
+    """At most so many characters of a text.
+
+    >>> shorten("a title", 6), shorten("title", 6)
+    ('a t...', 'title')
+    """
+    return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
+def table(reading: Reading) -> str:
+    """Probability and logit after each token, a line for each."""
+    lines = [
+        f"{probability(logit):6.3f} {logit:8.2f}  {token}"
+        for token, logit in zip(shown(reading.tokens), reading.logits)
+    ]
+    if not lines:
+        lines = [f"{reading.probability:6.3f} {reading.logit:8.2f}  (nothing)"]
+    return "\n".join(["  prob.    logit  after", *lines])

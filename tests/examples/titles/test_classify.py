@@ -1,0 +1,191 @@
+"""The program on small data, and its SavedModel on titles of all kinds."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
+pytest.importorskip("sklearn", reason="needs keras_seqmech[examples]")
+pytest.importorskip("matplotlib", reason="needs keras_seqmech[plots]")
+
+from examples.titles import classify  # noqa: E402
+from examples.titles import data as titles  # noqa: E402
+from examples.titles import models  # noqa: E402
+from examples.titles import reading  # noqa: E402
+from examples.titles import training  # noqa: E402
+from tests.examples.titles import small_titles  # noqa: E402
+
+pytestmark = pytest.mark.long
+
+SMALL = ["--epochs", "12", "--units", "8", "--embedding-size", "8"]
+SMALL += ["--batch-size", "8", "--learning-rate", "0.02"]
+# Titles as bytes, in hex: nothing to read, nothing known, other scripts, far
+# too long, no UTF-8.
+ODD = [
+    b"",
+    b" \t\r\n",
+    "\u3000".encode(),
+    "\u2603\u2603 \U0001f600".encode(),
+    "Слабые взаимодействия".encode(),
+    "量子力学の基礎".encode(),
+    "مقدمة في الجبر".encode(),
+    b"graphs " * 1429,
+    b"x" * 10_000,
+    b"\xff\xfe\x00graphs",
+    b"\xed\xa0\x80\xc3(",
+    b"\x00",
+]
+SERVE = """
+import json, sys
+import tensorflow as tf
+import tensorflow_text
+served = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+assert "keras_seqmech" not in sys.modules
+odd = [bytes.fromhex(x) for x in json.loads(sys.argv[2])]
+together = served(title=tf.constant(odd))
+alone = [served(title=tf.constant([x])) for x in odd]
+empty = served(title=tf.constant([], tf.string))
+print(json.dumps({
+    "together": {k: v.numpy().tolist() for k, v in together.items()},
+    "alone": [float(x["probability"][0]) for x in alone],
+    "empty": {k: v.shape.as_list() for k, v in empty.items()},
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return small_titles.write(tmp_path_factory.mktemp("data"))
+
+
+def serve(path):
+    """Answers of a SavedModel to `ODD` in a fresh process."""
+    odd = json.dumps([title.hex() for title in ODD])
+    found = subprocess.run(
+        [sys.executable, "-P", "-c", SERVE, str(path), odd],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(found.stdout)
+
+
+def check_odd(path):
+    found = serve(path)
+    probabilities = np.array(found["together"]["probability"])
+    logits = np.array(found["together"]["logit"])
+    assert probabilities.shape == logits.shape == (len(ODD),)
+    assert ((0 <= probabilities) & (probabilities <= 1)).all()
+    np.testing.assert_allclose(
+        probabilities, 1 / (1 + np.exp(-logits)), atol=1e-6
+    )
+    # Nothing to read, however it is written; and one title or many.
+    np.testing.assert_allclose(probabilities[:3], probabilities[0], atol=1e-6)
+    np.testing.assert_allclose(found["alone"], probabilities, atol=1e-6)
+    assert found["empty"] == {"probability": [0], "logit": [0]}
+
+
+def test_words_are_told_apart_by_their_order(folder, tmp_path, capsys):
+    output, exported = tmp_path / "out", tmp_path / "exported" / "titles"
+    known = "on the entropy of random graphs"
+    found = classify.main(
+        [
+            *("--data-dir", str(folder), "--output", str(output), *SMALL),
+            *("--export-dir", str(exported), "--title", known),
+            *("--title", "", "--title", "x" * 10_000),
+        ]
+    )
+    assert (output / "scores.md").read_text() == found
+    table = [line.split("|") for line in found.splitlines()[2:5]]
+    assert [row[1].strip() for row in table] == [
+        *("recurrent", "logistic regression", "random forest")
+    ]
+    assert float(table[0][2]) == 100
+    lines = found.split(f"{known!r}: ")[1].splitlines()
+    assert [line.split()[2] for line in lines[2:8]] == known.split()
+    assert float(lines[7].split()[0]) < 0.5
+    probability = lines[0].removeprefix("machine-made with probability ")
+    assert lines[7].split()[0] == probability
+    assert "(nothing)" in found.split("'': ")[1]
+    names = {path.name for path in output.glob("*.png")}
+    assert {"roc.png", "calibration.png", "confusion.png"} < names
+    assert {"training.png", "title_3_" + "x" * 30 + "_units.png"} < names
+    assert "title_2_.png" not in names
+    assert f"Exported to {exported / '1'}" in capsys.readouterr().out
+    check_odd(exported / "1")
+
+
+def test_characters_by_chunks_are_exported(folder, tmp_path):
+    exported = tmp_path / "exported" / "titles"
+    found = classify.main(
+        [
+            *("--data-dir", str(folder), "--output", str(tmp_path / "out")),
+            *("--inputs", "characters", "--length", "40", "--units", "8"),
+            *("--read-out", "last", "--truncate", "16", "--epochs", "1"),
+            *("--export-dir", str(exported), "--title", "a graph"),
+        ]
+    )
+    lines = found.split("'a graph': ")[1].splitlines()[2:9]
+    assert "".join(line.split()[2] for line in lines) == "a\u2423graph"
+    check_odd(exported / "1")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"field_size": 2, "read_out": "attention"},
+        {"cell": "lstm", "bidirectional": True, "read_out": "concat"},
+        {"cell": "simple", "initial_state": "learned", "layers": 3},
+    ],
+)
+def test_all_kinds_of_classifiers_learn(folder, options):
+    data = titles.load(folder)
+    settings = models.Settings(units=8, embedding_size=8, **options)
+    fit = training.Fit(epochs=12, batch_size=8, learning_rate=0.02)
+    trained = training.train(data, settings, fit, length=8)
+    assert max(trained.history["val_accuracy"]) > 0.9
+    right = (trained.probabilities(data.test.texts) > 0.5) == data.test.labels
+    assert right.mean() > 0.9
+    read = reading.read(trained, "graphs random on the the size")
+    assert read.tokens == "graphs random on the the size".split()
+    assert read.probability == pytest.approx(
+        float(trained.probabilities([" ".join(read.tokens)])[0]), abs=1e-6
+    )
+    units = reading.weighted_units(trained, "graphs on")
+    if options.get("read_out") == "concat":
+        assert units is None
+    else:
+        assert units.shape == (2, 8)
+
+
+def test_units_of_the_last_state_add_up_to_the_logits(folder):
+    data = titles.load(folder)
+    settings = models.Settings(units=8, embedding_size=8, read_out="last")
+    fit = training.Fit(epochs=1, batch_size=8)
+    trained = training.train(data, settings, fit, length=8)
+    units = reading.weighted_units(trained, "on the size of graphs")
+    read = reading.read(trained, "on the size of graphs")
+    np.testing.assert_allclose(units.sum(axis=1), read.logits, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        (["--truncate", "4"], "needs --read-out last"),
+        (
+            ["--truncate", "4", "--read-out", "last", "--bidirectional"],
+            "no --bidirectional",
+        ),
+        (["--dropout", "1"], r"must be a number in \[0, 1\)"),
+        (["--vectors", "nowhere.npz"], "nowhere.npz: no such file"),
+        (["--units", "0"], "at least 1"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(wrong, message, capsys):
+    with pytest.raises(SystemExit):
+        classify.parse(wrong)
+    assert re.search(message, capsys.readouterr().err)

@@ -1,0 +1,86 @@
+"""Titles in files, and texts made of docstrings."""
+
+import numpy as np
+import pytest
+
+from examples.common import datasets
+from examples.titles import data
+from examples.titles import docstrings
+from tests.examples.titles import small_titles
+
+
+def test_titles_of_an_earlier_part_are_left_out(tmp_path):
+    small_titles.write(tmp_path, repeated=[("again", 1)])
+    found = data.load(tmp_path)
+    assert found.train.texts.count("again") == 1
+    assert "again" not in found.validation.texts + found.test.texts
+    sizes = [len(part.texts) for part in found[1:]]
+    assert sizes == [71, 14, 14]
+    expected = dict([*small_titles.rows(), ("again", 1)])
+    for part in found[1:]:
+        assert [expected[text] for text in part.texts] == part.labels.tolist()
+
+
+def test_missing_and_malformed_files_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="titles/train.jsonl.gz"):
+        data.load(tmp_path)
+    small_titles.write(tmp_path, repeated=[("which kind?", 2)])
+    with pytest.raises(ValueError, match=r"line 71: .*\"label\": 0..1"):
+        data.load(tmp_path)
+
+
+def test_training_titles_are_drawn_by_seed(tmp_path):
+    found = data.load(small_titles.write(tmp_path))
+    expected = dict(small_titles.rows())
+    drawn = [data.limit(found, 30, seed) for seed in (0, 0, 1)]
+    texts = [part.train.texts for part in drawn]
+    assert texts[0] == texts[1] != texts[2]
+    for part in drawn:
+        assert len(set(part.train.texts)) == 30
+        labels = [expected[text] for text in part.train.texts]
+        assert labels == part.train.labels.tolist()
+        assert part.test is found.test
+    assert data.limit(found, None, 0) is found
+
+
+@pytest.fixture(scope="module")
+def made():
+    return docstrings.load(packages=["numpy"])
+
+
+def test_docstrings_are_of_two_kinds_and_in_one_part_each(made):
+    texts = [text for part in made[1:] for text in part.texts]
+    labels = np.concatenate([part.labels for part in made[1:]])
+    assert len(set(texts)) == len(texts) > 500
+    assert labels.mean() == 0.5
+    assert "0 test texts are also in training" in datasets.describe(made)
+    lines = set(docstrings.first_lines("numpy"))
+    kinds = [text in lines for text in texts]
+    assert kinds == (labels == 0).tolist()
+    assert all(3 <= len(text.split()) <= 20 for text in texts)
+
+
+def test_machine_made_words_follow_each_other_in_texts_not_in_the_set(made):
+    real = {
+        text for part in made[1:] for text, label in zip(*part) if label == 0
+    }
+    seen = set(docstrings.first_lines("numpy")) - real
+    pairs = {
+        pair
+        for text in seen
+        for pair in zip(["", *text.split()], [*text.split(), ""])
+    }
+    for part in made[1:]:
+        for text, label in zip(*part):
+            words = text.split()
+            follow = set(zip(["", *words], [*words, ""])) <= pairs
+            assert follow or label == 0
+
+
+def test_the_same_seed_makes_the_same_texts(made):
+    again = docstrings.load(packages=["numpy"])
+    assert again.train.texts == made.train.texts
+    other = docstrings.load(packages=["numpy"], seed=1)
+    assert other.train.texts != made.train.texts
+    with pytest.raises(ValueError, match="Received: package='no_such"):
+        docstrings.load(packages=["no_such_package"])

@@ -1,0 +1,107 @@
+"""Classifiers: padding plays no part, and chunks train the same network."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
+
+from examples.titles import encoding  # noqa: E402
+from examples.titles import models  # noqa: E402
+from examples.titles import truncated  # noqa: E402
+from examples.titles.models import Settings  # noqa: E402
+from tests import tolerances  # noqa: E402
+
+# Up to 7 steps of up to two layers of 4 units.
+CLOSE = tolerances.within("float32", operations=7 * 2 * 30)
+IDS = np.array([[5, 3, 7, 2], [4, 6, 0, 0], [0, 0, 0, 0]])
+
+
+def matrix():
+    return np.random.default_rng(0).normal(size=(9, 3)).astype("float32")
+
+
+def logits(settings, ids, like=None):
+    """Of a network of ids of any length; with the weights of another."""
+    network = models.build_network(settings, ids.shape[1], matrix())
+    if like is not None:
+        network.set_weights(like.get_weights())
+    return network, network.predict(ids, verbose=0)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *(Settings(units=4, read_out=name) for name in models.READ_OUTS),
+        Settings(units=4, bidirectional=True, read_out="last"),
+        Settings(units=4, initial_state="drawn", layers=2, read_out="last"),
+    ],
+)
+def test_padding_plays_no_part(settings):
+    network, short = logits(settings, IDS)
+    longer = np.pad(IDS, ((0, 0), (0, 3)))
+    _, long = logits(settings, longer, like=network)
+    np.testing.assert_allclose(long, short, **CLOSE)
+    assert np.isfinite(short).all()
+
+
+def test_padding_is_read_if_it_is_to_be():
+    settings = Settings(units=4, read_out="last", read_padding=True)
+    network, short = logits(settings, IDS)
+    _, long = logits(settings, np.pad(IDS, ((0, 0), (0, 3))), like=network)
+    assert (np.abs(long - short) > 1e-4).all()
+
+
+def test_characters_are_one_hot():
+    """A unit in the place of a character changes one row of the kernel."""
+    settings = Settings("characters", cell="simple", units=2, read_out="last")
+    network = models.build_network(settings, 1)
+    kernel = network.get_layer("rnn_1").get_weights()[0]
+    assert kernel.shape == (len(encoding.CHARACTERS) + 2, 2)
+    read_out, bias = network.get_layer("logit").get_weights()
+    ids = np.array([[3], [40]])
+    expected = np.tanh(kernel[ids[:, 0]]) @ read_out + bias
+    found = network.predict(ids, verbose=0)
+    np.testing.assert_allclose(found, expected, **CLOSE)
+
+
+def test_the_truncated_answer_is_that_of_the_last_real_step():
+    settings = Settings(units=4, read_out="last", initial_state="drawn")
+    steps, network = truncated.build_network(settings, 4, matrix())
+    by_step = steps.predict(IDS, verbose=0)[:, :, 0]
+    last = network.predict(IDS, verbose=0)[:, 0]
+    np.testing.assert_allclose(last[:2], by_step[[0, 1], [3, 1]], **CLOSE)
+    assert (by_step[IDS == 0] == 0).all()
+    plain, expected = logits(settings, IDS, like=network)
+    np.testing.assert_allclose(last[:2], expected[:2, 0], **CLOSE)
+
+
+def test_every_title_counts_as_much_as_any_other():
+    y, weights = truncated.targets(IDS, np.array([1, 0, 1]))
+    assert y.shape == (3, 4, 1) and (y[:, 0, 0] == [1, 0, 1]).all()
+    np.testing.assert_allclose(weights.mean(axis=1), [1, 1, 0])
+    assert (weights[IDS == 0] == 0).all()
+    _, weights = truncated.targets(IDS, np.array([1, 0, 1]), read_padding=True)
+    np.testing.assert_array_equal(weights, np.ones((3, 4)))
+
+
+@pytest.mark.long
+def test_one_chunk_trains_as_the_plain_mean_over_steps():
+    """Weighted as `targets` says: padding is left out."""
+    settings = Settings(units=4, read_out="last")
+    labels = np.array([1, 0, 1])
+    steps, network = truncated.build_network(settings, 4, matrix())
+    by_step = steps.predict(IDS, verbose=0)[:, :, 0].astype("float64")
+    losses = np.log1p(np.exp(-by_step * np.where(labels, 1, -1)[:, None]))
+    y, weights = truncated.targets(IDS, labels)
+    expected = (losses * weights).sum() / weights.size
+    model = truncated.trainable(steps, chunk_length=4)
+    models.compile_network(model, learning_rate=1e-3)
+    loss, _ = model.evaluate(IDS, y, sample_weight=weights, verbose=0)
+    assert loss == pytest.approx(expected, rel=CLOSE["rtol"])
+
+
+def test_truncation_refuses_other_read_outs():
+    for wrong in ({"read_out": "max"}, {"bidirectional": True}):
+        settings = Settings(**{"read_out": "last", **wrong})
+        with pytest.raises(ValueError, match="read-out `last` and one"):
+            truncated.build_network(settings, 4, matrix())
