@@ -96,7 +96,9 @@ def gradients(
     result = Operands(
         {**by_step.inputs, **part_gradients},
         {
-            name: _weight_gradient(operand, by_step.products[name])
+            name: _weight_gradient(
+                operand, by_step.products[name], operands.weights[name].shape
+            )
             for name, operand in by_step.operands.items()
         },
         {
@@ -111,6 +113,15 @@ def gradients(
     ]
 
 
+def multiply(
+    operand: Tensor, weight: Tensor, transpose: bool = False
+) -> Tensor:
+    """The product with a matrix, or with a vector for a diagonal one."""
+    if weight.shape.rank == 1:
+        return operand * weight
+    return tf.matmul(operand, weight, transpose_b=transpose)
+
+
 def _known_products(weights: Named, kept: Kept, multiplied: Named) -> Affine:
     """Supplies the kept products; notes what each weight multiplied."""
 
@@ -123,8 +134,8 @@ def _known_products(weights: Named, kept: Kept, multiplied: Named) -> Affine:
         ) -> tuple[list[Tensor], Callable]:
             def gradient(*upstream: Tensor) -> tuple[Tensor, ...]:
                 product_upstream = tf.concat(upstream, axis=-1)
-                operand_gradient = tf.matmul(
-                    product_upstream, weights[name], transpose_b=True
+                operand_gradient = multiply(
+                    product_upstream, weights[name], transpose=True
                 )
                 return operand_gradient, *upstream
 
@@ -135,8 +146,12 @@ def _known_products(weights: Named, kept: Kept, multiplied: Named) -> Affine:
     return affine
 
 
-def _weight_gradient(operand: Tensor, parts: list[Tensor]) -> Tensor:
+def _weight_gradient(
+    operand: Tensor, parts: list[Tensor], shape: tf.TensorShape
+) -> Tensor:
     operand = _rows(operand)
+    if shape.rank == 1:
+        return tf.reduce_sum(operand * _rows(parts[0]), axis=0)
     products = [
         tf.matmul(operand, _rows(part), transpose_a=True) for part in parts
     ]
@@ -156,5 +171,6 @@ def product_specs(
     specs = keras.tree.map_structure(loop.spec, parts)
     for name, weight in operands.weights.items():
         if name not in parts:
-            specs[name] = [tf.TensorSpec((None, weight.shape[1]), weight.dtype)]
+            width = weight.shape[-1]
+            specs[name] = [tf.TensorSpec((None, width), weight.dtype)]
     return specs

@@ -152,7 +152,7 @@ def _forward(
         products: Parts = {}
 
         def affine(name: str, operand: Tensor) -> list[Tensor]:
-            product = tf.matmul(operand, operands.weights[name])
+            product = backward.multiply(operand, operands.weights[name])
             if name in operands.biases:
                 products[name] = [product + operands.biases[name]]
             elif name not in parts:
