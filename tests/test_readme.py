@@ -68,6 +68,11 @@ def test_migration(tmp_path, monkeypatch):
     np.testing.assert_allclose(names["focused"], names["stacked"], atol=1e-6)
 
 
+def test_masks(capsys):
+    run_blocks("docs/masks.md")
+    assert "<- the first to read padding" in capsys.readouterr().out
+
+
 def test_examples_of_the_readme_are_short():
     for block in blocks_of("README.md"):
         lines = [line for line in block.splitlines() if line.strip()]

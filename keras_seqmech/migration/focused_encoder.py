@@ -140,7 +140,8 @@ def focused_encoder_to_keras(
             "Argument `encoder` must be a built `FocusedHierarchicalEncoder`. "
             f"Received: encoder={encoder!r}"
         )
-    lower = _plain(encoder.lower, encoder.size, return_sequences=True)
+    features = encoder.lower.cell.kernel.shape[0]
+    lower = _plain(encoder.lower, features, return_sequences=True)
     upper = _plain(
         encoder.upper,
         encoder.lower_units,
