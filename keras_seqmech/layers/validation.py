@@ -117,7 +117,7 @@ def check_length(name: str, sequences: Tensor) -> None:
     Code compiled with XLA runs no such checks; its sizes are known.
     """
     shape = tuple(sequences.shape)
-    if shape[1] is None:
+    if shape[1] is None and not isinstance(sequences, keras.KerasTensor):
         tf.debugging.assert_positive(
             tf.shape(sequences)[1],
             f"{_SEQUENCES}. Received: {name}={shape} with no time step",
@@ -290,7 +290,7 @@ def check_sizes(name: str, values: Any, sequences: Tensor) -> None:
         values: Tensor `(batch, time)`, such as a mask, or None.
         sequences: Tensor `(batch, time, features)`.
     """
-    if values is None:
+    if values is None or isinstance(sequences, keras.KerasTensor):
         return
     if None in (*sequences.shape[:2], *values.shape):
         tf.debugging.assert_equal(

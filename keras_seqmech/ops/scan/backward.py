@@ -24,8 +24,9 @@ from keras_seqmech.typing import Tensor
 
 _SECOND_ORDER = (
     "The recomputing gradient of this time loop has no gradient of its own. "
-    "Run the layer with training=False, where TensorFlow's own gradient is "
-    "used, to differentiate twice."
+    "To differentiate twice, run the layer within "
+    "keras_seqmech.ops.scan.differentiable_twice(), where TensorFlow's own "
+    "gradient is used."
 )
 
 

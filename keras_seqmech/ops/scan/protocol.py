@@ -108,7 +108,7 @@ class ScanOptions(NamedTuple):
             multiplies out the weight gradients after the loop, one large
             product each. The step may then use no trainable variable other
             than through `Operands`, and a gradient of the gradient is refused
-            (LookupError).
+            (LookupError), but not within `differentiable_twice`.
         jit_compile: Whether to compile the loop with XLA where the code
             around it is not. Without effect in eager execution.
         unroll: Whether to write the steps out instead of looping. Needs a
