@@ -16,6 +16,7 @@ from keras_seqmech.layers import ContextAttention  # noqa: E402
 from keras_seqmech.layers import EmissionProbabilities  # noqa: E402
 from keras_seqmech.layers import ExpectedSubsample  # noqa: E402
 from keras_seqmech.layers import FocusedHierarchicalEncoder  # noqa: E402
+from keras_seqmech.layers import KeepMask  # noqa: E402
 from keras_seqmech.layers import LastAttentionPooling  # noqa: E402
 from keras_seqmech.layers import LastPooling  # noqa: E402
 from keras_seqmech.layers import LearnedInitialState  # noqa: E402
@@ -48,6 +49,7 @@ __all__ = [
     "ExploreThenCommit",
     "FocusedHierarchicalEncoder",
     "GradientDirectedModel",
+    "KeepMask",
     "LastAttentionPooling",
     "LastPooling",
     "LearnedInitialState",

@@ -187,6 +187,7 @@ def receptive_field(
                 m = drawn_summary(field, window, valid, chosen, summary)
                 size = sum(valid[:chosen])
             gate = sigmoid(m @ field["forget_kernel"] + field["forget_bias"])
+            gate = 1 - field.get("forget_strength", 1) * (1 - gate)
             output, states = cell(x[t], gate_states(gate, states, gated))
             sizes.append(size)
             probabilities.append(softmax(logits))

@@ -60,6 +60,19 @@ def test_mechanisms(tmp_path, monkeypatch):
     assert names["figure"].axes
 
 
+@pytest.mark.long
+def test_migration(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = run_blocks("docs/migration.md")
+    assert float(names["difference"]) < 1e-6
+    np.testing.assert_allclose(names["focused"], names["stacked"], atol=1e-6)
+
+
+def test_masks(capsys):
+    run_blocks("docs/masks.md")
+    assert "<- the first to read padding" in capsys.readouterr().out
+
+
 def test_examples_of_the_readme_are_short():
     for block in blocks_of("README.md"):
         lines = [line for line in block.splitlines() if line.strip()]

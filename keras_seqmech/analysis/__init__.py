@@ -11,6 +11,9 @@ from keras_seqmech.analysis.gradients import gradient_profile
 from keras_seqmech.analysis.gradients import vanishing_ratio
 from keras_seqmech.analysis.importance import normalized_word_importance
 from keras_seqmech.analysis.importance import word_importance
+from keras_seqmech.analysis.masks import LayerChange
+from keras_seqmech.analysis.masks import MaskReport
+from keras_seqmech.analysis.masks import mask_report
 from keras_seqmech.analysis.openness import openness_by_context
 from keras_seqmech.analysis.openness import openness_by_position
 from keras_seqmech.analysis.plots import plot_accuracy_by_noise
@@ -39,6 +42,8 @@ from keras_seqmech.analysis.prefixes import weighted_units
 
 __all__ = [
     "FieldSizeHistory",
+    "LayerChange",
+    "MaskReport",
     "TokenFieldSize",
     "VanishingRatio",
     "decided_share",
@@ -48,6 +53,7 @@ __all__ = [
     "field_size_by_token",
     "gradient_profile",
     "label_entropy_by_token",
+    "mask_report",
     "normalized_word_importance",
     "openness_by_context",
     "openness_by_position",

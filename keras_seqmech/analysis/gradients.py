@@ -39,6 +39,8 @@ def gradient_profile(
     the total one, also through all later steps. $L_b$ is the loss of one
     example in inference mode, so neither batch size nor dropout matters. In
     a bidirectional layer $h_t$ is the state of both directions at position t.
+    Decisions, of sizes and gates, are hard as at inference, and have no
+    gradient; what a `ReceptiveFieldRNN` returns of its field counts as given.
     The norms at an example's real steps are interpolated to `num_points`
     before they are averaged over examples, which may differ in length.
 
@@ -47,14 +49,18 @@ def gradient_profile(
 
     Args:
         model: A built `keras.Model` with a `keras.layers.RNN`, `LSTM`, `GRU`,
-            `SimpleRNN` or a `Bidirectional` of one, at any depth of
-            functional and sequential models. Subclassed models and layers
+            `SimpleRNN`, `ReceptiveFieldRNN`, `RNN(RFCell)`, or a
+            `Bidirectional` or `LearnedInitialState` of one, or a
+            `FocusedHierarchicalEncoder`, at any depth of functional and
+            sequential models. Subclassed models and layers
             around it need a `call` of layers and `keras.ops`, without
             functions of TensorFlow.
         inputs: Arrays as the model takes them, also nested, of one example
             or more. A list of numbers, or of such lists, is one array.
         targets: Arrays as the loss takes them, given likewise.
-        layer: Name of the recurrent layer; may be None where there is one.
+        layer: Name of the recurrent layer; may be None where there is one. Of
+            an encoder with the name "encoder", `"encoder/lower"` or
+            `"encoder/upper"`.
         mask: Boolean array `(batch, time)`, True where a step of that layer
             is real. If None, the mask that the model calls the layer with;
             without one, all steps are real. Examples without a real step are

@@ -6,6 +6,7 @@ taken by one of this module. Nothing of the given model is replaced.
 
 import contextlib
 import dataclasses
+import math
 from collections.abc import Iterator
 from typing import Any
 from typing import NamedTuple
@@ -14,6 +15,10 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from keras_seqmech.layers import FocusedHierarchicalEncoder
+from keras_seqmech.layers.receptive_field import ReceptiveFieldRNN
+from keras_seqmech.layers.receptive_field import ReceptiveFieldWindows
+from keras_seqmech.layers.receptive_field import RFCell
 from keras_seqmech.layers.sublayers import sublayers
 from keras_seqmech.typing import Tensor
 
@@ -37,7 +42,8 @@ class Site(NamedTuple):
     Attributes:
         name: Of the layer that is measured.
         layer: The one whose place is taken: that layer, or the
-            `Bidirectional` that it is a direction of.
+            `Bidirectional` or `FocusedHierarchicalEncoder` that it is a part
+            of.
         loops: The recurrent layers within it whose states are perturbed.
     """
 
@@ -49,19 +55,27 @@ class Site(NamedTuple):
 def find_recurrent_layer(model: keras.Model, name: str | None = None) -> Site:
     """The recurrent layer of a name, or the only one of a model."""
     layers = list(sublayers(model))
-    owners = {
-        id(loop): layer
+    owners = {id(loop): layer for layer in layers for loop in _parts(layer)}
+
+    def label(layer: keras.Layer) -> str:
+        owner = owners.get(id(layer))
+        if isinstance(owner, FocusedHierarchicalEncoder):
+            return f"{owner.name}/{layer.name}"
+        return layer.name
+
+    outer = [
+        layer
         for layer in layers
-        if isinstance(layer, keras.layers.Bidirectional)
-        for loop in _loops(layer)
-    }
-    recurrent = [layer for layer in layers if _can_run(layer)]
-    outer = [layer for layer in recurrent if id(layer) not in owners]
-    names = sorted(layer.name for layer in outer)
+        if _can_run(layer)
+        and not isinstance(owners.get(id(layer)), keras.layers.Bidirectional)
+    ]
+    names = sorted(map(label, outer))
     if name is None:
         found = outer
     else:
-        found = [layer for layer in layers if layer.name == name]
+        found = [
+            layer for layer in layers if name in (layer.name, label(layer))
+        ]
     if len(found) != 1:
         raise ValueError(
             "Argument `layer` must name one recurrent layer of the model, or "
@@ -72,7 +86,8 @@ def find_recurrent_layer(model: keras.Model, name: str | None = None) -> Site:
     if not _can_run(layer):
         raise ValueError(
             "Argument `layer` must name a `keras.layers.RNN`, `LSTM`, `GRU`, "
-            "`SimpleRNN`, or a `Bidirectional` of these. The model has the "
+            "`SimpleRNN`, or a `Bidirectional` of these, or the `lower` or "
+            "`upper` of a `FocusedHierarchicalEncoder`. The model has the "
             f"recurrent layers {names}. "
             f"Received: layer={name!r}, of class {type(layer).__name__}"
         )
@@ -83,6 +98,15 @@ def _can_run(layer: keras.Layer) -> bool:
     return all(isinstance(loop, keras.layers.RNN) for loop in _loops(layer))
 
 
+def _parts(layer: keras.Layer) -> list[keras.layers.RNN]:
+    """The recurrent layers that a layer is made of."""
+    if isinstance(layer, FocusedHierarchicalEncoder):
+        return [layer.lower, layer.upper]
+    return (
+        _loops(layer) if isinstance(layer, keras.layers.Bidirectional) else []
+    )
+
+
 def _loops(layer: keras.Layer) -> list[Any]:
     if isinstance(layer, keras.layers.Bidirectional):
         return [layer.forward_layer, layer.backward_layer]
@@ -90,11 +114,24 @@ def _loops(layer: keras.Layer) -> list[Any]:
 
 
 class PerturbedCell(keras.layers.Layer):
-    """Runs a cell on the first features, adds the last ones to its output."""
+    """Runs a cell on the first features, adds the last ones to its output.
 
-    def __init__(self, cell: Any, **kwargs: Any) -> None:
+    Args:
+        cell: The cell.
+        step_shape: The shape of its inputs of a step, where these are more
+            than features, as the windows of an `RFCell` are.
+        **kwargs: Base layer keyword arguments.
+    """
+
+    def __init__(
+        self,
+        cell: Any,
+        step_shape: tuple[int, ...] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.cell = cell
+        self.step_shape = step_shape
         self.state_size = cell.state_size
         size = getattr(cell, "output_size", None)
         self.output_size = size or keras.tree.flatten(cell.state_size)[0]
@@ -109,6 +146,8 @@ class PerturbedCell(keras.layers.Layer):
             inputs[:, : -self.output_size],
             inputs[:, -self.output_size :],
         )
+        if self.step_shape is not None:
+            inputs = ops.reshape(inputs, (-1, *self.step_shape))
         hidden, states = self.cell(inputs, states)
         flat = keras.tree.flatten(states)
         if not any(state is hidden for state in flat):
@@ -123,16 +162,31 @@ class PerturbedCell(keras.layers.Layer):
 
 
 class _PerturbedLoop:
-    """The loop of a recurrent layer, with perturbations as a further input."""
+    """The loop of a recurrent layer, with perturbations as a further input.
 
-    def __init__(self, rnn: keras.layers.RNN):
+    Args:
+        rnn: The layer.
+        cell: What runs at each step; that of the layer if None.
+    """
+
+    def __init__(self, rnn: keras.layers.RNN, cell: Any = None):
         self.rnn = rnn
-        policy = getattr(rnn.cell, "dtype_policy", None)
+        cell = rnn.cell if cell is None else cell
+        policy = getattr(cell, "dtype_policy", None)
+        step_shape = None
+        if isinstance(cell, RFCell):
+            features = cell.field_kernel.shape[0]
+            step_shape = (cell.max_size, features + 1)
+        self.windows: Any = None
+        if isinstance(rnn, ReceptiveFieldRNN):
+            self.windows = ReceptiveFieldWindows(
+                rnn.max_size, dtype=rnn.dtype_policy
+            )
         self.loop = keras.layers.RNN(
-            PerturbedCell(rnn.cell, dtype=policy),
+            PerturbedCell(cell, step_shape, dtype=policy),
             return_sequences=rnn.return_sequences,
             return_state=rnn.return_state,
-            go_backwards=rnn.go_backwards,
+            go_backwards=rnn.go_backwards and self.windows is None,
             unroll=rnn.unroll,
             zero_output_for_mask=rnn.zero_output_for_mask,
             dtype=rnn.dtype_policy,
@@ -147,11 +201,31 @@ class _PerturbedLoop:
     ) -> Any:
         if initial_state is None and self.rnn.stateful:
             initial_state = self.rnn.states
-        return self.loop(
-            ops.concatenate([sequences, perturbation], axis=-1),
+        inputs, loop_mask = sequences, mask
+        if self.windows is not None:
+            if self.rnn.go_backwards:
+                # Windows look in reading order: they are made of a sequence
+                # that is turned round, not turned round themselves.
+                inputs, perturbation = (
+                    ops.flip(x, axis=1) for x in (inputs, perturbation)
+                )
+                if mask is not None:
+                    loop_mask = ops.flip(mask, axis=1)
+            inputs = self.windows(inputs, mask=loop_mask)
+        if len(inputs.shape) > 3:
+            width = math.prod(inputs.shape[2:])
+            shape = (*ops.shape(inputs)[:2], width)
+            inputs = ops.reshape(inputs, shape)
+        outputs = self.loop(
+            ops.concatenate([inputs, perturbation], axis=-1),
             initial_state=initial_state,
-            mask=mask,
+            mask=loop_mask,
         )
+        if not getattr(self.rnn, "return_field", False):
+            return outputs
+        outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+        *_, field = self.rnn(sequences, initial_state=initial_state, mask=mask)
+        return (*outputs, keras.tree.map_structure(ops.stop_gradient, field))
 
     def zero_perturbation(self, sequences: tf.Tensor) -> tf.Tensor:
         batch_size, length = tf.unstack(tf.shape(sequences)[:2])
@@ -167,8 +241,8 @@ class _Recorder:
     runs: list[Run]
 
 
-class PerturbedLayer(keras.layers.Layer):
-    """A recurrent or bidirectional layer whose hidden states are perturbed.
+class Perturbed(keras.layers.Layer):
+    """A layer whose hidden states are perturbed.
 
     It is called as the layer is, shares its cells, and returns the same.
 
@@ -180,10 +254,6 @@ class PerturbedLayer(keras.layers.Layer):
         super().__init__(dtype=site.layer.dtype_policy)
         self.supports_masking = site.layer.supports_masking
         self.site = site
-        self.parts: list[Any] = [
-            _PerturbedLoop(rnn) if any(rnn is r for r in site.loops) else rnn
-            for rnn in _loops(site.layer)
-        ]
         self._recorder: _Recorder | None = None
 
     @contextlib.contextmanager
@@ -195,6 +265,26 @@ class PerturbedLayer(keras.layers.Layer):
         finally:
             self._recorder = None
 
+    def record(self, perturbations: list[tf.Tensor], mask: Any) -> None:
+        """Shows the perturbations of a call to the tape, if there is one."""
+        if self._recorder is not None:
+            self._recorder.tape.watch(perturbations)
+            self._recorder.runs.append(Run(perturbations, mask))
+
+    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+        return self.site.layer.compute_mask(inputs, previous_mask)
+
+
+class PerturbedLayer(Perturbed):
+    """A recurrent or bidirectional layer, perturbed."""
+
+    def __init__(self, site: Site):
+        super().__init__(site)
+        self.parts: list[Any] = [
+            _PerturbedLoop(rnn) if any(rnn is r for r in site.loops) else rnn
+            for rnn in _loops(site.layer)
+        ]
+
     def build(
         self, sequences_shape: Any, initial_state_shape: Any = None
     ) -> None:
@@ -205,8 +295,9 @@ class PerturbedLayer(keras.layers.Layer):
         sequences: Tensor,
         initial_state: Any = None,
         mask: Tensor | None = None,
+        training: bool = False,
     ) -> Any:
-        if len(getattr(sequences, "shape", ())) != 3:
+        if len(getattr(sequences, "shape", ())) < 3:
             raise ValueError(
                 f"Layer {self.site.name!r} must read sequences (batch, time, "
                 f"features). Received: {sequences}"
@@ -216,10 +307,7 @@ class PerturbedLayer(keras.layers.Layer):
             for i, part in enumerate(self.parts)
             if isinstance(part, _PerturbedLoop)
         }
-        if self._recorder is not None:
-            run = Run(list(perturbations.values()), mask)
-            self._recorder.tape.watch(run.perturbations)
-            self._recorder.runs.append(run)
+        self.record(list(perturbations.values()), mask)
         outputs = [
             part(
                 sequences,
@@ -241,9 +329,6 @@ class PerturbedLayer(keras.layers.Layer):
             return [initial_state] * len(self.parts)
         half = len(initial_state) // 2
         return [initial_state[:half], initial_state[half:]]
-
-    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
-        return self.site.layer.compute_mask(inputs, previous_mask)
 
 
 def _merge(
@@ -268,7 +353,7 @@ def _merge(
 
 
 def rebuild(
-    model: keras.Model, perturbed: PerturbedLayer, example_inputs: Any
+    model: keras.Model, perturbed: Perturbed, example_inputs: Any
 ) -> keras.Model:
     """A functional model with the layers of another, one of them perturbed.
 
@@ -312,7 +397,7 @@ def _graph(model: keras.Layer) -> keras.Model | None:
     return graph if is_plain else None
 
 
-def _replace(graph: keras.Model, perturbed: PerturbedLayer) -> keras.Model:
+def _replace(graph: keras.Model, perturbed: Perturbed) -> keras.Model:
     """Calls the layers of a graph again, but for the perturbed one."""
 
     def call(layer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -327,9 +412,7 @@ def _replace(graph: keras.Model, perturbed: PerturbedLayer) -> keras.Model:
     )
 
 
-def _call_perturbed(
-    perturbed: PerturbedLayer, args: tuple, kwargs: dict
-) -> Any:
+def _call_perturbed(perturbed: Perturbed, args: tuple, kwargs: dict) -> Any:
     try:
         return perturbed(*args, **kwargs)
     except Exception as error:
@@ -352,7 +435,7 @@ def _holds(layer: Any, part: keras.Layer) -> bool:
 
 
 def _call_inside(
-    layer: keras.Layer, perturbed: PerturbedLayer, args: tuple, kwargs: dict
+    layer: keras.Layer, perturbed: Perturbed, args: tuple, kwargs: dict
 ) -> Any:
     """Calls a layer around the perturbed one."""
     graph = _graph(layer)

@@ -8,10 +8,12 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_seqmech.analysis.perturbed_encoder import PerturbedEncoder
 from keras_seqmech.analysis.perturbed_model import PerturbedLayer
 from keras_seqmech.analysis.perturbed_model import find_recurrent_layer
 from keras_seqmech.analysis.perturbed_model import rebuild
 from keras_seqmech.analysis.restored_state import state_restored
+from keras_seqmech.layers import FocusedHierarchicalEncoder
 from keras_seqmech.layers.sublayers import sublayers
 
 EPSILON = {
@@ -54,7 +56,9 @@ class RecurrentProbe:
     ):
         self.model = model
         self.loss = _find_loss(model, loss)
-        self._layer = PerturbedLayer(find_recurrent_layer(model, layer))
+        site = find_recurrent_layer(model, layer)
+        is_encoder = isinstance(site.layer, FocusedHierarchicalEncoder)
+        self._layer = (PerturbedEncoder if is_encoder else PerturbedLayer)(site)
         self._rebuilt: Any = None
         self._traced = tf.function(self._norms, autograph=False)
 

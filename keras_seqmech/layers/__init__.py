@@ -7,6 +7,7 @@ from keras_seqmech.layers.focused_encoder.encoder import (
 from keras_seqmech.layers.focused_encoder.gate import BoundaryGate
 from keras_seqmech.layers.focused_encoder.pointer_softmax import PointerSoftmax
 from keras_seqmech.layers.initial_state import LearnedInitialState
+from keras_seqmech.layers.keep_mask import KeepMask
 from keras_seqmech.layers.pooling.attention import AttentionPooling
 from keras_seqmech.layers.pooling.attention import MaxAttentionPooling
 from keras_seqmech.layers.pooling.last_attention import LastAttentionPooling
@@ -28,6 +29,7 @@ __all__ = [
     "EmissionProbabilities",
     "ExpectedSubsample",
     "FocusedHierarchicalEncoder",
+    "KeepMask",
     "LastAttentionPooling",
     "LastPooling",
     "LearnedInitialState",

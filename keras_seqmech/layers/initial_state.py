@@ -128,7 +128,11 @@ class LearnedInitialState(keras.layers.Layer):
         mask = masking.as_booleans(mask)
         mask = validation.check_sizes("mask", mask, sequences)
         if initial_state is None:
-            states = self.get_initial_state(ops.shape(sequences)[0])
+            # Of the rows there are, also where these are a `keras.Input`.
+            rows = ops.zeros_like(sequences[:, 0, :1])
+            states = self._pack(
+                [ops.add(rows, vector) for vector in self.initial_states]
+            )
         else:
             states = self._pack(keras.tree.flatten(initial_state))
         return self.rnn(

@@ -121,7 +121,7 @@ def check_length(name: str, sequences: Tensor) -> Tensor:
         does not fail before it.
     """
     shape = tuple(sequences.shape)
-    if shape[1] is not None:
+    if shape[1] is not None or isinstance(sequences, keras.KerasTensor):
         return sequences
     check = tf.debugging.assert_positive(
         tf.shape(sequences)[1],
@@ -305,7 +305,9 @@ def check_sizes(name: str, values: Any, sequences: Tensor) -> Any:
     Returns:
         The values, which wait for the check and for those of the sequences.
     """
-    if values is None or None not in (*sequences.shape[:2], *values.shape):
+    if values is None or isinstance(sequences, keras.KerasTensor):
+        return values
+    if None not in (*sequences.shape[:2], *values.shape):
         return values
     check = tf.debugging.assert_equal(
         tf.shape(values),

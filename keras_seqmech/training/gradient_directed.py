@@ -17,6 +17,7 @@ from keras_seqmech.layers import validation
 from keras_seqmech.layers.sublayers import sublayers
 from keras_seqmech.ops import masking
 from keras_seqmech.ops.gradient_divergence import gradient_divergence
+from keras_seqmech.ops.scan import differentiable_twice
 from keras_seqmech.training import network_model
 from keras_seqmech.typing import Tensor
 
@@ -65,13 +66,14 @@ class GradientDirectedModel(network_model.NetworkModel):
         training: Whether layers run in training mode.
 
     Cost: a training step differentiates the gradient, about three times the
-    work of a plain one. XLA takes a hundred times longer over it; Keras is
+    work of a plain one. The loops of this package (`ReceptiveFieldRNN`,
+    `FocusedHierarchicalEncoder`) then keep all that their steps compute, and
+    run over padded steps. XLA takes a hundred times longer over it; Keras is
     told so, and `jit_compile=True` goes on without XLA, with a warning.
 
     Limits: cuDNN has no second derivative, so on a GPU `fit` refuses layers
-    that may use it: build them with `use_cudnn=False`. The training loop of
-    `ReceptiveFieldRNN` has none either and raises a LookupError. Examples of
-    a batch must not mix in training, as in batch normalization.
+    that may use it: build them with `use_cudnn=False`. Examples of a batch
+    must not mix in training, as in batch normalization.
 
     Raises:
         ValueError: If a name is unknown (the error lists those there are), a
@@ -163,7 +165,8 @@ class GradientDirectedModel(network_model.NetworkModel):
             # Frozen layers too, or the tape loses sight of what they make.
             tape.watch(_float_tensors(x))
             tape.watch([v.value for v in _float_tensors(self.variables)])
-            probed = self._probe(x)
+            with differentiable_twice():
+                probed = self._probe(x)
             loss = self.compute_loss(
                 x=x,
                 y=y,

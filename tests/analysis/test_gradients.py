@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import analysis
 from keras_seqmech.analysis import gradients
 from keras_seqmech.analysis import recurrent_gradients
@@ -578,11 +577,6 @@ def test_directions_are_merged_as_keras_merges_them(mode, sequences, examples):
         (small_model, {"inputs": np.zeros(())}, "equally many"),
         (small_model, {"loss": None}, "single loss"),
         (lambda: wrapped(layers.Dense(1)), {}, r"layer.*\[\]"),
-        (
-            lambda: wrapped(ReceptiveFieldRNN(layers.GRUCell(2), 2, name="a")),
-            {"layer": "a"},
-            "ReceptiveFieldRNN",
-        ),
         (lambda: wrapped(layers.RNN(Aside(2))), {}, "Aside"),
         (lambda: wrapped(Doubled(2, name="a")), {}, "'a'.*other outputs"),
         (in_tensorflow, {}, "not of functions of TensorFlow.*InTensorFlow"),

@@ -45,6 +45,21 @@ assert "keras_seqmech" not in sys.modules
 """
 
 
+# What the docs promise of a file without the import, and with it.
+IMPORT = """
+import sys
+import keras
+
+try:
+    keras.saving.load_model(sys.argv[1])
+except TypeError as error:
+    print(error)
+assert "keras_seqmech" not in sys.modules
+import keras_seqmech
+print(type(keras.saving.load_model(sys.argv[1])).__name__)
+"""
+
+
 def run(*arguments) -> str:
     """Runs Python in a new process; returns what it printed."""
     environment = {
@@ -146,3 +161,13 @@ def test_seed_count_starts_again():
     again = loaded(inputs, training=True)["output_0"].numpy()
     assert (first != second).any()
     np.testing.assert_array_equal(first, again)
+
+
+def test_a_file_loads_after_the_import():
+    """Where Keras begins to import what a file names, the docs can say so."""
+    *error, loaded = run(
+        "-c", IMPORT, GOLDEN / "KeepMask-lstm.keras"
+    ).splitlines()
+    assert loaded == "Functional"
+    assert "Could not locate class 'KeepMask'" in "".join(error)
+    assert "'registered_name': 'keras_seqmech>KeepMask'" in "".join(error)

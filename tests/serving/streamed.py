@@ -5,6 +5,7 @@ import numpy as np
 from keras import layers
 
 from keras_seqmech import FocusedHierarchicalEncoder
+from keras_seqmech import KeepMask
 from keras_seqmech import LearnedInitialState
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import ReceptiveFieldWindows
@@ -28,7 +29,7 @@ def tagger():
         return_field=True,
         name="first",
     )(words)
-    between = layers.LSTM(5, return_sequences=True)(first)
+    between = KeepMask(layers.LSTM(5, return_sequences=True))(first)
     second = ReceptiveFieldRNN(
         layers.GRUCell(8),
         3,

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import keras_seqmech
+from keras_seqmech.ops.decisions import sampling
 from keras_seqmech.ops.gradient_divergence import gradient_divergence
 from keras_seqmech.training import Curriculum
 from keras_seqmech.training import GradientDirectedModel
@@ -157,7 +158,7 @@ def numeric_gradient(model, inputs, labels, weight):
         x = embedding(inputs["tokens"])
         with tf.GradientTape() as tape:
             tape.watch(x)
-            p = head(rnn(x, mask=inputs["mask"]))
+            p = head(rnn(x, mask=inputs["mask"], training=True))
             losses = -tf.math.log(tf.where(labels > 0, p, 1 - p))
         return losses, tf.norm(tape.gradient(losses, x), axis=-1)
 
@@ -643,13 +644,41 @@ def test_no_gradient_reaches_the_layer():
         model.train_on_batch(sample()[0]["tokens"], np.ones((BATCH, 2)))
 
 
-def test_what_has_no_second_derivative_is_refused(monkeypatch):
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "size_from, estimator",
+    [("input", "relaxed"), ("field", "straight_through")],
+)
+def test_receptive_fields_against_finite_differences(
+    double, monkeypatch, size_from, estimator
+):
+    """First derivatives are those of the loop's own gradient."""
+    noise = np.random.default_rng(2).gumbel(size=(TIME, BATCH, 2))
+    monkeypatch.setattr(
+        sampling, "gumbel_noise", lambda shape, generator, dtype: noise
+    )
     inputs, labels = sample()
     cell = keras.layers.SimpleRNNCell(2)
-    layer = keras_seqmech.ReceptiveFieldRNN(cell, max_size=2)
-    model = compile_(classifier(layer))
-    with pytest.raises(LookupError, match="no gradient of its own"):
-        model.train_on_batch(inputs, labels)
+    layer = keras_seqmech.ReceptiveFieldRNN(
+        cell, max_size=2, size_from=size_from, estimator=estimator
+    )
+    model = classifier(layer, gradient_weight=0.7)
+    for variable in model.trainable_variables:
+        variable.assign(
+            np.random.default_rng(1).normal(size=variable.shape, scale=0.8)
+        )
+    start = model.get_weights()
+    found, _ = update(compile_(model, run_eagerly=True), inputs, labels)
+    model.set_weights(start)
+    if estimator == "relaxed":
+        expected, _ = numeric_gradient(model, inputs, labels, weight=0.7)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-8)
+    again, _ = update(compile_(model, run_eagerly=False), inputs, labels)
+    np.testing.assert_allclose(again, found, rtol=1e-6, atol=1e-9)
+
+
+def test_what_has_no_second_derivative_is_refused(monkeypatch):
+    inputs, labels = sample()
     monkeypatch.setattr(
         tf.config, "list_physical_devices", lambda kind=None: [kind]
     )

@@ -12,6 +12,7 @@ from keras_seqmech.layers.decision_costs import DecisionCosts
 from keras_seqmech.layers.receptive_field.equations import FieldEquations
 from keras_seqmech.layers.receptive_field.equations import FieldWeights
 from keras_seqmech.layers.receptive_field.options import FieldOptions
+from keras_seqmech.layers.receptive_field.strength import Share
 from keras_seqmech.ops import cell_steps
 from keras_seqmech.ops import receptive_field
 from keras_seqmech.ops.decisions import sampling
@@ -102,6 +103,11 @@ class RFCell(keras.layers.Layer):
             raises it: commitment.
         unit_forget_bias: Whether $b_F$ starts at 1, so that the gate starts
             mostly open; else at 0.
+        forget_strength: None for the gate of (3). A number from 0 to 1 puts
+            $1 - a \odot (1 - F_t)$ in its place, with a trainable vector $a$,
+            held between 0 and 1, that starts at this number. With 0 the cell
+            starts as the wrapped one, whatever it reads, and has a gradient
+            to learn from; with 1 it starts as (3).
         kernel_initializer: Initializer of the kernels. One with a seed gives
             kernels of the same shape the same values.
         recurrent_initializer: Initializer of the inner network's $U_m$.
@@ -165,6 +171,7 @@ class RFCell(keras.layers.Layer):
         entropy_weight: float = 0.0,
         indecision_weight: float = 0.0,
         unit_forget_bias: bool = True,
+        forget_strength: float | None = None,
         kernel_initializer: Any = "glorot_uniform",
         recurrent_initializer: Any = "orthogonal",
         kernel_regularizer: Any = None,
@@ -183,6 +190,7 @@ class RFCell(keras.layers.Layer):
             gated=gated,
             size_from=size_from,
             unit_forget_bias=unit_forget_bias,
+            forget_strength=forget_strength,
             kernel_initializer=kernel_initializer,
             recurrent_initializer=recurrent_initializer,
             kernel_regularizer=kernel_regularizer,
@@ -250,6 +258,15 @@ class RFCell(keras.layers.Layer):
             shape=(gated_units,),
             initializer="ones" if self.options.unit_forget_bias else "zeros",
         )
+        if self.options.forget_strength is not None:
+            self.forget_strength = self.add_weight(
+                name="forget_strength",
+                shape=(gated_units,),
+                initializer=keras.initializers.Constant(
+                    self.options.forget_strength
+                ),
+                constraint=Share(),
+            )
         self.costs.build()
         cell_adapters.build(self.cell, input_shape[0], features)
 
@@ -382,6 +399,8 @@ class RFCell(keras.layers.Layer):
             "forget_kernel": data(self.forget_kernel),
             "forget_bias": data(self.forget_bias),
         }
+        if self.options.forget_strength is not None:
+            weights["forget_strength"] = data(self.forget_strength)
         if self.max_size > 1:
             weights["recurrent_kernel"] = data(self.field_recurrent_kernel)
             if self.options.size_from == "input":

@@ -32,6 +32,7 @@ class FieldWeights(NamedTuple):
         size_kernel: Of the size scores: $W_{sx}$, or w of the stop logits.
         size_recurrent_kernel: $W_{sh}$, or v repeated for each stop logit.
         size_bias: b of the stop logits; None for equation 1.
+        forget_strength: a, how much the gate may forget; None for all.
     """
 
     kernel: Tensor
@@ -42,6 +43,7 @@ class FieldWeights(NamedTuple):
     size_kernel: Tensor = None
     size_recurrent_kernel: Tensor = None
     size_bias: Tensor = None
+    forget_strength: Tensor = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,6 +165,9 @@ class FieldEquations:
         return combine(selection, summaries)
 
     def gate(self, summary: Tensor) -> Tensor:
-        """$F_t$ (eq. 3)."""
+        """$F_t$ (eq. 3), or $1 - a (1 - F_t)$."""
         product = cell_steps.product(summary, self.weights.forget_kernel)
-        return ops.sigmoid(product + self.weights.forget_bias)
+        pre_activation = product + self.weights.forget_bias
+        if self.weights.forget_strength is None:
+            return ops.sigmoid(pre_activation)
+        return 1 - self.weights.forget_strength * ops.sigmoid(-pre_activation)

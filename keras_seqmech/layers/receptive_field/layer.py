@@ -61,6 +61,8 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         indecision_weight: Of the mean indecision, entropy over log S, which
             raises it: commitment.
         unit_forget_bias: Whether the gate's bias starts at 1.
+        forget_strength: None, or how much the gate may forget at first, from
+            0 to 1; see `RFCell`. With 0 the layer starts as the plain cell.
         kernel_initializer: Initializer of the kernels.
         recurrent_initializer: Initializer of the inner recurrent kernel.
         kernel_regularizer: Regularizer of the kernels.
@@ -163,6 +165,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         entropy_weight: float = 0.0,
         indecision_weight: float = 0.0,
         unit_forget_bias: bool = True,
+        forget_strength: float | None = None,
         kernel_initializer: Any = "glorot_uniform",
         recurrent_initializer: Any = "orthogonal",
         kernel_regularizer: Any = None,
@@ -197,6 +200,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             entropy_weight=entropy_weight,
             indecision_weight=indecision_weight,
             unit_forget_bias=unit_forget_bias,
+            forget_strength=forget_strength,
             kernel_initializer=kernel_initializer,
             recurrent_initializer=recurrent_initializer,
             kernel_regularizer=kernel_regularizer,

@@ -306,12 +306,14 @@ def _field_part(cell: RFCell, readable: Readable, training: bool) -> FieldPart:
     reader = make(equations, views, readable.validity)
 
     weights = equations.weights
+    strength = weights.forget_strength
     noise = cell.sample_noise((*readable.padded_shape, cell.max_size), training)
     operands = Operands(
         {"size": [equations.size_scores(readable.current, reader.states)]},
         {
             "size": weights.size_recurrent_kernel,
             "forget": weights.forget_kernel,
+            **({} if strength is None else {"strength": strength}),
         },
         {"forget": weights.forget_bias},
         _constants(
@@ -334,7 +336,10 @@ def _field_part(cell: RFCell, readable: Readable, training: bool) -> FieldPart:
         summary = reader.read(inputs, selection, affine)
         (pre_activation,) = affine("forget", summary)
         choices = {"selection": selection, "logits": logits}
-        return ops.sigmoid(pre_activation), choices
+        if strength is None:
+            return ops.sigmoid(pre_activation), choices
+        (forgotten,) = affine("strength", ops.sigmoid(-pre_activation))
+        return 1 - forgotten, choices
 
     spec = readable.spec(cell.max_size, cell.score_dtype)
     return FieldPart(

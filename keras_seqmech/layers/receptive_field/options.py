@@ -30,6 +30,7 @@ class FieldOptions:
     gated: str
     size_from: str
     unit_forget_bias: bool
+    forget_strength: float | None
     kernel_initializer: Any
     recurrent_initializer: Any
     kernel_regularizer: Any
@@ -53,6 +54,7 @@ class FieldOptions:
             "gated": _choice_of(GATED),
             "size_from": _choice_of(SIZE_SOURCES),
             "unit_forget_bias": validation.check_bool,
+            "forget_strength": _check_strength,
             "kernel_initializer": _get(keras.initializers),
             "recurrent_initializer": _get(keras.initializers),
             "kernel_regularizer": _get(keras.regularizers),
@@ -109,6 +111,10 @@ def _get(module: Any) -> Callable[[str, Any], Any]:
 
 def _check_units(name: str, value: Any) -> int | None:
     return None if value is None else validation.check_positive_int(name, value)
+
+
+def _check_strength(name: str, value: Any) -> float | None:
+    return None if value is None else validation.check_share(name, value)
 
 
 def _check_activation(name: str, value: Any) -> Any:

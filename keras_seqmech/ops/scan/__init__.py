@@ -3,7 +3,8 @@
 `protocol` says what a step gets and returns, `loop` runs it forward,
 `backward` is the gradient that recomputes. Under both lies one of two loops:
 `padded`, where all rows do all steps, or `packed`, where each row does its
-own, with `packing` to bring sequences there and back.
+own, with `packing` to bring sequences there and back. Within `twice`, the
+gradient is TensorFlow's, which has a gradient of its own.
 """
 
 from keras_seqmech.ops.scan.loop import scan
@@ -16,6 +17,7 @@ from keras_seqmech.ops.scan.protocol import Operands
 from keras_seqmech.ops.scan.protocol import ScanOptions
 from keras_seqmech.ops.scan.protocol import States
 from keras_seqmech.ops.scan.protocol import Step
+from keras_seqmech.ops.scan.twice import differentiable_twice
 
 __all__ = [
     "Affine",
@@ -26,6 +28,7 @@ __all__ = [
     "States",
     "Step",
     "can_pack",
+    "differentiable_twice",
     "pack",
     "scan",
 ]

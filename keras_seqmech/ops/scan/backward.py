@@ -26,8 +26,9 @@ from keras_seqmech.typing import Tensor
 
 _SECOND_ORDER = (
     "The recomputing gradient of this time loop has no gradient of its own. "
-    "Run the layer with training=False, where TensorFlow's own gradient is "
-    "used, to differentiate twice."
+    "To differentiate twice, run the layer within "
+    "keras_seqmech.ops.scan.differentiable_twice(), where TensorFlow's own "
+    "gradient is used."
 )
 
 
@@ -99,7 +100,9 @@ def gradients(
     result = Operands(
         {**by_step.inputs, **part_gradients},
         {
-            name: _weight_gradient(operand, by_step.products[name])
+            name: _weight_gradient(
+                operand, by_step.products[name], operands.weights[name].shape
+            )
             for name, operand in by_step.operands.items()
         },
         {
@@ -137,8 +140,12 @@ def _known_products(
     return affine
 
 
-def _weight_gradient(operand: Tensor, parts: list[Tensor]) -> Tensor:
+def _weight_gradient(
+    operand: Tensor, parts: list[Tensor], shape: tf.TensorShape
+) -> Tensor:
     operand = _rows(operand)
+    if shape.rank == 1:
+        return tf.reduce_sum(operand * _rows(parts[0]), axis=0)
     products = [
         tf.matmul(operand, _rows(part), transpose_a=True) for part in parts
     ]
@@ -158,5 +165,6 @@ def product_specs(
     specs = keras.tree.map_structure(loop.spec, parts)
     for name, weight in operands.weights.items():
         if name not in parts:
-            specs[name] = [tf.TensorSpec((None, weight.shape[1]), weight.dtype)]
+            width = weight.shape[-1]
+            specs[name] = [tf.TensorSpec((None, width), weight.dtype)]
     return specs

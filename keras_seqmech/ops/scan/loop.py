@@ -21,6 +21,7 @@ from keras_seqmech.ops.scan.protocol import Parts
 from keras_seqmech.ops.scan.protocol import ScanOptions
 from keras_seqmech.ops.scan.protocol import States
 from keras_seqmech.ops.scan.protocol import Step
+from keras_seqmech.ops.scan.twice import is_differentiable_twice
 from keras_seqmech.typing import Tensor
 
 Specs = dict[str, tf.TensorSpec]
@@ -71,6 +72,8 @@ def scan(
             "`packing` is given. "
             f"Received: shapes={[state.shape for state in states]}"
         )
+    if is_differentiable_twice():
+        options = options._replace(recompute_gradient=False, jit_compile=False)
     arguments = (operands, states)
 
     def run_flat(*flat: Tensor) -> list[Tensor]:

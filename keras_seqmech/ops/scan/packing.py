@@ -49,6 +49,7 @@ import tensorflow as tf
 from keras_seqmech._keras_compat import in_xla
 from keras_seqmech.ops import compaction
 from keras_seqmech.ops.scan.protocol import ScanOptions
+from keras_seqmech.ops.scan.twice import is_differentiable_twice
 from keras_seqmech.typing import Tensor
 
 
@@ -56,11 +57,12 @@ def can_pack(options: ScanOptions = ScanOptions()) -> bool:  # noqa: B008
     """Whether a loop with these options can run packed where it is called.
 
     It cannot where sizes are static: in code that XLA compiles, around the
-    loop or the loop alone, and in a loop that is written out.
+    loop or the loop alone, and in a loop that is written out; nor within
+    `differentiable_twice`.
     """
     compiled = options.jit_compile and not tf.executing_eagerly()
     fixed = options.unroll or options.steps is not None
-    return not (compiled or fixed or in_xla())
+    return not (compiled or fixed or in_xla() or is_differentiable_twice())
 
 
 class Packing(NamedTuple):

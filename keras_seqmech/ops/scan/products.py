@@ -21,7 +21,7 @@ class PartedWeight:
     """A weight that a step multiplies by, in parts.
 
     Args:
-        weight: Matrix `(operand width, width)`.
+        weight: Matrix `(operand width, width)`, or a vector for a diagonal one.
         widths: Widths of the parts, which add up to `width`.
     """
 
@@ -33,7 +33,7 @@ class PartedWeight:
 
     def multiply(self, operand: Tensor) -> list[Tensor]:
         """The parts `(batch, part width)` of `operand @ weight`."""
-        products = [tf.matmul(operand, kernel) for kernel in self._kernels]
+        products = [_product(operand, kernel) for kernel in self._kernels]
         if len(products) < len(self._widths):
             return tf.split(products[0], self._widths, axis=-1)
         return products
@@ -44,10 +44,18 @@ class PartedWeight:
             parts = [tf.concat(parts, axis=-1)]
         return tf.add_n(
             [
-                tf.matmul(part, kernel, transpose_b=True)
+                _product(part, kernel, transpose=True)
                 for part, kernel in zip(parts, self._kernels)
             ]
         )
+
+
+def _product(
+    operand: Tensor, kernel: Tensor, transpose: bool = False
+) -> Tensor:
+    if kernel.shape.rank == 1:
+        return operand * kernel
+    return tf.matmul(operand, kernel, transpose_b=transpose)
 
 
 def parted(operands: Operands) -> dict[str, PartedWeight]:

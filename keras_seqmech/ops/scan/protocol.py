@@ -31,7 +31,7 @@ class Affine(Protocol):
         Args:
             name: A key of `Operands.weights`.
             operand: Tensor `(batch, operand width)`, a state or what the step
-                computed from one.
+                computed from one. The product with a vector is elementwise.
 
         Returns:
             Tensors `(batch, width)` that together make up
@@ -76,7 +76,8 @@ class Operands(NamedTuple):
             list of `(time, batch, width)` tensors whose widths add up to that
             of the weight (separate gates vectorise better than slices of one
             tensor).
-        weights: Matrices `(operand width, width)`.
+        weights: Matrices `(operand width, width)`, or vectors `(width,)` in
+            place of diagonal ones.
         biases: Vectors `(width,)`, for products without inputs.
         constants: Tensors `(time, ...)` that need no gradient, such as masks
             and noise.
@@ -107,7 +108,7 @@ class ScanOptions(NamedTuple):
             multiplies out the weight gradients after the loop, one large
             product each. The step may then use no trainable variable other
             than through `Operands`, and a gradient of the gradient is refused
-            (LookupError).
+            (LookupError), but not within `differentiable_twice`.
         jit_compile: Whether to compile the loop with XLA where the code
             around it is not. Without effect in eager execution.
         unroll: Whether to write the steps out instead of looping. Needs a

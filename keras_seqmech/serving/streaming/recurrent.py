@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_seqmech.layers import cell_adapters
 from keras_seqmech.layers.initial_state import LearnedInitialState
+from keras_seqmech.layers.keep_mask import KeepMask
 from keras_seqmech.serving.streaming.clock import Clock
 from keras_seqmech.serving.streaming.layer import State
 from keras_seqmech.serving.streaming.layer import StreamedLayer
@@ -16,8 +17,14 @@ from keras_seqmech.typing import Tensor
 
 
 def unwrap(layer: keras.Layer) -> keras.Layer:
-    """The recurrent layer itself, where its first state is learned, too."""
+    """The recurrent layer itself, without what keeps masks or learns states."""
+    layer = _starting(layer)
     return layer.rnn if isinstance(layer, LearnedInitialState) else layer
+
+
+def _starting(layer: keras.Layer) -> keras.Layer:
+    """What has the initial states of a layer."""
+    return layer.layer if isinstance(layer, KeepMask) else layer
 
 
 def one_or_all(returned: tuple) -> Any:
@@ -46,7 +53,7 @@ class StreamedRNN(StreamedLayer):
         self.rnn = unwrap(layer)
 
     def initial_state(self, batch_size: Tensor) -> State:
-        first = self.layer.get_initial_state(batch_size=batch_size)
+        first = _starting(self.layer).get_initial_state(batch_size=batch_size)
         width = cell_adapters.output_size(self.rnn.cell)
         output = tf.zeros((batch_size, width), self.compute_dtype)
         return {**self._named(keras.tree.flatten(first)), "output": output}

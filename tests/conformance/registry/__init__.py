@@ -8,6 +8,7 @@ contract for it.
 from tests.conformance.registry import fields
 from tests.conformance.registry import focused_encoders
 from tests.conformance.registry import initial_states
+from tests.conformance.registry import kept_masks
 from tests.conformance.registry import pointers
 from tests.conformance.registry import poolings
 from tests.conformance.registry import subsamples
@@ -23,6 +24,7 @@ ENTRIES = [
     *pointers.ENTRIES,
     *focused_encoders.ENTRIES,
     *initial_states.ENTRIES,
+    *kept_masks.ENTRIES,
     *subsamples.ENTRIES,
 ]
 FACTS = {
@@ -31,6 +33,7 @@ FACTS = {
     **pointers.FACTS,
     **focused_encoders.FACTS,
     **initial_states.FACTS,
+    **kept_masks.FACTS,
     **subsamples.FACTS,
 }
 

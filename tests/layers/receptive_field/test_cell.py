@@ -253,17 +253,18 @@ def loss_and_gradients(function, x, weights):
 @pytest.mark.parametrize("size_from", SIZE_SOURCES)
 @pytest.mark.parametrize("estimator", ["relaxed", "reinforce"])
 @pytest.mark.parametrize(
-    "cell, gated",
+    "cell, gated, strength",
     [
-        ("lstm", "memory"),
-        ("lstm", "output"),
-        ("lstm", "all"),
-        ("gru", "memory"),
-        ("simple", "memory"),
+        ("lstm", "memory", None),
+        ("lstm", "output", None),
+        ("lstm", "all", None),
+        ("lstm", "all", 0.5),
+        ("gru", "memory", None),
+        ("simple", "memory", None),
     ],
 )
 def test_gradients_agree_with_finite_differences(
-    monkeypatch, cell, gated, estimator, size_from, summary
+    monkeypatch, cell, gated, strength, estimator, size_from, summary
 ):
     layer = make_layer(
         cell,
@@ -271,6 +272,7 @@ def test_gradients_agree_with_finite_differences(
         summary=summary,
         gated=gated,
         size_from=size_from,
+        forget_strength=strength,
     )
     noise = make_noise()
     fix_noise(monkeypatch, noise)

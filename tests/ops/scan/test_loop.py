@@ -26,6 +26,7 @@ def make_arguments():
         "closing": normal(WIDTH, WIDTH),
         "alone": normal(WIDTH, 1),
         "bias": normal(WIDTH),
+        "diagonal": normal(WIDTH),
     }
     states = (normal(BATCH, WIDTH), normal(BATCH, WIDTH))
     return inputs, parameters, states
@@ -40,6 +41,7 @@ def step(inputs, states, affine):
     wide, narrow = affine("gates", first * inputs["scale"])
     (closing,) = affine("closing", tf.tanh(wide) * second)
     (alone,) = affine("alone", second)
+    (second,) = affine("diagonal", tf.sin(second))
     new = tf.where(inputs["real"] > 0, tf.tanh(closing) + narrow, first)
     return {"sum": alone + new, "narrow": narrow}, (new, second + narrow)
 
@@ -52,7 +54,9 @@ SPECS = {
 
 def run(arguments, **options):
     inputs, parameters, states = arguments
-    weights = {k: parameters[k] for k in ("gates", "closing", "alone")}
+    weights = {
+        k: parameters[k] for k in ("gates", "closing", "alone", "diagonal")
+    }
     biases = {"closing": parameters["bias"]}
     operands = Operands(inputs, weights, biases, CONSTANTS)
     return scan(step, operands, states, SPECS, ScanOptions(**options))
@@ -81,6 +85,7 @@ def python_loop(arguments):
         new = np.where(CONSTANTS["real"][t] > 0, new, first)
         sums.append(second @ parameters["alone"] + new)
         narrows.append(narrow)
+        second = parameters["diagonal"] * np.sin(second)
         first, second = new, second + narrow
     return np.array(sums), np.array(narrows), (first, second)
 
@@ -214,7 +219,7 @@ def test_compiled_loop_may_end_early(recompute_gradient):
                 step,
                 Operands(
                     tf.nest.map_structure(lambda x: x[:count], inputs),
-                    {k: parameters[k] for k in ("gates", "closing", "alone")},
+                    {k: v for k, v in parameters.items() if k != "bias"},
                     {"closing": parameters["bias"]},
                     constants,
                 ),

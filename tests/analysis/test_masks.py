@@ -1,0 +1,173 @@
+"""Reports on masks, of models whose masks are known to be lost or kept."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+from keras_seqmech import FocusedHierarchicalEncoder
+from keras_seqmech import KeepMask
+from keras_seqmech import MeanPooling
+from keras_seqmech import analysis
+
+TOKENS = np.array([[3, 1, 4, 1, 5], [2, 7, 1, 8, 2]])
+
+
+def mean(name="mean"):
+    return layers.GlobalAveragePooling1D(name=name)
+
+
+def text_model(rnn, pooling, mask_zero=True, steps=None):
+    tokens = keras.Input((steps,), dtype="int32", name="tokens")
+    x = layers.Embedding(9, 3, mask_zero=mask_zero, name="words")(tokens)
+    x = pooling(rnn(x))
+    return keras.Model(tokens, layers.Dense(2, name="head")(x))
+
+
+def lstm():
+    return layers.LSTM(4, return_sequences=True, name="rnn")
+
+
+def as_in_316(layer):
+    layer.supports_masking = False
+    return layer
+
+
+def test_a_model_that_keeps_its_mask():
+    report = analysis.mask_report(text_model(lstm(), mean()), TOKENS)
+    assert report.first is None
+    assert str(report) == "Padding changes no answer."
+    names = [layer.name for layer in report.layers]
+    assert [n for n in names if n in ("words", "rnn", "mean", "head")] == [
+        "words",
+        "rnn",
+        "mean",
+        "head",
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:Layer .* does not support masking")
+def test_the_mask_that_keras_no_longer_passes_on():
+    report = analysis.mask_report(text_model(as_in_316(lstm()), mean()), TOKENS)
+    assert report.first.name == "mean"
+    assert report.first.kind == "GlobalAveragePooling1D"
+    changed = {layer.name: layer.changed for layer in report.layers}
+    assert not changed["words"] and not changed["rnn"] and changed["head"]
+    (row,) = [x for x in str(report).splitlines() if "first to read" in x]
+    assert row.split()[:2] == ["mean", "GlobalAveragePooling1D"]
+    kept = KeepMask(as_in_316(lstm()))
+    assert analysis.mask_report(text_model(kept, mean()), TOKENS).first is None
+
+
+def test_no_mask_at_all():
+    forward = text_model(lstm(), mean(), mask_zero=False)
+    # Padding after the real steps comes too late for a forward layer.
+    assert analysis.mask_report(forward, TOKENS).first.name == "mean"
+    report = analysis.mask_report(forward, TOKENS, side="left")
+    assert report.first.name == "rnn"
+    both = text_model(layers.Bidirectional(lstm(), name="both"), mean(), False)
+    assert analysis.mask_report(both, TOKENS).first.name == "both"
+
+
+def test_the_change_is_what_padding_does():
+    inputs = keras.Input((None, 2), name="x")
+    model = keras.Model(inputs, mean()(inputs))
+    x = np.array([[[1.0, 3.0], [3.0, 5.0]]])
+    report = analysis.mask_report(model, x, padding=7, extra=2)
+    # The mean (2, 4) becomes (4.5, 5.5); the largest number was 4.
+    assert report.first.change == pytest.approx(2.5 / 4)
+    assert analysis.mask_report(model, x, tolerance=1.0).first is None
+
+
+def masked_model(layer):
+    x = keras.Input((None, 3), name="x")
+    mask = keras.Input((None,), dtype="bool", name="mask")
+    return keras.Model([x, mask], layer(x, mask))
+
+
+class Leaky(keras.layers.Layer):
+    """Sums all steps: zeros under a mask are not seen."""
+
+    def call(self, x, mask):
+        return keras.ops.sum(x, axis=1) + 0 * keras.ops.sum(
+            keras.ops.cast(mask, "float32")
+        )
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_masks_that_are_inputs_and_other_numbers_under_them(side):
+    x = np.random.default_rng(0).normal(size=(2, 4, 3))
+    example = [x, np.ones((2, 4), "bool")]
+    good = masked_model(lambda x, mask: MeanPooling()(x, mask=mask))
+    assert analysis.mask_report(good, example, side=side).first is None
+    bad = masked_model(Leaky(name="leaky"))
+    assert analysis.mask_report(bad, example, side=side).first.name == "leaky"
+
+
+def test_several_sequences_and_inputs_without_time():
+    words = keras.Input((None, 3), name="words")
+    mask = keras.Input((None,), dtype="bool", name="mask")
+    question = keras.Input((2,), name="question")
+    encoder = FocusedHierarchicalEncoder(
+        4, return_gates=True, return_sequences=True, name="encoder"
+    )
+    states, gates = encoder(words, question, sequence_mask=mask)
+    pooled = mean("end")(states, mask=mask)
+    model = keras.Model(
+        {"words": words, "mask": mask, "question": question},
+        {"end": pooled, "gates": gates["gates"]},
+    )
+    generator = np.random.default_rng(0)
+    example = {
+        "words": generator.normal(size=(2, 4, 3)),
+        "mask": np.ones((2, 4), "bool"),
+        "question": generator.normal(size=(2, 2)),
+    }
+    assert analysis.mask_report(model, example).first is None
+
+
+def test_a_known_number_of_steps():
+    model = text_model(lstm(), mean(), mask_zero=False, steps=5)
+    with pytest.raises(ValueError, match="`sequences` must name inputs"):
+        analysis.mask_report(model, TOKENS)
+    report = analysis.mask_report(model, TOKENS, sequences=["tokens"])
+    assert report.first.name == "mean"
+
+
+def test_a_sequential_model_and_one_within_another():
+    tail = keras.Sequential(
+        [keras.Input((None, 3)), lstm(), mean()], name="tail"
+    )
+    model = keras.Sequential(
+        [
+            keras.Input((None,), dtype="int32"),
+            layers.Embedding(9, 3, name="words"),
+            tail,
+        ]
+    )
+    assert analysis.mask_report(model, TOKENS).first.name == "tail"
+    embedded = np.ones((1, 4, 3))
+    assert analysis.mask_report(tail, embedded).first.name == "mean"
+
+
+@pytest.mark.parametrize(
+    "make, example, options, message",
+    [
+        (keras.Sequential, TOKENS, {}, "Argument `model` must be a built"),
+        (None, TOKENS, {"side": "up"}, "side='up'"),
+        (None, TOKENS, {"extra": 0}, "extra=0"),
+        (None, TOKENS, {"sequences": ["x"]}, r"inputs \['tokens'\]"),
+        (None, [TOKENS, TOKENS], {}, r"for each input, \['tokens'\]"),
+    ],
+)
+def test_refuses(make, example, options, message):
+    model = make() if make else text_model(lstm(), mean())
+    with pytest.raises(ValueError, match=message):
+        analysis.mask_report(model, example, **options)
+
+
+def test_refuses_models_of_one_length():
+    inputs = keras.Input((4, 3), name="x")
+    model = keras.Model(inputs, layers.Dense(2)(layers.Flatten()(inputs)))
+    with pytest.raises(ValueError, match="run with any number of steps"):
+        analysis.mask_report(model, np.ones((1, 4, 3)), sequences=["x"])

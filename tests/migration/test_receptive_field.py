@@ -1,0 +1,220 @@
+"""Keras' recurrent layers as receptive fields."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech import RFCell
+from keras_seqmech.migration import receptive_field_from_keras
+
+FEATURES, UNITS, TIME = 3, 4, 7
+
+
+@keras.saving.register_keras_serializable(package="tests.migration")
+class OwnLSTM(layers.LSTM):
+    pass
+
+
+LAYERS = {
+    "lstm": lambda **k: layers.LSTM(UNITS, **k),
+    "gru": lambda **k: layers.GRU(UNITS, **k),
+    "gru_reset_before": lambda **k: layers.GRU(UNITS, reset_after=False, **k),
+    "simple": lambda **k: layers.SimpleRNN(UNITS, activation="relu", **k),
+    "cell": lambda **k: layers.RNN(layers.LSTMCell(UNITS), **k),
+    "cells": lambda **k: layers.RNN(
+        [layers.LSTMCell(UNITS), layers.GRUCell(UNITS + 1)], **k
+    ),
+}
+
+
+def sequences():
+    return np.random.default_rng(0).normal(size=(4, TIME, FEATURES))
+
+
+# Within, at the end, at the start, and a row without a real step.
+MASK = (
+    np.array([[1, 1, 0, 1, 1, 1, 1], [1] * 4 + [0] * 3, [0] * 6 + [1], [0] * 7])
+    > 0
+)
+
+
+def randomized(layer, shape=(None, None, FEATURES)):
+    """The layer, built, with random weights, as if it were trained."""
+    layer.build(shape)
+    generator = np.random.default_rng(1)
+    for weight in layer.weights:
+        weight.assign(generator.normal(size=weight.shape))
+    return layer
+
+
+def assert_same(migrated, layer, **call):
+    pairs = zip(
+        keras.tree.flatten(migrated(sequences(), **call)),
+        keras.tree.flatten(layer(sequences(), **call)),
+        strict=True,
+    )
+    for found, expected in pairs:
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize(
+    "mask, arguments",
+    [
+        (None, {}),
+        (MASK, {"return_state": True, "go_backwards": True}),
+        (MASK, {"return_sequences": True, "zero_output_for_mask": True}),
+    ],
+    ids=["plain", "backwards", "zeros"],
+)
+def test_layers_give_the_same_answers(name, arguments, mask):
+    layer = randomized(LAYERS[name](**arguments))
+    migrated = receptive_field_from_keras(layer, max_size=3)
+    assert isinstance(migrated, ReceptiveFieldRNN)
+    assert migrated.name == layer.name
+    assert_same(migrated, layer, mask=mask)
+
+
+@pytest.mark.parametrize(
+    "gated, size_from", [("output", "input"), ("all", "field")]
+)
+def test_whatever_is_gated(gated, size_from):
+    layer = randomized(layers.LSTM(UNITS))
+    migrated = receptive_field_from_keras(
+        layer, 3, gated=gated, size_from=size_from, summary="last"
+    )
+    assert migrated.get_config()["gated"] == gated
+    assert_same(migrated, layer)
+
+
+@pytest.mark.parametrize(
+    "merge_mode, sequence", [("concat", True), ("sum", False)]
+)
+def test_both_directions(merge_mode, sequence):
+    layer = layers.Bidirectional(
+        layers.LSTM(UNITS, return_sequences=sequence),
+        merge_mode=merge_mode,
+        backward_layer=layers.GRU(
+            UNITS, return_sequences=sequence, go_backwards=True
+        ),
+    )
+    randomized(layer)
+    migrated = receptive_field_from_keras(layer, max_size=3)
+    assert isinstance(migrated.forward_layer, ReceptiveFieldRNN)
+    assert isinstance(migrated.backward_layer.cell.cell, layers.GRUCell)
+    assert_same(migrated, layer, mask=MASK)
+
+
+def test_arguments_are_carried_over():
+    layer = randomized(
+        layers.LSTM(
+            UNITS,
+            dropout=0.25,
+            recurrent_dropout=0.125,
+            kernel_regularizer="l2",
+            activity_regularizer="l1",
+            trainable=False,
+            unroll=True,
+            dtype="float64",
+        )
+    )
+    migrated = receptive_field_from_keras(layer, 3, seed=5, field_units=2)
+    assert migrated.cell.cell.dropout == 0.25
+    assert migrated.cell.cell.recurrent_dropout == 0.125
+    assert migrated.unroll and not migrated.trainable
+    assert migrated.compute_dtype == migrated.cell.compute_dtype == "float64"
+    assert migrated.cell.field_bias.shape == (2,)
+    x = sequences()
+    losses = []
+    for one in (layer, migrated):
+        one(x)
+        losses.append([float(loss) for loss in one.losses])
+    # The field's weights have no regularizer.
+    np.testing.assert_allclose(*map(np.sort, losses), rtol=1e-6)
+
+
+def test_a_stateful_layer_goes_on_where_it_is():
+    layer = randomized(layers.LSTM(UNITS, stateful=True), (4, TIME, FEATURES))
+    layer(sequences())
+    migrated = receptive_field_from_keras(layer, max_size=3)
+    assert migrated.stateful
+    assert_same(migrated, layer)
+    assert_same(migrated, layer)
+
+
+def test_with_an_initial_state():
+    x, h, c = (
+        keras.Input((TIME, FEATURES)),
+        keras.Input((4,)),
+        keras.Input((4,)),
+    )
+    layer = layers.LSTM(UNITS)
+    model = keras.Model([x, h, c], layer(x, initial_state=[h, c]))
+    migrated = receptive_field_from_keras(layer, max_size=3)
+    states = np.random.default_rng(2).normal(size=(2, 4, UNITS))
+    found = migrated(sequences(), initial_state=list(states))
+    expected = model([sequences(), *states])
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_layer_that_is_not_built_gives_its_arguments():
+    layer = layers.GRU(UNITS, return_sequences=True)
+    migrated = receptive_field_from_keras(layer, max_size=3)
+    assert not migrated.built and migrated.return_sequences
+    assert migrated(sequences()).shape == (4, TIME, UNITS)
+
+
+def test_it_has_weights_of_its_own():
+    layer = randomized(layers.LSTM(UNITS))
+    before = layer.get_weights()
+    migrated = receptive_field_from_keras(layer, max_size=3)
+    for weight in migrated.weights:
+        weight.assign(0 * weight + 7)
+    for now, then in zip(layer.get_weights(), before):
+        np.testing.assert_array_equal(now, then)
+
+
+@pytest.mark.long
+def test_what_it_reads_ahead_is_learned_from_there():
+    """An LSTM knows the input of this step; the field finds the next one."""
+    generator = np.random.default_rng(3)
+    x = generator.choice([-1.0, 1.0], size=(200, 8, 1))
+    y = np.roll(x[..., 0], -1, axis=1) > 0
+    y[:, -1] = True  # Nothing follows.
+
+    def fit(layer, optimizer, epochs):
+        head = layers.Dense(1, activation="sigmoid", name="head")
+        model = keras.Sequential([keras.Input((8, 1)), layer, head])
+        model.compile(optimizer, "binary_crossentropy", metrics=["accuracy"])
+        model.fit(x, y, epochs=epochs, batch_size=50, verbose=0)
+        return model.evaluate(x, y, verbose=0)[1]
+
+    lstm = layers.LSTM(8, return_sequences=True)
+    assert fit(lstm, keras.optimizers.Adam(0.02), 5) < 0.7
+    migrated = receptive_field_from_keras(lstm, max_size=2, gated="all")
+    np.testing.assert_allclose(migrated(x), lstm(x), rtol=1e-6, atol=1e-6)
+    assert fit(migrated, keras.optimizers.Adam(0.02), 60) > 0.9
+
+
+@pytest.mark.parametrize(
+    "layer, options, message",
+    [
+        (layers.Dense(3), {}, "Argument `layer` must be a `keras.layers.LSTM`"),
+        (OwnLSTM(3), {}, "of no subclass. Received: layer=<OwnLSTM"),
+        (layers.RNN(RFCell(layers.GRUCell(3), 2)), {}, "without receptive"),
+        (layers.LSTM(3), {"name": "x"}, r"Arguments \['name'\] .* name='x'"),
+        (layers.LSTM(3), {"cell": None}, r"Arguments \['cell'\]"),
+        (layers.LSTM(3), {"max_size": 0}, "max_size=0"),
+        (layers.LSTM(3), {"forget_strength": 2}, "forget_strength=2"),
+        (
+            layers.Bidirectional(layers.LSTM(3)),
+            {"return_field": True},
+            "within `keras.layers.Bidirectional`",
+        ),
+    ],
+)
+def test_refuses(layer, options, message):
+    with pytest.raises(ValueError, match=message):
+        receptive_field_from_keras(layer, **{"max_size": 3, **options})
