@@ -48,6 +48,11 @@ class Typist:
 
     def __init__(self, export: str | pathlib.Path):
         self._signatures = tf.saved_model.load(str(export)).signatures
+        if "start" not in self._signatures:
+            raise ValueError(
+                "Argument `export` must be a model exported with "
+                f"`streaming=True`. Received: export={str(export)!r}"
+            )
         start = self._signatures["start"]
         self._state = start(batch_size=tf.constant(1))
         self.delay = int(self._state.pop("delay"))

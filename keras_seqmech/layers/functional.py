@@ -7,12 +7,19 @@ import keras
 from keras_seqmech.typing import Tensor
 
 
-def check_functional(network: keras.Layer) -> None:
-    """Refuses networks without a graph of layers."""
+def check_functional(network: keras.Layer, argument: str = "network") -> None:
+    """Refuses networks without a graph of layers.
+
+    Args:
+        network: What was given.
+        argument: Name of the argument, for the error.
+    """
     if not getattr(network, "outputs", None):
         raise ValueError(
-            "Argument `network` must be a functional model, such as "
-            f"`keras.Model(inputs, outputs)`. Received: network={network!r}"
+            f"Argument `{argument}` must be a functional model, such as "
+            "`keras.Model(inputs, outputs)`, or a built `keras.Sequential`; of "
+            "a model that trains another, give its `network`. "
+            f"Received: {argument}={network!r}"
         )
 
 
@@ -20,6 +27,7 @@ def run_again(
     network: keras.Model,
     call: Callable[..., Tensor],
     inputs: Tensor | None = None,
+    name: str | None = None,
 ) -> keras.Model:
     """The graph of a functional model, with a say in each of its calls.
 
@@ -29,12 +37,13 @@ def run_again(
             the operation, a layer for example, or something in its place.
         inputs: Symbolic inputs in the structure of the network's; new ones of
             the same shapes if None.
+        name: Of the new model; that of the network if None.
 
     Returns:
         A functional model of the same layers.
     """
     return keras.models.clone_model(
-        keras.Model(network.input, network.output, name=network.name),
+        keras.Model(network.input, network.output, name=name or network.name),
         input_tensors=inputs,
         clone_function=lambda layer: layer,
         call_function=call,

@@ -40,12 +40,17 @@ def compare(
         if found:
             raise RuntimeError(
                 "The exported model does not answer as `model` does here; no "
-                f"version was written. {_guess(tolerance)} "
+                f"version was written. {_guess(signature, tolerance)} "
                 f"Received: output {name!r} of `{signature}` with {found}"
             )
 
 
-def _guess(tolerance: float) -> str:
+def _guess(signature: str, tolerance: float) -> str:
+    if signature == "step":
+        return (
+            "Given step by step, a layer must not depend on steps that it was "
+            "not given."
+        )
     if tolerance >= _TOLERANCES["float16"]:
         return (
             "If rounding to 16 bits changes its answers, export it under a "

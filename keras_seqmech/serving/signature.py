@@ -194,18 +194,22 @@ def named_inputs(
             f"or a dict with the keys {list(specs)}. "
             f"Received: {argument}={reprlib.repr(inputs)}"
         ) from error
-    tensors = {
-        name: _tensor(value, spec.dtype, argument)
+    return {
+        name: tensor_like(value, spec, argument)
         for value, (name, spec) in zip(values, specs.items())
     }
-    for name, tensor in tensors.items():
-        if not specs[name].shape.is_compatible_with(tensor.shape):
-            raise ValueError(
-                f"Argument `{argument}` must hold `{name}` with a shape "
-                f"like {tuple(specs[name].shape)}. "
-                f"Received: {name}.shape={tuple(tensor.shape)}"
-            )
-    return tensors
+
+
+def tensor_like(value: Any, spec: tf.TensorSpec, argument: str) -> tf.Tensor:
+    """A value as a tensor; refuses one that its spec does not allow."""
+    tensor = _tensor(value, spec.dtype, argument)
+    if not spec.shape.is_compatible_with(tensor.shape):
+        raise ValueError(
+            f"Argument `{argument}` must hold `{spec.name}` with a shape "
+            f"like {tuple(spec.shape)}. "
+            f"Received: {spec.name}.shape={tuple(tensor.shape)}"
+        )
+    return tensor
 
 
 def _random(spec: tf.TensorSpec) -> tf.Tensor:

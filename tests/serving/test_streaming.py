@@ -12,6 +12,7 @@ from keras_seqmech import ExpectedSubsample
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import LearnedInitialState
 from keras_seqmech import MaxPooling
+from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import serving
 from keras_seqmech.serving import StreamingModel
@@ -131,6 +132,20 @@ class RunningSum(layers.Layer):
         return keras.ops.cumsum(x, axis=1)
 
 
+class TwiceLSTM(layers.LSTM):
+    """Does more than its cell says."""
+
+    def call(self, sequences, initial_state=None, mask=None, training=False):
+        return 2 * super().call(sequences, initial_state, mask, training)
+
+
+class First(layers.Layer):
+    """Cuts sequences, to more steps than a check tries."""
+
+    def call(self, x):
+        return x[:, :512]
+
+
 class Subsampled(layers.Layer):
     """Expected subsampling with a probability made of each step."""
 
@@ -146,12 +161,29 @@ class Subsampled(layers.Layer):
     "layer, reason",
     [
         (lambda: layers.Conv1D(3, 2, padding="causal"), "each step alone"),
+        (lambda: layers.Conv1D(3, 2, padding="same"), "each step alone"),
+        (
+            lambda: layers.Conv1D(
+                3000, 3, padding="causal", activation="softmax"
+            ),
+            "each step alone",
+        ),
+        (lambda: layers.MaxPooling1D(2, 1, "same"), "each step alone"),
         (RunningSum, "each step alone"),
+        (First, "a step for each step"),
+        (lambda: layers.MaxPooling1D(2), "a step for each step"),
+        (lambda: TwiceLSTM(3), "`call` of its own"),
+        (lambda: layers.GRU(3, go_backwards=True), "from the end"),
+        (
+            lambda: ReceptiveFieldRNN(
+                layers.GRUCell(3), 2, sample_at_inference=True
+            ),
+            "draws at inference",
+        ),
         (Subsampled, "each step alone"),
         (lambda: layers.Bidirectional(layers.GRU(3)), "holds a recurrent"),
         (Shared, "holds a recurrent"),
-        (MaxPooling, "as a whole"),
-        (lambda: layers.GRU(3, go_backwards=True), "from the end"),
+        (MaxPooling, "a step for each step"),
         (
             lambda: LearnedInitialState(
                 layers.GRU(3, go_backwards=True, return_sequences=True)
@@ -172,7 +204,7 @@ def test_models_that_cannot_be_streamed():
     encode = FocusedHierarchicalEncoder(3, return_focused=True)
     with pytest.raises(ValueError, match="returns focused states"):
         StreamingModel(keras.Model([x, context], encode(x, context)))
-    with pytest.raises(ValueError, match="joins a sequence with what was"):
+    with pytest.raises(ValueError, match="combines a sequence with a summary"):
         state = layers.RepeatVector(1)(layers.GRU(3)(x))
         StreamingModel(keras.Model(x, layers.Add()([x, state])))
     with pytest.raises(ValueError, match=r"free time axis.*\(None, 5, 3\)"):
@@ -181,8 +213,24 @@ def test_models_that_cannot_be_streamed():
     with pytest.raises(ValueError, match="is stateful"):
         one = keras.Input(batch_shape=(1, None, 3))
         StreamingModel(keras.Model(one, layers.GRU(3, stateful=True)(one)))
-    with pytest.raises(ValueError, match="must be a functional model"):
-        StreamingModel(keras.Model())
+    for other in (
+        keras.Model(),
+        PolicyGradientModel(keras.Model(x, layers.GRU(3)(x))),
+        keras.Sequential([layers.GRU(3)]),
+        None,
+    ):
+        with pytest.raises(ValueError, match="`model` must be a functional"):
+            StreamingModel(other)
+    with pytest.raises(ValueError, match="no other free axis"):
+        words = keras.Input((None, None))
+        StreamingModel(keras.Model(words, layers.Activation("relu")(words)))
+    with pytest.raises(ValueError, match="given a lookahead"):
+        field = ReceptiveFieldRNN(layers.GRUCell(3), 2)
+        StreamingModel(keras.Model([x, x], field(x, lookahead=x)))
+    with pytest.raises(ValueError, match="different names of states"):
+        y = layers.GRU(3, return_sequences=True, name="latest_y")(x)
+        outputs = {"y": y, "y_0": layers.GRU(3)(y)}
+        StreamingModel(keras.Model(x, outputs))
     for name in ("end", "state_of_things"):
         with pytest.raises(ValueError, match=f"Received: name='{name}'"):
             named = layers.GRU(3, return_sequences=True, name=name)(x)
@@ -201,6 +249,10 @@ def test_requests_that_do_not_fit():
         stream.step({"sequence": x}, state)
     with pytest.raises(ValueError, match="`state` must be a state of"):
         stream.step([x, mask], {**state, "other": 1})
+    with pytest.raises(ValueError, match="`state` must hold `state_field_0`"):
+        stream.step([x, mask], {**state, "state_field_0": np.ones((2, 4))})
+    with pytest.raises(ValueError, match="`end` must be"):
+        stream.step([x, mask], state, end="no")
     refused = tf.errors.InvalidArgumentError
     with pytest.raises(refused, match="the same number of steps"):
         stream.step([x, mask[:, :3]], state)
@@ -321,11 +373,41 @@ def test_export_says_what_cannot_be_streamed(monkeypatch, tmp_path):
     )
     x = streamed.sequence()
     model = keras.Model(x, MaxPooling()(x))
-    with pytest.raises(ValueError, match="as a whole"):
+    with pytest.raises(ValueError, match="a step for each step"):
         serving.export_model(model, tmp_path, streaming=True)
     with pytest.raises(ValueError, match="`streaming` must be"):
         serving.export_model(model, tmp_path, streaming="yes")
     assert not list(tmp_path.iterdir())
+
+
+def test_masks_go_into_models_within_models():
+    """Symbolically their outputs have no mask; when they run, they have."""
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    inner = keras.Model(ids, layers.Embedding(9, 4, mask_zero=True)(ids))
+    twice = keras.Sequential([keras.Input((None, 4)), layers.Dense(4)])
+    twice.supports_masking = True
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    words = inner(ids)
+    read = ReceptiveFieldRNN(layers.GRUCell(4), 3, return_sequences=True)(words)
+    y = layers.Add()([twice(read), twice(words)])
+    model = keras.Model(ids, layers.LSTM(3, name="y")(y))
+    stream = StreamingModel(model)
+    inputs = {"ids": np.array([[3, 1, 2, 0, 0], [0, 5, 0, 4, 1]], "int32")}
+    found = streamed.run(stream, inputs, [2, 3])
+    np.testing.assert_allclose(
+        found["y"], model(inputs["ids"]), **within("float32", operations=1000)
+    )
+
+
+def test_nothing_is_left_of_the_check():
+    x = streamed.sequence()
+    y = layers.BatchNormalization()(x)
+    y = layers.GaussianNoise(0.1, seed=1)(y)
+    model = keras.Model(x, layers.GRU(3)(y))
+    before = model.get_weights()
+    StreamingModel(model)
+    for a, b in zip(before, model.get_weights()):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_sizes_are_hard():

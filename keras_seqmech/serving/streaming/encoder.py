@@ -12,7 +12,7 @@ from keras_seqmech.layers.focused_encoder.encoder import (
 from keras_seqmech.serving.streaming.clock import Clock
 from keras_seqmech.serving.streaming.layer import State
 from keras_seqmech.serving.streaming.layer import StreamedLayer
-from keras_seqmech.serving.streaming.layer import hold
+from keras_seqmech.serving.streaming.layer import choose
 from keras_seqmech.serving.streaming.recurrent import one_or_all
 from keras_seqmech.typing import Tensor
 
@@ -49,7 +49,7 @@ class StreamedEncoder(StreamedLayer):
         training: bool = False,
         mask: None = None,
     ) -> Any:
-        real = self.arrives(sequence_mask, ops.shape(sequence)[0])
+        real = self.is_real(sequence_mask, ops.shape(sequence)[0])
         states = [self.state[name] for name in STATES]
         states = self.start_from(initial_state, states)
         lower = self._advance("lower", sequence[:, 0], states[:2], real)
@@ -81,7 +81,7 @@ class StreamedEncoder(StreamedLayer):
         """States of an LSTM after a step, in the rows that it moves on."""
         cell = getattr(self.layer, name).cell
         _, new = cell_adapters.call_cell(cell, step, states, training=False)
-        return [hold(moves, a, b) for a, b in zip(new, states)]
+        return [choose(moves, a, b) for a, b in zip(new, states)]
 
     def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
         return self.layer.compute_mask(sequence, mask)
@@ -95,5 +95,5 @@ class StreamedEncoder(StreamedLayer):
         training: bool = False,
         mask: None = None,
     ) -> Any:
-        self.expect(sequence, sequence_mask)
+        self.set_spec(sequence)
         return self.layer.compute_output_spec(sequence, context, sequence_mask)

@@ -38,20 +38,20 @@ class Window(NamedTuple):
     real: Tensor
 
 
-def nothing_ahead(layer: StreamedLayer, batch_size: Tensor) -> State:
+def empty_window(layer: StreamedLayer, batch_size: Tensor) -> State:
     """The state of a layer that waits for as many steps as it must see."""
-    shape, dtype, _ = layer.steps
+    shape, dtype = layer.spec
     return {
         "ahead": tf.zeros((batch_size, layer.waits, shape[-1]), dtype),
         "ahead_real": tf.zeros((batch_size, layer.waits), "bool"),
     }
 
 
-def look(
+def read_window(
     layer: StreamedLayer, sequence: Tensor, mask: Tensor | None
 ) -> tuple[Window, State]:
-    """The window that a further step completes, and what waits after it."""
-    real = layer.arrives(mask, ops.shape(sequence)[0])
+    """The window that a step completes, and the state for the next."""
+    real = layer.is_real(mask, ops.shape(sequence)[0])
     step = tf.where(real[..., None], sequence, tf.zeros_like(sequence))
     first, ahead = shift(layer.state["ahead"], step)
     first_real, ahead_real = shift(layer.state["ahead_real"], real)
@@ -72,7 +72,7 @@ class StreamedFieldRNN(StreamedRNN):
 
     def initial_state(self, batch_size: Tensor) -> State:
         states = super().initial_state(batch_size)
-        return {**states, **nothing_ahead(self, batch_size)}
+        return {**states, **empty_window(self, batch_size)}
 
     def call(
         self,
@@ -81,7 +81,7 @@ class StreamedFieldRNN(StreamedRNN):
         mask: Tensor | None = None,
         training: bool = False,
     ) -> Any:
-        window, waiting = look(self, sequence, mask)
+        window, waiting = read_window(self, sequence, mask)
         real = self._real = window.real[:, :1]
         readable = pad_readable(_read(window), self.rnn.max_size)
         options = loop.RunOptions(
@@ -110,7 +110,7 @@ class StreamedFieldRNN(StreamedRNN):
         mask: Tensor | None = None,
         training: bool = False,
     ) -> Any:
-        self.expect(sequence, mask)
+        self.set_spec(sequence)
         return self.rnn.compute_output_spec(sequence, mask=mask)
 
 
@@ -124,10 +124,10 @@ class StreamedWindows(StreamedLayer):
         self._real: Tensor | None = None
 
     def initial_state(self, batch_size: Tensor) -> State:
-        return nothing_ahead(self, batch_size)
+        return empty_window(self, batch_size)
 
     def call(self, sequence: Tensor, mask: Tensor | None = None) -> Tensor:
-        window, self.state = look(self, sequence, mask)
+        window, self.state = read_window(self, sequence, mask)
         self._real = window.real[:, :1]
         real = ops.cast(window.real, window.values.dtype)[..., None]
         return ops.concatenate([window.values, real], axis=-1)[:, None]
@@ -140,7 +140,7 @@ class StreamedWindows(StreamedLayer):
     def compute_output_spec(
         self, sequence: Tensor, mask: Tensor | None = None
     ) -> keras.KerasTensor:
-        self.expect(sequence, mask)
+        self.set_spec(sequence)
         return self.layer.compute_output_spec(sequence, mask)
 
 

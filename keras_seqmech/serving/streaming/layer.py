@@ -14,18 +14,16 @@ from keras_seqmech.typing import Tensor
 State = dict[str, Tensor]
 
 
-class Steps(NamedTuple):
-    """What is known of the steps of a layer before the first one comes.
+class StepSpec(NamedTuple):
+    """What is known of the steps of a sequence before the first one comes.
 
     Attributes:
         shape: Of the sequence, `(batch, time, ...)`.
         dtype: Of the values.
-        masked: Whether they come with a mask.
     """
 
     shape: tuple[int | None, ...]
     dtype: str
-    masked: bool
 
 
 class StreamedLayer(keras.layers.Layer):
@@ -48,7 +46,7 @@ class StreamedLayer(keras.layers.Layer):
         self.delay = delay
         self.waits = waits
         self.state: State = {}
-        self.steps = Steps((), "", False)
+        self.spec = StepSpec((), "")
         # Of the step that was returned last.
         self._mask: Tensor | None = None
 
@@ -56,10 +54,9 @@ class StreamedLayer(keras.layers.Layer):
         """The state before the first step."""
         raise NotImplementedError
 
-    def expect(self, sequence: keras.KerasTensor, mask: Any) -> None:
-        """Takes note of the steps to come."""
-        shape, dtype = tuple(sequence.shape), sequence.dtype
-        self.steps = Steps(shape, dtype, mask is not None)
+    def set_spec(self, sequence: keras.KerasTensor) -> None:
+        """Says what the steps will be."""
+        self.spec = StepSpec(tuple(sequence.shape), sequence.dtype)
 
     def start_from(self, given: Any, states: list[Tensor]) -> list[Tensor]:
         """The states before a step, those given to a call before the first."""
@@ -67,7 +64,7 @@ class StreamedLayer(keras.layers.Layer):
             return states
         is_first = self.clock.is_first(self.output_delay)
         return [
-            hold(is_first, ops.cast(first, state.dtype), state)
+            choose(is_first, ops.cast(first, state.dtype), state)
             for first, state in zip(keras.tree.flatten(given), states)
         ]
 
@@ -76,7 +73,7 @@ class StreamedLayer(keras.layers.Layer):
         """How many steps the outputs are behind those of the network."""
         return self.delay + self.waits
 
-    def arrives(self, mask: Tensor | None, batch_size: Tensor) -> Tensor:
+    def is_real(self, mask: Tensor | None, batch_size: Tensor) -> Tensor:
         """Whether the step that is given is a real one, `(batch, 1)`."""
         real = self.clock.exists(self.delay)
         if mask is not None:
@@ -88,13 +85,14 @@ class DelayLine(StreamedLayer):
     """Returns each step, and its mask, `waits` steps later."""
 
     def initial_state(self, batch_size: Tensor) -> State:
-        shape, dtype, masked = self.steps
+        shape, dtype = self.spec
         values = tf.zeros((batch_size, self.waits, *shape[2:]), dtype)
         mask = tf.zeros((batch_size, self.waits), "bool")
-        return {"waiting": values} | ({"mask": mask} if masked else {})
+        return {"waiting": values, "mask": mask}
 
     def call(self, sequence: Tensor, mask: Tensor | None = None) -> Tensor:
-        before, self.state = self.state, {}
+        before, self.state = self.state, dict(self.state)
+        self._mask = None
         if mask is not None:
             self._mask, self.state["mask"] = shift(before["mask"], mask)
         current, self.state["waiting"] = shift(before["waiting"], sequence)
@@ -108,7 +106,7 @@ class DelayLine(StreamedLayer):
     def compute_output_spec(
         self, sequence: keras.KerasTensor, mask: Any = None
     ) -> keras.KerasTensor:
-        self.expect(sequence, mask)
+        self.set_spec(sequence)
         return keras.KerasTensor(sequence.shape, sequence.dtype)
 
 
@@ -126,6 +124,6 @@ def shift(waiting: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
     return both[:, :1], both[:, 1:]
 
 
-def hold(real: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    """The new values in the rows that have the step, the old elsewhere."""
-    return tf.where(real, new, tf.cast(old, new.dtype))
+def choose(condition: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    """New values where the condition holds, else old ones, of their dtype."""
+    return tf.where(condition, tf.cast(new, old.dtype), old)

@@ -103,6 +103,7 @@ class StreamingModel:
             for name, x in first.items()
         }
         _check_names([*self.specs, *self.outputs])
+        _check_unique(self._carried, self.outputs)
         end = tf.TensorSpec((), "bool", "end")
         self._step = tf.function(
             self.read, input_signature=[self.specs, self.state_specs, end]
@@ -136,13 +137,20 @@ class StreamingModel:
         values = signature.named_inputs(
             self.structure, self.specs, inputs, "inputs"
         )
+        end = validation.check_bool("end", end)
+        return self._step(values, self._check_state(state), end)
+
+    def _check_state(self, state: Any) -> Tensors:
         if not isinstance(state, Mapping) or set(state) != {*self.state_specs}:
             raise ValueError(
                 "Argument `state` must be a state of `start` or `step`, with "
                 f"the keys {sorted(self.state_specs)}. Received: "
                 f"state={reprlib.repr(state)}"
             )
-        return self._step(values, dict(state), bool(end))
+        return {
+            name: signature.tensor_like(state[name], spec, "state")
+            for name, spec in self.state_specs.items()
+        }
 
     def endpoints(self) -> dict[str, tuple[Callable, Tensors]]:
         """Functions to serve by name, from a dict to a dict, and their specs.
@@ -356,6 +364,19 @@ def _checked(chunk: _Chunk, state: Tensors) -> tuple[_Chunk, Tensors]:
         inputs = {k: tf.identity(x) for k, x in chunk.inputs.items()}
         state = {k: tf.identity(x) for k, x in state.items()}
     return chunk._replace(inputs=inputs), state
+
+
+def _check_unique(
+    carried: dict[str, dict[str, str]], outputs: Iterable[str]
+) -> None:
+    """Refuses names of layers and outputs that lead to one name of states."""
+    names = [name for own in carried.values() for name in own.values()]
+    names += [f"{_LATEST}{name}" for name in outputs]
+    if len({*names, _POSITION}) <= len(names):
+        raise ValueError(
+            "Argument `model` must have names of layers and outputs that "
+            f"lead to different names of states. Received: {sorted(names)}"
+        )
 
 
 def _check_names(names: Iterable[str]) -> None:

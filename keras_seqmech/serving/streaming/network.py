@@ -1,6 +1,7 @@
 """A functional model as a network that is given one step after the other."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
 
@@ -26,7 +27,21 @@ from keras_seqmech.serving.streaming.recurrent import StreamedRNN
 from keras_seqmech.serving.streaming.recurrent import unwrap
 from keras_seqmech.typing import Tensor
 
-_CHECKED_STEPS = 4
+# A length that no layer cuts sequences to, for shapes alone.
+_LONG = 1_000_003
+# Lengths at which layers are tried.
+_TRIED = (1, 3, 6)
+# Of the layers whose `call` is known to do what their cell says.
+_CALLS = {
+    layer.call
+    for layer in (
+        keras.layers.RNN,
+        keras.layers.LSTM,
+        keras.layers.GRU,
+        keras.layers.SimpleRNN,
+        ReceptiveFieldRNN,
+    )
+}
 # What cannot be given a step alone.
 _STATEFUL = (
     keras.layers.RNN,
@@ -75,21 +90,27 @@ def streaming_network(model: keras.Model) -> StreamingNetwork:
             or a layer needs more of the sequence than what came before and
             what a field reads ahead.
     """
-    functional.check_functional(model)
+    functional.check_functional(model, "model")
     if isinstance(model, keras.Sequential):
         model = _functional(model)
+    _check_inputs(model)
     writer = _Writer()
     inputs = keras.tree.map_structure(writer.input, model.input)
-    if not any(has_time(x) for x in keras.tree.flatten(inputs)):
-        raise ValueError(
-            "Argument `model` must have an input with a free time axis, such "
-            "as `keras.Input((None, 8))`, to be served step by step. Received: "
-            f"inputs of shapes {[tuple(x.shape) for x in model.inputs]}"
-        )
     again = functional.run_again(model, writer.call, inputs)
-    outputs = writer.together(again.output)
+    outputs = writer.align_outputs(again.output)
     network = keras.Model(again.input, outputs, name=model.name)
     return StreamingNetwork(network, writer.clock, writer.layers, writer.delay)
+
+
+def _check_inputs(model: keras.Model) -> None:
+    shapes = [tuple(x.shape) for x in model.inputs]
+    only_time_is_free = all(None not in shape[2:] for shape in shapes)
+    if not only_time_is_free or not any(map(has_time, model.inputs)):
+        raise ValueError(
+            "Argument `model` must have an input with a free time axis, such "
+            "as `keras.Input((None, 8))`, and no other free axis, to be served "
+            f"step by step. Received: inputs of shapes {shapes}"
+        )
 
 
 def _functional(model: keras.Sequential) -> keras.Model:
@@ -118,6 +139,8 @@ class _Writer:
         self.delay = 0
         # By identity, with the tensor, so that no other gets its identity.
         self._paths: dict[int, tuple[Any, _Path]] = {}
+        # Models within the model.
+        self._models = 0
         # By identity and delay.
         self._delayed: dict[tuple[int, int], keras.KerasTensor] = {}
 
@@ -144,9 +167,12 @@ class _Writer:
             outputs = operation(*args, **kwargs)
             return self._remember(outputs, _Path(delay if delays else None))
         if not all(path.by_step for path in paths if path.delay is not None):
-            reason = "joins a sequence with what was made of all its steps"
+            reason = "combines a sequence with a summary of it"
             raise _refusal(operation, reason)
-        args, kwargs = self._wait((args, kwargs), delay)
+        args, kwargs = self._align((args, kwargs), delay)
+        if len(args) > 4 or {"lookahead", "lookahead_mask"} & kwargs.keys():
+            if isinstance(unwrap(operation), ReceptiveFieldRNN):
+                raise _refusal(operation, "is given a lookahead")
         streamed = self._stand_in(operation, delay)
         if streamed is None:
             _check_by_step(operation, args, kwargs)
@@ -161,13 +187,16 @@ class _Writer:
         self, model: keras.Model, inputs: Any, mask: Any = None, **kwargs: Any
     ) -> Any:
         """Calls a functional model within the model, rewritten as well."""
-        if mask is not None:
+        # Masks that Keras fills in belong to the inputs.
+        if any(id(x) in self._paths for x in keras.tree.flatten(mask)):
             raise _refusal(model, "is given a mask as an argument")
         supports_masking = model.supports_masking
         if isinstance(model, keras.Sequential):
             model = _functional(model)
         own = keras.tree.map_structure(self._input_like, model.input, inputs)
-        again = functional.run_again(model, self.call, own)
+        self._models += 1
+        name = f"{model.name}_{self._models}"
+        again = functional.run_again(model, self.call, own, name)
         again.supports_masking = supports_masking
         outputs = again(inputs)
         for x, inner in zip(
@@ -182,16 +211,16 @@ class _Writer:
         x = keras.Input(batch_shape=given.shape, dtype=x.dtype, name=x.name)
         return self._remember(x, self._path(given))
 
-    def together(self, outputs: Any) -> Any:
-        """Outputs that are all equally far behind; they wait for the last."""
+    def align_outputs(self, outputs: Any) -> Any:
+        """Delays outputs until all are equally far behind."""
         delays = [self._path(x).delay or 0 for x in keras.tree.flatten(outputs)]
         self.delay = max(delays)
-        return self._wait(outputs, self.delay)
+        return self._align(outputs, self.delay)
 
-    def _wait(self, structure: Any, delay: int) -> Any:
+    def _align(self, structure: Any, delay: int) -> Any:
         """Puts delay lines where sequences are less than `delay` behind."""
 
-        def wait(x: Any) -> Any:
+        def align(x: Any) -> Any:
             if not isinstance(x, keras.KerasTensor):
                 return x
             path = self._path(x)
@@ -207,7 +236,7 @@ class _Writer:
                 self._remember(delayed, _Path(delay, True))
             return self._delayed[id(x), delay]
 
-        return keras.tree.map_structure(wait, structure)
+        return keras.tree.map_structure(align, structure)
 
     def _stand_in(self, operation: Any, delay: int) -> StreamedLayer | None:
         """What carries the state of a layer; None for one without any."""
@@ -256,10 +285,14 @@ def _refusal(operation: Any, reason: str) -> ValueError:
 def _check_streams(operation: Any) -> None:
     """Refuses layers that carry states in a way that is not known here."""
     layer = unwrap(operation)
+    if isinstance(layer, keras.Layer) and any(map(_draws, sublayers(layer))):
+        raise _refusal(operation, "draws at inference")
     if isinstance(layer, FocusedHierarchicalEncoder):
         if layer.returned.focused:
             raise _refusal(operation, "returns focused states")
     elif isinstance(layer, keras.layers.RNN):
+        if type(layer).call not in _CALLS:
+            raise _refusal(operation, "has a `call` of its own")
         if layer.go_backwards:
             raise _refusal(operation, "reads from the end")
         if layer.stateful:
@@ -271,51 +304,104 @@ def _check_streams(operation: Any) -> None:
             raise _refusal(operation, "holds a recurrent layer")
 
 
-def _check_by_step(operation: Any, args: Any, kwargs: Any) -> None:
-    """Refuses operations whose answer to a step depends on other steps."""
-    generator = np.random.default_rng(0)
+def _draws(layer: keras.Layer) -> bool:
+    """Whether a layer has been told to sample at inference."""
+    options = getattr(layer, "options", layer)
+    return bool(getattr(options, "sample_at_inference", False))
 
-    def example(x: Any) -> Any:
+
+def _check_by_step(operation: Any, args: Any, kwargs: Any) -> None:
+    """Refuses operations whose answer to a step depends on other steps.
+
+    It is tried, with the weights as they are, at random steps of several
+    lengths.
+    """
+    long = _at_length(_LONG, (args, kwargs), lambda x, shape: _like(x, shape))
+    if not _keeps_length(operation, *long):
+        raise _refusal(operation, "does not return a step for each step")
+    generator = np.random.default_rng(0)
+    # Nothing that it does to variables and losses is kept.
+    with keras.StatelessScope(collect_losses=True):
+        for length in _TRIED:
+            arguments = _at_length(
+                length,
+                (args, kwargs),
+                lambda x, shape: _example(x, shape, generator),
+            )
+            whole = _numbers(operation, arguments)
+            for t in range(length):
+                alone = _numbers(operation, _steps(arguments, args, kwargs, t))
+                for x, step in zip(whole, alone):
+                    if not _is_same(x[:, t : t + 1], step):
+                        raise _refusal(
+                            operation, "does not treat each step alone"
+                        )
+
+
+def _at_length(length: int, arguments: Any, make: Callable) -> Any:
+    """Arguments of which sequences have some length, made by shape."""
+
+    def fill(x: Any) -> Any:
         if not isinstance(x, keras.KerasTensor):
             return x
-        length = _CHECKED_STEPS if has_time(x) else None
-        return _example(x, length, generator)
+        shape = [2 if axis is None else axis for axis in x.shape]
+        if has_time(x):
+            shape[1] = length
+        return make(x, shape)
 
-    arguments = args, kwargs
-    inputs = keras.tree.map_structure(example, arguments)
-    args, kwargs = inputs
-    whole = operation(*args, **kwargs)
-    for x in keras.tree.flatten(whole):
-        if len(x.shape) < 2 or x.shape[1] != _CHECKED_STEPS:
-            raise _refusal(operation, "reads the sequence as a whole")
-    is_sequence = keras.tree.map_structure(
-        lambda x: isinstance(x, keras.KerasTensor) and has_time(x),
+    return keras.tree.map_structure(fill, arguments)
+
+
+def _steps(arguments: Any, args: Any, kwargs: Any, t: int) -> Any:
+    """The arguments with one step of each sequence."""
+    return keras.tree.map_structure(
+        lambda x, symbol: (
+            x[:, t : t + 1]
+            if isinstance(symbol, keras.KerasTensor) and has_time(symbol)
+            else x
+        ),
         arguments,
+        (args, kwargs),
     )
-    args, kwargs = keras.tree.map_structure(
-        lambda x, cuts: x[:, -1:] if cuts else x, inputs, is_sequence
+
+
+def _keeps_length(operation: Any, args: Any, kwargs: Any) -> bool:
+    """Whether outputs have the length of the sequences, by their shapes."""
+    specs = operation.compute_output_spec(*args, **kwargs)
+    return all(
+        len(x.shape) > 1 and x.shape[1] == _LONG
+        for x in keras.tree.flatten(specs)
     )
-    alone = operation(*args, **kwargs)
-    for x, step in zip(keras.tree.flatten(whole), keras.tree.flatten(alone)):
-        x, step = ops.convert_to_numpy(x), ops.convert_to_numpy(step)
-        same = x[:, -1:] == step
-        if np.issubdtype(x.dtype, np.floating):
-            same = np.isclose(x[:, -1:], step, rtol=1e-2, atol=1e-3)
-        if not same.all():
-            raise _refusal(operation, "does not treat each step alone")
+
+
+def _numbers(operation: Any, arguments: Any) -> list[np.ndarray]:
+    args, kwargs = arguments
+    outputs = operation(*args, **kwargs)
+    return [ops.convert_to_numpy(x) for x in keras.tree.flatten(outputs)]
+
+
+def _is_same(x: np.ndarray, step: np.ndarray) -> bool:
+    """Whether answers are equal, floats up to rounding at their scale."""
+    if x.shape != step.shape:
+        return False
+    if x.dtype.kind not in "fV":
+        return bool((x == step).all())
+    x, step = x.astype("float64"), step.astype("float64")
+    return bool(
+        np.abs(x - step).max(initial=0) <= 1e-2 * np.abs(x).max(initial=0)
+    )
+
+
+def _like(x: keras.KerasTensor, shape: list[int]) -> keras.KerasTensor:
+    return keras.KerasTensor(shape, x.dtype)
 
 
 def _example(
-    x: keras.KerasTensor, length: int | None, generator: np.random.Generator
+    x: keras.KerasTensor, shape: list[int], generator: np.random.Generator
 ) -> Tensor:
     """Random values like a tensor: small numbers, ids 0 and 1, words."""
-    shape = [2 if axis is None else axis for axis in x.shape]
-    if length is not None:
-        shape[1] = length
     if x.dtype == "string":
         return tf.constant(generator.choice(["a", "b"], shape).astype(object))
-    numbers = generator.random(shape)
+    numbers = generator.normal(size=shape)
     is_float = "float" in x.dtype
-    return ops.convert_to_tensor(
-        numbers if is_float else numbers < 0.5, x.dtype
-    )
+    return ops.convert_to_tensor(numbers if is_float else numbers < 0, x.dtype)

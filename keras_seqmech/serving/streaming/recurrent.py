@@ -12,7 +12,7 @@ from keras_seqmech.layers.keep_mask import KeepMask
 from keras_seqmech.serving.streaming.clock import Clock
 from keras_seqmech.serving.streaming.layer import State
 from keras_seqmech.serving.streaming.layer import StreamedLayer
-from keras_seqmech.serving.streaming.layer import hold
+from keras_seqmech.serving.streaming.layer import choose
 from keras_seqmech.typing import Tensor
 
 
@@ -65,21 +65,18 @@ class StreamedRNN(StreamedLayer):
         mask: Tensor | None = None,
         training: bool = False,
     ) -> Any:
-        real = self.arrives(mask, ops.shape(sequence)[0])
+        real = self.is_real(mask, ops.shape(sequence)[0])
         states = self._states(initial_state)
         output, new_states = cell_adapters.call_cell(
             self.rnn.cell, sequence[:, 0], states, training=False
         )
         new_states = [
-            hold(real, new, old) for new, old in zip(new_states, states)
+            choose(real, new, old) for new, old in zip(new_states, states)
         ]
         return one_or_all(self._assemble(output, new_states, real))
 
     def _named(self, states: list[Tensor]) -> State:
-        return {
-            f"{i}": ops.cast(state, self.compute_dtype)
-            for i, state in enumerate(states)
-        }
+        return {f"{i}": state for i, state in enumerate(states)}
 
     def _states(self, initial_state: Any) -> list[Tensor]:
         """What to start from, flat."""
@@ -98,8 +95,8 @@ class StreamedRNN(StreamedLayer):
         otherwise = before
         if self.rnn.zero_output_for_mask:
             otherwise = tf.zeros_like(before)
-        output = hold(real, output, otherwise)
-        latest = hold(self.clock.exists(self.output_delay), output, before)
+        output = choose(real, output, otherwise)
+        latest = choose(self.clock.exists(self.output_delay), output, before)
         self.state = {**self._named(states), "output": latest}
         returned = [output[:, None] if self.rnn.return_sequences else latest]
         if self.rnn.return_state:
@@ -118,7 +115,7 @@ class StreamedRNN(StreamedLayer):
         mask: Tensor | None = None,
         training: bool = False,
     ) -> Any:
-        self.expect(sequence, mask)
+        self.set_spec(sequence)
         return keras.tree.map_shape_structure(
             lambda shape: keras.KerasTensor(shape, self.compute_dtype),
             self.rnn.compute_output_shape(sequence.shape),
