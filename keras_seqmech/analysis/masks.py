@@ -10,6 +10,7 @@ import keras
 import numpy as np
 
 from keras_seqmech.analysis.restored_state import state_restored
+from keras_seqmech.layers import functional
 from keras_seqmech.layers import validation
 
 SIDES = ("right", "left")
@@ -260,12 +261,7 @@ def _probe(model: keras.Model, sequences: list[str]) -> _Probe:
         graph = (model.input, model.output)
     inputs = keras.tree.map_structure(again, graph[0])
     try:
-        keras.models.clone_model(
-            keras.Model(*graph, name=model.name),
-            input_tensors=inputs,
-            clone_function=lambda layer: layer,
-            call_function=call,
-        )
+        functional.run_again(keras.Model(*graph, name=model.name), call, inputs)
     except Exception as error:
         raise ValueError(
             "Argument `model` must run with any number of steps of its "

@@ -50,18 +50,20 @@ class PerturbedEncoder(Perturbed):
         real = masking.as_booleans(sequence_mask)
         sequence = ops.cast(sequence, self.compute_dtype)
         sequence = masking.zero_masked(sequence, real)
-        noughts = [
+        perturbations = [
             ops.zeros((*ops.shape(sequence)[:2], units), self.compute_dtype)
             for units in (encoder.lower_units, encoder.units)
         ]
-        self.record(noughts[:1] if self.is_lower else noughts[1:], real)
+        self.record(
+            perturbations[:1] if self.is_lower else perturbations[1:], real
+        )
         starts: list[Any] = [None, None]
         if initial_state is not None:
             flat = keras.tree.flatten(initial_state)
             starts = [flat[:2], flat[2:]]
 
         hidden, *lower_states = self.lower(
-            ops.concatenate([sequence, noughts[0]], axis=-1),
+            ops.concatenate([sequence, perturbations[0]], axis=-1),
             initial_state=starts[0],
             mask=real,
         )
@@ -69,7 +71,7 @@ class PerturbedEncoder(Perturbed):
         keep = gates > 0.5
         is_open = ops.cast(keep, self.compute_dtype)[..., None]
         states, *upper_states = self.upper(
-            ops.concatenate([hidden, is_open, noughts[1]], axis=-1),
+            ops.concatenate([hidden, is_open, perturbations[1]], axis=-1),
             initial_state=starts[1],
             mask=real,
         )

@@ -204,8 +204,8 @@ class _PerturbedLoop:
         inputs, loop_mask = sequences, mask
         if self.windows is not None:
             if self.rnn.go_backwards:
-                # Windows look in reading order: they are made of a sequence
-                # that is turned round, not turned round themselves.
+                # Windows look ahead in reading order: the sequence is flipped
+                # before they are made.
                 inputs, perturbation = (
                     ops.flip(x, axis=1) for x in (inputs, perturbation)
                 )

@@ -98,9 +98,9 @@ class KeepMask(keras.layers.Layer):
         training: bool = False,
     ) -> Any:
         self._check_call(sequences, mask)
-        validation.check_length("sequences.shape", sequences)
+        sequences = validation.check_length("sequences.shape", sequences)
         mask = masking.as_booleans(mask)
-        validation.check_sizes("mask", mask, sequences)
+        mask = validation.check_sizes("mask", mask, sequences)
         if not self._steps_alone:
             sequences = masking.zero_masked(sequences, mask)
         return self.layer(
