@@ -89,9 +89,9 @@ class StreamedFieldRNN(StreamedRNN):
             return_choices=self.rnn.return_field,
             unroll=True,
         )
-        states = tuple(self._states(initial_state))
+        states = tuple(self.states_before(initial_state))
         run = loop.run(self.rnn.cell, readable, states, options)
-        returned = self._assemble(run.outputs[:, 0], list(run.states), real)
+        returned = self.assemble(run.outputs[:, 0], list(run.states), real)
         self.state |= waiting
         if self.rnn.return_field:
             chosen = choices(self.rnn.cell, run, readable)

@@ -66,25 +66,25 @@ class StreamedRNN(StreamedLayer):
         training: bool = False,
     ) -> Any:
         real = self.is_real(mask, ops.shape(sequence)[0])
-        states = self._states(initial_state)
+        states = self.states_before(initial_state)
         output, new_states = cell_adapters.call_cell(
             self.rnn.cell, sequence[:, 0], states, training=False
         )
         new_states = [
             choose(real, new, old) for new, old in zip(new_states, states)
         ]
-        return one_or_all(self._assemble(output, new_states, real))
+        return one_or_all(self.assemble(output, new_states, real))
 
     def _named(self, states: list[Tensor]) -> State:
         return {f"{i}": state for i, state in enumerate(states)}
 
-    def _states(self, initial_state: Any) -> list[Tensor]:
+    def states_before(self, initial_state: Any) -> list[Tensor]:
         """What to start from, flat."""
         count = len(cell_adapters.flat_state_sizes(self.rnn.cell))
         states = [self.state[f"{i}"] for i in range(count)]
         return self.start_from(initial_state, states)
 
-    def _assemble(
+    def assemble(
         self, output: Tensor, states: list[Tensor], real: Tensor
     ) -> tuple:
         """Keeps what the next step starts from; returns what the layer does.
