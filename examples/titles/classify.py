@@ -6,9 +6,9 @@ r"""Is a title real, or was it made by a machine?
         --title "On the entropy of black holes"
 
 Trains a recurrent classifier as in "RNNs for arXiv/viXra title classification",
-and two baselines that know words but not their order. Without `--data-dir` it
-reads first lines of docstrings and such that are made of them, see
-`docstrings.py`; with it, titles, see `data.py`.
+and baselines that know no order of words. Without `--data-dir` it reads first
+lines of docstrings and imitations of them, see `docstrings.py`; with it,
+titles, see `data.py`.
 
 Printed, and written to `--output`: accuracy, precision and recall of both
 classes, area under the ROC curve and calibration error on the test titles; and
@@ -188,6 +188,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         parser.error(
             "--truncate needs --read-out last and no --bidirectional. "
             f"Received: --read-out {args.read_out}"
+            f"{' --bidirectional' if args.bidirectional else ''}"
+        )
+    if args.receptive_field == 1 or args.receptive_field > args.length:
+        parser.error(
+            f"--receptive-field: must be 0, or from 2 to --length {args.length}"
+            f". Received: {args.receptive_field}"
         )
     if args.truncate and args.receptive_field:
         parser.error("--truncate does not go with --receptive-field")
@@ -202,8 +208,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> str:
     """Runs the example; returns what it prints in the end."""
     args = parse(argv)
-    if args.export_dir:
-        Path(args.export_dir).mkdir(parents=True, exist_ok=True)
+    for folder in filter(None, (args.output, args.export_dir)):
+        Path(folder).mkdir(parents=True, exist_ok=True)
     everything = titles.load(args.data_dir)
     data = titles.limit(everything, args.train_size, args.seed)
     print(datasets.describe(data), flush=True)

@@ -3,19 +3,19 @@
     python -m examples.titles.compare --data-dir DATA --seeds 0 1 2
 
 Trains the models of `MODELS` and the baselines on the same titles, and prints
-their scores on the test titles. Each model but the baselines is a classifier of
-words with one layer of `GRU` and the read-out `max`, but for what its name
-says. The best epoch on the validation titles is tested, with receptive fields
-the last.
+their scores on the test titles. Unless its name says otherwise, a model is a
+classifier of words with one layer of `GRU` and the read-out `max`. The best
+epoch on the validation titles is tested, with receptive fields the last.
 
 The seed draws the training titles where `--train-size` is less than all, the
 weights, and the order of batches. Each finished run is a line of `--output`, a
-CSV file, and is not repeated; several processes may share the file.
+CSV file, and is not repeated; give each process a file of its own.
 `--markdown` writes the table.
 """
 
 import argparse
 import time
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from examples.common import tables
 from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import positive
+from examples.common.arguments import real
 from examples.common.epoch_line import EpochLine
 from examples.titles import baselines
 from examples.titles import data as titles
@@ -157,6 +158,13 @@ def describe_settings(args: argparse.Namespace) -> str:
     return results.describe(args, TUNED, vectors=vectors)
 
 
+def describe_data(args: argparse.Namespace, data: datasets.TextData) -> str:
+    """A name of the texts: other files, or versions of packages, differ."""
+    name = "titles" if args.data_dir else "docstrings"
+    texts = "\n".join([*data.train.texts, *data.test.texts])
+    return f"{name}-{zlib.crc32(texts.encode('utf8', 'replace')):08x}"
+
+
 def table(rows: Sequence[dict]) -> str:
     """Markdown table of means and standard deviations over seeds."""
     header = (
@@ -205,8 +213,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--units", type=positive, default=64)
     add("--embedding-size", type=positive, default=256)
     add("--vectors", help="GloVe file to start the embeddings from")
-    add("--dropout", type=float, default=0.0)
-    add("--learning-rate", type=float, default=2e-3)
+    add("--dropout", type=real("[0, 1)"), default=0.0)
+    add("--learning-rate", type=real("(0, inf)"), default=2e-3)
     add("--batch-size", type=positive, default=64)
     for inputs, length in encoding.LENGTHS.items():
         name = f"--{inputs.removesuffix('s')}-length"
@@ -219,10 +227,10 @@ def main(argv: Sequence[str] | None = None) -> str:
     """Runs what is not in the file yet; returns the table it prints."""
     args = parse(argv)
     settings = describe_settings(args)
-    name_of_data = "titles" if args.data_dir else "docstrings"
     if args.vectors:
         word_vectors.load_vectors(args.vectors)  # Fails early.
     data = titles.load(args.data_dir)
+    name_of_data = describe_data(args, data)
     print(datasets.describe(data), flush=True)
 
     def same(rows):

@@ -9,7 +9,9 @@ accuracies are not to be compared with the source's.
 
 Some of them, machine-made ones above all, are there more than once. Validation
 and test titles that an earlier part has are left out, so what is measured is
-not what was learned by heart.
+not what was learned by heart. (Word for word: 27 test titles differ from an
+earlier one in case or spaces alone.) Machine-made titles are shorter, 7.1 words
+on average to 9.6: the baseline "length" says how much that tells.
 
 Without `--data-dir`, first lines of docstrings stand in for both; see
 `docstrings.py`.
@@ -46,6 +48,11 @@ def load(data_dir: str | Path | None) -> datasets.TextData:
         ]
         seen.update(text for text, _ in rows)
         labels = np.array([label for _, label in rows], dtype="int32")
+        if {*labels} != {0, 1}:
+            raise ValueError(
+                f"{path}: expected titles of both labels that are in no "
+                f"earlier file. Received: labels={sorted({*labels})}"
+            )
         parts.append(datasets.Part([text for text, _ in rows], labels))
     return datasets.TextData(CLASSES, *parts)
 

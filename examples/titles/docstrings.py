@@ -9,12 +9,14 @@ plausible, and the whole is not: "Warn when computing the dump root of `obj` to
 bound of row_partitions." The chain has seen none of the real texts, as its
 rare words would tell in which part of the data set they are.
 
-There are as many of one kind as of the other, and no text is there twice. The
-same seed makes the same texts as long as the packages keep their versions.
+There are as many of one kind as of the other, of the same numbers of words, and
+no text is there twice. The same seed makes the same texts as long as the
+packages keep their versions.
 """
 
 import importlib.util
 import re
+from collections import Counter
 from collections import defaultdict
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -29,6 +31,8 @@ PACKAGES = ("numpy", "scipy", "sklearn", "keras", "tensorflow")
 CLASSES = ("real", "machine-made")
 WORDS = range(3, 21)
 SEED = 20220117
+# Texts drawn for each that is wanted, at most.
+TRIES = 1000
 # After the colon of a function or class; to the end of its first line.
 DOCSTRING = re.compile(r':\n +[rR]?"""\s*([A-Z][ -~]+)')
 
@@ -48,7 +52,8 @@ def load(
     random = np.random.default_rng(seed)
     lines = [lines[i] for i in random.permutation(len(lines))]
     real, seen = lines[::2], lines[1::2]
-    texts = real + machine_made(seen, len(real), lines, random)
+    lengths = [len(line.split()) for line in real]
+    texts = real + machine_made(seen, lengths, lines, random)
     labels = np.repeat(np.arange(2, dtype="int32"), len(real))
     order = random.permutation(len(texts))
     parts = [
@@ -85,35 +90,48 @@ def first_lines(package: str) -> Iterator[str]:
 
 def machine_made(
     seen: Sequence[str],
-    count: int,
+    lengths: Sequence[int],
     known: Iterable[str],
     random: np.random.Generator,
 ) -> list[str]:
     """Texts from a chain of words, each once.
 
     Args:
-        seen: What teaches the chain; each text has 3 to 20 words.
-        count: How many to make.
+        seen: What teaches the chain.
+        lengths: The number of words of each text to make.
         known: Texts that none of them may be.
         random: Draws them.
 
     >>> seen = ["a b c d", "b c b c", "c b c a"]
-    >>> len(machine_made(seen, 3, seen, np.random.default_rng(0)))
-    3
+    >>> made = machine_made(seen, [3, 4, 4], seen, np.random.default_rng(0))
+    >>> sorted(len(text.split()) for text in made)
+    [3, 4, 4]
     """
     following = defaultdict(list)
     for text in seen:
         words = ["", *text.split(), ""]
         for word, after in zip(words, words[1:]):
             following[word].append(after)
-    known, made = set(known), {}
-    while len(made) < count:
+    known, made, wanted = set(known), {}, Counter(lengths)
+    longest = max(wanted)
+    for _ in range(TRIES * len(lengths)):
+        if len(made) == len(lengths):
+            break
         words = [_draw(following[""], random)]
-        while words[-1] and len(words) <= WORDS.stop:
+        while words[-1] and len(words) <= longest:
             words.append(_draw(following[words[-1]], random))
         text = " ".join(words[:-1])
-        if not words[-1] and len(words) - 1 in WORDS and text not in known:
+        length = len(words) - 1
+        is_new = text not in known and text not in made
+        if not words[-1] and wanted[length] and is_new:
             made[text] = None
+            wanted[length] -= 1
+    else:
+        raise ValueError(
+            "Argument `seen` must be texts from which others can be made, of "
+            f"these lengths. Received: {len(seen)} texts, of which "
+            f"{len(made)} of {len(lengths)} were made"
+        )
     return list(made)
 
 

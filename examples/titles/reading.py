@@ -59,9 +59,10 @@ def weighted_units(trained: Trained, title: str | bytes) -> np.ndarray | None:
     """Share of each unit in the logit after each step, `(tokens, units)`.
 
     The states are scaled by the last layer's weights, as in the source. With
-    the read-out `last` the shares of a step add up to its logit; with others
-    they show what the read-out chooses from. None with the read-out `concat`,
-    which has three weights for each unit.
+    the read-out `last`, one direction, no receptive field and masked padding
+    the shares of a step add up to its logit; else they show what the read-out
+    chooses from. None with the read-out `concat`, which has three weights for
+    each unit.
     """
     if trained.settings.read_out == "concat":
         return None

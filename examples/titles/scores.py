@@ -15,10 +15,10 @@ class Scores(NamedTuple):
         accuracy: Share of right answers.
         precision_real: Of the titles called real, the share that are.
         recall_real: Of the real titles, the share called so.
-        precision_made: Likewise for machine-made titles.
-        recall_made: Likewise.
+        precision_made: Of the titles called machine-made, the share that are.
+        recall_made: Of the machine-made titles, the share called so.
         auc: Area under the ROC curve: how probable it is that a machine-made
-            title is given more than a real one.
+            title gets a higher probability than a real one.
         calibration_error: Expected calibration error.
     """
 

@@ -72,8 +72,9 @@ def train(
 ) -> Trained:
     """Trains a classifier; it keeps the weights of its best epoch.
 
-    The best epoch is the one with the highest accuracy on validation titles.
-    With receptive fields it is the last: before, their sizes still explore.
+    The best epoch is the one with the highest accuracy on validation titles; in
+    truncated backpropagation, on their steps. With receptive fields it is the
+    last: before, their sizes still explore.
     """
     keras.utils.clear_session()
     keras.utils.set_random_seed(fit.seed)

@@ -24,9 +24,8 @@ def build_network(
 
     Returns:
         The classifier that answers at every step, `(batch, length, 1)`, 0 at
-        padding; and one
-        with the same weights that returns the last real step's logit,
-        `(batch, 1)`, as `models.build_network` does.
+        padding; and one with the same weights that returns the last real step's
+        logit, `(batch, 1)`, as `models.build_network` does.
     """
     if settings.read_out != "last" or settings.bidirectional:
         raise ValueError(

@@ -61,8 +61,9 @@ def weighted_units(states: Any, weights: Any, bias: float = 0.0) -> np.ndarray:
 
     $$l_{t,u} = h_{t,u} w_u + b / U, \qquad \sum_u l_{t,u} = h_t^T w + b$$
 
-    with U units: where a classifier reads the last state, the sum at the last
-    step is its logit, and at step t what it would be had the sequence ended.
+    with U units: where a classifier reads the last state of a layer that reads
+    forwards, the sum at the last step is its logit, and at step t what it would
+    be had the sequence ended.
 
     Args:
         states: Hidden states h, `(time, units)`, or `(..., units)`.

@@ -1,9 +1,13 @@
 """Titles in files, and texts made of docstrings."""
 
+import gzip
+import json
+
 import numpy as np
 import pytest
 
 from examples.common import datasets
+from examples.titles import baselines
 from examples.titles import data
 from examples.titles import docstrings
 from tests.examples.titles import small_titles
@@ -84,3 +88,39 @@ def test_the_same_seed_makes_the_same_texts(made):
     assert other.train.texts != made.train.texts
     with pytest.raises(ValueError, match="Received: package='no_such"):
         docstrings.load(packages=["no_such_package"])
+
+
+def test_both_kinds_have_the_same_lengths(made):
+    texts = [text for part in made[1:] for text in part.texts]
+    labels = np.concatenate([part.labels for part in made[1:]])
+    lengths = np.array([len(text.split()) for text in texts])
+    real, machine_made = (np.sort(lengths[labels == i]) for i in (0, 1))
+    np.testing.assert_array_equal(real, machine_made)
+
+
+def test_texts_that_a_chain_cannot_make():
+    seen = ["a b c", "a b c"]
+    with pytest.raises(ValueError, match="of which 0 of 2 were made"):
+        docstrings.machine_made(seen, [3, 5], seen, np.random.default_rng(0))
+
+
+def test_the_length_alone():
+    """What numbers of words tell, and words that are not counted do not."""
+    texts = ["a b", "c d", "a b c", "c d a", "b c d"]
+    train = datasets.Part(texts * 20, np.array([1, 1, 0, 0, 1] * 20))
+    baseline = baselines.fit_baseline("length", train, seed=0)
+    found = baselines.probabilities(baseline, ["x y", "x y z", "x"])
+    assert found[0] > 0.9 and abs(found[1] - 1 / 3) < 0.1
+    assert found.min() >= 0 and found.max() <= 1
+
+
+def test_files_with_one_label(tmp_path):
+    (tmp_path / "titles").mkdir()
+    for i, file in enumerate(data.FILES):
+        path = tmp_path / "titles" / f"{file}.jsonl.gz"
+        with gzip.open(path, "wt", encoding="utf8") as lines:
+            for label in (0, 1) if i < 2 else (0, 0):
+                row = {"text": f"{file} {label} {i}", "label": label}
+                lines.write(json.dumps(row) + "\n")
+    with pytest.raises(ValueError, match=r"test\.jsonl\.gz: expected"):
+        data.load(tmp_path)
