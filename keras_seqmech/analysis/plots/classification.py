@@ -91,7 +91,7 @@ def plot_reliability(
         for i, pair in enumerate(lines.values())
     ]
     axes.set_xlabel("probability")
-    axes.set_ylabel("share that is of the class")
+    axes.set_ylabel("share of the class")
     drawing.draw_legend(axes, lines, drawn, loc="upper left")
     drawing.set_title(figure, title)
     return figure
@@ -145,8 +145,8 @@ def plot_confusion(
     keywords: dict[str, Any] = {"fontfamily": family, "parse_math": False}
     axes.set_xticks(range(size), names, **keywords)
     axes.set_yticks(range(size), names, **keywords)
-    axes.set_xlabel("called")
-    axes.set_ylabel("is")
+    axes.set_xlabel("predicted")
+    axes.set_ylabel("true")
     drawing.set_title(figure, title)
     return figure
 
