@@ -23,6 +23,7 @@ import keras_tuner
 from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import positive
+from examples.common.arguments import real
 from examples.titles import data as titles
 from examples.titles import encoding
 from examples.titles import models
@@ -168,7 +169,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--vectors", help="GloVe file to start the embeddings from")
     add("--epochs", type=positive, default=2)
     add("--batch-size", type=positive, default=128)
-    add("--learning-rate", type=float, default=2e-3)
+    add("--learning-rate", type=real("(0, inf)"), default=2e-3)
     add("--tuner", choices=list(TUNERS), default="random")
     add("--trials", type=positive, default=12)
     add("--seed", type=integer(0), default=0)
@@ -176,6 +177,14 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--verbose", type=integer(0), default=2, help="of model.fit")
     args = parser.parse_args(argv)
     args.length = args.length or encoding.LENGTHS[args.inputs]
+    low, high = args.receptive_field or (1, 1)
+    if not low <= high <= args.length:
+        parser.error(
+            "--receptive-field: must be LOW <= HIGH <= --length "
+            f"{args.length}. Received: {low} {high}"
+        )
+    if args.vectors and not Path(args.vectors).is_file():
+        parser.error(f"--vectors: no such file. Received: {args.vectors}")
     return args
 
 

@@ -48,3 +48,18 @@ def test_trials_search_what_they_should():
     tune.choose_settings(hp, args)
     spaces = {space.name for space in hp.space}
     assert spaces == {"units", "read_out", "initial_state"}
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (["--receptive-field", "3", "2"], "must be LOW <= HIGH <= --length 20"),
+        (["--receptive-field", "2", "21"], "Received: 2 21"),
+        (["--vectors", "nowhere"], "no such file. Received: nowhere"),
+        (["--learning-rate", "nan"], "must be a number in"),
+    ],
+)
+def test_options_that_do_not_fit(options, message, capsys):
+    with pytest.raises(SystemExit):
+        tune.parse(options)
+    assert message in capsys.readouterr().err
