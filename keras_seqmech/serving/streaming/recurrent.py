@@ -54,9 +54,19 @@ class StreamedRNN(StreamedLayer):
 
     def initial_state(self, batch_size: Tensor) -> State:
         first = _starting(self.layer).get_initial_state(batch_size=batch_size)
+        first = [self._cast(state) for state in keras.tree.flatten(first)]
         width = cell_adapters.output_size(self.rnn.cell)
         output = tf.zeros((batch_size, width), self.compute_dtype)
-        return {**self._named(keras.tree.flatten(first)), "output": output}
+        return {**self._named(first), "output": output}
+
+    def _cast(self, state: Tensor) -> Tensor:
+        """A state as the cell computes it, also where a variable holds it."""
+        cell = self.rnn.cell
+        if not keras.backend.is_float_dtype(state.dtype):
+            return state
+        return ops.cast(
+            state, getattr(cell, "compute_dtype", self.compute_dtype)
+        )
 
     def call(
         self,

@@ -100,9 +100,9 @@ def test_words_are_told_apart_by_their_order(folder, tmp_path, capsys):
         ]
     )
     assert (output / "scores.md").read_text() == found
-    table = [line.split("|") for line in found.splitlines()[2:5]]
+    table = [line.split("|") for line in found.splitlines()[2:6]]
     assert [row[1].strip() for row in table] == [
-        *("recurrent", "logistic regression", "random forest")
+        *("recurrent", "length", "logistic regression", "random forest")
     ]
     assert float(table[0][2]) == 100
     lines = found.split(f"{known!r}: ")[1].splitlines()
