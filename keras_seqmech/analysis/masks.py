@@ -256,12 +256,10 @@ def _probe(model: keras.Model, sequences: list[str]) -> _Probe:
             batch_shape=(None, *shape[1:]), dtype=tensor.dtype, name=tensor.name
         )
 
-    graph = (model.inputs[0], model.outputs[0])
-    if not isinstance(model, keras.Sequential):
-        graph = (model.input, model.output)
-    inputs = keras.tree.map_structure(again, graph[0])
+    model = functional.as_functional(model)
+    inputs = keras.tree.map_structure(again, model.input)
     try:
-        functional.run_again(keras.Model(*graph, name=model.name), call, inputs)
+        functional.run_again(model, call, inputs)
     except Exception as error:
         raise ValueError(
             "Argument `model` must run with any number of steps of its "

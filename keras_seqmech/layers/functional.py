@@ -23,6 +23,13 @@ def check_functional(network: keras.Layer, argument: str = "network") -> None:
         )
 
 
+def as_functional(model: keras.Model) -> keras.Model:
+    """A built `keras.Sequential` as a functional model; others as they are."""
+    if not isinstance(model, keras.Sequential):
+        return model
+    return keras.Model(model.inputs[0], model.outputs[0], name=model.name)
+
+
 def run_again(
     network: keras.Model,
     call: Callable[..., Tensor],

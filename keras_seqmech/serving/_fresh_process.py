@@ -73,6 +73,7 @@ def stream(signatures: Any, inputs: Any, cuts: list[int]) -> dict[str, Any]:
 
 
 def has_time(shape: tf.TensorShape) -> bool:
+    """Whether a shape is that of a sequence, with a free axis 1."""
     return shape.rank is not None and shape.rank > 1 and shape[1] is None
 
 

@@ -70,10 +70,7 @@ class StreamedEncoder(StreamedLayer):
         return one_or_all(tuple(returned))
 
     def _named(self, states: list[Tensor]) -> State:
-        return {
-            name: ops.cast(state, self.compute_dtype)
-            for name, state in zip(STATES, states)
-        }
+        return dict(zip(STATES, states))
 
     def _advance(
         self, name: str, step: Tensor, states: list[Tensor], moves: Tensor

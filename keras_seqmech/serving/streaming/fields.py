@@ -19,7 +19,6 @@ from keras_seqmech.ops.readable import pad_readable
 from keras_seqmech.serving.streaming.clock import Clock
 from keras_seqmech.serving.streaming.layer import State
 from keras_seqmech.serving.streaming.layer import StreamedLayer
-from keras_seqmech.serving.streaming.layer import shift
 from keras_seqmech.serving.streaming.recurrent import StreamedRNN
 from keras_seqmech.serving.streaming.recurrent import one_or_all
 from keras_seqmech.serving.streaming.recurrent import unwrap
@@ -53,13 +52,15 @@ def read_window(
     """The window that a step completes, and the state for the next."""
     real = layer.is_real(mask, ops.shape(sequence)[0])
     step = tf.where(real[..., None], sequence, tf.zeros_like(sequence))
-    first, ahead = shift(layer.state["ahead"], step)
-    first_real, ahead_real = shift(layer.state["ahead_real"], real)
     window = Window(
-        tf.concat([first, ahead], axis=1),
-        tf.concat([first_real, ahead_real], axis=1),
+        tf.concat([layer.state["ahead"], step], axis=1),
+        tf.concat([layer.state["ahead_real"], real], axis=1),
     )
-    return window, {"ahead": ahead, "ahead_real": ahead_real}
+    layer.mask = window.real[:, :1]
+    return window, {
+        "ahead": window.values[:, 1:],
+        "ahead_real": window.real[:, 1:],
+    }
 
 
 class StreamedFieldRNN(StreamedRNN):
@@ -68,7 +69,6 @@ class StreamedFieldRNN(StreamedRNN):
     def __init__(self, clock: Clock, delay: int, layer: keras.Layer):
         waits = unwrap(layer).max_size - 1
         super().__init__(clock, delay, layer, waits=waits)
-        self._real: Tensor | None = None
 
     def initial_state(self, batch_size: Tensor) -> State:
         states = super().initial_state(batch_size)
@@ -82,7 +82,6 @@ class StreamedFieldRNN(StreamedRNN):
         training: bool = False,
     ) -> Any:
         window, waiting = read_window(self, sequence, mask)
-        real = self._real = window.real[:, :1]
         readable = pad_readable(_read(window), self.rnn.max_size)
         options = loop.RunOptions(
             return_sequences=True,
@@ -91,7 +90,9 @@ class StreamedFieldRNN(StreamedRNN):
         )
         states = tuple(self.states_before(initial_state))
         run = loop.run(self.rnn.cell, readable, states, options)
-        returned = self.assemble(run.outputs[:, 0], list(run.states), real)
+        returned = self.assemble(
+            run.outputs[:, 0], list(run.states), window.real[:, :1]
+        )
         self.state |= waiting
         if self.rnn.return_field:
             chosen = choices(self.rnn.cell, run, readable)
@@ -99,8 +100,7 @@ class StreamedFieldRNN(StreamedRNN):
         return one_or_all(returned)
 
     def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
-        if mask is not None and not isinstance(sequence, keras.KerasTensor):
-            mask = self._real
+        mask = StreamedLayer.compute_mask(self, sequence, mask)
         return super().compute_mask(sequence, mask)
 
     def compute_output_spec(
@@ -121,21 +121,14 @@ class StreamedWindows(StreamedLayer):
         waits = layer.max_size - 1
         super().__init__(clock, delay, waits, dtype=layer.dtype_policy)
         self.layer = layer
-        self._real: Tensor | None = None
 
     def initial_state(self, batch_size: Tensor) -> State:
         return empty_window(self, batch_size)
 
     def call(self, sequence: Tensor, mask: Tensor | None = None) -> Tensor:
         window, self.state = read_window(self, sequence, mask)
-        self._real = window.real[:, :1]
         real = ops.cast(window.real, window.values.dtype)[..., None]
         return ops.concatenate([window.values, real], axis=-1)[:, None]
-
-    def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
-        if mask is None or isinstance(sequence, keras.KerasTensor):
-            return mask
-        return self._real
 
     def compute_output_spec(
         self, sequence: Tensor, mask: Tensor | None = None

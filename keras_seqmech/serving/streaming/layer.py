@@ -48,7 +48,7 @@ class StreamedLayer(keras.layers.Layer):
         self.state: State = {}
         self.spec = StepSpec((), "")
         # Of the step that was returned last.
-        self._mask: Tensor | None = None
+        self.mask: Tensor | None = None
 
     def initial_state(self, batch_size: Tensor) -> State:
         """The state before the first step."""
@@ -80,6 +80,12 @@ class StreamedLayer(keras.layers.Layer):
             real = ops.logical_and(real, ops.cast(mask, "bool"))
         return ops.broadcast_to(real, (batch_size, 1))
 
+    def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
+        """The mask of the step that was returned, if the given one had any."""
+        if mask is None or isinstance(sequence, keras.KerasTensor):
+            return mask
+        return self.mask
+
 
 class DelayLine(StreamedLayer):
     """Returns each step, and its mask, `waits` steps later."""
@@ -92,16 +98,10 @@ class DelayLine(StreamedLayer):
 
     def call(self, sequence: Tensor, mask: Tensor | None = None) -> Tensor:
         before, self.state = self.state, dict(self.state)
-        self._mask = None
         if mask is not None:
-            self._mask, self.state["mask"] = shift(before["mask"], mask)
+            self.mask, self.state["mask"] = shift(before["mask"], mask)
         current, self.state["waiting"] = shift(before["waiting"], sequence)
         return current
-
-    def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
-        if mask is None or isinstance(sequence, keras.KerasTensor):
-            return mask
-        return self._mask
 
     def compute_output_spec(
         self, sequence: keras.KerasTensor, mask: Any = None

@@ -103,7 +103,14 @@ class StreamingModel:
             for name, x in first.items()
         }
         _check_names([*self.specs, *self.outputs])
-        _check_unique(self._carried, self.outputs)
+        _check_unique(
+            [name for own in self._carried.values() for name in own.values()]
+            + [
+                f"{_LATEST}{k}"
+                for k, x in self.outputs.items()
+                if not has_time(x)
+            ]
+        )
         end = tf.TensorSpec((), "bool", "end")
         self._step = tf.function(
             self.read, input_signature=[self.specs, self.state_specs, end]
@@ -200,6 +207,7 @@ class StreamingModel:
     ) -> tuple[Tensors, Tensors]:
         """`step`, in a graph."""
         chunk, state = _checked(_Chunk(self.specs, inputs), state)
+        steps = chunk.padded()
         carried = dict(state)
         position = carried.pop(_POSITION)
         after = position + chunk.length
@@ -218,7 +226,7 @@ class StreamingModel:
         ) -> tuple:
             self.network.clock.position = position + i
             self.network.clock.length = tf.where(end, after, ENDLESS)
-            outputs, carried = self._advance(chunk.step(i), carried)
+            outputs, carried = self._advance(steps.step(i), carried)
             arrays = {
                 name: array.write(i, outputs[name][:, 0])
                 for name, array in arrays.items()
@@ -245,20 +253,26 @@ class StreamingModel:
         """Shapes that the network declares, dtypes that it returns."""
         for layer in self.network.layers.values():
             layer.state = layer.initial_state(1)
-        leaves = [
-            tf.zeros([axis or 1 for axis in spec.shape], spec.dtype)
-            for spec in self.specs.values()
-        ]
-        packed = keras.tree.pack_sequence_as(self.structure, leaves)
-        with without_statistics():
-            returned = self.network.model(packed, training=False)
+        returned = self._run(
+            {
+                name: tf.zeros([axis or 1 for axis in spec.shape], spec.dtype)
+                for name, spec in self.specs.items()
+            }
+        )
         declared = signature.named_outputs(model, self.network.model.output)
         return {
             name: tf.TensorSpec(x.shape, y.dtype, name)
-            for (name, x), y in zip(
-                declared.items(), keras.tree.flatten(returned)
-            )
+            for (name, x), y in zip(declared.items(), returned)
         }
+
+    def _run(self, inputs: Tensors) -> list[Tensor]:
+        """The network's outputs, flat, for one step."""
+        leaves = [inputs[name] for name in self.specs]
+        packed = keras.tree.pack_sequence_as(self.structure, leaves)
+        with without_statistics():
+            return keras.tree.flatten(
+                self.network.model(packed, training=False)
+            )
 
     def _advance(
         self, inputs: Tensors, carried: Tensors
@@ -269,11 +283,7 @@ class StreamingModel:
             layers[layer].state = {
                 key: carried[name] for key, name in names.items()
             }
-        leaves = [inputs[name] for name in self.specs]
-        packed = keras.tree.pack_sequence_as(self.structure, leaves)
-        with without_statistics():
-            returned = self.network.model(packed, training=False)
-        outputs = dict(zip(self.outputs, keras.tree.flatten(returned)))
+        outputs = dict(zip(self.outputs, self._run(inputs)))
         carried = {
             name: layers[layer].state[key]
             for layer, names in self._carried.items()
@@ -308,12 +318,23 @@ class _Chunk(NamedTuple):
     def length(self) -> Tensor:
         return tf.shape(next(iter(self.sequences.values())))[1]
 
+    def padded(self) -> "_Chunk":
+        """The chunk with a step of zeros after the last."""
+        inputs = dict(self.inputs)
+        for name, x in self.sequences.items():
+            rest = self.specs[name].shape[2:]
+            nothing = tf.zeros((self.batch_size, 1, *rest), x.dtype)
+            inputs[name] = tf.concat([x, nothing], axis=1)
+        return _Chunk(self.specs, inputs)
+
     def step(self, i: Tensor) -> Tensors:
-        """The inputs with one step; after the last, one of zeros."""
-        return {
-            name: self._step(name, i) if name in self.sequences else x
-            for name, x in self.inputs.items()
-        }
+        """The inputs with one step; beyond the last, with the last."""
+        inputs = dict(self.inputs)
+        for name, x in self.sequences.items():
+            step = tf.gather(x, tf.minimum(i, self.length - 1), axis=1)
+            shape = (None, 1, *self.specs[name].shape[2:])
+            inputs[name] = tf.ensure_shape(step[:, None], shape)
+        return inputs
 
     def stack(self, array: tf.TensorArray, shape: Sequence[int]) -> Tensor:
         """The steps of an output, batch first; there may be none.
@@ -324,14 +345,6 @@ class _Chunk(NamedTuple):
         steps = array.write(array.size() - 1, nothing).stack()[:-1]
         axes = range(2, steps.shape.rank)
         return tf.transpose(steps, [1, 0, *axes])
-
-    def _step(self, name: str, i: Tensor) -> Tensor:
-        sequence = self.inputs[name]
-        rest = self.specs[name].shape[2:]
-        nothing = tf.zeros((self.batch_size, 1, *rest), sequence.dtype)
-        steps = tf.concat([sequence, nothing], axis=1)
-        step = tf.gather(steps, tf.minimum(i, self.length), axis=1)
-        return tf.ensure_shape(step[:, None], (None, 1, *rest))
 
 
 def _checked(chunk: _Chunk, state: Tensors) -> tuple[_Chunk, Tensors]:
@@ -366,13 +379,9 @@ def _checked(chunk: _Chunk, state: Tensors) -> tuple[_Chunk, Tensors]:
     return chunk._replace(inputs=inputs), state
 
 
-def _check_unique(
-    carried: dict[str, dict[str, str]], outputs: Iterable[str]
-) -> None:
+def _check_unique(names: list[str]) -> None:
     """Refuses names of layers and outputs that lead to one name of states."""
-    names = [name for own in carried.values() for name in own.values()]
-    names += [f"{_LATEST}{name}" for name in outputs]
-    if len({*names, _POSITION}) <= len(names):
+    if len({*names}) < len(names):
         raise ValueError(
             "Argument `model` must have names of layers and outputs that "
             f"lead to different names of states. Received: {sorted(names)}"

@@ -91,8 +91,7 @@ def streaming_network(model: keras.Model) -> StreamingNetwork:
             what a field reads ahead.
     """
     functional.check_functional(model, "model")
-    if isinstance(model, keras.Sequential):
-        model = _functional(model)
+    model = functional.as_functional(model)
     _check_inputs(model)
     writer = _Writer()
     inputs = keras.tree.map_structure(writer.input, model.input)
@@ -111,10 +110,6 @@ def _check_inputs(model: keras.Model) -> None:
             "as `keras.Input((None, 8))`, and no other free axis, to be served "
             f"step by step. Received: inputs of shapes {shapes}"
         )
-
-
-def _functional(model: keras.Sequential) -> keras.Model:
-    return keras.Model(model.inputs[0], model.outputs[0], name=model.name)
 
 
 class _Path(NamedTuple):
@@ -191,8 +186,7 @@ class _Writer:
         if any(id(x) in self._paths for x in keras.tree.flatten(mask)):
             raise _refusal(model, "is given a mask as an argument")
         supports_masking = model.supports_masking
-        if isinstance(model, keras.Sequential):
-            model = _functional(model)
+        model = functional.as_functional(model)
         own = keras.tree.map_structure(self._input_like, model.input, inputs)
         self._models += 1
         name = f"{model.name}_{self._models}"
@@ -259,7 +253,7 @@ class _Writer:
     def _add(self, stem: str, layer: StreamedLayer) -> None:
         stem = re.sub(r"\W", "_", stem, flags=re.ASCII)
         name, number = stem, 0
-        while name in {"latest", *self.layers}:
+        while name in self.layers:
             number += 1
             name = f"{stem}_{number}"
         self.layers[name] = layer
@@ -316,7 +310,11 @@ def _check_by_step(operation: Any, args: Any, kwargs: Any) -> None:
     It is tried, with the weights as they are, at random steps of several
     lengths.
     """
-    long = _at_length(_LONG, (args, kwargs), lambda x, shape: _like(x, shape))
+    long = _at_length(
+        _LONG,
+        (args, kwargs),
+        lambda x, shape: keras.KerasTensor(shape, x.dtype),
+    )
     if not _keeps_length(operation, *long):
         raise _refusal(operation, "does not return a step for each step")
     generator = np.random.default_rng(0)
@@ -390,10 +388,6 @@ def _is_same(x: np.ndarray, step: np.ndarray) -> bool:
     return bool(
         np.abs(x - step).max(initial=0) <= 1e-2 * np.abs(x).max(initial=0)
     )
-
-
-def _like(x: keras.KerasTensor, shape: list[int]) -> keras.KerasTensor:
-    return keras.KerasTensor(shape, x.dtype)
 
 
 def _example(
