@@ -45,7 +45,8 @@ def tagger():
 
 
 def encoder():
-    inputs = sequence(), keras.Input((CONTEXT,), name="context")
+    x, context = sequence(), keras.Input((CONTEXT,), name="context")
+    mask = keras.Input((None,), dtype="bool", name="mask")
     layer = FocusedHierarchicalEncoder(
         6,
         return_sequences=True,
@@ -54,7 +55,8 @@ def encoder():
         initial_openness=0.5,
         name="encoder",
     )
-    return keras.Model(inputs, layer(*inputs))
+    outputs = layer(x, context, sequence_mask=mask)
+    return keras.Model([x, context, mask], outputs)
 
 
 def cells():
