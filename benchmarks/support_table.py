@@ -109,8 +109,9 @@ def run_row(layer: str, entry, cells: dict, path: pathlib.Path) -> None:
                 keras.config.set_dtype_policy("float32")
                 row[column] = export(column, model, entry)
         except Exception as error:  # What fails is what the table is about.
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            row[column] = {"failed": reason[:300]}
+            # Converters put what is wrong after where it is.
+            reason = str(error).splitlines()[0].rpartition("): ")[2][:200]
+            row[column] = {"failed": f"{type(error).__name__}: {reason}"}
         seconds = time.perf_counter() - start
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(cells, indent=1) + "\n")
