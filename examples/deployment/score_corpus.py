@@ -62,8 +62,9 @@ class Scorer:
         self._job = job
         if text_model.fingerprint(job.model) != job.fingerprint:
             raise ValueError(
-                "Argument `model` must stay as it was when the run began. "
-                f"Received: model={job.model!r}, which has changed"
+                "Argument `model` must stay what it was when the run began, "
+                "on each machine. Received: another "
+                f"model={job.model!r} on {socket.gethostname()}"
             )
         self._model = text_model.TextModel(job.model, job.signature)
 
@@ -146,8 +147,7 @@ def on_ray(
     ray.cloudpickle.register_pickle_by_value(sys.modules["examples"])
     start_ray(args)
     try:
-        context = ray.data.DataContext.get_current()
-        context.enable_progress_bars = False
+        ray.data.DataContext.get_current().enable_progress_bars = False
         workers = args.workers
         if workers is None:
             workers = int(ray.cluster_resources()["CPU"]) // args.threads
@@ -164,6 +164,8 @@ def on_ray(
             ),
         )
         yield from done.iter_rows()
+    except ray.exceptions.RayError as error:
+        raise RuntimeError(f"Workers could not go on: {error}") from error
     finally:
         ray.shutdown()
 
