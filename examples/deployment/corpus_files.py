@@ -12,8 +12,13 @@ from pathlib import Path
 from typing import Any
 from typing import NamedTuple
 
-import pyarrow as pa
-from pyarrow import parquet
+try:
+    import pyarrow as pa
+    from pyarrow import parquet
+except ImportError as error:
+    raise ImportError(
+        "Files of texts need `pip install keras_seqmech[scaling]`."
+    ) from error
 
 ENDINGS = (".jsonl", ".parquet")
 

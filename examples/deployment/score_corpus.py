@@ -145,12 +145,9 @@ def on_ray(
 
     # Machines of a cluster need not have these modules.
     ray.cloudpickle.register_pickle_by_value(sys.modules["examples"])
-    start_ray(args)
+    workers = start_ray(args)
     try:
         ray.data.DataContext.get_current().enable_progress_bars = False
-        workers = args.workers
-        if workers is None:
-            workers = int(ray.cluster_resources()["CPU"]) // args.threads
         done = ray.data.from_items(
             range(len(shards)), override_num_blocks=len(shards)
         ).map(
@@ -159,7 +156,7 @@ def on_ray(
             num_cpus=args.threads,
             # A shard is read by who scores it, so there is none to prefetch.
             compute=ray.data.ActorPoolStrategy(
-                size=max(1, min(workers, len(shards))),
+                size=min(workers, len(shards)),
                 max_tasks_in_flight_per_actor=1,
             ),
         )
@@ -170,22 +167,24 @@ def on_ray(
         ray.shutdown()
 
 
-def start_ray(args: argparse.Namespace) -> None:
-    """Joins a cluster, or starts Ray on this machine."""
+def start_ray(args: argparse.Namespace) -> int:
+    """Joins a cluster, or starts Ray here; returns the number of workers."""
     import ray
 
     if args.address is not None:
         ray.init(address=args.address, log_to_driver=False)
-        return
-    cpus = None if args.workers is None else args.workers * args.threads
+        cpus = int(ray.cluster_resources().get("CPU", 0))
+        return args.workers or max(1, cpus // args.threads)
+    workers = args.workers or max(1, (os.cpu_count() or 1) // args.threads)
     ray.init(
         address="local",
-        num_cpus=cpus,
+        num_cpus=workers * args.threads,
         include_dashboard=False,
         log_to_driver=False,
         # Of bytes: texts and scores do not go through Ray's memory.
         object_store_memory=100 * 2**20,
     )
+    return workers
 
 
 def here(job: Job, shards: Sequence[Shard]) -> Iterator[dict[str, Any]]:
