@@ -9,7 +9,7 @@ ones run from left to right, odd ones from right to left.
 import unicodedata
 from collections.abc import Sequence
 
-from keras_seqmech.analysis.markup.characters import are_characters
+from keras_seqmech.analysis.characters import are_characters
 
 NEUTRAL = "N"
 NUMBER = "EN"

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 from typing import NamedTuple
 
+from keras_seqmech.analysis.characters import escaped
+from keras_seqmech.analysis.characters import visible
 from keras_seqmech.analysis.markup import tracks
 from keras_seqmech.analysis.markup import values
-from keras_seqmech.analysis.markup.characters import escaped
-from keras_seqmech.analysis.markup.characters import visible
 from keras_seqmech.analysis.markup.style import PAGE_STYLE
 from keras_seqmech.analysis.markup.style import STYLE
 

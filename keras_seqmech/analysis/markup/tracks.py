@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_seqmech.analysis.characters import are_characters
+from keras_seqmech.analysis.characters import escaped
+from keras_seqmech.analysis.characters import visible
 from keras_seqmech.analysis.markup import direction
 from keras_seqmech.analysis.markup import fields
-from keras_seqmech.analysis.markup.characters import are_characters
-from keras_seqmech.analysis.markup.characters import escaped
-from keras_seqmech.analysis.markup.characters import visible
 from keras_seqmech.analysis.markup.values import Row
 
 # Tokens named in the text of a field.
