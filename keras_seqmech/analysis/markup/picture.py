@@ -149,4 +149,4 @@ def show(
 
 
 def _heading(text: str) -> str:
-    return f'<p class="title" dir="auto">{escaped(text)}</p>'
+    return f'<p class="sq-title" dir="auto">{escaped(text)}</p>'

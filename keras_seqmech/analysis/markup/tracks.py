@@ -61,13 +61,13 @@ def _percent(share: float) -> str:
 
 
 def _number(text: str) -> str:
-    return f'<span class="number">{escaped(text)}</span>'
+    return f'<span class="sq-number">{escaped(text)}</span>'
 
 
 def _column(height: float, number: float, middle: bool = False) -> str:
     """A column with its number, in percent, below."""
     return (
-        f'<span class="column{" half" if middle else ""}">'
+        f'<span class="sq-column{" half" if middle else ""}">'
         f'<i style="--height:{height:.4f}"></i></span>'
         + _number(f"{100 * number:.0f}")
     )
@@ -88,7 +88,7 @@ def _field_cells(tokens: list[str], sizes: np.ndarray) -> list[Cell]:
         cells.append(
             Cell(
                 f"at {tokens[t]}: {size:.3g} read: {named}",
-                below=f'<span class="lanes" style="--lanes:{count}">{drawn}'
+                below=f'<span class="sq-lanes" style="--lanes:{count}">{drawn}'
                 f"</span>{_number(f'{size:.2g}')}",
             )
         )
@@ -234,9 +234,9 @@ def draw_track(kind: Kind, tokens: list[str], rows: list[Row]) -> str:
     if not all(_is_hard(row.values) for row in rows) and kind.soft_legend:
         legend += f" {kind.soft_legend}"
     return (
-        f'<div class="track" role="group" aria-label="{heading}">'
-        f'<p class="heading">{heading}</p>{drawn}'
-        f'<p class="legend">{escaped(legend)}</p></div>'
+        f'<div class="sq-track" role="group" aria-label="{heading}">'
+        f'<p class="sq-heading">{heading}</p>{drawn}'
+        f'<p class="sq-legend">{escaped(legend)}</p></div>'
     )
 
 
@@ -244,11 +244,12 @@ def _row(kind: Kind, tokens: list[str], row: Row) -> str:
     cells = list(map(_cell, tokens, kind.cells(tokens, row.values)))
     base, levels = direction.levels(tokens)
     name = escaped(visible(row.name)) if row.name else ""
-    named = f'<bdi class="name">{name}</bdi> ' if name else ""
+    named = f'<bdi class="sq-name">{name}</bdi> ' if name else ""
     summary = escaped(kind.summary(tokens, row.values))
     return (
-        f'<div class="row"><p>{named}<span class="summary">{summary}</span></p>'
-        f'<div class="tokens" role="list" dir="{_direction(base)}">'
+        f'<div class="sq-row"><p>{named}<span class="sq-summary">{summary}'
+        "</span></p>"
+        f'<div class="sq-tokens" role="list" dir="{_direction(base)}">'
         f"{_nested(cells, levels, base)}</div></div>"
     )
 
@@ -269,7 +270,7 @@ def _nested(cells: list[str], levels: list[int], level: int) -> str:
         else:
             inner = _nested(list(within), list(own), level + 1)
             parts.append(
-                f'<span class="run" role="presentation" '
+                f'<span class="sq-run" role="presentation" '
                 f'dir="{_direction(level + 1)}">{inner}</span>'
             )
     return "".join(parts)
@@ -278,7 +279,7 @@ def _nested(cells: list[str], levels: list[int], level: int) -> str:
 def _cell(token: str, cell: Cell) -> str:
     tint = f' style="--tint:{cell.tint:.3f}"' if cell.tint else ""
     return (
-        f'<span class="cell" role="listitem" title="{escaped(cell.says)}">'
-        f'<{cell.element} class="token"{tint}>{escaped(token)}'
+        f'<span class="sq-cell" role="listitem" title="{escaped(cell.says)}">'
+        f'<{cell.element} class="sq-token"{tint}>{escaped(token)}'
         f"</{cell.element}>{cell.below}</span>"
     )

@@ -66,7 +66,7 @@ def directions(markup):
         inner = [*outer, *filter(None, [element.attributes.get("dir")])]
         for part in element.inside:
             walk(part, inner)
-        if "token" in element.attributes.get("class", "").split():
+        if "sq-token" in element.attributes.get("class", "").split():
             found[element.text] = inner
 
     walk(read(markup), [])
