@@ -6,6 +6,8 @@ import re
 import pytest
 
 from examples import quickstart
+from examples.explorer.questions import EXPLORABLES
+from examples.explorer.questions import segment
 from tests.analysis.markup.reading import read
 from tests.analysis.markup.reading import tokens
 
@@ -35,6 +37,8 @@ def test_quickstart(tmp_path, capfd):
     assert (tmp_path / "segmenter" / "1" / "saved_model.pb").is_file()
     served = re.search(r"It says: (.*)\n", output).group(1)
     assert served.replace(" ", "") == sentence
+    exported = EXPLORABLES["segmenter"].served_from(tmp_path / "segmenter")
+    assert segment(exported, sentence).says == served.replace(" ", " · ")
 
 
 @needs_snownlp
