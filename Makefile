@@ -27,7 +27,7 @@ demo: $(STAMP)
 	$(BIN)/python -m examples.quickstart $(ARGS)
 
 explore: $(STAMP)
-	$(BIN)/python -m examples.explorer $(ARGS)
+	$(BIN)/python -m examples.explorer.serve $(ARGS)
 
 test: lint
 	$(PYTEST) -m "not long and not slow" $(ARGS)

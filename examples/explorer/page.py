@@ -122,8 +122,18 @@ def _serve_panel(
             return _shown(explorable.ask(model, input.text(), questions))
         except Refused as refused:
             return ui.div(
-                str(refused), class_="alert alert-secondary", role="status"
+                *_with_code(str(refused)),
+                class_="alert alert-secondary",
+                role="status",
             )
+
+
+def _with_code(text: str) -> list[str | Tag]:
+    """A text whose parts between backticks are code."""
+    return [
+        ui.tags.code(part) if i % 2 else part
+        for i, part in enumerate(text.split("`"))
+    ]
 
 
 def _shown(answer: Answer) -> TagList:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from examples.explorer.served_model import NotTaken
 from examples.explorer.served_model import Refused
 from examples.explorer.served_model import ServedModel
 from keras_seqmech import analysis
@@ -93,7 +94,7 @@ def pick(model: ServedModel, text: str, questions: str) -> Answer:
             tokens=tf.constant([[*map(int, digits)]] * len(asked)),
             k=tf.constant(asked),
         )
-    except Refused as refused:
+    except NotTaken as refused:
         raise Refused(
             f"{refused} It may have been trained with smaller k."
         ) from None
@@ -119,7 +120,7 @@ def judge(model: ServedModel, text: str, questions: str = "") -> Answer:
     found = model.ask(title=tf.constant(beginnings))
     probabilities = found.values["probability"]
     return Answer(
-        f"machine-made with {100 * probabilities[-1]:.1f} %",
+        f"machine-made with probability {100 * probabilities[-1]:.1f} %",
         "none: there is an answer after each word",
         found.milliseconds,
         analysis.show(

@@ -13,6 +13,10 @@ class Refused(ValueError):
     """What is asked has no answer; the message says why, in sentences."""
 
 
+class NotTaken(Refused):
+    """The model does not take the inputs."""
+
+
 class Outputs(NamedTuple):
     """What a model returned.
 
@@ -73,7 +77,7 @@ class ServedModel:
         if path is None:
             raise Refused(
                 f"There is no model in {self.directory} yet. "
-                f"`{self.command}` trains one and exports it there."
+                f"`{self.command}` trains and exports one."
             )
         try:
             loaded = tf.saved_model.load(str(path))
@@ -93,7 +97,7 @@ class ServedModel:
         try:
             found = self._loaded.signatures["serving_default"](**inputs)
         except (TypeError, ValueError, tf.errors.OpError):
-            raise Refused("The model does not take this input.") from None
+            raise NotTaken("The model does not take this input.") from None
         values = {name: value.numpy() for name, value in found.items()}
         return Outputs(values, 1000 * (time.perf_counter() - start))
 

@@ -130,7 +130,7 @@ def test_questions_have_rows(driver):
 
 def test_a_missing_model_names_its_command(driver):
     driver.find_element("css selector", "[data-value=titles]").click()
-    answers(driver, "titles", EXPLORABLES["titles"].command, ".alert")
+    answers(driver, "titles", EXPLORABLES["titles"].command, ".alert code")
 
 
 @pytest.mark.parametrize("width", [320, 1200])

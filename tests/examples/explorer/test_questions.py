@@ -2,8 +2,8 @@
 
 import pytest
 
-from examples.explorer import __main__ as program
 from examples.explorer import questions
+from examples.explorer import serve
 from examples.explorer import served_model
 from examples.explorer.questions import EXPLORABLES
 from examples.explorer.served_model import Refused
@@ -51,7 +51,7 @@ def test_picking(models):
 
 def test_titles(models):
     answer = questions.judge(models["titles"], "A new  词")
-    assert answer.says == "machine-made with 8.0 %"
+    assert answer.says == "machine-made with probability 8.0 %"
     row = only_track(answer)
     assert tokens(row) == ["A", "new", "词"]
     assert numbers(row) == [1, 5, 8]
@@ -90,7 +90,8 @@ def test_a_missing_model_names_its_command(tmp_path, name):
     for folder in (tmp_path / "missing", tmp_path):
         with pytest.raises(Refused, match="no model") as refused:
             explorable.ask(explorable.served_from(folder), "1", "1")
-        assert f"`{explorable.command}`" in str(refused.value)
+        command = f"`{explorable.command}` trains and exports one."
+        assert str(refused.value).endswith(command)
 
 
 def test_other_models_are_refused(models):
@@ -114,13 +115,13 @@ def test_the_newest_version_is_taken(tmp_path):
 
 
 def test_the_page_is_local_unless_asked():
-    assert program.parse([]).host == "127.0.0.1"
+    assert serve.parse([]).host == "127.0.0.1"
 
 
 @pytest.mark.parametrize("name", EXPLORABLES)
 def test_commands_write_where_the_page_looks(name):
     explorable = EXPLORABLES[name]
-    assert getattr(program.parse([]), name) == explorable.directory
+    assert getattr(serve.parse([]), name) == explorable.directory
     if name == "segmenter":
         from examples import quickstart
 

@@ -1,6 +1,6 @@
 """A page on this machine: type, and see what a model reads.
 
-    python -m examples.explorer
+    python -m examples.explorer.serve
 
 Three exported models are asked as one types: a word segmenter shows how far
 each character looked ahead, the focused encoder which digits passed its gates
