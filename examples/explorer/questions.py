@@ -147,15 +147,15 @@ EXPLORABLES = {
         "Which of the first k digits is the most frequent? The gates of the "
         "encoder know k, and let pass what the answer needs.",
         "Digits",
-        "31415926535897932384",
+        "3141592653",
         pick,
         Path("runs/picking/export"),
-        "python -m examples.focused.picking --length 20 --steps 3000 "
+        "python -m examples.focused.picking --length 10 --steps 2000 "
         "--models fhe --output runs/picking/picking.csv "
         "--export-dir runs/picking/export",
         ("logits", "gates", "focus"),
         asks_for="k: how many of the first digits count",
-        questions="5 10",
+        questions="4 10",
     ),
     "titles": Explorable(
         "Real or machine-made",

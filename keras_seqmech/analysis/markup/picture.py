@@ -57,6 +57,9 @@ class HtmlPicture(NamedTuple):
             temporary.unlink(missing_ok=True)
         return path
 
+    def __repr__(self) -> str:
+        return f"HtmlPicture(title={self.title!r})"
+
     def _repr_html_(self) -> str:
         return self.html
 
@@ -96,7 +99,8 @@ def show(
             summed over outputs.
         probabilities: Of a class after each token, such as a model's answers
             to `keras_seqmech.analysis.prefixes`.
-        mask: Bool `(time,)`, True at real steps; others are left out.
+        mask: Bools or integers `(time,)`, True at real steps; others are left
+            out.
         title: Title of the picture.
 
     Returns:

@@ -60,6 +60,11 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
+def _count(number: float) -> str:
+    """With one decimal, where it has any."""
+    return f"{number:.1f}".removesuffix(".0")
+
+
 def _number(text: str) -> str:
     return f'<span class="sq-number">{escaped(text)}</span>'
 
@@ -87,9 +92,9 @@ def _field_cells(tokens: list[str], sizes: np.ndarray) -> list[Cell]:
         drawn = "".join(map(_piece, over[t]))
         cells.append(
             Cell(
-                f"at {tokens[t]}: {size:.3g} read: {named}",
+                f"at {tokens[t]}: {_count(size)} read: {named}",
                 below=f'<span class="sq-lanes" style="--lanes:{count}">{drawn}'
-                f"</span>{_number(f'{size:.2g}')}",
+                f"</span>{_number(_count(size))}",
             )
         )
     return cells
@@ -110,7 +115,7 @@ def _joined(tokens: list[str]) -> str:
 
 
 def _field_summary(tokens: list[str], sizes: np.ndarray) -> str:
-    return f"{sizes.mean():.2f} on average, {sizes.max():.3g} at most"
+    return f"{sizes.mean():.2f} on average, {_count(sizes.max())} at most"
 
 
 def _passing(
