@@ -102,7 +102,7 @@ def pick(model: ServedModel, text: str, questions: str) -> Answer:
     names = [f"k = {k}" for k in asked]
     return Answer(
         "; ".join(f"{name}: {digit}" for name, digit in zip(names, answers)),
-        "none: gates look back; the answer comes after the last digit",
+        "none; the answer comes after the last digit",
         found.milliseconds,
         analysis.show(
             digits,
@@ -147,7 +147,7 @@ EXPLORABLES = {
         "Which of the first k digits is the most frequent? The gates of the "
         "encoder know k, and let pass what the answer needs.",
         "Digits",
-        "3141592653",
+        "2728288881",
         pick,
         Path("runs/picking/export"),
         "python -m examples.focused.picking --length 10 --steps 2000 "
@@ -155,7 +155,7 @@ EXPLORABLES = {
         "--export-dir runs/picking/export",
         ("logits", "gates", "focus"),
         asks_for="k: how many of the first digits count",
-        questions="4 10",
+        questions="5 10",
     ),
     "titles": Explorable(
         "Real or machine-made",

@@ -13,6 +13,8 @@ alone, asks no other host for anything, and sends nothing anywhere.
 """
 
 import argparse
+import contextlib
+import socket
 import threading
 import webbrowser
 from collections.abc import Sequence
@@ -59,16 +61,22 @@ def main(argv: Sequence[str] | None = None) -> None:
         name: explorable.served_from(getattr(args, name))
         for name, explorable in EXPLORABLES.items()
     }
-    address = f"http://{args.host}:{args.port}"
-    print(f"The page is at {address}; Ctrl+C ends it.", flush=True)
-    if not args.no_browser:
-        threading.Timer(2, webbrowser.open, [address]).start()
-    uvicorn.run(
-        page.make_app(models),
-        host=args.host,
-        port=args.port,
-        log_level="warning",
+    server = uvicorn.Server(
+        uvicorn.Config(page.make_app(models), log_level="warning")
     )
+    try:
+        listener = socket.create_server((args.host, args.port))
+    except OSError as error:
+        raise SystemExit(
+            f"--host {args.host} --port {args.port} cannot be used: {error}"
+        ) from None
+    with listener:
+        address = f"http://{args.host}:{listener.getsockname()[1]}"
+        print(f"The page is at {address}; Ctrl+C ends it.", flush=True)
+        if not args.no_browser:
+            threading.Timer(1, webbrowser.open, [address]).start()
+        with contextlib.suppress(KeyboardInterrupt):
+            server.run([listener])
 
 
 if __name__ == "__main__":

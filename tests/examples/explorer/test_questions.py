@@ -1,5 +1,7 @@
 """What the page asks of models whose answers are known."""
 
+import socket
+
 import pytest
 
 from examples.explorer import questions
@@ -116,6 +118,14 @@ def test_the_newest_version_is_taken(tmp_path):
 
 def test_the_page_is_local_unless_asked():
     assert serve.parse([]).host == "127.0.0.1"
+
+
+def test_a_port_that_is_taken_is_said():
+    pytest.importorskip("shiny", reason="needs keras_seqmech[explorer]")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        with pytest.raises(SystemExit, match=f"--port {port} cannot be used"):
+            serve.main(["--port", port, "--no-browser"])
 
 
 @pytest.mark.parametrize("name", EXPLORABLES)
