@@ -50,7 +50,7 @@ def make_app(models: Mapping[str, ServedModel]) -> App:
         models: By the keys of `EXPLORABLES`.
     """
 
-    def serve(input: Inputs, output: Outputs, session: Session) -> None:
+    def connect(input: Inputs, output: Outputs, session: Session) -> None:
         for key, model in models.items():
             _serve_panel(key, EXPLORABLES[key], model)
 
@@ -78,7 +78,7 @@ def make_app(models: Mapping[str, ServedModel]) -> App:
             title="What a model reads",
             lang="en",
         ),
-        serve,
+        connect,
     )
 
 

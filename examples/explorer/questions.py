@@ -40,13 +40,13 @@ class Explorable(NamedTuple):
         name: Shown.
         explains: What it does, in a sentence or two.
         label: Of the text field.
-        example: What stands there first.
+        example: The text at first.
         ask: From the model, a text and the questions to an answer.
         directory: Where its exports are.
         command: What makes them.
         outputs: Names of what it returns.
         asks_for: Label of a field for questions; "" for none.
-        questions: What stands there first.
+        questions: The questions at first.
         text_ops: Whether it has ops of TensorFlow Text.
     """
 

@@ -87,7 +87,7 @@ def _field_cells(tokens: list[str], sizes: np.ndarray) -> list[Cell]:
     count = fields.lanes(over)
     cells = []
     for t, size in enumerate(sizes.tolist()):
-        read = tokens[t : t + int(np.ceil(size))]
+        read = tokens[t : t + fields.reach(size)]
         named = _joined(read[:NAMED]) + ("…" if len(read) > NAMED else "")
         drawn = "".join(map(_piece, over[t]))
         cells.append(

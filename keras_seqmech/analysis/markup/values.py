@@ -44,8 +44,7 @@ def real_steps(tokens: list, mask: Any) -> tuple[list, np.ndarray]:
     if real.dtype.kind not in "biu" or real.ndim != 1:
         raise ValueError(
             "Argument `mask` must hold a bool or an integer for each step, "
-            "(time,). "
-            f"Received: mask={mask!r}"
+            f"(time,). Received: mask={mask!r}"
         )
     real = real.astype(bool)
     if len(tokens) == len(real):
@@ -130,5 +129,5 @@ def _check_range(name: str, numbers: np.ndarray, largest: float) -> None:
         )
         raise ValueError(
             f"Argument `{name}` must hold {allowed} at real steps. "
-            f"Received: {name}={numbers.tolist()}"
+            f"Received: {name} from {numbers.min()} to {numbers.max()}"
         )

@@ -56,6 +56,12 @@ def test_bars_run_over_what_was_read():
     }
 
 
+def test_rounding_errors_have_no_bar():
+    row = only_row(analysis.show("abcd", sizes=[2.000001, 1.999999, 1e-6, 0]))
+    assert spans(row) == {0: {0: 1, 1: 1}, 1: {1: 1, 2: 1}}
+    assert numbers(row) == [2, 2, 0, 0]
+
+
 def test_bars_share_no_lane_and_need_no_more_than_overlap():
     sizes = np.random.default_rng(0).integers(0, 6, 40)
     row = only_row(analysis.show("x" * 40, sizes=sizes))
