@@ -21,10 +21,13 @@ BENCHMARKS ?= receptive_field pooling word_importance
 
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo test test-long test-rounding test-quick test-versions lint benchmark clean
+.PHONY: demo explore test test-long test-rounding test-quick test-versions lint benchmark clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.quickstart $(ARGS)
+
+explore: $(STAMP)
+	$(BIN)/python -m examples.explorer.serve $(ARGS)
 
 test: lint
 	$(PYTEST) -m "not long and not slow" $(ARGS)
