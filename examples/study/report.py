@@ -17,10 +17,10 @@ from examples.study.studies import Measure
 from examples.study.studies import Study
 
 INTERVALS = (
-    "Differences: of runs with the same seed; in brackets the "
-    f"{statistics.LEVEL:.0%} interval of the percentile bootstrap, from "
-    f"{statistics.LEAST} pairs on. With so few it lies between the least and "
-    "the largest difference and is rather too narrow."
+    "Differences: of runs with the same seed, and from "
+    f"{statistics.LEAST} pairs on in brackets the {statistics.LEVEL:.0%} "
+    "interval of the percentile bootstrap, which of so few is from the least "
+    "to the largest difference."
 )
 
 
@@ -69,7 +69,9 @@ def _progress(study: Study, rows: Sequence[Row]) -> str:
     if not left:
         return f"All runs of {command}{options}."
     total = len(running.runs(study))
-    return f"{total - len(left)} of {total} runs of {command}{options}."
+    means = "" if all(map(rows_.is_run, rows)) else "; means are of older runs"
+    done = total - len(left)
+    return f"{done} of {total} runs of {command}{options}{means}."
 
 
 def _notes(study: Study, rows: Sequence[Row]) -> list[str]:
@@ -126,7 +128,8 @@ def rows_table(study: Study, rows: Sequence[Row]) -> str:
                 _difference(study, measure, own, rows) for own in cases.values()
             ]
     columns["seeds"] = [
-        str(statistics.seed_count(own)) for own in cases.values()
+        str(statistics.seed_count(statistics.of_most_seeds(own)))
+        for own in cases.values()
     ]
     columns = {name: cells for name, cells in columns.items() if any(cells)}
     return tables.table([list(columns), *zip(*columns.values())])

@@ -54,7 +54,7 @@ def add(
     study: Study, rows: Sequence[Mapping[str, Any]], folder: Path = FOLDER
 ) -> None:
     """Adds the rows of a run; several processes may do so."""
-    key = (*study.labels, "seeds", "options", "commit")
+    key = (*study.labels, "seeds", "options")
     results.add_rows(path(study, folder), fields(study), rows, key)
 
 
@@ -67,10 +67,18 @@ def belongs(row: Row, case: Case) -> bool:
     return case.labels.items() <= row.items()
 
 
+def is_run(row: Row) -> bool:
+    """Whether a row is one run, and not a summary of several."""
+    return " " not in row["seeds"]
+
+
 def seeds_done(study: Study, case: Case, rows: Sequence[Row]) -> set[str]:
-    """Seeds of a case that need no run."""
-    own = [r for r in rows if belongs(r, case) and is_current(study, r)]
-    return {seed for row in own for seed in row["seeds"].split()}
+    """Seeds of a case that need no run; a summary does not count."""
+    return {
+        row["seeds"]
+        for row in rows
+        if belongs(row, case) and is_current(study, row) and is_run(row)
+    }
 
 
 def origin() -> dict[str, str]:

@@ -149,7 +149,7 @@ def import_rows(
     """Adds the rows of runs that the study's program did by itself.
 
     A row counts if all that its program knows a run by, settings included, is
-    what the study would ask for today.
+    what the study would ask for today. Runs that have a row are left alone.
 
     Args:
         study: The study.
@@ -166,9 +166,13 @@ def import_rows(
         raise ValueError(
             f"--import: {study.name} has no program. Received: {file}"
         )
+    rows = rows_.read(study, places.rows)
     groups = [list(seeds)] if study.program.pools else [[x] for x in seeds]
     count = 0
     for case, group in itertools.product(study.cases, groups):
+        done = rows_.seeds_done(study, case, rows)
+        if done.issuperset(map(str, group)):
+            continue
         options = study.arguments(case, group[0], places.data)
         found = study.program.find(file, options)
         if found:

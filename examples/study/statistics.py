@@ -9,6 +9,7 @@ import numpy as np
 
 from examples.common import tables
 from examples.study.programs import Row
+from examples.study.rows import is_run
 from examples.study.studies import Measure
 
 LEAST = 3
@@ -17,18 +18,16 @@ RESAMPLES = 9999
 _SUMMARY = re.compile(r"(\S+)(?: ± (\S+))?")
 
 
-def is_run(row: Row) -> bool:
-    """Whether a row is one run, and not a summary of several."""
-    return " " not in row["seeds"]
-
-
-def of_runs(rows: Sequence[Row]) -> Sequence[Row]:
-    """The runs, or if there are none, the last summary."""
-    return [row for row in rows if is_run(row)] or list(rows)[-1:]
+def of_most_seeds(rows: Sequence[Row]) -> Sequence[Row]:
+    """The runs of a case, or a summary if it is of more seeds."""
+    runs = [row for row in rows if is_run(row)]
+    summaries = [[row] for row in rows if not is_run(row)]
+    return max([runs, *summaries], key=seed_count)
 
 
 def seed_count(rows: Sequence[Row]) -> int:
-    return len({seed for row in of_runs(rows) for seed in row["seeds"].split()})
+    """The number of seeds of rows."""
+    return len({seed for row in rows for seed in row["seeds"].split()})
 
 
 def spread(rows: Sequence[Row], measure: Measure) -> str:
@@ -37,7 +36,7 @@ def spread(rows: Sequence[Row], measure: Measure) -> str:
     A summary is shown as it was given. Where some runs have no number, how
     many have is in brackets.
     """
-    own = of_runs(rows)
+    own = of_most_seeds(rows)
     known = [row[measure.column] for row in own if row[measure.column]]
     if not known:
         return ""

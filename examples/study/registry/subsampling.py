@@ -48,7 +48,7 @@ def _shorten(
         options,
         data=data,
         compared="method",
-        against=dict.fromkeys(methods, "stride") | {"stride": "none"},
+        against={name: "stride" for name in methods if name != "stride"},
     )
 
 
