@@ -10,6 +10,9 @@ of one of the programs in `examples`. Its runs are rows of
 a row is not repeated; a run that was killed is taken up again; several
 processes may do the same study, each what no other has claimed.
 
+`--options` does or imports the same with other options of the program: rows of
+their own, which are shown apart.
+
 `--report` prints tables and verdicts from the rows, `--write` brings the
 generated parts of RESULTS.md and docs/results up to date with them. `--import`
 adds the runs of a file that the study's program wrote by itself, if their
@@ -49,6 +52,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     what("--import", dest="file", type=Path, help="what the program wrote")
     add("--data-dir", help="see examples/common/datasets.py")
     add("--seeds", nargs="+", type=integer(0), help="these seeds only")
+    add("--options", help="of the program, in place of the study's")
     add("--only", nargs="+", help="runs with all of these labels")
     add("--rows-dir", type=Path, default=rows.FOLDER, help="of the CSV files")
     add("--work-dir", type=Path, default=running.Places().work)
@@ -74,6 +78,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Does what the command line asks for."""
     args = parse(argv)
     studies = [registry.STUDIES[x] for x in args.studies or registry.STUDIES]
+    if args.options is not None:
+        studies = [study._replace(options=args.options) for study in studies]
     places = running.Places(args.rows_dir, args.work_dir, args.data_dir)
     if args.list:
         print(listing(studies, places))
@@ -119,7 +125,8 @@ def listing(studies: Sequence[Study], places: running.Places) -> str:
         if study.program is not None:
             todo = running.pending(study, own)
             left = f"{len(todo)} of {len(running.runs(study))}"
-            runs = "?" if study.minutes is None else f"{study.minutes:g}"
+            minutes = running.minutes(study, own)
+            runs = "?" if minutes is None else f"{minutes:.1f}"
         lines.append(
             [study.name, study.shows, study.source, left, runs, study.data]
         )
@@ -130,8 +137,9 @@ def left(study: Study, places: running.Places, args: argparse.Namespace) -> str:
     """What a call would do: each run with the program's options."""
     if study.program is None:
         return f"{study.name}: {study.command}"
-    todo = running.pending(study, rows.read(study, places.rows), wanted(args))
-    lines = [f"{study.name}: {running.remaining(study, todo)}"]
+    own = rows.read(study, places.rows)
+    todo = running.pending(study, own, wanted(args))
+    lines = [f"{study.name}: {running.remaining(study, todo, own)}"]
     for run in todo:
         options = study.arguments(run.case, run.seed, places.data or "DATA")
         program = f"examples.{study.program.name}"

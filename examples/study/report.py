@@ -19,7 +19,7 @@ from examples.study.studies import Study
 INTERVALS = (
     "Differences: of runs with the same seed, and from "
     f"{statistics.LEAST} pairs on in brackets the {statistics.LEVEL:.0%} "
-    "interval of the percentile bootstrap, which of so few is from the least "
+    "interval of the percentile bootstrap, which of three is from the least "
     "to the largest difference."
 )
 
@@ -51,9 +51,9 @@ def rows_report(study: Study, folder: Path = rows_.FOLDER) -> str:
     if study.program is not None:
         parts.append(_progress(study, current))
     for options, own in groups.items():
-        given = f"`{options}`" if options else "no options"
+        given = f"`{options}`" if options else "none"
         parts += [
-            f"Older rows, with {given}:",
+            f"Rows with other options than today's, {given}:",
             rows_table(study, own),
             *_notes(study, own),
         ]

@@ -93,10 +93,9 @@ def do_runs(
             f"{study.name} has no runs that can be done one by one; its rows "
             f"are written by hand from what its command prints: {study.command}"
         )
-    taken: list[float] = []
-    before = -1
-    while len(taken) > before:
-        before = len(taken)
+    done, before = 0, -1
+    while done > before:
+        before = done
         for run in pending(study, rows_.read(study, places.rows), wanted):
             with locks.claimed(claim_file(study, run, places)) as is_ours:
                 rows = rows_.read(study, places.rows)
@@ -106,36 +105,43 @@ def do_runs(
                     number = len(runs(study)) - len(pending(study, rows)) + 1
                     line = f"[{number}/{len(runs(study))}] {study.name}"
                     print(f"{line}: {run.name}", flush=True)
-                    taken.append(_do(study, run, places))
+                    _do(study, run, places)
+                    done += 1
                     left.remove(run)
-                    print(
-                        f"{line}: {remaining(study, left, taken)}", flush=True
-                    )
-    return len(taken)
+                    rows = rows_.read(study, places.rows)
+                    print(f"{line}: {remaining(study, left, rows)}", flush=True)
+    return done
 
 
-def _do(study: Study, run: Run, places: Places) -> float:
-    """Does one run and adds its row; returns the seconds it took."""
+def _do(study: Study, run: Run, places: Places) -> None:
+    """Does one run and adds its rows."""
     start = time.perf_counter()
     options = study.arguments(run.case, run.seed, places.data)
     found = study.program.run(options, work_folder(study, run, places))
     seconds = time.perf_counter() - start
     known = {**rows_.origin(), "seconds": f"{seconds:.0f}"}
     _add(study, run.case, [run.seed], found, known, places)
-    return seconds
 
 
-def remaining(
-    study: Study, left: Sequence[Run], taken: Sequence[float] = ()
-) -> str:
+def minutes(study: Study, rows: Sequence[Row]) -> float | None:
+    """What a run takes: the mean of today's rows, or the study's guess."""
+    known = [
+        float(row["seconds"]) / 60
+        for row in rows
+        if rows_.is_current(study, row) and row["seconds"]
+    ]
+    return sum(known) / len(known) if known else study.minutes
+
+
+def remaining(study: Study, left: Sequence[Run], rows: Sequence[Row]) -> str:
     """How many runs are left, and how long one process needs for them."""
     if not left:
         return "no runs are left"
     noun = "run is" if len(left) == 1 else "runs are"
-    minutes = sum(taken) / len(taken) / 60 if taken else study.minutes
-    if minutes is None:
+    each = minutes(study, rows)
+    if each is None:
         return f"{len(left)} {noun} left"
-    hours = len(left) * minutes / 60
+    hours = len(left) * each / 60
     return f"{len(left)} {noun} left, about {hours:.1f} h of one process"
 
 

@@ -88,7 +88,7 @@ def test_a_report(tmp_path):
     assert found[2:5] == [
         "Rows: 2026-11-22; commit abc.",
         "All runs of `python -m examples.study tiny`.",
-        "Older rows, with `--units 4`:",
+        "Rows with other options than today's, `--units 4`:",
     ]
     assert "| a | 7 ± 1 | 5a | 2 |" in found[5]
     assert found[6] == "Rows: by hand."
@@ -115,9 +115,10 @@ def test_the_program_lists_and_reports(tmp_path, capsys):
     assert "| words concat | 67.95 ± 0.55 |" in capsys.readouterr().out
     places = ["--rows-dir", str(tmp_path), "--work-dir", str(tmp_path)]
     program.main(["pixels_digits", "--dry-run", "--only", "fhe", *places])
+    options = "--jit-compile --models fhe --seeds 0"
     assert capsys.readouterr().out.split("\n")[:2] == [
         "pixels_digits: 3 runs are left",
-        "  examples.focused.pixel_questions --jit-compile --models fhe --seeds 0",
+        f"  examples.focused.pixel_questions {options}",
     ]
 
 

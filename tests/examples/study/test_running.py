@@ -80,10 +80,13 @@ def test_what_is_left_and_how_long_it_takes():
         *("a, seed 0", "b, seed 0", "a, seed 1")
     ]
     text = "6 runs are left, about 0.6 h of one process"
-    assert running.remaining(study, left) == text
+    assert running.remaining(study, left, []) == text
+    known = [{"options": "", "seconds": x} for x in ("7000", "7400", "")]
+    known.append({"options": "--units 4", "seconds": "1"})
     text = "1 run is left, about 2.0 h of one process"
-    assert running.remaining(study, left[:1], [7000, 7400]) == text
-    assert running.remaining(tiny_program.study(), left) == "6 runs are left"
+    assert running.remaining(study, left[:1], known) == text
+    study = study._replace(minutes=None)
+    assert running.remaining(study, left, known[2:]) == "6 runs are left"
 
 
 def test_rows_of_other_options_and_summaries_are_no_runs(places):
