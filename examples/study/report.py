@@ -164,8 +164,7 @@ def filler(folder: Path = rows_.FOLDER) -> Callable[[str], str]:
     """A function that puts numbers of rows into a text.
 
     `{study: labels | measure}` becomes the mean and standard deviation of the
-    case with these labels, which are separated by commas; today's options come
-    before older ones, newer rows before older ones.
+    case with these labels, which are separated by commas.
     """
     from examples.study import registry
 
@@ -176,7 +175,7 @@ def filler(folder: Path = rows_.FOLDER) -> Callable[[str], str]:
         measures = {measure.column: measure for measure in study.measures}
         measure = measures[column] if column else study.measures[0]
         rows = rows_.read(study, folder)
-        found = newest(study, rows, labels)
+        found = best_known(study, rows, labels)
         text = statistics.spread(found, measure)
         if not text:
             raise ValueError(
@@ -188,17 +187,19 @@ def filler(folder: Path = rows_.FOLDER) -> Callable[[str], str]:
     return lambda text: re.sub(r"\{([^{}]+)\}", number, text)
 
 
-def newest(study: Study, rows: Sequence[Row], labels: str) -> list[Row]:
-    """Rows of the case with these labels: today's, or the last options'."""
-    own = [
-        row
-        for row in rows
-        if ", ".join(row[x] for x in study.labels if row[x]) == labels
-    ]
-    current = [row for row in own if rows_.is_current(study, row)]
-    if current or not own:
-        return current
-    return [row for row in own if row["options"] == own[-1]["options"]]
+def best_known(study: Study, rows: Sequence[Row], labels: str) -> list[Row]:
+    """Rows of the case with these labels, with the options of most seeds.
+
+    Of as many seeds, today's options come first, then those added last.
+    """
+    groups: dict[str, list[Row]] = {study.options: []}
+    for row in reversed(rows):
+        if ", ".join(row[x] for x in study.labels if row[x]) == labels:
+            groups.setdefault(row["options"], []).insert(0, row)
+    return max(
+        groups.values(),
+        key=lambda own: statistics.seed_count(statistics.of_most_seeds(own)),
+    )
 
 
 def verdicts_table(

@@ -115,11 +115,11 @@ def do_runs(
 
 def _do(study: Study, run: Run, places: Places) -> None:
     """Does one run and adds its rows."""
+    known = rows_.origin()
     start = time.perf_counter()
     options = study.arguments(run.case, run.seed, places.data)
     found = study.program.run(options, work_folder(study, run, places))
-    seconds = time.perf_counter() - start
-    known = {**rows_.origin(), "seconds": f"{seconds:.0f}"}
+    known["seconds"] = f"{time.perf_counter() - start:.0f}"
     _add(study, run.case, [run.seed], found, known, places)
 
 

@@ -163,8 +163,8 @@ STUDIES = (
         (
             *SHARES,
             Measure("steps_to_95", "minibatches to 95 %", ".0f"),
-            Measure("gate_variance_start", "gate variance: start", ".1g"),
-            Measure("gate_variance_end", "gate variance: end", ".1g"),
+            Measure("gate_variance_start", "gate variance: start", ".2g"),
+            Measure("gate_variance_end", "gate variance: end", ".2g"),
         ),
         (0, 1, 2),
         programs.PICKING,

@@ -103,6 +103,9 @@ def test_numbers_in_a_claim(tmp_path, monkeypatch):
     assert fill("from {tiny: a} on") == "from 7.0 on"
     rows.add(study, [{**row, "score": "8", "options": "--units 4"}], tmp_path)
     assert fill("{tiny: a | score} and {tiny: a}") == "8.0 and 8.0"
+    summary = {**row, "seeds": "1 2", "score": "5.0 ± 1.0"}
+    rows.add(study, [summary], tmp_path)
+    assert fill("{tiny: a}") == "5.0 ± 1.0"
     with pytest.raises(ValueError, match="the score of 'b'. Received: {tiny"):
         fill("{tiny: b}")
 
