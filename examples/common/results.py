@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from examples.common import locks
+
 
 def describe(
     args: argparse.Namespace, names: Sequence[str], **more: Any
@@ -98,27 +100,45 @@ def add_row(
     key: Sequence[str],
     older: Mapping[str, str] | None = None,
 ) -> list[dict[str, str]]:
-    """Adds a finished run to what the file holds now.
+    """Adds a finished run to what the file holds now; see `add_rows`."""
+    return add_rows(path, fields, [row], key, older)
+
+
+def add_rows(
+    path: str | Path,
+    fields: Sequence[str],
+    added: Iterable[Mapping[str, Any]],
+    key: Sequence[str],
+    older: Mapping[str, str] | None = None,
+) -> list[dict[str, str]]:
+    """Adds finished runs to what the file holds now, all of them or none.
 
     The file is read again, so rows that another process has added since are
-    kept; a row that is equal in all of `key` is replaced.
+    kept; a row that is equal in all of `key` is replaced. No other process adds
+    a row meanwhile: the folder is locked.
 
     Args:
         path: See `read_rows`.
         fields: Likewise.
-        row: The run; fields that it lacks are empty.
+        added: The runs; fields that one lacks are empty.
         key: Names of fields.
         older: See `read_rows`; a file without these fields gets them.
 
     Returns:
         All rows.
     """
-    row = {field: str(row.get(field, "")) for field in fields}
-    rows = [
-        other
-        for other in read_rows(path, fields, older)
-        if any(other[name] != row[name] for name in key)
+    new = [
+        {field: str(row.get(field, "")) for field in fields} for row in added
     ]
-    rows.append(row)
-    write_rows(path, fields, rows)
+    replaced = {tuple(row[name] for name in key) for row in new}
+    folder = Path(path).parent
+    folder.mkdir(parents=True, exist_ok=True)
+    with locks.held(folder):
+        rows = [
+            other
+            for other in read_rows(path, fields, older)
+            if tuple(other[name] for name in key) not in replaced
+        ]
+        rows += new
+        write_rows(path, fields, rows)
     return rows

@@ -29,6 +29,7 @@ import keras
 
 from examples.common import results
 from examples.common import tables
+from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.receptive_field import exploring
 from examples.receptive_field import field_report
@@ -99,7 +100,9 @@ def main(argv: list[str] | None = None) -> None:
             "fold_width": str(arguments.fold_width),
             **field_settings(model, arguments),
         }
-        for seed in range(arguments.seeds)
+        for seed in range(
+            arguments.first_seed, arguments.first_seed + arguments.seeds
+        )
         for model in arguments.models
     ]
     for number, settings in enumerate(runs, start=1):
@@ -134,6 +137,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         default=["rnn", "rnn+rf", "lstm", "lstm+rf"],
     )
     add("--seeds", type=positive, default=3, help="runs of each model")
+    add("--first-seed", type=integer(0), default=0)
     add("--epochs", type=positive, default=6)
     add(
         "--sentences",

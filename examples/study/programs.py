@@ -1,0 +1,287 @@
+"""The programs whose runs are those of studies, and how each is driven.
+
+A run of a study is one call of a program's `main`, with the options of one
+model and one seed. What the program writes to its file is the run's row, so a
+study needs no training loop of its own, and a run that was killed continues as
+the program does.
+"""
+
+import argparse
+import csv
+import importlib
+import json
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from typing import NamedTuple
+
+Row = dict[str, str]
+
+
+def read_csv(path: Path) -> list[Row]:
+    """The rows that a program wrote to its CSV file."""
+    with open(path, newline="", encoding="utf8") as file:
+        return list(csv.DictReader(file))
+
+
+class Program(NamedTuple):
+    """A program of the examples.
+
+    Attributes:
+        name: Of its module, below `examples`.
+        key: `key(module, args)`: columns that the row of a run must have, for
+            arguments that ask for one run.
+        seed: Option for one seed, with "{}" in its place.
+        output: Option for the file of rows.
+        file: Name of this file, or of the folder if it is "".
+        read: Reads the rows.
+        quiet: Options that change no result.
+        pools: Whether its rows are means over the seeds it was given.
+    """
+
+    name: str
+    key: Callable[[ModuleType, argparse.Namespace], Mapping[str, Any]]
+    seed: str = "--seeds {}"
+    output: str = "--output"
+    file: str = "rows.csv"
+    read: Callable[[Path], list[Row]] = read_csv
+    quiet: str = ""
+    pools: bool = False
+
+    @property
+    def module(self) -> ModuleType:
+        return importlib.import_module(f"examples.{self.name}")
+
+    def run(self, options: Sequence[str], folder: Path) -> list[Row]:
+        """Runs the program; returns the rows of the run.
+
+        Args:
+            options: That ask for one run.
+            folder: For its file and whatever lies beside it.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / self.file
+        options = [*options, *self.quiet.split()]
+        self.module.main([*options, self.output, str(path)])
+        rows = self.find(path, options)
+        if not rows:
+            raise ValueError(
+                f"{path}: expected a row of the run of examples.{self.name}. "
+                f"Received: {' '.join(options)}"
+            )
+        return rows
+
+    def find(self, path: Path, options: Sequence[str]) -> list[Row]:
+        """The rows of a run in a file that the program wrote.
+
+        Args:
+            path: The file.
+            options: That ask for one run.
+        """
+        key = self.key(self.module, self.module.parse(options))
+        wanted = {name: str(value) for name, value in key.items()}
+        return [row for row in self.read(path) if wanted.items() <= row.items()]
+
+
+def _classify_text(module, args):
+    (model,) = args.models
+    return {
+        "dataset": args.dataset,
+        "model": model,
+        "seed": args.seeds[0],
+        "settings": module.settings(args, model),
+    }
+
+
+CLASSIFY_TEXT = Program(
+    "receptive_field.classify_text", _classify_text, output="--results"
+)
+
+
+def _segment_words(module, args):
+    (model,) = args.models
+    return {
+        "model": model,
+        "seed": args.first_seed,
+        "epochs": args.epochs,
+        "units": args.units,
+        "batch_size": args.batch_size,
+        "summary": args.summary,
+        "temperature": args.temperature,
+        "bidirectional": args.bidirectional,
+        "fold_width": args.fold_width,
+        **module.field_settings(model, args),
+    }
+
+
+SEGMENT_WORDS = Program(
+    "receptive_field.segment_words",
+    _segment_words,
+    seed="--first-seed {} --seeds 1",
+    quiet="--verbose 0",
+)
+
+
+def _delay(module, args):
+    return dict(zip(module.KEY, next(module.runs(args))))
+
+
+DELAY = Program("receptive_field.delay", _delay)
+
+
+def _look_ahead(module, args):
+    return {
+        "cell": args.cells[0],
+        "size_from": args.size_from[0],
+        "keys": args.keys[0],
+        "gated": args.gated,
+        "seed": args.seeds[0],
+        "settings": module.results.describe(args, module.SETTINGS),
+    }
+
+
+LOOK_AHEAD = Program("receptive_field.look_ahead", _look_ahead)
+
+
+def _read_field_figures(path: Path) -> list[Row]:
+    """The numbers of both figures, a row for each data set."""
+    summaries = json.loads((path / "summary.json").read_text(encoding="utf8"))
+    rows = []
+    for dataset, summary in summaries.items():
+        row = {"dataset": dataset, "words": str(summary["words"])}
+        conditions = summary["mean_size_by_condition"].values()
+        for name, sizes in zip(("plain", "dropout"), conditions, strict=True):
+            row |= {f"{key}_{name}": f"{x:.4f}" for key, x in sizes.items()}
+        correlations = summary["rank_correlation_of_entropy_and"]
+        for name, key in (("start", "at the start"), ("end", "at the end")):
+            row[f"correlation_{name}"] = f"{correlations[f'size {key}']:.4f}"
+        quarters = summary["mean_size_in_quarter"]
+        for name in ("lowest", "highest"):
+            row[f"size_{name}"] = f"{quarters[f'of {name} entropy']:.4f}"
+        rows.append(row)
+    return rows
+
+
+FIELD_FIGURES = Program(
+    "receptive_field.figures",
+    lambda module, args: {"dataset": args.datasets[0]},
+    file="",
+    read=_read_field_figures,
+    pools=True,
+)
+
+
+def _compare(module, args):
+    return {
+        "dataset": args.dataset,
+        "size": args.sizes[0],
+        "setting": args.settings[0],
+        "model": args.models[0],
+        "seed": args.seeds[0],
+        "settings": module.experiments.describe_settings(
+            args, module.experiments.TUNED
+        ),
+    }
+
+
+COMPARE = Program("pooling.compare", _compare)
+
+
+def _learnability(module, args):
+    return {
+        "dataset": args.dataset,
+        "size": args.sizes[0],
+        "setting": args.settings[0],
+        "model": args.methods[0],
+        "seed": args.seeds[0],
+        "settings": module.experiments.describe_settings(
+            args, (*module.experiments.TUNED, "gradient_weight")
+        ),
+    }
+
+
+LEARNABILITY = Program("pooling.learnability", _learnability)
+
+
+def _focused(task, more):
+    def key(module, args):
+        names = list(getattr(module, more, ()))
+        keys = module.experiments.keys(args, task(args), names)
+        return dict(zip(module.experiments.KEY, keys[0]))
+
+    return key
+
+
+def _read_picking(path: Path) -> list[Row]:
+    """Runs, each with its rows of `<name>-lengths.csv`, by test length."""
+    longer = path.with_name(f"{path.stem}-lengths.csv")
+    tests = read_csv(longer) if longer.exists() else []
+    key = PICKING.module.experiments.KEY
+    rows = []
+    for row in read_csv(path):
+        length = row["task"].removeprefix("picking-")
+        own = {
+            tested["test_length"]: tested
+            for tested in tests
+            if all(row[name] == tested[name] for name in key)
+        }
+        rows.append({**row, **own.pop(length, {}), "test_length": length})
+        rows += own.values()
+    return rows
+
+
+PICKING = Program(
+    "focused.picking",
+    _focused(lambda args: f"picking-{args.length}", "OWN"),
+    read=_read_picking,
+)
+PIXELS = Program(
+    "focused.pixel_questions",
+    _focused(lambda args: "mnist" if args.mnist else "digits", "none"),
+)
+SKIPPING = Program(
+    "focused.skipping",
+    lambda module, args: dict(zip(module.KEY, module.keys(args)[0])),
+)
+
+
+def _passages(module, args):
+    return {
+        "dataset": args.dataset,
+        "model": args.models[0],
+        "seed": args.seeds[0],
+        "settings": module.settings(args),
+    }
+
+
+PASSAGES = Program("focused.passage_questions", _passages)
+
+
+def _memory(module, args):
+    key = module.run_key(args.lengths[-1], args.seeds[0], args)
+    return dict(zip(module.KEY, key))
+
+
+MEMORY = Program("subsampling.memory_task", _memory)
+
+
+def _shorten(module, args):
+    key = (args.data, args.methods[0], args.seeds[0], module.settings(args))
+    return dict(zip(module.KEY, key))
+
+
+SHORTEN = Program("subsampling.shorten", _shorten, quiet="--repeats 1")
+
+
+def _titles(module, args):
+    return {
+        "model": args.models[0],
+        "seed": args.seeds[0],
+        "settings": module.describe_settings(args),
+    }
+
+
+TITLES = Program("titles.compare", _titles)

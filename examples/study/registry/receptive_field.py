@@ -1,0 +1,336 @@
+"""Adaptive receptive fields: tables 1 and 2, figures 2 and 3."""
+
+from collections.abc import Mapping
+from importlib import import_module
+
+from examples.study import programs
+from examples.study.studies import NO
+from examples.study.studies import NOT_RUN
+from examples.study.studies import PARTLY
+from examples.study.studies import YES
+from examples.study.studies import Case
+from examples.study.studies import Claim
+from examples.study.studies import Measure
+from examples.study.studies import Study
+from examples.study.studies import grid
+
+SOURCE = "receptive_field"
+MODELS = ("rnn", "rnn+rf-", "rnn+rf", "lstm", "lstm+rf-", "lstm+rf")
+AGAINST = {name: name.partition("+")[0] for name in MODELS if "+" in name}
+FIELDS = (
+    Measure("information", "I(size; token), nats"),
+    Measure("certain", "certain sizes"),
+)
+
+
+def _classification(
+    dataset: str,
+    data: str,
+    options: str = "",
+    seeds: tuple[int, ...] = (1, 2, 3),
+) -> Study:
+    """Table 1 of one data set."""
+
+    def paper(labels: Mapping[str, str]) -> Mapping[str, str]:
+        module = import_module("examples.receptive_field.classify_text")
+        column = list(module.datasets.CLASSES).index(dataset)
+        number = module.PAPER[labels["model"]][column]
+        return {"test_accuracy": f"{number:.2f}"}
+
+    own = f"--dataset {dataset} {options}".strip()
+    return Study(
+        f"table_1_{dataset}",
+        SOURCE,
+        f"table 1, {dataset.upper()}",
+        grid(model=("--models", MODELS)),
+        (
+            Measure("test_accuracy", "test accuracy %"),
+            Measure("mean_field_size", "mean size"),
+            *FIELDS,
+        ),
+        seeds,
+        programs.CLASSIFY_TEXT,
+        f"{own} --explore --gated memory",
+        data=f"{data}, glove",
+        against=AGAINST,
+        paper=paper,
+    )
+
+
+def _segmentation(name: str, shows: str, options: str) -> Study:
+    """Table 2, the PKU column."""
+
+    def paper(labels: Mapping[str, str]) -> Mapping[str, str]:
+        module = import_module("examples.receptive_field.segment_words")
+        return {"pku_f1": module.PAPER[labels["model"]]}
+
+    return Study(
+        name,
+        SOURCE,
+        shows,
+        grid(model=("--models", MODELS)),
+        (
+            Measure("pku_f1", "pku_test F1"),
+            Measure("people_daily_f1", "last tenth F1"),
+            Measure("mean_size", "mean size"),
+            *FIELDS,
+        ),
+        (0, 1, 2),
+        programs.SEGMENT_WORDS,
+        f"--epochs 5 --batch-size 128 {options}--explore --gated output",
+        data="cws",
+        against=AGAINST,
+        paper=paper,
+    )
+
+
+STUDIES = (
+    _classification("mr", "mr"),
+    _classification("trec", "trec"),
+    _classification("sst5", "sst5"),
+    _classification("ag", "ag", seeds=(1,)),
+    _classification("imdb", "imdb", "--length 200", seeds=(1,)),
+    _segmentation("table_2_pku", "table 2, PKU, read forward", ""),
+    _segmentation(
+        "table_2_pku_both", "table 2, PKU, read both ways", "--bidirectional "
+    ),
+    Study(
+        "figures_2_3",
+        SOURCE,
+        "field size by training step and by word (figures 2 and 3)",
+        [
+            Case({"dataset": "mr"}, "--datasets mr"),
+            Case({"dataset": "ag"}, "--datasets ag"),
+            Case({"dataset": "imdb"}, "--datasets imdb --length 200", (1,)),
+        ],
+        (
+            Measure("correlation_end", "rank correlation, entropy and size"),
+            Measure("correlation_start", "before training"),
+            Measure("size_lowest", "size, lowest quarter of entropy"),
+            Measure("size_highest", "highest quarter"),
+            Measure("words", "words", ".0f"),
+            Measure("start_plain", "mean size at the start"),
+            Measure("largest_plain", "no dropout: largest"),
+            Measure("end_plain", "no dropout: end"),
+            Measure("largest_dropout", "dropout: largest"),
+            Measure("end_dropout", "dropout: end"),
+            Measure("accuracy_plain", "no dropout: accuracy", ".3f"),
+            Measure("accuracy_dropout", "dropout: accuracy", ".3f"),
+        ),
+        (1, 2, 3),
+        programs.FIELD_FIGURES,
+        "--explore --gated memory",
+        data="mr, ag, imdb, glove",
+    ),
+    Study(
+        "sweep_sizes",
+        SOURCE,
+        "a sweep, by largest size",
+        [Case({"largest_size": str(size)}, "") for size in range(1, 9)],
+        (
+            Measure("validation_f1", "validation F1"),
+            Measure("pku_f1", "pku_test F1"),
+            Measure("mean_size", "mean size"),
+            Measure("trials", "trials", ".0f"),
+        ),
+        command="python -m examples.receptive_field.tune segmentation",
+    ),
+    Study(
+        "sweep_temperatures",
+        SOURCE,
+        "a sweep, by temperature",
+        [
+            Case({"temperature": temperature}, "")
+            for temperature in ("0.1", "0.2", "0.4", "0.8", "1.6")
+        ],
+        (
+            Measure("validation_f1", "validation F1"),
+            Measure("pku_f1", "pku_test F1"),
+            Measure("trials", "trials", ".0f"),
+        ),
+        command="python -m examples.receptive_field.tune segmentation",
+    ),
+    Study(
+        "demo",
+        SOURCE,
+        "the demo",
+        [
+            Case({"model": name}, "")
+            for name in ("LSTM", "reads 2", "reads 1 to 4")
+        ],
+        (
+            Measure("f1", "word F1, last tenth"),
+            Measure("train_ms", "ms a training step", ".1f"),
+            Measure("look_ahead", "mean look-ahead"),
+            Measure("information", "I(size; character), nats"),
+        ),
+        command="make demo",
+    ),
+)
+
+CLAIMS = (
+    Claim(
+        "C1",
+        SOURCE,
+        "Receptive fields (RF) improve word segmentation",
+        "F1 on PKU: RNN 85.27 → 88.19, LSTM 91.94 → 92.21",
+        "read forward: RNN {table_2_pku: rnn} → {table_2_pku: rnn+rf}, LSTM "
+        "{table_2_pku: lstm} → {table_2_pku: lstm+rf}; both ways: LSTM "
+        "{table_2_pku_both: lstm} → {table_2_pku_both: lstm+rf}",
+        YES,
+        "with both cells; our forward baselines see nothing to the right, so "
+        "that gain does not compare with the paper's; read both ways it is of "
+        "the paper's size, in one run",
+        ("table_2_pku", "table_2_pku_both"),
+    ),
+    Claim(
+        "C2",
+        SOURCE,
+        "RF improves text classification, and reading ahead (RF) is better "
+        "than reading the present input alone (RF-)",
+        "MR: RNN 75.14, RF- 76.09, RF 78.36; LSTM 79.21, 80.44, 80.87; TREC: "
+        "RNN 91.96, 93.75, 93.76; LSTM 92.41, 93.75, 94.20",
+        "MR: RNN {table_1_mr: rnn}, RF- {table_1_mr: rnn+rf-}, RF "
+        "{table_1_mr: rnn+rf}; LSTM {table_1_mr: lstm}, "
+        "{table_1_mr: lstm+rf-}, {table_1_mr: lstm+rf}; TREC: RNN "
+        "{table_1_trec: rnn}, {table_1_trec: rnn+rf-}, {table_1_trec: rnn+rf}; "
+        "LSTM {table_1_trec: lstm}, {table_1_trec: lstm+rf-}, "
+        "{table_1_trec: lstm+rf}",
+        PARTLY,
+        "the RNN gains, in five of six runs, and the LSTM does not; what gains "
+        "is the gate, not reading ahead",
+        ("table_1_mr", "table_1_trec"),
+    ),
+    Claim(
+        "C3",
+        SOURCE,
+        "Sizes follow information: with dropout they shrink in training, and "
+        "words that tell the label get small ones",
+        "pictures",
+        "with dropout to {figures_2_3: mr | end_dropout} (MR) and "
+        "{figures_2_3: ag | end_dropout} (AG) at the end; rank correlation of "
+        "label entropy and size {figures_2_3: mr} and {figures_2_3: ag}",
+        PARTLY,
+        "sizes shrink in training with dropout, but without it as well; they "
+        "do not depend on what a word tells",
+        ("figures_2_3",),
+    ),
+    Claim(
+        "Figure 1",
+        SOURCE,
+        "Architecture of the model",
+        "",
+        "",
+        NOT_RUN,
+        "a drawing; there is nothing to run",
+    ),
+    Claim(
+        "Table 1, MR",
+        SOURCE,
+        "RF improves RNN and LSTM on MR",
+        "RNN 75.14 → 78.36, LSTM 79.21 → 80.87",
+        "RNN {table_1_mr: rnn} → {table_1_mr: rnn+rf}, LSTM "
+        "{table_1_mr: lstm} → {table_1_mr: lstm+rf}",
+        PARTLY,
+        "the RNN in each of three seeds, the LSTM in one; one split in place "
+        "of ten folds",
+        ("table_1_mr",),
+    ),
+    Claim(
+        "Table 1, TREC",
+        SOURCE,
+        "RF improves RNN and LSTM on TREC",
+        "RNN 91.96 → 93.76, LSTM 92.41 → 94.20",
+        "RNN {table_1_trec: rnn} → {table_1_trec: rnn+rf}, LSTM "
+        "{table_1_trec: lstm} → {table_1_trec: lstm+rf}",
+        PARTLY,
+        "the RNN in two of three seeds, the LSTM in one",
+        ("table_1_trec",),
+    ),
+    Claim(
+        "Table 1, SST",
+        SOURCE,
+        "RF improves RNN and LSTM on SST-5",
+        "RNN 40.49 → 40.63, LSTM 43.19 → 46.14",
+        "",
+        NOT_RUN,
+        "no run yet",
+        ("table_1_sst5",),
+    ),
+    Claim(
+        "Table 1, AG",
+        SOURCE,
+        "RF improves RNN and LSTM on AG",
+        "RNN 89.81 → 90.50, LSTM 92.73 → 93.21",
+        "",
+        NOT_RUN,
+        "no run yet",
+        ("table_1_ag",),
+    ),
+    Claim(
+        "Table 1, IMDB",
+        SOURCE,
+        "RF improves RNN and LSTM on IMDB",
+        "RNN 77.04 → 78.92, LSTM 82.17 → 83.47",
+        "",
+        NOT_RUN,
+        "no run yet",
+        ("table_1_imdb",),
+    ),
+    Claim(
+        "Table 1, RL",
+        SOURCE,
+        "RF trained by policy gradient, RF(RL), is about as good as RF",
+        "MR: RNN 80.68, LSTM 80.21; TREC: 92.19, 94.87",
+        "",
+        NOT_RUN,
+        "the program trains relaxed fields only",
+    ),
+    Claim(
+        "Table 2, PKU",
+        SOURCE,
+        "RF improves RNN and LSTM on PKU",
+        "RNN 85.27 → 88.19, LSTM 91.94 → 92.21",
+        "RNN {table_2_pku: rnn} → {table_2_pku: rnn+rf}, LSTM "
+        "{table_2_pku: lstm} → {table_2_pku: lstm+rf}",
+        YES,
+        "in every seed, read forward; sizes hardly depend on the character",
+        ("table_2_pku", "table_2_pku_both"),
+    ),
+    Claim(
+        "Table 2, MSR",
+        SOURCE,
+        "RF improves RNN and LSTM on MSR",
+        "RNN 87.24 → 91.33, LSTM 94.18 → 94.60",
+        "",
+        NOT_RUN,
+        "the program trains on PKU-style text only",
+    ),
+    Claim(
+        "Figure 2",
+        SOURCE,
+        "With dropout the mean field first grows, then falls; without, it "
+        "grows to the maximum",
+        "shown for AG",
+        "with dropout AG to {figures_2_3: ag | largest_dropout}, then "
+        "{figures_2_3: ag | end_dropout}, MR to "
+        "{figures_2_3: mr | largest_dropout}, then "
+        "{figures_2_3: mr | end_dropout}; without, "
+        "{figures_2_3: ag | end_plain} and {figures_2_3: mr | end_plain} at "
+        "the end",
+        PARTLY,
+        "with dropout; without, it falls too",
+        ("figures_2_3",),
+    ),
+    Claim(
+        "Figure 3",
+        SOURCE,
+        "Words that tell the label get small fields",
+        "a trend",
+        "rank correlation of label entropy and field size {figures_2_3: mr} "
+        "(MR), {figures_2_3: ag} (AG)",
+        NO,
+        "there is no trend",
+        ("figures_2_3",),
+    ),
+)

@@ -1,0 +1,126 @@
+"""The rows of studies: CSV files in the repository, one for each study.
+
+A row is a run: its labels, its seed, what was measured, and where it comes
+from. Older tables that have only means are rows as well: their `seeds` are
+several, and their numbers "mean ± standard deviation".
+"""
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from examples.common import results
+from examples.study.programs import Row
+from examples.study.studies import Case
+from examples.study.studies import Study
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docs" / "results" / "rows"
+ORIGIN = (
+    "options",
+    "settings",
+    "commit",
+    "versions",
+    "machine",
+    "date",
+    "seconds",
+    "note",
+)
+PACKAGES = ("tensorflow", "keras")
+
+
+def fields(study: Study) -> tuple[str, ...]:
+    """Columns of a study's file."""
+    measures = [measure.column for measure in study.measures]
+    return tuple(dict.fromkeys((*study.labels, "seeds", *measures, *ORIGIN)))
+
+
+def path(study: Study, folder: Path = FOLDER) -> Path:
+    return folder / f"{study.name}.csv"
+
+
+def read(study: Study, folder: Path = FOLDER) -> list[Row]:
+    """All rows of a study, in the order they were added."""
+    return results.read_rows(path(study, folder), fields(study))
+
+
+def add(
+    study: Study, rows: Sequence[Mapping[str, Any]], folder: Path = FOLDER
+) -> None:
+    """Adds the rows of a run; several processes may do so."""
+    key = (*study.labels, "seeds", "options")
+    results.add_rows(path(study, folder), fields(study), rows, key)
+
+
+def is_current(study: Study, row: Row) -> bool:
+    """Whether a row has the options that the study has today."""
+    return row["options"] == study.options
+
+
+def belongs(row: Row, case: Case) -> bool:
+    return case.labels.items() <= row.items()
+
+
+def is_run(row: Row) -> bool:
+    """Whether a row is one run, and not a summary of several."""
+    return " " not in row["seeds"]
+
+
+def seeds_done(study: Study, case: Case, rows: Sequence[Row]) -> set[str]:
+    """Seeds of a case that need no run; a summary does not count."""
+    return {
+        row["seeds"]
+        for row in rows
+        if belongs(row, case) and is_current(study, row) and is_run(row)
+    }
+
+
+def origin() -> dict[str, str]:
+    """What rows of this process say of where they come from."""
+    from keras_seqmech.version import __version__
+
+    found = [("python", platform.python_version())]
+    found += [(name, importlib.metadata.version(name)) for name in PACKAGES]
+    found.append(("keras_seqmech", __version__))
+    return {
+        "commit": commit(),
+        "versions": " ".join(f"{name}={version}" for name, version in found),
+        "machine": machine(),
+        "date": str(datetime.date.today()),
+    }
+
+
+def commit() -> str:
+    """The commit of the code, "" if unknown; a "+" if code was changed."""
+
+    def git(*arguments):
+        command = ["git", "-C", str(ROOT), *arguments]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False
+        )
+        return done.stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "keras_seqmech", "examples")
+        return git("rev-parse", "--short", "HEAD") + "+" * bool(changed)
+    except FileNotFoundError:
+        return ""
+
+
+def machine() -> str:
+    """Cores and processor, as far as the system tells."""
+    cores = os.cpu_count()
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf8").split("\n")
+        pairs = dict(line.split(":", 1) for line in lines if ":" in line)
+        names = {name.strip(): value.strip() for name, value in pairs.items()}
+        processor = names.get("model name", platform.machine())
+    except OSError:
+        processor = platform.processor() or platform.machine()
+    return f"{cores} cores, {processor}"
