@@ -21,7 +21,8 @@ BENCHMARKS ?= receptive_field pooling word_importance
 
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo test test-long test-rounding test-quick test-versions lint benchmark clean
+.PHONY: demo test test-long test-rounding test-quick test-versions lint benchmark \
+	docs dist clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.quickstart $(ARGS)
@@ -57,6 +58,15 @@ benchmark: $(STAMP)
 	@for name in $(BENCHMARKS); do \
 	$(BIN)/python -m benchmarks.$$name $(ARGS) || exit 1; \
 	done
+
+docs: $(VENV)/installed-docs
+	$(BIN)/python -m sphinx -W --keep-going -c docs -d build/docs/doctrees \
+	. build/docs/html $(ARGS)
+	@echo "The site: build/docs/html/index.html"
+
+$(VENV)/installed-docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	touch $@
 
 $(STAMP): setup.cfg pyproject.toml
 	@command -v $(PYTHON) >/dev/null || \
