@@ -11,6 +11,8 @@ from keras_seqmech.analysis.gradients import gradient_profile
 from keras_seqmech.analysis.gradients import vanishing_ratio
 from keras_seqmech.analysis.importance import normalized_word_importance
 from keras_seqmech.analysis.importance import word_importance
+from keras_seqmech.analysis.markup import HtmlPicture
+from keras_seqmech.analysis.markup import show
 from keras_seqmech.analysis.masks import LayerChange
 from keras_seqmech.analysis.masks import MaskReport
 from keras_seqmech.analysis.masks import mask_report
@@ -42,6 +44,7 @@ from keras_seqmech.analysis.prefixes import weighted_units
 
 __all__ = [
     "FieldSizeHistory",
+    "HtmlPicture",
     "LayerChange",
     "MaskReport",
     "TokenFieldSize",
@@ -78,6 +81,7 @@ __all__ = [
     "plot_vanishing_ratio",
     "plot_word_importance",
     "prefixes",
+    "show",
     "surround_with_noise",
     "vanishing_ratio",
     "weighted_units",

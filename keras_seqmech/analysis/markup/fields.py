@@ -1,0 +1,66 @@
+"""How far each step read: bars over tokens, none of which covers another."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Piece(NamedTuple):
+    """What of a field's bar lies over one token.
+
+    Attributes:
+        lane: The bar's row, from 0.
+        starts: Whether the field starts here.
+        share: How much of the token was read, above 0 and up to 1; below 1
+            only where a field of soft size ends.
+        ends: Whether the field ends here.
+        ahead: Whether the field reads more than the token it starts at.
+    """
+
+    lane: int
+    starts: bool
+    share: float
+    ends: bool
+    ahead: bool
+
+
+def pieces(sizes: np.ndarray) -> list[list[Piece]]:
+    """The pieces over each token, in lanes from the first that is free.
+
+    Args:
+        sizes: Tokens read at each step, itself first. What lies past the end
+            has no piece.
+
+    >>> [[piece.lane for piece in over] for over in pieces(np.array([3, 1, 1]))]
+    [[0], [0, 1], [0, 1]]
+    """
+    found: list[list[Piece]] = [[] for _ in sizes]
+    free_from: list[int] = []
+    for start, size in enumerate(sizes.tolist()):
+        stop = min(start + math.ceil(size), len(sizes))
+        if stop == start:
+            continue
+        lane = _free_lane(free_from, start)
+        free_from[lane] = stop
+        for t in range(start, stop):
+            share = min(1.0, size - (t - start))
+            found[t].append(
+                Piece(lane, t == start, share, t == stop - 1, size > 1)
+            )
+    return found
+
+
+def _free_lane(free_from: list[int], start: int) -> int:
+    """The first lane that is free there; a new one if none is."""
+    for lane, free in enumerate(free_from):
+        if free <= start:
+            return lane
+    free_from.append(0)
+    return len(free_from) - 1
+
+
+def lanes(over: Sequence[Sequence[Piece]]) -> int:
+    """How many lanes are used."""
+    return 1 + max((piece.lane for part in over for piece in part), default=-1)

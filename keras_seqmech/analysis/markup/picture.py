@@ -1,0 +1,152 @@
+"""`show`: a sequence with its decisions, as a piece of HTML."""
+
+import os
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from typing import NamedTuple
+
+from keras_seqmech.analysis.markup import tracks
+from keras_seqmech.analysis.markup import values
+from keras_seqmech.analysis.markup.characters import escaped
+from keras_seqmech.analysis.markup.characters import visible
+from keras_seqmech.analysis.markup.style import PAGE_STYLE
+from keras_seqmech.analysis.markup.style import STYLE
+
+
+class HtmlPicture(NamedTuple):
+    """A picture that notebooks show and browsers open.
+
+    Attributes:
+        html: One element with its style; it needs nothing from elsewhere.
+        title: For the window of a browser.
+    """
+
+    html: str
+    title: str
+
+    @property
+    def document(self) -> str:
+        """The picture as a whole HTML document."""
+        return (
+            '<!doctype html>\n<html>\n<head>\n<meta charset="utf-8">\n'
+            '<meta name="viewport" content="width=device-width, '
+            'initial-scale=1">\n'
+            f"<title>{escaped(self.title)}</title>\n"
+            f"<style>{PAGE_STYLE}</style>\n</head>\n<body>\n{self.html}\n"
+            "</body>\n</html>\n"
+        )
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Writes the document in one step: the file is complete, or as before.
+
+        Args:
+            path: Of an HTML file; its folder is made.
+
+        Returns:
+            The path.
+        """
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
+        try:
+            temporary.write_text(self.document, "utf-8", newline="\n")
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return path
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+
+def show(
+    tokens: Sequence[Any],
+    *,
+    sizes: Any = None,
+    gates: Any = None,
+    attention: Any = None,
+    kept: Any = None,
+    probabilities: Any = None,
+    mask: Any = None,
+    title: str | None = None,
+) -> HtmlPicture:
+    """Shows a sequence with the decisions that a model made on it.
+
+    Each decision that is given is a track of the picture: the tokens, which
+    wrap to the width of the window and run from right to left where their
+    script does, with the decision around and below them. The numbers are what
+    layers return, arrays or tensors: `(time,)`; `(rows, time)` for several
+    rows; or a mapping from the rows' names, such as questions, to `(time,)`.
+
+    Args:
+        tokens: A string, or words, characters or numbers, one for each step
+            or, with a mask, for each real one. Bytes are read as UTF-8.
+        sizes: How many tokens each step read, itself first: the `"size"` of
+            `ReceptiveFieldRNN`, with `return_field=True`.
+        gates: `"gates"` or their `"probabilities"`, of
+            `FocusedHierarchicalEncoder` and `BoundaryGate`, with
+            `return_gates=True`.
+        attention: `"attention_scores"` of the pooling layers,
+            `ContextAttention` and `PointerSoftmax`, with
+            `return_attention_scores=True`.
+        kept: What a subsample keeps: emission probabilities `(time,)`, or the
+            `"emission"` of `ExpectedSubsample`, `(outputs, time)`, which is
+            summed over outputs.
+        probabilities: Of a class after each token, such as a model's answers
+            to `keras_seqmech.analysis.prefixes`.
+        mask: Bool `(time,)`, True at real steps; others are left out.
+        title: Title of the picture.
+
+    Returns:
+        An `HtmlPicture`: notebooks show it, `save(path)` writes a file, `html`
+        is the text.
+
+    Raises:
+        ValueError: If there is no token or no decision, lengths differ, or a
+            number at a real step is not allowed: sizes are finite and not
+            below 0, all others from 0 to 1.
+
+    Example:
+
+    >>> picture = show(
+    ...     ["not", "a", "good", "film"],
+    ...     sizes=[3, 1, 2, 1],
+    ...     gates={"good?": [1, 0, 1, 0], "what?": [0, 0, 0, 1]},
+    ...     title="Decisions",
+    ... )
+    >>> picture.save("decisions.html")  # doctest: +SKIP
+    """
+    real_tokens, real = values.real_steps(values.token_list(tokens), mask)
+    seen = [visible(token) for token in real_tokens]
+    given = {
+        "sizes": sizes,
+        "gates": gates,
+        "attention": attention,
+        "kept": kept,
+        "probabilities": probabilities,
+    }
+    drawn = []
+    for name, kind in tracks.KINDS.items():
+        if given[name] is not None:
+            rows = values.rows(
+                name, given[name], real, kind.largest, kind.summed
+            )
+            drawn.append(tracks.draw_track(kind, seen, rows))
+    if not drawn:
+        raise ValueError(
+            f"At least one argument of {', '.join(given)} must be given. "
+            "Received: None for all"
+        )
+    label = "Decisions" if title is None else visible(title)
+    heading = "" if title is None else _heading(label)
+    return HtmlPicture(
+        f'<div class="seqmech" role="figure" aria-label="{escaped(label)}">'
+        f"<style>{STYLE}</style>{heading}{''.join(drawn)}</div>",
+        label,
+    )
+
+
+def _heading(text: str) -> str:
+    return f'<p class="title" dir="auto">{escaped(text)}</p>'

@@ -1,0 +1,96 @@
+"""The style of a picture: everything is inside `.seqmech`."""
+
+# Dark colors stand once for the reader's system; contrast of text is at least
+# 4.5 in both.
+STYLE = """
+.seqmech {
+  --page: #ffffff; --ink: #1b1f24; --quiet: #57606a; --line: #c9d1d9;
+  --accent: #0b5cad;
+  color-scheme: light dark;
+  box-sizing: border-box; max-width: 64rem; margin: 0; padding: 1rem;
+  border: 1px solid var(--line); border-radius: 8px;
+  background: var(--page); color: var(--ink);
+  font: 1rem/1.4 system-ui, "Segoe UI", Roboto, "Noto Sans", "PingFang SC",
+    "Microsoft YaHei", "Noto Sans CJK SC", sans-serif;
+  overflow-wrap: anywhere; text-align: start;
+}
+@media (prefers-color-scheme: dark) {
+  .seqmech {
+    --page: #14181d; --ink: #e8edf2; --quiet: #a3adb8; --line: #3b444e;
+    --accent: #6db3ff;
+  }
+}
+.seqmech p { margin: 0; padding: 0; color: inherit; }
+.seqmech .title { font-size: 1.15rem; font-weight: 600; }
+.seqmech .track { margin-block-start: 1rem; }
+.seqmech .title + .track { margin-block-start: .6rem; }
+.seqmech style + .track { margin-block-start: 0; }
+.seqmech .heading { font-weight: 600; }
+.seqmech .legend { color: var(--quiet); font-size: .8rem; }
+.seqmech .row { margin-block: .3rem .6rem; }
+.seqmech .summary { color: var(--quiet); font-size: .85rem; }
+.seqmech .name { font-weight: 600; font-size: .9rem; margin-inline-end: .4em; }
+.seqmech .tokens, .seqmech .run {
+  display: flex; flex-wrap: wrap; align-items: flex-start; row-gap: .5rem;
+}
+.seqmech .tokens { margin-block-start: .2rem; }
+.seqmech .cell {
+  display: flex; flex-direction: column; align-items: stretch;
+  min-inline-size: 1.6rem; max-inline-size: 100%; text-align: center;
+}
+.seqmech .token {
+  unicode-bidi: isolate; white-space: pre-wrap; align-self: center;
+  margin: 0 1px; padding: .05rem .25rem; border: 1px solid transparent;
+  border-radius: 4px; color: var(--ink); text-decoration: none;
+  font-size: 1.1rem; max-inline-size: 100%; box-sizing: border-box;
+  background: color-mix(
+    in srgb, var(--accent) calc(var(--tint, 0) * 30%), transparent);
+}
+.seqmech mark.token { border: 1px solid var(--accent); font-weight: 600; }
+.seqmech s.token { color: var(--quiet); text-decoration: line-through; }
+.seqmech .number {
+  color: var(--quiet); font-size: .7rem; line-height: 1.2;
+  font-variant-numeric: tabular-nums;
+}
+.seqmech .lanes {
+  display: block; position: relative; block-size: calc(var(--lanes) * 8px);
+  margin-block: 2px;
+}
+.seqmech .lanes i {
+  position: absolute; inset-block-start: calc(var(--lane) * 8px + 2px);
+  inset-inline: 0; block-size: 4px; background: var(--quiet);
+}
+.seqmech .lanes i.ahead { background: var(--accent); }
+.seqmech .lanes i.end {
+  inset-inline-end: calc(100% - var(--share, 1) * 75%);
+  border-start-end-radius: 2px; border-end-end-radius: 2px;
+}
+.seqmech .lanes i.start { inset-inline-start: calc(50% - 4px); }
+.seqmech .lanes i.start.end { inset-inline-end: calc(50% - 4px); }
+.seqmech .lanes i.start::before {
+  content: ""; position: absolute; inset-block-start: -2px;
+  inset-inline-start: 0; inline-size: 8px; block-size: 8px;
+  border-radius: 50%; background: inherit;
+}
+.seqmech .column {
+  display: block; position: relative; block-size: 2rem; margin-block-start: 2px;
+  border-block-end: 1px solid var(--line);
+}
+.seqmech .column.half::before {
+  content: ""; position: absolute; inset-inline: 0; inset-block-start: 50%;
+  border-block-start: 1px dashed var(--line);
+}
+.seqmech .column i {
+  position: absolute; inset-inline: calc(50% - .4rem); inset-block-end: 0;
+  block-size: calc(var(--height) * 100%); background: var(--accent);
+  border-radius: 2px 2px 0 0;
+}
+@media print { .seqmech { print-color-adjust: exact; } }
+"""
+
+PAGE_STYLE = """
+:root { color-scheme: light dark; }
+body { margin: 0; padding: 1rem; background: #f3f5f7; }
+@media (prefers-color-scheme: dark) { body { background: #0b0e12; } }
+.seqmech { margin-inline: auto; }
+"""

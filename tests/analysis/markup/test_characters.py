@@ -1,0 +1,92 @@
+"""Tokens as they are seen, and the direction they run in."""
+
+import pytest
+
+from keras_seqmech import analysis
+from keras_seqmech.analysis.markup import direction
+from keras_seqmech.analysis.markup.characters import visible
+from tests.analysis.markup.reading import read
+
+
+@pytest.mark.parametrize(
+    "token, seen",
+    [
+        ("new", "new"),
+        (" new", " new"),
+        ("中", "中"),
+        ("e\u0301", "e\u0301"),
+        ("\u0301", "\u25cc\u0301"),
+        ("\U0001f469\u200d\U0001f52c", "\U0001f469\u200d\U0001f52c"),
+        ("  ", "␣␣"),
+        ("", "∅"),
+        ("a\nb\tc", "a↵b⇥c"),
+        ("\x00\x7f\x85", "␀␡\ufffd"),
+        ("\ud800", "\ufffd"),
+        (b"\xe4\xb8\xad\xff", "中\ufffd"),
+        (7, "7"),
+    ],
+)
+def test_every_token_is_seen(token, seen):
+    assert visible(token) == seen
+    picture = analysis.show([token], sizes=[1])
+    (drawn,) = read(picture.html).all("token")
+    assert drawn.text == seen
+    picture.document.encode("utf-8")
+
+
+# Beside UAX #9: even levels run from left to right, odd ones from right to
+# left.
+@pytest.mark.parametrize(
+    "tokens, line, levels",
+    [
+        ("abc", 0, [0, 0, 0]),
+        ("12", 0, [0, 0]),
+        ("שלום", 1, [1, 1, 1, 1]),
+        ("א42", 1, [1, 2, 2]),
+        ("א3.5.", 1, [1, 2, 2, 2, 1]),
+        ("א-ab!", 1, [1, 1, 2, 2, 1]),
+        ("אa-bא", 1, [1, 2, 2, 2, 1]),
+        ("ab-אב!", 0, [0, 0, 0, 1, 1, 0]),
+        ("abא-4", 0, [0, 0, 1, 1, 2]),
+        ("١٢", 0, [0, 0]),
+        (["سعر", "12", "17"], 1, [1, 2, 2]),
+        (["(", "עם", ")", "Keras", "3"], 1, [1, 1, 1, 2, 2]),
+    ],
+)
+def test_levels_of_directions(tokens, line, levels):
+    assert direction.levels(list(tokens)) == (line, levels)
+
+
+def directions(markup):
+    """For each token, the directions it is in, from the outside."""
+    found = {}
+
+    def walk(element, outer):
+        inner = [*outer, *filter(None, [element.attributes.get("dir")])]
+        for part in element.inside:
+            walk(part, inner)
+        if "token" in element.attributes.get("class", "").split():
+            found[element.text] = inner
+
+    walk(read(markup), [])
+    return found
+
+
+def test_latin_runs_are_turned_within_hebrew():
+    picture = analysis.show("אab.", sizes=[2, 1, 1, 1])
+    assert directions(picture.html) == {
+        "א": ["rtl"],
+        "a": ["rtl", "ltr"],
+        "b": ["rtl", "ltr"],
+        ".": ["rtl"],
+    }
+
+
+def test_numbers_are_turned_within_hebrew_within_latin():
+    picture = analysis.show("xא42", sizes=[1, 1, 1, 1])
+    assert directions(picture.html) == {
+        "x": ["ltr"],
+        "א": ["ltr", "rtl"],
+        "4": ["ltr", "rtl", "ltr"],
+        "2": ["ltr", "rtl", "ltr"],
+    }
