@@ -62,5 +62,6 @@ nb_execution_cache_path = str(ROOT / "build" / "docs" / "notebooks")
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 nb_merge_streams = True
+nb_output_stderr = "remove"
 # Where the kernels that run the tutorials find `examples`.
 os.environ["PYTHONPATH"] = str(ROOT)
