@@ -39,6 +39,7 @@ html_title = f"keras_seqmech {release}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_math_renderer = "mathml"
+html_show_copyright = False
 html_show_sourcelink = False
 html_additional_pages = {"index": "index.html"}
 templates_path = [str(DOCS / "templates")]
