@@ -68,6 +68,16 @@ $(VENV)/installed-docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	touch $@
 
+# The wheel is used where nothing but it is installed.
+dist: $(STAMP)
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	ARCHIVES=dist $(BIN)/python -m pytest tests/test_archives.py
+	$(PYTHON) -m venv --clear build/installed
+	build/installed/bin/python -m pip install --quiet dist/*.whl
+	cd build/installed && bin/python -I ../../tests/installed_package.py
+
 $(STAMP): setup.cfg pyproject.toml
 	@command -v $(PYTHON) >/dev/null || \
 	{ echo "No $(PYTHON): install Python 3.11, or name one by PYTHON=."; exit 1; }
