@@ -48,9 +48,7 @@ def use(folder: pathlib.Path) -> None:
         callbacks=[keras_seqmech.ExploreThenCommit()],
         verbose=0,
     )
-    shown = keras.Model(
-        {"ids": ids}, {"values": values, "size": field["size"]}
-    )
+    shown = keras.Model({"ids": ids}, {"values": values, "size": field["size"]})
     expected = shown.predict({"ids": tokens[:2]}, verbose=0)
 
     shown.save(folder / "shown.keras")
