@@ -53,11 +53,12 @@ def archives(tmp_path_factory):
 
 def files_of(folder: str) -> set[str]:
     """Files under a folder of the project, as archives name them."""
-    return {
-        path.relative_to(ROOT).as_posix()
+    files = (
+        path.relative_to(ROOT)
         for path in ROOT.joinpath(folder).rglob("*")
-        if path.is_file() and not NOT_IN_ARCHIVES & set(path.parts)
-    }
+        if path.is_file()
+    )
+    return {x.as_posix() for x in files if not NOT_IN_ARCHIVES & set(x.parts)}
 
 
 def test_the_wheel_holds_the_package_alone(archives):

@@ -3,6 +3,7 @@
 import http.client
 import json
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from typing import Any
@@ -238,7 +239,7 @@ class GrpcClient:
 
 def _path(model: str, version: int | None) -> str:
     of_version = "" if version is None else f"/versions/{version}"
-    return f"/v1/models/{urllib.request.quote(model)}{of_version}"
+    return f"/v1/models/{urllib.parse.quote(model)}{of_version}"
 
 
 def _spec(model: str, version: int | None, **options: Any) -> Any:
