@@ -25,6 +25,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "class_signatures",
     "local_assets",
     "markdown_docstrings",
     "mathml",
