@@ -14,7 +14,7 @@ NUMERICAL ?= tests/test_tolerances.py tests/ops tests/layers \
 	tests/conformance tests/training tests/analysis
 
 # Other versions of Python, and what is run on them.
-PYTHONS ?= python3.12 python3.13
+PYTHONS ?= python3.11 python3.12 python3.13
 QUICK ?= tests/layers tests/serving tests/conformance/test_contracts.py
 
 BENCHMARKS ?= receptive_field pooling word_importance
@@ -43,11 +43,8 @@ test-rounding: $(STAMP)
 test-quick: $(STAMP)
 	$(PYTEST) -m "not long and not slow" $(QUICK) $(ARGS)
 
-test-versions:
-	@for python in $(PYTHONS); do \
-	version=$$($$python -c "import sys; print('%d.%d' % sys.version_info[:2])"); \
-	$(MAKE) test-quick PYTHON=$$python VENV=$(VENV)-$$version || exit 1; \
-	done
+test-versions: $(STAMP)
+	$(BIN)/python -m benchmarks.tested_versions --pythons $(PYTHONS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -108,6 +108,8 @@ def product(inputs: Tensor, kernel: Tensor) -> Tensor:
     Returns:
         Tensor `(..., units)`.
     """
+    if inputs.shape.rank == 2:
+        return tf.matmul(inputs, kernel)
     return tf.tensordot(inputs, kernel, 1)
 
 

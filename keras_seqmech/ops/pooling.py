@@ -6,6 +6,7 @@ masked steps reach neither output nor gradient, and a row without a real step
 gives zeros.
 """
 
+import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.ops import masking
@@ -49,13 +50,16 @@ def maximum(sequences: Tensor, mask: Tensor | None = None) -> Tensor:
     Where several steps share the largest value, its gradient is divided
     between them.
     """
-    lowest = ops.cast(float("-inf"), sequences.dtype)
+    # Not -inf: ONNX makes NaN of rows without a real step then.
+    lowest = float(tf.as_dtype(sequences.dtype).min)
+    real = ops.shape(sequences)[1] > 0
     if mask is not None:
         mask = ops.expand_dims(ops.cast(mask, "bool"), axis=-1)
         sequences = ops.where(mask, sequences, lowest)
+        real = ops.any(mask, axis=1)
     # Without an initial value Keras refuses empty batches.
-    largest = ops.max(sequences, axis=1, initial=float("-inf"))
-    return ops.where(largest > lowest, largest, ops.zeros_like(largest))
+    largest = ops.max(sequences, axis=1, initial=lowest)
+    return ops.where(real, largest, ops.zeros_like(largest))
 
 
 def first_index(sequences: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -168,10 +168,11 @@ def pick(selection: Tensor, summaries: Sequence[Tensor]) -> Tensor:
     Returns:
         Tensor `(batch, units)`.
     """
-    _, *chosen = ops.split(selection > 0.5, len(summaries), axis=1)
+    # Split before they are compared: LiteRT does not split booleans.
+    _, *shares = ops.split(selection, len(summaries), axis=1)
     result, *further = summaries
-    for is_chosen, summary in zip(chosen, further):
-        result = ops.where(is_chosen, summary, result)
+    for share, summary in zip(shares, further):
+        result = ops.where(share > 0.5, summary, result)
     return result
 
 

@@ -38,6 +38,21 @@ class NetworkModel(keras.Model):
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         return self.network(inputs, training=training)
 
+    def export(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
+        """Exports the network, whose answers are the model's.
+
+        Keras exports a model of this kind only after a call that built it.
+
+        Args:
+            filepath: Where to write.
+            *args: Arguments of `keras.Model.export`.
+            **kwargs: Likewise.
+        """
+        if isinstance(self.network, keras.Model):
+            self.network.export(filepath, *args, **kwargs)
+        else:
+            super().export(filepath, *args, **kwargs)
+
     def get_config(self) -> dict[str, Any]:
         network = keras.saving.serialize_keras_object(self.network)
         return {**super().get_config(), "network": network}

@@ -13,7 +13,6 @@ import traceback
 import keras
 import numpy as np
 import pytest
-import tensorflow_probability  # noqa: F401  (once, for all that fork)
 
 import keras_seqmech
 from keras_seqmech.training import exact_backup

@@ -175,7 +175,7 @@ def numeric_gradient(model, inputs, labels, weight):
         for index in np.ndindex(value.shape):
             pair = []
             for sign in (1, -1):
-                moved = value.copy()
+                moved = np.array(value)
                 moved[index] += sign * step
                 variable.assign(moved)
                 pair.append(loss())
@@ -663,6 +663,53 @@ def test_receptive_fields_against_finite_differences(
         cell, max_size=2, size_from=size_from, estimator=estimator
     )
     model = classifier(layer, gradient_weight=0.7)
+    for variable in model.trainable_variables:
+        variable.assign(
+            np.random.default_rng(1).normal(size=variable.shape, scale=0.8)
+        )
+    start = model.get_weights()
+    found, _ = update(compile_(model, run_eagerly=True), inputs, labels)
+    model.set_weights(start)
+    if estimator == "relaxed":
+        expected, _ = numeric_gradient(model, inputs, labels, weight=0.7)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-8)
+    again, _ = update(compile_(model, run_eagerly=False), inputs, labels)
+    np.testing.assert_allclose(again, found, rtol=1e-6, atol=1e-9)
+
+
+class EncodedRows(keras.layers.Layer):
+    """The last upper state of an encoder asked the same of every row."""
+
+    def __init__(self, estimator):
+        super().__init__()
+        self.encoder = keras_seqmech.FocusedHierarchicalEncoder(
+            2, estimator=estimator
+        )
+        self.supports_masking = True
+
+    def build(self, shape):
+        self.encoder.build(shape, (None, 2))
+
+    def compute_mask(self, inputs, previous_mask):
+        return None
+
+    def call(self, inputs, mask=None, training=None):
+        context = keras.ops.ones_like(inputs[:, 0]) / 2
+        return self.encoder(
+            inputs, context, sequence_mask=mask, training=training
+        )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("estimator", ["relaxed", "straight_through"])
+def test_an_encoder_is_directed(double, estimator, monkeypatch):
+    """First derivatives are those of the loops' own gradients."""
+    noise = np.random.default_rng(2).logistic(size=(BATCH, TIME))
+    monkeypatch.setattr(
+        sampling, "logistic_noise", lambda shape, generator, dtype: noise
+    )
+    inputs, labels = sample()
+    model = classifier(EncodedRows(estimator), gradient_weight=0.7)
     for variable in model.trainable_variables:
         variable.assign(
             np.random.default_rng(1).normal(size=variable.shape, scale=0.8)

@@ -18,6 +18,7 @@ from keras_seqmech.layers.receptive_field.cell import RFCell
 from keras_seqmech.layers.receptive_field.choices import FieldChoices
 from keras_seqmech.layers.receptive_field.choices import choices
 from keras_seqmech.layers.receptive_field.choices import field_shapes
+from keras_seqmech.ops.decisions import categorical
 from keras_seqmech.ops.decisions import costs
 from keras_seqmech.ops.readable import Sequences
 from keras_seqmech.ops.readable import pack_readable
@@ -427,7 +428,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             chosen.entropy,
             # Of an empty batch there is no maximum without a first value.
             ops.max(chosen.probabilities, axis=-1, initial=0),
-            ops.argmax(chosen.probabilities, axis=-1),
+            categorical.best(chosen.probabilities),
         )
         self.statistics.update(decided, self._real(mask))
 

@@ -70,9 +70,21 @@ def hard_one_hot(scores: Tensor) -> Tensor:
     Returns:
         Tensor of the shape and dtype of `scores`.
     """
-    # `ops.argmax` orders zeros by their sign, in seven operations more.
-    largest = tf.argmax(scores, axis=-1, output_type="int32")
-    return tf.one_hot(largest, scores.shape[-1], dtype=scores.dtype)
+    return tf.one_hot(best(scores), scores.shape[-1], dtype=scores.dtype)
+
+
+def best(scores: Tensor) -> Tensor:
+    """Index of the largest score, the first where several are largest.
+
+    Args:
+        scores: Tensor `(..., S)`.
+
+    Returns:
+        int32 tensor `(...)`.
+    """
+    # `ops.argmax` orders zeros by their sign, in seven operations more, of
+    # which LiteRT lacks one.
+    return tf.argmax(scores, axis=-1, output_type="int32")
 
 
 def log_probability(logits: Tensor, selection: Tensor) -> Tensor:

@@ -14,10 +14,10 @@ def gumbel_noise(
     seed_generator: keras.random.SeedGenerator,
     dtype: str = "float32",
 ) -> Tensor:
-    """Draws Gumbel(0, 1) noise with TensorFlow Probability.
+    """Draws Gumbel(0, 1) noise, -log(-log(u)) of a uniform u in (0, 1).
 
-    The numbers are those of its `Gumbel`, whose cache of bijectors would keep
-    every graph that draws in memory.
+    The same seed gives the numbers of `Gumbel` of TensorFlow Probability, whose
+    import takes longer than the first training step of a small model.
 
     Args:
         shape: Shape of the noise, of ints or scalar tensors.
@@ -28,13 +28,11 @@ def gumbel_noise(
     Returns:
         Tensor of `shape`.
     """
-    # Imported here: it takes seconds, and inference never needs it.
-    import tensorflow_probability as tfp
-
-    seed = ops.cast(seed_generator.next(), "int32")
-    low = ops.cast(np.finfo(dtype).tiny, dtype)  # no logarithm of zero
-    uniform = tfp.distributions.Uniform(low, ops.ones((), dtype=dtype))
-    return -ops.log(-ops.log(uniform.sample(shape, seed=seed)))
+    smallest = float(np.finfo(dtype).tiny)  # no logarithm of zero
+    uniform = keras.random.uniform(
+        shape, smallest, 1.0, dtype=dtype, seed=seed_generator
+    )
+    return -ops.log(-ops.log(uniform))
 
 
 def logistic_noise(

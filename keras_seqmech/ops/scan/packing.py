@@ -274,9 +274,8 @@ def pack(keep: Tensor) -> Packing:
 
 def entries(values: Tensor, places: Tensor) -> Tensor:
     """The entries of a tensor at places; zeros at places below 0."""
-    shape = tf.concat([[1], tf.shape(values)[1:]], axis=0)
-    padded = tf.concat([tf.zeros(shape, values.dtype), values], axis=0)
-    return tf.gather(padded, places + 1)
+    others = [[0, 0]] * (values.shape.rank - 1)
+    return tf.gather(tf.pad(values, [[1, 0], *others]), places + 1)
 
 
 def _permute(values: Tensor, order: Tensor, inverse: Tensor) -> Tensor:

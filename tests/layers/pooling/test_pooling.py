@@ -225,6 +225,18 @@ def test_half_precision_scores_do_not_overflow():
     np.testing.assert_array_equal(mean, [[60]])
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_the_maximum_may_be_the_lowest_number(dtype):
+    """It is no sign of a row without a real step."""
+    lowest = float(tf.as_dtype(dtype).min)
+    sequences = keras.ops.full((2, 3, 1), lowest, dtype)
+    mask = np.array([[False, True, True], [False, False, False]])
+    layer = keras_seqmech.MaxPooling(dtype=dtype)
+    for given, expected in ((None, [lowest, lowest]), (mask, [lowest, 0.0])):
+        found = keras.ops.cast(layer(sequences, mask=given), "float64")
+        np.testing.assert_array_equal(found[:, 0], expected)
+
+
 def test_ties_of_the_maximum_share_its_gradient():
     sequences = tf.constant([[[2.0], [1.0], [2.0], [2.0]]])
     mask = tf.constant([[True, True, True, False]])

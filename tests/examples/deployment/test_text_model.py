@@ -1,0 +1,127 @@
+"""Exported models that take texts."""
+
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from examples.deployment import text_model
+from tests.examples.deployment import text_models
+
+TEXTS = ["four", "", "字字", "a", "seventeen letters", "to"]
+TEXT = tf.TensorSpec([None], tf.string, "text")
+
+
+def test_batches_hold_each_text_once_beside_others_of_its_length():
+    random = np.random.default_rng(0)
+    texts = ["x" * n for n in random.integers(0, 9, 50)]
+    batches = text_model.length_batches(texts, 8)
+    assert [len(batch) for batch in batches] == [8] * 6 + [2]
+    order = np.concatenate(batches)
+    assert sorted(order) == list(range(50))
+    lengths = [len(texts[i]) for i in order]
+    assert lengths == sorted(lengths)
+    same = [i for i in order if len(texts[i]) == 3]
+    assert same == sorted(same)
+    assert text_model.length_batches([], 8) == []
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 100])
+def test_answers_are_in_the_order_of_texts(tmp_path, batch_size):
+    path = text_models.save(text_models.Letters(), tmp_path / "model")
+    model = text_model.TextModel(path)
+    assert model.outputs == {
+        "count": ("int32", 0),
+        "half": ("float32", 0),
+        "is_long": ("bool", 0),
+        "letters": ("string", 1),
+        "powers": ("float32", 1),
+    }
+    found = text_model.score(model, TEXTS, batch_size)
+    counts = [len(text) for text in TEXTS]
+    assert found["count"] == counts
+    assert found["half"] == [count / 2 for count in counts]
+    assert found["is_long"] == [count > 3 for count in counts]
+    assert ["".join(letters) for letters in found["letters"]] == TEXTS
+    assert found["powers"] == [[count, count**2] for count in counts]
+    assert text_model.score(model, [], batch_size)["count"] == []
+
+
+def test_texts_with_an_axis_of_one(tmp_path):
+    path = text_models.save_function(
+        lambda text: {"length": tf.strings.length(text)[:, 0]},
+        [tf.TensorSpec([None, 1], tf.string, "text")],
+        tmp_path / "model",
+    )
+    model = text_model.TextModel(path)
+    assert text_model.score(model, ["abc", ""], 2) == {"length": [3, 0]}
+
+
+@pytest.mark.parametrize(
+    "specs, shown",
+    [
+        ([tf.TensorSpec([None], tf.int64, "ids")], "'ids': 'int64 (None,)'"),
+        ([tf.TensorSpec([None, None], tf.string, "text")], "(None, None)"),
+        ([tf.TensorSpec([8], tf.string, "text")], "string (8,)"),
+        ([tf.TensorSpec([], tf.string, "text")], "string ()"),
+        ([tf.TensorSpec(None, tf.string, "text")], "string <unknown>"),
+        ([TEXT, tf.TensorSpec([None], tf.string, "more")], "'more'"),
+    ],
+)
+def test_inputs_that_are_not_texts(tmp_path, specs, shown):
+    path = text_models.save_function(
+        lambda *inputs: {str(i): tf.identity(x) for i, x in enumerate(inputs)},
+        specs,
+        tmp_path / "model",
+    )
+    message = rf"one input, strings of shape.*{re.escape(shown)}"
+    with pytest.raises(ValueError, match=message):
+        text_model.TextModel(path)
+
+
+@pytest.mark.parametrize(
+    "function, shown",
+    [
+        (tf.size, r"int32 \(\)"),
+        (lambda text: tf.complex(*[tf.ones_like(text, "float32")] * 2), "comp"),
+    ],
+)
+def test_outputs_that_are_no_columns(tmp_path, function, shown):
+    path = text_models.save_function(
+        lambda text: {"found": function(text)}, [TEXT], tmp_path / "model"
+    )
+    with pytest.raises(ValueError, match=rf"output 'found', {shown}"):
+        text_model.TextModel(path)
+
+
+def test_fewer_answers_than_texts(tmp_path):
+    path = text_models.save_function(
+        lambda text: {"first": text[:1]}, [TEXT], tmp_path / "model"
+    )
+    model = text_model.TextModel(path)
+    with pytest.raises(ValueError, match=r"'first' of shape \(1,\)"):
+        text_model.score(model, TEXTS, 4)
+
+
+def test_models_and_signatures_that_are_not_there(tmp_path):
+    with pytest.raises(ValueError, match="`model` must be the folder"):
+        text_model.TextModel(tmp_path)
+    path = text_models.save(text_models.Letters(), tmp_path / "model")
+    with pytest.raises(ValueError, match=r"\['serving_default'\]. Received"):
+        text_model.TextModel(path, "step")
+
+
+def test_fingerprints_tell_models_apart(tmp_path):
+    (tmp_path / "variables").mkdir()
+    (tmp_path / "saved_model.pb").write_bytes(b"graph")
+    weights = tmp_path / "variables" / "data"
+    weights.write_bytes(b"1")
+    before = text_model.fingerprint(tmp_path)
+    assert text_model.fingerprint(tmp_path) == before
+    weights.write_bytes(b"2")
+    assert text_model.fingerprint(tmp_path) != before
+    weights.write_bytes(b"1")
+    assert text_model.fingerprint(tmp_path) == before
+    weights.rename(tmp_path / "variables" / "index")
+    assert text_model.fingerprint(tmp_path) != before
