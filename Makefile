@@ -21,11 +21,14 @@ BENCHMARKS ?= receptive_field pooling word_importance
 
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo test test-long test-rounding test-quick test-versions lint benchmark \
-	docs dist clean
+.PHONY: demo explore test test-long test-rounding test-quick test-versions lint \
+	benchmark docs dist clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.quickstart $(ARGS)
+
+explore: $(STAMP)
+	$(BIN)/python -m examples.explorer.serve $(ARGS)
 
 test: lint
 	$(PYTEST) -m "not long and not slow" $(ARGS)

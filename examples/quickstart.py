@@ -27,6 +27,7 @@ from examples.common.arguments import positive
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
 from keras_seqmech import ExploreThenCommit
+from keras_seqmech import analysis
 from keras_seqmech import serving
 from keras_seqmech.analysis import plots
 
@@ -96,9 +97,15 @@ def main(argv: list[str] | None = None) -> None:
     segmenter = make_segmenter(model, vocabulary)
     sizes = field_sizes(segmenter, arguments.sentence)
     picture = draw(arguments.sentence, sizes, arguments.output_dir)
+    page = analysis.show(
+        arguments.sentence,
+        sizes=sizes,
+        title="What the segmenter read ahead",
+    ).save(arguments.output_dir / "decisions.html")
     read = [f"{c}{size:.0f}" for c, size in zip(arguments.sentence, sizes)]
     print(f"Characters read at each step: {' '.join(read)}")
     print(f"As a picture: {picture}")
+    print(f"In a browser: {page}")
     export = serving.export_model(segmenter, arguments.output_dir / "segmenter")
     print(f"SavedModel: {export}")
     print(f"It says: {serve(export, arguments.sentence)}")

@@ -29,7 +29,8 @@ gates of the focused encoder know it; see `examples/focused/models.py`.
 Each run is a line of `--output`, a CSV file, and each longer test one of the
 file beside it, `<name>-lengths.csv`. Finished runs are not repeated; a run that
 was killed continues from its last test. Beside them, in `<name>-models/`
-or `--save-models`, are the models and their curves.
+or `--save-models`, are the models and their curves. `--export-dir` exports the
+focused encoder for TensorFlow Serving: logits, gates and attention by name.
 """
 
 import argparse
@@ -160,6 +161,22 @@ def measure_lengths(
         print(f"{path.stem} at length {length}: {measured}", flush=True)
 
 
+def export(key: Sequence[str], path: Path, directory: Path | None) -> None:
+    """Exports a trained model with its decisions, if it makes any.
+
+    Args:
+        key: Of the run.
+        path: Of the model.
+        directory: Of the exports; None for none.
+    """
+    if directory is None or key[1] != "fhe":
+        return
+    from keras_seqmech import serving
+
+    probed = models.probe(keras.models.load_model(path), focus=True)
+    print("Exported to", serving.export_model(probed, directory), flush=True)
+
+
 def is_clear(asked: dict[str, np.ndarray]) -> np.ndarray:
     """Where one digit is more frequent than all others, bools `(N,)`.
 
@@ -274,6 +291,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--start-length", type=positive, default=50)
     add("--max-k", type=positive, help="largest k; default: --length")
     add("--test-lengths", nargs="*", type=positive, default=[])
+    add("--export-dir", type=Path, help="export fhe to this folder")
     args = experiments.complete(parser, parser.parse_args(argv))
     args.max_k = args.max_k or args.length
     if args.max_k > min([args.length, *args.test_lengths]):
@@ -299,13 +317,18 @@ def main(argv: Sequence[str] | None = None) -> str:
     asked, answers = picking.examples(
         args.test_size, args.length, args.max_k, TEST_SEED
     )
+
+    def after(key, path):
+        measure_lengths(key, path, args)
+        export(key, path, args.export_dir)
+
     rows = experiments.do_runs(
         args,
         experiments.keys(args, f"picking-{args.length}", list(OWN)),
         experiments.Task(
             functools.partial(build, args=args), batches, (asked, answers)
         ),
-        functools.partial(measure_lengths, args=args),
+        after,
     )
     parts = [runs_table(rows, args), sparse_note(args)]
     parts.append(lengths_table(rows, args))

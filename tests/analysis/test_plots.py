@@ -8,6 +8,7 @@ import pytest
 
 from keras_seqmech import analysis
 from keras_seqmech.analysis import plots
+from keras_seqmech.analysis.plots import fonts as figure_fonts
 from keras_seqmech.analysis.plots import text as figure_text
 
 pytest.importorskip("matplotlib")
@@ -84,19 +85,75 @@ def test_any_token_can_be_drawn(tokens):
     assert len(tick_texts(figure)) == len(tokens)
 
 
-def test_characters_without_a_font_show_their_code_points(monkeypatch):
-    monkeypatch.setattr(figure_text, "FONTS", ("DejaVu Sans",))
-    texts, family = figure_text.drawable(["中", "of", "新年", "\n"])
-    assert texts == ["4E2D", "of", "65B0 5E74", "000A"]
+@pytest.fixture
+def only_latin(monkeypatch):
+    """A machine on which matplotlib has its own font alone."""
+    held = set(map(chr, range(0x20, 0x250))) | set("↵␣□")
+    fonts = [("DejaVu Sans", frozenset(held))]
+    monkeypatch.setattr(figure_fonts, "installed", lambda: iter(fonts))
+    figure_fonts.warn_of_boxes.cache_clear()
+    yield
+    figure_fonts.warn_of_boxes.cache_clear()
+
+
+def test_characters_without_a_font_are_boxes_and_said_once(only_latin):
+    with pytest.warns(UserWarning, match="(?s)as boxes.*fonts-noto-cjk") as all:
+        texts, family = figure_text.drawable(["中", "of", "新x年", "\n"])
+        figure_text.drawable(["年"])
+    assert len(all) == 1
+    assert texts == ["□", "of", "□x□", "↵"]
     assert family == ["DejaVu Sans"]
+
+
+def test_signs_need_no_warning(only_latin):
+    assert figure_text.drawable(["a", " "])[0] == ["a", "␣"]
 
 
 def test_a_font_that_has_the_characters_is_taken(monkeypatch):
     fonts = [("Latin", set("abc")), ("None", set("x")), ("Han", set("中年"))]
-    monkeypatch.setattr(figure_text, "_installed", lambda: iter(fonts))
+    monkeypatch.setattr(figure_fonts, "installed", lambda: iter(fonts))
     texts, family = figure_text.drawable(["a中", "年", "b"])
     assert texts == ["a中", "年", "b"]
     assert family == ["Latin", "Han"]
+
+
+def test_fonts_installed_later_are_found(monkeypatch):
+    from matplotlib import font_manager
+
+    def path_of(name):
+        return font_manager.findfont(name, fallback_to_default=False)
+
+    class Manager:
+        ttflist = []
+
+        def addfont(self, path):
+            if path == "picture.ttf":
+                raise NotImplementedError("no scalable font")
+            name = {v: k for k, v in paths.items()}[path]
+            self.ttflist.append(font_manager.FontEntry(fname=path, name=name))
+
+    names = ["DejaVu Sans", "DejaVu Serif"]
+    paths = {name: path_of(name) for name in names}
+    manager = Manager()
+    manager.addfont(paths["DejaVu Sans"])
+    monkeypatch.setattr(font_manager, "fontManager", manager)
+    monkeypatch.setattr(
+        font_manager,
+        "findSystemFonts",
+        lambda: ["picture.ttf", *paths.values()],
+    )
+    found = list(figure_fonts.installed())
+    # matplotlib's own fonts but its first are for mathematics.
+    own = [] if "matplotlib" in paths["DejaVu Serif"] else ["DejaVu Serif"]
+    assert [family for family, _ in found] == ["DejaVu Sans", *own]
+    assert set("aä↵␣□") <= found[0][1]
+    assert len(manager.ttflist) == 2
+
+
+def test_no_font_of_last_resort_is_taken():
+    names = [family for family, _ in figure_fonts.installed()]
+    assert names[0] == "DejaVu Sans"
+    assert not [n for n in names if "Resort" in n or n.startswith("cm")]
 
 
 def test_steps_are_drawn_with_accuracy_below():

@@ -6,6 +6,10 @@ import re
 import pytest
 
 from examples import quickstart
+from examples.explorer.questions import EXPLORABLES
+from examples.explorer.questions import segment
+from tests.analysis.markup.reading import read
+from tests.analysis.markup.reading import tokens
 
 needs_snownlp = pytest.mark.skipif(
     importlib.util.find_spec("snownlp") is None,
@@ -28,9 +32,13 @@ def test_quickstart(tmp_path, capfd):
         assert re.search(row, output)
     picture = tmp_path / "receptive_fields.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / "decisions.html").read_text("utf-8")
+    assert tokens(read(page)) == list(sentence)
     assert (tmp_path / "segmenter" / "1" / "saved_model.pb").is_file()
     served = re.search(r"It says: (.*)\n", output).group(1)
     assert served.replace(" ", "") == sentence
+    exported = EXPLORABLES["segmenter"].served_from(tmp_path / "segmenter")
+    assert segment(exported, sentence).says == served.replace(" ", " · ")
 
 
 @needs_snownlp

@@ -6,10 +6,11 @@ the levels of UAX #9 (rules W4, W7, N1 and N2, and no explicit embeddings): even
 ones run from left to right, odd ones from right to left.
 """
 
+import itertools
 import unicodedata
 from collections.abc import Sequence
 
-from keras_seqmech.analysis.markup.characters import are_characters
+from keras_seqmech.analysis.characters import are_characters
 
 NEUTRAL = "N"
 NUMBER = "EN"
@@ -72,13 +73,15 @@ def _with_numbers(kinds: list[str], line: str) -> list[str]:
 
 def _with_neutrals(kinds: list[str], line: str) -> list[str]:
     """Neutral ones between two of a direction have it, others the line's."""
-    found = list(kinds)
+    runs = [(kind, len([*run])) for kind, run in itertools.groupby(kinds)]
+    found: list[str] = []
     before = line
-    for i, kind in enumerate(kinds):
+    for place, (kind, length) in enumerate(runs):
         if kind == NEUTRAL:
-            after = next((k for k in kinds[i:] if k != NEUTRAL), line)
+            after = runs[place + 1][0] if place + 1 < len(runs) else line
             after = "R" if after == NUMBER else after
-            found[i] = before if before == after else line
+            kind = before if before == after else line
         else:
             before = "R" if kind == NUMBER else kind
+        found += [kind] * length
     return found

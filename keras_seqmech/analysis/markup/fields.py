@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+# Less of a token, such as a soft size of 2.0001 has of a third, is not shown.
+LEAST_SHARE = 1e-3
+
 
 class Piece(NamedTuple):
     """What of a field's bar lies over one token.
@@ -26,6 +29,15 @@ class Piece(NamedTuple):
     ahead: bool
 
 
+def reach(size: float) -> int:
+    """How many tokens a field of this size touches.
+
+    >>> reach(2.0), reach(2.0001), reach(2.5)
+    (2, 2, 3)
+    """
+    return math.ceil(max(0.0, size - LEAST_SHARE))
+
+
 def pieces(sizes: np.ndarray) -> list[list[Piece]]:
     """The pieces over each token, in lanes from the first that is free.
 
@@ -39,7 +51,7 @@ def pieces(sizes: np.ndarray) -> list[list[Piece]]:
     found: list[list[Piece]] = [[] for _ in sizes]
     free_from: list[int] = []
     for start, size in enumerate(sizes.tolist()):
-        stop = min(start + math.ceil(size), len(sizes))
+        stop = min(start + reach(size), len(sizes))
         if stop == start:
             continue
         lane = _free_lane(free_from, start)
@@ -47,7 +59,7 @@ def pieces(sizes: np.ndarray) -> list[list[Piece]]:
         for t in range(start, stop):
             share = min(1.0, size - (t - start))
             found[t].append(
-                Piece(lane, t == start, share, t == stop - 1, size > 1)
+                Piece(lane, t == start, share, t == stop - 1, reach(size) > 1)
             )
     return found
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 from typing import NamedTuple
 
+from keras_seqmech.analysis.characters import escaped
+from keras_seqmech.analysis.characters import visible
 from keras_seqmech.analysis.markup import tracks
 from keras_seqmech.analysis.markup import values
-from keras_seqmech.analysis.markup.characters import escaped
-from keras_seqmech.analysis.markup.characters import visible
 from keras_seqmech.analysis.markup.style import PAGE_STYLE
 from keras_seqmech.analysis.markup.style import STYLE
 
@@ -57,6 +57,9 @@ class HtmlPicture(NamedTuple):
             temporary.unlink(missing_ok=True)
         return path
 
+    def __repr__(self) -> str:
+        return f"HtmlPicture(title={self.title!r})"
+
     def _repr_html_(self) -> str:
         return self.html
 
@@ -96,7 +99,8 @@ def show(
             summed over outputs.
         probabilities: Of a class after each token, such as a model's answers
             to `keras_seqmech.analysis.prefixes`.
-        mask: Bool `(time,)`, True at real steps; others are left out.
+        mask: Bools or integers `(time,)`, True at real steps; others are left
+            out.
         title: Title of the picture.
 
     Returns:
@@ -149,4 +153,4 @@ def show(
 
 
 def _heading(text: str) -> str:
-    return f'<p class="title" dir="auto">{escaped(text)}</p>'
+    return f'<p class="sq-title" dir="auto">{escaped(text)}</p>'

@@ -1,7 +1,10 @@
-"""The style of a picture: everything is inside `.seqmech`."""
+"""The style of a picture.
 
-# Dark colors stand once for the reader's system; contrast of text is at least
-# 4.5 in both.
+Everything is inside `.seqmech`, and classes begin with `sq-`: the style changes
+nothing of the page around it, and pages have no `sq-` classes of their own.
+Text has a contrast of at least 4.5 in light and in dark colors.
+"""
+
 STYLE = """
 .seqmech {
   --page: #ffffff; --ink: #1b1f24; --quiet: #57606a; --line: #c9d1d9;
@@ -21,24 +24,26 @@ STYLE = """
   }
 }
 .seqmech p { margin: 0; padding: 0; color: inherit; }
-.seqmech .title { font-size: 1.15rem; font-weight: 600; }
-.seqmech .track { margin-block-start: 1rem; }
-.seqmech .title + .track { margin-block-start: .6rem; }
-.seqmech style + .track { margin-block-start: 0; }
-.seqmech .heading { font-weight: 600; }
-.seqmech .legend { color: var(--quiet); font-size: .8rem; }
-.seqmech .row { margin-block: .3rem .6rem; }
-.seqmech .summary { color: var(--quiet); font-size: .85rem; }
-.seqmech .name { font-weight: 600; font-size: .9rem; margin-inline-end: .4em; }
-.seqmech .tokens, .seqmech .run {
+.seqmech .sq-title { font-size: 1.15rem; font-weight: 600; }
+.seqmech .sq-track { margin-block-start: 1rem; }
+.seqmech .sq-title + .sq-track { margin-block-start: .6rem; }
+.seqmech style + .sq-track { margin-block-start: 0; }
+.seqmech .sq-heading { font-weight: 600; }
+.seqmech .sq-legend { color: var(--quiet); font-size: .8rem; }
+.seqmech .sq-row { margin-block: .3rem .6rem; }
+.seqmech .sq-summary { color: var(--quiet); font-size: .85rem; }
+.seqmech .sq-name {
+  font-weight: 600; font-size: .9rem; margin-inline-end: .4em;
+}
+.seqmech .sq-tokens, .seqmech .sq-run {
   display: flex; flex-wrap: wrap; align-items: flex-start; row-gap: .5rem;
 }
-.seqmech .tokens { margin-block-start: .2rem; }
-.seqmech .cell {
+.seqmech .sq-tokens { margin-block-start: .2rem; }
+.seqmech .sq-cell {
   display: flex; flex-direction: column; align-items: stretch;
   min-inline-size: 1.6rem; max-inline-size: 100%; text-align: center;
 }
-.seqmech .token {
+.seqmech .sq-token {
   unicode-bidi: isolate; white-space: pre-wrap; align-self: center;
   margin: 0 1px; padding: .05rem .25rem; border: 1px solid transparent;
   border-radius: 4px; color: var(--ink); text-decoration: none;
@@ -46,41 +51,41 @@ STYLE = """
   background: color-mix(
     in srgb, var(--accent) calc(var(--tint, 0) * 30%), transparent);
 }
-.seqmech mark.token { border: 1px solid var(--accent); font-weight: 600; }
-.seqmech s.token { color: var(--quiet); text-decoration: line-through; }
-.seqmech .number {
+.seqmech mark.sq-token { border: 1px solid var(--accent); font-weight: 600; }
+.seqmech s.sq-token { color: var(--quiet); text-decoration: line-through; }
+.seqmech .sq-number {
   color: var(--quiet); font-size: .7rem; line-height: 1.2;
   font-variant-numeric: tabular-nums;
 }
-.seqmech .lanes {
+.seqmech .sq-lanes {
   display: block; position: relative; block-size: calc(var(--lanes) * 8px);
   margin-block: 2px;
 }
-.seqmech .lanes i {
+.seqmech .sq-lanes i {
   position: absolute; inset-block-start: calc(var(--lane) * 8px + 2px);
   inset-inline: 0; block-size: 4px; background: var(--quiet);
 }
-.seqmech .lanes i.ahead { background: var(--accent); }
-.seqmech .lanes i.end {
+.seqmech .sq-lanes i.ahead { background: var(--accent); }
+.seqmech .sq-lanes i.end {
   inset-inline-end: calc(100% - var(--share, 1) * 75%);
   border-start-end-radius: 2px; border-end-end-radius: 2px;
 }
-.seqmech .lanes i.start { inset-inline-start: calc(50% - 4px); }
-.seqmech .lanes i.start.end { inset-inline-end: calc(50% - 4px); }
-.seqmech .lanes i.start::before {
+.seqmech .sq-lanes i.start { inset-inline-start: calc(50% - 4px); }
+.seqmech .sq-lanes i.start.end { inset-inline-end: calc(50% - 4px); }
+.seqmech .sq-lanes i.start::before {
   content: ""; position: absolute; inset-block-start: -2px;
   inset-inline-start: 0; inline-size: 8px; block-size: 8px;
   border-radius: 50%; background: inherit;
 }
-.seqmech .column {
+.seqmech .sq-column {
   display: block; position: relative; block-size: 2rem; margin-block-start: 2px;
   border-block-end: 1px solid var(--line);
 }
-.seqmech .column.half::before {
+.seqmech .sq-column.half::before {
   content: ""; position: absolute; inset-inline: 0; inset-block-start: 50%;
   border-block-start: 1px dashed var(--line);
 }
-.seqmech .column i {
+.seqmech .sq-column i {
   position: absolute; inset-inline: calc(50% - .4rem); inset-block-end: 0;
   block-size: calc(var(--height) * 100%); background: var(--accent);
   border-radius: 2px 2px 0 0;

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_seqmech.analysis.characters import are_characters
+from keras_seqmech.analysis.characters import escaped
+from keras_seqmech.analysis.characters import visible
 from keras_seqmech.analysis.markup import direction
 from keras_seqmech.analysis.markup import fields
-from keras_seqmech.analysis.markup.characters import are_characters
-from keras_seqmech.analysis.markup.characters import escaped
-from keras_seqmech.analysis.markup.characters import visible
 from keras_seqmech.analysis.markup.values import Row
 
 # Tokens named in the text of a field.
@@ -60,14 +60,19 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
+def _count(number: float) -> str:
+    """With one decimal, where it has any."""
+    return f"{number:.1f}".removesuffix(".0")
+
+
 def _number(text: str) -> str:
-    return f'<span class="number">{escaped(text)}</span>'
+    return f'<span class="sq-number">{escaped(text)}</span>'
 
 
 def _column(height: float, number: float, middle: bool = False) -> str:
     """A column with its number, in percent, below."""
     return (
-        f'<span class="column{" half" if middle else ""}">'
+        f'<span class="sq-column{" half" if middle else ""}">'
         f'<i style="--height:{height:.4f}"></i></span>'
         + _number(f"{100 * number:.0f}")
     )
@@ -82,14 +87,14 @@ def _field_cells(tokens: list[str], sizes: np.ndarray) -> list[Cell]:
     count = fields.lanes(over)
     cells = []
     for t, size in enumerate(sizes.tolist()):
-        read = tokens[t : t + int(np.ceil(size))]
+        read = tokens[t : t + fields.reach(size)]
         named = _joined(read[:NAMED]) + ("…" if len(read) > NAMED else "")
         drawn = "".join(map(_piece, over[t]))
         cells.append(
             Cell(
-                f"at {tokens[t]}: {size:.3g} read: {named}",
-                below=f'<span class="lanes" style="--lanes:{count}">{drawn}'
-                f"</span>{_number(f'{size:.2g}')}",
+                f"at {tokens[t]}: {_count(size)} read: {named}",
+                below=f'<span class="sq-lanes" style="--lanes:{count}">{drawn}'
+                f"</span>{_number(_count(size))}",
             )
         )
     return cells
@@ -110,7 +115,7 @@ def _joined(tokens: list[str]) -> str:
 
 
 def _field_summary(tokens: list[str], sizes: np.ndarray) -> str:
-    return f"{sizes.mean():.2f} on average, {sizes.max():.3g} at most"
+    return f"{sizes.mean():.2f} on average, {_count(sizes.max())} at most"
 
 
 def _passing(
@@ -234,9 +239,9 @@ def draw_track(kind: Kind, tokens: list[str], rows: list[Row]) -> str:
     if not all(_is_hard(row.values) for row in rows) and kind.soft_legend:
         legend += f" {kind.soft_legend}"
     return (
-        f'<div class="track" role="group" aria-label="{heading}">'
-        f'<p class="heading">{heading}</p>{drawn}'
-        f'<p class="legend">{escaped(legend)}</p></div>'
+        f'<div class="sq-track" role="group" aria-label="{heading}">'
+        f'<p class="sq-heading">{heading}</p>{drawn}'
+        f'<p class="sq-legend">{escaped(legend)}</p></div>'
     )
 
 
@@ -244,11 +249,12 @@ def _row(kind: Kind, tokens: list[str], row: Row) -> str:
     cells = list(map(_cell, tokens, kind.cells(tokens, row.values)))
     base, levels = direction.levels(tokens)
     name = escaped(visible(row.name)) if row.name else ""
-    named = f'<bdi class="name">{name}</bdi> ' if name else ""
+    named = f'<bdi class="sq-name">{name}</bdi> ' if name else ""
     summary = escaped(kind.summary(tokens, row.values))
     return (
-        f'<div class="row"><p>{named}<span class="summary">{summary}</span></p>'
-        f'<div class="tokens" role="list" dir="{_direction(base)}">'
+        f'<div class="sq-row"><p>{named}<span class="sq-summary">{summary}'
+        "</span></p>"
+        f'<div class="sq-tokens" role="list" dir="{_direction(base)}">'
         f"{_nested(cells, levels, base)}</div></div>"
     )
 
@@ -269,7 +275,7 @@ def _nested(cells: list[str], levels: list[int], level: int) -> str:
         else:
             inner = _nested(list(within), list(own), level + 1)
             parts.append(
-                f'<span class="run" role="presentation" '
+                f'<span class="sq-run" role="presentation" '
                 f'dir="{_direction(level + 1)}">{inner}</span>'
             )
     return "".join(parts)
@@ -278,7 +284,7 @@ def _nested(cells: list[str], levels: list[int], level: int) -> str:
 def _cell(token: str, cell: Cell) -> str:
     tint = f' style="--tint:{cell.tint:.3f}"' if cell.tint else ""
     return (
-        f'<span class="cell" role="listitem" title="{escaped(cell.says)}">'
-        f'<{cell.element} class="token"{tint}>{escaped(token)}'
+        f'<span class="sq-cell" role="listitem" title="{escaped(cell.says)}">'
+        f'<{cell.element} class="sq-token"{tint}>{escaped(token)}'
         f"</{cell.element}>{cell.below}</span>"
     )

@@ -41,11 +41,12 @@ def real_steps(tokens: list, mask: Any) -> tuple[list, np.ndarray]:
     """Tokens of real steps, and the mask of all steps, bool `(time,)`."""
     real = np.ones(len(tokens), bool) if mask is None else np.asarray(mask)
     real = real[0] if real.ndim == 2 and len(real) == 1 else real
-    if real.dtype != bool or real.ndim != 1:
+    if real.dtype.kind not in "biu" or real.ndim != 1:
         raise ValueError(
-            "Argument `mask` must hold a bool for each step, (time,). "
-            f"Received: mask={mask!r}"
+            "Argument `mask` must hold a bool or an integer for each step, "
+            f"(time,). Received: mask={mask!r}"
         )
+    real = real.astype(bool)
     if len(tokens) == len(real):
         tokens = [token for token, is_real in zip(tokens, real) if is_real]
     if len(tokens) != real.sum():
@@ -128,5 +129,5 @@ def _check_range(name: str, numbers: np.ndarray, largest: float) -> None:
         )
         raise ValueError(
             f"Argument `{name}` must hold {allowed} at real steps. "
-            f"Received: {name}={numbers.tolist()}"
+            f"Received: {name} from {numbers.min()} to {numbers.max()}"
         )

@@ -31,10 +31,10 @@ def plot_receptive_fields(
     tokens that were read there, `sizes[t]` in all. Bars take turns on
     `max_size` rows, so that none covers another. Long texts wrap.
 
-    Tokens that no installed font can draw, such as Chinese characters on a
-    bare machine, are shown by their code points (`4E2D` for U+4E2D). Fonts
-    that are not installed are made known with
-    `matplotlib.font_manager.fontManager.addfont(path)`.
+    Characters that no installed font holds, such as Chinese ones on a bare
+    machine, are boxes, and a warning says so once; see
+    `keras_seqmech.analysis.show`. Fonts that are not installed are made known
+    with `matplotlib.font_manager.fontManager.addfont(path)`.
 
     Args:
         tokens: The token of each step.

@@ -1,32 +1,21 @@
 """Text in figures: fonts that can draw it, and names at points."""
 
-from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 
-FONTS = (
-    "DejaVu Sans",
-    "Noto Sans CJK SC",
-    "Noto Sans CJK JP",
-    "Noto Sans SC",
-    "Source Han Sans SC",
-    "Source Han Sans CN",
-    "WenQuanYi Micro Hei",
-    "WenQuanYi Zen Hei",
-    "Droid Sans Fallback",
-    "SimHei",
-    "Microsoft YaHei",
-    "PingFang SC",
-    "Hiragino Sans GB",
-    "Arial Unicode MS",
-)
+from keras_seqmech.analysis.characters import visible
+from keras_seqmech.analysis.plots import fonts
+
+# Drawn in place of a character that no font holds.
+BOX = "\u25a1"
 
 
 def drawable(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     """Texts that matplotlib can draw, and the font families to draw them in.
 
-    A text with a character that no installed font of `FONTS` holds, or that
-    shows no ink, is replaced by the code points of its characters.
+    Characters that show no ink are replaced by signs, as
+    `keras_seqmech.analysis.show` does; those that no installed font holds by
+    boxes, with a warning that says so once.
 
     Args:
         texts: Any strings.
@@ -36,26 +25,24 @@ def drawable(texts: Sequence[str]) -> tuple[list[str], list[str]]:
 
     Example:
 
-    >>> texts, family = drawable(["so", "\\u4e2d", " "])
-    >>> texts in (["so", "4E2D", "0020"], ["so", "\\u4e2d", "0020"])
-    True
+    >>> texts, family = drawable(["so", "\\u00e4", " "])
+    >>> texts
+    ['so', 'ä', '␣']
     """
-    characters = {c for text in texts for c in text}
+    seen = [visible(text) for text in texts]
+    characters = {c for text in seen for c in text}
     families: list[str] = []
     missing = characters
-    for family, held in _installed():
+    for family, held in fonts.installed():
         if not families or missing & held:
             families.append(family)
             missing = missing - held
         if not missing:
             break
-    shown = [
-        text
-        if text.strip() and text.isprintable() and not missing & set(text)
-        else " ".join(f"{ord(c):04X}" for c in text)
-        for text in texts
-    ]
-    return shown, families
+    if missing:
+        fonts.warn_of_boxes()
+    boxes = str.maketrans(dict.fromkeys(missing, BOX))
+    return [text.translate(boxes) for text in seen], families
 
 
 def annotate_points(
@@ -110,20 +97,6 @@ def annotate_points(
             fontfamily=family,
             parse_math=False,
         )
-
-
-def _installed() -> Iterator[tuple[str, set[str]]]:
-    """Installed fonts of `FONTS` in order, each with its characters."""
-    from matplotlib import font_manager
-    from matplotlib import ft2font
-
-    paths: dict[str, str] = {}
-    for entry in font_manager.fontManager.ttflist:
-        paths.setdefault(entry.name, entry.fname)
-    for family in FONTS:
-        if family in paths:
-            font = ft2font.FT2Font(paths[family])
-            yield family, {chr(code) for code in font.get_charmap()}
 
 
 def _overlap(a: Sequence[float], b: Sequence[float]) -> bool:

@@ -31,7 +31,7 @@ class Element:
         found = []
         for part in self.inside:
             classes = part.attributes.get("class", "").split()
-            if part.tag and (name is None or name in classes):
+            if part.tag and (name is None or f"sq-{name}" in classes):
                 if tag is None or part.tag == tag:
                     found.append(part)
             found += part.all(name, tag)

@@ -56,6 +56,12 @@ def test_bars_run_over_what_was_read():
     }
 
 
+def test_rounding_errors_have_no_bar():
+    row = only_row(analysis.show("abcd", sizes=[2.000001, 1.999999, 1e-6, 0]))
+    assert spans(row) == {0: {0: 1, 1: 1}, 1: {1: 1, 2: 1}}
+    assert numbers(row) == [2, 2, 0, 0]
+
+
 def test_bars_share_no_lane_and_need_no_more_than_overlap():
     sizes = np.random.default_rng(0).integers(0, 6, 40)
     row = only_row(analysis.show("x" * 40, sizes=sizes))
@@ -66,6 +72,12 @@ def test_bars_share_no_lane_and_need_no_more_than_overlap():
     most = max(sum(t in over for over in read_by.values()) for t in range(40))
     lanes = {lane.styles["--lanes"] for lane in row.all("lanes")}
     assert lanes == {str(most)}
+
+
+def test_sizes_are_written_out():
+    row = only_row(analysis.show("abc", sizes=[1234, 12.34, 2.0]))
+    assert [n.text for n in row.all("number")] == ["1234", "12.3", "2"]
+    assert "1234 at most" in row.all("summary")[0].text
 
 
 def test_gates_have_a_row_for_each_question():
@@ -129,7 +141,7 @@ def test_masked_steps_are_left_out():
         "probabilities": [[0.1, np.inf, 0.2, 0.3, 2]],
     }
     padded = analysis.show(["a", "", "b", "c", ""], mask=mask, **arrays)
-    short = analysis.show("abc", mask=mask[None], **arrays)
+    short = analysis.show("abc", mask=mask[None].astype(int), **arrays)
     assert padded == short
     rows = tracks(padded)
     assert all(tokens(row) == list("abc") for (row,) in rows.values())
@@ -246,6 +258,7 @@ def test_notebooks_show_the_fragment():
     (root,) = read(picture._repr_html_()).inside
     assert root.attributes["aria-label"] == "Decisions"
     assert [part.tag for part in root.inside] == ["style", "div"]
+    assert repr(picture) == "HtmlPicture(title='Decisions')"
 
 
 @pytest.mark.parametrize(
@@ -270,7 +283,7 @@ def test_notebooks_show_the_fragment():
         ({"tokens": "ab", "attention": [0.5, np.nan]}, "attention.*nan"),
         ({"tokens": "ab", "kept": [[1, 0], [1, 0]]}, "kept.*from 0 to 1.*2.0"),
         ({"tokens": "ab", "probabilities": [-0.1, 1]}, "probabilities.*-0.1"),
-        ({"tokens": "ab", "sizes": [1, 1], "mask": [1, 0]}, "mask.*bool"),
+        ({"tokens": "ab", "sizes": [1, 1], "mask": [1.0, 0]}, "mask.*bool"),
         (
             {"tokens": "abc", "sizes": [1, 1], "mask": [True, False]},
             "tokens.*one token for each step of `mask`, 2.*3 tokens",

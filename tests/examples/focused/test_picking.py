@@ -7,7 +7,10 @@ import re
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from examples.explorer.questions import EXPLORABLES
+from examples.explorer.questions import pick
 from examples.focused import experiments
 from examples.focused import models
 from examples.focused import picking
@@ -82,6 +85,28 @@ def test_nothing_is_done_twice(study, monkeypatch):
     picking.main([*options, "--models", "fhe", "--test-lengths", "11"])
     lengths = read(output.with_name("p-lengths.csv"))
     assert [row["test_length"] for row in lengths] == ["9"] * 2 + ["11"]
+
+
+def test_exports_answer_as_the_saved_model(study, tmp_path):
+    options, output, _ = study
+    picking.main([*options, "--export-dir", str(tmp_path)])
+    assert [path.name for path in tmp_path.iterdir()] == ["1"]
+    row = next(row for row in read(output) if row["model"] == "fhe")
+    key = [row[field] for field in experiments.KEY]
+    path = output.with_name("p-models") / f"{experiments.stem(key)}.keras"
+    probed = models.probe(keras.models.load_model(path), focus=True)
+    asked = {"tokens": np.array([[3, 1, 4, 1]] * 2), "k": np.array([1, 4])}
+    wanted = probed.predict(asked, verbose=0)
+    exported = EXPLORABLES["picking"].served_from(tmp_path)
+    found = exported.ask(
+        **{name: tf.constant(value, "int32") for name, value in asked.items()}
+    )
+    assert found.values.keys() == wanted.keys()
+    for name, values in wanted.items():
+        np.testing.assert_allclose(found.values[name], values, atol=1e-5)
+    answers = wanted["logits"].argmax(axis=-1)
+    says = pick(exported, "3141", "1 4").says
+    assert says == f"k = 1: {answers[0]}; k = 4: {answers[1]}"
 
 
 def test_saved_models_give_the_accuracies(study):

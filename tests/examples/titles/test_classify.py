@@ -12,11 +12,16 @@ pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
 pytest.importorskip("sklearn", reason="needs keras_seqmech[examples]")
 pytest.importorskip("matplotlib", reason="needs keras_seqmech[plots]")
 
+from examples.explorer.questions import EXPLORABLES  # noqa: E402
+from examples.explorer.questions import judge  # noqa: E402
 from examples.titles import classify  # noqa: E402
 from examples.titles import data as titles  # noqa: E402
 from examples.titles import models  # noqa: E402
 from examples.titles import reading  # noqa: E402
 from examples.titles import training  # noqa: E402
+from tests.analysis.markup.reading import numbers  # noqa: E402
+from tests.analysis.markup.reading import tokens  # noqa: E402
+from tests.analysis.markup.reading import tracks  # noqa: E402
 from tests.examples.titles import small_titles  # noqa: E402
 
 pytestmark = pytest.mark.long
@@ -117,6 +122,11 @@ def test_words_are_told_apart_by_their_order(folder, tmp_path, capsys):
     assert "title_2_.png" not in names
     assert f"Exported to {exported / '1'}" in capsys.readouterr().out
     check_odd(exported / "1")
+    shown = judge(EXPLORABLES["titles"].served_from(exported), known).picture
+    ((row,),) = tracks(shown).values()
+    assert tokens(row) == known.split()
+    after = [100 * float(line.split()[0]) for line in lines[2:8]]
+    np.testing.assert_allclose(numbers(row), after, atol=0.6)
 
 
 def test_characters_by_chunks_are_exported(folder, tmp_path):

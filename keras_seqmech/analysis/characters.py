@@ -20,9 +20,9 @@ def visible(token: Any) -> str:
 
     Line breaks become arrows and other control characters their pictures, a
     token of spaces becomes open boxes, one that starts with a combining mark
-    gets a dotted circle before it, and the empty one becomes an empty set.
-    What no text holds, such as half of a surrogate pair or bytes that are no
-    UTF-8, becomes U+FFFD.
+    or shows nothing gets a dotted circle before it, and the empty one becomes
+    an empty set. What no text holds, such as half of a surrogate pair or bytes
+    that are no UTF-8, becomes U+FFFD.
 
     >>> [visible(token) for token in ("new", " ", "\n", b"\xe4\xb8\xad", 7)]
     ['new', '␣', '↵', '中', '7']
@@ -32,7 +32,8 @@ def visible(token: Any) -> str:
     text = "".join(_seen(character) for character in str(token))
     if not text.strip():
         text = OPEN_BOX * len(text) or EMPTY
-    if unicodedata.category(text[0]).startswith("M"):
+    categories = {unicodedata.category(character) for character in text}
+    if unicodedata.category(text[0]).startswith("M") or categories == {"Cf"}:
         text = DOTTED_CIRCLE + text
     return text
 

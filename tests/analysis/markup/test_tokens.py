@@ -3,8 +3,8 @@
 import pytest
 
 from keras_seqmech import analysis
+from keras_seqmech.analysis.characters import visible
 from keras_seqmech.analysis.markup import direction
-from keras_seqmech.analysis.markup.characters import visible
 from tests.analysis.markup.reading import read
 
 
@@ -17,6 +17,7 @@ from tests.analysis.markup.reading import read
         ("e\u0301", "e\u0301"),
         ("\u0301", "\u25cc\u0301"),
         ("\U0001f469\u200d\U0001f52c", "\U0001f469\u200d\U0001f52c"),
+        ("\u200b", "\u25cc\u200b"),
         ("  ", "␣␣"),
         ("", "∅"),
         ("a\nb\tc", "a↵b⇥c"),
@@ -65,7 +66,7 @@ def directions(markup):
         inner = [*outer, *filter(None, [element.attributes.get("dir")])]
         for part in element.inside:
             walk(part, inner)
-        if "token" in element.attributes.get("class", "").split():
+        if "sq-token" in element.attributes.get("class", "").split():
             found[element.text] = inner
 
     walk(read(markup), [])

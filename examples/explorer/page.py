@@ -1,0 +1,152 @@
+"""The page: a tab a model, where the answer follows what one types."""
+
+from collections.abc import Mapping
+
+from htmltools import Tag
+from htmltools import TagList
+from shiny import App
+from shiny import Inputs
+from shiny import Outputs
+from shiny import Session
+from shiny import module
+from shiny import render
+from shiny import ui
+
+from examples.explorer.questions import EXPLORABLES
+from examples.explorer.questions import Answer
+from examples.explorer.questions import Explorable
+from examples.explorer.served_model import Refused
+from examples.explorer.served_model import ServedModel
+
+STYLE = """
+body { max-width: 68rem; margin: 0 auto; padding: 1rem; }
+h1 { font-size: 1.5rem; }
+.tab-content { padding-top: 1rem; }
+textarea, input { unicode-bidi: plaintext; }
+.facts { display: grid; grid-template-columns: max-content 1fr;
+  gap: .2rem 1rem; margin: 1rem 0; }
+.facts dd { margin: 0; overflow-wrap: anywhere; }
+@media (max-width: 30rem) {
+  .facts { grid-template-columns: 1fr; }
+  .facts dd { margin-bottom: .4rem; }
+}
+"""
+# Bootstrap follows an attribute, not the reader's system.
+COLORS = """
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const follow = () => { document.documentElement.dataset.bsTheme =
+  dark.matches ? "dark" : "light"; };
+dark.addEventListener("change", follow);
+follow();
+"""
+# A browser then refuses to ask other hosts for anything.
+POLICY = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:"
+
+
+def make_app(models: Mapping[str, ServedModel]) -> App:
+    """The page's application.
+
+    Args:
+        models: By the keys of `EXPLORABLES`.
+    """
+
+    def connect(input: Inputs, output: Outputs, session: Session) -> None:
+        for key, model in models.items():
+            _serve_panel(key, EXPLORABLES[key], model)
+
+    panels = [
+        ui.nav_panel(
+            EXPLORABLES[key].name,
+            _panel(key, EXPLORABLES[key]),
+            value=key,
+        )
+        for key in models
+    ]
+    return App(
+        ui.page_fluid(
+            ui.head_content(
+                ui.tags.meta(
+                    http_equiv="Content-Security-Policy", content=POLICY
+                ),
+                ui.tags.link(rel="icon", href="data:,"),
+                ui.tags.style(STYLE),
+                ui.tags.script(COLORS),
+            ),
+            ui.busy_indicators.use(spinners=False, pulse=False),
+            ui.h1("What a model reads"),
+            ui.navset_pill(*panels, id="model"),
+            title="What a model reads",
+            lang="en",
+        ),
+        connect,
+    )
+
+
+@module.ui
+def _panel(explorable: Explorable) -> TagList:
+    fields = [
+        ui.input_text_area(
+            "text",
+            explorable.label,
+            value=explorable.example,
+            rows=2,
+            width="100%",
+            spellcheck="false",
+        )
+    ]
+    if explorable.asks_for:
+        fields.append(
+            ui.input_text(
+                "questions",
+                explorable.asks_for,
+                value=explorable.questions,
+                spellcheck="false",
+            )
+        )
+    answer = ui.div(ui.output_ui("answer"), aria_live="polite")
+    return TagList(ui.p(explorable.explains), *fields, answer)
+
+
+@module.server
+def _serve_panel(
+    input: Inputs,
+    output: Outputs,
+    session: Session,
+    explorable: Explorable,
+    model: ServedModel,
+) -> None:
+    @render.ui
+    def answer() -> Tag | TagList:
+        questions = input.questions() if explorable.asks_for else ""
+        try:
+            return _shown(explorable.ask(model, input.text(), questions))
+        except Refused as refused:
+            return ui.div(
+                *_with_code(str(refused)),
+                class_="alert alert-secondary",
+                role="status",
+            )
+
+
+def _with_code(text: str) -> list[str | Tag]:
+    """A text whose parts between backticks are code."""
+    return [
+        ui.tags.code(part) if i % 2 else part
+        for i, part in enumerate(text.split("`"))
+    ]
+
+
+def _shown(answer: Answer) -> TagList:
+    facts = {
+        "Answer": ui.tags.bdi(answer.says),
+        "Look-ahead": answer.delay,
+        "Time": f"{answer.milliseconds:.1f} ms",
+    }
+    listed = [
+        part
+        for name, value in facts.items()
+        for part in (ui.tags.dt(name), ui.tags.dd(value))
+    ]
+    return TagList(
+        ui.tags.dl(*listed, class_="facts"), ui.HTML(answer.picture.html)
+    )

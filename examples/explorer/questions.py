@@ -1,0 +1,217 @@
+"""What the page asks each model, and how it shows the answer."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from examples.explorer.served_model import NotTaken
+from examples.explorer.served_model import Refused
+from examples.explorer.served_model import ServedModel
+from keras_seqmech import analysis
+
+LONGEST = 300
+MOST_QUESTIONS = 6
+
+
+class Answer(NamedTuple):
+    """What the page shows.
+
+    Attributes:
+        says: The model's answer in words.
+        delay: How long an answer waits for what comes later.
+        milliseconds: The model took.
+        picture: Its decisions.
+    """
+
+    says: str
+    delay: str
+    milliseconds: float
+    picture: analysis.HtmlPicture
+
+
+class Explorable(NamedTuple):
+    """A model that the page can ask.
+
+    Attributes:
+        name: Shown.
+        explains: What it does, in a sentence or two.
+        label: Of the text field.
+        example: The text at first.
+        ask: From the model, a text and the questions to an answer.
+        directory: Where its exports are.
+        command: What makes them.
+        outputs: Names of what it returns.
+        asks_for: Label of a field for questions; "" for none.
+        questions: The questions at first.
+        text_ops: Whether it has ops of TensorFlow Text.
+    """
+
+    name: str
+    explains: str
+    label: str
+    example: str
+    ask: Callable[[ServedModel, str, str], Answer]
+    directory: Path
+    command: str
+    outputs: tuple[str, ...]
+    asks_for: str = ""
+    questions: str = ""
+    text_ops: bool = False
+
+    def served_from(self, directory: Path) -> ServedModel:
+        """The model, from a folder of exports."""
+        return ServedModel(directory, self.command, self.outputs, self.text_ops)
+
+
+def segment(model: ServedModel, text: str, questions: str = "") -> Answer:
+    """Words of a Chinese sentence, and how far each character looked ahead."""
+    text = _checked(text)
+    found = model.ask(text=tf.constant([text]))
+    sizes = found.values["size"][0]
+    words = _words(text, found.values["tags"][0].tolist())
+    ahead = np.maximum(sizes - 1, 0)
+    return Answer(
+        " · ".join(words),
+        f"{ahead.mean():.2f} characters on average, {ahead.max():.0f} at most",
+        found.milliseconds,
+        analysis.show(text, sizes=sizes),
+    )
+
+
+def pick(model: ServedModel, text: str, questions: str) -> Answer:
+    """The most frequent of the first k digits, and which digits were read."""
+    digits = [character for character in _checked(text) if character.strip()]
+    wrong = [digit for digit in digits if digit not in "0123456789"]
+    if wrong:
+        raise Refused(f"Please type digits only; “{wrong[0]}” is none.")
+    asked = _numbers(questions, len(digits))
+    try:
+        found = model.ask(
+            tokens=tf.constant([[*map(int, digits)]] * len(asked)),
+            k=tf.constant(asked),
+        )
+    except NotTaken as refused:
+        raise Refused(
+            f"{refused} It may have been trained with smaller k."
+        ) from None
+    answers = found.values["logits"].argmax(axis=-1)
+    names = [f"k = {k}" for k in asked]
+    return Answer(
+        "; ".join(f"{name}: {digit}" for name, digit in zip(names, answers)),
+        "none; the answer comes after the last digit",
+        found.milliseconds,
+        analysis.show(
+            digits,
+            gates=dict(zip(names, found.values["gates"])),
+            attention=dict(zip(names, found.values["focus"])),
+        ),
+    )
+
+
+def judge(model: ServedModel, text: str, questions: str = "") -> Answer:
+    """The probability, after each word, that a machine made a title."""
+    text = _checked(text)
+    words = list(re.finditer(r"\S+", text))
+    beginnings = [text[: word.end()] for word in words]
+    found = model.ask(title=tf.constant(beginnings))
+    probabilities = found.values["probability"]
+    return Answer(
+        f"machine-made with probability {100 * probabilities[-1]:.1f} %",
+        "none: there is an answer after each word",
+        found.milliseconds,
+        analysis.show(
+            [word.group() for word in words],
+            probabilities={"machine-made": probabilities},
+        ),
+    )
+
+
+EXPLORABLES = {
+    "segmenter": Explorable(
+        "Words of a sentence",
+        "A segmenter of Chinese text that chooses, character by character, how "
+        "far to look ahead.",
+        "A Chinese sentence",
+        "研究生命的起源是科学家们多年来的愿望。",
+        segment,
+        Path("runs/quickstart/segmenter"),
+        "make demo",
+        ("tags", "size"),
+    ),
+    "picking": Explorable(
+        "The most frequent digit",
+        "Which of the first k digits is the most frequent? The gates of the "
+        "encoder know k, and let pass what the answer needs.",
+        "Digits",
+        "2728288881",
+        pick,
+        Path("runs/picking/export"),
+        "python -m examples.focused.picking --length 10 --steps 2000 "
+        "--models fhe --output runs/picking/picking.csv "
+        "--export-dir runs/picking/export",
+        ("logits", "gates", "focus"),
+        asks_for="k: how many of the first digits count",
+        questions="5 10",
+    ),
+    "titles": Explorable(
+        "Real or machine-made",
+        "Is a line real, or was it made by a machine? The probability is shown "
+        "after each word.",
+        "A line of text",
+        "Return the mean of the values of the array over the given axis",
+        judge,
+        Path("runs/titles/export"),
+        "python -m examples.titles.classify --export-dir runs/titles/export",
+        ("probability",),
+        text_ops=True,
+    ),
+}
+
+
+def _checked(text: str) -> str:
+    """A text without spaces around it, valid in UTF-8."""
+    text = text.encode("utf-8", "replace").decode("utf-8").strip()
+    if not text:
+        raise Refused("Type something above.")
+    if len(text) > LONGEST:
+        raise Refused(
+            f"This text has {len(text):,} characters; please use at most "
+            f"{LONGEST}."
+        )
+    return text
+
+
+def _numbers(text: str, most: int) -> list[int]:
+    """Different whole numbers from 1 to `most`, in the order given."""
+    parts = re.findall(r"[^\s,;]+", text)
+    wrong = [
+        part
+        for part in parts
+        if not re.fullmatch(r"[0-9]{1,6}", part) or not 1 <= int(part) <= most
+    ]
+    if wrong or not parts:
+        received = f"; “{wrong[0]}” is none" if wrong else ""
+        raise Refused(
+            f"Please give k as whole numbers from 1 to {most}, the number of "
+            f"digits{received}."
+        )
+    numbers = list(dict.fromkeys(map(int, parts)))
+    if len(numbers) > MOST_QUESTIONS:
+        raise Refused(f"Please give at most {MOST_QUESTIONS} different k.")
+    return numbers
+
+
+def _words(text: str, tags: list[bytes]) -> list[str]:
+    """Words from tags: B begins one, I goes on, E ends it, S is one."""
+    words: list[str] = []
+    ended = True
+    for character, tag in zip(text, tags):
+        if ended or tag in (b"B", b"S"):
+            words.append("")
+        words[-1] += character
+        ended = tag in (b"E", b"S")
+    return words

@@ -1,0 +1,83 @@
+"""A page on this machine: type, and see what a model reads.
+
+    python -m examples.explorer.serve
+
+Three exported models are asked as one types: a word segmenter shows how far
+each character looked ahead, the focused encoder which digits passed its gates
+for which question, a classifier of titles the probability after each word. With
+each comes its answer, how far it looks ahead, and the time it took.
+
+They are SavedModels, loaded without the code that built them; the page names
+the command that makes one that is missing. The page is served to this machine
+alone, asks no other host for anything, and sends nothing anywhere.
+"""
+
+import argparse
+import contextlib
+import socket
+import threading
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+
+from examples.common.arguments import integer
+from examples.explorer.questions import EXPLORABLES
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__.partition("\n")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    add = parser.add_argument
+    for name, explorable in EXPLORABLES.items():
+        add(
+            f"--{name}",
+            type=Path,
+            default=explorable.directory,
+            metavar="DIR",
+            help="folder of exported versions",
+        )
+    add("--host", default="127.0.0.1", help="who may see the page")
+    add("--port", type=integer(0), default=8765)
+    add("--no-browser", action="store_true", help="open no browser")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Serves the page until it is interrupted."""
+    args = parse(argv)
+    try:
+        import uvicorn
+
+        from examples.explorer import page
+    except ImportError as error:
+        raise ImportError(
+            "The page needs Shiny; install it with `pip install "
+            "'keras_seqmech[explorer]'`."
+        ) from error
+    models = {
+        name: explorable.served_from(getattr(args, name))
+        for name, explorable in EXPLORABLES.items()
+    }
+    server = uvicorn.Server(
+        uvicorn.Config(page.make_app(models), log_level="warning")
+    )
+    try:
+        listener = socket.create_server((args.host, args.port))
+    except OSError as error:
+        raise SystemExit(
+            f"--host {args.host} --port {args.port} cannot be used: {error}"
+        ) from None
+    with listener:
+        address = f"http://{args.host}:{listener.getsockname()[1]}"
+        print(f"The page is at {address}; Ctrl+C ends it.", flush=True)
+        if not args.no_browser:
+            threading.Timer(1, webbrowser.open, [address]).start()
+        with contextlib.suppress(KeyboardInterrupt):
+            server.run([listener])
+
+
+if __name__ == "__main__":
+    main()

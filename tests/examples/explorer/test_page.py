@@ -1,0 +1,153 @@
+"""The page, typed into in a browser."""
+
+import contextlib
+import socket
+import threading
+import urllib.parse
+
+import pytest
+
+pytest.importorskip("shiny", reason="needs keras_seqmech[explorer]")
+
+import uvicorn  # noqa: E402
+
+from examples.explorer import page  # noqa: E402
+from examples.explorer.questions import EXPLORABLES  # noqa: E402
+from tests import browser  # noqa: E402
+from tests.examples.explorer.small_models import save_all  # noqa: E402
+
+pytestmark = [pytest.mark.long, browser.needs_browser]
+
+
+@contextlib.contextmanager
+def served(models):
+    """The address of a page that is served by a thread."""
+    server = uvicorn.Server(
+        uvicorn.Config(page.make_app(models), log_level="warning")
+    )
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        finally:
+            server.should_exit = server.force_exit = True
+            thread.join(30)
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    """A browser at a page without a model of titles."""
+    folders = save_all(tmp_path_factory.mktemp("exports"))
+    folders["titles"] = folders["titles"] / "missing"
+    models = {
+        name: EXPLORABLES[name].served_from(folder)
+        for name, folder in folders.items()
+    }
+    profile = tmp_path_factory.mktemp("profile")
+    with served(models) as address, browser.browser(profile) as driver:
+        driver.get(address)
+        yield driver
+
+
+def write(driver, identifier, text):
+    """Replaces the text of a field, as typing it or pasting it does."""
+    driver.execute_script(
+        """const [field, text] = arguments;
+        field.value = text;
+        field.dispatchEvent(new Event("input", {bubbles: true}));""",
+        driver.find_element("id", identifier),
+        text,
+    )
+
+
+def seen(driver, model, selector):
+    """Waits for texts of elements of a model's answer."""
+    places = f"#{model}-answer {selector}"
+    return browser.wait_for(
+        lambda: [box[0] for box in browser.boxes(driver, places)]
+    )
+
+
+def answers(driver, model, wanted, selector=".facts bdi"):
+    """Waits until a model's answer has that text."""
+    return browser.wait_for(
+        lambda: wanted in " ".join(seen(driver, model, selector))
+    )
+
+
+def test_the_answer_follows_what_is_typed(driver):
+    answers(driver, "segmenter", "研究 · 生命")
+    field = driver.find_element("id", "segmenter-text")
+    field.clear()
+    field.send_keys("abc")
+    answers(driver, "segmenter", "ab · c")
+    assert seen(driver, "segmenter", ".sq-token") == list("abc")
+    assert seen(driver, "segmenter", ".sq-number") == ["2", "1", "2"]
+    names = seen(driver, "segmenter", "dt")
+    facts = dict(zip(names, seen(driver, "segmenter", "dd")))
+    assert facts["Look-ahead"].startswith("0.67 characters on average")
+    assert float(facts["Time"].removesuffix(" ms")) > 0
+    field.send_keys("d")
+    answers(driver, "segmenter", "ab · cd")
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("", "Type something above."),
+        ("研" * 5000, "5,000 characters; please use at most 300."),
+    ],
+)
+def test_what_has_no_answer_is_said(driver, text, says):
+    write(driver, "segmenter-text", text)
+    answers(driver, "segmenter", says, ".alert")
+    assert not browser.boxes(driver, "#segmenter-answer .seqmech")
+
+
+def test_markup_is_text(driver):
+    hostile = "<script>document.title='ran'</script><img src=x onerror=alert()>"
+    write(driver, "segmenter-text", hostile)
+    answers(driver, "segmenter", "<s · cr · ip")
+    assert "".join(seen(driver, "segmenter", ".sq-token")) == hostile.replace(
+        " ", "␣"
+    )
+    assert not browser.boxes(driver, "#segmenter-answer :is(script, img)")
+    assert driver.title == "What a model reads"
+
+
+def test_questions_have_rows(driver):
+    driver.find_element("css selector", "[data-value=picking]").click()
+    write(driver, "picking-text", "314")
+    write(driver, "picking-questions", "1 3")
+    answers(driver, "picking", "k = 1: 3; k = 3: 4")
+    passed = seen(driver, "picking", "mark")
+    assert passed == ["3", "4"]
+    write(driver, "picking-questions", "<i>")
+    answers(driver, "picking", "from 1 to 3, the number of digits", ".alert")
+
+
+def test_a_missing_model_names_its_command(driver):
+    driver.find_element("css selector", "[data-value=titles]").click()
+    answers(driver, "titles", EXPLORABLES["titles"].command, ".alert code")
+
+
+@pytest.mark.parametrize("width", [320, 1200])
+def test_nothing_is_cut_or_covered(driver, width):
+    driver.find_element("css selector", "[data-value=segmenter]").click()
+    browser.resize(driver, width)
+    write(driver, "segmenter-text", "研究 生命" * 12)
+    browser.wait_for(lambda: len(seen(driver, "segmenter", ".sq-cell")) == 60)
+    assert not browser.overflows(driver)
+    parts = "h1, label, textarea, .facts > *, .sq-cell, .seqmech p"
+    placed = [box for box in browser.boxes(driver, parts) if box[4] > box[2]]
+    assert len(placed) > 70
+    assert not browser.overlapping(placed)
+
+
+def test_no_other_host_is_asked(driver):
+    urls = [urllib.parse.urlsplit(url) for url in browser.requested(driver)]
+    hosts = {url.hostname for url in urls if url.scheme != "data"}
+    assert hosts == {"127.0.0.1"}
+    assert {url.scheme for url in urls} >= {"http", "ws"}

@@ -1,0 +1,141 @@
+"""What the page asks of models whose answers are known."""
+
+import socket
+
+import pytest
+
+from examples.explorer import questions
+from examples.explorer import serve
+from examples.explorer import served_model
+from examples.explorer.questions import EXPLORABLES
+from examples.explorer.served_model import Refused
+from tests.analysis.markup.reading import numbers
+from tests.analysis.markup.reading import tokens
+from tests.analysis.markup.reading import tracks
+from tests.examples.explorer.small_models import save_all
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folders = save_all(tmp_path_factory.mktemp("exports"))
+    return {
+        name: EXPLORABLES[name].served_from(folder)
+        for name, folder in folders.items()
+    }
+
+
+def only_track(answer):
+    ((row,),) = tracks(answer.picture).values()
+    return row
+
+
+def test_segmenter(models):
+    answer = questions.segment(models["segmenter"], " 研究生 ")
+    assert answer.says == "研究 · 生"
+    # Two of three read one character ahead, one of them past the end.
+    assert answer.delay == "0.67 characters on average, 1 at most"
+    assert answer.milliseconds > 0
+    row = only_track(answer)
+    assert tokens(row) == list("研究生")
+    assert numbers(row) == [2, 1, 2]
+
+
+def test_picking(models):
+    answer = questions.pick(models["picking"], "3 1 4", "1, 3 1")
+    assert answer.says == "k = 1: 3; k = 3: 4"
+    found = tracks(answer.picture)
+    for row, name, k in zip(found["Gates"], ("k = 1", "k = 3"), (1, 3)):
+        assert row.all("name")[0].text == name
+        passed = [part.tag == "mark" for part in row.all("token")]
+        assert passed == [step == k - 1 for step in range(3)]
+    assert numbers(found["Attention"][1]) == [0, 0, 50]
+
+
+def test_titles(models):
+    answer = questions.judge(models["titles"], "A new  词")
+    assert answer.says == "machine-made with probability 8.0 %"
+    row = only_track(answer)
+    assert tokens(row) == ["A", "new", "词"]
+    assert numbers(row) == [1, 5, 8]
+
+
+@pytest.mark.parametrize(
+    "name, text, asked, match",
+    [
+        ("segmenter", " \n", "", "Type something"),
+        ("titles", "", "", "Type something"),
+        ("titles", "x" * 301, "", "301 characters; please use at most 300"),
+        ("picking", "12<", "1", "digits only; “<” is none"),
+        ("picking", "12٣", "1", "digits only"),
+        ("picking", "123", "4", "from 1 to 3.*“4” is none"),
+        ("picking", "123", "0", "from 1 to 3"),
+        ("picking", "123", "1.5", "“1.5” is none"),
+        ("picking", "123", "", "whole numbers from 1 to 3"),
+        ("picking", "12345678", "1 2 3 4 5 6 7", "at most 6"),
+        ("picking", "1" * 13, "1", "does not take this.*smaller k"),
+    ],
+)
+def test_refusals_are_sentences(models, name, text, asked, match):
+    with pytest.raises(Refused, match=match) as refused:
+        EXPLORABLES[name].ask(models[name], text, asked)
+    assert str(refused.value).endswith(".")
+
+
+def test_text_that_is_no_utf8(models):
+    answer = questions.segment(models["segmenter"], "研\ud800")
+    assert answer.says == "研?"
+
+
+@pytest.mark.parametrize("name", EXPLORABLES)
+def test_a_missing_model_names_its_command(tmp_path, name):
+    explorable = EXPLORABLES[name]
+    for folder in (tmp_path / "missing", tmp_path):
+        with pytest.raises(Refused, match="no model") as refused:
+            explorable.ask(explorable.served_from(folder), "1", "1")
+        command = f"`{explorable.command}` trains and exports one."
+        assert str(refused.value).endswith(command)
+
+
+def test_other_models_are_refused(models):
+    explorable = EXPLORABLES["segmenter"]
+    other = explorable.served_from(models["titles"].directory)
+    with pytest.raises(Refused, match=r"returns \['probability'\].*make demo"):
+        explorable.ask(other, "研究", "")
+
+
+def test_a_damaged_model_is_refused(tmp_path):
+    (tmp_path / "1").mkdir()
+    model = EXPLORABLES["segmenter"].served_from(tmp_path)
+    with pytest.raises(Refused, match="cannot be loaded"):
+        questions.segment(model, "研究")
+
+
+def test_the_newest_version_is_taken(tmp_path):
+    for name in ("2", "10", ".tmp-export-11", "notes"):
+        (tmp_path / name).mkdir()
+    assert served_model.newest(tmp_path) == tmp_path / "10"
+
+
+def test_the_page_is_local_unless_asked():
+    assert serve.parse([]).host == "127.0.0.1"
+
+
+def test_a_port_that_is_taken_is_said():
+    pytest.importorskip("shiny", reason="needs keras_seqmech[explorer]")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        with pytest.raises(SystemExit, match=f"--port {port} cannot be used"):
+            serve.main(["--port", port, "--no-browser"])
+
+
+@pytest.mark.parametrize("name", EXPLORABLES)
+def test_commands_write_where_the_page_looks(name):
+    explorable = EXPLORABLES[name]
+    assert getattr(serve.parse([]), name) == explorable.directory
+    if name == "segmenter":
+        from examples import quickstart
+
+        folder = quickstart.parse([]).output_dir / "segmenter"
+    else:
+        folder = explorable.command.partition("--export-dir ")[2]
+    assert str(folder) == str(explorable.directory)
