@@ -62,7 +62,7 @@ myst_heading_anchors = 4
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(ROOT / "build" / "docs" / "notebooks")
 nb_execution_raise_on_error = True
-nb_execution_timeout = 300
+nb_execution_timeout = 900  # seconds a cell, on a busy machine
 nb_merge_streams = True
 nb_output_stderr = "remove"
 # Where the kernels that run the tutorials find `examples`.
