@@ -60,7 +60,7 @@ benchmark: $(STAMP)
 	done
 
 docs: $(VENV)/installed-docs
-	$(BIN)/python -m sphinx -W --keep-going -c docs -d build/docs/doctrees \
+	$(BIN)/python -m sphinx -q -W --keep-going -c docs -d build/docs/doctrees \
 	. build/docs/html $(ARGS)
 	@echo "The site: build/docs/html/index.html"
 
