@@ -21,7 +21,8 @@ BENCHMARKS ?= receptive_field pooling word_importance
 
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo explore test test-long test-rounding test-quick test-versions lint benchmark clean
+.PHONY: demo explore test test-long test-rounding test-quick test-versions lint \
+	benchmark docs dist clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.quickstart $(ARGS)
@@ -57,6 +58,25 @@ benchmark: $(STAMP)
 	@for name in $(BENCHMARKS); do \
 	$(BIN)/python -m benchmarks.$$name $(ARGS) || exit 1; \
 	done
+
+docs: $(VENV)/installed-docs
+	$(BIN)/python -m sphinx -q -W --keep-going -c docs -d build/docs/doctrees \
+	. build/docs/html $(ARGS)
+	@echo "The site: build/docs/html/index.html"
+
+$(VENV)/installed-docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	touch $@
+
+# The wheel is used where nothing but it is installed.
+dist: $(STAMP)
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	ARCHIVES=dist $(BIN)/python -m pytest tests/test_archives.py
+	$(PYTHON) -m venv --clear build/installed
+	build/installed/bin/python -m pip install --quiet dist/*.whl
+	cd build/installed && bin/python -I ../../tests/installed_package.py
 
 $(STAMP): setup.cfg pyproject.toml
 	@command -v $(PYTHON) >/dev/null || \

@@ -122,3 +122,21 @@ def test_streaming(capsys):
     assert steps == [0, 0, 3]
     assert names["outputs"]["tags"].shape == (1, 3, 5)
     assert names["stream"].delay == 3
+
+
+@pytest.mark.long
+def test_policy_gradient():
+    names = run_blocks("docs/policy_gradient.md")
+    assert names["served"] is names["model"].network
+    assert np.isfinite(float(names["loss"]))
+    assert len(names["gradients"]) == len(names["variables"])
+    assert all(gradient is not None for gradient in names["gradients"])
+
+
+@pytest.mark.long
+def test_curricula(capsys):
+    run_blocks("docs/curricula.md")
+    printed = capsys.readouterr().out
+    expected = [min(1, (epoch / 3) ** 2) for epoch in range(4)]
+    values = [float(v) for v in re.findall(r"[\d.]+", printed)]
+    np.testing.assert_allclose(values, expected, rtol=1e-6)

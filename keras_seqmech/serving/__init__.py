@@ -1,5 +1,7 @@
-"""Models for TensorFlow Serving: export, inspection, configuration."""
+"""Models for TensorFlow Serving: export, inspection, configuration, clients."""
 
+from keras_seqmech.serving.client import GrpcClient
+from keras_seqmech.serving.client import RestClient
 from keras_seqmech.serving.config import models_config
 from keras_seqmech.serving.export import export_model
 from keras_seqmech.serving.inspection import Inspection
@@ -8,7 +10,9 @@ from keras_seqmech.serving.inspection import inspect
 from keras_seqmech.serving.streaming import StreamingModel
 
 __all__ = [
+    "GrpcClient",
     "Inspection",
+    "RestClient",
     "Signature",
     "StreamingModel",
     "export_model",

@@ -116,11 +116,11 @@ class ExpectedSubsample(keras.layers.Layer):
             steps a place further back. Of low variance, and without bias
             where the loss is linear in the outputs.
         return_emission: Whether to return a dict after the outputs:
-            `"emission"` $p(y_m = s_n)$, `"length_distribution"` (of 0, ..., U
-            - 1 and of U or more outputs) and `"output_mask"`, P(length > m).
-            Of hard decisions they are 0 or 1. With `estimator="reinforce"`
-            also the `"log_probability"` of each decision, 0 where none was
-            made.
+            `"emission"` $p(y_m = s_n)$, `"length_distribution"` (of 0, ...,
+            U - 1 and of U or more outputs) and `"output_mask"`, P(length >
+            m). Of hard decisions they are 0 or 1. With
+            `estimator="reinforce"` also the `"log_probability"` of each
+            decision, 0 where none was made.
         track_statistics: Whether to keep metrics, which appear in `history`:
             `<name>_length`, the mean number of steps emitted, expected or
             drawn, before any are left out; and over real steps

@@ -45,7 +45,7 @@ def convert(
     return {name: _array(name, x, dtypes[name]) for name, x in inputs.items()}
 
 
-def _array(name, value, dtype):
+def _array(name: str, value: Any, dtype: str) -> np.ndarray:
     """An array that holds what was given, no fraction or text lost."""
     try:
         array = np.asarray(value, dtype)

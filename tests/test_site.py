@@ -1,0 +1,104 @@
+"""Tutorials and the pages of the API, checked without building the site."""
+
+import ast
+import importlib
+import inspect
+import re
+
+import pytest
+
+import keras_seqmech
+from keras_seqmech import analysis
+from keras_seqmech import migration
+from keras_seqmech import serving
+from keras_seqmech import training
+from keras_seqmech.analysis import plots
+from tests import ROOT
+
+TUTORIALS = sorted(ROOT.glob("docs/tutorials/*.md"))
+CELL = re.compile(
+    r"```\{code-cell\} python\n((?::\w+:[^\n]*\n)*)(.*?)```", re.DOTALL
+)
+
+
+def code_of(path) -> ast.Module:
+    cells = CELL.findall(path.read_text(encoding="utf8"))
+    assert cells
+    code = "\n".join(code for _, code in cells)
+    return ast.parse(code.replace("%matplotlib inline\n", ""))
+
+
+def imported(tree: ast.Module) -> dict:
+    """What a tutorial imports, by its name there."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                module = importlib.import_module(alias.name)
+                found[alias.asname or alias.name] = module
+        elif isinstance(node, ast.ImportFrom):
+            module = importlib.import_module(node.module)
+            for alias in node.names:
+                if not hasattr(module, alias.name):
+                    importlib.import_module(f"{node.module}.{alias.name}")
+                found[alias.asname or alias.name] = getattr(module, alias.name)
+    return found
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_tutorials_use_what_there_is(path):
+    for extra in ("matplotlib", "tensorflow_text"):
+        pytest.importorskip(extra)
+    tree = code_of(path)
+    names = imported(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            owner = names.get(node.value.id, node)
+            assert owner is node or hasattr(owner, node.attr), ast.unparse(node)
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_what_tutorials_say_is_asserted(path):
+    """Sentences about results hold in each build, or it fails."""
+    assert any(isinstance(node, ast.Assert) for node in ast.walk(code_of(path)))
+
+
+def listed() -> set[str]:
+    """Names that the page of the API leads to, with their modules."""
+    page = ROOT.joinpath("docs/api.md").read_text(encoding="utf8")
+    return {
+        f"{module}.{name}"
+        for module, names in re.findall(
+            r"currentmodule:: (\S+)\n.*?:nosignatures:\n\n(.*?)```",
+            page,
+            re.DOTALL,
+        )
+        for name in names.split()
+    }
+
+
+def test_the_api_is_listed():
+    found = listed()
+    for path in found:
+        module, _, name = path.rpartition(".")
+        value = getattr(importlib.import_module(module), name)
+        assert inspect.getdoc(value), path
+    documented = {path.rpartition(".")[2] for path in found}
+    modules = (keras_seqmech, analysis, migration, plots, serving, training)
+    for module in modules:
+        public = set(module.__all__) - {"__version__"}
+        assert public <= documented, module.__name__
+    tuning = ROOT.joinpath("keras_seqmech/tuning/__init__.py").read_text()
+    assert set(re.findall(r'^    "(\w+)",$', tuning, re.M)) <= documented
+
+
+def test_the_contents_lead_to_all_pages():
+    contents = ROOT.joinpath("docs/contents.txt").read_text()
+    pages = {
+        path.relative_to(ROOT).with_suffix("").as_posix()
+        for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))
+    }
+    listed_pages = {
+        line for line in contents.splitlines() if re.fullmatch(r"[\w/]+", line)
+    }
+    assert listed_pages == pages - {"README"} | {"examples/README"}
