@@ -54,19 +54,6 @@ def onnx(model: keras.Model, inputs: Arrays, path: pathlib.Path) -> Arrays:
     return dict(zip(names, session.run(None, inputs)))
 
 
-def leave_unpacked(model: keras.Model) -> None:
-    """Lets loops of a model run over all steps, as these formats need it.
-
-    Args:
-        model: A functional model, or a training model around one.
-    """
-    for layer in model.layers:
-        if isinstance(layer, keras.Model):
-            leave_unpacked(layer)
-        elif hasattr(layer, "packed"):
-            layer.packed = False
-
-
 def signature(inputs: Arrays) -> list[dict[str, keras.InputSpec]]:
     """What is exported: inputs of these shapes."""
     return [

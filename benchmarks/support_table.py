@@ -36,7 +36,7 @@ import pytest  # noqa: E402
 
 import keras_seqmech  # noqa: E402
 from benchmarks.portable_formats import FORMATS  # noqa: E402
-from benchmarks.portable_formats import leave_unpacked  # noqa: E402
+from keras_seqmech import serving  # noqa: E402
 from tests.conformance.layer_models import MASK  # noqa: E402
 from tests.conformance.layer_models import make_model  # noqa: E402
 from tests.conformance.layer_models import sample  # noqa: E402
@@ -109,13 +109,18 @@ def run_row(layer: str, entry, cells: dict, path: pathlib.Path) -> None:
                 keras.config.set_dtype_policy("float32")
                 row[column] = export(column, model, entry)
         except Exception as error:  # What fails is what the table is about.
-            # Converters put what is wrong after where it is.
-            reason = str(error).splitlines()[0].rpartition("): ")[2][:200]
-            row[column] = {"failed": f"{type(error).__name__}: {reason}"}
+            row[column] = {"failed": reason(error)}
         seconds = time.perf_counter() - start
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(cells, indent=1) + "\n")
         print(f"{layer} {column}: {row[column]} ({seconds:.1f} s)", flush=True)
+
+
+def reason(error: Exception) -> str:
+    """What is wrong, in a line; converters write first where it is."""
+    first, *_ = str(error).strip().splitlines() or [""]
+    *_, last = first.split("]))): ")
+    return f"{type(error).__name__}: {last.split('. ')[0]}"
 
 
 @functools.cache
@@ -192,7 +197,7 @@ def export(column: str, model, entry) -> dict:
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory) / "model"
         if column in FORMATS:
-            leave_unpacked(model)
+            serving.use_padded_loops(model)
             outputs = FORMATS[column](model, inputs, path)
             return check_outputs(column, outputs, expected)
         model.export(path, verbose=False)

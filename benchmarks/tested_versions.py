@@ -3,8 +3,9 @@
     python -m benchmarks.tested_versions --pythons python3.11 python3.12
 
 From the project's directory. Each Python gets an environment of its own, with
-the newest packages that `setup.cfg` allows, and runs `make test-quick` there.
-Rows are kept in `--rows`, one a Python: a run replaces those of its own.
+the newest packages that `setup.cfg` allows if there is none yet, and runs `make
+test-quick` there. Rows are kept in `--rows`, one for 3.11, one for 3.12 and so
+on: a run replaces those of its own. Ends with an error if a test failed.
 """
 
 import argparse
@@ -87,7 +88,7 @@ def table(rows: list[dict[str, str]]) -> str:
         "",
         "Made by `python -m benchmarks.tested_versions`: the tests of layers, "
         "serving, saving and the layers' contracts (`make test-quick`) on CPU, "
-        "each Python with the newest packages that `setup.cfg` allows. All "
+        "each Python with the packages named. All "
         "tests run on 3.11. Keras 3.15 requires Python 3.11, so there is no "
         "3.10.",
         "",
@@ -117,10 +118,10 @@ def main(argv: list[str] | None = None) -> None:
     rows = {}
     if arguments.rows.exists():
         with open(arguments.rows, newline="") as file:
-            rows = {row["python"]: row for row in csv.DictReader(file)}
+            rows = {_minor(row): row for row in csv.DictReader(file)}
     for python in arguments.pythons:
         row = run(python)
-        rows[row["python"]] = row
+        rows[_minor(row)] = row
         ordered = sorted(rows.values(), key=_order)
         with open(arguments.rows, "w", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
@@ -128,6 +129,12 @@ def main(argv: list[str] | None = None) -> None:
             writer.writerows(ordered)
         arguments.output.write_text(table(ordered))
         print(row)
+    if any(int(row["failed"]) for row in rows.values()):
+        raise SystemExit("Some tests failed.")
+
+
+def _minor(row: dict[str, str]) -> str:
+    return row["python"].rpartition(".")[0]
 
 
 def _order(row: dict[str, str]) -> list[int]:

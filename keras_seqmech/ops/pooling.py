@@ -50,7 +50,7 @@ def maximum(sequences: Tensor, mask: Tensor | None = None) -> Tensor:
     Where several steps share the largest value, its gradient is divided
     between them.
     """
-    # Not -inf: ONNX makes NaN of rows without a real step then.
+    # Not -inf, of which ONNX makes NaN in rows without a real step.
     lowest = float(tf.as_dtype(sequences.dtype).min)
     real = ops.shape(sequences)[1] > 0
     if mask is not None:

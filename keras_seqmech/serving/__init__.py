@@ -7,6 +7,7 @@ from keras_seqmech.serving.export import export_model
 from keras_seqmech.serving.inspection import Inspection
 from keras_seqmech.serving.inspection import Signature
 from keras_seqmech.serving.inspection import inspect
+from keras_seqmech.serving.padded_loops import use_padded_loops
 from keras_seqmech.serving.streaming import StreamingModel
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "export_model",
     "inspect",
     "models_config",
+    "use_padded_loops",
 ]

@@ -41,14 +41,16 @@ class NetworkModel(keras.Model):
     def export(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
         """Exports the network, whose answers are the model's.
 
-        Keras exports a model of this kind only after a call that built it.
+        A subclass with a `call` of its own, and a network that is a layer, are
+        exported as Keras exports any subclassed model: after a call.
 
         Args:
             filepath: Where to write.
             *args: Arguments of `keras.Model.export`.
             **kwargs: Likewise.
         """
-        if isinstance(self.network, keras.Model):
+        plain = type(self).call is NetworkModel.call
+        if plain and isinstance(self.network, keras.Model):
             self.network.export(filepath, *args, **kwargs)
         else:
             super().export(filepath, *args, **kwargs)

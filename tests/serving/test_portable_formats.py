@@ -2,17 +2,20 @@
 
 import keras
 import numpy as np
+import onnxruntime
 import pytest
+import tensorflow as tf
 
 import keras_seqmech
 from benchmarks import portable_formats
+from keras_seqmech import serving
+from tests.test_readme import blocks_of
 from tests.tolerances import tolerance
 
 TIME = 6
 MASK = np.array([[1] * TIME, [1, 1, 0, 1, 0, 0], [0] * TIME], "float32")
 
 pytestmark = [
-    pytest.mark.long,
     pytest.mark.filterwarnings("ignore:In the future `np.object`"),
     pytest.mark.filterwarnings(r"ignore:\s+Warning. tf.lite.Interpreter"),
 ]
@@ -35,6 +38,7 @@ def reader() -> keras.Model:
     return keras.Model({"x": x, "mask": given}, outputs)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", portable_formats.FORMATS)
 def test_answers_are_those_of_predict(name, tmp_path):
     inputs = {
@@ -44,7 +48,7 @@ def test_answers_are_those_of_predict(name, tmp_path):
     inputs["x"] = inputs["x"].astype("float32")
     model = reader()
     expected = model.predict(inputs, verbose=0)
-    portable_formats.leave_unpacked(model)
+    serving.use_padded_loops(model)
     export = portable_formats.FORMATS[name]
     found = export(model, inputs, tmp_path / "model")
     assert found.keys() == expected.keys()
@@ -54,3 +58,42 @@ def test_answers_are_those_of_predict(name, tmp_path):
             found[key], value, atol=tolerance("float32", operations)
         )
     assert set(np.unique(expected["gates"])) == {0.0, 1.0}
+
+
+def field() -> keras.Layer:
+    cell = keras.layers.SimpleRNNCell(2)
+    return keras_seqmech.ReceptiveFieldRNN(cell, 2, return_sequences=True)
+
+
+def test_layers_within_layers_are_padded_too():
+    fields = [field() for _ in range(3)]
+    both = keras.layers.Bidirectional(fields[0])
+    within = keras.Sequential([keras_seqmech.LearnedInitialState(fields[1])])
+    model = keras.Sequential([both, within, fields[2]])
+    assert all(layer.packed for layer in fields)
+    serving.use_padded_loops(model)
+    assert not any(layer.packed for layer in (*fields[1:], both.forward_layer))
+    assert not both.backward_layer.packed
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(ValueError, match=r"`model`.*Received: model='a'"):
+        serving.use_padded_loops("a")
+
+
+@pytest.mark.long
+def test_the_guide(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ids = keras.Input((40,), dtype="int32", name="text_ids")
+    vectors = keras.layers.Embedding(9, 2)(ids)
+    model = keras.Model({"text_ids": ids}, {"tags": field()(vectors)})
+    (block,) = (b for b in blocks_of("docs/serving.md") if "onnx" in b)
+    exec(block, {"keras": keras, "serving": serving, "model": model})
+    inputs = {"text_ids": np.ones((1, 40), "int32")}
+    expected = model.predict(inputs, verbose=0)["tags"]
+    runner = tf.lite.Interpreter("segmenter.tflite").get_signature_runner()
+    session = onnxruntime.InferenceSession("segmenter.onnx")
+    for found in (runner(**inputs)["tags"], session.run(["tags"], inputs)[0]):
+        np.testing.assert_allclose(
+            found, expected, atol=tolerance("float32", 40 * 10)
+        )

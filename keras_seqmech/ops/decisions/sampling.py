@@ -16,8 +16,8 @@ def gumbel_noise(
 ) -> Tensor:
     """Draws Gumbel(0, 1) noise, -log(-log(u)) of a uniform u in (0, 1).
 
-    The same seed gives the numbers of `Gumbel` of TensorFlow Probability, whose
-    import takes longer than the first training step of a small model.
+    For seeds below $2^{31} - 1$ these are the numbers of `Gumbel` of TensorFlow
+    Probability, whose import takes longer than to trace a small model.
 
     Args:
         shape: Shape of the noise, of ints or scalar tensors.
