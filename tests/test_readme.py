@@ -99,7 +99,8 @@ def test_links_and_modules_exist(page):
         r"python -m ((?:examples|benchmarks)[\w.]*)", text
     ):
         path = ROOT.joinpath(*module.split("."))
-        assert path.with_suffix(".py").is_file(), module
+        program = path / "__main__.py" if path.is_dir() else f"{path}.py"
+        assert (ROOT / program).is_file(), module
     for path in re.findall(
         r"`?((?:examples|benchmarks|tests)/[\w/.]+\.\w+)", text
     ):
