@@ -50,6 +50,7 @@ def shards_of(path, rows, fields=FIELDS):
         (as_lines, "a.jsonl"),
         (as_lines_with_last_end, "a.jsonl"),
         (as_parquet, "a.parquet"),
+        (as_parquet, "a.PARQUET"),
     ],
 )
 def test_shards_hold_each_row_once(tmp_path, write, name, shard_rows):
