@@ -260,7 +260,8 @@ def _read_parquet(shard, fields):
     with _opened_parquet(shard.file.path) as file:
         groups, before = _row_groups(file.metadata, number, end)
         for batch in file.iter_batches(_PARQUET_ROWS, groups, columns=names):
-            wanted = batch.slice(max(0, number - before), end - number)
+            skipped = min(max(0, number - before), batch.num_rows)
+            wanted = batch.slice(skipped, end - number)
             before += batch.num_rows
             for value in wanted.to_pylist():
                 yield _row(f"row {number}", number, value, shard, fields)
