@@ -75,7 +75,7 @@ class ScoreFolder:
         return self.path / f"shard-{number:06d}.{self.form}"
 
     def rejects(self, number: int) -> Path:
-        """The file of a shard's rows that hold no text, if there are any."""
+        """The file of a shard's rows that were left out, if there are any."""
         return self.path / f"rejects-{number:06d}.jsonl"
 
     def write(
@@ -140,7 +140,7 @@ class ScoreFolder:
             mark.unlink(missing_ok=True)
 
     def count_rejects(self) -> int:
-        """How many rows held no text, of all shards that are done."""
+        """How many rows were left out, of all shards that are done."""
         count = 0
         for path in self.path.glob("rejects-*.jsonl"):
             with path.open("rb") as file:
@@ -178,13 +178,36 @@ def write_lines(file: BinaryIO, rows: Sequence[Mapping[str, Any]]) -> None:
 
 def write_whole(path: Path, write: Callable[[BinaryIO], None]) -> None:
     """Writes a file that others see finished or not at all."""
+    os.replace(_write_temporary(path, write), path)
+    _sync(path.parent)
+
+
+def write_new(path: Path, write: Callable[[BinaryIO], None]) -> None:
+    """Writes a file as `write_whole` does, if there is none of that name.
+
+    Raises:
+        FileExistsError: If there is one.
+    """
+    temporary = _write_temporary(path, write)
+    try:
+        os.link(temporary, path)  # A rename would replace another's file.
+    finally:
+        temporary.unlink(missing_ok=True)
+    _sync(path.parent)
+
+
+def _write_temporary(path, write) -> Path:
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}{TEMPORARY}")
     with temporary.open("wb") as file:
         write(file)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(temporary, path)
-    folder = os.open(path.parent, os.O_RDONLY)
+    return temporary
+
+
+def _sync(path) -> None:
+    """Has the disk keep the names in a folder."""
+    folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:

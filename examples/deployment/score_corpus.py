@@ -12,10 +12,12 @@ batches of texts of similar length. The scores of a shard are a file of
 
 A worker that dies is replaced and its shard done again; a run that is killed
 continues when it is started again. Either way each row is there exactly once.
+Two runs cannot use one folder at a time.
 
 Without `--address` Ray runs on this machine for as long as the program does.
 On a cluster, inputs, model and output lie in folders that all machines see
-under the same paths. `--workers 0` scores in this process, without Ray.
+under the same paths. `--workers 0` scores in this process, without Ray, with
+all CPUs unless `--threads` says how many.
 """
 
 import argparse
@@ -196,12 +198,15 @@ def run(args: argparse.Namespace) -> dict[str, int]:
     """Scores what is not scored yet; returns the numbers of all rows.
 
     Raises:
-        ValueError: If files, model or folder are not what they must be, or a
-            row holds no text.
+        ValueError: If arguments, files, model or folder are not what they must
+            be, or a row cannot be scored.
     """
+    check(args)
     files = corpus_files.find(args.inputs)
     if args.workers != 0:  # The workers compute, and this process looks.
         text_model.limit_tensorflow(1)
+    elif args.threads is not None:
+        text_model.limit_tensorflow(args.threads)
     outputs = text_model.TextModel(args.model, args.signature).outputs
     job = Job(
         model=str(args.model.absolute()),
@@ -214,6 +219,33 @@ def run(args: argparse.Namespace) -> dict[str, int]:
             args.output.absolute(), args.format, args.id_field, outputs
         ),
     )
+    with corpus_manifest.reserved(job.folder.path):
+        return score(args, job, files)
+
+
+def check(args: argparse.Namespace) -> None:
+    """Refuses arguments that contradict each other."""
+    if args.workers == 0 and args.address is not None:
+        raise ValueError(
+            "Argument `address` must be left out with `workers=0`, which "
+            f"scores in this process. Received: address={args.address!r}"
+        )
+    output = args.output.resolve()
+    for path in map(Path, args.inputs):
+        if path.is_dir() and output.is_relative_to(path.resolve()):
+            raise ValueError(
+                "Argument `output` must be a folder outside of all `inputs`, "
+                "or scores would be taken for texts. "
+                f"Received: output={str(args.output)!r} in {str(path)!r}"
+            )
+
+
+def score(
+    args: argparse.Namespace,
+    job: Job,
+    files: Sequence[corpus_files.CorpusFile],
+) -> dict[str, int]:
+    """Scores what is not scored yet, in a folder that is reserved."""
     shards = open_folder(args, job, files)
     job.folder.clean()
     left = [s for s in shards if not job.folder.scores(s.number).exists()]
@@ -283,7 +315,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
-    add("inputs", nargs="+", help=".jsonl or .parquet files, or folders")
+    add(
+        "inputs",
+        nargs="+",
+        help=".jsonl or .parquet files, or folders, searched with all in them",
+    )
     add("--model", type=Path, required=True, help="folder of a SavedModel")
     add("--output", type=Path, required=True, help="folder of the scores")
     add("--format", choices=corpus_output.FORMATS, default="jsonl")
@@ -297,15 +333,23 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         type=integer(0),
         help="processes; 0: this one, without Ray; default: all CPUs",
     )
-    add("--threads", type=positive, default=1, help="CPUs of each worker")
+    add(
+        "--threads",
+        type=positive,
+        help="CPUs of each worker; default: 1, or all with --workers 0",
+    )
     add("--address", help="of a Ray cluster; default: this machine alone")
     add(
         "--on-error",
         choices=ON_ERROR,
         default="raise",
-        help="a row without a text ends the run, or goes to rejects-*.jsonl",
+        help="a row that cannot be scored, without a text or an id for one, "
+        "ends the run, or is left out and named in rejects-*.jsonl",
     )
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    if args.threads is None and args.workers != 0:
+        args.threads = 1
+    return args
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, int]:
@@ -317,7 +361,8 @@ def main(argv: Sequence[str] | None = None) -> dict[str, int]:
         sys.exit(str(error))
     print(f"{args.output}: scores of {counts['rows']} rows")
     if counts["rejected"]:
-        print(f"{counts['rejected']} rows had no text: see rejects-*.jsonl")
+        rejected = counts["rejected"]
+        print(f"{rejected} rows were left out: see rejects-*.jsonl")
     return counts
 
 

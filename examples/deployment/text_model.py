@@ -5,6 +5,7 @@ other processes need not hold it.
 """
 
 import hashlib
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -43,9 +44,9 @@ class TextModel:
         outputs: Dict from names to `Output`s.
 
     Raises:
-        ValueError: If there is no such model or signature; if it has another
-            input than one of strings, `(batch,)` or `(batch, 1)`; or an output
-            that cannot be written by row.
+        ValueError: If there is no such model or signature; if TensorFlow cannot
+            load it; if it has another input than one of strings, `(batch,)` or
+            `(batch, 1)`; or an output that cannot be written by row.
     """
 
     def __init__(self, path: str | Path, signature: str = "serving_default"):
@@ -105,9 +106,17 @@ def score(
 
 
 def fingerprint(path: str | Path) -> str:
-    """SHA-256 of the names and contents of a model's files."""
+    """SHA-256 of the names and contents of a model's files.
+
+    Those in folders that are links count, too.
+    """
     digest = hashlib.sha256()
-    for file in sorted(p for p in Path(path).rglob("*") if p.is_file()):
+    inside = (
+        Path(folder, name)
+        for folder, _, names in os.walk(path, followlinks=True)
+        for name in names
+    )
+    for file in sorted(p for p in inside if p.is_file()):
         with file.open("rb") as content:
             of_file = hashlib.file_digest(content, "sha256").hexdigest()
         digest.update(f"{file.relative_to(path)}\n{of_file}\n".encode())
@@ -135,7 +144,7 @@ def _load(path):
         return tf.saved_model.load(str(path))
     except Exception as error:
         if "Op type not registered" not in str(error):
-            raise
+            raise _cannot_be_loaded(path, error) from error
         missing = str(error)
     try:
         import tensorflow_text  # noqa: F401
@@ -145,7 +154,19 @@ def _load(path):
             "TensorFlow Text's, `pip install tensorflow-text`. "
             f"Received: model={str(path)!r}: {missing}"
         ) from error
-    return tf.saved_model.load(str(path))
+    try:
+        return tf.saved_model.load(str(path))
+    except Exception as error:
+        raise _cannot_be_loaded(path, error) from error
+
+
+def _cannot_be_loaded(path, error) -> ValueError:
+    """For whatever TensorFlow raises over files that are damaged."""
+    reason = str(error).partition("\n")[0]
+    return ValueError(
+        "Argument `model` must be a SavedModel that TensorFlow can load. "
+        f"Received: model={str(path)!r}: {type(error).__name__}: {reason}"
+    )
 
 
 def _text_input(path, signature) -> tuple[str, list[int]]:

@@ -50,6 +50,7 @@ def shards_of(path, rows, fields=FIELDS):
         (as_lines, "a.jsonl"),
         (as_lines_with_last_end, "a.jsonl"),
         (as_parquet, "a.parquet"),
+        (as_parquet, "a.PARQUET"),
     ],
 )
 def test_shards_hold_each_row_once(tmp_path, write, name, shard_rows):
@@ -61,11 +62,73 @@ def test_shards_hold_each_row_once(tmp_path, write, name, shard_rows):
     assert [row for rows in read for row in rows] == EXPECTED
 
 
-def test_folders_are_read_in_the_order_of_names(tmp_path):
-    for name in ("b.jsonl", "a.parquet", "notes.txt"):
-        (tmp_path / name).touch()
-    found = [os.path.basename(f.path) for f in corpus_files.find([tmp_path])]
-    assert found == ["a.parquet", "b.jsonl"]
+def test_a_few_rows_of_a_large_row_group(tmp_path, monkeypatch):
+    path = as_parquet(tmp_path / "a.parquet", group=8)
+    monkeypatch.setattr(corpus_files, "_PARQUET_ROWS", 2)
+    held = []
+
+    class Counted(parquet.ParquetFile):
+        def iter_batches(self, *args, **kwargs):
+            for batch in super().iter_batches(*args, **kwargs):
+                held.append((batch.num_rows, batch.schema.names))
+                yield batch
+
+    monkeypatch.setattr(parquet, "ParquetFile", Counted)
+    shard = shards_of(path, 3)[1]
+    assert list(corpus_files.read(shard, FIELDS)) == EXPECTED[3:6]
+    assert held == [(2, ["text", "id"])] * 3  # Rows 0 to 5 of 8.
+
+
+def touch(folder, *names):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+
+
+def found_in(folder, *inputs):
+    files = corpus_files.find(inputs or [folder])
+    return [os.path.relpath(file.path, folder) for file in files]
+
+
+def test_folders_are_searched_in_the_order_of_names(tmp_path, capsys):
+    expected = ["A.JSONL", "a.parquet/part-0.Parquet", "b.jsonl", "c/d/e.jsonl"]
+    touch(tmp_path, *expected)
+    touch(tmp_path, ".b.jsonl", ".git/x.jsonl", "c/.cache/x.jsonl")
+    touch(tmp_path, "a.parquet/_SUCCESS", "_metadata.parquet", "_tmp/x.jsonl")
+    assert found_in(tmp_path) == expected
+    assert not capsys.readouterr().out
+
+
+def test_files_of_other_kinds_are_printed(tmp_path, capsys):
+    touch(tmp_path, "a.jsonl", "b/1.txt", "b/2.json", "b/3", "b/4.csv")
+    assert found_in(tmp_path) == ["a.jsonl"]
+    (line,) = capsys.readouterr().out.splitlines()
+    names = [str(tmp_path / "b" / name) for name in ("1.txt", "2.json", "3")]
+    assert line == f"Left out, of other kinds: 4 ({', '.join(names)}, ...)"
+
+
+@pytest.mark.parametrize("name", ["b.jsonl.gz", "B.Parquet.ZST"])
+def test_compressed_files_are_refused(tmp_path, name):
+    touch(tmp_path, "a.jsonl", name)
+    for path in (tmp_path, tmp_path / name):
+        with pytest.raises(ValueError, match=f"not compressed.*{name}"):
+            corpus_files.find([path])
+
+
+def test_files_of_a_folder_that_is_a_link(tmp_path):
+    touch(tmp_path, "real/a.jsonl", "texts/b.jsonl")
+    (tmp_path / "texts/more").symlink_to(tmp_path / "real")
+    inside = ["texts/b.jsonl", "texts/more/a.jsonl"]
+    assert found_in(tmp_path, tmp_path / "texts") == inside
+    with pytest.raises(ValueError, match="each once.*/real/a.jsonl.*/more/a"):
+        corpus_files.find([tmp_path / "real", tmp_path / "texts"])
+
+
+def test_a_folder_that_holds_itself(tmp_path):
+    touch(tmp_path, "a/b/c.jsonl")
+    (tmp_path / "a/b/again").symlink_to(tmp_path / "a")
+    with pytest.raises(ValueError, match="hold themselves.*a/b/again"):
+        corpus_files.find([tmp_path])
 
 
 @pytest.mark.parametrize("names", [["none"], ["a.txt"], ["folder"], []])
@@ -87,6 +150,8 @@ def test_a_file_that_is_named_twice(tmp_path):
     [
         (b"{", "a JSON object in UTF-8"),
         (b"[1]", r"a JSON object in UTF-8 \(not an object\). Received: '\[1\]"),
+        (b"[" * 200_000, r"a JSON object in UTF-8 \(maximum recursion.*\[\["),
+        (b"\xef\xbb\xbf{}", "a JSON object in UTF-8 .*BOM"),
         (b"", "a JSON object in UTF-8"),
         (b'{"id": 1, "text": "\xff"}', "in UTF-8 .*'utf-8' codec"),
         (b'{"id": 1}', "in field 'text'. Received: no such field"),
@@ -118,16 +183,54 @@ def test_bad_rows_of_parquet(tmp_path):
     assert "in field 'id'. Received: None" in no_id.reason
 
 
-def test_files_without_rows_or_fields(tmp_path):
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path):
+    path = as_lines(tmp_path / "a.jsonl")
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    shards = shards_of(path, 3)
+    read = [row for shard in shards for row in corpus_files.read(shard, FIELDS)]
+    assert read == EXPECTED
+
+
+def test_files_without_rows(tmp_path, capsys):
     (tmp_path / "a.jsonl").touch()
-    with pytest.raises(ValueError, match="a.jsonl: expected at least one row"):
-        shards_of(tmp_path / "a.jsonl", 5)
+    parquet.write_table(pa.table({}), tmp_path / "b.parquet")
+    with pytest.raises(ValueError, match="one row in all.*2 .*a.jsonl"):
+        shards_of(tmp_path, 5)
+    as_lines(tmp_path / "c.jsonl")
+    shards = shards_of(tmp_path, 6)
+    assert [(s.number, s.first, s.rows) for s in shards] == [
+        (0, 0, 6),
+        (1, 6, 5),
+    ]
+    printed = capsys.readouterr().out
+    assert printed == (
+        f"Without rows: 2 ({tmp_path}/a.jsonl, {tmp_path}/b.parquet)\n"
+    )
+
+
+def test_files_without_fields(tmp_path):
     path = as_parquet(tmp_path / "a.parquet")
     with pytest.raises(ValueError, match="field 'body'.*'id', 'text', 'x'"):
         shards_of(path, 5, Fields("body", None))
-    path.write_bytes(b"PAR1 or not")
-    with pytest.raises(ValueError, match="a.parquet: expected a Parquet file"):
-        shards_of(path, 5)
+
+
+def test_damaged_parquet_is_named(tmp_path):
+    path = as_parquet(tmp_path / "a.parquet")
+    (shard, *_) = shards_of(path, 5)
+    whole = path.read_bytes()
+    footer = int.from_bytes(whole[-8:-4], "little") + 8
+    message = "a.parquet: expected a Parquet file"
+    for content in (
+        b"PAR1 or not",
+        whole[:-footer] + b"\xff" * (footer - 8) + whole[-8:],
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=message):
+            shards_of(path, 5)
+    path.write_bytes(b"\xff" * (len(whole) - footer) + whole[-footer:])
+    shard = shard._replace(file=corpus_files.look_at(str(path)))
+    with pytest.raises(ValueError, match=message):
+        list(corpus_files.read(shard, FIELDS))
 
 
 def test_a_file_that_has_changed_is_not_read(tmp_path):

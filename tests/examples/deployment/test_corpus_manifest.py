@@ -1,5 +1,7 @@
 """Runs that are continued, and those that must not be."""
 
+import os
+
 import pytest
 
 pytest.importorskip("pyarrow", reason="needs keras_seqmech[scaling]")
@@ -23,10 +25,31 @@ def begin(folder, settings=SETTINGS, files=FILES):
 
 def test_a_run_continues_with_its_shards(tmp_path):
     folder = tmp_path / "new" / "scored"
-    assert begin(folder) is None
-    assert begin(folder) is None  # It was killed before it had shards.
-    corpus_manifest.record(folder, SETTINGS, FILES, SHARDS)
-    assert begin(folder) == SHARDS
+    for _ in range(2):  # The first is killed before it has shards.
+        with corpus_manifest.reserved(folder):
+            assert begin(folder) is None
+    with corpus_manifest.reserved(folder):
+        corpus_manifest.record(folder, SETTINGS, FILES, SHARDS)
+    (folder / "shard-000000.jsonl").touch()
+    with corpus_manifest.reserved(folder):
+        assert begin(folder) == SHARDS
+
+
+def test_two_runs_in_a_folder(tmp_path):
+    with corpus_manifest.reserved(tmp_path):
+        with pytest.raises(
+            ValueError, match=f"no other.*process {os.getpid()}"
+        ):
+            with corpus_manifest.reserved(tmp_path):
+                pytest.fail("Both have it.")
+
+
+def test_two_runs_that_begin_without_locks(tmp_path):
+    corpus_manifest.record(tmp_path, SETTINGS, FILES, SHARDS)
+    with pytest.raises(ValueError, match="in which no other run begins"):
+        corpus_manifest.record(tmp_path, SETTINGS, FILES, SHARDS[:1])
+    assert begin(tmp_path) == SHARDS
+    assert [p.name for p in tmp_path.iterdir()] == [corpus_manifest.NAME]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +75,9 @@ def test_another_run_is_refused(tmp_path, settings, files, message):
 def test_folders_of_something_else(tmp_path):
     (tmp_path / "thesis.txt").touch()
     with pytest.raises(ValueError, match=r"`output` .*\['thesis.txt'\]"):
-        begin(tmp_path)
+        with corpus_manifest.reserved(tmp_path):
+            pytest.fail("It may be written to.")
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"settings": {}}'])

@@ -16,6 +16,7 @@ pytest.importorskip("pyarrow", reason="needs keras_seqmech[scaling]")
 
 from pyarrow import parquet  # noqa: E402
 
+from examples.deployment import corpus_manifest  # noqa: E402
 from examples.deployment import score_corpus  # noqa: E402
 from tests import ROOT  # noqa: E402
 from tests.examples.deployment import text_models  # noqa: E402
@@ -61,7 +62,12 @@ def read_scores(folder):
 
 
 def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    """All files but the lock, which says who held it."""
+    return {
+        path.name: path.read_bytes()
+        for path in folder.iterdir()
+        if path.name != corpus_manifest.LOCK
+    }
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
@@ -134,7 +140,51 @@ def test_bad_rows_end_a_run_or_are_kept_apart(tmp_path, letters, capsys):
     assert [row["row"] for row in read_scores(output)] == [0, 1, 2, 3, 5, 6]
     (reject,) = (output / "rejects-000001.jsonl").read_text().splitlines()
     assert json.loads(reject)["row"] == 4
-    assert "1 rows had no text" in capsys.readouterr().out
+    assert "1 rows were left out: see rejects" in capsys.readouterr().out
+
+
+def test_a_second_run_leaves_the_first_alone(tmp_path, letters):
+    path = write_texts(tmp_path / "a.jsonl", TEXTS)
+    output = tmp_path / "scored"
+    with corpus_manifest.reserved(output):
+        (output / ".shard-000000.0.part").touch()
+        before = contents(output)
+        with pytest.raises(SystemExit, match="no other run uses"):
+            score_here(path, letters, output)
+        assert contents(output) == before
+    assert score_here(path, letters, output) == {"rows": 7, "rejected": 0}
+
+
+def test_scores_are_kept_apart_from_texts(tmp_path, letters):
+    write_texts(tmp_path / "a.jsonl", TEXTS)
+    with pytest.raises(SystemExit, match="outside of all `inputs`"):
+        score_here(tmp_path, letters, tmp_path / "scored")
+    assert not (tmp_path / "scored").exists()
+
+
+def test_threads_of_this_process(tmp_path, letters, monkeypatch):
+    asked = []
+    model = score_corpus.text_model
+    monkeypatch.setattr(model, "limit_tensorflow", asked.append)
+    path = write_texts(tmp_path / "a.jsonl", TEXTS)
+    score_here(path, letters, tmp_path / "all")
+    assert asked == []
+    score_here(path, letters, tmp_path / "two", "--threads", 2)
+    assert asked == [2]
+    assert score_corpus.parse(options(path, letters, tmp_path)).threads == 1
+
+
+def test_this_process_has_no_address(tmp_path, letters):
+    path = write_texts(tmp_path / "a.jsonl", TEXTS)
+    with pytest.raises(SystemExit, match="`address` must be left out.*'here'"):
+        score_here(path, letters, tmp_path / "scored", "--address", "here")
+
+
+def test_a_model_that_is_damaged_ends_the_run(tmp_path):
+    path = write_texts(tmp_path / "a.jsonl", TEXTS)
+    (tmp_path / "saved_model.pb").write_bytes(b"garbage")
+    with pytest.raises(SystemExit, match="that TensorFlow can load"):
+        score_here(path, tmp_path, tmp_path / "scored")
 
 
 def test_what_a_model_cannot_answer_is_named(tmp_path, letters, monkeypatch):

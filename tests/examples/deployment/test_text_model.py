@@ -112,6 +112,39 @@ def test_models_and_signatures_that_are_not_there(tmp_path):
         text_model.TextModel(path, "step")
 
 
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("saved_model.pb", b"garbage"),
+        ("saved_model.pb", b""),
+        ("variables/variables.index", b"short"),
+        ("variables/variables.data-00000-of-00001", b"short"),
+        ("variables/variables.data-00000-of-00001", None),
+    ],
+)
+def test_damaged_models_are_named(tmp_path, name, content):
+    path = text_models.save(text_models.Slow(1), tmp_path / "model")
+    assert (path / name).exists()
+    (path / name).unlink()
+    if content is not None:
+        (path / name).write_bytes(content)
+    message = f"TensorFlow can load. Received: model='{path}': [^\n]+$"
+    with pytest.raises(ValueError, match=message):
+        text_model.TextModel(path)
+
+
+def test_fingerprints_follow_folders_that_are_links(tmp_path):
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "data").write_bytes(b"1")
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "saved_model.pb").write_bytes(b"graph")
+    (model / "variables").symlink_to(tmp_path / "weights")
+    before = text_model.fingerprint(model)
+    (tmp_path / "weights" / "data").write_bytes(b"2")
+    assert text_model.fingerprint(model) != before
+
+
 def test_fingerprints_tell_models_apart(tmp_path):
     (tmp_path / "variables").mkdir()
     (tmp_path / "saved_model.pb").write_bytes(b"graph")
