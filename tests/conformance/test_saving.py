@@ -141,12 +141,14 @@ def test_every_public_layer_has_small_golden_files():
 
 
 def test_exports_are_served_without_the_package(tmp_path):
-    for entry in ENTRIES:
+    """The other entries are loaded from SavedModels by the contracts."""
+    entries = [entry for entry in ENTRIES if entry.core]
+    for entry in entries:
         model, arrays = example(entry)
         model.export(tmp_path / entry.id, verbose=False)
         np.savez(tmp_path / entry.id / "example.npz", **arrays)
     served = run("-c", SERVE, tmp_path).split()
-    assert served == sorted(entry.id for entry in ENTRIES)
+    assert served == sorted(entry.id for entry in entries)
 
 
 def test_seed_count_starts_again():
