@@ -644,24 +644,9 @@ def test_no_gradient_reaches_the_layer():
         model.train_on_batch(sample()[0]["tokens"], np.ones((BATCH, 2)))
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "size_from, estimator",
-    [("input", "relaxed"), ("field", "straight_through")],
-)
-def test_receptive_fields_against_finite_differences(
-    double, monkeypatch, size_from, estimator
-):
-    """First derivatives are those of the loop's own gradient."""
-    noise = np.random.default_rng(2).gumbel(size=(TIME, BATCH, 2))
-    monkeypatch.setattr(
-        sampling, "gumbel_noise", lambda shape, generator, dtype: noise
-    )
+def check_deciding(layer, estimator):
+    """Its update, eager and in a graph; soft ones by finite differences."""
     inputs, labels = sample()
-    cell = keras.layers.SimpleRNNCell(2)
-    layer = keras_seqmech.ReceptiveFieldRNN(
-        cell, max_size=2, size_from=size_from, estimator=estimator
-    )
     model = classifier(layer, gradient_weight=0.7)
     for variable in model.trainable_variables:
         variable.assign(
@@ -675,6 +660,26 @@ def test_receptive_fields_against_finite_differences(
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-8)
     again, _ = update(compile_(model, run_eagerly=False), inputs, labels)
     np.testing.assert_allclose(again, found, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "size_from, estimator",
+    [("input", "relaxed"), ("field", "straight_through")],
+)
+def test_receptive_fields_against_finite_differences(
+    double, monkeypatch, size_from, estimator
+):
+    """First derivatives are those of the loop's own gradient."""
+    noise = np.random.default_rng(2).gumbel(size=(TIME, BATCH, 2))
+    monkeypatch.setattr(
+        sampling, "gumbel_noise", lambda shape, generator, dtype: noise
+    )
+    cell = keras.layers.SimpleRNNCell(2)
+    layer = keras_seqmech.ReceptiveFieldRNN(
+        cell, max_size=2, size_from=size_from, estimator=estimator
+    )
+    check_deciding(layer, estimator)
 
 
 class EncodedRows(keras.layers.Layer):
@@ -708,20 +713,7 @@ def test_an_encoder_is_directed(double, estimator, monkeypatch):
     monkeypatch.setattr(
         sampling, "logistic_noise", lambda shape, generator, dtype: noise
     )
-    inputs, labels = sample()
-    model = classifier(EncodedRows(estimator), gradient_weight=0.7)
-    for variable in model.trainable_variables:
-        variable.assign(
-            np.random.default_rng(1).normal(size=variable.shape, scale=0.8)
-        )
-    start = model.get_weights()
-    found, _ = update(compile_(model, run_eagerly=True), inputs, labels)
-    model.set_weights(start)
-    if estimator == "relaxed":
-        expected, _ = numeric_gradient(model, inputs, labels, weight=0.7)
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-8)
-    again, _ = update(compile_(model, run_eagerly=False), inputs, labels)
-    np.testing.assert_allclose(again, found, rtol=1e-6, atol=1e-9)
+    check_deciding(EncodedRows(estimator), estimator)
 
 
 def test_what_has_no_second_derivative_is_refused(monkeypatch):

@@ -713,6 +713,22 @@ def test_export_is_that_of_a_plain_model(tmp_path):
     assert len(set(map(str, signatures))) == 1
 
 
+class Halved(PolicyGradientModel):
+    def call(self, inputs, training=None):
+        return super().call(inputs, training=training) / 2
+
+
+def test_a_call_of_its_own_is_exported(tmp_path):
+    x, _ = examples()
+    model = Halved(drawing_layers.gated_model().network)
+    model.built = False
+    expected = model(x)
+    model.export(tmp_path / "halved", verbose=False)
+    serve = tf.saved_model.load(tmp_path / "halved").signatures
+    (found,) = serve["serving_default"](tf.constant(x)).values()
+    np.testing.assert_array_equal(found, expected)
+
+
 FRESH_PROCESS = """
 import json, sys
 import numpy as np
