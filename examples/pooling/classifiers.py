@@ -10,14 +10,27 @@ from keras import ops
 import keras_seqmech
 from examples.pooling import noisy_texts
 
-# `bilstm_lowf` has no forget bias of 1.
+# `bilstm_lowf` starts without a forget bias.
 BILSTMS = ("bilstm", "bilstm_lowf", "meanpool", "maxpool", "att", "maxatt")
 
 
 def bilstm_classifier(
-    name: str, matrix: np.ndarray, classes: int, units: int
+    name: str,
+    matrix: np.ndarray,
+    classes: int,
+    units: int,
+    forget_bias: float = 1.0,
 ) -> keras.Model:
-    """Builds one of `BILSTMS`: word ids `(batch, time)` to probabilities."""
+    """Builds one of `BILSTMS`: word ids `(batch, time)` to probabilities.
+
+    Args:
+        name: Of the model.
+        matrix: Starting values of embeddings.
+        classes: Number of classes.
+        units: Of each direction.
+        forget_bias: Starting value of the forget gates' bias, 1 in Keras; not
+            of `bilstm_lowf`, where it is 0.
+    """
     pooling = {
         "meanpool": keras_seqmech.MeanPooling,
         "maxpool": keras_seqmech.MaxPooling,
@@ -29,14 +42,14 @@ def bilstm_classifier(
     else:
         layer = keras_seqmech.LastPooling(bidirectional=True, name="pooling")
     rnn = keras.layers.Bidirectional(
-        keras.layers.LSTM(
-            units,
-            return_sequences=True,
-            unit_forget_bias=name != "bilstm_lowf",
-        ),
-        name="rnn",
+        keras.layers.LSTM(units, return_sequences=True), name="rnn"
     )
     graph = connect(rnn, layer, matrix, classes)
+    start = 0.0 if name == "bilstm_lowf" else forget_bias
+    for lstm in (rnn.forward_layer, rnn.backward_layer):
+        gates = ("input", "forget", "cell", "output")
+        bias = [start if gate == "forget" else 0.0 for gate in gates]
+        lstm.cell.bias.assign(np.repeat(bias, units))
     return keras.Model(graph.tokens, graph.outputs, name=name)
 
 

@@ -30,14 +30,17 @@ class Answer(keras.callbacks.Callback):
 @pytest.mark.parametrize("name", classifiers.BILSTMS)
 def test_models_ignore_padding(name):
     matrix = np.random.default_rng(0).normal(size=(9, 5)).astype("float32")
-    model = classifiers.bilstm_classifier(name, matrix, 3, 4)
+    model = classifiers.bilstm_classifier(name, matrix, 3, 4, forget_bias=2.0)
     ids = np.array([[5, 8, 1, 2], [3, 2, 0, 0]])
     padded = np.pad(ids, ((0, 0), (0, 3)))
     expected = model(ids).numpy()
     np.testing.assert_allclose(model(padded), expected, atol=1e-6)
     assert expected.shape == (2, 3) and np.ptp(expected, axis=0).all()
-    bias = model.get_layer("rnn").forward_layer.cell.bias.numpy()
-    assert bias[4:8].tolist() == [float(name != "bilstm_lowf")] * 4
+    rnn = model.get_layer("rnn")
+    forget = 0 if name == "bilstm_lowf" else 2
+    for lstm in (rnn.forward_layer, rnn.backward_layer):
+        bias = lstm.cell.bias.numpy().reshape(4, 4)
+        assert bias[1].tolist() == [forget] * 4 and not bias[[0, 2, 3]].any()
     np.testing.assert_array_equal(
         model.get_layer("embedding").weights[0], matrix
     )
