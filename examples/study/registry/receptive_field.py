@@ -15,12 +15,19 @@ from examples.study.studies import Study
 from examples.study.studies import grid
 
 SOURCE = "receptive_field"
-MODELS = ("rnn", "rnn+rf-", "rnn+rf", "lstm", "lstm+rf-", "lstm+rf")
+FIELDS_OF = ("rf-", "rf-rl", "rf")
+MODELS = tuple(
+    name
+    for cell in ("rnn", "lstm")
+    for name in (cell, *(f"{cell}+{field}" for field in FIELDS_OF))
+)
 AGAINST = {name: name.partition("+")[0] for name in MODELS if "+" in name}
 FIELDS = (
     Measure("information", "I(size; token), nats"),
     Measure("certain", "certain sizes"),
 )
+PKU = {"pku_f1": "pku_test F1", "people_daily_f1": "last tenth F1"}
+MSR = {"msr_f1": "last tenth F1"}
 
 
 def _classification(
@@ -57,12 +64,16 @@ def _classification(
     )
 
 
-def _segmentation(name: str, shows: str, options: str) -> Study:
-    """Table 2, the PKU column."""
+def _segmentation(
+    name: str, shows: str, options: str, tests: Mapping[str, str]
+) -> Study:
+    """A column of table 2; `tests` are titles by column of their F1."""
 
     def paper(labels: Mapping[str, str]) -> Mapping[str, str]:
         module = import_module("examples.receptive_field.segment_words")
-        return {"pku_f1": module.PAPER[labels["model"]]}
+        numbers = module.PAPER[labels["model"]]
+        columns = [f"{corpus}_f1" for corpus in module.CORPORA]
+        return {x: y for x, y in zip(columns, numbers) if x in tests}
 
     return Study(
         name,
@@ -70,8 +81,7 @@ def _segmentation(name: str, shows: str, options: str) -> Study:
         shows,
         grid(model=("--models", MODELS)),
         (
-            Measure("pku_f1", "pku_test F1"),
-            Measure("people_daily_f1", "last tenth F1"),
+            *(Measure(column, title) for column, title in tests.items()),
             Measure("mean_size", "mean size"),
             *FIELDS,
         ),
@@ -90,9 +100,24 @@ STUDIES = (
     _classification("sst5", "sst5"),
     _classification("ag", "ag", seeds=(1,)),
     _classification("imdb", "imdb", "--length 200", seeds=(1,)),
-    _segmentation("table_2_pku", "table 2, PKU, read forward", ""),
+    _segmentation("table_2_pku", "table 2, PKU, read forward", "", PKU),
     _segmentation(
-        "table_2_pku_both", "table 2, PKU, read both ways", "--bidirectional "
+        "table_2_pku_both",
+        "table 2, PKU, read both ways",
+        "--bidirectional ",
+        PKU,
+    ),
+    _segmentation(
+        "table_2_msr",
+        "table 2, MSR, a tenth of its test text, read forward",
+        "--corpus msr ",
+        MSR,
+    ),
+    _segmentation(
+        "table_2_msr_both",
+        "table 2, MSR, a tenth of its test text, read both ways",
+        "--corpus msr --bidirectional ",
+        MSR,
     ),
     Study(
         "figures_2_3",

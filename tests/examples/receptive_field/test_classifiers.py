@@ -8,6 +8,7 @@ pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
 
 from examples.receptive_field import classifiers  # noqa: E402
 from examples.receptive_field import classify_text  # noqa: E402
+from keras_seqmech import PolicyGradientModel  # noqa: E402
 from tests.examples.receptive_field.small_reviews import SMALL  # noqa: E402
 
 pytestmark = pytest.mark.long
@@ -41,3 +42,17 @@ def test_models_ignore_padding(name):
     shapes = [tuple(weight.shape) for weight in model.weights]
     kernel = (5, 24) if name.startswith("lstm") else (5, 6)
     assert kernel in shapes
+
+
+@pytest.mark.parametrize("name", ["rnn+rf", "rnn+rf-rl"])
+def test_drawn_sizes_are_trained_by_policy_gradient(name):
+    args = classify_text.parse(arguments("data", "results"))
+    matrix = np.ones((9, 5), dtype="float32")
+    model, fields = classifiers.build_model(name, matrix, 4, 3, args)
+    trained = classifiers.trainable(name, model, args)
+    drawn = name == "rnn+rf-rl"
+    assert isinstance(trained, PolicyGradientModel) == drawn
+    ids = np.array([[5, 8, 1, 2], [3, 2, 0, 0]])
+    assert ("log_probability" in fields(ids)) == drawn
+    history = trained.fit(ids, np.array([0, 2]), verbose=0).history
+    assert 0 <= history["accuracy"][0] <= 1

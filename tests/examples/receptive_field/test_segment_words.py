@@ -98,6 +98,46 @@ def test_fold_width(tmp_path, monkeypatch):
     assert [row["fold_width"] for row in rows] == ["False", "True"]
 
 
+@pytest.mark.parametrize("model", ["lstm+rf", "lstm+rf-rl"])
+def test_msr_is_split_and_trained_on(tmp_path, monkeypatch, capsys, model):
+    words = [f'{{"words": ["甲", "{x}{x}"]}}' for x in "一二三四五六七八九十"]
+    write_set(tmp_path, words, "msr")
+    seen = []
+    train = segment_words.taggers.train
+
+    def watch(network, sentences, *args, **options):
+        seen.append(sentences)
+        timer = train(network, sentences, *args, **options)
+        return timer
+
+    monkeypatch.setattr(segment_words.taggers, "train", watch)
+    wrapped = []
+    policy = segment_words.taggers.PolicyGradientModel
+    monkeypatch.setattr(
+        segment_words.taggers,
+        "PolicyGradientModel",
+        lambda network: wrapped.append(network) or policy(network),
+    )
+    output = tmp_path / "rows.csv"
+    segment_words.main(
+        f"--corpus msr --data-dir {tmp_path} --models {model} --seeds 1 "
+        f"--epochs 1 --units 3 --batch-size 3 --output {output}".split()
+    )
+    assert [len(sentences) for sentences in seen] == [9]
+    assert len(wrapped) == (model == "lstm+rf-rl")
+    (row,) = results.read_rows(output, segment_words.FIELDS)
+    assert row["corpus"] == "msr" and not row["pku_f1"]
+    assert 0 <= float(row["msr_f1"]) <= 100
+    paper = segment_words.PAPER[model][1]
+    assert f"| {paper} |" in capsys.readouterr().out
+
+
+def test_msr_needs_data(capsys):
+    with pytest.raises(SystemExit):
+        segment_words.parse(["--corpus", "msr"])
+    assert "--data-dir: must be given" in capsys.readouterr().err
+
+
 def test_runs_from_before_the_settings_of_fields(tmp_path, monkeypatch, capsys):
     """Plain models are not run again; fields gated what they do not now."""
     output = tmp_path / "results.csv"
