@@ -15,8 +15,9 @@ left out):
     trec/{train_5500,TREC_10}.label             ag/{train,test}.csv
     imdb/aclImdb/{train,test}/{pos,neg}/*.txt
 
-MR has no split: a tenth, always the same one, is the test part. Where there
-is no validation part, a tenth of the training part becomes one.
+MR has no split: one of ten folds, the first unless told otherwise, is the test
+part. Where there is no validation part, a tenth of the training part becomes
+one.
 
 Texts are left as published, duplicates included: a few test texts of TREC,
 SST-5 and IMDB are, word for word, training or validation texts too. `describe`
@@ -43,6 +44,7 @@ CLASSES = {
     "imdb": ("negative", "positive"),
 }
 SPLIT_SEED = 20190101
+FOLDS = 10
 
 
 class Part(NamedTuple):
@@ -61,12 +63,14 @@ class TextData(NamedTuple):
     test: Part
 
 
-def load(name: str, data_dir: str | Path) -> TextData:
+def load(name: str, data_dir: str | Path, fold: int = 0) -> TextData:
     """Reads a data set.
 
     Args:
         name: One of `CLASSES`.
         data_dir: Folder that holds it, in either layout.
+        fold: Which of the `FOLDS` is the test part, from 0, where the data set
+            has no test part of its own.
 
     Returns:
         A `TextData`.
@@ -74,7 +78,7 @@ def load(name: str, data_dir: str | Path) -> TextData:
     Raises:
         FileNotFoundError: If neither layout exists; names what is missing.
         ValueError: If a file is malformed; names path, line, and what was
-            expected.
+            expected. If there is no such fold.
     """
     if name not in CLASSES:
         raise ValueError(
@@ -85,8 +89,14 @@ def load(name: str, data_dir: str | Path) -> TextData:
     if parts is None:
         parts = _published_parts(name, Path(data_dir))
     parts = {key: _part(name, rows) for key, rows in parts.items()}
+    folds = FOLDS if "all" in parts else 1
+    if fold not in range(folds):
+        raise ValueError(
+            f"Argument `fold` must be from 0 to {folds - 1} for {name}. "
+            f"Received: fold={fold}"
+        )
     if "all" in parts:
-        parts["train"], parts["test"] = _split(name, parts["all"])
+        parts["train"], parts["test"] = _split(name, parts["all"], fold)
     if "validation" not in parts:
         parts["train"], parts["validation"] = _split(name, parts["train"])
     return TextData(
@@ -280,8 +290,12 @@ def _part(name, rows):
     return Part(list(texts), np.array(labels, dtype="int32"))
 
 
-def _split(name, part):
-    """Takes off a random tenth that does not depend on the order of files."""
+def _split(name, part, fold=0):
+    """Takes off a random tenth that does not depend on the order of files.
+
+    Together the tenths of all folds are the whole: those of equal size, and
+    with the last fold what is left.
+    """
     if len(part.texts) < 2:
         raise ValueError(
             f"Data set {name}: expected at least 2 texts where a tenth is "
@@ -291,8 +305,10 @@ def _split(name, part):
     order = np.array(order)[
         np.random.default_rng(SPLIT_SEED).permutation(len(order))
     ]
-    tenth = max(1, len(order) // 10)
+    tenth = max(1, len(order) // FOLDS)
+    end = len(order) if fold == FOLDS - 1 else (fold + 1) * tenth
+    taken = slice(min(fold * tenth, len(order) - 1), end)
     return tuple(
         Part([part.texts[i] for i in chosen], part.labels[chosen])
-        for chosen in (order[tenth:], order[:tenth])
+        for chosen in (np.delete(order, taken), order[taken])
     )

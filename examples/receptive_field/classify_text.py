@@ -154,6 +154,8 @@ def settings(args: argparse.Namespace, model: str) -> str:
     more = exploring.settings(args) if "+" in model else {}
     # Older runs do not name what they had no choice of.
     more = {k: v for k, v in more.items() if v != exploring.OLDER[k]}
+    if args.fold:
+        more["fold"] = str(args.fold)
     return results.describe(args, TUNED, vectors=vectors, **more)
 
 
@@ -210,6 +212,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         default=list(classifiers.MODELS),
     )
     add("--seeds", nargs="+", type=integer(0), default=[1, 2, 3])
+    add("--fold", type=integer(0), default=0, help="to test, of mr's ten")
     add("--results", default="results/classify_text.csv")
     add("--export-dir", help="export the last model trained to this folder")
     add(
@@ -231,7 +234,7 @@ def main(argv: Sequence[str] | None = None) -> str:
     rows = results.read_rows(path, FIELDS, field_report.OLDER)
     if args.export_dir:
         Path(args.export_dir).mkdir(parents=True, exist_ok=True)
-    text_data = datasets.load(args.dataset, args.data_dir)
+    text_data = datasets.load(args.dataset, args.data_dir, args.fold)
     print(f"{args.dataset}: {datasets.describe(text_data)}", flush=True)
     data = text_encoding.encode(text_data, args.length)
 

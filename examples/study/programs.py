@@ -100,6 +100,9 @@ CLASSIFY_TEXT = Program(
     "receptive_field.classify_text", _classify_text, output="--results"
 )
 
+# Each seed tests another fold.
+CLASSIFY_FOLDS = CLASSIFY_TEXT._replace(seed="--seeds {0} --fold {0}")
+
 
 def _segment_words(module, args):
     (model,) = args.models

@@ -1,6 +1,7 @@
 """Adaptive receptive fields: tables 1 and 2, figures 2 and 3."""
 
 from collections.abc import Mapping
+from collections.abc import Sequence
 from importlib import import_module
 
 from examples.study import programs
@@ -34,7 +35,8 @@ def _classification(
     dataset: str,
     data: str,
     options: str = "",
-    seeds: tuple[int, ...] = (1, 2, 3),
+    seeds: Sequence[int] = (1, 2, 3),
+    program: programs.Program = programs.CLASSIFY_TEXT,
 ) -> Study:
     """Table 1 of one data set."""
 
@@ -56,7 +58,7 @@ def _classification(
             *FIELDS,
         ),
         seeds,
-        programs.CLASSIFY_TEXT,
+        program,
         f"{own} --explore --gated memory",
         data=f"{data}, glove",
         against=AGAINST,
@@ -95,7 +97,9 @@ def _segmentation(
 
 
 STUDIES = (
-    _classification("mr", "mr"),
+    _classification(
+        "mr", "mr", seeds=range(10), program=programs.CLASSIFY_FOLDS
+    ),
     _classification("trec", "trec"),
     _classification("sst5", "sst5"),
     _classification("ag", "ag", seeds=(1,)),

@@ -233,6 +233,27 @@ def test_flipped_bytes_of_compressed_lines(tmp_path):
         assert f"{path}, line " in str(error.value)
 
 
+def test_folds_of_mr_are_the_whole(tmp_path):
+    write_json(tmp_path, "mr", rows=64)
+    folds = [datasets.load("mr", tmp_path, fold) for fold in range(10)]
+    tests = [rows_of(data.test) for data in folds]
+    assert [len(rows) for rows in tests] == [6] * 9 + [10]
+    everything = sorted(sum(tests, []))
+    assert everything == expected_rows("mr", "all", rows=64)
+    for data, test in zip(folds, tests):
+        rest = rows_of(data.train) + rows_of(data.validation)
+        assert sorted(rest + test) == everything
+
+
+@pytest.mark.parametrize("name, fold", [("mr", 10), ("mr", -1), ("sst5", 1)])
+def test_folds_that_are_not_there(tmp_path, name, fold):
+    write_json(tmp_path, name)
+    last = 9 if name == "mr" else 0
+    message = f"`fold` must be from 0 to {last} for {name}.*fold={fold}$"
+    with pytest.raises(ValueError, match=message):
+        datasets.load(name, tmp_path, fold)
+
+
 def test_too_few_texts_to_split(tmp_path):
     write_json(tmp_path, "mr", rows=1)
     with pytest.raises(ValueError, match="mr: expected at least 2.*: 1$"):
