@@ -107,6 +107,15 @@ STUDIES = (
         "",
     ),
     _shorten(
+        "shorten_mnist",
+        "a subsample between two LSTMs, MNIST pixel by pixel",
+        ("none", "stride", "expectation", "integrate"),
+        "--data mnist --train-size 20000 --epochs 8 --batch-size 64 "
+        "--stride 16",
+        (0, 1, 2),
+        "mnist",
+    ),
+    _shorten(
         "shorten_imdb",
         "a subsample between two LSTMs, IMDb",
         ("none", "stride", "expectation", "integrate"),
@@ -175,6 +184,11 @@ CLAIMS = (
         "{shorten_imdb: expectation} against {shorten_imdb: stride}",
         YES,
         "not better than a fixed stride",
-        ("shorten_digits", "shorten_digits_40", "shorten_imdb"),
+        (
+            "shorten_digits",
+            "shorten_digits_40",
+            "shorten_mnist",
+            "shorten_imdb",
+        ),
     ),
 )
