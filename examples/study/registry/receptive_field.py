@@ -130,7 +130,11 @@ STUDIES = (
         [
             Case({"dataset": "mr"}, "--datasets mr"),
             Case({"dataset": "ag"}, "--datasets ag"),
-            Case({"dataset": "imdb"}, "--datasets imdb --length 200", (1,)),
+            Case(
+                {"dataset": "imdb"},
+                "--datasets imdb --length 200 --epochs 4",
+                (1,),
+            ),
         ],
         (
             Measure("correlation_end", "rank correlation, entropy and size"),
