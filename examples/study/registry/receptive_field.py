@@ -89,7 +89,7 @@ def _segmentation(
         ),
         (0, 1, 2),
         programs.SEGMENT_WORDS,
-        f"--epochs 5 --batch-size 128 {options}--explore --gated output",
+        f"{options} --batch-size 128 --explore --gated output",
         data="cws",
         against=AGAINST,
         paper=paper,
@@ -104,23 +104,25 @@ STUDIES = (
     _classification("sst5", "sst5"),
     _classification("ag", "ag", seeds=(1,)),
     _classification("imdb", "imdb", "--length 200", seeds=(1,)),
-    _segmentation("table_2_pku", "table 2, PKU, read forward", "", PKU),
+    _segmentation(
+        "table_2_pku", "table 2, PKU, read forward", "--epochs 5", PKU
+    ),
     _segmentation(
         "table_2_pku_both",
         "table 2, PKU, read both ways",
-        "--bidirectional ",
+        "--epochs 5 --bidirectional",
         PKU,
     ),
     _segmentation(
         "table_2_msr",
         "table 2, MSR, a tenth of its test text, read forward",
-        "--corpus msr ",
+        "--corpus msr --epochs 15",
         MSR,
     ),
     _segmentation(
         "table_2_msr_both",
         "table 2, MSR, a tenth of its test text, read both ways",
-        "--corpus msr --bidirectional ",
+        "--corpus msr --epochs 15 --bidirectional",
         MSR,
     ),
     Study(
