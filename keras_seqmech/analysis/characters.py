@@ -10,19 +10,28 @@ DOTTED_CIRCLE = "\u25cc"
 OPEN_BOX = "\u2423"
 EMPTY = "\u2205"
 # Those that more fonts hold than the pictures of Unicode.
-BREAKS = {"\n": "\u21b5", "\r": "\u21b5", "\t": "\u21e5"}
+BREAKS = {
+    "\n": "\u21b5",
+    "\r": "\u21b5",
+    "\t": "\u21e5",
+    "\u2028": "\u21b5",
+    "\u2029": "\u21b5",
+}
+# They would change the order in which the characters around them are drawn.
+EMBEDDINGS = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 REPLACEMENT = "\ufffd"
 CONTROL_PICTURES = 0x2400
 
 
 def visible(token: Any) -> str:
-    r"""A token as text in which every character is seen.
+    r"""A token as text that is seen, in its own order.
 
     Line breaks become arrows and other control characters their pictures, a
     token of spaces becomes open boxes, one that starts with a combining mark
     or shows nothing gets a dotted circle before it, and the empty one becomes
-    an empty set. What no text holds, such as half of a surrogate pair or bytes
-    that are no UTF-8, becomes U+FFFD.
+    an empty set. Controls that turn the order of text become dotted circles;
+    what no text holds, such as half of a surrogate pair or bytes that are no
+    UTF-8, becomes U+FFFD.
 
     >>> [visible(token) for token in ("new", " ", "\n", b"\xe4\xb8\xad", 7)]
     ['new', '␣', '↵', '中', '7']
@@ -58,6 +67,8 @@ def escaped(text: str) -> str:
 def _seen(character: str) -> str:
     if character in BREAKS:
         return BREAKS[character]
+    if unicodedata.bidirectional(character) in EMBEDDINGS:
+        return DOTTED_CIRCLE
     code = ord(character)
     if code < 0x20:
         return chr(CONTROL_PICTURES + code)

@@ -1,7 +1,6 @@
 """How far each step read: bars over tokens, none of which covers another."""
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +37,20 @@ def reach(size: float) -> int:
     return math.ceil(max(0.0, size - LEAST_SHARE))
 
 
+def depth(sizes: np.ndarray) -> int:
+    """How many bars lie over one token, at most: the lanes of `pieces`.
+
+    >>> depth(np.array([3, 1, 1]))
+    2
+    """
+    change = np.zeros(len(sizes) + 1, "int64")
+    for start, size in enumerate(sizes.tolist()):
+        stop = min(start + reach(size), len(sizes))
+        change[start] += 1
+        change[stop] -= 1
+    return int(change.cumsum().max())
+
+
 def pieces(sizes: np.ndarray) -> list[list[Piece]]:
     """The pieces over each token, in lanes from the first that is free.
 
@@ -71,8 +84,3 @@ def _free_lane(free_from: list[int], start: int) -> int:
             return lane
     free_from.append(0)
     return len(free_from) - 1
-
-
-def lanes(over: Sequence[Sequence[Piece]]) -> int:
-    """How many lanes are used."""
-    return 1 + max((piece.lane for part in over for piece in part), default=-1)

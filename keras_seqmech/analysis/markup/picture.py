@@ -85,9 +85,11 @@ def show(
 
     Args:
         tokens: A string, or words, characters or numbers, one for each step
-            or, with a mask, for each real one. Bytes are read as UTF-8.
+            or, with a mask, for each real one. Bytes are read as UTF-8; an
+            array or tensor may also be `(1, time)`, or one string.
         sizes: How many tokens each step read, itself first: the `"size"` of
-            `ReceptiveFieldRNN`, with `return_field=True`.
+            `ReceptiveFieldRNN`, with `return_field=True`. They are bars, or
+            columns where more than 24 bars would lie over one token.
         gates: `"gates"` or their `"probabilities"`, of
             `FocusedHierarchicalEncoder` and `BoundaryGate`, with
             `return_gates=True`.

@@ -15,6 +15,9 @@ from keras_seqmech.analysis.markup.values import Row
 
 # Tokens named in the text of a field.
 NAMED = 12
+# Bars over one token. Beyond, the picture would grow with the square of the
+# length, and nobody could follow one.
+MOST_BARS = 24
 
 
 class Cell(NamedTuple):
@@ -69,13 +72,16 @@ def _number(text: str) -> str:
     return f'<span class="sq-number">{escaped(text)}</span>'
 
 
-def _column(height: float, number: float, middle: bool = False) -> str:
-    """A column with its number, in percent, below."""
+def _column(height: float, middle: bool = False) -> str:
     return (
         f'<span class="sq-column{" half" if middle else ""}">'
         f'<i style="--height:{height:.4f}"></i></span>'
-        + _number(f"{100 * number:.0f}")
     )
+
+
+def _percent_column(height: float, number: float, middle: bool = False) -> str:
+    """A column with its number, in percent, below."""
+    return _column(height, middle) + _number(f"{100 * number:.0f}")
 
 
 def _is_hard(values: np.ndarray) -> bool:
@@ -83,21 +89,37 @@ def _is_hard(values: np.ndarray) -> bool:
 
 
 def _field_cells(tokens: list[str], sizes: np.ndarray) -> list[Cell]:
-    over = fields.pieces(sizes)
-    count = fields.lanes(over)
+    drawn = (_bars if _has_bars(sizes) else _size_columns)(sizes)
+    space = "" if are_characters(tokens) else " "
     cells = []
     for t, size in enumerate(sizes.tolist()):
-        read = tokens[t : t + fields.reach(size)]
-        named = _joined(read[:NAMED]) + ("…" if len(read) > NAMED else "")
-        drawn = "".join(map(_piece, over[t]))
+        reach = fields.reach(size)
+        named = space.join(tokens[t : t + min(reach, NAMED)])
+        if min(reach, len(tokens) - t) > NAMED:
+            named += "…"
         cells.append(
             Cell(
                 f"at {tokens[t]}: {_count(size)} read: {named}",
-                below=f'<span class="sq-lanes" style="--lanes:{count}">{drawn}'
-                f"</span>{_number(_count(size))}",
+                below=drawn[t] + _number(_count(size)),
             )
         )
     return cells
+
+
+def _has_bars(sizes: np.ndarray) -> bool:
+    return fields.depth(sizes) <= MOST_BARS
+
+
+def _bars(sizes: np.ndarray) -> list[str]:
+    lanes = f'<span class="sq-lanes" style="--lanes:{fields.depth(sizes)}">'
+    return [
+        f"{lanes}{''.join(map(_piece, over))}</span>"
+        for over in fields.pieces(sizes)
+    ]
+
+
+def _size_columns(sizes: np.ndarray) -> list[str]:
+    return [_column(size / sizes.max()) for size in sizes.tolist()]
 
 
 def _piece(piece: fields.Piece) -> str:
@@ -109,13 +131,11 @@ def _piece(piece: fields.Piece) -> str:
     return f'<i class="{" ".join(names)}" style="{style}"></i>'
 
 
-def _joined(tokens: list[str]) -> str:
-    """Characters without, words with spaces between."""
-    return ("" if are_characters(tokens) else " ").join(tokens)
-
-
 def _field_summary(tokens: list[str], sizes: np.ndarray) -> str:
-    return f"{sizes.mean():.2f} on average, {_count(sizes.max())} at most"
+    text = f"{sizes.mean():.2f} on average, {_count(sizes.max())} at most"
+    if not _has_bars(sizes):
+        text += "; columns for bars, of which too many would overlap"
+    return text
 
 
 def _passing(
@@ -143,7 +163,7 @@ def _passing(
                 Cell(
                     says,
                     "mark" if value > 0.5 else element,
-                    "" if hard else _column(value, value, middle=True),
+                    "" if hard else _percent_column(value, value, middle=True),
                     tint=value,
                 )
             )
@@ -164,7 +184,7 @@ def _attention_cells(tokens: list[str], weights: np.ndarray) -> list[Cell]:
     return [
         Cell(
             f"{token}: {_percent(weight)}",
-            below=_column(weight / largest, weight),
+            below=_percent_column(weight / largest, weight),
             tint=weight / largest,
         )
         for token, weight in zip(tokens, weights.tolist())
@@ -180,7 +200,7 @@ def _probability_cells(tokens: list[str], values: np.ndarray) -> list[Cell]:
     return [
         Cell(
             f"after {token}: {_percent(value)}",
-            below=_column(value, value, middle=True),
+            below=_percent_column(value, value, middle=True),
             tint=value,
         )
         for token, value in zip(tokens, values.tolist())

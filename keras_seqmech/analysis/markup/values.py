@@ -23,11 +23,23 @@ class Row(NamedTuple):
 
 
 def token_list(tokens: Any) -> list:
-    """The tokens of a string, a sequence, an array or a tensor."""
+    """The tokens of a string, a sequence, an array or a tensor.
+
+    An array or tensor may be a batch of one row, or one string.
+    """
+    if hasattr(tokens, "to_list"):  # a ragged tensor
+        tokens = tokens.to_list()
+        tokens = tokens[0] if _is_one_row(tokens) else tokens
+    elif not isinstance(tokens, (str, bytes)) and hasattr(tokens, "__array__"):
+        array = np.asarray(tokens)
+        if array.ndim > 1 and (array.ndim > 2 or len(array) != 1):
+            raise ValueError(
+                "Argument `tokens` must have the shape (time,). "
+                f"Received: tokens of shape {array.shape}"
+            )
+        tokens = (array[0] if array.ndim == 2 else array).tolist()
     if isinstance(tokens, bytes):
         tokens = tokens.decode("utf-8", errors="replace")
-    if not isinstance(tokens, str) and hasattr(tokens, "__array__"):
-        tokens = np.asarray(tokens).tolist()
     try:
         return list(tokens)
     except TypeError:
@@ -35,6 +47,10 @@ def token_list(tokens: Any) -> list:
             "Argument `tokens` must be a string or a sequence of tokens. "
             f"Received: tokens={tokens!r}"
         ) from None
+
+
+def _is_one_row(rows: list) -> bool:
+    return len(rows) == 1 and isinstance(rows[0], list)
 
 
 def real_steps(tokens: list, mask: Any) -> tuple[list, np.ndarray]:
@@ -103,6 +119,8 @@ def _numbers(
     name: str, given: Any, real: np.ndarray, summed: bool
 ) -> np.ndarray:
     """float64 `(rows, real steps)`."""
+    if hasattr(given, "to_list"):  # a ragged tensor
+        given = given.to_list()
     try:
         array = np.asarray(given, "float64")
     except (TypeError, ValueError):

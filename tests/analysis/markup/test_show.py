@@ -74,6 +74,47 @@ def test_bars_share_no_lane_and_need_no_more_than_overlap():
     assert lanes == {str(most)}
 
 
+def test_words_of_a_field_are_told_apart():
+    row = only_row(analysis.show(["I", "a", "word"], sizes=[2, 1, 1]))
+    assert row.all("cell")[0].attributes["title"] == "at I: 2 read: I a"
+
+
+def test_long_fields_become_columns():
+    """Bars would need a piece for each pair of steps."""
+    sizes = np.arange(4000, 0, -1)
+    picture = analysis.show("x" * 4000, sizes=sizes)
+    assert len(picture.html) < 4000 * 500
+    row = only_row(picture)
+    assert not row.all("lanes")
+    heights = [float(i.styles["--height"]) for i in row.all(tag="i")]
+    np.testing.assert_allclose(heights, sizes / 4000, atol=1e-4)
+    assert numbers(row) == sizes.tolist()
+    assert "columns for bars" in row.all("summary")[0].text
+    says = row.all("cell")[-13].attributes["title"]
+    assert says == "at x: 13 read: " + "x" * 12 + "…"
+    says = row.all("cell")[-12].attributes["title"]
+    assert says == "at x: 12 read: " + "x" * 12
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        np.array([["a", "词"]]),
+        tf.constant("a词"),
+        tf.constant([["a", "词"]]),
+        tf.ragged.constant([["a", "词"]]),
+        tf.ragged.constant([["a", "词"]])[0],
+        np.array("a词"),
+    ],
+    ids=["row", "string", "tensor row", "ragged", "of ragged", "numpy string"],
+)
+def test_tokens_may_be_one_row_or_one_string(given):
+    sizes = tf.ragged.constant([[2, 1]])
+    row = only_row(analysis.show(given, sizes=sizes))
+    assert tokens(row) == ["a", "词"]
+    assert numbers(row) == [2, 1]
+
+
 def test_sizes_are_written_out():
     row = only_row(analysis.show("abc", sizes=[1234, 12.34, 2.0]))
     assert [n.text for n in row.all("number")] == ["1234", "12.3", "2"]
@@ -266,6 +307,14 @@ def test_notebooks_show_the_fragment():
     [
         ({"tokens": [], "sizes": []}, "tokens.*at least one token"),
         ({"tokens": 3, "sizes": [1]}, "tokens.*Received: tokens=3"),
+        (
+            {"tokens": np.array([["a"], ["b"]]), "sizes": [1]},
+            r"tokens.*\(time,\).*shape \(2, 1\)",
+        ),
+        (
+            {"tokens": "ab", "gates": tf.ragged.constant([[1, 1], [1]])},
+            "gates.*numbers",
+        ),
         ({"tokens": "ab"}, "At least one argument of sizes, gates"),
         ({"tokens": "ab", "sizes": [1]}, r"sizes.*2 steps.*shape \(1,\)"),
         ({"tokens": "ab", "sizes": [1, -1]}, "sizes.*finite.*-1"),
