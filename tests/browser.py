@@ -72,7 +72,7 @@ def requested(driver):
             found.add(params["request"]["url"])
         elif event["method"] == "Network.webSocketCreated":
             found.add(params["url"])
-    return {url for url in found if not url.startswith("chrome:")}
+    return {url for url in found if not url.startswith("chrome")}
 
 
 def wait_for(condition, seconds=30):

@@ -5,8 +5,8 @@ import math
 from collections.abc import Callable
 
 
-def integer(least: int) -> Callable[[str], int]:
-    """An argparse type: integers of at least `least`.
+def integer(least: int, most: int | None = None) -> Callable[[str], int]:
+    """An argparse type: integers of at least `least`, and at most `most`.
 
     >>> integer(least=1)("12")
     12
@@ -17,9 +17,14 @@ def integer(least: int) -> Callable[[str], int]:
             value = int(text)
         except ValueError:
             value = least - 1
-        if value < least:
+        if value < least or (most is not None and value > most):
+            allowed = (
+                f"of at least {least}"
+                if most is None
+                else f"from {least} to {most}"
+            )
             raise argparse.ArgumentTypeError(
-                f"must be an integer of at least {least}. Received: {text!r}"
+                f"must be an integer {allowed}. Received: {text!r}"
             )
         return value
 

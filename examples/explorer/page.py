@@ -1,5 +1,7 @@
 """The page: a tab a model, where the answer follows what one types."""
 
+import logging
+import re
 from collections.abc import Mapping
 
 from htmltools import Tag
@@ -117,22 +119,33 @@ def _serve_panel(
 ) -> None:
     @render.ui
     def answer() -> Tag | TagList:
+        text = input.text()
         questions = input.questions() if explorable.asks_for else ""
         try:
-            return _shown(explorable.ask(model, input.text(), questions))
+            return _shown(explorable.ask(model, text, questions))
         except Refused as refused:
-            return ui.div(
-                *_with_code(str(refused)),
-                class_="alert alert-secondary",
-                role="status",
+            return _said(str(refused))
+        except Exception:
+            # Of a model that answers in another form than the page's.
+            logging.getLogger(__name__).exception("%s", model.directory)
+            return _said(
+                f"The answer of the model in {model.directory} cannot be "
+                "shown; the page's server says why. "
+                f"`{explorable.command}` makes a model whose answer can."
             )
 
 
+def _said(text: str) -> Tag:
+    return ui.div(
+        *_with_code(text), class_="alert alert-secondary", role="status"
+    )
+
+
 def _with_code(text: str) -> list[str | Tag]:
-    """A text whose parts between backticks are code."""
+    """A text whose parts between backticks, not within quotes, are code."""
     return [
         ui.tags.code(part) if i % 2 else part
-        for i, part in enumerate(text.split("`"))
+        for i, part in enumerate(re.split("(?<!“)`([^`”]+)`", text))
     ]
 
 

@@ -87,7 +87,7 @@ def pick(model: ServedModel, text: str, questions: str) -> Answer:
     digits = [character for character in _checked(text) if character.strip()]
     wrong = [digit for digit in digits if digit not in "0123456789"]
     if wrong:
-        raise Refused(f"Please type digits only; “{wrong[0]}” is none.")
+        raise Refused(f"Please type digits only; “{wrong[0]}” is not a digit.")
     asked = _numbers(questions, len(digits))
     try:
         found = model.ask(
@@ -194,7 +194,7 @@ def _numbers(text: str, most: int) -> list[int]:
         if not re.fullmatch(r"[0-9]{1,6}", part) or not 1 <= int(part) <= most
     ]
     if wrong or not parts:
-        received = f"; “{wrong[0]}” is none" if wrong else ""
+        received = f"; “{wrong[0]}” is not" if wrong else ""
         raise Refused(
             f"Please give k as whole numbers from 1 to {most}, the number of "
             f"digits{received}."

@@ -151,3 +151,21 @@ def test_no_other_host_is_asked(driver):
     hosts = {url.hostname for url in urls if url.scheme != "data"}
     assert hosts == {"127.0.0.1"}
     assert {url.scheme for url in urls} >= {"http", "ws"}
+
+
+def test_quotes_are_not_code():
+    drawn = "".join(map(str, page._with_code("“`1`” is not; `make demo` is.")))
+    assert drawn == "“`1`” is not; <code>make demo</code> is."
+
+
+def test_an_answer_that_cannot_be_shown_is_said(driver, tmp_path):
+    """Probabilities above 1, of the 300 characters that the page takes."""
+    folder = save_all(tmp_path)["titles"]
+    model = EXPLORABLES["titles"].served_from(folder)
+    with served({"titles": model}) as address:
+        driver.get(address)
+        answers(driver, "titles", "machine-made with probability")
+        write(driver, "titles-text", "x" * 300)
+        answers(driver, "titles", f"in {folder} cannot be shown", ".alert")
+        write(driver, "titles-text", "x" * 20)
+        answers(driver, "titles", "20.0 %")

@@ -65,11 +65,11 @@ def test_titles(models):
         ("segmenter", " \n", "", "Type something"),
         ("titles", "", "", "Type something"),
         ("titles", "x" * 301, "", "301 characters; please use at most 300"),
-        ("picking", "12<", "1", "digits only; “<” is none"),
+        ("picking", "12<", "1", "digits only; “<” is not a digit"),
         ("picking", "12٣", "1", "digits only"),
-        ("picking", "123", "4", "from 1 to 3.*“4” is none"),
+        ("picking", "123", "4", "from 1 to 3.*“4” is not"),
         ("picking", "123", "0", "from 1 to 3"),
-        ("picking", "123", "1.5", "“1.5” is none"),
+        ("picking", "123", "1.5", "“1.5” is not"),
         ("picking", "123", "", "whole numbers from 1 to 3"),
         ("picking", "12345678", "1 2 3 4 5 6 7", "at most 6"),
         ("picking", "1" * 13, "1", "does not take this.*smaller k"),
@@ -126,6 +126,14 @@ def test_a_port_that_is_taken_is_said():
         port = str(taken.getsockname()[1])
         with pytest.raises(SystemExit, match=f"--port {port} cannot be used"):
             serve.main(["--port", port, "--no-browser"])
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http"])
+def test_a_port_that_there_is_not_is_said(capsys, port):
+    assert serve.parse(["--port", "65535"]).port == 65535
+    with pytest.raises(SystemExit):
+        serve.parse(["--port", port])
+    assert "integer from 0 to 65535" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", EXPLORABLES)
