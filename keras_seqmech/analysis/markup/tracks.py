@@ -11,6 +11,7 @@ from keras_seqmech.analysis.characters import escaped
 from keras_seqmech.analysis.characters import visible
 from keras_seqmech.analysis.markup import direction
 from keras_seqmech.analysis.markup import fields
+from keras_seqmech.analysis.markup import joining
 from keras_seqmech.analysis.markup.values import Row
 
 # Tokens named in the text of a field.
@@ -266,7 +267,8 @@ def draw_track(kind: Kind, tokens: list[str], rows: list[Row]) -> str:
 
 
 def _row(kind: Kind, tokens: list[str], row: Row) -> str:
-    cells = list(map(_cell, tokens, kind.cells(tokens, row.values)))
+    decided = kind.cells(tokens, row.values)
+    cells = list(map(_cell, joining.joined(tokens), decided))
     base, levels = direction.levels(tokens)
     name = escaped(visible(row.name)) if row.name else ""
     named = f'<bdi class="sq-name">{name}</bdi> ' if name else ""

@@ -94,3 +94,28 @@ def test_numbers_are_turned_within_hebrew_within_latin():
         "4": ["ltr", "rtl", "ltr"],
         "2": ["ltr", "rtl", "ltr"],
     }
+
+
+@pytest.mark.parametrize(
+    "tokens, drawn",
+    [
+        # Lam joins both of its neighbours, alef the one before it alone.
+        ("لاب", ["ل+", "+ا", "ب"]),
+        ("بلب", ["ب+", "+ل+", "+ب"]),
+        # Hamza joins none; a space and a zero width non-joiner part letters.
+        ("بءب", ["ب", "ء", "ب"]),
+        ("ب ب", ["ب", "␣", "ب"]),
+        ("ب\u200cب", ["ب", "◌\u200c", "ب"]),
+        # Not so a mark on a letter.
+        ("ب\u0651ب", ["ب+", "◌\u0651", "+ب"]),
+        ("שלabم", [*"שלab", "م"]),
+        (["لا", "ب"], ["لا", "ب"]),
+    ],
+)
+def test_arabic_letters_have_the_forms_of_their_word(tokens, drawn):
+    picture = analysis.show(tokens, sizes=[1] * len(tokens))
+    root = read(picture.html)
+    wanted = [part.replace("+", "\u200d") for part in drawn]
+    assert [token.text for token in root.all("token")] == wanted
+    says = [cell.attributes["title"] for cell in root.all("cell")]
+    assert not any("\u200d" in text for text in says)
