@@ -102,3 +102,22 @@ def test_the_contents_lead_to_all_pages():
         line for line in contents.splitlines() if re.fullmatch(r"[\w/]+", line)
     }
     assert listed_pages == pages - {"README"} | {"examples/README"}
+
+
+@pytest.mark.parametrize(
+    "formula, parts",
+    [
+        ("a = b, \\quad c = d,\n \\qquad e", ["a = b,", "c = d,", "e"]),
+        (r"\frac{a \quad b}{c}", [r"\frac{a \quad b}{c}"]),
+        (
+            r"\begin{cases} a \quad b \end{cases}",
+            [r"\begin{cases} a \quad b \end{cases}"],
+        ),
+    ],
+)
+def test_formulas_of_a_line_can_wrap(monkeypatch, formula, parts):
+    """Each part is drawn on its own, so it has to be a whole formula."""
+    pytest.importorskip("sphinx", reason="needs keras_seqmech[docs]")
+    pytest.importorskip("latex2mathml", reason="needs keras_seqmech[docs]")
+    monkeypatch.syspath_prepend(ROOT / "docs" / "extensions")
+    assert importlib.import_module("mathml").parts(formula) == parts
