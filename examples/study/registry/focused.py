@@ -215,7 +215,7 @@ STUDIES = (
     _pixels(
         "pixels_mnist",
         "pixel questions, MNIST",
-        "--mnist --jit-compile",
+        "--mnist --jit-compile --start-size 14",
         (0,),
         "mnist",
     ),
