@@ -207,6 +207,32 @@ STUDIES = (
         programs.SKIPPING,
         "--test-size 2000",
     ),
+    Study(
+        "skipping_imdb",
+        SOURCE,
+        "skipping steps, a part of IMDb",
+        [
+            Case(
+                {"model": "lstm", "estimator": "", "price": ""},
+                "--models lstm",
+            ),
+            Case(
+                {"model": "focused", "estimator": "relaxed", "price": "0.02"},
+                "--models focused --estimator relaxed --prices 0.02",
+            ),
+        ],
+        (
+            Measure("accuracy", "accuracy %"),
+            Measure("updates", "updates", ".1f"),
+            Measure("steps", "of steps", ".1f"),
+            Measure("inference_ms", "ms", ".1f"),
+            Measure("lstm_ms", "LSTM ms", ".1f"),
+        ),
+        (0,),
+        programs.SKIPPING,
+        "--data imdb --length 400 --train-size 20000 --test-size 5000",
+        data="imdb",
+    ),
     _pixels(
         "pixels_digits",
         "pixel questions, 8x8 digits",
