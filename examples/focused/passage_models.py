@@ -5,9 +5,19 @@ passage with one or two LSTMs, `fhe` with a `FocusedHierarchicalEncoder` that
 the context tells where to open its gates. An answer is written by an LSTM that
 starts from the last state and the context, with a `PointerSoftmax` that
 attends to all states, or to those at open gates; or it is one of a few labels.
+
+Three models are `fhe` without one of its parts, as in the slides' ablation
+study, which does not say what takes its place:
+
+- `fhe_no_product`: the gate sees the state and the context, not their product;
+- `fhe_no_pointer`: the writer attends to the same states and chooses words of
+  the vocabulary, none of which is copied;
+- `fhe_fixed_gates`: gates are open at every n-th word, as many as the target
+  of `fhe` allows, and not learned. Always open ones would make it `lstm2`.
 """
 
 import argparse
+from typing import Any
 from typing import NamedTuple
 
 import keras
@@ -22,8 +32,14 @@ from examples.focused.passage_words import Words
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PointerSoftmax
 from keras_seqmech import PolicyGradientModel
+from keras_seqmech.ops import pointer
 
 MODELS = ("lstm1", "lstm2", "fhe")
+NO_PRODUCT, NO_POINTER = "fhe_no_product", "fhe_no_pointer"
+FIXED_GATES = "fhe_fixed_gates"
+ABLATIONS = (NO_PRODUCT, NO_POINTER, FIXED_GATES)
+# They learn gates, by their policy's gradient.
+GATED = ("fhe", NO_PRODUCT, NO_POINTER)
 
 
 class Network(NamedTuple):
@@ -37,7 +53,7 @@ class Network(NamedTuple):
         writer: From a word and the tensors of the reader, or of the step
             before, to the probabilities of the next word and the new state;
             None with labels.
-        gates: From the inputs to the gates; None except for `fhe`.
+        gates: From the inputs to the gates; None without any.
     """
 
     model: keras.Model
@@ -62,7 +78,7 @@ def build_writer(
     extra_words: int,
     args: argparse.Namespace,
 ) -> Network:
-    """Builds one of `MODELS` that writes answers.
+    """Builds one of `MODELS` or `ABLATIONS` that writes answers.
 
     Args:
         name: Of the model.
@@ -90,15 +106,18 @@ def build_writer(
     decoder = keras.layers.LSTM(
         args.units, return_sequences=True, return_state=True, name="decoder"
     )
-    pointer = PointerSoftmax(
-        words.vocabulary_size, extra_words=extra_words, name="pointer"
-    )
+    if name == NO_POINTER:
+        choose = VocabularySoftmax(words.vocabulary_size, args.units)
+    else:
+        choose = PointerSoftmax(
+            words.vocabulary_size, extra_words=extra_words, name="pointer"
+        )
 
     def write(previous, states, mask, copies, h, c):
         x = embedding(previous)
         x, h, c = decoder(x, initial_state=[h, c])
         x = keras.layers.Dropout(args.dropout)(x)
-        p = pointer(x, states, sequence_mask=mask, token_ids=copies)
+        p = choose(x, states, sequence_mask=mask, token_ids=copies)
         return p, h, c
 
     outputs, *_ = write(
@@ -118,10 +137,51 @@ def build_writer(
     )
 
 
+class VocabularySoftmax(keras.layers.Layer):
+    """A `PointerSoftmax` that only writes: the same attention, no copies.
+
+    Args:
+        vocabulary_size: Number of words.
+        units: Size of the space in which query and sequence meet.
+    """
+
+    def __init__(self, vocabulary_size: int, units: int, **kwargs: Any):
+        super().__init__(**kwargs)
+        layers = keras.layers
+        self.queries = layers.Dense(units, name="queries")
+        self.keys = layers.Dense(units, use_bias=False, name="keys")
+        self.scores = layers.Dense(1, use_bias=False, name="scores")
+        self.words = layers.Dense(
+            vocabulary_size, activation="softmax", name="words"
+        )
+
+    def build(self, query_shape: Any, sequence_shape: Any) -> None:
+        """Makes the weights."""
+        self.queries.build(query_shape)
+        self.keys.build(sequence_shape)
+        self.scores.build((None, self.keys.units))
+        self.words.build((None, query_shape[-1] + sequence_shape[-1]))
+
+    def call(
+        self,
+        query: keras.KerasTensor,
+        sequence: keras.KerasTensor,
+        sequence_mask: keras.KerasTensor,
+        token_ids: keras.KerasTensor,
+    ) -> keras.KerasTensor:
+        """Probabilities of words; called as a `PointerSoftmax` is."""
+        hidden = ops.tanh(
+            self.queries(query)[:, :, None] + self.keys(sequence)[:, None]
+        )
+        scores = self.scores(hidden)[..., 0]
+        read, _ = pointer.attend(scores, sequence, sequence_mask)
+        return self.words(ops.concatenate([query, read], axis=-1))
+
+
 def build_classifier(
     name: str, matrix: np.ndarray, labels: int, args: argparse.Namespace
 ) -> Network:
-    """Builds one of `MODELS` that chooses among labels."""
+    """Builds one of the models, not `NO_POINTER`, that chooses a label."""
     ids = {
         key: keras.Input((None,), dtype="int32", name=key)
         for key in ("question", "passage")
@@ -156,8 +216,8 @@ def _read(name, ids, embedding, args):
         asked, mask=masks["question"]
     )
     x, mask = dropout(embedding(ids["passage"])), masks["passage"]
-    if name == "fhe":
-        *outputs, decisions = FocusedHierarchicalEncoder(
+    if name in GATED:
+        encoder = FocusedHierarchicalEncoder(
             args.units,
             estimator="reinforce",
             openness_target=args.openness_target,
@@ -168,9 +228,16 @@ def _read(name, ids, embedding, args):
             return_gates=True,
             track_statistics=True,
             name="reader",
-        )(x, context, sequence_mask=mask)
+        )
+        *outputs, decisions = encoder(x, context, sequence_mask=mask)
+        if name == NO_PRODUCT:
+            kernel = encoder.gate.kernel
+            kernel.constraint = WithoutProduct()
+            kernel.assign(kernel.constraint(kernel))
         states, mask, _, _, *last = outputs
         return context, Passage(states, mask, last, decisions)
+    if name == FIXED_GATES:
+        return context, _read_fixed(x, mask, args)
     for i in range(int(name[-1])):
         x, *last = keras.layers.LSTM(
             args.units,
@@ -181,9 +248,38 @@ def _read(name, ids, embedding, args):
     return context, Passage(x, mask, last)
 
 
+class WithoutProduct(keras.constraints.Constraint):
+    """Keeps the weights of the product at zero in the kernel of a gate.
+
+    Of a `BoundaryGate`, whose $z_t$ is then $[h_t, q]$. They are the first
+    third of its rows.
+    """
+
+    def __call__(self, kernel: keras.KerasTensor) -> keras.KerasTensor:
+        product, *others = ops.split(kernel, 3, axis=0)
+        return ops.concatenate([ops.zeros_like(product), *others])
+
+
+def _read_fixed(x, mask, args):
+    """What an encoder leaves whose gates are open at every n-th word."""
+    every = round(1 / args.openness_target)
+    lower = keras.layers.LSTM(args.units, return_sequences=True, name="lower")
+    steps = ops.cumsum(ops.ones_like(mask, dtype="int32"), axis=1) - 1
+    gates = ops.logical_and(ops.equal(steps % every, every - 1), mask)
+    decisions = {
+        "gates": ops.cast(gates, "float32"),
+        "indices": steps[:, every - 1 :: every],
+    }
+    focused = mask[:, every - 1 :: every]
+    states, *last = keras.layers.LSTM(
+        args.units, return_sequences=True, return_state=True, name="upper"
+    )(lower(x, mask=mask)[:, every - 1 :: every], mask=focused)
+    return Passage(states, focused, last, decisions)
+
+
 def _compiled(name, inputs, outputs, args):
     model = keras.Model(inputs, outputs, name=name)
-    if name == "fhe":
+    if name in GATED:
         model = PolicyGradientModel(model, name=name)
     model.compile(
         keras.optimizers.Adam(args.learning_rate, clipnorm=1.0),

@@ -6,8 +6,9 @@ Trains LSTMs and the focused hierarchical encoder of "Focused Hierarchical RNNs
 for Conditional Sequence Processing" on one data set, and prints their test
 scores, beside the source's where it has any. Answers are written word by word,
 from a vocabulary or by pointing to the passage; those of PubMedQA are yes, no
-or maybe. Each finished run is a line of `--output`, a CSV file; runs that are
-already there are not repeated.
+or maybe. `--models` may also name the encoder without one of its parts, see
+examples/focused/passage_models.py. Each finished run is a line of `--output`, a
+CSV file; runs that are already there are not repeated.
 
 XQuAD and PubMedQA have about a thousand questions: enough to see all parts at
 work, far too few to compare models by. The source's data sets, SearchQA
@@ -101,6 +102,16 @@ class Task(NamedTuple):
         """Most words beyond the vocabulary in a passage."""
         return max(len(e) for part in self[1:] for e in part.extras)
 
+    def without_copies(self) -> "Task":
+        """The same, words of answers beyond the vocabulary being unknown."""
+
+        def written(part: passage_words.Encoded) -> passage_words.Encoded:
+            known = part.targets < self.words.vocabulary_size
+            targets = np.where(known, part.targets, passage_words.UNKNOWN)
+            return part._replace(targets=targets)
+
+        return Task(self.words, *map(written, self[1:]))
+
 
 def prepare(data: passage_data.PassageData, args: argparse.Namespace) -> Task:
     """Makes a vocabulary, and arrays of all parts."""
@@ -132,6 +143,8 @@ def train_and_test(
         network = passage_models.build_writer(
             name, matrix, task.words, task.extra_words, args
         )
+    if name == passage_models.NO_POINTER:
+        task = task.without_copies()
     data = label_arrays if is_labels else arrays
     inputs, targets, weights = data(task.train)
     start = time.perf_counter()
@@ -211,7 +224,7 @@ def table(dataset: str, rows: Sequence[dict]) -> str:
         header += ["paper"] * any(score in own for own in paper.values())
     header += ["gates open %", "seeds", "s per run"]
     lines = [header]
-    for name in passage_models.MODELS:
+    for name in (*passage_models.MODELS, *passage_models.ABLATIONS):
         own = [row for row in rows if row["model"] == name]
         if not own:
             continue
@@ -263,8 +276,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("--data-dir", required=True, help="see passage_data.py")
     add("--dataset", choices=passage_data.DATASETS, required=True)
-    models = passage_models.MODELS
-    add("--models", nargs="+", choices=models, default=list(models))
+    models, ablations = passage_models.MODELS, passage_models.ABLATIONS
+    names = {"choices": (*models, *ablations), "default": list(models)}
+    add("--models", nargs="+", **names)
     add("--seeds", nargs="+", type=integer(0), default=[1, 2, 3])
     add("--output", default="results/passage_questions.csv")
     add("--epochs", type=positive, default=30)
@@ -285,6 +299,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--entropy-weight", type=float, default=1.0, help=mean)
     add("--verbose", type=int, default=0, help="of model.fit")
     args = parser.parse_args(argv)
+    if args.dataset == "pubmedqa" and passage_models.NO_POINTER in args.models:
+        parser.error(
+            f"--models: no answers are written for --dataset pubmedqa. "
+            f"Received: {passage_models.NO_POINTER}"
+        )
     args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
     return args
 

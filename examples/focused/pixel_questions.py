@@ -1,13 +1,20 @@
 """Pixel-by-pixel questions: is this image of a digit, read row by row, a 7?
 
     python -m examples.focused.pixel_questions
-    python -m examples.focused.pixel_questions --mnist --data-dir DATA
+    python -m examples.focused.pixel_questions --mnist --data-dir DATA \
+        --start-size 14
 
 Trains one and two stacked LSTMs and the focused hierarchical encoder on
 questions about the 8x8 digits of scikit-learn, or with `--mnist` about those
 of `mnist/mnist.npz`, half of them to be answered yes. Prints test accuracies
 beside those of "Focused Hierarchical RNNs for Conditional Sequence
 Processing" on MNIST, openness and times: `--markdown` writes the table.
+
+With `--start-size` training begins with small images, whose pixels are means of
+squares of pixels, and goes on with the whole ones after `--growing-share` of
+the steps: a few hundred pixels teach a model what to look for sooner, and gates
+that are already worth their cost do not close. Tests are always on the whole
+images.
 
 Models (`examples/focused/models.py`; here the result of attention is also
 multiplied with the question), `--output` and the handling of killed runs are as
@@ -24,10 +31,13 @@ import numpy as np
 import tensorflow as tf
 
 from examples.common import tables
+from examples.common.arguments import positive
+from examples.common.arguments import real
 from examples.focused import experiments
 from examples.focused import models
 from keras_seqmech.tasks import pixel_question
 
+GROWTH_SETTINGS = ("start_size", "growing_share")
 PAPER_MNIST = {"lstm1": 97.3, "lstm2": 98.4, "fhe": 99.1}
 ANSWERS = 2
 TEST_SEED = 10**6
@@ -36,9 +46,13 @@ TEST_SEED = 10**6
 def build(
     name: str, estimator: str, size: int, args: argparse.Namespace
 ) -> keras.Model:
-    """A model that is given `pixels`, `size` of them, and a `digit`."""
+    """A model that is given `pixels`, `size` of them, and a `digit`.
+
+    With `--start-size` there may be less pixels.
+    """
+    pixels = None if args.start_size else size
     inputs = {
-        "pixels": keras.Input((size, 1), name="pixels"),
+        "pixels": keras.Input((pixels, 1), name="pixels"),
         "digit": keras.Input((), dtype="int32", name="digit"),
     }
     asked = keras.layers.Embedding(
@@ -68,11 +82,44 @@ def batches(
     seed: int,
     step: int,
 ) -> tf.data.Dataset:
-    """Training batches from a step on, endless."""
-    epoch, skipped = divmod(step, -(-len(labels) // args.batch_size))
-    return pixel_question.dataset(
-        images, labels, args.batch_size, seed, start=epoch
-    ).skip(skipped)
+    """Training batches from a step on, endless: first of small images."""
+
+    def whole(images, step):
+        epoch, skipped = divmod(step, -(-len(labels) // args.batch_size))
+        return pixel_question.dataset(
+            images, labels, args.batch_size, seed, start=epoch
+        ).skip(skipped)
+
+    start = round(args.growing_share * args.steps) if args.start_size else 0
+    if step >= start:
+        return whole(images, step)
+    small = whole(averaged(images, args.start_size), step)
+    return small.take(start - step).concatenate(whole(images, start))
+
+
+def averaged(images: np.ndarray, size: int) -> np.ndarray:
+    """Images `(N, size, size)`, their pixels means of squares of pixels.
+
+    Args:
+        images: `(N, H, H)`.
+        size: A divisor of H.
+
+    >>> averaged(np.arange(16.0).reshape(1, 4, 4), 2).tolist()
+    [[[2.5, 4.5], [10.5, 12.5]]]
+    """
+    count, height, width = images.shape
+    if height % size or width % size:
+        raise ValueError(
+            f"--start-size: must divide the size of the images, {height} x "
+            f"{width}. Received: {size}"
+        )
+    parts = images.reshape(count, size, height // size, size, width // size)
+    return parts.mean(axis=(2, 4))
+
+
+def own_settings(args: argparse.Namespace) -> tuple[str, ...]:
+    """Names of this task's settings, none without a start of its own."""
+    return GROWTH_SETTINGS if args.start_size else ()
 
 
 def runs_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
@@ -107,6 +154,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.set_defaults(sparsity_weight=1.0, indecision_weight=2.0)
     add("--mnist", action="store_true", help="28x28 digits of --data-dir")
     add("--data-dir", help="holds mnist/mnist.npz")
+    small = "height of the images at first; default: whole ones"
+    add("--start-size", type=positive, help=small)
+    share = "of the steps, with --start-size"
+    add("--growing-share", type=real("(0, 1)"), default=0.5, help=share)
     args = experiments.complete(parser, parser.parse_args(argv))
     if args.mnist and not args.data_dir:
         parser.error("--mnist: needs --data-dir")
@@ -125,14 +176,16 @@ def main(argv: Sequence[str] | None = None) -> str:
     task = "mnist" if args.mnist else "digits"
     rows = experiments.do_runs(
         args,
-        experiments.keys(args, task, []),
+        experiments.keys(args, task, own_settings(args)),
         experiments.Task(
             functools.partial(build, size=train[0][0].size, args=args),
             functools.partial(batches, *train, args),
             pixel_question.examples(*test, TEST_SEED),
         ),
     )
-    return experiments.report(args, [runs_table(rows, args)])
+    return experiments.report(
+        args, [runs_table(rows, args)], own_settings(args)
+    )
 
 
 if __name__ == "__main__":

@@ -210,7 +210,7 @@ LEARNABILITY = Program("pooling.learnability", _learnability)
 
 def _focused(task, more):
     def key(module, args):
-        names = list(getattr(module, more, ()))
+        names = more(module, args)
         keys = module.experiments.keys(args, task(args), names)
         return dict(zip(module.experiments.KEY, keys[0]))
 
@@ -237,12 +237,17 @@ def _read_picking(path: Path) -> list[Row]:
 
 PICKING = Program(
     "focused.picking",
-    _focused(lambda args: f"picking-{args.length}", "OWN"),
+    _focused(
+        lambda args: f"picking-{args.length}", lambda module, args: module.OWN
+    ),
     read=_read_picking,
 )
 PIXELS = Program(
     "focused.pixel_questions",
-    _focused(lambda args: "mnist" if args.mnist else "digits", "none"),
+    _focused(
+        lambda args: "mnist" if args.mnist else "digits",
+        lambda module, args: module.own_settings(args),
+    ),
 )
 SKIPPING = Program(
     "focused.skipping",

@@ -47,7 +47,13 @@ def path(study: Study, folder: Path = FOLDER) -> Path:
 
 def read(study: Study, folder: Path = FOLDER) -> list[Row]:
     """All rows of a study, in the order they were added."""
-    return results.read_rows(path(study, folder), fields(study))
+    return results.read_rows(path(study, folder), fields(study), _later(study))
+
+
+def _later(study: Study) -> dict[str, str]:
+    """Measures: rows are empty where a study got one after them."""
+    columns = {measure.column for measure in study.measures}
+    return dict.fromkeys(columns.difference(study.labels, ORIGIN), "")
 
 
 def add(
@@ -55,7 +61,9 @@ def add(
 ) -> None:
     """Adds the rows of a run; several processes may do so."""
     key = (*study.labels, "seeds", "options")
-    results.add_rows(path(study, folder), fields(study), rows, key)
+    results.add_rows(
+        path(study, folder), fields(study), rows, key, _later(study)
+    )
 
 
 def is_current(study: Study, row: Row) -> bool:

@@ -8,31 +8,45 @@ from keras_seqmech import ExpectedSubsample
 from keras_seqmech.ops.emission import expectation
 from keras_seqmech.tasks import memory
 
+EMIT = ("before", "after")
 
-def build(length: int, units: int, emission_bias: float = 0.0) -> keras.Model:
+
+def build(
+    length: int,
+    units: int,
+    emission_bias: float = 0.0,
+    emit: str = "before",
+    is_fixed: bool = True,
+) -> keras.Model:
     """A model of logits `(B, U, 3)` for symbols `(B, T)`.
-
-    Whether the state of a step is emitted is decided by the state and the
-    symbol before it, equation 3; before the first step both are zeros.
 
     Args:
         length: Number of symbols T; outputs are U = `most_outputs(T)`.
         units: Size of the LSTM's state.
         emission_bias: Bias of the emission's logit, before training.
+        emit: When it is decided whether a step's state is emitted: "before"
+            its symbol was seen, by the state and the symbol of the step
+            before, equation 3, zeros before the first step; or "after" it, by
+            the step's own.
+        is_fixed: Whether sequences always have T symbols, and not at most T.
     """
     layers = keras.layers
-    symbols = keras.Input((length,), dtype="int32", name="symbols")
+    steps = length if is_fixed else None
+    symbols = keras.Input((steps,), dtype="int32", name="symbols")
     seen = ops.one_hot(symbols, memory.SYMBOLS)
     states = layers.LSTM(units, return_sequences=True, name="states")(seen)
     both = layers.Concatenate(name="state_and_symbol")([states, seen])
-    before = layers.ZeroPadding1D((1, 0), name="a_step_later")(both)
+    if emit == "before":
+        both = layers.ZeroPadding1D((1, 0), name="a_step_later")(both)[:, :-1]
     probabilities = layers.Dense(
         1,
         activation="sigmoid",
         bias_initializer=keras.initializers.Constant(emission_bias),
         name="emission",
-    )(before[:, :-1])
-    probabilities = layers.Reshape((length,), name="emissions")(probabilities)
+    )(both)
+    probabilities = layers.Reshape(
+        (length if is_fixed else -1,), name="emissions"
+    )(probabilities)
     outputs = ExpectedSubsample(memory.most_outputs(length), name="subsample")(
         states, probabilities
     )
@@ -85,6 +99,33 @@ def measure(
         "sequence_accuracy": float((right | ~mask).all(axis=1).mean()),
         "emitted": float(found["emissions"].sum() / mask.sum()),
     }
+
+
+def padded_accuracy(
+    model: keras.Model, test: memory.Examples, batch_size: int
+) -> float:
+    """The share of T outputs that are right, zeros after the last real one.
+
+    Equation 4 has as many outputs as there are symbols. Where nothing is
+    emitted the model's answer is that for the zero vector.
+
+    Args:
+        model: Of `build`.
+        test: `memory.examples`.
+        batch_size: Of prediction.
+    """
+    symbols, targets, _ = test
+    states, emissions = (
+        model.get_layer(name).output for name in ("states", "emissions")
+    )
+    outputs = ExpectedSubsample(symbols.shape[1])(states, emissions)
+    logits = model.get_layer("logits")(outputs)
+    found = keras.Model(model.input, logits).predict(
+        symbols, batch_size=batch_size, verbose=0
+    )
+    padded = np.zeros_like(symbols)
+    padded[:, : targets.shape[1]] = targets
+    return float((found.argmax(axis=-1) == padded).mean())
 
 
 def emission_matrix(probed: keras.Model, symbols: np.ndarray) -> np.ndarray:

@@ -10,11 +10,21 @@ most. Prints for each length the accuracy on a third set of
 sequences, over outputs and over whole sequences, and the number of minibatches
 it took: `--markdown` writes the table.
 
-Padded outputs do not count, so nothing keeps the model from emitting too many;
-`emitted` is the number it expects to emit. In each minibatch only the first T'
-outputs are learned, T' uniform from 1 to T; `--no-curriculum` learns all. With
-`--warm-start` a model starts from the weights that the same seed learned for
-the previous of `--lengths`.
+Only real outputs are learned and count, so nothing keeps the model from
+emitting too many; `emitted` is the number it expects to emit. `padded_accuracy`
+counts T outputs of each sequence instead: those after the last real one are
+right where the model's answer is 0.
+
+With `--curriculum outputs` only the first T' outputs of each minibatch are
+learned, T' uniform from 1 to T. With `--curriculum length` all outputs are
+learned, of sequences that grow: they have `--start-length` symbols at first,
+and twice as many, up to T, after each `--evaluate-every` minibatches of which
+`--growth-accuracy` of the outputs were right. `--no-curriculum` learns all from
+the start. With `--warm-start` a model starts from the weights that the same
+seed learned for the previous of `--lengths`.
+
+Equation 3 decides whether to emit the state of a step before the step's symbol
+is seen. `--emit after` decides one step later, by the state that has seen it.
 
 `--figure` draws, for the model of `--figure-length`, which symbols of a test
 sequence become which outputs.
@@ -28,14 +38,17 @@ import argparse
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from examples.common import results
 from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
+from examples.common.arguments import real
 from examples.subsampling import memory_model
 from examples.subsampling.memory_progress import Progress
 from keras_seqmech import analysis
@@ -46,6 +59,7 @@ FIELDS = (
     *KEY,
     "accuracy",
     "sequence_accuracy",
+    "padded_accuracy",
     "emitted",
     "steps_to_target",
     "steps",
@@ -53,6 +67,8 @@ FIELDS = (
     "parameters",
     "seconds",
 )
+# Files of earlier runs lack it.
+OLDER = {"padded_accuracy": ""}
 SETTINGS = (
     "units",
     "emission_bias",
@@ -64,6 +80,8 @@ SETTINGS = (
     "target_accuracy",
     "evaluate_every",
 )
+CURRICULA = ("outputs", "length")
+GROWTH_SETTINGS = ("start_length", "growth_accuracy")
 # Section 3, for all lengths up to 500.
 PAPER_ACCURACY, PAPER_STEPS, PAPER_LENGTH = "> 98", "about 10000", 500
 CHECK_SEED, TEST_SEED = 10**6, 10**6 + 1
@@ -76,23 +94,26 @@ def train_and_test(
     length, seed = int(key[0]), int(key[1])
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
-    model = memory_model.build(length, args.units, args.emission_bias)
+    model = memory_model.build(
+        length,
+        args.units,
+        args.emission_bias,
+        args.emit,
+        is_fixed=args.curriculum != "length",
+    )
     memory_model.compile_model(model, args.learning_rate, args.jit_compile)
     model.optimizer.build(model.trainable_variables)
     path = model_path(key, args)
     check = memory.examples(args.test_size, length, CHECK_SEED)
-    progress = Progress(check, args, path.with_suffix(""), line)
+    progress = Progress(check, length, args, path.with_suffix(""), line)
     state = progress.restore(model)
     if state["step"] == 0 and args.warm_start:
         start_warm(model, key, args)
-    if not progress.is_over():
+    # A fit ends early where sequences grow.
+    while not progress.is_over():
         model.fit(
-            memory.dataset(
-                length,
-                args.batch_size,
-                seed=seed,
-                start=state["step"],
-                curriculum=args.curriculum,
+            batches(
+                progress.training_length(), length, seed, state["step"], args
             ),
             initial_epoch=state["step"] // args.evaluate_every,
             epochs=args.steps // args.evaluate_every,
@@ -102,10 +123,12 @@ def train_and_test(
             verbose=0,
         )
     model.save(path)
+    test = memory.examples(args.test_size, length, TEST_SEED)
     measured = memory_model.measure(
-        memory_model.probe(model),
-        memory.examples(args.test_size, length, TEST_SEED),
-        args.batch_size,
+        memory_model.probe(model), test, args.batch_size
+    )
+    measured["padded_accuracy"] = memory_model.padded_accuracy(
+        model, test, args.batch_size
     )
     progress.finish()
     # The first epoch compiles.
@@ -118,6 +141,34 @@ def train_and_test(
         "parameters": model.count_params(),
         "seconds": round(state["seconds"], 1),
     }
+
+
+def batches(
+    length: int, whole: int, seed: int, step: int, args: argparse.Namespace
+) -> tf.data.Dataset:
+    """Training batches from a step on, endless.
+
+    Args:
+        length: Number of symbols of their sequences.
+        whole: Number of symbols that the model is for.
+        seed: Of the run.
+        step: Number of the first batch.
+        args: Of the command line.
+    """
+    data = memory.dataset(
+        length,
+        args.batch_size,
+        seed=seed,
+        start=step,
+        curriculum=args.curriculum == "outputs",
+    )
+    missing = memory.most_outputs(whole) - memory.most_outputs(length)
+    places = [[0, 0], [0, missing]]
+
+    def pad(symbols, targets, weights):
+        return symbols, tf.pad(targets, places), tf.pad(weights, places)
+
+    return data.map(pad) if missing else data
 
 
 def start_warm(
@@ -144,15 +195,15 @@ def do_runs(args: argparse.Namespace) -> list[dict]:
         for seed in args.seeds
     ]
     for number, key in enumerate(wanted, start=1):
-        done = [row_key(row) for row in results.read_rows(args.output, FIELDS)]
-        if key in done:
+        rows = results.read_rows(args.output, FIELDS, OLDER)
+        if key in [row_key(row) for row in rows]:
             continue
         line = f"[{number}/{len(wanted)}] length {key[0]}, seed {key[1]}"
         row = {**dict(zip(KEY, key)), **train_and_test(key, args, line)}
-        results.add_row(args.output, FIELDS, row, KEY)
+        results.add_row(args.output, FIELDS, row, KEY, OLDER)
         shown = {name: row[name] for name in FIELDS if name not in KEY}
         print(f"{line} {shown}", flush=True)
-    rows = results.read_rows(args.output, FIELDS)
+    rows = results.read_rows(args.output, FIELDS, OLDER)
     return [row for row in rows if row_key(row) in wanted]
 
 
@@ -168,7 +219,24 @@ def run_key(
     if args.warm_start:
         before = map(str, lengths_before(length, args))
         more["warm_start"] = ",".join(before)
-    return str(length), str(seed), results.describe(args, SETTINGS, **more)
+    return str(length), str(seed), settings(args, **more)
+
+
+def settings(args: argparse.Namespace, **more: Any) -> str:
+    """Settings as text; rows that were written before an option keep theirs.
+
+    Args:
+        args: Of the command line.
+        **more: Values to be shown in the place of theirs.
+    """
+    names = list(SETTINGS)
+    if args.curriculum == "length":
+        names += GROWTH_SETTINGS
+    else:
+        more["curriculum"] = args.curriculum == "outputs"
+    if args.emit != "before":
+        names.append("emit")
+    return results.describe(args, names, **more)
 
 
 def model_path(key: Sequence[str], args: argparse.Namespace) -> Path:
@@ -181,8 +249,9 @@ def table(rows: Sequence[dict], args: argparse.Namespace) -> str:
     """Markdown table, a line for each length."""
     target = f"minibatches to {100 * args.target_accuracy:g} %"
     lines = [
-        f"length | accuracy % | paper | whole sequences % | {target} | paper "
-        "| emitted % | ms a minibatch | minutes | seeds".split(" | ")
+        f"length | accuracy % | paper | whole sequences % | padded to T % "
+        f"| {target} | paper | emitted % | ms a minibatch | minutes "
+        "| seeds".split(" | ")
     ]
     for length in args.lengths:
         own = [row for row in rows if row["length"] == str(length)]
@@ -194,6 +263,7 @@ def table(rows: Sequence[dict], args: argparse.Namespace) -> str:
                 tables.mean(own, "accuracy", ".2f"),
                 PAPER_ACCURACY if in_paper else "",
                 tables.mean(own, "sequence_accuracy"),
+                tables.mean(own, "padded_accuracy", ".2f"),
                 tables.mean(own, "steps_to_target", ".0f"),
                 PAPER_STEPS if in_paper else "",
                 tables.mean(own, "emitted"),
@@ -210,13 +280,14 @@ def report(rows: Sequence[dict], args: argparse.Namespace) -> str:
     notes = (
         "Means over seeds; in brackets, over how many, if a number is not "
         'known for all. Paper: "Training a Subsampling Mechanism in '
-        'Expectation", section 3. Emitted: the expected number of emissions '
-        f"over that of outputs. Tested every {args.evaluate_every} minibatches "
-        f"on {args.test_size} sequences; accuracies are those of "
+        'Expectation", section 3. Padded to T: T outputs count for each '
+        "sequence, zeros after the last real one. Emitted: the expected number "
+        "of emissions over that of outputs. Tested every "
+        f"{args.evaluate_every} minibatches on {args.test_size} sequences; "
+        "accuracies are those of "
         f"{args.test_size} others."
     )
-    names = (*SETTINGS, "test_size")
-    values = results.describe(args, names)
+    values = f"{settings(args)} test_size={args.test_size}"
     parts = [table(rows, args), notes, f"Settings: `{values}`."]
     return tables.publish(parts, args.markdown)
 
@@ -252,7 +323,16 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--emission-bias", type=float, default=0.0, help=bias)
     add("--learning-rate", type=float, default=1e-3)
     add("--batch-size", type=positive, default=100)
-    add("--no-curriculum", dest="curriculum", action="store_false")
+    when = "whether to emit a state is decided, before or after its symbol"
+    add("--emit", choices=memory_model.EMIT, default="before", help=when)
+    what = "what grows: outputs that are learned, or the length of sequences"
+    add("--curriculum", choices=CURRICULA, default="outputs", help=what)
+    none = {"action": "store_const", "const": None, "default": "outputs"}
+    add("--no-curriculum", dest="curriculum", **none)
+    growing = "of --curriculum length, in symbols"
+    add("--start-length", type=positive, default=10, help=growing)
+    right = "of training, at which the length doubles"
+    add("--growth-accuracy", type=real("(0, 1]"), default=0.8, help=right)
     warm = "start from the model of the length before"
     add("--warm-start", action="store_true", help=warm)
     add("--jit-compile", action="store_true", help="training by XLA")
@@ -279,6 +359,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
             "--target-accuracy: must be above 0 and at most 1. Received: "
             f"{args.target_accuracy}"
         )
+    if args.warm_start and args.curriculum == "length":
+        parser.error("--warm-start: not with --curriculum length")
     if args.figure and args.figure_length not in args.lengths:
         parser.error(
             f"--figure-length: must be one of --lengths, {args.lengths}. "

@@ -212,14 +212,18 @@ def make_network(name, folder, *more, dataset="xquad"):
 
 
 @pytest.mark.usefixtures("eagerly")
-@pytest.mark.parametrize("name", ["lstm2", "fhe"])
+@pytest.mark.parametrize(
+    "name", ["lstm2", "fhe", *passage_models.ABLATIONS[1:]]
+)
 def test_written_words_are_the_most_probable_of_the_model(name, folder):
     network, task = make_network(name, folder)
     for variable in network.model.trainable_variables:
         variable.assign(2 * keras.random.normal(variable.shape))
-    if name == "fhe":
+    if name in passage_models.GATED:
         bias = network.model.network.get_layer("reader").gate.output_bias
-        bias.assign(keras.ops.full_like(bias, 15))  # for what was drawn
+        # For what was drawn.
+        drawn = {"fhe": 15, "fhe_no_pointer": 40}
+        bias.assign(keras.ops.full_like(bias, drawn[name]))
         share = passage_models.openness(network, task.test, 5)
         assert 0.2 < share < 0.8
     words = task.words
@@ -236,6 +240,115 @@ def test_written_words_are_the_most_probable_of_the_model(name, folder):
         chosen += [passage_words.END] * (len(chosen) < 4)
         np.testing.assert_array_equal(p.argmax(-1), chosen)
     assert len(set(answers)) > 1
+
+
+def test_a_gate_without_the_product(folder):
+    """z is [h, q]: the weights of the product stay zero, others learn."""
+    network, task = make_network("fhe_no_product", folder)
+    gate = network.model.network.get_layer("reader").gate
+    before = gate.kernel.numpy()
+    network.model.fit(
+        task.train.inputs,
+        task.train.targets,
+        sample_weight=task.train.weights,
+        batch_size=22,
+        verbose=0,
+    )
+    after = gate.kernel.numpy()
+    assert len(after) == 3 * 8
+    assert not before[:8].any() and not after[:8].any()
+    assert (after[8:] != before[8:]).all(axis=1).any()
+    plain, _ = make_network("fhe", folder)
+    gate = plain.model.network.get_layer("reader").gate
+    assert gate.kernel.numpy()[:8].all()
+
+
+def test_words_without_a_pointer_are_those_of_the_vocabulary(folder):
+    network, task = make_network("fhe_no_pointer", folder)
+    assert task.extra_words > 0
+    size = task.words.vocabulary_size
+    assert network.model.network.output_shape[-1] == size
+    cut = task.without_copies()
+    for part, own in zip(task[1:], cut[1:]):
+        extra = part.targets >= size
+        assert extra.any() and not extra.all()
+        np.testing.assert_array_equal(own.targets[~extra], part.targets[~extra])
+        assert (own.targets[extra] == passage_words.UNKNOWN).all()
+        np.testing.assert_array_equal(own.weights, part.weights)
+    # What is not focused has no influence, and the copies have none at all.
+    random = np.random.default_rng(0)
+    states = random.normal(size=(2, 3, 8)).astype("float32")
+    mask = np.array([[True, False, True], [True, True, False]])
+    h, c = random.normal(size=(2, 2, 8)).astype("float32")
+    previous = np.full((2, 1), passage_words.START, "int32")
+    p, *_ = network.writer.predict_on_batch(
+        [previous, states, mask, np.zeros((2, 3), "int32"), h, c]
+    )
+    np.testing.assert_allclose(p.sum(axis=-1), 1, rtol=1e-5)
+    masked = np.where(mask[..., None], states, 9)
+    copies = np.ones((2, 3), "int32")
+    again, *_ = network.writer.predict_on_batch(
+        [previous, masked, mask, copies, h, c]
+    )
+    np.testing.assert_allclose(again, p, rtol=1e-5)
+    moved, *_ = network.writer.predict_on_batch(
+        [previous, states + mask[..., None], mask, copies, h, c]
+    )
+    assert abs(moved - p).max() > 1e-4
+
+
+@pytest.mark.parametrize("target, every", [("0.5", 2), ("0.3", 3)])
+def test_fixed_gates(target, every, folder):
+    more = ("--openness-target", target)
+    network, task = make_network("fhe_fixed_gates", folder, *more)
+    asked = {k: v for k, v in task.test.inputs.items() if k != "previous"}
+    real = asked["passage"] != passage_words.PADDING
+    assert not real.all()
+    gates = network.gates.predict_on_batch(
+        {key: asked[key] for key in ("question", "passage")}
+    )
+    wanted = real & (np.arange(real.shape[1]) % every == every - 1)
+    np.testing.assert_array_equal(gates, wanted)
+    states, mask, copies, *_ = network.reader.predict_on_batch(asked)
+    chosen = slice(every - 1, None, every)
+    np.testing.assert_array_equal(mask, real[:, chosen])
+    np.testing.assert_array_equal(copies, asked["copies"][:, chosen])
+    # The upper LSTM reads the lower one's states there, and no others.
+    model = network.model
+    embedded = model.get_layer("embedding")(asked["passage"])
+    lower = model.get_layer("lower")(embedded, mask=real)
+    upper, *_ = model.get_layer("upper")(lower[:, chosen], mask=mask)
+    np.testing.assert_allclose(states[mask], upper.numpy()[mask], atol=1e-6)
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_ablations_are_trained(folder, tmp_path, monkeypatch):
+    known, fit = [], keras.Model.fit
+
+    def fit_and_keep(model, inputs, targets, **options):
+        known.append(int(targets.max()))
+        return fit(model, inputs, targets, **options)
+
+    monkeypatch.setattr(keras.Model, "fit", fit_and_keep)
+    output = tmp_path / "runs.csv"
+    names = passage_models.ABLATIONS
+    more = ("--epochs", "1", "--models", *names)
+    report = passage_questions.main(arguments(folder, output, "xquad", *more))
+    rows = read(output)
+    assert [r["model"] for r in rows] == list(names)
+    assert all(0 <= float(r["openness"]) <= 1 for r in rows)
+    for name in names:
+        assert f"| {name} |" in report
+    # Of 30 words and four that are none, those that follow are copied.
+    product, pointer, fixed = known
+    assert pointer < 34 <= product == fixed
+
+
+def test_labels_are_not_written(folder, capsys):
+    more = ("--models", "fhe", "fhe_no_pointer")
+    with pytest.raises(SystemExit):
+        passage_questions.parse(arguments(folder, "a.csv", "pubmedqa", *more))
+    assert "Received: fhe_no_pointer" in capsys.readouterr().err
 
 
 def test_it_learns_to_copy_names_it_never_saw(tmp_path):

@@ -69,7 +69,7 @@ def test_what_is_read_is_compared_with_the_question():
 def test_mnist(tmp_path):
     (tmp_path / "mnist").mkdir()
     generator = np.random.default_rng(0)
-    images = generator.integers(256, size=(90, 3, 3)).astype("uint8")
+    images = generator.integers(256, size=(90, 4, 4)).astype("uint8")
     labels = np.arange(90) % 10
     np.savez(
         tmp_path / "mnist" / "mnist.npz",
@@ -84,6 +84,18 @@ def test_mnist(tmp_path):
     pixel_questions.main(options)
     (row,) = read(output)
     assert row["task"] == "mnist" and row["steps"] == "10"
+    assert "start_size" not in row["settings"]
+    pixel_questions.main([*options, "--start-size", "2", "--models", "fhe"])
+    _, row = read(output)
+    assert row["steps"] == "10"
+    assert "start_size=2 growing_share=0.5" in row["settings"]
+    stem = experiments.stem([row[field] for field in experiments.KEY])
+    model = keras.models.load_model(tmp_path / "q-models" / f"{stem}.keras")
+    _, test = pixel_question.load_mnist(tmp_path)
+    asked, answers = pixel_question.examples(*test, pixel_questions.TEST_SEED)
+    found = models.probe(model).predict(asked, verbose=0)
+    right = found["logits"].argmax(axis=-1) == answers
+    assert 100 * right.mean() == pytest.approx(float(row["accuracy"]), abs=0.01)
 
 
 def test_batches_go_on_where_they_were():
@@ -105,7 +117,40 @@ def test_batches_go_on_where_they_were():
         assert read_batches(step, 3) == whole[step : step + 3]
 
 
+def test_small_images_come_first():
+    """Small and whole batches have the same questions, in the same order."""
+    images = np.random.default_rng(0).random((20, 4, 4)).astype("float32")
+
+    def read_batches(step, count, *options):
+        args = pixel_questions.parse(["--batch-size", "8", *options])
+        data = pixel_questions.batches(
+            images, np.arange(20) % 10, args, seed=3, step=step
+        )
+        return [
+            (asked["pixels"].numpy(), asked["digit"].numpy().tolist())
+            for asked, _ in data.take(count)
+        ]
+
+    plain = read_batches(0, 8)
+    options = ["--steps", "1000", "--growing-share", "0.005"]
+    grown = read_batches(0, 8, "--start-size", "2", *options)
+    assert [digits for _, digits in grown] == [digits for _, digits in plain]
+    for step, ((small, _), (pixels, _)) in enumerate(zip(grown, plain)):
+        if step < 5:
+            parts = pixels.reshape(-1, 2, 2, 2, 2)
+            pixels = parts.mean(axis=(2, 4)).reshape(-1, 4, 1)
+        np.testing.assert_allclose(small, pixels, rtol=1e-6)
+    for step in (2, 5, 6):
+        again = read_batches(step, 2, "--start-size", "2", *options)
+        for found, wanted in zip(again, grown[step:]):
+            np.testing.assert_array_equal(found[0], wanted[0])
+            assert found[1] == wanted[1]
+
+
 def test_bad_options(tmp_path, capsys):
+    message = "--start-size: must divide .* 4 x 4. Received: 3"
+    with pytest.raises(ValueError, match=message):
+        pixel_questions.averaged(np.zeros((2, 4, 4)), 3)
     with pytest.raises(SystemExit):
         pixel_questions.parse(["--mnist"])
     assert "--mnist: needs --data-dir" in capsys.readouterr().err

@@ -101,6 +101,18 @@ def test_rows_of_other_options_and_summaries_are_no_runs(places):
     assert [row["score"] for row in kept[:2]] == ["7", "7 ± 1"]
 
 
+def test_rows_of_files_that_lack_a_measure_are_kept(places):
+    study = tiny_program.study()
+    running.do_runs(study, places, lambda run: "a" in run.name)
+    more = Measure("seconds_to_score", "seconds to the score")
+    study = study._replace(measures=[more, *study.measures])
+    kept = rows.read(study, places.rows)
+    assert [row["score"] for row in kept] == ["0", "1", "2"]
+    assert [row["seconds_to_score"] for row in kept] == [""] * 3
+    assert running.do_runs(study, places) == 3
+    assert scores(study, places) == ALL
+
+
 def test_a_run_that_another_process_does_is_left_to_it(places):
     study = tiny_program.study()
     run = running.pending(study, [])[0]

@@ -59,6 +59,27 @@ def test_rows_and_table(study):
     assert (folder / "new" / "m.md").read_text() == content
 
 
+def padded_by_loops(model, symbols, targets):
+    """Accuracy over T outputs, from the states and emissions of a model."""
+    parts = [model.get_layer(name).output for name in ("states", "emissions")]
+    states, e = keras.Model(model.input, parts).predict(symbols, verbose=0)
+    kernel, bias = model.get_layer("logits").get_weights()
+    length = symbols.shape[1]
+    right = 0
+    for row in range(len(symbols)):
+        # Probabilities of 0, 1, ... emissions before each step.
+        counts = np.eye(length + 1)[0]
+        outputs = np.zeros((length, states.shape[-1]))
+        for state, p in zip(states[row], e[row]):
+            outputs += np.outer(p * counts[:-1], state)
+            counts = (1 - p) * counts + p * np.roll(counts, 1)
+        found = (outputs @ kernel + bias).argmax(axis=1)
+        wanted = np.zeros(length)
+        wanted[: targets.shape[1]] = targets[row]
+        right += (found == wanted).sum()
+    return right / symbols.size
+
+
 def test_saved_models_give_the_accuracies(study):
     _, folder, _ = study
     for row in read(folder / "m.csv"):
@@ -69,6 +90,10 @@ def test_saved_models_give_the_accuracies(study):
         right = model.predict(test[0], verbose=0).argmax(axis=-1) == test[1]
         accuracy = 100 * right[test[2]].mean()
         assert accuracy == pytest.approx(float(row["accuracy"]), abs=0.01)
+        padded = padded_by_loops(model, *test[:2])
+        assert 100 * padded == pytest.approx(
+            float(row["padded_accuracy"]), abs=0.01
+        )
         whole = 100 * np.mean([r[m].all() for r, m in zip(right, test[2])])
         assert whole == pytest.approx(float(row["sequence_accuracy"]), abs=0.01)
         emissions = keras.Model(
@@ -139,6 +164,139 @@ def test_a_run_that_was_killed_goes_on(study, tmp_path, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
 
 
+def test_rows_of_earlier_files_are_kept(study, tmp_path, monkeypatch):
+    """They lack the accuracy that is padded, and their runs are done."""
+    options, folder, _ = study
+    rows = read(folder / "m.csv")
+    fields = [x for x in memory_task.FIELDS if x != "padded_accuracy"]
+    old = tmp_path / "m.csv"
+    memory_task.results.write_rows(
+        old, fields, [{name: row[name] for name in fields} for row in rows]
+    )
+    options = [*options, "--output", str(old)]
+    options += [
+        "--figure-length",
+        "7",
+        "--save-models",
+        str(folder / "m-models"),
+    ]
+    with monkeypatch.context() as patch:
+        patch.setattr(memory_task, "train_and_test", None)
+        line = memory_task.main(options).split("\n")[2]
+    length, accuracy, _, _, padded, *_ = line.split(" | ")
+    assert (length, padded) == ("| 7", "") and float(accuracy) >= 0
+    memory_task.main([*small(old, "--lengths", 7), "--emit", "after"])
+    found = read(old)
+    assert list(found[0]) == list(memory_task.FIELDS)
+    assert [row["padded_accuracy"] for row in found[:2]] == ["", ""]
+    assert float(found[2]["padded_accuracy"]) > 0
+
+
+def test_settings_of_options_that_are_new_name_them_alone():
+    def settings(*options):
+        return memory_task.settings(memory_task.parse(options))
+
+    plain = settings()
+    assert plain == (
+        "units=100 emission_bias=0.0 learning_rate=0.001 batch_size=100 "
+        "curriculum=True warm_start=False steps=10000 target_accuracy=0.98 "
+        "evaluate_every=100"
+    )
+    none = settings("--no-curriculum")
+    assert none == plain.replace("curriculum=True", "curriculum=False")
+    assert settings("--emit", "after") == f"{plain} emit=after"
+    growing = plain.replace("curriculum=True", "curriculum=length")
+    assert settings("--curriculum", "length") == (
+        f"{growing} start_length=10 growth_accuracy=0.8"
+    )
+
+
+def test_sequences_grow_as_they_are_learned(tmp_path, monkeypatch):
+    lengths = []
+    dataset = memory.dataset
+
+    def noted(length, *args, **kwargs):
+        assert not kwargs["curriculum"]
+        lengths.append((length, kwargs["start"]))
+        return dataset(length, *args, **kwargs)
+
+    monkeypatch.setattr(memory, "dataset", noted)
+    options = small(
+        tmp_path / "g.csv",
+        *("--lengths", 9, "--curriculum", "length", "--start-length", 3),
+        *("--growth-accuracy", 1e-6, "--steps", 8),
+    )
+    memory_task.main(options)
+    assert lengths == [(3, 0), (6, 2), (9, 4)]
+    (row,) = read(tmp_path / "g.csv")
+    assert row["steps"] == "8"
+    (path,) = (tmp_path / "g-models").glob("*.keras")
+    model = keras.models.load_model(path)
+    test = memory.examples(30, 9, memory_task.TEST_SEED)
+    right = model.predict(test[0], verbose=0).argmax(axis=-1) == test[1]
+    accuracy = 100 * right[test[2]].mean()
+    assert accuracy == pytest.approx(float(row["accuracy"]), abs=0.01)
+    assert [point["step"] for point in read(path.with_suffix(".csv"))] == [
+        *("2", "4", "6", "8")
+    ]
+
+
+@pytest.mark.parametrize(
+    "options, accuracies, length",
+    [
+        (["--curriculum", "length"], [], 10),
+        (["--curriculum", "length"], [0.79, 0.8, 0.5], 20),
+        (["--curriculum", "length"], [0.8, 0.9], 40),
+        (["--curriculum", "length"], [0.9] * 3, 50),
+        (["--curriculum", "length", "--start-length", "60"], [], 50),
+        (["--curriculum", "length", "--growth-accuracy", "0.9"], [0.8], 10),
+        ([], [0.1, 0.9], 50),
+    ],
+)
+def test_the_length_of_sequences(options, accuracies, length, tmp_path):
+    args = memory_task.parse(options)
+    progress = Progress(None, 50, args, tmp_path / "e", "")
+    progress.state["curve"] = [{"train_accuracy": x} for x in accuracies]
+    assert progress.training_length() == length
+
+
+def test_shorter_batches_have_the_places_of_the_whole():
+    args = memory_task.parse(["--curriculum", "length", "--batch-size", "8"])
+    (batch,) = memory_task.batches(5, 12, 3, 1, args).take(1)
+    symbols, targets, weights = (x.numpy() for x in batch)
+    assert symbols.shape == (8, 5) and weights.shape == (8, 6)
+    wanted, mask = memory.answers(symbols)
+    np.testing.assert_array_equal(targets[:, :2], wanted)
+    np.testing.assert_array_equal(weights[:, :2], mask)
+    assert not weights[:, 2:].any() and not targets[:, 2:].any()
+
+
+def test_emission_after_the_symbol_is_that_of_a_step_later():
+    """Of the same weights: what decides is not moved by a step."""
+    before, after = (
+        memory_model.build(6, 5, emission_bias=0.7, emit=emit)
+        for emit in memory_model.EMIT
+    )
+    after.set_weights(before.get_weights())
+    symbols = memory.examples(4, 6)[0]
+    first, second = (
+        memory_model.probe(model).predict(symbols, verbose=0)["emissions"]
+        for model in (before, after)
+    )
+    np.testing.assert_allclose(second[:, :-1], first[:, 1:], rtol=1e-5)
+    assert np.ptp(first[:, 0]) == 0 and np.ptp(second[:, 0]) > 0
+
+
+def test_emission_is_where_the_option_says(tmp_path):
+    options = small(tmp_path / "m.csv", "--lengths", 5, "--emit", "after")
+    memory_task.main(options)
+    (path,) = (tmp_path / "m-models").glob("*.keras")
+    found = memory_model.probe(keras.models.load_model(path)).predict(
+        memory.examples(9, 5)[0], verbose=0
+    )
+    assert np.ptp(found["emissions"][:, 0]) > 0
+
+
 def test_a_warm_start_takes_the_weights_of_the_length_before(tmp_path):
     options = small(tmp_path / "m.csv", "--lengths", 3, 5, "--warm-start")
     memory_task.main(options)
@@ -182,7 +340,7 @@ def test_a_run_ends_when_its_accuracy_is_reached(tmp_path):
 def test_what_ends_a_run(step, accuracy, seconds, over, tmp_path):
     options = ["--target-accuracy", 0.8, "--minutes", 1]
     args = memory_task.parse(small(tmp_path / "e.csv", *options))
-    progress = Progress(None, args, tmp_path / "e", "")
+    progress = Progress(None, 50, args, tmp_path / "e", "")
     assert not progress.is_over()
     curve = [{"accuracy": 0.9}, {"accuracy": accuracy}]
     progress.state.update(step=step, seconds=seconds, curve=curve)
@@ -276,6 +434,12 @@ def test_what_is_learned():
         (["--minutes", "0"], "--minutes: must be above 0"),
         (["--target-accuracy", "98"], "--target-accuracy: .*at most 1.*98"),
         (["--target-accuracy", "0"], "--target-accuracy: must be above 0"),
+        (
+            ["--warm-start", "--curriculum", "length"],
+            "--warm-start: not with --curriculum length",
+        ),
+        (["--growth-accuracy", "0"], r"--growth-accuracy: .*\(0, 1\]"),
+        (["--emit", "now"], "--emit: invalid choice"),
         (["--lengths", "0"], "--lengths: must be an integer of at least 1"),
         (
             ["--lengths", "9", "--figure", "a.png"],
