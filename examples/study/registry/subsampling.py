@@ -94,6 +94,13 @@ STUDIES = (
         LENGTHS[1:],
         "--steps 10000 --curriculum length",
     ),
+    _memory(
+        "memory_after_growing",
+        "section 3, emission decided after the symbol is seen, sequences that "
+        "grow",
+        LENGTHS[1:],
+        "--steps 10000 --emit after --curriculum length",
+    ),
     Study(
         "memory_warm",
         SOURCE,
@@ -161,7 +168,7 @@ CLAIMS = (
         PARTLY,
         "T = 10; within a point at 50, which is the bound of what decides "
         "before it sees a symbol; longer ones with a warm start; one seed",
-        ("memory", "memory_warm", "memory_growing"),
+        ("memory", "memory_warm", "memory_growing", "memory_after_growing"),
     ),
     Claim(
         "Figure 1",
@@ -172,7 +179,7 @@ CLAIMS = (
         YES,
         "equation 3 decides before it has seen the symbol; a step later was "
         "not run",
-        ("memory", "memory_after"),
+        ("memory", "memory_after", "memory_after_growing"),
         FIGURE,
     ),
     Claim(
