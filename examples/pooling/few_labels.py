@@ -14,10 +14,12 @@ tokens of each; a word that GloVe lacks is a vector of zeros.
 text, with the regularisation that is best on the validation part.
 
 The seed draws the training texts, weights and the order of batches. The best
-epoch on the validation part is tested; `last_accuracy` is the test accuracy
-after the last epoch, which no validation text has chosen. Each finished run is
-a line of `--output`, a CSV file, and is not repeated. `--markdown` writes the
-table.
+epoch on the validation part is tested. As that part has many more labels than
+the training part, `last_accuracy` is the test accuracy that needs none of them:
+after the last epoch, and of `logistic` without a choice of regularisation.
+
+Each finished run is a line of `--output`, a CSV file, and is not repeated.
+`--markdown` writes the table.
 """
 
 import argparse
@@ -100,19 +102,19 @@ def load(inputs: str, seed: int, args: argparse.Namespace) -> FewData:
 
     Raises:
         FileNotFoundError: If a file is missing.
-        ValueError: If a file is malformed or has other texts.
+        ValueError: If a file is malformed or has other texts, or if there
+            are no GloVe vectors.
     """
     data = _load_texts(args.dataset, args.data_dir)
-    parts = {
-        "train": few_texts.draw(data.train, args.per_class, seed),
-        **dict(
-            zip(
-                ("validation", "test"),
-                few_texts.held_out(data, args.validation_size, args.test_size),
-            )
-        ),
-    }
+    train = few_texts.draw(data.train, args.per_class, seed)
+    held_out = few_texts.held_out(data, args.validation_size, args.test_size)
+    parts = dict(zip(vector_files.PARTS, (train, *held_out)))
     if inputs == "glove":
+        if not args.vectors:
+            raise ValueError(
+                "--vectors: must be given where --data-dir has no "
+                f"glove/*.npz. Received: {args.vectors}"
+            )
         words, vectors = _load_vectors(args.vectors)
         found = {
             name: look_up(part, words, vectors) for name, part in parts.items()
@@ -233,7 +235,11 @@ def train_and_test(
 
 
 def fit_logistic(data: FewData) -> dict:
-    """Logistic regression on mean vectors; no seed, no epochs."""
+    """Fits logistic regression to mean vectors; without seed and epochs.
+
+    Its `last_accuracy` is that of scikit-learn's own strength of
+    regularisation, 1, which no validation text has chosen.
+    """
     try:
         from sklearn.linear_model import LogisticRegression
     except ImportError as error:
@@ -251,7 +257,6 @@ def fit_logistic(data: FewData) -> dict:
         for strength in STRENGTHS
     ]
     best = max(found, key=lambda model: model.score(*validation))
-    # The regularisation that scikit-learn starts from needs no validation.
     plain = found[STRENGTHS.index(1.0)]
     return {
         "train_accuracy": experiments.percent(best.score(*train)),

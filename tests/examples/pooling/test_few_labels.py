@@ -85,6 +85,10 @@ def test_files_of_other_texts_are_refused(folder):
         loaded(folder, "contextual", 7)
     with pytest.raises(ValueError, match="c.npz: .* test texts"):
         loaded(folder, "contextual", 0, "--test-size", "10")
+    args = few_labels.parse(arguments(folder))
+    args.vectors = None
+    with pytest.raises(ValueError, match="--vectors: must be given"):
+        few_labels.load("glove", 0, args)
     with pytest.raises(FileNotFoundError, match="contextual_vectors"):
         loaded(folder, "contextual", 0, "--contextual", "none.npz")
 

@@ -138,7 +138,7 @@ def test_seeds_draw_as_many_texts_of_each_class():
     for part in drawn:
         assert part.labels.tolist() == [0, 0, 1, 1]
         assert [ord(text) % 2 for text in part.texts] == [0, 0, 1, 1]
-        assert len(set(part.texts)) == 4
+        assert len(set(part.texts)) == 4 and " " not in part.texts
     assert len({tuple(part.texts) for part in drawn}) > 3
     assert few_texts.draw(train, 2, 3).texts == drawn[3].texts
     fewer = few_texts.draw(train, 1, 3).texts
