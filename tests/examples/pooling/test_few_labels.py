@@ -187,6 +187,22 @@ def test_logistic_regression_learns_the_words(folder):
     assert row["validation_accuracy"] == 100
 
 
+def test_validation_texts_choose_the_regularisation():
+    """With much of it, all texts get the label that is the most frequent."""
+    kinds = np.eye(2, dtype="float16")[:, np.newaxis]
+    labels = np.array([0, 1], "int32")
+    plain = vector_files.TokenVectors(list(kinds), labels)
+    train = vector_files.TokenVectors(
+        [*kinds, kinds[0], kinds[0]], np.array([0, 1, 0, 0], "int32")
+    )
+    row = few_labels.fit_logistic(few_labels.FewData(train, plain, plain))
+    assert row["test_accuracy"] == row["validation_accuracy"] == 100
+    zeros = plain._replace(labels=0 * labels)
+    other = few_labels.fit_logistic(few_labels.FewData(train, zeros, plain))
+    assert other["test_accuracy"] == 50
+    assert other["last_accuracy"] == row["last_accuracy"]
+
+
 def test_runs_are_done_once(folder, tmp_path, capsys, monkeypatch):
     run_small(monkeypatch)
     output, markdown = tmp_path / "r.csv", tmp_path / "t.md"
