@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 import keras_seqmech
@@ -31,6 +32,44 @@ def bilstm_classifier(
         forget_bias: Starting value of the forget gates' bias, 1 in Keras; not
             of `bilstm_lowf`, where it is 0.
     """
+    layer = pooling_layer(name)
+    rnn = bidirectional(units)
+    graph = connect(rnn, layer, matrix, classes)
+    start_forgetting(rnn, 0.0 if name == "bilstm_lowf" else forget_bias)
+    return keras.Model(graph.tokens, graph.outputs, name=name)
+
+
+def vector_classifier(
+    name: str,
+    width: int,
+    classes: int,
+    units: int,
+    forget_bias: float = 1.0,
+) -> keras.Model:
+    """Builds one of `BILSTMS` over given vectors, which are not trained.
+
+    Its inputs are `vectors`, `(batch, time, width)`, and `mask`, `(batch,
+    time)`, which says where they are real.
+
+    Args:
+        name: Of the model.
+        width: Of a vector.
+        classes: Number of classes.
+        units: Of each direction.
+        forget_bias: As in `bilstm_classifier`.
+    """
+    vectors = keras.Input((None, width), name="vectors")
+    mask = keras.Input((None,), dtype="bool", name="mask")
+    layer = pooling_layer(name)
+    rnn = bidirectional(units)
+    _, outputs = read_out(rnn, layer, vectors, mask, classes)
+    start_forgetting(rnn, 0.0 if name == "bilstm_lowf" else forget_bias)
+    inputs = {"vectors": vectors, "mask": mask}
+    return keras.Model(inputs, outputs, name=name)
+
+
+def pooling_layer(name: str) -> keras.layers.Layer:
+    """The layer that makes one vector of the states of one of `BILSTMS`."""
     pooling = {
         "meanpool": keras_seqmech.MeanPooling,
         "maxpool": keras_seqmech.MaxPooling,
@@ -38,19 +77,23 @@ def bilstm_classifier(
         "maxatt": keras_seqmech.MaxAttentionPooling,
     }
     if name in pooling:
-        layer = pooling[name](name="pooling")
-    else:
-        layer = keras_seqmech.LastPooling(bidirectional=True, name="pooling")
-    rnn = keras.layers.Bidirectional(
+        return pooling[name](name="pooling")
+    return keras_seqmech.LastPooling(bidirectional=True, name="pooling")
+
+
+def bidirectional(units: int) -> keras.layers.Bidirectional:
+    """A BiLSTM that returns all states."""
+    return keras.layers.Bidirectional(
         keras.layers.LSTM(units, return_sequences=True), name="rnn"
     )
-    graph = connect(rnn, layer, matrix, classes)
-    start = 0.0 if name == "bilstm_lowf" else forget_bias
+
+
+def start_forgetting(rnn: keras.layers.Bidirectional, bias: float) -> None:
+    """Sets the bias of the forget gates of a built BiLSTM, others to 0."""
+    gates = ("input", "forget", "cell", "output")
+    values = [bias if gate == "forget" else 0.0 for gate in gates]
     for lstm in (rnn.forward_layer, rnn.backward_layer):
-        gates = ("input", "forget", "cell", "output")
-        bias = [start if gate == "forget" else 0.0 for gate in gates]
-        lstm.cell.bias.assign(np.repeat(bias, units))
-    return keras.Model(graph.tokens, graph.outputs, name=name)
+        lstm.cell.bias.assign(np.repeat(values, lstm.units))
 
 
 class Graph(NamedTuple):
@@ -74,11 +117,23 @@ def connect(
     embedding = keras.layers.Embedding(*matrix.shape, name="embedding")
     x = embedding(tokens)
     embedding.embeddings.assign(matrix)
+    sentence, outputs = read_out(rnn, pooling, x, mask, classes)
+    return Graph(tokens, mask, sentence, outputs)
+
+
+def read_out(
+    rnn: keras.layers.Layer,
+    pooling: keras.layers.Layer,
+    x: keras.KerasTensor,
+    mask: keras.KerasTensor,
+    classes: int,
+) -> tuple[keras.KerasTensor, keras.KerasTensor]:
+    """RNN, pooling and softmax over vectors: sentence and probabilities."""
     sentence = pooling(rnn(x, mask=mask), mask=mask)
     outputs = keras.layers.Dense(
         classes, activation="softmax", dtype="float32", name="classifier"
     )(sentence)
-    return Graph(tokens, mask, sentence, outputs)
+    return sentence, outputs
 
 
 def compile_classifier(
@@ -122,16 +177,37 @@ def fit(
     Returns:
         The history.
     """
+    order = np.random.default_rng([seed, 2])
+    return fit_batches(
+        model,
+        noisy_texts.batches(data.train, batch_size, order),
+        noisy_texts.batches(data.validation, batch_size),
+        epochs,
+        patience,
+        callbacks,
+        monitor,
+    )
+
+
+def fit_batches(
+    model: keras.Model,
+    training: tf.data.Dataset,
+    validation: tf.data.Dataset,
+    epochs: int,
+    patience: int | None = None,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    monitor: str = "val_accuracy",
+) -> dict[str, list[float]]:
+    """As `fit`, of batches that are in order already."""
     best = keras.callbacks.EarlyStopping(
         monitor,
         mode="max",
         patience=epochs if patience is None else patience,
         restore_best_weights=True,
     )
-    order = np.random.default_rng([seed, 2])
     return model.fit(
-        noisy_texts.batches(data.train, batch_size, order),
-        validation_data=noisy_texts.batches(data.validation, batch_size),
+        training,
+        validation_data=validation,
         epochs=epochs,
         callbacks=[*callbacks, best],
         shuffle=False,  # Batches are shuffled already.
@@ -141,8 +217,14 @@ def fit(
 
 def accuracy(model: keras.Model, texts: noisy_texts.Texts) -> float:
     """Share of texts whose most probable class is right."""
-    right = sum(
-        (np.argmax(model.predict_on_batch(ids), axis=-1) == labels).sum()
-        for ids, labels in noisy_texts.batches(texts, 64).as_numpy_iterator()
-    )
-    return float(right / len(texts.ids))
+    return share_right(model, noisy_texts.batches(texts, 64))
+
+
+def share_right(model: keras.Model, batches: tf.data.Dataset) -> float:
+    """As `accuracy`, of batches `(inputs, labels)`."""
+    right = count = 0
+    for inputs, labels in batches.as_numpy_iterator():
+        found = np.argmax(model.predict_on_batch(inputs), axis=-1)
+        right += (found == labels).sum()
+        count += len(labels)
+    return float(right / count)

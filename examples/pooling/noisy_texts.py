@@ -4,9 +4,11 @@ Source: "Analyzing the Learnability and Representability of Recurrent
 Architectures", sections 1.4, 1.7 and 1.8.
 """
 
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from typing import NamedTuple
 
 import numpy as np
@@ -223,8 +225,34 @@ def batches(
         batch_size: The last batch may be smaller.
         random: Shuffles anew for each epoch; if None, texts come by length.
     """
-    count = len(texts.ids)
-    lengths = np.array([len(text) for text in texts.ids])
+
+    def make(indices):
+        ids, labels = texts.take(indices)
+        return pad(ids), labels
+
+    lengths = [len(text) for text in texts.ids]
+    ids = tf.TensorSpec((None, None), "int32")
+    return batches_by_length(lengths, make, ids, batch_size, random)
+
+
+def batches_by_length(
+    lengths: Sequence[int],
+    make: Callable,
+    inputs: Any,
+    batch_size: int,
+    random: np.random.Generator | None = None,
+) -> tf.data.Dataset:
+    """Batches `(inputs, labels)` of sequences of similar lengths.
+
+    Args:
+        lengths: Of all sequences.
+        make: `make(indices)`: the batch of some of them, labels as int32.
+        inputs: Signature of a batch's inputs.
+        batch_size: As in `batches`.
+        random: Likewise.
+    """
+    count = len(lengths)
+    lengths = np.array(lengths)
     chunk = CHUNK * batch_size if random else count
 
     def groups():
@@ -240,18 +268,10 @@ def batches(
             random.shuffle(found)
         return found
 
-    def generate():
-        for indices in groups():
-            ids, labels = texts.take(indices)
-            yield pad(ids), labels
-
     return (
         tf.data.Dataset.from_generator(
-            generate,
-            output_signature=(
-                tf.TensorSpec((None, None), "int32"),
-                tf.TensorSpec((None,), "int32"),
-            ),
+            lambda: map(make, groups()),
+            output_signature=(inputs, tf.TensorSpec((None,), "int32")),
         )
         .apply(tf.data.experimental.assert_cardinality(-(-count // batch_size)))
         .prefetch(2)

@@ -208,6 +208,20 @@ def _learnability(module, args):
 LEARNABILITY = Program("pooling.learnability", _learnability)
 
 
+def _few_labels(module, args):
+    return {
+        "dataset": args.dataset,
+        "per_class": args.per_class,
+        "inputs": args.inputs[0],
+        "model": args.models[0],
+        "seed": args.seeds[0],
+        "settings": module.settings_of(args),
+    }
+
+
+FEW_LABELS = Program("pooling.few_labels", _few_labels)
+
+
 def _focused(task, more):
     def key(module, args):
         names = more(module, args)
