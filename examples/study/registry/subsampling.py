@@ -92,14 +92,14 @@ STUDIES = (
         "memory_growing",
         "section 3, sequences that grow",
         LENGTHS[1:],
-        "--steps 10000 --curriculum length",
+        "--steps 10000 --curriculum length --growth-accuracy 0.95",
     ),
     _memory(
         "memory_after_growing",
         "section 3, emission decided after the symbol is seen, sequences that "
         "grow",
         LENGTHS[1:],
-        "--steps 10000 --emit after --curriculum length",
+        "--steps 10000 --emit after --curriculum length --growth-accuracy 0.95",
     ),
     Study(
         "memory_warm",
