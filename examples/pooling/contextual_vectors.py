@@ -145,8 +145,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     few_texts.add_arguments(parser)
     add = parser.add_argument
     add("--max-length", type=positive, default=POSITIONS, help="wordpieces")
-    add("--output", default="runs/contextual/imdb.npz")
+    add("--output", help="default: runs/contextual/<data set>.npz")
     args = parser.parse_args(argv)
+    args.output = args.output or vector_files.default_path(args.dataset)
     if not 3 <= args.max_length <= POSITIONS:
         parser.error(
             f"--max-length: must be from 3 to {POSITIONS}. "
