@@ -297,7 +297,7 @@ def test_words_without_a_pointer_are_those_of_the_vocabulary(folder):
     assert abs(moved - p).max() > 1e-4
 
 
-@pytest.mark.parametrize("target, every", [("0.5", 2), ("0.3", 3)])
+@pytest.mark.parametrize("target, every", [("0.5", 2), ("0.3", 4), ("1", 1)])
 def test_fixed_gates(target, every, folder):
     more = ("--openness-target", target)
     network, task = make_network("fhe_fixed_gates", folder, *more)
