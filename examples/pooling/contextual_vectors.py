@@ -160,10 +160,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Encodes the texts, and says how large and how long that was."""
     args = parse(argv)
     start = time.perf_counter()
+    parts = wanted(datasets.load(args.dataset, args.data_dir), args)
     encode = load_encoder(args.max_length)
     version = importlib.metadata.version(PACKAGE)
     name = f"{PACKAGE} {version} max_length={args.max_length}"
-    parts = wanted(datasets.load(args.dataset, args.data_dir), args)
     encoded = encode_all(parts, encode, name)
     vector_files.write(args.output, encoded)
     count, width = encoded.vectors.shape

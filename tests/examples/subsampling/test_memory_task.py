@@ -242,7 +242,7 @@ def test_sequences_grow_as_they_are_learned(tmp_path, monkeypatch):
 
 
 def test_a_run_that_was_killed_grows_on(tmp_path, monkeypatch):
-    """Killed before sequences grow, and after: the same curve and weights."""
+    """Killed where sequences grow, and later: the same curve and weights."""
     curves, models = [], []
     for name, killed in (("whole", ()), ("killed", (1, 3))):
         saves, save = [], Progress._save
