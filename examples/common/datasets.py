@@ -44,6 +44,8 @@ CLASSES = {
     "imdb": ("negative", "positive"),
 }
 SPLIT_SEED = 20190101
+# Data sets that are published in one part, and the folds that they are cut to.
+WITHOUT_TEST = ("mr",)
 FOLDS = 10
 
 
@@ -188,7 +190,7 @@ def _published_parts(name, data_dir):
         if (root / marker).exists():
             break
     else:
-        split = "all" if name == "mr" else "train"
+        split = "all" if name in WITHOUT_TEST else "train"
         wanted = [data_dir / name / f"{split}.jsonl.gz"]
         wanted += [root / marker for root in dict.fromkeys(roots)]
         raise FileNotFoundError(

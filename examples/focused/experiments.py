@@ -216,7 +216,9 @@ def train_and_test(
     )
     row.update({name: percent(value) for name, value in drawn.items()})
     row["gate_variance_end"] = gradient.variance(*batch, DRAWS)
-    row["inference_ms"] = inference_ms(progress.probed, batch[0])
+    row["inference_ms"] = inference_ms(
+        progress.probed, first_questions(task.test[0], args.batch_size)
+    )
     progress.remove()
     return row
 
@@ -250,6 +252,20 @@ def write_curve(path: Path, curve: Sequence[dict]) -> None:
         writer = csv.DictWriter(file, CURVE)
         writer.writeheader()
         writer.writerows(curve)
+
+
+def first_questions(
+    asked: dict[str, np.ndarray], count: int
+) -> dict[str, np.ndarray]:
+    """So many of the test questions, from the first again after the last.
+
+    They are as long as those that are tested; the first ones of training may be
+    shorter.
+    """
+    return {
+        name: np.resize(array, (count, *array.shape[1:]))
+        for name, array in asked.items()
+    }
 
 
 def inference_ms(probed: keras.Model, asked: dict, repeats: int = 9) -> float:
@@ -297,9 +313,9 @@ def report(
         'known for all. Slides: those of "Focused Hierarchical RNNs for '
         'Conditional Sequence Processing". Drawn: with gates drawn as in '
         "training, not open above one half. The gate variance is the sum of "
-        f"the variances of the gate's gradient over {DRAWS} draws on one "
-        "batch; at the start, of the untrained model with the whole sparsity "
-        "weight."
+        f"the variances of the gate's gradient over {DRAWS} draws on the "
+        "first training batch; at the start, of the untrained model with the "
+        "whole sparsity weight."
     )
     names = [*SETTINGS, *more, *models.GATE_SETTINGS]
     settings = f"Settings: `{results.describe(args, names)}`."

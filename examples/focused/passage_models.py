@@ -12,11 +12,12 @@ study, which does not say what takes its place:
 - `fhe_no_product`: the gate sees the state and the context, not their product;
 - `fhe_no_pointer`: the writer attends to the same states and chooses words of
   the vocabulary, none of which is copied;
-- `fhe_fixed_gates`: gates are open at every n-th word, as many as the target
+- `fhe_fixed_gates`: gates are open at every n-th word, n as small as the target
   of `fhe` allows, and not learned. Always open ones would make it `lstm2`.
 """
 
 import argparse
+import math
 from typing import Any
 from typing import NamedTuple
 
@@ -262,7 +263,7 @@ class WithoutProduct(keras.constraints.Constraint):
 
 def _read_fixed(x, mask, args):
     """What an encoder leaves whose gates are open at every n-th word."""
-    every = round(1 / args.openness_target)
+    every = math.ceil(1 / args.openness_target)
     lower = keras.layers.LSTM(args.units, return_sequences=True, name="lower")
     steps = ops.cumsum(ops.ones_like(mask, dtype="int32"), axis=1) - 1
     gates = ops.logical_and(ops.equal(steps % every, every - 1), mask)

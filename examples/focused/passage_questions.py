@@ -33,6 +33,7 @@ from examples.common import tables
 from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import positive
+from examples.common.arguments import real
 from examples.focused import answer_scores
 from examples.focused import passage_data
 from examples.focused import passage_models
@@ -293,7 +294,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--answer-length", type=positive, default=12, help="with its end")
     add("--vectors", help="GloVe file; default: glove/*.npz of --data-dir")
     add("--embedding-size", type=positive, default=100, help="without vectors")
-    add("--openness-target", type=float, default=0.5, help="of fhe's gates")
+    share = real("(0, 1]")
+    add("--openness-target", type=share, default=0.5, help="of fhe's gates")
     add("--sparsity-weight", type=float, default=0.002, help="a step too many")
     mean = "of the mean entropy of fhe's gates"
     add("--entropy-weight", type=float, default=1.0, help=mean)
@@ -301,7 +303,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     args = parser.parse_args(argv)
     if args.dataset == "pubmedqa" and passage_models.NO_POINTER in args.models:
         parser.error(
-            f"--models: no answers are written for --dataset pubmedqa. "
+            "--models: no answers are written for --dataset pubmedqa. "
             f"Received: {passage_models.NO_POINTER}"
         )
     args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)

@@ -13,8 +13,9 @@ Processing" on MNIST, openness and times: `--markdown` writes the table.
 With `--start-size` training begins with small images, whose pixels are means of
 squares of pixels, and goes on with the whole ones after `--growing-share` of
 the steps: a few hundred pixels teach a model what to look for sooner, and gates
-that are already worth their cost do not close. Tests are always on the whole
-images.
+that are already worth their cost do not close. Tests and
+the time of inference are always on the whole images; the median time of a
+training step is over both.
 
 Models (`examples/focused/models.py`; here the result of attention is also
 multiplied with the question), `--output` and the handling of killed runs are as
@@ -24,6 +25,7 @@ them at most; the training ones are new in each pass over the images.
 
 import argparse
 import functools
+import sys
 from collections.abc import Sequence
 
 import keras
@@ -108,13 +110,18 @@ def averaged(images: np.ndarray, size: int) -> np.ndarray:
     [[[2.5, 4.5], [10.5, 12.5]]]
     """
     count, height, width = images.shape
-    if height % size or width % size:
-        raise ValueError(
+    parts = images.reshape(count, size, height // size, size, width // size)
+    return parts.mean(axis=(2, 4))
+
+
+def check_start_size(size: int | None, images: np.ndarray) -> None:
+    """Ends the program if images cannot be made that small."""
+    height, width = images.shape[1:]
+    if size and (height % size or width % size):
+        sys.exit(
             f"--start-size: must divide the size of the images, {height} x "
             f"{width}. Received: {size}"
         )
-    parts = images.reshape(count, size, height // size, size, width // size)
-    return parts.mean(axis=(2, 4))
 
 
 def own_settings(args: argparse.Namespace) -> tuple[str, ...]:
@@ -157,8 +164,14 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     small = "height of the images at first; default: whole ones"
     add("--start-size", type=positive, help=small)
     share = "of the steps, with --start-size"
-    add("--growing-share", type=real("(0, 1)"), default=0.5, help=share)
+    add("--growing-share", type=real("(0, 1)"), help=f"{share}; default: 0.5")
     args = experiments.complete(parser, parser.parse_args(argv))
+    if args.growing_share is not None and not args.start_size:
+        parser.error(
+            f"--growing-share: needs --start-size. Received: "
+            f"{args.growing_share}"
+        )
+    args.growing_share = args.growing_share or 0.5
     if args.mnist and not args.data_dir:
         parser.error("--mnist: needs --data-dir")
     return args
@@ -172,6 +185,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         if args.mnist
         else pixel_question.load_digits()
     )
+    check_start_size(args.start_size, train[0])
     test = [array[: args.test_size] for array in test]
     task = "mnist" if args.mnist else "digits"
     rows = experiments.do_runs(

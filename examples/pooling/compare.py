@@ -91,7 +91,6 @@ FIELDS = (
     "vanishing_ratio",
     *experiments.COSTS,
 )
-TUNED = (*experiments.TUNED, "forget_bias")
 CURVE = ("step", "vanishing_ratio", "accuracy", "val_accuracy")
 PROBE = 32
 FITTED = 0.95
@@ -245,6 +244,14 @@ def paper_accuracy(dataset: str, setting: str, size: int, name: str) -> str:
     return number.replace("±", " ± ")
 
 
+def settings_of(args: argparse.Namespace) -> str:
+    """Settings as text; files from before `--forget-bias` do not name it."""
+    names = list(experiments.TUNED)
+    if args.forget_bias != 1:
+        names.append("forget_bias")
+    return experiments.describe_settings(args, names)
+
+
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
@@ -265,7 +272,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> str:
     """Runs the study; returns the table it prints."""
     args = parse(argv)
-    settings = experiments.describe_settings(args, TUNED)
+    settings = settings_of(args)
     if args.vanishing or args.vanishing_every:
         note_missing_ratios(Path(args.output), settings)
     rows = experiments.do_runs(

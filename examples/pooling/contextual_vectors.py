@@ -145,8 +145,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     few_texts.add_arguments(parser)
     add = parser.add_argument
     add("--max-length", type=positive, default=POSITIONS, help="wordpieces")
-    add("--output", default="runs/contextual/imdb.npz")
+    add("--output", help="default: runs/contextual/<data set>.npz")
     args = parser.parse_args(argv)
+    args.output = args.output or vector_files.default_path(args.dataset)
     if not 3 <= args.max_length <= POSITIONS:
         parser.error(
             f"--max-length: must be from 3 to {POSITIONS}. "
@@ -159,10 +160,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Encodes the texts, and says how large and how long that was."""
     args = parse(argv)
     start = time.perf_counter()
+    parts = wanted(datasets.load(args.dataset, args.data_dir), args)
     encode = load_encoder(args.max_length)
     version = importlib.metadata.version(PACKAGE)
     name = f"{PACKAGE} {version} max_length={args.max_length}"
-    parts = wanted(datasets.load(args.dataset, args.data_dir), args)
     encoded = encode_all(parts, encode, name)
     vector_files.write(args.output, encoded)
     count, width = encoded.vectors.shape

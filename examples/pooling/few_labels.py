@@ -366,13 +366,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--max-length", type=positive, default=512, help="tokens of a text")
     add(
         "--contextual",
-        default="runs/contextual/imdb.npz",
-        help="file of contextual_vectors.py",
+        help="file of contextual_vectors.py; default: of the data set",
     )
     add("--vectors", help="GloVe file; default: glove/*.npz of --data-dir")
     add("--output", default="results/pooling_few_labels.csv")
     add("--markdown", help="file for the table")
     args = parser.parse_args(argv)
+    args.contextual = args.contextual or vector_files.default_path(args.dataset)
     args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
     return args
 

@@ -68,8 +68,8 @@ class Encoded(NamedTuple):
             raise ValueError(
                 f"the vectors must be of the texts that are asked for. "
                 f"Received: a file without {missing} of {len(keys)} {part} "
-                "texts; encode them with the same --per-class, --seeds, "
-                "--validation-size and --test-size"
+                "texts; encode them with the same --dataset, --per-class, "
+                "--seeds, --validation-size and --test-size"
             )
         indices = [known[key] for key in keys]
         if not np.array_equal(self.labels[indices], labels):
@@ -80,6 +80,11 @@ class Encoded(NamedTuple):
         start, stop = self.row_splits[:-1], self.row_splits[1:]
         rows = [self.vectors[start[i] : stop[i]] for i in indices]
         return TokenVectors(rows, np.asarray(labels))
+
+
+def default_path(dataset: str) -> str:
+    """Where the vectors of a data set are, unless told otherwise."""
+    return f"runs/contextual/{dataset}.npz"
 
 
 def digest(text: str) -> str:

@@ -212,7 +212,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         default=list(classifiers.MODELS),
     )
     add("--seeds", nargs="+", type=integer(0), default=[1, 2, 3])
-    add("--fold", type=integer(0), default=0, help="to test, of mr's ten")
+    fold = integer(0, most=datasets.FOLDS - 1)
+    add("--fold", type=fold, default=0, help="to test, of mr's ten")
     add("--results", default="results/classify_text.csv")
     add("--export-dir", help="export the last model trained to this folder")
     add(
@@ -221,6 +222,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     classifiers.add_arguments(parser)
     exploring.add_schedule_arguments(parser)
     args = exploring.check(parser, parser.parse_args(argv))
+    if args.fold and args.dataset not in datasets.WITHOUT_TEST:
+        parser.error(
+            f"--fold: --dataset {args.dataset} has a test part of its own. "
+            f"Received: {args.fold}"
+        )
     args.length = args.length or text_encoding.LENGTHS[args.dataset]
     args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
     return args

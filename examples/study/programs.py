@@ -185,7 +185,7 @@ def _compare(module, args):
         "setting": args.settings[0],
         "model": args.models[0],
         "seed": args.seeds[0],
-        "settings": module.experiments.describe_settings(args, module.TUNED),
+        "settings": module.settings_of(args),
     }
 
 

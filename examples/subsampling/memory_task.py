@@ -81,7 +81,8 @@ SETTINGS = (
     "evaluate_every",
 )
 CURRICULA = ("outputs", "length")
-GROWTH_SETTINGS = ("start_length", "growth_accuracy")
+# With their defaults.
+GROWTH_SETTINGS = {"start_length": 10, "growth_accuracy": 0.8}
 # Section 3, for all lengths up to 500.
 PAPER_ACCURACY, PAPER_STEPS, PAPER_LENGTH = "> 98", "about 10000", 500
 CHECK_SEED, TEST_SEED = 10**6, 10**6 + 1
@@ -326,13 +327,16 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     when = "whether to emit a state is decided, before or after its symbol"
     add("--emit", choices=memory_model.EMIT, default="before", help=when)
     what = "what grows: outputs that are learned, or the length of sequences"
-    add("--curriculum", choices=CURRICULA, default="outputs", help=what)
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument(
+        "--curriculum", choices=CURRICULA, default="outputs", help=what
+    )
     none = {"action": "store_const", "const": None, "default": "outputs"}
-    add("--no-curriculum", dest="curriculum", **none)
-    growing = "of --curriculum length, in symbols"
-    add("--start-length", type=positive, default=10, help=growing)
-    right = "of training, at which the length doubles"
-    add("--growth-accuracy", type=real("(0, 1]"), default=0.8, help=right)
+    either.add_argument("--no-curriculum", dest="curriculum", **none)
+    growing = "of --curriculum length, in symbols; default: 10"
+    add("--start-length", type=positive, help=growing)
+    right = "of training, at which the length doubles; default: 0.8"
+    add("--growth-accuracy", type=real("(0, 1]"), help=right)
     warm = "start from the model of the length before"
     add("--warm-start", action="store_true", help=warm)
     add("--jit-compile", action="store_true", help="training by XLA")
@@ -359,6 +363,15 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
             "--target-accuracy: must be above 0 and at most 1. Received: "
             f"{args.target_accuracy}"
         )
+    for name, default in GROWTH_SETTINGS.items():
+        value = getattr(args, name)
+        if value is None:
+            setattr(args, name, default)
+        elif args.curriculum != "length":
+            option = name.replace("_", "-")
+            parser.error(
+                f"--{option}: needs --curriculum length. Received: {value}"
+            )
     if args.warm_start and args.curriculum == "length":
         parser.error("--warm-start: not with --curriculum length")
     if args.figure and args.figure_length not in args.lengths:

@@ -134,7 +134,8 @@ def test_written_answers_and_again(folder, tmp_path, capsys, monkeypatch):
     assert "{" not in capsys.readouterr().out
 
 
-def test_labels(folder, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["fhe", "fhe_no_product", "fhe_fixed_gates"])
+def test_labels(name, folder, tmp_path, monkeypatch):
     score, seen = answer_scores.score_labels, []
 
     def score_and_keep(*args):
@@ -144,7 +145,7 @@ def test_labels(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(answer_scores, "score_labels", score_and_keep)
     output = tmp_path / "runs.csv"
     report = passage_questions.main(
-        arguments(folder, output, "pubmedqa", "--models", "fhe")
+        arguments(folder, output, "pubmedqa", "--models", name)
     )
     (r,) = read(output)
     chosen, labels, count = seen
@@ -297,7 +298,7 @@ def test_words_without_a_pointer_are_those_of_the_vocabulary(folder):
     assert abs(moved - p).max() > 1e-4
 
 
-@pytest.mark.parametrize("target, every", [("0.5", 2), ("0.3", 3)])
+@pytest.mark.parametrize("target, every", [("0.5", 2), ("0.3", 4), ("1", 1)])
 def test_fixed_gates(target, every, folder):
     more = ("--openness-target", target)
     network, task = make_network("fhe_fixed_gates", folder, *more)
@@ -349,6 +350,16 @@ def test_labels_are_not_written(folder, capsys):
     with pytest.raises(SystemExit):
         passage_questions.parse(arguments(folder, "a.csv", "pubmedqa", *more))
     assert "Received: fhe_no_pointer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", ["0", "1.1", "nan"])
+def test_targets_that_cannot_be(target, capsys):
+    more = ("--openness-target", target)
+    with pytest.raises(SystemExit):
+        passage_questions.parse(arguments("data", "a.csv", "xquad", *more))
+    error = capsys.readouterr().err
+    assert "--openness-target: must be a number in (0, 1]" in error
+    assert f"Received: '{target}'" in error
 
 
 def test_it_learns_to_copy_names_it_never_saw(tmp_path):

@@ -66,7 +66,7 @@ def test_what_is_read_is_compared_with_the_question():
     np.testing.assert_allclose(fit, read * query, rtol=1e-6)
 
 
-def test_mnist(tmp_path):
+def test_mnist(tmp_path, monkeypatch):
     (tmp_path / "mnist").mkdir()
     generator = np.random.default_rng(0)
     images = generator.integers(256, size=(90, 4, 4)).astype("uint8")
@@ -85,7 +85,16 @@ def test_mnist(tmp_path):
     (row,) = read(output)
     assert row["task"] == "mnist" and row["steps"] == "10"
     assert "start_size" not in row["settings"]
+    timed, inference_ms = [], experiments.inference_ms
+
+    def watch(probed, asked):
+        timed.append(asked["pixels"].shape)
+        return inference_ms(probed, asked)
+
+    monkeypatch.setattr(experiments, "inference_ms", watch)
     pixel_questions.main([*options, "--start-size", "2", "--models", "fhe"])
+    # The time is that of whole images, not of the small ones at first.
+    assert timed == [(16, 16, 1)]
     _, row = read(output)
     assert row["steps"] == "10"
     assert "start_size=2 growing_share=0.5" in row["settings"]
@@ -148,9 +157,12 @@ def test_small_images_come_first():
 
 
 def test_bad_options(tmp_path, capsys):
-    message = "--start-size: must divide .* 4 x 4. Received: 3"
-    with pytest.raises(ValueError, match=message):
-        pixel_questions.averaged(np.zeros((2, 4, 4)), 3)
+    message = "--start-size: must divide .* 8 x 8. Received: 3"
+    with pytest.raises(SystemExit, match=message):
+        pixel_questions.main(["--start-size", "3"])
+    with pytest.raises(SystemExit):
+        pixel_questions.parse(["--growing-share", "0.3"])
+    assert "--growing-share: needs --start-size" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         pixel_questions.parse(["--mnist"])
     assert "--mnist: needs --data-dir" in capsys.readouterr().err

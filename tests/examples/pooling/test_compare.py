@@ -99,6 +99,28 @@ def test_runs_are_kept_resumed_and_shown(folder, tmp_path, monkeypatch, capsys):
     assert read(output) == rows
 
 
+def test_the_forget_bias_is_a_setting(folder, tmp_path, monkeypatch):
+    """It reaches the model; files from before there was one are read."""
+    run_small(monkeypatch)
+    found, build = [], classifiers.bilstm_classifier
+
+    def keep(*args):
+        found.append(build(*args))
+        return found[-1]
+
+    monkeypatch.setattr(classifiers, "bilstm_classifier", keep)
+    options = ["--models", "bilstm", "--epochs", "1"]
+    for bias, more in ((1, []), (-9, ["--forget-bias", "-9"])):
+        output = tmp_path / f"{bias}.csv"
+        compare.main(arguments(folder, output, *options, *more))
+        (row,) = read(output)
+        named = f" forget_bias={bias:.1f} " in row["settings"]
+        assert named == (bias != 1)
+        assert ("forget_bias" in row["settings"]) == named
+        cell = found[-1].get_layer("rnn").forward_layer.cell
+        assert cell.bias.numpy()[cell.units] == pytest.approx(bias, abs=0.5)
+
+
 def test_the_order_of_runs(folder, tmp_path, monkeypatch):
     """A study that is not finished has all models of some seeds."""
     seen = []

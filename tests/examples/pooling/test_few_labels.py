@@ -247,6 +247,14 @@ def test_table():
     assert few_labels.paper_accuracy("imdb", 10, "glove", "maxatt") == ""
 
 
+def test_vectors_of_a_data_set_are_read_where_they_are_written():
+    for dataset in ("imdb", "mr"):
+        options = ["--data-dir", "data", "--dataset", dataset]
+        path = f"runs/contextual/{dataset}.npz"
+        assert contextual_vectors.parse(options).output == path
+        assert few_labels.parse(options).contextual == path
+
+
 @pytest.mark.parametrize(
     "option", ["--models=lstm", "--inputs=bert", "--per-class=0"]
 )

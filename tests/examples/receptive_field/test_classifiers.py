@@ -56,3 +56,25 @@ def test_drawn_sizes_are_trained_by_policy_gradient(name):
     assert ("log_probability" in fields(ids)) == drawn
     history = trained.fit(ids, np.array([0, 2]), verbose=0).history
     assert 0 <= history["accuracy"][0] <= 1
+
+
+def test_the_price_of_drawn_sizes_is_part_of_their_reward():
+    """Drawn sizes have no gradient: nothing else makes them small."""
+    options = ["--learning-rate", "0.05", "--dropout", "0"]
+    args = classify_text.parse([*arguments("data", "results"), *options])
+    matrix = np.random.default_rng(0).normal(size=(9, 5)).astype("float32")
+    ids = np.random.default_rng(1).integers(1, 9, size=(64, 4))
+    labels = np.zeros(64)
+    sizes = []
+    for price in (0, 20):
+        keras.utils.set_random_seed(0)
+        model, fields = classifiers.build_model(
+            "lstm+rf-rl", matrix, 4, 2, args
+        )
+        (layer,) = (x for x in model.layers if hasattr(x, "costs"))
+        layer.costs.cost_weight.assign(price)
+        trained = classifiers.trainable("lstm+rf-rl", model, args)
+        trained.fit(ids, labels, batch_size=32, epochs=12, verbose=0)
+        sizes.append(fields.predict(ids, verbose=0)["probabilities"])
+    free, paid = (p[..., 0].mean() for p in sizes)
+    assert paid > free + 0.1

@@ -101,6 +101,49 @@ def test_runs_are_kept_and_not_repeated(folder, published, tmp_path, capsys):
     assert len(results.read_text().splitlines()) == 4
 
 
+def test_each_fold_is_a_run_of_its_own(folder, tmp_path):
+    results = tmp_path / "results.csv"
+    options = ["--models", "rnn", "--seeds", "1", "--epochs", "1"]
+    for fold in ("0", "9", "9"):
+        classify_text.main(arguments(folder, results, *options, "--fold", fold))
+    with open(results, newline="") as file:
+        rows = [row["settings"] for row in csv.DictReader(file)]
+    assert [row.endswith(" fold=9") for row in rows] == [False, True]
+    assert "fold" not in rows[0]
+
+
+def test_the_fold_is_that_which_is_tested(folder, tmp_path, monkeypatch):
+    seen = []
+
+    def note(name, seed, data, args):
+        seen.append(data.test[0].tolist())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(classify_text, "train_and_test", note)
+    for fold in ("0", "3"):
+        results = tmp_path / f"{fold}.csv"
+        with pytest.raises(KeyboardInterrupt):
+            classify_text.main(arguments(folder, results, "--fold", fold))
+    wanted = [
+        text_encoding.encode(datasets.load("mr", folder, fold), 8).test[0]
+        for fold in (0, 3)
+    ]
+    assert seen == [ids.tolist() for ids in wanted]
+    assert seen[0] != seen[1]
+
+
+def test_folds_that_are_not_there(capsys):
+    for dataset, fold, message in (
+        ("trec", "1", "--fold: --dataset trec has a test part of its own"),
+        ("mr", "10", "--fold: must be an integer from 0 to 9"),
+    ):
+        with pytest.raises(SystemExit):
+            classify_text.parse(
+                ["--dataset", dataset, "--data-dir", "data", "--fold", fold]
+            )
+        assert message in capsys.readouterr().err
+
+
 def encoded(length=4):
     """Arrays with other texts in each part, padded on the right."""
     parts = []

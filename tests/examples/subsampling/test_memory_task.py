@@ -241,6 +241,39 @@ def test_sequences_grow_as_they_are_learned(tmp_path, monkeypatch):
     ]
 
 
+def test_a_run_that_was_killed_grows_on(tmp_path, monkeypatch):
+    """Killed where sequences grow, and later: the same curve and weights."""
+    curves, models = [], []
+    for name, killed in (("whole", ()), ("killed", (1, 3))):
+        saves, save = [], Progress._save
+
+        def save_and_die(progress, saves=saves, killed=killed, save=save):
+            save(progress)
+            saves.append(progress.training_length())
+            if len(saves) in killed:
+                raise KeyboardInterrupt
+
+        options = small(
+            tmp_path / name / "m.csv",
+            *("--lengths", 9, "--curriculum", "length", "--start-length", 3),
+            *("--growth-accuracy", 0.34, "--steps", 10),
+        )
+        with monkeypatch.context() as patch:
+            patch.setattr(Progress, "_save", save_and_die)
+            for _ in killed:
+                with pytest.raises(KeyboardInterrupt):
+                    memory_task.main(options)
+            memory_task.main(options)
+        assert len(saves) == 5 and len(set(saves)) > 1
+        (path,) = (tmp_path / name / "m-models").glob("*.keras")
+        curve = read(path.with_suffix(".csv"))
+        curves.append([[*point.values()][:-1] for point in curve])
+        models.append(keras.models.load_model(path).get_weights())
+    assert curves[0] == curves[1]
+    for a, b in zip(*models):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
+
+
 @pytest.mark.parametrize(
     "options, accuracies, length",
     [
@@ -439,6 +472,18 @@ def test_what_is_learned():
             "--warm-start: not with --curriculum length",
         ),
         (["--growth-accuracy", "0"], r"--growth-accuracy: .*\(0, 1\]"),
+        (
+            ["--growth-accuracy", "0.9"],
+            "--growth-accuracy: needs --curriculum length. Received: 0.9",
+        ),
+        (
+            ["--start-length", "20", "--curriculum", "outputs"],
+            "--start-length: needs --curriculum length. Received: 20",
+        ),
+        (
+            ["--no-curriculum", "--curriculum", "length"],
+            "--curriculum: not allowed with argument --no-curriculum",
+        ),
         (["--emit", "now"], "--emit: invalid choice"),
         (["--lengths", "0"], "--lengths: must be an integer of at least 1"),
         (
