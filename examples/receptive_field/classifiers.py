@@ -9,20 +9,9 @@ from keras import ops
 from examples.common.arguments import positive
 from examples.common.text_encoding import Encoded
 from examples.receptive_field import exploring
+from examples.receptive_field import kinds
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
-
-# "+rf-" reads the present token alone; "+rf-rl" trains by policy gradient.
-MODELS = (
-    "rnn",
-    "rnn+rf-",
-    "rnn+rf-rl",
-    "rnn+rf",
-    "lstm",
-    "lstm+rf-",
-    "lstm+rf-rl",
-    "lstm+rf",
-)
 
 
 def build_model(
@@ -32,7 +21,7 @@ def build_model(
     classes: int,
     args: argparse.Namespace,
 ) -> tuple[keras.Model, keras.Model | None]:
-    """Builds one of `MODELS`.
+    """Builds one of `kinds.MODELS`.
 
     Returns:
         The classifier, word ids `(batch, length)` to class probabilities; and
@@ -45,7 +34,7 @@ def build_model(
     x = keras.layers.Dropout(args.dropout)(embedding(ids))
     embedding.embeddings.assign(matrix)
     penalty = keras.regularizers.L2(args.l2)
-    unit, _, field = model.partition("+")
+    unit, field = kinds.split(model)
     result = None
     if field:
         cells = {
@@ -54,10 +43,9 @@ def build_model(
         }
         x, result = ReceptiveFieldRNN(
             cells[unit](args.units, kernel_regularizer=penalty),
-            max_size=1 if field == "rf-" else args.max_size,
+            **kinds.field_options(field, args.max_size),
             gated=args.gated,
             size_from=args.size_from,
-            estimator="reinforce" if field == "rf-rl" else "relaxed",
             kernel_regularizer=penalty,
             return_field=True,
             jit_compile=True,
@@ -80,11 +68,11 @@ def trainable(
     """The model to fit: a classifier, or a policy gradient on it; compiled.
 
     Args:
-        name: One of `MODELS`.
+        name: One of `kinds.MODELS`.
         model: Its classifier, from `build_model`.
         args: Of the command line.
     """
-    if name.endswith("-rl"):
+    if kinds.draws(name):
         model = PolicyGradientModel(model)
     compile_model(model, args)
     return model

@@ -41,6 +41,7 @@ from examples.common.arguments import integer
 from examples.receptive_field import classifiers
 from examples.receptive_field import exploring
 from examples.receptive_field import field_report
+from examples.receptive_field import kinds
 from keras_seqmech import ExploreThenCommit
 
 PAPER = {
@@ -167,7 +168,7 @@ def table(dataset: str, rows: Sequence[dict]) -> str:
         "certain sizes | s per run | paper %"
     )
     lines = [[dataset, *header.split(" | ")]]
-    for name in classifiers.MODELS:
+    for name in kinds.MODELS:
         own = [row for row in rows if row["model"] == name]
         if not own:
             continue
@@ -208,8 +209,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add(
         "--models",
         nargs="+",
-        choices=classifiers.MODELS,
-        default=list(classifiers.MODELS),
+        choices=kinds.MODELS,
+        default=list(kinds.MODELS),
     )
     add("--seeds", nargs="+", type=integer(0), default=[1, 2, 3])
     fold = integer(0, most=datasets.FOLDS - 1)

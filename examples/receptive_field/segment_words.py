@@ -37,6 +37,7 @@ from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.receptive_field import exploring
 from examples.receptive_field import field_report
+from examples.receptive_field import kinds
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
 
@@ -162,7 +163,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add(
         "--models",
         nargs="+",
-        choices=taggers.MODELS,
+        choices=kinds.MODELS,
         default=["rnn", "rnn+rf", "lstm", "lstm+rf"],
     )
     add("--seeds", type=positive, default=3, help="runs of each model")
@@ -247,7 +248,7 @@ def train_and_test(
         seed=seed,
         verbose=verbose if verbose == "auto" else int(verbose),
         callbacks=[] if schedule is None else [schedule],
-        policy_gradient=settings["model"].endswith("-rl"),
+        policy_gradient=kinds.draws(settings["model"]),
     )
     found = {}
     for name, sentences in tests.items():

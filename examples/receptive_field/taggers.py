@@ -10,6 +10,7 @@ import tensorflow as tf
 from keras import ops
 
 from examples.receptive_field import field_report
+from examples.receptive_field import kinds
 from examples.receptive_field.segmentation import TAGS
 from examples.receptive_field.segmentation import Words
 from examples.receptive_field.segmentation import join_words
@@ -18,16 +19,6 @@ from examples.receptive_field.segmentation import tag_words
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
 
-MODELS = (
-    "rnn",
-    "rnn+rf-",
-    "rnn+rf-rl",
-    "rnn+rf",
-    "lstm",
-    "lstm+rf-",
-    "lstm+rf-rl",
-    "lstm+rf",
-)
 CELLS = {"rnn": keras.layers.SimpleRNNCell, "lstm": keras.layers.LSTMCell}
 LAYERS = {"rnn": keras.layers.SimpleRNN, "lstm": keras.layers.LSTM}
 FIRST_CHARACTER = 2  # 0 is padding, 1 stands for unknown characters.
@@ -118,10 +109,7 @@ def build_model(
     """A tagger: ids `(batch, time)` in, probabilities of the tags out.
 
     Args:
-        kind: One of `MODELS`: the recurrent cell, `"rnn"` or `"lstm"`, then
-            `"+rf"` for an adaptive receptive field, `"+rf-rl"` for one that
-            draws its sizes and learns them by policy gradient, or `"+rf-"`
-            for a field that is always one character.
+        kind: One of `kinds.MODELS`.
         vocabulary_size: Characters known.
         units: Of the recurrent cell.
         embedding_units: Of the characters' vectors.
@@ -141,9 +129,10 @@ def build_model(
         receptive field, `"size"`, `(batch, time)`, the mean of both
         directions.
     """
-    if kind not in MODELS:
+    if kind not in kinds.MODELS:
         raise ValueError(
-            f"Argument `kind` must be one of {MODELS}. Received: kind={kind!r}"
+            f"Argument `kind` must be one of {kinds.MODELS}. "
+            f"Received: kind={kind!r}"
         )
     ids = keras.Input((None,), dtype="int32", name="ids")
     mask = ops.not_equal(ids, 0)
@@ -151,19 +140,18 @@ def build_model(
         vocabulary_size + FIRST_CHARACTER, embedding_units
     )(ids)
     x = keras.layers.Dropout(dropout)(x)
-    name, _, field = kind.partition("+")
+    name, field = kinds.split(kind)
     read, sizes = [], []
     for backwards in (False, True) if bidirectional else (False,):
         options = {"return_sequences": True, "go_backwards": backwards}
         if field:
             layer = ReceptiveFieldRNN(
                 CELLS[name](units),
-                max_size=1 if field == "rf-" else max_size,
+                **kinds.field_options(field, max_size),
                 summary=summary,
                 temperature=temperature,
                 gated=gated,
                 size_from=size_from,
-                estimator="reinforce" if field == "rf-rl" else "relaxed",
                 **(
                     _fixed_by_target(max_size)
                     if fixed and field != "rf-"
@@ -244,7 +232,7 @@ def train(
         seed: Of the shuffling.
         verbose: As in `keras.Model.fit`.
         callbacks: Likewise.
-        policy_gradient: Whether its fields draw their sizes, `"+rf-rl"`.
+        policy_gradient: Whether its fields draw their sizes.
 
     Returns:
         The times of the steps.

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 from importlib import import_module
 
+from examples.receptive_field import kinds
 from examples.study import programs
 from examples.study.studies import NO
 from examples.study.studies import NOT_RUN
@@ -16,13 +17,9 @@ from examples.study.studies import Study
 from examples.study.studies import grid
 
 SOURCE = "receptive_field"
-FIELDS_OF = ("rf-", "rf-rl", "rf")
-MODELS = tuple(
-    name
-    for cell in ("rnn", "lstm")
-    for name in (cell, *(f"{cell}+{field}" for field in FIELDS_OF))
-)
-AGAINST = {name: name.partition("+")[0] for name in MODELS if "+" in name}
+AGAINST = {
+    name: kinds.split(name)[0] for name in kinds.MODELS if kinds.split(name)[1]
+}
 FIELDS = (
     Measure("information", "I(size; token), nats"),
     Measure("certain", "certain sizes"),
@@ -51,7 +48,7 @@ def _classification(
         f"table_1_{dataset}",
         SOURCE,
         f"table 1, {dataset.upper()}",
-        grid(model=("--models", MODELS)),
+        grid(model=("--models", kinds.MODELS)),
         (
             Measure("test_accuracy", "test accuracy %"),
             Measure("mean_field_size", "mean size"),
@@ -81,7 +78,7 @@ def _segmentation(
         name,
         SOURCE,
         shows,
-        grid(model=("--models", MODELS)),
+        grid(model=("--models", kinds.MODELS)),
         (
             *(Measure(column, title) for column, title in tests.items()),
             Measure("mean_size", "mean size"),

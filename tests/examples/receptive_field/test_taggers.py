@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from examples.receptive_field import kinds
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
 from keras_seqmech import analysis
@@ -64,7 +65,7 @@ def test_unknown_model():
 
 @pytest.mark.long
 @pytest.mark.parametrize("bidirectional", [False, True])
-@pytest.mark.parametrize("kind", taggers.MODELS)
+@pytest.mark.parametrize("kind", kinds.MODELS)
 def test_segments_long_texts_whole(kind, bidirectional):
     model = taggers.build_model(
         kind, 2, units=3, embedding_units=3, bidirectional=bidirectional
