@@ -77,13 +77,20 @@ class Program(NamedTuple):
     def find(self, path: Path, options: Sequence[str]) -> list[Row]:
         """The rows of a run in a file that the program wrote.
 
+        What a model does not have, programs leave empty or write as "nan", the
+        open gates of an LSTM for example; here it is empty.
+
         Args:
             path: The file.
             options: That ask for one run.
         """
         key = self.key(self.module, self.module.parse(options))
         wanted = {name: str(value) for name, value in key.items()}
-        return [row for row in self.read(path) if wanted.items() <= row.items()]
+        return [
+            {name: "" if x == "nan" else x for name, x in row.items()}
+            for row in self.read(path)
+            if wanted.items() <= row.items()
+        ]
 
 
 def _classify_text(module, args):

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from examples.common import locks
+from examples.common import results
 from examples.study import programs
 from examples.study import rows
 from examples.study import running
@@ -150,6 +151,16 @@ def test_a_program_without_the_row_of_its_run(places):
     study = tiny_program.study(program=program)
     with pytest.raises(ValueError, match="expected a row of the run"):
         running.do_runs(study, places)
+
+
+def test_what_a_model_does_not_have_is_empty(tmp_path):
+    program = tiny_program.study().program
+    options = ["--models", "a", "--seeds", "3"]
+    row = {"model": "a", "seed": 3, "settings": "units=3", "score": "nan"}
+    path = tmp_path / "rows.csv"
+    results.write_rows(path, tiny_program.FIELDS, [row])
+    (found,) = program.find(path, options)
+    assert found["score"] == ""
 
 
 def test_import_takes_runs_of_these_settings_only(tmp_path, places):
