@@ -55,11 +55,16 @@ def build(
 
 
 def compile_model(
-    model: keras.Model, learning_rate: float, jit_compile: bool = False
+    model: keras.Model,
+    learning_rate: float,
+    jit_compile: bool = False,
+    clip_norm: float | None = None,
 ) -> None:
     """Compiles a model; losses are means over the outputs that count."""
     model.compile(
-        optimizer=keras.optimizers.Adam(learning_rate, epsilon=1e-8),
+        optimizer=keras.optimizers.Adam(
+            learning_rate, epsilon=1e-8, clipnorm=clip_norm
+        ),
         loss=keras.losses.SparseCategoricalCrossentropy(
             from_logits=True, reduction="mean_with_sample_weight"
         ),

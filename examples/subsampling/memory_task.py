@@ -102,7 +102,9 @@ def train_and_test(
         args.emit,
         is_fixed=args.curriculum != "length",
     )
-    memory_model.compile_model(model, args.learning_rate, args.jit_compile)
+    memory_model.compile_model(
+        model, args.learning_rate, args.jit_compile, args.clip_norm
+    )
     model.optimizer.build(model.trainable_variables)
     path = model_path(key, args)
     check = memory.examples(args.test_size, length, CHECK_SEED)
@@ -237,6 +239,8 @@ def settings(args: argparse.Namespace, **more: Any) -> str:
         more["curriculum"] = args.curriculum == "outputs"
     if args.emit != "before":
         names.append("emit")
+    if args.clip_norm is not None:
+        names.append("clip_norm")
     return results.describe(args, names, **more)
 
 
@@ -323,6 +327,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     bias = "of the emission's logit, before training"
     add("--emission-bias", type=float, default=0.0, help=bias)
     add("--learning-rate", type=float, default=1e-3)
+    clip = "of the norm of each weight's gradient, at most; default: any"
+    add("--clip-norm", type=real("(0, 1000]"), help=clip)
     add("--batch-size", type=positive, default=100)
     when = "whether to emit a state is decided, before or after its symbol"
     add("--emit", choices=memory_model.EMIT, default="before", help=when)

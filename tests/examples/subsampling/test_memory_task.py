@@ -205,10 +205,24 @@ def test_settings_of_options_that_are_new_name_them_alone():
     none = settings("--no-curriculum")
     assert none == plain.replace("curriculum=True", "curriculum=False")
     assert settings("--emit", "after") == f"{plain} emit=after"
+    assert settings("--clip-norm", "1") == f"{plain} clip_norm=1.0"
     growing = plain.replace("curriculum=True", "curriculum=length")
     assert settings("--curriculum", "length") == (
         f"{growing} start_length=10 growth_accuracy=0.8"
     )
+
+
+def test_gradients_are_clipped(tmp_path, monkeypatch):
+    found = []
+    compile_model = memory_model.compile_model
+
+    def watch(model, *args):
+        compile_model(model, *args)
+        found.append(model.optimizer.clipnorm)
+
+    monkeypatch.setattr(memory_model, "compile_model", watch)
+    memory_task.main(small(tmp_path / "m.csv", "--clip-norm", 0.5))
+    assert found and set(found) == {0.5}
 
 
 def test_sequences_grow_as_they_are_learned(tmp_path, monkeypatch):
