@@ -308,6 +308,8 @@ def _check_ramp(
         replace = default._replace
         numbers = replace(initial=value) if first else replace(final=value)
     try:
+        if isinstance(numbers, str):  # whose digits are numbers
+            raise TypeError
         ramp = Ramp(*map(float, numbers))
         fits = (
             0 <= ramp.begin < ramp.end <= 1

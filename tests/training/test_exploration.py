@@ -258,6 +258,7 @@ def test_every_layer_that_decides_is_moved_or_those_named():
         {"steps": 0},
         {"entropy": -0.1},
         {"entropy": True},
+        {"price": "12"},
         {"entropy": 10**400},
         {"price": float("nan")},
         {"temperature": 0.0},
