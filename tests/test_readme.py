@@ -114,6 +114,9 @@ def test_choosing_settings():
     history = names["model"].history.history
     for curve in ("mean_size", "size_entropy", "choice_entropy", "certain"):
         assert np.isfinite(history[f"field_{curve}"]).all()
+    assert np.isfinite(names["information"])
+    outputs = names["field"](names["embedded"])
+    np.testing.assert_allclose(names["outputs"], outputs, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.long

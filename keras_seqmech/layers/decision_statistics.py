@@ -20,7 +20,8 @@ class Decided(NamedTuple):
         amount: Tensor `(batch, time)`: what each step reads.
         entropy: Tensor `(batch, time)`: of each decision, in nats.
         confidence: Tensor `(batch, time)`: the likeliest value's probability.
-        choice: Int tensor `(batch, time)`: the hard decision, from 0.
+        choice: Int tensor `(batch, time)`: the likeliest value, from 0, in
+            training too, where draws differ even if probabilities do not.
     """
 
     amount: Tensor
@@ -36,7 +37,7 @@ class DecisionStatistics(keras.layers.Layer):
     - `<prefix>_<entropy>`: the entropy of the probabilities, in nats.
     - `<prefix>_certain`: the share of decisions whose likeliest value has a
       probability above 0.9.
-    - `<prefix>_choice_entropy`: the entropy of the hard decisions over all
+    - `<prefix>_choice_entropy`: the entropy of the likeliest values over all
       steps, in nats: 0 where all are alike.
 
     Args:

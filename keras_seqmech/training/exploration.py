@@ -11,7 +11,10 @@ import keras
 
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.decision_costs import DecisionCosts
+from keras_seqmech.layers.receptive_field import ReceptiveFieldRNN
+from keras_seqmech.layers.receptive_field import RFCell
 from keras_seqmech.layers.sublayers import sublayers
+from keras_seqmech.training.distillation import DistillationModel
 from keras_seqmech.training.schedules import optimizer_steps
 from keras_seqmech.training.truncated_backpropagation import (
     TruncatedBackpropagationModel,
@@ -109,7 +112,8 @@ class ExploreThenCommit(keras.callbacks.Callback):
             all layers, those in expectation too.
         temperature: Likewise for `temperature`.
         layer_names: Names of the layers to move, or of models and wrappers
-            around them; all that decide if None.
+            around them, all that have a name; all that decide if None. The
+            frozen parts of a `DistillationModel` stay as they are.
 
     Raises:
         ValueError: If an argument is not allowed; at the start of training, if
@@ -117,7 +121,8 @@ class ExploreThenCommit(keras.callbacks.Callback):
             `steps` is None and the number of steps is not known.
 
     Warns: If the optimizer has made so many steps already, in an earlier
-    `fit`, that the schedule is over before it begins.
+    `fit`, that the schedule is over before it begins; and of an `RFCell` in
+    `keras.layers.RNN`, where costs have no effect.
 
     Example:
 
@@ -168,6 +173,8 @@ class ExploreThenCommit(keras.callbacks.Callback):
         # Known now alone: KerasTuner trains with copies of callbacks.
         self._has_default_indecision = indecision is INDECISION
         self._total: int | None = None
+        # The epoch that a `fit` begins with, from 0, once it does.
+        self._first_epoch: int | None = None
         # Of `fit`, once the layers are built.
         self._moved: list[_Moved] | None = None
 
@@ -176,12 +183,20 @@ class ExploreThenCommit(keras.callbacks.Callback):
         return _values(self.ramps, progress)
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        self._moved = None
+        self._moved = self._first_epoch = None
         self._find_moved(must=self.model.built)
         if self._total is None:
             self._total = self.steps or self._steps_of_fit()
             self._warn_if_over()
         self._move()
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        is_first, self._first_epoch = self._first_epoch is None, epoch
+        # With an optimizer that has made no step yet, `initial_epoch` says
+        # that there are fewer epochs, not that some were trained.
+        if is_first and epoch and not self.steps:
+            if not optimizer_steps(self.model):
+                self._total = self._steps_of_fit(epoch)
 
     def on_train_batch_begin(
         self, batch: int, logs: dict | None = None
@@ -195,7 +210,7 @@ class ExploreThenCommit(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         self._move()
 
-    def _steps_of_fit(self) -> int:
+    def _steps_of_fit(self, first_epoch: int = 0) -> int:
         steps = (self.params or {}).get("steps")
         if not steps or isinstance(self.model, TruncatedBackpropagationModel):
             raise ValueError(
@@ -206,7 +221,8 @@ class ExploreThenCommit(keras.callbacks.Callback):
         optimizer = self.model.optimizer
         optimizer = getattr(optimizer, "inner_optimizer", optimizer)
         accumulated = optimizer.gradient_accumulation_steps or 1
-        return max(1, steps * self.params["epochs"] // accumulated)
+        epochs = self.params["epochs"] - first_epoch
+        return max(1, steps * epochs // accumulated)
 
     def _warn_if_over(self) -> None:
         step = optimizer_steps(self.model)
@@ -223,6 +239,7 @@ class ExploreThenCommit(keras.callbacks.Callback):
     def _find_moved(self, must: bool) -> None:
         """Finds what to move, if the layers are built; raises if they must."""
         deciders = _find_deciders(self.model, self.layer_names)
+        _warn_of_cells(self.model, deciders)
         if deciders and all(layer.costs.built for layer in deciders):
             self._moved = [
                 _Moved(_variables(layer), self._ramps_of(layer))
@@ -232,8 +249,11 @@ class ExploreThenCommit(keras.callbacks.Callback):
             raise ValueError(
                 "`ExploreThenCommit` needs a model with a layer that decides, "
                 "such as `ReceptiveFieldRNN`, and that it is called in "
-                f"training. Received: model '{self.model.name}' with "
-                f"{len(deciders)} such layers"
+                "training; name those that are in `layer_names`. Received: "
+                f"model '{self.model.name}', in which "
+                f"{[layer.name for layer in deciders]} decide and "
+                f"{[x.name for x in deciders if not x.costs.built]} were "
+                "never called"
             )
 
     def _ramps_of(self, layer: Any) -> Ramps:
@@ -288,6 +308,8 @@ def _check_ramp(
         replace = default._replace
         numbers = replace(initial=value) if first else replace(final=value)
     try:
+        if isinstance(numbers, str):  # whose digits are numbers
+            raise TypeError
         ramp = Ramp(*map(float, numbers))
         fits = (
             0 <= ramp.begin < ramp.end <= 1
@@ -313,7 +335,9 @@ def _find_deciders(
     """The layers that decide."""
     roots = [model]
     if layer_names is not None:
-        by_name = {layer.name: layer for layer in sublayers(model)}
+        by_name: dict[str, list[keras.Layer]] = {}
+        for layer in sublayers(model):
+            by_name.setdefault(layer.name, []).append(layer)
         missing = [name for name in layer_names if name not in by_name]
         if missing:
             raise ValueError(
@@ -321,14 +345,49 @@ def _find_deciders(
                 f"Received: layer_names={layer_names!r}, of which {missing} "
                 "are none"
             )
-        roots = [by_name[name] for name in layer_names]
+        roots = [layer for name in layer_names for layer in by_name[name]]
     found = {}
     for root in roots:
-        for layer in sublayers(root):
-            held = getattr(layer, "costs", None)
-            if isinstance(held, DecisionCosts):
-                found[id(held)] = layer
+        found.update(_by_costs(root))
+    if isinstance(model, DistillationModel):
+        for part in model.frozen_parts:
+            for key in _by_costs(part):
+                found.pop(key, None)
     return list(found.values())
+
+
+def _by_costs(root: keras.Layer) -> dict[int, Any]:
+    """The layers that decide, each once, by the id of what holds its costs."""
+    found: dict[int, Any] = {}
+    for layer in sublayers(root):
+        held = getattr(layer, "costs", None)
+        if isinstance(held, DecisionCosts):
+            # A `ReceptiveFieldRNN` comes before its cell.
+            found.setdefault(id(held), layer)
+    return found
+
+
+def _warn_of_cells(model: keras.Model, deciders: list[Any]) -> None:
+    """Warns of cells in a loop of Keras, which has no place for costs."""
+    charged = {
+        id(layer.costs)
+        for layer in sublayers(model)
+        if isinstance(layer, ReceptiveFieldRNN)
+    }
+    cells = [
+        layer.name
+        for layer in deciders
+        if isinstance(layer, RFCell) and id(layer.costs) not in charged
+    ]
+    if cells:
+        warnings.warn(
+            "The costs of decisions act in `ReceptiveFieldRNN` only, not in "
+            "`keras.layers.RNN(RFCell(...))`, where sizes neither explore, pay "
+            "nor commit. Received: `ExploreThenCommit` for a model with the "
+            f"cells {cells}",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _is_in_expectation(layer: Any) -> bool:

@@ -282,15 +282,16 @@ def test_decisions_that_differ_and_are_made_give_no_alarm(make):
 
 @pytest.mark.long
 def test_drawn_gates_in_a_policy_gradient_model():
-    """Gates that are open at the start, and stay: all are open."""
-    for openness in (0.5, 0.9999):
+    """Alike gates are, also where one in 14 is drawn closed."""
+    varied = keras.initializers.RandomNormal(stddev=3.0, seed=1)
+    for openness, kernels in ((0.5, varied), (0.93, "zeros")):
         network = model_of_gates(
             estimator="reinforce",
             initial_openness=openness,
-            kernel_initializer="zeros",
+            kernel_initializer=kernels,
         )
         texts = fit(PolicyGradientModel(network), WarnOnDecisionCollapse())
-        assert [ALIKE in text for text in texts] == [openness > 0.9]
+        assert any(ALIKE in text for text in texts) == (kernels == "zeros")
 
 
 @pytest.mark.long

@@ -9,9 +9,12 @@ import pytest
 import tensorflow as tf
 
 from keras_seqmech import BoundaryGate
+from keras_seqmech import DistillationModel
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech import ReceptiveFieldWindows
+from keras_seqmech import RFCell
 from keras_seqmech.training import exploration
 
 NAMES = ("entropy_weight", "cost_weight", "indecision_weight")
@@ -255,6 +258,7 @@ def test_every_layer_that_decides_is_moved_or_those_named():
         {"steps": 0},
         {"entropy": -0.1},
         {"entropy": True},
+        {"price": "12"},
         {"entropy": 10**400},
         {"price": float("nan")},
         {"temperature": 0.0},
@@ -326,3 +330,89 @@ def test_an_epoch_of_unknown_length_needs_steps():
         callbacks=[make_schedule()],
     )
     np.testing.assert_allclose(numbers(model), [0, 0.8, 0.3, 0.5], rtol=1e-6)
+
+
+def test_an_initial_epoch_without_steps_before_it():
+    """A new optimizer: the schedule is as long as the `fit`."""
+    model, recorder = make_model(), Recorder()
+    fit(model, 3, make_schedule(), recorder, initial_epoch=1)
+    temperatures = [row[3] for row in recorder.seen]
+    np.testing.assert_allclose(
+        temperatures, 1 - 0.5 * np.arange(8) / 8, rtol=1e-6
+    )
+    # Given steps stay, and so do those that were made.
+    model = make_model()
+    fit(model, 3, make_schedule(steps=16), initial_epoch=2)
+    np.testing.assert_allclose(numbers(model)[3], 1 - 0.5 * 4 / 16, rtol=1e-6)
+    fit(model, 3, make_schedule(), initial_epoch=2)
+    np.testing.assert_allclose(numbers(model)[3], 1 - 0.5 * 8 / 12, rtol=1e-6)
+
+
+def test_all_layers_of_a_name_are_moved():
+    x = keras.Input((4, 2))
+    layers, y = [], x
+    for _ in range(2):
+        layer = ReceptiveFieldRNN(
+            keras.layers.SimpleRNNCell(2), 2, return_sequences=True
+        )
+        layers.append(layer)
+        y = layer(y)
+    model = keras.Model(x, keras.layers.Dense(1)(y[:, 0]))
+    model.compile("sgd", "mse")
+    fit(model, 1, ExploreThenCommit(layer_names=["rf_cell"], price=0.5))
+    assert [float(layer.costs.cost_weight) for layer in layers] == [0.5, 0.5]
+
+
+def test_a_cell_in_a_loop_of_keras_is_warned_of():
+    """Its weights would move, and have no effect."""
+    model = keras.Sequential(
+        [
+            keras.Input((4, 2)),
+            ReceptiveFieldWindows(2),
+            keras.layers.RNN(RFCell(keras.layers.GRUCell(2), 2, name="mine")),
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile("sgd", "mse")
+    with pytest.warns(UserWarning, match=r"`ReceptiveFieldRNN` only.*'mine'"):
+        fit(model, 1, ExploreThenCommit())
+
+
+def test_a_layer_that_is_never_called_is_named():
+    class TwoFields(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.called, self.spare = (
+                ReceptiveFieldRNN(keras.layers.GRUCell(1), 2, name=name)
+                for name in ("called", "spare")
+            )
+
+        def build(self, shape):
+            self.called.build(shape)
+
+        def call(self, x, training=False):
+            return self.called(x, training=training)
+
+    model = TwoFields()
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match=r"`layer_names`.*\['spare'\] were"):
+        fit(model, 1, ExploreThenCommit())
+    fit(model, 1, ExploreThenCommit(layer_names=["called"], price=0.5))
+    assert float(model.called.costs.cost_weight) == 0.5
+
+
+def test_a_frozen_teacher_stays_as_it_is():
+    def make_encoder():
+        x = keras.Input((4, 2))
+        layer = ReceptiveFieldRNN(keras.layers.SimpleRNNCell(2), 2)
+        return keras.Model(x, layer(x)), layer
+
+    (student, learns), (teacher, stays) = make_encoder(), make_encoder()
+    model = DistillationModel(student, teacher)
+    model.compile("sgd")
+    model.fit(
+        np.ones((2, 4, 2)), verbose=0, callbacks=[ExploreThenCommit(price=0.5)]
+    )
+    assert float(learns.costs.cost_weight) == 0.5
+    assert float(stays.costs.cost_weight) == 0
+    assert float(stays.temperature) == 1

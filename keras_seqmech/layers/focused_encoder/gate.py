@@ -119,8 +119,9 @@ class BoundaryGate(keras.layers.Layer):
             appear in `history`: `<name>_openness`, the share of open gates;
             `<name>_gate_entropy`, in nats a gate; `<name>_certain`, the share
             of gates decided with a probability above 0.9; and
-            `<name>_choice_entropy`, that of the hard gates, 0 where all are
-            open or all are closed.
+            `<name>_choice_entropy`, that of the gates as inference decides
+            them, by a probability above one half: 0 where all are open or all
+            are closed.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
@@ -360,7 +361,8 @@ class BoundaryGate(keras.layers.Layer):
             amount=decisions.gates,
             entropy=decisions.entropy,
             confidence=ops.maximum(p, 1 - p),
-            choice=decisions.gates > 0.5,
+            # As inference decides: draws of like gates differ, too.
+            choice=p > 0.5,
         )
         self.statistics.update(decided, mask)
 

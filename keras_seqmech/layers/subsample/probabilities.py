@@ -25,12 +25,22 @@ class EmissionProbabilities(keras.layers.Layer):
     a `keras.layers.Dense(1)` with a sigmoid that is made for this purpose.
     Where all probabilities are alike, an expected output is an average over
     dozens of steps, and the layers above learn nothing from it; so here they
-    differ from the first step on (a wide kernel, logits times c), around the
-    share r that is to be kept. What is computed is float32 or wider.
+    differ from the start (a wide kernel, logits times c), as far as states
+    do, around the share r that is to be kept. What is computed is float32 or
+    wider.
+
+    How far they differ depends on the states: for d features of standard
+    deviation a, that of the logits is about $3 c \sqrt{d}\,a$, and should be
+    above 1. States of an LSTM over a `keras.layers.Embedding` are too small
+    for it, as its entries start within 0.05: give it an
+    `embeddings_initializer` of standard deviation 1, or take a larger
+    `scale`. The further logits differ, the closer the mean probability starts
+    to one half, from r.
 
     Args:
-        share: r, above 0 and below 1: about the share of steps to keep, at
-            the start. To hold it there, give the subsample a `target`.
+        share: r, above 0 and below 1: the probability where $h_t = 0$ at the
+            start, and about the median. To hold the share of steps kept
+            there, give the subsample a `target`.
         scale: c, a finite number above 0. The larger, the further from one
             half probabilities start.
         kernel_initializer: Initializer of w; normal with standard deviation 3

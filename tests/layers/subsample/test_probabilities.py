@@ -34,6 +34,19 @@ def test_without_input_it_starts_at_the_share(share):
     np.testing.assert_allclose(emission, share, rtol=1e-6)
 
 
+@pytest.mark.parametrize("size", [0.007, 0.2])
+def test_logits_spread_with_the_states(size):
+    """As the docstring says: 3 c sqrt(d) times their standard deviation."""
+    random = np.random.default_rng(0)
+    layer = EmissionProbabilities(0.25, scale=2.0, dtype="float64")
+    keras.utils.set_random_seed(0)
+    p = layer(random.normal(scale=size, size=(50, 40, 64))).numpy()
+    spread = np.std(np.log(p / (1 - p)))
+    # A kernel of 64 entries: its norm is within 30 % of the expected one.
+    np.testing.assert_allclose(spread, 3 * 2 * 8 * size, rtol=0.3)
+    np.testing.assert_allclose(np.median(p), 0.25, atol=0.1)
+
+
 def test_probabilities_differ_at_the_start():
     """Those of a plain sigmoid hardly do, above an LSTM."""
     keras.utils.set_random_seed(0)
