@@ -308,7 +308,7 @@ def _check_ramp(
         replace = default._replace
         numbers = replace(initial=value) if first else replace(final=value)
     try:
-        if isinstance(numbers, str):  # whose digits are numbers
+        if isinstance(numbers, str):  # A sequence of digits would pass.
             raise TypeError
         ramp = Ramp(*map(float, numbers))
         fits = (
