@@ -87,6 +87,7 @@ def complete(
             "--steps: must be a multiple of --evaluate-every. Received: "
             f"{args.steps} and {args.evaluate_every}"
         )
+    models.check(parser, args)
     folder = args.output.with_name(f"{args.output.stem}-models")
     args.save_models = args.save_models or folder
     return args
@@ -106,13 +107,13 @@ def keys(
     for seed in args.seeds:
         for name in args.models:
             names = [*SETTINGS, *more]
-            estimators, target = [""], ""
+            estimators, target, own = [""], "", {}
             if name == "fhe":
-                names += models.GATE_SETTINGS
-                estimators, target = args.estimators, args.openness_target
+                own = models.gate_settings(args)
+                estimators, target = args.estimators, models.gate_target(args)
             for estimator in estimators:
-                fields = (task, name, estimator, target or "", seed)
-                settings = results.describe(args, names)
+                fields = (task, name, estimator, target, seed)
+                settings = results.describe(args, names, **own)
                 found.append((*map(str, fields), settings))
     return found
 
@@ -317,6 +318,7 @@ def report(
         "first training batch; at the start, of the untrained model with the "
         "whole sparsity weight."
     )
-    names = [*SETTINGS, *more, *models.GATE_SETTINGS]
-    settings = f"Settings: `{results.describe(args, names)}`."
+    names = [*SETTINGS, *more]
+    described = results.describe(args, names, **models.gate_settings(args))
+    settings = f"Settings: `{described}`."
     return tables.publish([*parts, notes, settings], args.markdown)

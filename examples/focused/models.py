@@ -25,6 +25,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from examples.common import exploring
 from examples.common.arguments import positive
 from examples.common.arguments import real
 from examples.common.networks import network_of
@@ -51,6 +52,15 @@ GATE_SETTINGS = (
     "temperature",
     "final_temperature",
     "baseline",
+)
+# What `ExploreThenCommit` takes the place of.
+CHARGES = (
+    "openness_target",
+    "sparsity_weight",
+    "entropy_weight",
+    "indecision_weight",
+    "ramp_share",
+    "final_temperature",
 )
 
 
@@ -95,7 +105,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of relaxed gates, after all steps",
     )
     add("--baseline", choices=BASELINES, default="batch_mean")
+    exploring.add_arguments(parser)
     add("--jit-compile", action="store_true", help="fhe: loops by XLA")
+
+
+def check(
+    parser: argparse.ArgumentParser, args: argparse.Namespace
+) -> argparse.Namespace:
+    """Refuses charges for gates beside `--explore`, which has its own."""
+    for name in CHARGES:
+        value = getattr(args, name)
+        if args.explore and value != parser.get_default(name):
+            parser.error(
+                f"--{name.replace('_', '-')}: not together with --explore. "
+                f"Received: {value}"
+            )
+    return exploring.check(parser, args)
+
+
+def gate_settings(args: argparse.Namespace) -> dict[str, object]:
+    """Settings of a gate by name."""
+    if not args.explore:
+        return {name: getattr(args, name) for name in GATE_SETTINGS}
+    names = [name for name in GATE_SETTINGS if name not in CHARGES]
+    found = {name: getattr(args, name) for name in names}
+    return {**found, "explore": exploring.describe(args)}
+
+
+def gate_target(args: argparse.Namespace) -> str:
+    """The share of gates that may be open without cost; "" for a price."""
+    return "" if args.explore else str(args.openness_target)
 
 
 def build(
@@ -139,9 +178,7 @@ def build(
         encoder = FocusedHierarchicalEncoder(
             args.units,
             estimator=estimator,
-            openness_target=args.openness_target,
-            sparsity_weight=args.sparsity_weight / steps,
-            entropy_weight=args.entropy_weight,
+            **_charges(steps, args),
             initial_openness=args.initial_openness,
             temperature=args.temperature,
             return_sequences=True,
@@ -170,6 +207,17 @@ def build(
         network = keras.Model(inputs, logits)
         return PolicyGradientModel(network, baseline=baseline)
     return keras.Model(inputs, logits)
+
+
+def _charges(steps: int, args: argparse.Namespace) -> dict[str, float]:
+    """What gates are charged; a schedule brings its own."""
+    if args.explore:
+        return {}
+    return {
+        "openness_target": args.openness_target,
+        "sparsity_weight": args.sparsity_weight / steps,
+        "entropy_weight": args.entropy_weight,
+    }
 
 
 def compile_model(

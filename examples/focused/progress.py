@@ -6,6 +6,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from examples.common import exploring
 from examples.common.networks import network_of
 from examples.common.resumable import ResumableProgress
 from examples.focused import models
@@ -28,10 +29,15 @@ def gate_callbacks(
     before any of them costs something. Then the penalty on undecided gates
     rises, too.
 
+    With `--explore`, `ExploreThenCommit` does the like.
+
     Weights change once an epoch, of `--evaluate-every` steps. The temperature
     of relaxed gates falls; for straight-through gates, which are hard already,
     a low temperature would only take away the gradient.
     """
+    schedule = exploring.schedule(args, args.temperature)
+    if schedule is not None:
+        return [WarnOnDecisionCollapse(patience=3), schedule]
     gate = network_of(model).get_layer("encoder").gate
     ramp = args.ramp_share * args.steps / args.evaluate_every
     callbacks = [

@@ -8,7 +8,7 @@ from keras import ops
 
 from examples.common.arguments import positive
 from examples.common.text_encoding import Encoded
-from examples.receptive_field import exploring
+from examples.receptive_field import field_options
 from examples.receptive_field import kinds
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
@@ -116,5 +116,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--learning-rate", type=float, default=1e-3)
     add("--batch-size", type=positive, default=64)
     add("--epochs", type=positive, default=30)
-    exploring.add_field_arguments(parser)
+    field_options.add_arguments(parser)
     add("--verbose", type=int, default=0, help="of model.fit")

@@ -33,13 +33,14 @@ import numpy as np
 import tensorflow as tf
 
 from examples.common import datasets
+from examples.common import exploring
 from examples.common import results
 from examples.common import tables
 from examples.common import text_encoding
 from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.receptive_field import classifiers
-from examples.receptive_field import exploring
+from examples.receptive_field import field_options
 from examples.receptive_field import field_report
 from examples.receptive_field import kinds
 from keras_seqmech import ExploreThenCommit
@@ -152,9 +153,9 @@ def settled_epoch(schedule: ExploreThenCommit | None, epochs: int) -> int:
 def settings(args: argparse.Namespace, model: str) -> str:
     """Settings that a result depends on besides data set, model and seed."""
     vectors = Path(args.vectors).name if args.vectors else "none"
-    more = exploring.settings(args) if "+" in model else {}
+    more = field_options.settings(args) if "+" in model else {}
     # Older runs do not name what they had no choice of.
-    more = {k: v for k, v in more.items() if v != exploring.OLDER[k]}
+    more = {k: v for k, v in more.items() if v != field_options.OLDER[k]}
     if args.fold:
         more["fold"] = str(args.fold)
     return results.describe(args, TUNED, vectors=vectors, **more)
@@ -221,7 +222,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--patience", type=integer(0), default=5, help="epochs without progress"
     )
     classifiers.add_arguments(parser)
-    exploring.add_schedule_arguments(parser)
+    exploring.add_arguments(parser)
     args = exploring.check(parser, parser.parse_args(argv))
     if args.fold and args.dataset not in datasets.WITHOUT_TEST:
         parser.error(

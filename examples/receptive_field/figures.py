@@ -35,12 +35,12 @@ import keras
 import numpy as np
 
 from examples.common import datasets
+from examples.common import exploring
 from examples.common import text_encoding
 from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.receptive_field import classifiers
-from examples.receptive_field import exploring
 from keras_seqmech import analysis
 
 
@@ -275,7 +275,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--probe", type=positive, default=500, help="held-out texts measured")
     add("--min-count", type=positive, default=30, help="of a word in figure 3")
     classifiers.add_arguments(parser)
-    exploring.add_schedule_arguments(parser)
+    exploring.add_arguments(parser)
     parser.set_defaults(epochs=10, l2=0.0)
     return exploring.check(parser, parser.parse_args(argv))
 

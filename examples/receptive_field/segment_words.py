@@ -31,11 +31,12 @@ from collections.abc import Iterable
 
 import keras
 
+from examples.common import exploring
 from examples.common import results
 from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
-from examples.receptive_field import exploring
+from examples.receptive_field import field_options
 from examples.receptive_field import field_report
 from examples.receptive_field import kinds
 from examples.receptive_field import segmentation
@@ -65,7 +66,7 @@ SETTINGS = (
     "temperature",
     "bidirectional",
     "fold_width",
-    *exploring.SETTINGS,
+    *field_options.SETTINGS,
 )
 RESULTS = (
     "people_daily_f1",
@@ -81,7 +82,7 @@ FIELDS = SETTINGS + RESULTS
 OLDER = {
     "corpus": "pku",
     "msr_f1": "",
-    **exploring.OLDER,
+    **field_options.OLDER,
     **field_report.OLDER,
 }
 
@@ -188,8 +189,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         action="store_true",
         help="make full-width letters and digits half-width",
     )
-    exploring.add_field_arguments(parser)
-    exploring.add_schedule_arguments(parser)
+    field_options.add_arguments(parser)
+    exploring.add_arguments(parser)
     add("--verbose", default="auto", help="of model.fit")
     add(
         "--output",
@@ -208,8 +209,8 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 def field_settings(model: str, arguments: argparse.Namespace) -> dict[str, str]:
     """The settings that only matter where there is a receptive field."""
     if "+" in model:
-        return exploring.settings(arguments)
-    return dict.fromkeys(exploring.SETTINGS, "")
+        return field_options.settings(arguments)
+    return dict.fromkeys(field_options.SETTINGS, "")
 
 
 def train_and_test(

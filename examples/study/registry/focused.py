@@ -37,8 +37,10 @@ def _encoder(estimator: str, read_out: str) -> Case:
     )
 
 
-def _picking(length: int, cases: list[Case], options: str) -> Study:
-    """Tables 2 and 4 for models trained at one length."""
+def _picking(
+    length: int, cases: list[Case], options: str, way: str = ""
+) -> Study:
+    """Tables 2 and 4 for models trained at one length, in one way."""
 
     def paper(labels: Mapping[str, str]) -> Mapping[str, str]:
         module = import_module("examples.focused.picking")
@@ -52,16 +54,17 @@ def _picking(length: int, cases: list[Case], options: str) -> Study:
         return {"accuracy": numbers.get(tested, "")} if known else {}
 
     return Study(
-        f"picking_{length}",
+        "_".join(filter(None, ["picking", str(length), way])),
         SOURCE,
-        f"tables 2 and 4, picking, trained at length {length}",
+        f"tables 2 and 4, picking, trained at length {length}"
+        + (f", {way}" if way else ""),
         cases,
         SHARES,
         (0, 1, 2),
         programs.PICKING,
         f"--length {length} --jit-compile --evaluate-every 1000 {options}",
         by=("test_length",),
-        against={"fhe": "lstm2"},
+        against={} if way else {"fhe": "lstm2"},
         paper=paper,
     )
 
@@ -153,6 +156,12 @@ STUDIES = (
         200,
         [*_ATTENDING, *_HARD, *_OTHERS],
         "--test-lengths 200 400 800 1600 10000",
+    ),
+    _picking(
+        200,
+        [_encoder("relaxed", "every"), _encoder("relaxed", "open")],
+        "--test-lengths 200 400 800 1600 10000 --explore --price 0.2",
+        way="explored",
     ),
     _picking(400, [*_ATTENDING, *_OTHERS], "--test-lengths 400 800 1600 10000"),
     Study(

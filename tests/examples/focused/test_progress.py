@@ -49,6 +49,28 @@ def test_temperature_moves_where_gates_are_soft():
         assert found == pytest.approx(moved)
 
 
+def test_a_schedule_takes_the_place_of_charges():
+    args = picking.parse(small("unused", "--explore", "--price", "0.3"))
+    model = picking.build("fhe", "relaxed", args)
+    encoder = model.get_layer("encoder")
+    assert encoder.gate.initial_sparsity_weight == 0
+    assert not any(encoder.gate.costs.initial.values())
+    watching, schedule = progress.gate_callbacks(model, args)
+    assert isinstance(watching, keras_seqmech.WarnOnDecisionCollapse)
+    assert isinstance(schedule, keras_seqmech.ExploreThenCommit)
+    assert schedule.values(1.0)["cost_weight"] == 0.3
+
+
+@pytest.mark.parametrize("name", ["openness-target", "sparsity-weight"])
+def test_charges_beside_a_schedule_are_refused(name, capsys):
+    given = [f"--{name}", "0.5"]
+    assert picking.parse(small("unused", *given))
+    with pytest.raises(SystemExit):
+        picking.parse(small("unused", "--explore", *given))
+    error = capsys.readouterr().err
+    assert f"--{name}: not together with --explore. Received: 0.5" in error
+
+
 def test_minutes_end_a_run(tmp_path):
     for minutes, is_over in (("2", False), ("1", True)):
         args = picking.parse(small("unused", "--minutes", minutes))

@@ -14,9 +14,9 @@ import pytest
 pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
 
 from examples.common import datasets  # noqa: E402
+from examples.common import exploring  # noqa: E402
 from examples.common import text_encoding  # noqa: E402
 from examples.receptive_field import classify_text  # noqa: E402
-from examples.receptive_field import exploring  # noqa: E402
 from examples.receptive_field import figures  # noqa: E402
 from keras_seqmech import ExploreThenCommit  # noqa: E402
 from keras_seqmech import ReceptiveFieldRNN  # noqa: E402

@@ -1,4 +1,4 @@
-"""Options of receptive fields, and of how their sizes are trained."""
+"""Options of decisions that explore, pay, then commit."""
 
 import argparse
 
@@ -6,35 +6,14 @@ from examples.common.arguments import real
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech.training import exploration
 
-# What runs had before there was a choice.
-OLDER = {"gated": "output", "size_from": "input", "explore": "none"}
-SETTINGS = tuple(OLDER)
 
-
-def add_field_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the layer."""
-    add = parser.add_argument
-    add(
-        "--gated",
-        choices=("memory", "output", "all"),
-        default="memory",
-        help="states of the cell that a field gates",
-    )
-    add(
-        "--size-from",
-        choices=("input", "field"),
-        default="input",
-        help="sizes chosen before reading, or while reading",
-    )
-
-
-def add_schedule_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds `--explore` and what it may be given."""
     add = parser.add_argument
     add(
         "--explore",
         action="store_true",
-        help="train with ExploreThenCommit: sizes explore, pay, then commit",
+        help="train with ExploreThenCommit: decisions explore, pay, commit",
     )
     weight = real("[0, 100]")
     add("--entropy", type=weight, help="with --explore: exploration at first")
@@ -75,16 +54,12 @@ def schedule(
     return ExploreThenCommit(temperature=cooling, **given)
 
 
-def settings(args: argparse.Namespace) -> dict[str, str]:
-    """The options by name, to know a run by."""
+def describe(args: argparse.Namespace) -> str:
+    """Entropy's weight at first and the price at the end, or "none"."""
     callback = schedule(args)
-    explore = "none"
-    if callback is not None:
-        ramps = callback.ramps
-        entropy, price = ramps["entropy_weight"], ramps["cost_weight"]
-        explore = f"{entropy.initial:g}/{price.final:g}"
-    return {
-        "gated": args.gated,
-        "size_from": args.size_from,
-        "explore": explore,
-    }
+    if callback is None:
+        return "none"
+    entropy, price = (
+        callback.ramps[name] for name in ("entropy_weight", "cost_weight")
+    )
+    return f"{entropy.initial:g}/{price.final:g}"
