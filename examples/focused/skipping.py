@@ -9,8 +9,9 @@ to Skip State Updates in Recurrent Neural Networks": the sum of two marked
 numbers among 50 (`keras_seqmech.tasks.adding`), or the sentiment of IMDb
 reviews of 400 words at most. Open gates have a price, one of `--prices`, after
 `ExploreThenCommit`. Prints for each model what it gets right with hard gates,
-how many of its steps update the upper LSTM, and the milliseconds of inference
-beside `keras.layers.LSTM`, both measured in turn. As in the source, the adding
+open above one half, and with gates drawn as in training, how many of its steps
+update the upper LSTM, and the milliseconds of inference beside
+`keras.layers.LSTM`, both measured in turn. As in the source, the adding
 problem counts as solved where the mean squared error is at most a hundredth
 of the variance of the sums, 1/6.
 
@@ -44,6 +45,7 @@ from examples.common.arguments import real
 from examples.common.epoch_line import EpochLine
 from examples.common.networks import network_of
 from examples.focused import skipping_models
+from examples.focused.models import drawing
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech.tasks import adding
 
@@ -52,6 +54,9 @@ MEASURED = (
     "accuracy",
     "error",
     "updates",
+    "drawn_accuracy",
+    "drawn_error",
+    "drawn_updates",
     "steps",
     "inference_ms",
     "lstm_ms",
@@ -223,6 +228,7 @@ def train_and_measure(
     own_ms, lstm_ms = inference_ms([network, plain], batch, args.repeats)
     return {
         **measure(network, data, args.batch_size),
+        **measure_drawn(network, data, args.batch_size),
         "inference_ms": f"{own_ms:.2f}",
         "lstm_ms": f"{lstm_ms:.2f}",
         "parameters": str(model.count_params()),
@@ -259,6 +265,22 @@ def measure(
     }
 
 
+def measure_drawn(
+    network: keras.Model, data: skipping_models.Data, batch_size: int
+) -> dict[str, str]:
+    """The same with gates drawn; nothing for a model without.
+
+    Where far more is right than with hard gates, gates are undecided: each is
+    open in some of the draws, but few in more than half of them.
+    """
+    if not skipping_models.has_gates(network):
+        return {}
+    with drawing(network):
+        found = measure(network, data, batch_size)
+    del found["steps"]
+    return {f"drawn_{name}": value for name, value in found.items()}
+
+
 def inference_ms(
     models: Sequence[keras.Model], batch: np.ndarray, repeats: int
 ) -> list[float]:
@@ -284,9 +306,16 @@ def table(rows: Sequence[dict[str, str]]) -> str:
     header = ["model", "estimator", "price", "seeds"]
     header += ["accuracy %"] if is_text else ["squared error", "solved"]
     header += ["updates", "of steps", "% updated"]
+    header += [f"drawn: {'accuracy %' if is_text else 'error'}", "updates"]
     header += ["inference ms a batch", "LSTM beside it", "ratio"]
     lines = [
-        [*kind, len(own), *score(own, is_text), *skipped(own), *times(own)]
+        [
+            *(*kind, len(own)),
+            *score(own, is_text),
+            *skipped(own),
+            *drawn(own, is_text),
+            *times(own),
+        ]
         for kind, own in groups.items()
     ]
     return tables.table([header, *lines])
@@ -308,6 +337,17 @@ def skipped(rows: Sequence[dict[str, str]]) -> list[str]:
     return [f"{updates:.1f}", f"{steps:.1f}", f"{100 * updates / steps:.1f}"]
 
 
+def drawn(rows: Sequence[dict[str, str]], is_text: bool) -> list[str]:
+    name = "drawn_accuracy" if is_text else "drawn_error"
+    if not all(row[name] for row in rows):
+        return ["", ""]
+    scores, updates = (
+        np.mean([float(row[field]) for row in rows])
+        for field in (name, "drawn_updates")
+    )
+    return [f"{scores:.2f}" if is_text else f"{scores:.2g}", f"{updates:.1f}"]
+
+
 def times(rows: Sequence[dict[str, str]]) -> list[str]:
     own, lstm = (
         [float(row[name]) for row in rows]
@@ -322,6 +362,7 @@ def report(rows: Sequence[dict[str, str]], args: argparse.Namespace) -> str:
     notes = (
         f"Data: {args.data}, test sequences. Means over seeds. Gates are hard: "
         "open, and the state updated, where the probability is above one half; "
+        "or drawn, as in training; "
         "steps are those of sequences without padding. "
         f"Times: medians of {args.repeats}, measured in turn with a "
         f"`keras.layers.LSTM` of {args.units} units, of batches of "

@@ -210,6 +210,8 @@ STUDIES = (
         (
             Measure("error", "squared error", ".1e"),
             Measure("updates", "updates of 50"),
+            Measure("drawn_error", "gates drawn: error", ".1e"),
+            Measure("drawn_updates", "updates"),
             Measure("inference_ms", "ms", ".1f"),
             Measure("lstm_ms", "LSTM ms", ".1f"),
         ),
@@ -226,14 +228,19 @@ STUDIES = (
                 {"model": "lstm", "estimator": "", "price": ""},
                 "--models lstm",
             ),
-            Case(
-                {"model": "focused", "estimator": "relaxed", "price": "0.02"},
-                "--models focused --estimator relaxed --prices 0.02",
+            *(
+                Case(
+                    {"model": "focused", "estimator": "relaxed", "price": x},
+                    f"--models focused --estimator relaxed --prices {x}",
+                )
+                for x in ("0.002", "0.02")
             ),
         ],
         (
             Measure("accuracy", "accuracy %"),
             Measure("updates", "updates", ".1f"),
+            Measure("drawn_accuracy", "gates drawn: accuracy %"),
+            Measure("drawn_updates", "updates", ".1f"),
             Measure("steps", "of steps", ".1f"),
             Measure("inference_ms", "ms", ".1f"),
             Measure("lstm_ms", "LSTM ms", ".1f"),

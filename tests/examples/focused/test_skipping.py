@@ -100,6 +100,16 @@ def test_what_is_measured():
     assert 1.5 < updates < 2.5
     assert float(found["updates"]) == pytest.approx(updates, abs=5e-3)
     assert found["steps"] == "8.00"
+    drawn = skipping.measure_drawn(network, data, batch_size=7)
+    assert drawn.keys() == {"drawn_error", "drawn_updates"}
+    # Of 20 sequences of 8 gates, five standard deviations.
+    spread = 5 * float((probabilities * (1 - probabilities)).sum()) ** 0.5 / 20
+    expected = float(probabilities.sum(axis=1).mean())
+    assert abs(expected - updates) > spread
+    assert float(drawn["drawn_updates"]) == pytest.approx(expected, abs=spread)
+    assert skipping.measure(network, data, batch_size=7) == found
+    lstm = skipping_models.build("lstm", "", data, args)
+    assert skipping.measure_drawn(lstm, data, batch_size=7) == {}
 
 
 def test_the_context_is_learned_and_the_same_for_all_rows():
@@ -156,6 +166,8 @@ def test_the_table():
         "price": "0.02",
         "error": "0.0016",
         "updates": "4.00",
+        "drawn_error": "0.0020",
+        "drawn_updates": "7.00",
         "steps": "50.00",
         "inference_ms": "6.00",
         "lstm_ms": "12.00",
@@ -163,13 +175,15 @@ def test_the_table():
     other = row | {"error": "0.0018", "updates": "6.00", "lstm_ms": "24.00"}
     assert skipping.table([row, other]).splitlines()[-1] == (
         "| focused | relaxed | 0.02 | 2 | 0.0017 | 1 of 2 | 5.0 | 50.0 | 10.0 "
-        "| 6.0 | 18.0 | 0.38 |"
+        "| 0.002 | 7.0 | 6.0 | 18.0 | 0.38 |"
     )
+    drawn = {"drawn_accuracy": "79.00", "drawn_error": "", "error": ""}
     texts = [
-        row | {"accuracy": "80.00", "error": ""},
-        row | {"accuracy": "82.00", "error": ""},
+        row | drawn | {"accuracy": "80.00"},
+        row | drawn | {"accuracy": "82.00"},
     ]
-    assert "| 81.00 ± 1.41 | 4.0 |" in skipping.table(texts)
+    shown = skipping.table(texts)
+    assert "| 81.00 ± 1.41 | 4.0 | 50.0 | 8.0 | 79.00 | 7.0 |" in shown
 
 
 def test_keys_know_what_matters():
