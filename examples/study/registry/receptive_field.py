@@ -241,7 +241,8 @@ CLAIMS = (
         "pictures",
         "with dropout to {figures_2_3: mr | end_dropout} (MR) and "
         "{figures_2_3: ag | end_dropout} (AG) at the end; rank correlation of "
-        "label entropy and size {figures_2_3: mr} and {figures_2_3: ag}",
+        "label entropy and size {figures_2_3: mr}, {figures_2_3: ag} and "
+        "{figures_2_3: imdb} (IMDb)",
         PARTLY,
         "sizes shrink in training with dropout, but without it as well; they "
         "do not depend on what a word tells",
@@ -371,7 +372,7 @@ CLAIMS = (
         "Words that tell the label get small fields",
         "a trend",
         "rank correlation of label entropy and field size {figures_2_3: mr} "
-        "(MR), {figures_2_3: ag} (AG)",
+        "(MR), {figures_2_3: ag} (AG), {figures_2_3: imdb} (IMDb)",
         NO,
         "there is no trend; where reading has a price, nearly all sizes are 1, "
         "and those above it are rather at words that do tell the label",
