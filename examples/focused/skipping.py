@@ -47,6 +47,7 @@ from examples.common.networks import network_of
 from examples.focused import skipping_models
 from examples.focused.models import drawing
 from keras_seqmech import ExploreThenCommit
+from keras_seqmech import WarnOnDecisionCollapse
 from keras_seqmech.tasks import adding
 
 KEY = ("data", "model", "estimator", "price", "seed", "settings")
@@ -212,7 +213,7 @@ def train_and_measure(
             price=float(price),
             indecision=args.indecision,
         )
-        callbacks.insert(0, schedule)
+        callbacks = [schedule, WarnOnDecisionCollapse(), *callbacks]
     start = time.perf_counter()
     model.fit(
         *data.train,

@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import warnings
 
 import keras
 import numpy as np
@@ -14,6 +15,10 @@ from examples.focused import skipping
 from examples.focused import skipping_models
 from tests import tolerances
 
+# A few steps decide nothing.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:The decisions of layer 'encoder'"
+)
 SMALL = [
     *("--units", "5", "--lower-units", "3", "--length", "8"),
     *("--train-size", "30", "--test-size", "20", "--epochs", "2"),
@@ -71,7 +76,10 @@ def test_every_estimator_trains_with_its_schedule(
     build = skipping_models.build
     monkeypatch.setattr(skipping_models, "build", build_and_keep)
     key = ("adding", "focused", estimator, "0.4", "0", "")
-    skipping.train_and_measure(key, data, args, "")
+    with warnings.catch_warnings(record=True) as recorded:
+        warnings.simplefilter("always")
+        skipping.train_and_measure(key, data, args, "")
+    assert any("'encoder' are undecided" in str(x.message) for x in recorded)
     encoder = network_of(built[0]).get_layer("encoder")
     costs = encoder.gate.costs
     assert float(costs.cost_weight) == pytest.approx(0.4)
