@@ -132,6 +132,8 @@ CLAIMS = (
         "The accuracy of Skip RNN at no more updates",
         "86.2 at 186 of 400 updates, 83.6 at 84",
         "LSTM {skipping_imdb: lstm}; gates drawn {skipping_imdb: focused, "
+        "relaxed, 0.002 | drawn_accuracy} with {skipping_imdb: focused, "
+        "relaxed, 0.002 | drawn_updates} and {skipping_imdb: focused, "
         "relaxed, 0.02 | drawn_accuracy} with {skipping_imdb: focused, "
         "relaxed, 0.02 | drawn_updates} of {skipping_imdb: lstm | steps} "
         "updates, hard {skipping_imdb: focused, relaxed, 0.02} with "

@@ -46,6 +46,9 @@ def test_names_are_told_apart():
     assert headlines == [f"C{number}" for number in range(1, 13)]
     others = [(x.source, x.name) for x in registry.CLAIMS if not x.is_headline]
     assert len(set(others)) == len(others)
+    for study in registry.STUDIES.values():
+        titles = [measure.title for measure in study.measures]
+        assert len(set(titles)) == len(titles), study.name
 
 
 @pytest.mark.parametrize(
