@@ -316,7 +316,7 @@ def report(
         "training, not open above one half. The gate variance is the sum of "
         f"the variances of the gate's gradient over {DRAWS} draws on the "
         "first training batch; at the start, of the untrained model with the "
-        "whole sparsity weight."
+        "whole sparsity weight, if there is one."
     )
     names = [*SETTINGS, *more]
     described = results.describe(args, names, **models.gate_settings(args))

@@ -18,9 +18,10 @@ the time of inference are always on the whole images; the median time of a
 training step is over both.
 
 Models (`examples/focused/models.py`; here the result of attention is also
-multiplied with the question), `--output` and the handling of killed runs are as
-in `examples/focused/picking.py`. The test questions are fixed, `--test-size` of
-them at most; the training ones are new in each pass over the images.
+multiplied with the question), what open gates cost, `--output` and the handling
+of killed runs are as in `examples/focused/picking.py`. The test questions are
+fixed, `--test-size` of them at most; the training ones are new in each pass
+over the images.
 """
 
 import argparse

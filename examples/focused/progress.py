@@ -29,11 +29,12 @@ def gate_callbacks(
     before any of them costs something. Then the penalty on undecided gates
     rises, too.
 
-    With `--explore`, `ExploreThenCommit` does the like.
-
     Weights change once an epoch, of `--evaluate-every` steps. The temperature
     of relaxed gates falls; for straight-through gates, which are hard already,
     a low temperature would only take away the gradient.
+
+    With `--explore`, `ExploreThenCommit` takes the place of all this, step by
+    step; it lowers the temperature of straight-through gates, too.
     """
     schedule = exploring.schedule(args, args.temperature)
     if schedule is not None:

@@ -65,6 +65,8 @@ MEASURED = (
     "seconds",
 )
 FIELDS = KEY + MEASURED
+# What files lack that were written before gates were drawn, too.
+OLDER = dict.fromkeys(("drawn_accuracy", "drawn_error", "drawn_updates"), "")
 SETTINGS = (
     "units",
     "length",
@@ -178,7 +180,7 @@ def do_runs(args: argparse.Namespace) -> list[dict[str, str]]:
     wanted = keys(args)
     data = None
     for number, key in enumerate(wanted, start=1):
-        rows = results.read_rows(args.output, FIELDS)
+        rows = results.read_rows(args.output, FIELDS, OLDER)
         if key in {tuple(row[name] for name in KEY) for row in rows}:
             continue
         data = data or skipping_models.load(args)
@@ -187,8 +189,8 @@ def do_runs(args: argparse.Namespace) -> list[dict[str, str]]:
         measured = train_and_measure(key, data, args, line)
         print(line, measured, flush=True)
         row = {**dict(zip(KEY, key)), **measured}
-        results.add_row(args.output, FIELDS, row, KEY)
-    rows = results.read_rows(args.output, FIELDS)
+        results.add_row(args.output, FIELDS, row, KEY, OLDER)
+    rows = results.read_rows(args.output, FIELDS, OLDER)
     return [row for row in rows if tuple(row[name] for name in KEY) in wanted]
 
 

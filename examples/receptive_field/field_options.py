@@ -1,4 +1,4 @@
-"""Options of receptive fields, and of how their sizes are trained."""
+"""Options of receptive fields, and what to know their runs by."""
 
 import argparse
 
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def settings(args: argparse.Namespace) -> dict[str, str]:
-    """The options by name, to know a run by."""
+    """These options and the schedule's, by name, to know a run by."""
     return {
         "gated": args.gated,
         "size_from": args.size_from,

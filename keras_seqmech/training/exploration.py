@@ -173,8 +173,8 @@ class ExploreThenCommit(keras.callbacks.Callback):
         # Known now alone: KerasTuner trains with copies of callbacks.
         self._has_default_indecision = indecision is INDECISION
         self._total: int | None = None
-        # The epoch that a `fit` begins with, from 0, once it does.
-        self._first_epoch: int | None = None
+        # Whether no epoch of this `fit` has begun.
+        self._is_beginning = True
         # Of `fit`, once the layers are built.
         self._moved: list[_Moved] | None = None
 
@@ -183,7 +183,7 @@ class ExploreThenCommit(keras.callbacks.Callback):
         return _values(self.ramps, progress)
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        self._moved = self._first_epoch = None
+        self._moved, self._is_beginning = None, True
         self._find_moved(must=self.model.built)
         if self._total is None:
             self._total = self.steps or self._steps_of_fit()
@@ -191,12 +191,12 @@ class ExploreThenCommit(keras.callbacks.Callback):
         self._move()
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
-        is_first, self._first_epoch = self._first_epoch is None, epoch
         # With an optimizer that has made no step yet, `initial_epoch` says
         # that there are fewer epochs, not that some were trained.
-        if is_first and epoch and not self.steps:
+        if self._is_beginning and epoch and not self.steps:
             if not optimizer_steps(self.model):
-                self._total = self._steps_of_fit(epoch)
+                self._total = self._steps_of_fit(first_epoch=epoch)
+        self._is_beginning = False
 
     def on_train_batch_begin(
         self, batch: int, logs: dict | None = None
@@ -239,8 +239,8 @@ class ExploreThenCommit(keras.callbacks.Callback):
     def _find_moved(self, must: bool) -> None:
         """Finds what to move, if the layers are built; raises if they must."""
         deciders = _find_deciders(self.model, self.layer_names)
-        _warn_of_cells(self.model, deciders)
         if deciders and all(layer.costs.built for layer in deciders):
+            _warn_of_cells(self.model, deciders)
             self._moved = [
                 _Moved(_variables(layer), self._ramps_of(layer))
                 for layer in deciders

@@ -2,6 +2,7 @@
 
 import copy
 import re
+import warnings
 
 import keras
 import numpy as np
@@ -348,6 +349,16 @@ def test_an_initial_epoch_without_steps_before_it():
     np.testing.assert_allclose(numbers(model)[3], 1 - 0.5 * 8 / 12, rtol=1e-6)
 
 
+def test_a_later_epoch_before_the_first_step():
+    """An epoch may end before enough gradients are accumulated."""
+    model, recorder = make_model(), Recorder()
+    optimizer = keras.optimizers.SGD(gradient_accumulation_steps=8)
+    model.compile(optimizer, "mse")
+    fit(model, 4, make_schedule(), recorder)
+    temperatures = [row[3] for row in recorder.seen]
+    np.testing.assert_allclose(temperatures, np.repeat([1.0, 0.75], 8))
+
+
 def test_all_layers_of_a_name_are_moved():
     x = keras.Input((4, 2))
     layers, y = [], x
@@ -376,6 +387,24 @@ def test_a_cell_in_a_loop_of_keras_is_warned_of():
     model.compile("sgd", "mse")
     with pytest.warns(UserWarning, match=r"`ReceptiveFieldRNN` only.*'mine'"):
         fit(model, 1, ExploreThenCommit())
+
+
+def test_a_cell_of_a_model_that_is_not_built_is_warned_of_once():
+    model = keras.Sequential(
+        [
+            ReceptiveFieldWindows(2),
+            keras.layers.RNN(RFCell(keras.layers.GRUCell(2), 2, name="mine")),
+            keras.layers.Dense(1),
+        ]
+    )
+    model.compile("sgd", "mse")
+    with warnings.catch_warnings(record=True) as recorded:
+        warnings.simplefilter("always")
+        fit(model, 1, ExploreThenCommit())
+    found = [
+        x for x in recorded if "`ReceptiveFieldRNN` only" in str(x.message)
+    ]
+    assert len(found) == 1
 
 
 def test_a_layer_that_is_never_called_is_named():

@@ -33,9 +33,9 @@ class ContextAttention(keras.layers.Layer):
       state. Straight-through gates learn better so: a gate that opens changes
       what is read at all following steps.
     - `states="open"`: $g_t$ is the gate, so that each state is read once, the
-      source's "unique states". The number of closed steps does not matter,
-      which generalises better to longer sequences. Soft gates take part as far
-      as they are open, and gates learn from what is read.
+      source's "unique states". The number of closed steps does not matter.
+      Soft gates take part as far as they are open, and gates learn from what
+      is read.
 
     Args:
         states: `"every"` or `"open"`.

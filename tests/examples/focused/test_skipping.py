@@ -194,6 +194,17 @@ def test_the_table():
     assert "| 81.00 ± 1.41 | 4.0 | 50.0 | 8.0 | 79.00 | 7.0 |" in shown
 
 
+def test_files_from_before_gates_were_drawn(tmp_path):
+    path = tmp_path / "old.csv"
+    args = skipping.parse(["--models", "lstm", "--output", str(path)])
+    (key,) = skipping.keys(args)
+    fields = [x for x in skipping.FIELDS if not x.startswith("drawn_")]
+    row = {**dict.fromkeys(fields, "1"), **dict(zip(skipping.KEY, key))}
+    results.add_row(path, fields, row, skipping.KEY)
+    (found,) = skipping.do_runs(args)
+    assert found["error"] == "1" and found["drawn_error"] == ""
+
+
 def test_keys_know_what_matters():
     """An LSTM has no gates: it is run once, whatever these cost."""
     args = skipping.parse(["--prices", "0.1", "0.2", "--seeds", "3"])

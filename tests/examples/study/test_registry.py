@@ -38,6 +38,14 @@ def test_rows_are_whole(study):
         assert any(row[measure.column] for measure in study.measures)
 
 
+def test_columns_of_tables_are_told_apart():
+    """Of two of a name, the first would show the numbers of the second."""
+    for study in registry.STUDIES.values():
+        titles = [measure.title for measure in study.measures]
+        titles += [name.replace("_", " ") for name in study.labels]
+        assert len(set(titles)) == len(titles), study.name
+
+
 def test_names_are_told_apart():
     modules = registry._MODULES
     names = [study.name for module in modules for study in module.STUDIES]
