@@ -112,8 +112,9 @@ class ExploreThenCommit(keras.callbacks.Callback):
             all layers, those in expectation too.
         temperature: Likewise for `temperature`.
         layer_names: Names of the layers to move, or of models and wrappers
-            around them, all that have a name; all that decide if None. The
-            frozen parts of a `DistillationModel` stay as they are.
+            around them; all layers that decide if None. A name stands for
+            every layer that has it. The frozen parts of a `DistillationModel`
+            stay as they are.
 
     Raises:
         ValueError: If an argument is not allowed; at the start of training, if
