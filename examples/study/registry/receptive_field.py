@@ -99,7 +99,7 @@ STUDIES = (
     ),
     _classification("trec", "trec"),
     _classification("sst5", "sst5"),
-    _classification("ag", "ag", seeds=(1,)),
+    _classification("ag", "ag"),
     _classification("imdb", "imdb", "--length 200", seeds=(1,)),
     _segmentation(
         "table_2_pku", "table 2, PKU, read forward", "--epochs 5", PKU
