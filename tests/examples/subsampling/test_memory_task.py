@@ -221,7 +221,8 @@ def test_gradients_are_clipped(tmp_path, monkeypatch):
         found.append(model.optimizer.clipnorm)
 
     monkeypatch.setattr(memory_model, "compile_model", watch)
-    memory_task.main(small(tmp_path / "m.csv", "--clip-norm", 0.5))
+    options = ["--lengths", 3, "--clip-norm", 0.5]
+    memory_task.main(small(tmp_path / "m.csv", *options))
     assert found and set(found) == {0.5}
 
 
