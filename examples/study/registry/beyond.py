@@ -123,7 +123,7 @@ CLAIMS = (
         "relaxed, 110, 0.02} with {skipping: focused, relaxed, 110, 0.02 | "
         "updates} updates",
         YES,
-        "solved with 2 of 50 updates; two seeds",
+        "solved with 2 of 50 updates, in every seed",
         ("skipping",),
     ),
     Claim(
