@@ -31,6 +31,12 @@ MODELS = (
     "words mean, padding read",
     "words max, fields",
     "words last, fields",
+    "words max, lstm",
+    "words max, simple",
+    "words max, 2 layers",
+    "words max, both directions",
+    "characters last, drawn state",
+    "characters last, truncated",
 )
 AGAINST = {
     **dict.fromkeys(MODELS[4:9], "words max"),
@@ -123,12 +129,37 @@ CLAIMS = (
         ("titles",),
     ),
     Claim(
+        "Cells",
+        SOURCE,
+        "GRUs are about as good as LSTMs, and both better than vanilla RNNs",
+        "said so",
+        "GRU {titles: words max}, LSTM {titles: words max, lstm}, vanilla "
+        "{titles: words max, simple}",
+        NOT_RUN,
+        "no run yet",
+        ("titles",),
+    ),
+    Claim(
+        "Layers and directions",
+        SOURCE,
+        "More layers and both directions bring modest improvements",
+        "said so",
+        "one {titles: words max}, two layers {titles: words max, 2 layers}, "
+        "both directions {titles: words max, both directions}",
+        NOT_RUN,
+        "no run yet",
+        ("titles",),
+    ),
+    Claim(
         "Truncated backpropagation",
         SOURCE,
-        "Cells, layers, directions and truncated backpropagation compared",
+        "Backpropagation through chunks of a title alone is enough (our "
+        "question)",
         "",
-        "",
+        "whole titles {titles: characters last}, chunks of 28 characters "
+        "{titles: characters last, truncated}",
         NOT_RUN,
-        "`titles.compare` has them; not run",
+        "no run yet",
+        ("titles",),
     ),
 )
