@@ -1,5 +1,9 @@
 """Sequence mechanisms for Keras 3 that decide, per input, what to read."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+from typing import Any
+
 import keras
 
 if keras.backend.backend() != "tensorflow":
@@ -66,3 +70,23 @@ __all__ = [
     "WarnOnDecisionCollapse",
     "__version__",
 ]
+
+_MODULES = (
+    "analysis",
+    "layers",
+    "migration",
+    "ops",
+    "serving",
+    "tasks",
+    "training",
+    "tuning",
+)
+
+
+if not TYPE_CHECKING:  # It would allow any name.
+
+    def __getattr__(name: str) -> Any:
+        """Imports a part of the package where it is first used."""
+        if name in _MODULES:
+            return import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -136,6 +136,11 @@ def mask_report(
         )
     names = [tensor.name for tensor in model.inputs]
     chosen = _sequences(model, sequences)
+    if isinstance(padding, Mapping) and not set(padding) <= set(chosen):
+        raise ValueError(
+            f"Argument `padding` must name inputs that are padded, {chosen}. "
+            f"Received: padding={padding!r}"
+        )
     example = [np.asarray(array) for array in keras.tree.flatten(example)]
     _check_example(example, names)
     probe = _probe(model, chosen)
@@ -279,18 +284,19 @@ def _sequences(
     model: keras.Model, sequences: Collection[str] | None
 ) -> list[str]:
     names = [tensor.name for tensor in model.inputs]
-    if sequences is None:
-        sequences = [
+    chosen = sequences
+    if chosen is None:
+        chosen = [
             tensor.name
             for tensor in model.inputs
             if len(tensor.shape) > 1 and tensor.shape[1] is None
         ]
-    if not sequences or not set(sequences) <= set(names):
+    if not chosen or not set(chosen) <= set(names):
         raise ValueError(
             "Argument `sequences` must name inputs with a time axis; the model "
-            f"has the inputs {names}. Received: sequences={list(sequences)}"
+            f"has the inputs {names}. Received: sequences={sequences!r}"
         )
-    return list(sequences)
+    return list(chosen)
 
 
 def _check_example(example: list[np.ndarray], names: list[str]) -> None:

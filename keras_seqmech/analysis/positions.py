@@ -8,7 +8,6 @@ from collections.abc import Hashable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
-from numbers import Integral
 from numbers import Real
 from typing import Any
 
@@ -66,11 +65,7 @@ def surround_with_noise(
     Source: sections 1.7 and 1.8 (the share of 0.66), figure 1.5.
     """
     original_span(0, keep, share)
-    if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
-        raise ValueError(
-            "Argument `seed` must be a non-negative integer. "
-            f"Received: seed={seed!r}"
-        )
+    seed = validation.check_not_negative_int("seed", seed)
     texts = _token_lists("texts", texts)
     noise = [part for part in _token_lists("noise", noise) if len(part)]
     if not noise:

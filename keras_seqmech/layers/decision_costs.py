@@ -3,18 +3,12 @@
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_seqmech.layers import validation
+from keras_seqmech.layers.scalars import add_scalar
 from keras_seqmech.ops.decisions import costs
 from keras_seqmech.typing import Tensor
-
-# Name of each variable, and what it multiplies in the loss.
-WEIGHTS = {
-    "cost_weight": "what is read",
-    "target_weight": "the distance to the target",
-    "entropy_weight": "minus the entropy",
-    "indecision_weight": "the indecision",
-}
 
 
 class DecisionCosts(keras.layers.Layer):
@@ -80,17 +74,49 @@ class DecisionCosts(keras.layers.Layer):
         self.target = target
 
     def build(self, input_shape: Any = None) -> None:
-        for name, value in self.initial.items():
-            variable = self.add_weight(
-                name=name,
-                shape=(),
-                dtype="float32",
-                initializer=keras.initializers.Constant(value),
-                trainable=False,
-                autocast=False,
-                constraint="non_neg",
+        self._cost_weight = self._scalar("cost_weight")
+        self._target_weight = self._scalar("target_weight")
+        self._entropy_weight = self._scalar("entropy_weight")
+        self._indecision_weight = self._scalar("indecision_weight")
+
+    def _scalar(self, name: str) -> keras.Variable:
+        return add_scalar(self, name, self.initial[name])
+
+    @property
+    def cost_weight(self) -> keras.Variable:
+        """The price of what is read."""
+        return self._built("cost_weight")
+
+    @property
+    def target_weight(self) -> keras.Variable:
+        """The weight of the distance to the target."""
+        return self._built("target_weight")
+
+    @property
+    def entropy_weight(self) -> keras.Variable:
+        """The weight of exploration."""
+        return self._built("entropy_weight")
+
+    @property
+    def indecision_weight(self) -> keras.Variable:
+        """The weight of commitment."""
+        return self._built("indecision_weight")
+
+    @property
+    def is_targeted(self) -> bool:
+        """Whether a target holds what is read, by a weight above 0."""
+        if self.target is None:
+            return False
+        return float(ops.convert_to_numpy(self.target_weight)) > 0
+
+    def _built(self, name: str) -> keras.Variable:
+        if not self.built:
+            raise AttributeError(
+                f"`{name}` is a variable once the layer is built; call the "
+                f"layer on inputs, or give it `{name}=` when it is made. "
+                "Received: built=False"
             )
-            setattr(self, name, variable)
+        return getattr(self, f"_{name}")
 
     def charge(
         self, measures: costs.Measures, mask: Tensor | None

@@ -7,6 +7,8 @@ import keras
 from keras import ops
 
 from keras_seqmech.layers import validation
+from keras_seqmech.layers.keep_mask import check_steps
+from keras_seqmech.layers.output_masks import output_masks
 from keras_seqmech.ops import masking
 from keras_seqmech.typing import Tensor
 
@@ -25,8 +27,9 @@ class LearnedInitialState(keras.layers.Layer):
         rnn: The layer to wrap: a `keras.layers.RNN` of any kind (`LSTM`,
             `GRU`, `SimpleRNN`, `RNN` with cells of your own or several,
             `ReceptiveFieldRNN`), or a `keras.layers.Bidirectional` of one,
-            which then learns a state for each direction. Not stateful: such a
-            layer starts from the final states of the last batch.
+            which then learns a state for each direction. Its states must be
+            vectors. Not stateful: such a layer starts from the final states
+            of the last batch.
         state_initializer: Initializer of the vectors. With zeros, the
             default, an untrained layer gives what the wrapped one gives. The
             source draws them: `keras.initializers.RandomNormal(stddev=1.0)`.
@@ -35,7 +38,8 @@ class LearnedInitialState(keras.layers.Layer):
             policy defaults to that of `rnn`.
 
     Call arguments:
-        sequences: Tensor `(batch, time, features)`.
+        sequences: Tensor `(batch, time, features)`; the windows of
+            `ReceptiveFieldWindows` for an `RFCell` in a `keras.layers.RNN`.
         initial_state: List of states to start from instead, `(batch, units)`
             each, as the wrapped layer returns them with `return_state=True`.
         mask: Boolean tensor `(batch, time)`, any pattern, True where a step
@@ -85,14 +89,18 @@ class LearnedInitialState(keras.layers.Layer):
         kwargs.setdefault("dtype", rnn.dtype_policy)
         super().__init__(**kwargs)
         self.rnn = rnn
-        self.state_initializer = keras.initializers.get(state_initializer)
-        self.state_regularizer = keras.regularizers.get(state_regularizer)
+        self.state_initializer = validation.get_initializer(
+            "state_initializer", state_initializer
+        )
+        self.state_regularizer = validation.get_regularizer(
+            "state_regularizer", state_regularizer
+        )
         self.supports_masking = True
         # Features of the sequences, from `build` on.
         self.features: int | None = None
 
     def build(self, sequences_shape: Sequence[int | None]) -> None:
-        validation.check_sequences("sequences.shape", sequences_shape)
+        check_steps("sequences.shape", sequences_shape, self.rnn)
         self.features = sequences_shape[-1]
         self.initial_states = [
             self.add_weight(
@@ -129,12 +137,20 @@ class LearnedInitialState(keras.layers.Layer):
         mask = validation.check_sizes("mask", mask, sequences)
         if initial_state is None:
             # Of the rows there are, also where these are a `keras.Input`.
-            rows = ops.zeros_like(sequences[:, 0, :1])
+            rows = sequences[:, 0]
+            for _ in rows.shape[2:]:
+                rows = rows[:, 0]
+            rows = ops.zeros_like(rows[:, :1])
             states = self._pack(
                 [ops.add(rows, vector) for vector in self.initial_states]
             )
         else:
-            states = self._pack(keras.tree.flatten(initial_state))
+            states = self._pack(
+                [
+                    validation.check_rows("initial_state", state, sequences)
+                    for state in keras.tree.flatten(initial_state)
+                ]
+            )
         return self.rnn(
             masking.zero_masked(sequences, mask),
             initial_state=states,
@@ -156,7 +172,7 @@ class LearnedInitialState(keras.layers.Layer):
         self, sequences: Tensor, initial_state: Any, mask: Tensor | None
     ) -> None:
         shape = tuple(sequences.shape)
-        validation.check_sequences("sequences.shape", shape)
+        check_steps("sequences.shape", shape, self.rnn)
         validation.check_features("sequences.shape", shape, self.features)
         validation.check_mask("mask", mask, shape)
         if initial_state is not None:
@@ -167,12 +183,12 @@ class LearnedInitialState(keras.layers.Layer):
     def compute_mask(
         self, sequences: Tensor, mask: Tensor | None = None
     ) -> Any:
-        return self.rnn.compute_mask(sequences, mask)
+        return output_masks(self.rnn, mask)
 
     def compute_output_shape(
         self, sequences_shape: Sequence[int | None]
     ) -> Any:
-        validation.check_sequences("sequences.shape", sequences_shape)
+        check_steps("sequences.shape", sequences_shape, self.rnn)
         return self.rnn.compute_output_shape(sequences_shape)
 
     def compute_output_spec(

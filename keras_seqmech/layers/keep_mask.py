@@ -6,6 +6,8 @@ from typing import Any
 import keras
 
 from keras_seqmech.layers import validation
+from keras_seqmech.layers.output_masks import output_masks
+from keras_seqmech.layers.receptive_field import RFCell
 from keras_seqmech.layers.sublayers import sublayers
 from keras_seqmech.ops import masking
 from keras_seqmech.typing import Tensor
@@ -34,12 +36,15 @@ class KeepMask(keras.layers.Layer):
             policy defaults to that of `layer`.
 
     Call arguments:
-        sequences: Tensor `(batch, time, features)`; of a
-            `keras.layers.TimeDistributed`, any that it takes.
+        sequences: Tensor `(batch, time, features)`; the windows of
+            `ReceptiveFieldWindows` for an `RFCell` in a `keras.layers.RNN`;
+            of a `keras.layers.TimeDistributed`, any that it takes.
         mask: Boolean tensor `(batch, time)`, any pattern, True where a step
             is real.
         initial_state: List of states, of a recurrent layer.
         training: Whether the wrapped layer trains.
+        **kwargs: Further call arguments of the wrapped layer, such as
+            `lookahead`.
 
     Output shape:
         That of the wrapped layer.
@@ -96,6 +101,7 @@ class KeepMask(keras.layers.Layer):
         initial_state: Any = None,
         mask: Tensor | None = None,
         training: bool = False,
+        **kwargs: Any,
     ) -> Any:
         self._check_call(sequences, mask)
         sequences = validation.check_length("sequences.shape", sequences)
@@ -108,6 +114,7 @@ class KeepMask(keras.layers.Layer):
             mask=mask,
             training=training,
             **self._states(initial_state),
+            **kwargs,
         )
 
     def _check_call(self, sequences: Tensor, mask: Tensor | None) -> None:
@@ -116,7 +123,7 @@ class KeepMask(keras.layers.Layer):
 
     def _check_shape(self, shape: Sequence[int | None]) -> None:
         if not self._steps_alone:
-            validation.check_sequences("sequences.shape", shape)
+            check_steps("sequences.shape", shape, self.layer)
             validation.check_features("sequences.shape", shape, self.features)
 
     def _states(self, initial_state: Any) -> dict[str, Any]:
@@ -131,17 +138,7 @@ class KeepMask(keras.layers.Layer):
         return {"initial_state": initial_state}
 
     def compute_mask(self, sequences: Tensor, mask: Any = None) -> Any:
-        if mask is None or not getattr(self.layer, "return_sequences", True):
-            return None
-        # Outputs come before states, which get none.
-        return [mask, mask] if self._returns_both() else [mask]
-
-    def _returns_both(self) -> bool:
-        """Whether the outputs of two directions are returned unmerged."""
-        return (
-            isinstance(self.layer, keras.layers.Bidirectional)
-            and self.layer.merge_mode is None
-        )
+        return output_masks(self.layer, mask)
 
     def compute_output_shape(
         self, sequences_shape: Sequence[int | None]
@@ -155,10 +152,11 @@ class KeepMask(keras.layers.Layer):
         initial_state: Any = None,
         mask: Tensor | None = None,
         training: bool = False,
+        **kwargs: Any,
     ) -> Any:
         self._check_call(sequences, mask)
         return self.layer.compute_output_spec(
-            sequences, mask=mask, **self._states(initial_state)
+            sequences, mask=mask, **self._states(initial_state), **kwargs
         )
 
     def get_config(self) -> dict[str, Any]:
@@ -171,3 +169,19 @@ class KeepMask(keras.layers.Layer):
     def from_config(cls, config: dict[str, Any]) -> "KeepMask":
         layer = keras.saving.deserialize_keras_object(config["layer"])
         return cls(**{**config, "layer": layer})
+
+
+def check_steps(name: str, shape: Sequence, layer: keras.layers.Layer) -> None:
+    """Refuses sequences of steps that a recurrent layer does not read.
+
+    Args:
+        name: What to call the shape in an error.
+        shape: The shape of the sequences: windows where an `RFCell` runs in a
+            `keras.layers.RNN`, else vectors.
+        layer: A `keras.layers.RNN`, or a `keras.layers.Bidirectional` of one.
+    """
+    rnn = getattr(layer, "forward_layer", layer)
+    if type(rnn) is keras.layers.RNN and isinstance(rnn.cell, RFCell):
+        validation.check_windows(name, shape, rnn.cell.max_size)
+    else:
+        validation.check_sequences(name, shape)

@@ -29,6 +29,17 @@ def check_positive_int(name: str, value: Any) -> int:
     return int(value)
 
 
+def check_not_negative_int(name: str, value: Any) -> int:
+    """Refuses anything but an integer of at least 0 (a bool is none here)."""
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_integer or value < 0:
+        raise ValueError(
+            f"Argument `{name}` must be an integer of at least 0. "
+            f"Received: {name}={value!r}"
+        )
+    return int(value)
+
+
 def check_positive(name: str, value: Any) -> float:
     """Refuses anything but a finite number above 0."""
     return _check_number(
@@ -79,7 +90,7 @@ def check_bool(name: str, value: Any) -> bool:
 
 def check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:
     """Refuses a value that is not among the allowed ones."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ValueError(
             f"Argument `{name}` must be one of {tuple(allowed)}. "
             f"Received: {name}={value!r}"
@@ -109,6 +120,19 @@ def check_sequences(name: str, shape: Sequence) -> None:
     shape = tuple(shape)
     if len(shape) != 3 or shape[1] == 0 or shape[2] is None:
         raise ValueError(f"{_SEQUENCES}. Received: {name}={shape}")
+
+
+def check_windows(name: str, shape: Sequence, max_size: int) -> None:
+    """Refuses shapes other than `(batch, time, max_size, features + 1)`."""
+    shape = tuple(shape)
+    if len(shape) != 4 or shape[1] == 0:
+        raise ValueError(
+            "Sequences for an `RFCell` must have the shape (batch, time, "
+            f"max_size, features + 1) with max_size={max_size}, as "
+            f"`ReceptiveFieldWindows(max_size={max_size})` makes it. "
+            f"Received: {name}={shape}"
+        )
+    check_window(name, (shape[0], *shape[2:]), max_size)
 
 
 def check_length(name: str, sequences: Tensor) -> Tensor:
@@ -269,6 +293,31 @@ def fresh(initializer: Any) -> Any:
     return initializer
 
 
+def get_initializer(name: str, value: Any) -> Any:
+    """An initializer of Keras, which may be given by name; refuses others."""
+    return _get(keras.initializers, name, value)
+
+
+def get_regularizer(name: str, value: Any) -> Any:
+    """A regularizer of Keras, which may be given by name; refuses others."""
+    return _get(keras.regularizers, name, value)
+
+
+def get_activation(name: str, value: Any) -> Any:
+    """An activation of Keras, which may be given by name; refuses others."""
+    return _get(keras.activations, name, value)
+
+
+def _get(module: Any, name: str, value: Any) -> Any:
+    try:
+        return module.get(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"Argument `{name}` must be one that Keras knows, or its name. "
+            f"Received: {name}={value!r}"
+        ) from error
+
+
 def check_finite(name: str, value: Any) -> float:
     """Refuses anything but a finite number."""
     return _check_number(
@@ -316,6 +365,39 @@ def check_sizes(name: str, values: Any, sequences: Tensor) -> Any:
         f"sequence. Received: {name} of another shape",
     )
     return _after(check, values)
+
+
+def check_rows(name: str, values: Any, sequences: Tensor) -> Any:
+    """Refuses, when it runs, another batch size than that of the sequences.
+
+    Code compiled with XLA runs no such check; its sizes are known.
+
+    Args:
+        name: Name of the argument.
+        values: Tensor `(batch, ...)`, such as a context or a state, or None.
+        sequences: Tensor `(batch, time, features)`.
+
+    Returns:
+        The values, which wait for the check.
+    """
+    if values is None or isinstance(sequences, keras.KerasTensor):
+        return values
+    if None not in (sequences.shape[0], values.shape[0]):
+        return values
+    check = tf.debugging.assert_equal(
+        tf.shape(values)[0],
+        tf.shape(sequences)[0],
+        f"Argument `{name}` must have the batch size of its sequence. "
+        f"Received: {name} of another batch size",
+    )
+    return _after(check, values)
+
+
+def as_tensor(values: Any) -> Any:
+    """A list as a tensor; Keras converts arrays alone."""
+    if isinstance(values, (list, tuple)):
+        return keras.ops.convert_to_tensor(values)
+    return values
 
 
 def check_range(name: str, value: Any, low: float, high: float) -> float:

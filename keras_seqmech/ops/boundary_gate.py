@@ -61,7 +61,7 @@ def boundary_logits(
     gated, plain, offset = ops.split(kernel, 3, axis=0)
     matrices = context[:, :, None] * gated + plain
     offsets = ops.matmul(context, offset) + bias
-    hidden = ops.matmul(sequence, matrices) + offsets[:, None]
+    hidden = finite(ops.matmul(sequence, matrices) + offsets[:, None])
     hidden = ops.leaky_relu(hidden, negative_slope)
     return finite(ops.matmul(hidden, output_kernel)[..., 0] + output_bias)
 

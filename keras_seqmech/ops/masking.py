@@ -11,7 +11,7 @@ def zero_masked(sequences: Tensor, mask: Tensor | None) -> Tensor:
     """Sets masked steps to zero, whatever their values (NaN included).
 
     Args:
-        sequences: Tensor `(batch, time, features)`.
+        sequences: Tensor `(batch, time, ...)`.
         mask: Boolean tensor `(batch, time)` or None.
 
     Returns:
@@ -19,7 +19,9 @@ def zero_masked(sequences: Tensor, mask: Tensor | None) -> Tensor:
     """
     if mask is None:
         return sequences
-    mask = ops.expand_dims(ops.cast(mask, "bool"), axis=-1)
+    mask = ops.cast(mask, "bool")
+    for _ in sequences.shape[2:]:
+        mask = ops.expand_dims(mask, axis=-1)
     return ops.where(mask, sequences, ops.cast(0, sequences.dtype))
 
 

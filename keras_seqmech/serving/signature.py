@@ -63,7 +63,8 @@ def input_specs(
     else:
         raise ValueError(
             "Argument `example_inputs` must be given for a subclassed model, "
-            "whose inputs are unknown otherwise. Received: "
+            "whose inputs are unknown otherwise; of a model that trains "
+            "another, export its `network`. Received: "
             f"example_inputs=None, model={model!r}"
         )
     names = _names(inputs.structure, inputs.default_names)

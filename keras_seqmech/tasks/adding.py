@@ -12,7 +12,6 @@ Neural Networks", section 4.1.
 import numpy as np
 
 from keras_seqmech.layers import validation
-from keras_seqmech.tasks import stream
 
 # Mean squared error of the answer 0: the variance of the sum of two numbers.
 VARIANCE = 1 / 6
@@ -49,7 +48,8 @@ def examples(
             "Argument `length` must be at least 2, for two numbers. "
             f"Received: length={length}"
         )
-    generator = np.random.default_rng(stream.check_seed("seed", seed))
+    seed = validation.check_not_negative_int("seed", seed)
+    generator = np.random.default_rng(seed)
     numbers = generator.uniform(-0.5, 0.5, (count, length))
     markers = np.zeros((count, length))
     rows = np.arange(count)

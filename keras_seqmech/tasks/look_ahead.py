@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_seqmech.layers import validation
-from keras_seqmech.tasks import stream
 
 FILLERS = 4
 
@@ -37,6 +36,8 @@ class Examples(NamedTuple):
 
 def vocabulary_size(values: int = 4, longest_gap: int = 2) -> int:
     """Number of tokens: 0, which stands for nothing, values, fillers, keys."""
+    values = validation.check_positive_int("values", values)
+    longest_gap = validation.check_not_negative_int("longest_gap", longest_gap)
     return 1 + values + FILLERS + longest_gap + 1
 
 
@@ -74,13 +75,14 @@ def examples(
     length = validation.check_positive_int("length", length)
     values = validation.check_positive_int("values", values)
     validation.check_bool("told", told)
-    validation.check_not_negative("longest_gap", longest_gap)
+    longest_gap = validation.check_not_negative_int("longest_gap", longest_gap)
     if length < longest_gap + 3:
         raise ValueError(
             "Argument `length` must be at least `longest_gap` + 3. "
             f"Received: length={length}, longest_gap={longest_gap}"
         )
-    generator = np.random.default_rng(stream.check_seed("seed", seed))
+    seed = validation.check_not_negative_int("seed", seed)
+    generator = np.random.default_rng(seed)
     first_filler = 1 + values
     first_key = first_filler + FILLERS
     shape = (count, length)

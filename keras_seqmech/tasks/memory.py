@@ -107,7 +107,8 @@ def examples(count: int, length: int, seed: int = 0) -> Examples:
     """
     count = validation.check_positive_int("count", count)
     length = validation.check_positive_int("length", length)
-    generator = np.random.default_rng(stream.check_seed("seed", seed))
+    seed = validation.check_not_negative_int("seed", seed)
+    generator = np.random.default_rng(seed)
     return _draw(generator, count, length)
 
 

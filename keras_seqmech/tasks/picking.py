@@ -108,7 +108,8 @@ def examples(
     """
     count = validation.check_positive_int("count", count)
     length, max_k = _check_sizes(length, max_k)
-    generator = np.random.default_rng(stream.check_seed("seed", seed))
+    seed = validation.check_not_negative_int("seed", seed)
+    generator = np.random.default_rng(seed)
     return _draw(generator, count, length, max_k)
 
 

@@ -63,7 +63,10 @@ def load_mnist(data_dir: str | Path) -> tuple[Images, Images]:
     """
     path = Path(data_dir, "mnist", "mnist.npz")
     if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file; see `--data-dir`")
+        raise FileNotFoundError(
+            "Argument `data_dir` must be a folder that holds mnist/mnist.npz. "
+            f"Received: data_dir={str(data_dir)!r}"
+        )
     with np.load(path) as arrays:
         names = ("x_train", "y_train", "x_test", "y_test")
         if not set(names) <= set(arrays.files):
@@ -104,7 +107,8 @@ def examples(
     """
     images, labels = _check(images, labels)
     validation.check_share("positive_share", positive_share)
-    generator = np.random.default_rng(stream.check_seed("seed", seed))
+    seed = validation.check_not_negative_int("seed", seed)
+    generator = np.random.default_rng(seed)
     return _ask(generator, images, labels, positive_share)
 
 

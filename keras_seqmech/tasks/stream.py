@@ -14,16 +14,6 @@ from keras_seqmech.layers import validation
 Draw = Callable[[np.random.Generator, int], Iterable[Any]]
 
 
-def check_seed(name: str, seed: Any) -> int:
-    """Refuses anything but an integer of at least 0."""
-    validation.check_not_negative(name, seed)
-    if int(seed) != seed:
-        raise ValueError(
-            f"Argument `{name}` must be an integer. Received: {name}={seed!r}"
-        )
-    return int(seed)
-
-
 def dataset(
     draw: Draw,
     signature: Any,
@@ -49,8 +39,8 @@ def dataset(
     Raises:
         ValueError: If `seed` or `start` is not a non-negative int.
     """
-    seed = check_seed("seed", seed)
-    start = check_seed("start", start)
+    seed = validation.check_not_negative_int("seed", seed)
+    start = validation.check_not_negative_int("start", start)
     passes = itertools.count()
 
     def generate() -> Iterator[Any]:

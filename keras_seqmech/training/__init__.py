@@ -1,10 +1,14 @@
 from keras_seqmech.layers.log_probabilities import (
     collect as collect_log_probabilities,
 )
+from keras_seqmech.layers.log_probabilities import (
+    report as report_log_probability,
+)
 from keras_seqmech.training.decision_collapse import WarnOnDecisionCollapse
 from keras_seqmech.training.distillation import DistillationModel
 from keras_seqmech.training.exact_backup import ExactBackupAndRestore
 from keras_seqmech.training.exploration import ExploreThenCommit
+from keras_seqmech.training.exploration import Ramp
 from keras_seqmech.training.gradient_directed import GradientDirectedModel
 from keras_seqmech.training.policy_gradient import PolicyGradientModel
 from keras_seqmech.training.schedules import Curriculum
@@ -20,8 +24,10 @@ __all__ = [
     "ExploreThenCommit",
     "GradientDirectedModel",
     "PolicyGradientModel",
+    "Ramp",
     "TemperatureAnnealing",
     "TruncatedBackpropagationModel",
     "WarnOnDecisionCollapse",
     "collect_log_probabilities",
+    "report_log_probability",
 ]

@@ -86,11 +86,12 @@ class ExploreThenCommit(keras.callbacks.Callback):
     strong as the price, so that the cheapest of the decisions that solve the
     task remain.
 
-    A layer with a `target` keeps its price, 0 by default: its target says how
-    much is read. An `ExpectedSubsample` with `estimator="expectation"` draws
-    nothing: it keeps its entropy's weight, and since outputs that are not
-    decided average over many steps, its `indecision_weight` rises earlier and
-    further, from 0 to 0.3 over 0.1 to 0.4.
+    A layer with a `target` whose `target_weight` is above 0 keeps its price, 0
+    by default: its target says how much is read. An `ExpectedSubsample` with
+    `estimator="expectation"` draws nothing: it keeps its entropy's weight, and
+    since outputs that are not decided average over many steps, its
+    `indecision_weight` rises earlier and further, from 0 to 0.3 over 0.1 to
+    0.4.
 
     The values depend on `model.optimizer.iterations` alone: a run that is
     killed and resumed with `keras.callbacks.BackupAndRestore` continues the
@@ -106,7 +107,7 @@ class ExploreThenCommit(keras.callbacks.Callback):
         entropy: Of `entropy_weight`: a number to begin with, where the default
             has 1; a `Ramp`, or a tuple of its `(initial, final, begin, end)`
             and `power` if that is not 1; or None to leave it alone.
-        price: Likewise for `cost_weight`, of layers without a `target`; a
+        price: Likewise for `cost_weight`, of layers that no target holds; a
             number is its final value.
         indecision: Likewise for `indecision_weight`. What is given holds for
             all layers, those in expectation too.
@@ -398,7 +399,7 @@ def _is_in_expectation(layer: Any) -> bool:
 def _variables(layer: Any) -> dict[str, keras.Variable]:
     """The variables of a layer that may be moved, by name."""
     variables = {v.name: v for v in layer.costs.variables}
-    if layer.costs.target is not None:
+    if layer.costs.is_targeted:
         del variables["cost_weight"]
     if _is_in_expectation(layer):
         del variables["entropy_weight"]

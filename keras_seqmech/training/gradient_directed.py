@@ -14,6 +14,7 @@ from keras import ops
 
 from keras_seqmech.layers import functional
 from keras_seqmech.layers import validation
+from keras_seqmech.layers.scalars import add_scalar
 from keras_seqmech.layers.sublayers import sublayers
 from keras_seqmech.ops import masking
 from keras_seqmech.ops.gradient_divergence import gradient_divergence
@@ -117,14 +118,8 @@ class GradientDirectedModel(network_model.NetworkModel):
         probe = _probe(network, layer, mask)
         # In a function, where Keras does not save it as a part of the model.
         self._probe = lambda inputs: probe(inputs, training=True)
-        self.gradient_weight = self.add_weight(
-            name="gradient_weight",
-            shape=(),
-            dtype="float32",
-            initializer=keras.initializers.Constant(gradient_weight),
-            trainable=False,
-            autocast=False,
-            constraint="non_neg",
+        self.gradient_weight = add_scalar(
+            self, "gradient_weight", gradient_weight
         )
         self._divergence = keras.metrics.Mean(name="gradient_divergence")
 

@@ -1,5 +1,7 @@
 """Callbacks that change a layer's numbers while it trains."""
 
+import math
+import warnings
 from collections.abc import Sequence
 
 import keras
@@ -31,6 +33,8 @@ class TemperatureAnnealing(keras.callbacks.Callback):
     to `history`: as `"temperature"`, or with `layer_names=["a", ...]` as
     `"a/temperature"`. List this callback before those that save models or
     write logs. The frozen parts of a `DistillationModel` stay as they are.
+    `ExploreThenCommit` moves temperatures too: give it `temperature=None`
+    beside this one.
 
     Args:
         final: Positive float, the temperature after `steps` steps and from
@@ -41,6 +45,8 @@ class TemperatureAnnealing(keras.callbacks.Callback):
         layer_names: Names of the layers to change, at any depth, or of
             models and wrappers around them; all that have a temperature if
             None.
+
+    Warns: If something else sets a temperature during training.
 
     Raises:
         ValueError: At the start of training, when the model has no layer with
@@ -72,6 +78,9 @@ class TemperatureAnnealing(keras.callbacks.Callback):
         self.layer_names = layer_names
         self.log_name = _log_name("temperature", layer_names)
         self._variables: list[keras.Variable] = []
+        # What the variables were set to last, in this `fit`.
+        self._last: float | None = None
+        self._has_warned = False
 
     def value(self, step: int) -> float:
         """The temperature after `step` optimizer steps."""
@@ -82,6 +91,7 @@ class TemperatureAnnealing(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         self._variables = _find(self.model, "temperature", self.layer_names)
+        self._last, self._has_warned = None, False
 
     def on_train_batch_begin(
         self, batch: int, logs: dict | None = None
@@ -94,10 +104,28 @@ class TemperatureAnnealing(keras.callbacks.Callback):
             logs[self.log_name] = temperature
 
     def _set_temperature(self) -> float:
+        self._warn_if_changed()
         temperature = self.value(optimizer_steps(self.model))
         for variable in self._variables:
             variable.assign(temperature)
+        self._last = temperature
         return temperature
+
+    def _warn_if_changed(self) -> None:
+        """Warns, once, if the variables are not what this has made them."""
+        if self._last is None or self._has_warned:
+            return
+        found = [float(keras.ops.convert_to_numpy(x)) for x in self._variables]
+        if any(not math.isclose(x, self._last, rel_tol=1e-5) for x in found):
+            warnings.warn(
+                "Something else sets the temperatures that "
+                "`TemperatureAnnealing` anneals, such as an "
+                "`ExploreThenCommit` without `temperature=None`. Received: "
+                f"temperatures {found} where {self._last} was set",
+                UserWarning,
+                stacklevel=2,
+            )
+            self._has_warned = True
 
 
 class Curriculum(keras.callbacks.Callback):

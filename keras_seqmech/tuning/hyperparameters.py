@@ -287,14 +287,14 @@ def choose_openness_target(
 
     Args:
         hp: The hyperparameters of a trial.
-        openness_target: Range of numbers from 0 to 1.
+        openness_target: Range of numbers above 0 and up to 1.
         step: Between two shares of the range; if None, any may be drawn.
         name: Of the hyperparameter.
 
     Raises:
-        ValueError: If the range is not one of numbers from 0 to 1.
+        ValueError: If the range is not one of such numbers.
     """
-    check = validation.check_share
+    check = validation.check_positive_share
     return _number(
         hp, name, "openness_target", openness_target, check, step, "linear"
     )

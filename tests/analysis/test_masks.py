@@ -157,6 +157,7 @@ def test_a_sequential_model_and_one_within_another():
         (None, TOKENS, {"side": "up"}, "side='up'"),
         (None, TOKENS, {"extra": 0}, "extra=0"),
         (None, TOKENS, {"sequences": ["x"]}, r"inputs \['tokens'\]"),
+        (None, TOKENS, {"padding": {"x": 1}}, r"padded, \['tokens'\]"),
         (None, [TOKENS, TOKENS], {}, r"for each input, \['tokens'\]"),
     ],
 )

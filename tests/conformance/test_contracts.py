@@ -521,6 +521,52 @@ def test_bad_shapes_of_fresh_and_of_built_layers(entry, inputs, masks, built):
     assert f"{name}" in str(error.value)
 
 
+def sizes_of_one(entry):
+    """What would broadcast: an argument or a mask with one row or one step."""
+    for argument in entry.arguments[1:]:
+        yield argument.name, (1, *argument.shape)
+        if None in argument.shape:
+            yield argument.name, (None, *(x or 1 for x in argument.shape))
+    for mask in entry.masks:
+        yield mask, (1, None)
+        yield mask, (None, 1)
+
+
+@pytest.mark.parametrize(
+    "entry, name, size",
+    [
+        pytest.param(entry, name, size, id=f"{entry.id}-{name}-{size}")
+        for entry in LAYERS
+        if not inspect.isclass(entry.wrap) and not entry.is_cell
+        if entry.length is None
+        for name, size in sizes_of_one(entry)
+    ],
+)
+def test_sizes_that_are_known_when_run(entry, name, size):
+    """Nothing broadcasts in graphs that do not know the sizes."""
+    layer = entry.make()
+    values = entry.sample(2)
+    entry.call(layer, values)
+    shapes = {a.name: (None, *a.shape) for a in entry.arguments}
+    for mask in entry.masks:
+        values[mask] = np.ones((2, TIME), "bool")
+        shapes[mask] = (None, None)
+    specs = {
+        key: tf.TensorSpec(shape, values[key].dtype)
+        for key, shape in shapes.items()
+    }
+
+    @tf.function(input_signature=[specs])
+    def run(values):
+        masks = {mask: values[mask] for mask in entry.masks}
+        return entry.call(layer, values, masks)
+
+    run(values)
+    cut = tuple(slice(x) for x in size)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"`{name}` must"):
+        run({**values, name: values[name][cut]})
+
+
 MASKS_OF_LAYERS = [
     pytest.param(entry, name, id=f"{entry.id}-{name}")
     for entry in LAYERS

@@ -6,7 +6,11 @@ import pytest
 from keras import layers
 
 from keras_seqmech import KeepMask
+from keras_seqmech import LearnedInitialState
 from keras_seqmech import MeanPooling
+from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech import ReceptiveFieldWindows
+from keras_seqmech import RFCell
 from keras_seqmech.layers.sublayers import sublayers
 
 KINDS = {
@@ -97,3 +101,22 @@ def test_states_go_in_and_come_out():
         rnn(x, initial_state=states, mask=mask),
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_fields_in_a_loop_of_keras():
+    """Steps of the cell are windows: one axis more than vectors."""
+    x = np.random.default_rng(0).normal(size=(2, 4, 3)).astype("float32")
+    mask = np.array([[1, 1, 0, 0], [1, 0, 1, 0]]) > 0
+    windows = ReceptiveFieldWindows(2)(x, mask=mask)
+    rnn = layers.RNN(RFCell(layers.GRUCell(2), 2), return_sequences=True)
+    for wrapper in (KeepMask(rnn), LearnedInitialState(rnn)):
+        np.testing.assert_allclose(
+            wrapper(windows, mask=mask), rnn(windows, mask=mask), rtol=1e-6
+        )
+
+
+def test_more_arguments_are_passed_on():
+    rnn = ReceptiveFieldRNN(layers.GRUCell(2), 2, return_sequences=True)
+    x = np.random.default_rng(0).normal(size=(1, 4, 3)).astype("float32")
+    found = KeepMask(rnn)(x[:, :3], lookahead=x[:, 3:])
+    np.testing.assert_allclose(found, rnn(x)[:, :3], rtol=1e-5)

@@ -40,9 +40,16 @@ def test_the_same_seed_gives_the_same_examples():
         ("told", 1),
         ("values", 0),
         ("longest_gap", -1),
+        ("longest_gap", 1.5),
         ("seed", -1),
     ],
 )
 def test_bad_arguments(name, value):
     with pytest.raises(ValueError, match=f"`{name}`.*Received: {name}="):
         look_ahead.examples(**{"count": 2, name: value})
+
+
+def test_a_vocabulary_has_whole_tokens():
+    assert look_ahead.vocabulary_size(values=2, longest_gap=1) == 9
+    with pytest.raises(ValueError, match="Received: longest_gap=1.5"):
+        look_ahead.vocabulary_size(longest_gap=1.5)

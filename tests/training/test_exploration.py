@@ -195,6 +195,14 @@ def test_a_target_takes_the_place_of_the_price():
     np.testing.assert_allclose(numbers(model), [0, 0, 0.3, 0.5], rtol=1e-6)
 
 
+def test_a_target_without_a_weight_leaves_the_price():
+    model = make_model(target=2.0)
+    fit(model, 1, make_schedule())
+    others = make_model()
+    fit(others, 1, make_schedule())
+    np.testing.assert_array_equal(numbers(model), numbers(others))
+
+
 def test_what_is_none_stays():
     model = make_model(entropy_weight=0.25, temperature=0.75)
     fit(model, 1, ExploreThenCommit(entropy=None, temperature=None))

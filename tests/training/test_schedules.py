@@ -476,3 +476,26 @@ if __name__ == "__main__":
         pathlib.Path(sys.argv[1]),
         int(sys.argv[2]) if len(sys.argv) > 2 else None,
     )
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_two_callbacks_that_set_the_temperature(first):
+    layer = keras_seqmech.ReceptiveFieldRNN(keras.layers.GRUCell(2), 2)
+    model = keras.Sequential([keras.Input((3, 2)), layer])
+    model.compile("sgd", "mse")
+    x, y = np.ones((4, 3, 2)), np.ones((4, 2))
+
+    def fit(**options):
+        callbacks = [
+            TemperatureAnnealing(final=0.1, steps=4),
+            keras_seqmech.ExploreThenCommit(steps=4, **options),
+        ]
+        if first:
+            callbacks.reverse()
+        model.fit(x, y, batch_size=1, verbose=0, callbacks=callbacks)
+
+    with pytest.warns(UserWarning, match="Something else sets the temp"):
+        fit()
+    model.optimizer.iterations.assign(0)
+    fit(temperature=None)  # A warning would be an error.
+    assert float(layer.temperature) == pytest.approx(0.1)

@@ -301,7 +301,8 @@ CLAIMS = (
         "RNN {table_1_ag: rnn} → {table_1_ag: rnn+rf}, LSTM "
         "{table_1_ag: lstm} → {table_1_ag: lstm+rf}",
         PARTLY,
-        "the RNN in every seed; the LSTM is level; a part of the training texts",
+        "the RNN in every seed; the LSTM is level; a part of the training "
+        "texts",
         ("table_1_ag",),
     ),
     Claim(

@@ -93,8 +93,12 @@ class ContextAttention(keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
         validation.check_choice("states", states, STATES)
         self.states = states
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.kernel_initializer = validation.get_initializer(
+            "kernel_initializer", kernel_initializer
+        )
+        self.kernel_regularizer = validation.get_regularizer(
+            "kernel_regularizer", kernel_regularizer
+        )
         self.return_attention_scores = validation.check_bool(
             "return_attention_scores", return_attention_scores
         )
@@ -126,10 +130,14 @@ class ContextAttention(keras.layers.Layer):
         sequence_mask: Tensor | None = None,
         mask: None = None,
     ) -> Any:
+        gates = validation.as_tensor(gates)
         self._check_call(sequence, context, gates, sequence_mask, mask)
         sequence = validation.check_length("sequence.shape", sequence)
-
-        real = masking.as_booleans(sequence_mask)
+        context = validation.check_rows("context", context, sequence)
+        gates = validation.check_sizes("gates", gates, sequence)
+        real = validation.check_sizes(
+            "sequence_mask", masking.as_booleans(sequence_mask), sequence
+        )
         sequence = ops.cast(sequence, self.compute_dtype)
         sequence = masking.fill_masked(sequence, real)
 
@@ -191,6 +199,7 @@ class ContextAttention(keras.layers.Layer):
         sequence_mask: Tensor | None = None,
         mask: None = None,
     ) -> Any:
+        gates = validation.as_tensor(gates)
         self._check_call(sequence, context, gates, sequence_mask, mask)
         batch_size, length, size = sequence.shape
         read = keras.KerasTensor((batch_size, size), self.compute_dtype)

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_seqmech.layers import validation
+from keras_seqmech.layers.decision_costs import DecisionCosts
 from keras_seqmech.layers.focused_encoder import loops
 from keras_seqmech.layers.focused_encoder.gate import BoundaryGate
 from keras_seqmech.layers.focused_encoder.outputs import ReturnOptions
@@ -64,8 +65,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         target_weight: Weight of that distance.
         indecision_weight: Weight of undecided gates, in training.
         temperature: Positive float, of soft gates. This and the weights are
-            kept in non-trainable variables of `encoder.gate`, which callbacks
-            may change.
+            kept in non-trainable variables, which callbacks may change.
         initial_openness: About the probability of being open at first.
         kernel_initializer: Initializer of the kernels.
         recurrent_initializer: Initializer of the LSTMs' recurrent kernels.
@@ -119,7 +119,8 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
     comes with the sequence is passed on with the output sequence.
 
     Attributes: `lower` and `upper` are `keras.layers.LSTM`s whose weights are
-    those of plain ones; `gate` is the `BoundaryGate`. With all gates open the
+    those of plain ones; `gate` is the `BoundaryGate`, whose `costs` and
+    `temperature` are those of the encoder too. With all gates open the
     encoder equals the two LSTMs stacked.
 
     Cost: the lower LSTM over the real steps, the upper, where it skips, over
@@ -183,12 +184,16 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         if gate_units is None:
             gate_units = max(32, self.lower_units // 4)
         self.gate_units = check_int("gate_units", gate_units)
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.recurrent_initializer = keras.initializers.get(
-            recurrent_initializer
+        self.kernel_initializer = validation.get_initializer(
+            "kernel_initializer", kernel_initializer
+        )
+        self.recurrent_initializer = validation.get_initializer(
+            "recurrent_initializer", recurrent_initializer
         )
         self.unit_forget_bias = check_bool("unit_forget_bias", unit_forget_bias)
-        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.kernel_regularizer = validation.get_regularizer(
+            "kernel_regularizer", kernel_regularizer
+        )
         self.track_statistics = check_bool("track_statistics", track_statistics)
         self.jit_compile = check_bool("jit_compile", jit_compile)
         self.packed = check_bool("packed", packed)
@@ -271,11 +276,13 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
     ) -> Any:
         self._check_call(sequence, context, sequence_mask, initial_state, mask)
         sequence = validation.check_length("sequence.shape", sequence)
-
-        real = masking.as_booleans(sequence_mask)
+        context = validation.check_rows("context", context, sequence)
+        real = validation.check_sizes(
+            "sequence_mask", masking.as_booleans(sequence_mask), sequence
+        )
         sequence = ops.cast(sequence, self.compute_dtype)
         sequence = masking.zero_masked(sequence, real)
-        states = self._initial_states(ops.shape(sequence)[0], initial_state)
+        states = self._initial_states(sequence, initial_state)
         lower_states, upper_states = states[:2], states[2:]
         options = loops.LoopOptions(training, self.jit_compile, self.packed)
 
@@ -292,13 +299,43 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         )
         return self.returned.assemble(upper, lower_states, decisions, real)
 
-    def _initial_states(self, batch_size: Any, states: Any) -> States:
+    def _initial_states(self, sequence: Tensor, states: Any) -> States:
         dtype = self.compute_dtype
         if states is None:
+            batch_size = ops.shape(sequence)[0]
             shapes = [(batch_size, size) for size in self.state_size]
             return tuple(ops.zeros(shape, dtype) for shape in shapes)
-        states = keras.tree.flatten(states)
-        return tuple(ops.cast(state, dtype) for state in states)
+        return tuple(
+            ops.cast(
+                validation.check_rows("initial_state", state, sequence), dtype
+            )
+            for state in keras.tree.flatten(states)
+        )
+
+    @property
+    def estimator(self) -> str:
+        """How training passes gradients to the gates."""
+        return self.gate.estimator
+
+    @property
+    def costs(self) -> DecisionCosts:
+        """The weights of what gates cost, as variables."""
+        return self.gate.costs
+
+    @property
+    def temperature(self) -> keras.Variable | None:
+        """The temperature of soft gates; None before the layer is built."""
+        return self.gate.temperature
+
+    @property
+    def return_sequences(self) -> bool:
+        """Whether the state after every step is returned."""
+        return self.returned.sequences
+
+    @property
+    def return_state(self) -> bool:
+        """Whether the final states are returned too."""
+        return self.returned.state
 
     @property
     def state_size(self) -> list[int]:

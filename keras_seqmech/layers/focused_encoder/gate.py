@@ -13,6 +13,7 @@ from keras_seqmech.layers.added_losses import batch_mean
 from keras_seqmech.layers.decision_costs import DecisionCosts
 from keras_seqmech.layers.decision_statistics import Decided
 from keras_seqmech.layers.decision_statistics import DecisionStatistics
+from keras_seqmech.layers.scalars import add_scalar
 from keras_seqmech.ops import boundary_gate
 from keras_seqmech.ops import masking
 from keras_seqmech.ops.decisions import bernoulli
@@ -203,8 +204,12 @@ class BoundaryGate(keras.layers.Layer):
         self.negative_slope = validation.check_not_negative(
             "negative_slope", negative_slope
         )
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.kernel_initializer = validation.get_initializer(
+            "kernel_initializer", kernel_initializer
+        )
+        self.kernel_regularizer = validation.get_regularizer(
+            "kernel_regularizer", kernel_regularizer
+        )
         self.sample_at_inference = check_bool(
             "sample_at_inference", sample_at_inference
         )
@@ -216,6 +221,8 @@ class BoundaryGate(keras.layers.Layer):
         # Features of the sequence and of the context, from `build` on.
         self.size: int | None = None
         self.context_size: int | None = None
+        self.temperature: keras.Variable | None = None
+        self.sparsity_weight: keras.Variable | None = None
         self.statistics: DecisionStatistics | None = None
         if track_statistics:
             self.keep_statistics(self.name)
@@ -243,11 +250,12 @@ class BoundaryGate(keras.layers.Layer):
         self.output_bias = self._weight(
             "output_bias", (), keras.initializers.Constant(logit)
         )
-        self.temperature = self._scalar("temperature", self.initial_temperature)
-        self.sparsity_weight = None
+        self.temperature = add_scalar(
+            self, "temperature", self.initial_temperature
+        )
         if self.openness_target is not None:
-            self.sparsity_weight = self._scalar(
-                "sparsity_weight", self.initial_sparsity_weight
+            self.sparsity_weight = add_scalar(
+                self, "sparsity_weight", self.initial_sparsity_weight
             )
         self.costs.build()
 
@@ -271,17 +279,6 @@ class BoundaryGate(keras.layers.Layer):
             regularizer=self.kernel_regularizer,
         )
 
-    def _scalar(self, name: str, value: float) -> keras.Variable:
-        """A variable that callbacks may set."""
-        return self._weight(
-            name,
-            (),
-            keras.initializers.Constant(value),
-            dtype="float32",
-            trainable=False,
-            constraint="non_neg",
-        )
-
     def call(
         self,
         sequence: Tensor,
@@ -292,7 +289,10 @@ class BoundaryGate(keras.layers.Layer):
     ) -> Any:
         self._check_call(sequence, context, sequence_mask, mask)
         sequence = validation.check_length("sequence.shape", sequence)
-        real = masking.as_booleans(sequence_mask)
+        context = validation.check_rows("context", context, sequence)
+        real = validation.check_sizes(
+            "sequence_mask", masking.as_booleans(sequence_mask), sequence
+        )
         logits = self._logits(masking.fill_masked(sequence, real), context)
         decisions = self._decide(logits, real, training)
         if training:
@@ -411,6 +411,10 @@ class BoundaryGate(keras.layers.Layer):
             name: keras.KerasTensor((batch_size, length), self.score_dtype)
             for name in self._returned
         }
+
+    def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> None:
+        # Keras would mask losses of `(batch, time)`, which have no time axis.
+        return None
 
     def compute_output_spec(
         self,

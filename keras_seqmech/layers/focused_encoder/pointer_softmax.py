@@ -1,6 +1,5 @@
 """An output layer that writes words of a vocabulary or copies its input."""
 
-from numbers import Integral
 from typing import Any
 from typing import NamedTuple
 
@@ -119,9 +118,15 @@ class PointerSoftmax(keras.layers.Layer):
         check_int = validation.check_positive_int
         self.vocabulary_size = check_int("vocabulary_size", vocabulary_size)
         self.units = None if units is None else check_int("units", units)
-        self.extra_words = _check_count("extra_words", extra_words)
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.extra_words = validation.check_not_negative_int(
+            "extra_words", extra_words
+        )
+        self.kernel_initializer = validation.get_initializer(
+            "kernel_initializer", kernel_initializer
+        )
+        self.kernel_regularizer = validation.get_regularizer(
+            "kernel_regularizer", kernel_regularizer
+        )
         self.return_attention_scores = validation.check_bool(
             "return_attention_scores", return_attention_scores
         )
@@ -156,8 +161,14 @@ class PointerSoftmax(keras.layers.Layer):
         token_ids: Tensor | None = None,
         mask: None = None,
     ) -> Any:
+        token_ids = validation.as_tensor(token_ids)
         self._check_call(query, sequence, sequence_mask, token_ids, mask)
         sequence = validation.check_length("sequence.shape", sequence)
+        query = validation.check_rows("query", query, sequence)
+        token_ids = validation.check_sizes("token_ids", token_ids, sequence)
+        sequence_mask = validation.check_sizes(
+            "sequence_mask", masking.as_booleans(sequence_mask), sequence
+        )
 
         dtype = score_dtype(self.compute_dtype)
         is_one = len(query.shape) == 2
@@ -294,6 +305,7 @@ class PointerSoftmax(keras.layers.Layer):
         token_ids: Tensor | None = None,
         mask: None = None,
     ) -> Any:
+        token_ids = validation.as_tensor(token_ids)
         self._check_call(query, sequence, sequence_mask, token_ids, mask)
         shapes = self.compute_output_shape(
             query.shape,
@@ -316,16 +328,6 @@ class PointerSoftmax(keras.layers.Layer):
             "kernel_regularizer": serialize(self.kernel_regularizer),
             "return_attention_scores": self.return_attention_scores,
         }
-
-
-def _check_count(name: str, value: Any) -> int:
-    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_integer or value < 0:
-        raise ValueError(
-            f"Argument `{name}` must be an integer of at least 0. "
-            f"Received: {name}={value!r}"
-        )
-    return int(value)
 
 
 def _check_shapes(query_shape: Any, sequence_shape: Any) -> None:

@@ -128,8 +128,12 @@ class AttentionPooling(AttentionPoolingBase):
         **kwargs: Any,
     ):
         super().__init__(return_attention_scores, jit_compile, **kwargs)
-        self.query_initializer = keras.initializers.get(query_initializer)
-        self.query_regularizer = keras.regularizers.get(query_regularizer)
+        self.query_initializer = validation.get_initializer(
+            "query_initializer", query_initializer
+        )
+        self.query_regularizer = validation.get_regularizer(
+            "query_regularizer", query_regularizer
+        )
 
     def build(self, input_shape: Sequence[int | None]) -> None:
         super().build(input_shape)

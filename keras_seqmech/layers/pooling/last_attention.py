@@ -9,6 +9,7 @@ from keras import ops
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.added_losses import batch_mean
 from keras_seqmech.layers.pooling.attention import AttentionPoolingBase
+from keras_seqmech.layers.scalars import add_scalar
 from keras_seqmech.ops import attention
 from keras_seqmech.ops.scan.compilation import compiled
 from keras_seqmech.typing import Tensor
@@ -109,22 +110,12 @@ class LastAttentionPooling(AttentionPoolingBase):
     def build(self, input_shape: Sequence[int | None]) -> None:
         super().build(input_shape)
 
-        self.penalty = self._scalar("penalty", self.initial_penalty, "non_neg")
-        self.attention_dropout = self._scalar(
+        self.penalty = add_scalar(self, "penalty", self.initial_penalty)
+        self.attention_dropout = add_scalar(
+            self,
             "attention_dropout",
             self.initial_attention_dropout,
             lambda rate: ops.clip(rate, 0, 1),
-        )
-
-    def _scalar(self, name: str, value: float, constraint: Any) -> Any:
-        return self.add_weight(
-            name=name,
-            shape=(),
-            dtype="float32",
-            initializer=keras.initializers.Constant(value),
-            trainable=False,
-            autocast=False,
-            constraint=constraint,
         )
 
     def call(

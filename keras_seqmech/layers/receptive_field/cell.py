@@ -13,6 +13,7 @@ from keras_seqmech.layers.receptive_field.equations import FieldEquations
 from keras_seqmech.layers.receptive_field.equations import FieldWeights
 from keras_seqmech.layers.receptive_field.options import FieldOptions
 from keras_seqmech.layers.receptive_field.strength import Share
+from keras_seqmech.layers.scalars import add_scalar
 from keras_seqmech.ops import cell_steps
 from keras_seqmech.ops import receptive_field
 from keras_seqmech.ops.decisions import sampling
@@ -227,13 +228,8 @@ class RFCell(keras.layers.Layer):
         state_sizes = cell_adapters.flat_state_sizes(self.cell)
         units = state_sizes[0]
         field_units = self.options.field_units or units
-        self.temperature = self.add_weight(
-            name="temperature",
-            shape=(),
-            dtype="float32",
-            initializer=keras.initializers.Constant(self.options.temperature),
-            trainable=False,
-            autocast=False,
+        self.temperature = add_scalar(
+            self, "temperature", self.options.temperature
         )
         if self.max_size > 1:
             self._build_sizes(features, units, field_units)
@@ -310,7 +306,7 @@ class RFCell(keras.layers.Layer):
     ) -> tuple[Tensor, Any]:
         self._check_call(inputs)
         if training:
-            self._warn_of_costs()
+            self._warn_of_what_is_lost()
         equations = self.equations(training)
         flat = keras.tree.flatten(states)
         validity = inputs[..., -1] > 0.5
@@ -368,8 +364,17 @@ class RFCell(keras.layers.Layer):
             options.summary,
         )
 
-    def _warn_of_costs(self) -> None:
+    def _warn_of_what_is_lost(self) -> None:
         """A loop of Keras has no place for what a step adds to the loss."""
+        if self.options.estimator == "reinforce" and self.max_size > 1:
+            warnings.warn(
+                "Sizes that are drawn within `keras.layers.RNN` report no "
+                "log-probability and are not learned; use `ReceptiveFieldRNN` "
+                f"in a `PolicyGradientModel`. Received: {self.name!r} with "
+                "estimator='reinforce'",
+                UserWarning,
+                stacklevel=2,
+            )
         if any(self.costs.initial.values()):
             warnings.warn(
                 "The costs of decisions act in `ReceptiveFieldRNN` only, not "

@@ -12,6 +12,7 @@ from keras_seqmech.layers.added_losses import batch_mean
 from keras_seqmech.layers.decision_costs import DecisionCosts
 from keras_seqmech.layers.decision_statistics import Decided
 from keras_seqmech.layers.decision_statistics import DecisionStatistics
+from keras_seqmech.layers.output_masks import output_masks
 from keras_seqmech.layers.receptive_field import loop
 from keras_seqmech.layers.receptive_field.cell import OLDER_CONFIG
 from keras_seqmech.layers.receptive_field.cell import RFCell
@@ -222,6 +223,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             ),
             **kwargs,
         )
+        self.supports_masking = True
         self.return_field = check_bool("return_field", return_field)
         self.track_statistics = check_bool("track_statistics", track_statistics)
         self.jit_compile = check_bool("jit_compile", jit_compile)
@@ -242,7 +244,12 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         return self.cell.max_size
 
     @property
-    def temperature(self) -> keras.Variable:
+    def estimator(self) -> str:
+        """How training passes gradients to the sizes."""
+        return self.cell.options.estimator
+
+    @property
+    def temperature(self) -> keras.Variable | None:
         """The relaxed sample's temperature; None before the layer is built.
 
         Assign to it to change it; nothing is traced again.
@@ -260,7 +267,8 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             self, "return_field", False
         ):
             raise ValueError(
-                "Argument `return_field` must be False within "
+                "Argument `return_field` must be False where "
+                "`zero_output_for_mask` is set later, as by "
                 "`keras.layers.Bidirectional`, which merges tensors alone. Use "
                 "two layers, one of them with `go_backwards=True`, and join "
                 "what they return; `keras.ops.flip(..., axis=1)` brings what "
@@ -294,10 +302,11 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         lookahead: Tensor | None = None,
         lookahead_mask: Tensor | None = None,
     ) -> Any:
+        lookahead = validation.as_tensor(lookahead)
         self._check_call(sequences, initial_state, mask)
         self._check_lookahead(sequences, lookahead, lookahead_mask)
         sequences = validation.check_length("sequences.shape", sequences)
-        states = self._first_states(initial_state, ops.shape(sequences)[0])
+        states = self._first_states(initial_state, sequences)
         reports = training and self._learns_from_reports()
         options = self._run_options(training, reports)
         read = self._in_reading_order(
@@ -358,6 +367,11 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         dtype = self.compute_dtype
         sequences, mask = cast(sequences, dtype), cast(mask, "bool")
         mask = validation.check_sizes("mask", mask, sequences)
+        lookahead = validation.check_rows("lookahead", lookahead, sequences)
+        if lookahead is not None:
+            lookahead_mask = validation.check_sizes(
+                "lookahead_mask", cast(lookahead_mask, "bool"), lookahead
+            )
         if self.go_backwards:
             sequences = ops.flip(sequences, axis=1)
             mask = None if mask is None else ops.flip(mask, axis=1)
@@ -365,21 +379,22 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             sequences,
             mask,
             cast(lookahead, dtype),
-            cast(lookahead_mask, "bool"),
+            lookahead_mask,
         )
 
     def _first_states(
-        self, initial_state: Any, batch_size: Any
+        self, initial_state: Any, sequences: Tensor
     ) -> tuple[Tensor, ...]:
         states = initial_state
         if states is None and self.stateful:
             states = self.states
         if states is None:
-            states = self.get_initial_state(batch_size)
-        return tuple(
-            ops.cast(ops.convert_to_tensor(state), self.compute_dtype)
-            for state in keras.tree.flatten(states)
+            states = self.get_initial_state(ops.shape(sequences)[0])
+        checked = (
+            validation.check_rows("initial_state", state, sequences)
+            for state in map(ops.convert_to_tensor, keras.tree.flatten(states))
         )
+        return tuple(ops.cast(state, self.compute_dtype) for state in checked)
 
     def _run_options(self, training: bool, reports: bool) -> loop.RunOptions:
         return loop.RunOptions(
@@ -457,6 +472,10 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         if self.return_field and chosen is not None:
             returned.append(chosen.field())
         return returned[0] if len(returned) == 1 else tuple(returned)
+
+    def compute_mask(self, sequences: Tensor, mask: Any = None) -> Any:
+        # Keras 3.16 stops its own recurrent layers from passing masks on.
+        return output_masks(self, mask)
 
     def compute_output_shape(
         self,

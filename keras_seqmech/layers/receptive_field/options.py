@@ -55,9 +55,9 @@ class FieldOptions:
             "size_from": _choice_of(SIZE_SOURCES),
             "unit_forget_bias": validation.check_bool,
             "forget_strength": _check_strength,
-            "kernel_initializer": _get(keras.initializers),
-            "recurrent_initializer": _get(keras.initializers),
-            "kernel_regularizer": _get(keras.regularizers),
+            "kernel_initializer": validation.get_initializer,
+            "recurrent_initializer": validation.get_initializer,
+            "kernel_regularizer": validation.get_regularizer,
             "sample_at_inference": validation.check_bool,
         }
         made = {
@@ -94,21 +94,6 @@ def _choice_of(allowed: tuple[str, ...]) -> Callable[[str, Any], str]:
     return check
 
 
-def _get(module: Any) -> Callable[[str, Any], Any]:
-    """The getter of a module of Keras, with the argument's name in errors."""
-
-    def get(name: str, value: Any) -> Any:
-        try:
-            return module.get(value)
-        except ValueError as error:
-            raise ValueError(
-                f"Argument `{name}` must be one that Keras knows, or its "
-                f"name. Received: {name}={value!r}"
-            ) from error
-
-    return get
-
-
 def _check_units(name: str, value: Any) -> int | None:
     return None if value is None else validation.check_positive_int(name, value)
 
@@ -118,7 +103,7 @@ def _check_strength(name: str, value: Any) -> float | None:
 
 
 def _check_activation(name: str, value: Any) -> Any:
-    activation = _get(keras.activations)(name, value)
+    activation = validation.get_activation(name, value)
     if isinstance(activation, keras.layers.Layer):
         raise ValueError(
             f"Argument `{name}` must be a function without weights, or the "

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_seqmech.layers import validation
+from keras_seqmech.ops import masking
 from keras_seqmech.ops import windows
 from keras_seqmech.typing import Tensor
 
@@ -63,6 +64,7 @@ class ReceptiveFieldWindows(keras.layers.Layer):
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         self._check_call(inputs, mask)
+        mask = validation.check_sizes("mask", masking.as_booleans(mask), inputs)
         inputs = ops.cast(inputs, self.compute_dtype)
         return windows.look_ahead_windows(inputs, self.max_size, mask)
 

@@ -131,7 +131,8 @@ class ExpectedSubsample(keras.layers.Layer):
             steps are kept or none is.
         length_target: r, above 0 and below 1.
         length_weight: Cost of leaving `length_target`, which it needs; 0.01 to
-            0.1 of the loss per step is a start.
+            0.1 of the loss per step is a start. A constant: callbacks move
+            `target_weight`.
         cost_weight: Float of at least 0, at the start.
         target: Share of steps to keep, from 0 to 1, or None.
         target_weight: Float of at least 0, at the start; needs `target`.
@@ -151,7 +152,8 @@ class ExpectedSubsample(keras.layers.Layer):
             real, of any pattern. If None, the Keras mask of `sequence`.
         presence: Float tensor `(batch, time)`: the probability that a step
             exists, the `"output_mask"` of an `ExpectedSubsample` below, in any
-            of its modes; numbers must fall along time, but for zeros.
+            of its modes. Apart from zeros, it must not rise along time; eager
+            execution refuses it if it does (ValueError).
         training: Whether the estimator decides, or `inference`.
         mask: Refused (ValueError): give `sequence_mask` or `presence`.
 
@@ -279,7 +281,10 @@ class ExpectedSubsample(keras.layers.Layer):
     ) -> Any:
         validation.check_no_mask(mask, "sequence_mask")
         steps = self._prepare(
-            *_tensors(sequence, emission_probabilities, sequence_mask, presence)
+            *map(
+                validation.as_tensor,
+                (sequence, emission_probabilities, sequence_mask, presence),
+            )
         )
         mode = self.estimator if training else self.inference
         length = self.max_length or ops.shape(steps.emission)[1]
@@ -304,17 +309,16 @@ class ExpectedSubsample(keras.layers.Layer):
         """Checked tensors in their dtypes, zeros at masked steps."""
         self._check_call(sequence, emission, sequence_mask, presence)
         sequence = validation.check_length("sequence.shape", sequence)
-        for name, values in (
-            ("emission_probabilities", emission),
-            ("sequence_mask", sequence_mask),
-            ("presence", presence),
-        ):
-            validation.check_sizes(name, values, sequence)
+        check_sizes = validation.check_sizes
+        emission = check_sizes("emission_probabilities", emission, sequence)
+        sequence_mask = check_sizes("sequence_mask", sequence_mask, sequence)
+        presence = check_sizes("presence", presence, sequence)
         dtype, real = self.score_dtype, None
         if sequence_mask is not None:
             real = ops.cast(sequence_mask, "bool")
         if presence is not None:
             presence = probabilities.checked("presence", presence, real, dtype)
+            probabilities.check_falling("presence", presence)
             real = presence > 0
         emission = probabilities.checked(
             "emission_probabilities", emission, real, dtype
@@ -459,7 +463,10 @@ class ExpectedSubsample(keras.layers.Layer):
     ) -> Any:
         validation.check_no_mask(mask, "sequence_mask")
         self._check_call(
-            *_tensors(sequence, emission_probabilities, sequence_mask, presence)
+            *map(
+                validation.as_tensor,
+                (sequence, emission_probabilities, sequence_mask, presence),
+            )
         )
         shapes = self.compute_output_shape(sequence.shape)
         outputs = shapes[0] if self.return_emission else shapes
@@ -496,14 +503,6 @@ def _of_existing(measures: costs.Measures, steps: _Steps) -> costs.Measures:
     real = ops.sum(ops.cast(presence > 0, existing.dtype))
     share = presence * (real / ops.maximum(existing, 1e-6))
     return costs.Measures(*(share * x for x in measures))
-
-
-def _tensors(*values: Any) -> list[Any]:
-    """Lists as tensors; Keras converts arrays alone."""
-    return [
-        ops.convert_to_tensor(x) if isinstance(x, (list, tuple)) else x
-        for x in values
-    ]
 
 
 def _check_length_target(

@@ -90,8 +90,12 @@ class EmissionProbabilities(keras.layers.Layer):
         self.scale = validation.check_positive("scale", scale)
         if kernel_initializer is None:
             kernel_initializer = keras.initializers.RandomNormal(stddev=3.0)
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.kernel_initializer = validation.get_initializer(
+            "kernel_initializer", kernel_initializer
+        )
+        self.kernel_regularizer = validation.get_regularizer(
+            "kernel_regularizer", kernel_regularizer
+        )
         self.supports_masking = True
 
     def build(self, sequences_shape: Sequence[int | None]) -> None:

@@ -692,3 +692,15 @@ def test_bad_initial_state():
         ValueError, match=r"sizes \[5, 5, 4, 4\], .* batch of 5"
     ):
         make_encoder()(x, q, initial_state=[s[:1] for s in states])
+
+
+def test_settings_are_found_under_the_names_of_other_layers():
+    encoder = FocusedHierarchicalEncoder(
+        2, estimator="reinforce", return_sequences=True, return_state=True
+    )
+    assert encoder.estimator == "reinforce"
+    assert encoder.return_sequences and encoder.return_state
+    assert encoder.temperature is None
+    encoder(np.ones((1, 3, 2)), np.ones((1, 2)))
+    assert encoder.temperature is encoder.gate.temperature
+    assert encoder.costs is encoder.gate.costs

@@ -242,3 +242,32 @@ def test_no_time_step_is_refused_when_it_is_known():
     assert run(np.ones((2, 1, 4), "float32")).shape == (2, 1)
     with pytest.raises(tf.errors.InvalidArgumentError, match="at least one"):
         run(np.ones((2, 0, 4), "float32"))
+
+
+@pytest.mark.parametrize("return_gates", [False, True])
+def test_gates_carry_no_mask_that_a_loss_would_apply(return_gates):
+    tokens, context = keras.Input((None,)), keras.Input((2,))
+    x = keras.layers.Embedding(5, 3, mask_zero=True)(tokens)
+    gates = BoundaryGate(2, return_gates=return_gates)(x, context)
+    gates = gates[1]["gates"] if return_gates else gates
+    model = keras.Model([tokens, context], gates)
+    model.compile("sgd", "mse")
+    inputs = [np.array([[1, 2, 0], [3, 0, 0]]), np.ones((2, 2))]
+    history = model.fit(inputs, np.zeros((2, 3)), verbose=0).history
+    assert np.isfinite(history["loss"][0])
+
+
+def test_huge_states_have_finite_gradients():
+    """Their products with a huge context are beyond float32."""
+    gate = BoundaryGate(2)
+    sequence, context = tf.fill((1, 3, 2), 1e35), tf.fill((1, 2), 1e6)
+    gate(sequence, context)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(gate(sequence, context, training=True))
+    for gradient in tape.gradient(loss, gate.trainable_weights):
+        assert np.isfinite(gradient).all()
+
+
+def test_costs_before_they_are_built_say_so():
+    with pytest.raises(AttributeError, match="`cost_weight=`.*built=False"):
+        print(BoundaryGate(2).costs.cost_weight)

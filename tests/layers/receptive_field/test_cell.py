@@ -508,6 +508,7 @@ def assert_fast_loop_is_the_cell(
         assert_equal(a, b, 1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:Sizes that are drawn")
 @pytest.mark.parametrize("summary", ["mean", "last"])
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("size_from", SIZE_SOURCES)
@@ -537,6 +538,7 @@ def test_fast_loop_is_the_cell_in_keras_rnn(
     )
 
 
+@pytest.mark.filterwarnings("ignore:Sizes that are drawn")
 @pytest.mark.long
 @pytest.mark.parametrize(
     "compiled",
@@ -690,3 +692,11 @@ def test_temperature_changes_without_retracing(monkeypatch):
     assert len(traces) == 1
     assert np.abs(warm - cold).max() > 1e-3
     assert_equal(cold, make_layer(temperature=0.1)(x, training=True), 1e-6)
+
+
+def test_drawn_sizes_within_keras_rnn_are_warned_of():
+    """Nobody would learn them: a step reports no log-probability."""
+    x = ReceptiveFieldWindows(2)(np.ones((1, 3, 2)))
+    cell = RFCell(keras.layers.GRUCell(2), 2, estimator="reinforce")
+    with pytest.warns(UserWarning, match="use `ReceptiveFieldRNN`"):
+        keras.layers.RNN(cell)(x, training=True)

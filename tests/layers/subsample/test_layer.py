@@ -794,3 +794,13 @@ def test_the_length_target_does_not_saturate(bias):
     logits = np.full((8, 200), bias)
     mean = 1 / (1 + np.exp(-bias))
     close(logit_gradients(logits), abs(0.9 - mean), 1e-3)
+
+
+def test_a_rising_presence_is_refused():
+    x, e = np.ones((2, 4, 1)), np.full((2, 4), 0.5)
+    falling = np.array([[1.0, 0.8, 0.8, 0.1], [0.9, 0.0, 0.4, 0.0]])
+    ExpectedSubsample()(x, e, presence=falling)
+    rising = falling + [[0, 0, 0, 0], [0, 0, 0, 0.5]]
+    message = "`presence` must not rise.* presence=0.5 in row 1 after 0.4"
+    with pytest.raises(ValueError, match=message):
+        ExpectedSubsample()(x, e, presence=rising)
