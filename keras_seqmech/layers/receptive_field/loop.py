@@ -135,8 +135,8 @@ class Reader(NamedTuple):
 def can_pack(cell: RFCell, sequences: Sequences, options: RunOptions) -> bool:
     """Whether the loop over sequences can run packed where this is called.
 
-    A cell that runs as it is may hold what belongs to the whole batch, as
-    dropout masks do.
+    A cell that is called step by step may hold tensors of the whole batch,
+    such as dropout masks.
     """
     return (
         sequences.mask is not None
@@ -177,7 +177,7 @@ def run(
 def _prepare(
     cell: RFCell, readable: Readable, options: RunOptions
 ) -> FieldLoop:
-    """Computes what leaves the loop, and says what is left for a step."""
+    """Computes what leaves the loop, and makes the step from the rest."""
     current, dtype = readable.current, cell.compute_dtype
     if options.training:
         _, batch_size = readable.padded_shape

@@ -51,6 +51,9 @@ class ReceptiveFieldWindows(keras.layers.Layer):
     TensorShape([1, 3, 2, 5])
     >>> windows[0, :, 1, -1].numpy()  # nothing follows the last step
     array([1., 1., 0.], dtype=float32)
+
+    Source: "An Informative Adaptive Receptive Field Model for Recurrent
+    Neural Networks".
     """
 
     def __init__(self, max_size: int, **kwargs: Any):

@@ -96,7 +96,7 @@ class EmissionProbabilities(keras.layers.Layer):
 
     def build(self, sequences_shape: Sequence[int | None]) -> None:
         self._check_shape(sequences_shape)
-        # Probabilities are float32 or wider, and so is what makes them.
+        # Probabilities are float32 or wider, and so are their weights.
         self.kernel = self.add_weight(
             name="kernel",
             shape=(sequences_shape[-1],),
