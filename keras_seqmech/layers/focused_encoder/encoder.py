@@ -63,8 +63,8 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         cost_weight: Weight of the open rate, added to the loss in training.
         target: Open rate that training pulls a batch towards, from 0 to 1; or
             None.
-        target_weight: Weight of |open rate - target|, added to the loss in
-            training.
+        target_weight: Weight of the distance of the open rate from `target`,
+            added to the loss in training.
         indecision_weight: Weight of the mean of 4p(1 - p), p the probability
             of being open, added to the loss in training (commitment).
         temperature: Positive float, temperature of soft gates. This and the

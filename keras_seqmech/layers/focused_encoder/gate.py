@@ -103,8 +103,8 @@ class BoundaryGate(keras.layers.Layer):
             the loss.
         target: g, the open rate that training pulls a batch towards, from 0
             to 1; single rows may differ. Or None.
-        target_weight: $w_g$ at the start, the weight of |open rate - target|,
-            added to the loss; needs a `target`.
+        target_weight: $w_g$ at the start, the weight of the distance of the
+            open rate from `target`, added to the loss; needs a `target`.
         indecision_weight: $w_d$ at the start, the weight of the mean of
             4p(1 - p), p the probability of being open, added to the loss
             (commitment).
@@ -347,15 +347,16 @@ class BoundaryGate(keras.layers.Layer):
         """Adds what decisions cost to the loss, and reports what was drawn."""
         measures = costs.measure_gates(logits, decisions.gates)
         charges = self.costs.charge(measures, mask)
-        reading = charges.reading
+        reading_cost = charges.reading_cost
         if self.openness_target is not None:
             excess = costs.excess(decisions.gates, mask, self.openness_target)
-            reading += ops.cast(self.sparsity_weight, excess.dtype) * excess
-        self.add_loss(batch_mean(reading))
-        self.add_loss(batch_mean(charges.doubt))
+            sparsity_weight = ops.cast(self.sparsity_weight, excess.dtype)
+            reading_cost += sparsity_weight * excess
+        self.add_loss(batch_mean(reading_cost))
+        self.add_loss(batch_mean(charges.uncertainty_cost))
         if self.estimator == "reinforce":
             total = ops.sum(decisions.log_probability, axis=1)
-            log_probabilities.report(self, total, reading)
+            log_probabilities.report(self, total, reading_cost)
 
     def _count(self, decisions: GateDecisions, mask: Tensor | None) -> None:
         """Adds to the statistics of an epoch."""

@@ -96,7 +96,8 @@ class RFCell(keras.layers.Layer):
             `keras_seqmech.ExploreThenCommit` changes during a `fit`.
         target: Mean size that training pulls a batch towards, from 1 to
             `max_size`; or None.
-        target_weight: Weight of |mean size - target|, added to the loss.
+        target_weight: Weight of the distance of the mean size from `target`,
+            added to the loss.
         entropy_weight: Weight of the mean entropy of the sizes in nats,
             subtracted from the loss (exploration).
         indecision_weight: Weight of the mean of entropy / log S, added to the

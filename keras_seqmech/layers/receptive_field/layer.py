@@ -56,7 +56,8 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             `keras_seqmech.ExploreThenCommit` changes during a `fit`.
         target: Mean size that training pulls a batch towards, from 1 to
             `max_size`; or None.
-        target_weight: Weight of |mean size - target|, added to the loss.
+        target_weight: Weight of the distance of the mean size from `target`,
+            added to the loss.
         entropy_weight: Weight of the mean entropy of the sizes in nats,
             subtracted from the loss (exploration).
         indecision_weight: Weight of the mean of entropy / log S, added to the
@@ -414,10 +415,13 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         )
         charges = self.costs.charge(measures, self._real(mask))
         if self.max_size > 1:
-            self.add_loss(batch_mean(charges.reading + charges.doubt))
+            total = charges.reading_cost + charges.uncertainty_cost
+            self.add_loss(batch_mean(total))
         if reports:
             log_probability = ops.sum(chosen.log_probability, axis=1)
-            log_probabilities.report(self, log_probability, charges.reading)
+            log_probabilities.report(
+                self, log_probability, charges.reading_cost
+            )
 
     def _count(self, chosen: FieldChoices, mask: Tensor | None) -> None:
         """Updates the statistics."""

@@ -85,8 +85,8 @@ class ExpectedSubsample(keras.layers.Layer):
     non-trainable variables of `layer.costs`, which callbacks may change:
 
     - `cost_weight`: weight of the share of steps kept.
-    - `target_weight`: weight of |share kept - `target`|, with the share of the
-      whole batch: single rows may keep more or less.
+    - `target_weight`: weight of the distance of that share from `target`, both
+      of the whole batch: single rows may keep more or less.
     - `entropy_weight`: weight of the mean entropy of the decisions in nats,
       which is subtracted (exploration).
     - `indecision_weight`: weight of the mean of $4 e (1 - e)$, which is 1 at
@@ -135,8 +135,8 @@ class ExpectedSubsample(keras.layers.Layer):
             0.1 of the loss per step is a start.
         cost_weight: Initial weight of the share of steps kept, at least 0.
         target: Share of steps to keep, from 0 to 1, or None.
-        target_weight: Initial weight of |share kept - target|, at least 0;
-            needs `target`.
+        target_weight: Initial weight of the distance from `target`, at least
+            0; needs `target`.
         entropy_weight: Initial weight of the mean entropy, at least 0.
         indecision_weight: Initial weight of the mean of $4 e (1 - e)$, at
             least 0.
@@ -372,7 +372,7 @@ class ExpectedSubsample(keras.layers.Layer):
             kept = drawn.kept(result.emitted, self.max_length)
         measures = costs.measure_emissions(steps.emission, kept)
         charges = self.costs.charge(_of_existing(measures, steps), steps.real)
-        total = charges.reading + charges.doubt
+        total = charges.reading_cost + charges.uncertainty_cost
         if self.length_target is not None and self.length_weight:
             presence = steps.presence
             if presence is None and steps.real is not None:
@@ -384,7 +384,7 @@ class ExpectedSubsample(keras.layers.Layer):
         if self.estimator == "reinforce":
             log_probability = result.decisions["log_probability"]
             log_probabilities.report(
-                self, ops.sum(log_probability, axis=1), charges.reading
+                self, ops.sum(log_probability, axis=1), charges.reading_cost
             )
 
     def _update_statistics(self, steps: _Steps, result: _Subsample) -> None:

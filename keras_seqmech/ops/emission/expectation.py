@@ -36,8 +36,8 @@ def emission_matrix(
 
     Args:
         emission: Tensor `(batch, time)` of probabilities.
-        length: Number of outputs U, an int or a scalar tensor; rows that are
-            kept do not depend on it. None: the number of steps.
+        length: Number of outputs U, an int or a scalar tensor; None: the
+            number of steps. It cuts off rows and does not change the others.
         mask: Boolean tensor `(batch, time)` or None.
 
     Returns:
