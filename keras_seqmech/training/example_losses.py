@@ -3,8 +3,8 @@
 Keras gives the loss of a batch; a reward belongs to an example. Keras reduces
 the same losses here a second time, and the derivative of the result with
 respect to the values before the reduction says how much each of them counts:
-sample weights, masks, loss weights, reductions and the number of replicas all
-stand in it.
+this includes sample weights, masks, loss weights, reductions and the number of
+replicas.
 """
 
 import contextlib
