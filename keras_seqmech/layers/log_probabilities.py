@@ -41,7 +41,7 @@ class Collection(list[DrawnDecisions]):
     by running them in a graph that it throws away; a loop or a `tf.function`
     within the step has a graph of its own, too. What is reported from there is
     not collected. After building, the layer reports again from the graph of
-    the step; a layer that does not has drawn something that nobody can use.
+    the step; if it does not, what it drew cannot be used.
     """
 
     def __init__(self) -> None:

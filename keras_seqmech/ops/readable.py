@@ -202,7 +202,7 @@ def pack_readable(sequences: Sequences, max_size: int) -> PackedReadable:
         sequences: `Sequences` with a mask.
         max_size: Window size S.
     """
-    # Sizes that are known of the one are known of the other.
+    # Static sizes of the steps hold for the mask too.
     mask = tf.ensure_shape(sequences.mask, sequences.steps.shape[:2])
     packing = pack(mask)
     steps = packing.gather(sequences.steps)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Of sums of float32 probabilities.
+# Rounding of sums of float32 probabilities.
 TOLERANCE = 1e-4
 
 
@@ -85,7 +85,7 @@ def rows(
     """The rows of one argument, at real steps.
 
     Args:
-        name: Of the argument, for errors.
+        name: Name of the argument, for errors.
         given: Numbers `(time,)` or `(rows, time)`, or a mapping from the names
             of rows to numbers `(time,)`.
         real: Bool `(time,)`.
