@@ -9,7 +9,7 @@ from typing import Any
 DOTTED_CIRCLE = "\u25cc"
 OPEN_BOX = "\u2423"
 EMPTY = "\u2205"
-# Those that more fonts hold than the pictures of Unicode.
+# Signs that more fonts hold than Unicode's pictures of control characters.
 BREAKS = {
     "\n": "\u21b5",
     "\r": "\u21b5",

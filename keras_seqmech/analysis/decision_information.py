@@ -171,7 +171,7 @@ def _real_steps(mask: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _hard(values: np.ndarray) -> np.ndarray:
-    # As floats: what is beyond 64 bits is as distinct as it was.
+    # Kept as floats, so that numbers beyond 64 bits stay distinct.
     return np.rint(values)
 
 

@@ -165,7 +165,7 @@ class _PerturbedLoop:
 
     Args:
         rnn: The layer.
-        cell: What runs at each step; that of the layer if None.
+        cell: The cell to run at each step; that of the layer if None.
     """
 
     def __init__(self, rnn: keras.layers.RNN, cell: Any = None):

@@ -11,7 +11,7 @@ def check_functional(network: keras.Layer, argument: str = "network") -> None:
     """Refuses networks without a graph of layers.
 
     Args:
-        network: What was given.
+        network: The model that was given.
         argument: Name of the argument, for the error.
     """
     if not getattr(network, "outputs", None):

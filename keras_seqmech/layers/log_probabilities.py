@@ -1,8 +1,8 @@
 """Where layers leave the log-probabilities of what they draw in training.
 
 A hard decision (a gate, a field size) has no gradient of its own. The layer
-that draws it reports its log-probability here; whoever collects, such as
-`PolicyGradientModel`, makes a gradient of it.
+that draws it reports its log-probability here; a caller that collects these,
+such as `PolicyGradientModel`, makes a gradient of them.
 """
 
 import contextlib
@@ -25,8 +25,8 @@ class DrawnDecisions(NamedTuple):
         layer_name: Name of the layer.
         log_probability: Tensor `(batch,)`: for each example, the sum over all
             its decisions of the log of their probability, in nats.
-        cost: Tensor `(batch,)`: what an example's decisions cost beside the
-            compiled loss, such as a penalty on open gates; or None.
+        cost: Tensor `(batch,)`: what an example's decisions cost in addition
+            to the compiled loss, such as a penalty on open gates; or None.
     """
 
     layer_name: str

@@ -20,7 +20,7 @@ _SEQUENCES = (
 
 
 def check_positive_int(name: str, value: Any) -> int:
-    """Refuses anything but an integer of at least 1 (a bool is none here)."""
+    """Refuses anything but an integer of at least 1; a bool is not one."""
     if not _is_positive_int(value):
         raise ValueError(
             f"Argument `{name}` must be a positive integer. "

@@ -189,7 +189,7 @@ def named_inputs(
     """Inputs by name, checked against their specs.
 
     Args:
-        structure: What the model is called with.
+        structure: Structure of the model's inputs, from `input_specs`.
         specs: Specs of its leaves by name.
         inputs: Such a structure of arrays, or a dict of them by name.
         argument: Name of that argument, for errors.
@@ -248,7 +248,7 @@ def serving_function(
 
     Args:
         model: The model to serve; it runs in inference mode.
-        structure: What the model is called with, from `input_specs`.
+        structure: Structure of the model's inputs, from `input_specs`.
         specs: Specs of its leaves by name, from `input_specs`.
 
     Returns:

@@ -16,7 +16,7 @@ EXPLORE = (
     "let them explore first (`entropy` of `ExploreThenCommit`, or a larger "
     "`entropy_weight` at the start)"
 )
-# What helps where all are alike, by the name of what each kind reads.
+# Advice where decisions are all alike, by the metric of each kind of layer.
 REMEDIES = {
     "mean_size": f"{EXPLORE}, lower the price (`cost_weight`), or set a "
     "`target` with a `target_weight`",

@@ -115,7 +115,7 @@ class ExploreThenCommit(keras.callbacks.Callback):
         temperature: Schedule of `temperature`, given likewise; a number
             replaces the final value.
         layer_names: Names of the layers to move, or of models and wrappers
-            around them; all layers that decide if None. A name stands for
+            around them; all layers that decide if None. A name selects
             every layer that has it. The frozen parts of a `DistillationModel`
             stay as they are.
 

@@ -195,7 +195,7 @@ class TruncatedBackpropagationModel(network_model.NetworkModel):
 
 
 class _Carry:
-    """Where a recurrent layer leaves what its next chunk starts from."""
+    """Holds the states with which a recurrent layer starts its next chunk."""
 
     value: dict[str, Any] | None = None
 

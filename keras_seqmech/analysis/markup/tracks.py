@@ -48,7 +48,7 @@ class Kind(NamedTuple):
         cells: Function from the visible tokens and a number for each to their
             cells.
         summary: Function of the same arguments to a row in a few words.
-        largest: What no number may exceed.
+        largest: The largest allowed number.
         summed: Whether rows are added up, as those of the `"emission"`.
     """
 
@@ -149,8 +149,8 @@ def _passing(
     """Cells and summary of decisions between two: framed tokens, and others.
 
     Args:
-        passed: What a token with a number above one half is.
-        stopped: What the others are.
+        passed: Word for a token with a number above one half.
+        stopped: Word for the other tokens.
         element: HTML element of the others.
     """
 

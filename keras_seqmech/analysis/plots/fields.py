@@ -232,7 +232,7 @@ def plot_score_by_look_ahead(
     Args:
         fixed: Mean look-ahead and score of models with one size; drawn in the
             order of look-ahead.
-        adaptive: For each kind of adaptive model its points, likewise.
+        adaptive: For each kind of adaptive model, the same pairs.
         score: Name of the score.
         title: Title of the figure.
 

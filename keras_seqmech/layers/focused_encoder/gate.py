@@ -28,9 +28,10 @@ class GateDecisions(NamedTuple):
 
     Attributes:
         gates: Tensor `(batch, time)`, 0 or 1, or between them.
-        probabilities: Tensor `(batch, time)`: of being open.
-        log_probability: Tensor `(batch, time)`: of the gates as drawn.
-        entropy: Tensor `(batch, time)`: in nats.
+        probabilities: Tensor `(batch, time)`: the probability of being open.
+        log_probability: Tensor `(batch, time)`: the log-probability of the
+            gates as drawn.
+        entropy: Tensor `(batch, time)`: the entropy in nats.
     """
 
     gates: Tensor

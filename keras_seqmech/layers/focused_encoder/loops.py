@@ -214,8 +214,8 @@ def run_open(
 
     The loop is packed, so that a row is done after its own open steps. Compiled
     with XLA it cannot be: there rows wait for the one with most open steps,
-    arrays have room for all steps to be open, and the loops, backward too, end
-    after those that are.
+    arrays have room for all steps, and the loops, backward too, end after the
+    open steps of that row.
 
     Args:
         cell: A built cell.

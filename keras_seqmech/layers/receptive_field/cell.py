@@ -285,7 +285,7 @@ class RFCell(keras.layers.Layer):
         self.stop_recurrent_kernel = self._add_kernel(
             "stop_recurrent_kernel", units, 1
         )
-        # With all sizes about equally likely at first, all of them learn.
+        # At first all sizes are about equally likely, so that all can learn.
         self.stop_bias = self.add_weight(
             name="stop_bias",
             shape=(self.max_size - 1,),

@@ -52,7 +52,7 @@ def choices(cell: RFCell, run: FieldRun, readable: Readable) -> FieldChoices:
     Args:
         cell: The `RFCell` that ran.
         run: What the loop returned, with its choices.
-        readable: What its fields could read.
+        readable: The `Readable` that its fields read.
 
     Returns:
         `FieldChoices`, batch first.

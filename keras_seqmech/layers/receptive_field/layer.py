@@ -81,8 +81,8 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             appear in `history`: `<name>_mean_size`; `<name>_size_entropy`, of
             the size probabilities, in nats; `<name>_certain`, the share of
             sizes chosen with a probability above 0.9; and
-            `<name>_choice_entropy`, that of the likeliest sizes over all
-            steps, 0 where all are alike.
+            `<name>_choice_entropy`, the entropy of the likeliest sizes over
+            all steps, 0 where all are equal.
         jit_compile: Whether to compile the loop of training steps with XLA
             where the model is not, in `fit` or another `tf.function`. On CPU
             it takes half the time or less at small widths (see the

@@ -133,8 +133,8 @@ def charge(
     as the distance is linear on either side of the target.
 
     Args:
-        measures: What is charged.
-        weights: What it costs.
+        measures: The quantities that are charged.
+        weights: The weights of the terms, and the target.
         mask: Boolean tensor `(batch, time)`, True at real steps; or None.
 
     Returns:

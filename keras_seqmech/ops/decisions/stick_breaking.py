@@ -63,7 +63,7 @@ def log_probabilities(stop_logits: Tensor, values: Values) -> Tensor:
 
     Returns:
         Tensor `(..., S)`: logits for `categorical`, whose probabilities sum
-        to 1. Where no value exists, all are alike.
+        to 1. Where no value exists, all are equal.
     """
     stop_logits = finite(stop_logits)
     stop = values.is_choice * ops.log_sigmoid(stop_logits)

@@ -67,7 +67,7 @@ class CountsBefore(NamedTuple):
 
     Attributes:
         blocks: Tensor `(N, batch, at least length)`, $q_j$.
-        end: Tensor `(batch, at least length)`: after the last block.
+        end: Tensor `(batch, at least length)`: the same after the last block.
         more: Tensor `(batch,)`: the probability that the count at the end is
             larger than those in `end`.
     """
@@ -89,9 +89,9 @@ def recursion(
         emission: Tensor `(batch, time)`.
         length: Number of outputs U, an int or a scalar tensor.
         unroll: Whether to write the steps out.
-        column: What the matrix holds of each step: `"emitted"`, the
-            probability that it is output m, or `"counted"`, that m steps were
-            emitted up to it and with it.
+        column: Content of the matrix for each step: `"emitted"`, the
+            probability that it is output m, or `"counted"`, the probability
+            that m steps were emitted up to it and including it.
 
     Returns:
         The matrix `(batch, U, time)`, and the probabilities that
@@ -177,7 +177,7 @@ def upsample(outputs: Tensor, emission: Tensor, initial: Tensor) -> Tensor:
     Args:
         outputs: Tensor `(batch, U, features)`.
         emission: Tensor `(batch, time)` of the same dtype.
-        initial: Tensor `(batch, features)`: before the first output.
+        initial: Tensor `(batch, features)`: the value before the first output.
 
     Returns:
         Tensor `(batch, time, features)`.
@@ -268,7 +268,7 @@ def _join_pairs(matrix: Tensor, width: int) -> Tensor:
 
 
 def _counts_before(counts: Tensor, length: Size) -> CountsBefore:
-    """From the counts within each block, those before each."""
+    """The counts before each block, from the counts within each."""
     batch = ops.shape(counts)[0]
     steps = counts.shape[2] - 1
     rows = -(-length // steps)
@@ -303,7 +303,7 @@ def _counts_before(counts: Tensor, length: Size) -> CountsBefore:
 
 
 def _join_unrolled(before: Tensor, parts: Tensor, length: Size) -> Tensor:
-    """The sum over blocks, each with no more rows than it reaches."""
+    """The sum over blocks, each with no more outputs than it can reach."""
     steps = parts.shape[2]
     total = None
     for j, (counts, part) in enumerate(
@@ -317,7 +317,7 @@ def _join_unrolled(before: Tensor, parts: Tensor, length: Size) -> Tensor:
 
 
 def _join(before: Tensor, parts: Tensor, length: Size) -> Tensor:
-    """As `_join_unrolled`, of any number of blocks."""
+    """As `_join_unrolled`, for any number of blocks."""
     _, batch, _, features = ops.shape(parts)
 
     def step(

@@ -174,12 +174,12 @@ def decisions(
     dtype: str,
     presence: Tensor | None = None,
 ) -> dict[str, Tensor]:
-    """The same as `expectation.decisions`, of hard decisions.
+    """As `expectation.decisions`, for hard decisions.
 
     Args:
         keep: Boolean tensor `(batch, time)`, the steps emitted.
         compacted: From `compact`.
-        dtype: That of the results.
+        dtype: Dtype of the results.
         presence: Tensor `(batch, time)`, the probability that a step exists,
             or None.
 

@@ -56,11 +56,11 @@ def checked(
     0. Deviations within rounding are always clipped.
 
     Args:
-        name: What to call the argument in an error.
+        name: Name of the argument, for errors.
         values: Tensor `(batch, time)`.
-        mask: Boolean tensor `(batch, time)` or None: where to look;
-            other values become 0.
-        dtype: That of the result.
+        mask: Boolean tensor `(batch, time)` or None: the steps to check;
+            values at other steps become 0.
+        dtype: Dtype of the result.
 
     Returns:
         Tensor `(batch, time)` with entries in [0, 1].
@@ -88,7 +88,7 @@ def real_probabilities(
 
     Args:
         emission: Tensor `(batch, time)`.
-        dtype: That of the result.
+        dtype: Dtype of the result.
         mask: Boolean tensor `(batch, time)` or None.
 
     Returns:

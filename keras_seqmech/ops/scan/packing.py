@@ -226,7 +226,7 @@ class Packing(NamedTuple):
         return _permute(tf.convert_to_tensor(rows), self.ranks, self.order)
 
     def _numbers(self) -> Tensor:
-        """Of each packed element, how many its row has before it."""
+        """For each packed element, how many its row has before it."""
         return tf.repeat(tf.range(tf.shape(self.counts)[0]), self.counts)
 
 
