@@ -25,8 +25,8 @@ class ContextAttention(keras.layers.Layer):
     $$\alpha_t \propto g_t \exp(q^T s_t / \sqrt{u}), \qquad
       r = \sum_t \alpha_t s_t$$
 
-    with q the context, projected to the size u of the states by a kernel where
-    it has another, and $s_t$ the state after step t.
+    with q the context, which a kernel projects to the size u of the states if
+    its own differs, and $s_t$ the state after step t.
 
     - `states="every"`: $g_t = 1$ at all real steps. A state counts once for
       each step that it lasts; before the first open gate it is the initial

@@ -48,8 +48,8 @@ class BoundaryGate(keras.layers.Layer):
       \ell_t = w^T \mathrm{LReLU}(W z_t + b) + b_o, \quad
       z_t = [q \odot h_t, h_t, q]$$
 
-    with $h_t$ the steps and q the context, projected to their size by a
-    kernel of its own where it has another. Gates do not depend on each other.
+    with $h_t$ the steps and q the context, which a kernel projects to the size
+    of the steps if its own differs. Gates do not depend on each other.
 
     In training the layer adds to the loss what its decisions cost, averaged
     over the real steps of the batch ($\overline{\,\cdot\,}$, H in nats),

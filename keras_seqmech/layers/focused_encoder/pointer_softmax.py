@@ -50,8 +50,8 @@ class PointerSoftmax(keras.layers.Layer):
 
     Args:
         vocabulary_size: Number of words of the vocabulary.
-        units: Size of the space in which query and sequence meet; the size of
-            the query if None.
+        units: Size of the space in which query and sequence are compared; the
+            size of the query if None.
         extra_words: Number of ids after those of the vocabulary; needs
             `token_ids`.
         kernel_initializer: Initializer of all weights but the biases, which

@@ -14,8 +14,8 @@ from keras_seqmech.typing import Tensor
 class ReceptiveFieldWindows(keras.layers.Layer):
     """Look-ahead windows, the step inputs of an `RFCell`.
 
-    Window t holds steps `t, t + 1, ..., t + max_size - 1` and says of each
-    whether it exists and is real:
+    Window t holds steps `t, t + 1, ..., t + max_size - 1`, each with a number
+    v that is 1 if the step exists and is real, else 0:
 
     $$w_{t,i} = [x_{t+i-1} v_{t+i-1};\\; v_{t+i-1}], \\quad i = 1..S$$
 

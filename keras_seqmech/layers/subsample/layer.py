@@ -154,7 +154,7 @@ class ExpectedSubsample(keras.layers.Layer):
             real, of any pattern. If None, the Keras mask of `sequence`.
         presence: Float tensor `(batch, time)`: the probability that a step
             exists, the `"output_mask"` of an `ExpectedSubsample` below, in any
-            of its modes; numbers must fall along time, but for zeros.
+            of its modes; it must not rise along time, apart from zeros.
         training: Whether the estimator decides, or `inference`.
         mask: Refused (ValueError): give `sequence_mask` or `presence`.
 
@@ -165,18 +165,18 @@ class ExpectedSubsample(keras.layers.Layer):
 
     Masking: masked steps are not emitted and do not count, and their values
     reach neither outputs nor gradients; rows without a real step give zeros.
-    Outputs carry no Keras mask: in expectation none is True or False.
+    Outputs carry no Keras mask: in expectation they exist with a probability.
 
     Stacking: a second layer takes the first's outputs, probabilities computed
     from them, and `presence=decisions["output_mask"]`, which makes its length
     and mask right; a missing step is a zero vector anyway. All is exact where
     the second's probabilities do not depend on what the first emitted.
 
-    An output a step: `keras_seqmech.ops.emission.upsampling.upsample` brings a
-    sequence of U steps back to all, each with the latest output kept.
+    One output per step: `keras_seqmech.ops.emission.upsampling.upsample`
+    brings a sequence of U steps back to all steps, each with the latest output.
 
     Cost: in expectation, work grows with `time * U * features`, and memory
-    with `time * features` and a few numbers for 64 steps of `time * U`; the
+    with `time * features`, plus a few times U for each 64 steps; the
     matrix `"emission"` is made only if asked for and, in compiled models,
     used. Hard decisions cost `time * features`.
 

@@ -129,8 +129,8 @@ def charge(
     """What each example is charged.
 
     The target's term is a distance of the whole batch. It is divided among
-    the examples with the same mean and the same gradient, which is possible
-    as the distance is linear on either side of the target.
+    the examples so that mean and gradient stay the same, which is possible as
+    the distance is linear on either side of the target.
 
     Args:
         measures: The quantities that are charged.
