@@ -1,15 +1,15 @@
-"""Tokens as text that is seen, and that HTML can hold."""
+"""Tokens as visible text, and as text of HTML."""
 
 import html
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-# Where a mark is drawn that has nothing to combine with.
+# A combining mark without a character before it is drawn on this one.
 DOTTED_CIRCLE = "\u25cc"
 OPEN_BOX = "\u2423"
 EMPTY = "\u2205"
-# Those that more fonts hold than the pictures of Unicode.
+# Signs that more fonts hold than Unicode's pictures of control characters.
 BREAKS = {
     "\n": "\u21b5",
     "\r": "\u21b5",
@@ -24,13 +24,13 @@ CONTROL_PICTURES = 0x2400
 
 
 def visible(token: Any) -> str:
-    r"""A token as text that is seen, in its own order.
+    r"""A token as visible text, in its own order.
 
     Line breaks become arrows and other control characters their pictures, a
     token of spaces becomes open boxes, one that starts with a combining mark
     or shows nothing gets a dotted circle before it, and the empty one becomes
-    an empty set. Controls that turn the order of text become dotted circles;
-    what no text holds, such as half of a surrogate pair or bytes that are no
+    an empty set. Controls that change the order of text become dotted circles;
+    what cannot be text, such as half of a surrogate pair or bytes that are not
     UTF-8, becomes U+FFFD.
 
     >>> [visible(token) for token in ("new", " ", "\n", b"\xe4\xb8\xad", 7)]

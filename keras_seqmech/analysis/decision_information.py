@@ -28,8 +28,8 @@ def decision_information(
     $$H = -\sum_i \hat p_i \log \hat p_i + \frac{m - 1}{2 N}$$
 
     0 means that decisions do not depend on the token, H(D) that the token
-    determines them. Without the correction, few steps a token would look like
-    information. The correction needs tokens that occur several times, see
+    determines them. Without the correction, tokens with few steps would look
+    informative. The correction needs tokens that occur several times, see
     `min_count`; and the estimate may be slightly below 0.
 
     Args:
@@ -171,7 +171,7 @@ def _real_steps(mask: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _hard(values: np.ndarray) -> np.ndarray:
-    # As floats: what is beyond 64 bits is as distinct as it was.
+    # Kept as floats, so that numbers beyond 64 bits stay distinct.
     return np.rint(values)
 
 

@@ -41,8 +41,8 @@ def normalized_word_importance(
         tokens: As in `word_importance`.
         labels: As in `word_importance`.
         num_points: Positive int, the number of positions of the result.
-        **options: Of `word_importance`: `k`, `unknown_id`, `lengths`,
-            `vocabulary_size`, `batch_size`.
+        **options: Further keyword arguments of `word_importance`: `k`,
+            `unknown_id`, `lengths`, `vocabulary_size` and `batch_size`.
 
     Returns:
         float64 array `(num_points,)`, between 0 and 1.

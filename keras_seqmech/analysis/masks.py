@@ -173,10 +173,10 @@ class _Padding(NamedTuple):
     """How inputs are padded.
 
     Attributes:
-        sequences: Names of the inputs that are.
+        sequences: Names of the padded inputs.
         value: The number at padded steps, or numbers by name.
-        extra: How many steps.
-        side: Where.
+        extra: Number of padded steps.
+        side: `"right"` or `"left"`: the side of the padding.
     """
 
     sequences: list[str]

@@ -17,9 +17,9 @@ from keras_seqmech.typing import Tensor
 class PerturbedEncoder(Perturbed):
     """A `FocusedHierarchicalEncoder` at inference, perturbed.
 
-    The upper state of a step is perturbed after it, be its gate open or not:
-    a closed one leaves the state as it is, and so has the gradient of the
-    next.
+    The upper state is perturbed after each step, whether its gate is open or
+    not. A closed gate keeps the state, so that the states before and after it
+    have the same gradient.
     """
 
     def __init__(self, site: Site):
@@ -89,7 +89,7 @@ class PerturbedEncoder(Perturbed):
 
 
 class _GatedCell(keras.layers.Layer):
-    """A cell that acts where the last of its inputs is 1, and else waits."""
+    """A cell that keeps its states except where its last input is 1."""
 
     def __init__(self, cell: keras.layers.LSTMCell):
         super().__init__(dtype=cell.dtype_policy)

@@ -40,10 +40,9 @@ class Site(NamedTuple):
     """Where a model is perturbed.
 
     Attributes:
-        name: Of the layer that is measured.
-        layer: The one whose place is taken: that layer, or the
-            `Bidirectional` or `FocusedHierarchicalEncoder` that it is a part
-            of.
+        name: Name of the layer that is measured.
+        layer: The layer to replace: that layer, or the `Bidirectional` or
+            `FocusedHierarchicalEncoder` that it is a part of.
         loops: The recurrent layers within it whose states are perturbed.
     """
 
@@ -118,8 +117,8 @@ class PerturbedCell(keras.layers.Layer):
 
     Args:
         cell: The cell.
-        step_shape: The shape of its inputs of a step, where these are more
-            than features, as the windows of an `RFCell` are.
+        step_shape: The shape of its inputs at one step, where these are not a
+            vector of features, such as the windows of an `RFCell`.
         **kwargs: Base layer keyword arguments.
     """
 
@@ -166,7 +165,7 @@ class _PerturbedLoop:
 
     Args:
         rnn: The layer.
-        cell: What runs at each step; that of the layer if None.
+        cell: The cell to run at each step; that of the layer if None.
     """
 
     def __init__(self, rnn: keras.layers.RNN, cell: Any = None):
@@ -266,7 +265,7 @@ class Perturbed(keras.layers.Layer):
             self._recorder = None
 
     def record(self, perturbations: list[tf.Tensor], mask: Any) -> None:
-        """Shows the perturbations of a call to the tape, if there is one."""
+        """Lets the tape, if there is one, watch a call's perturbations."""
         if self._recorder is not None:
             self._recorder.tape.watch(perturbations)
             self._recorder.runs.append(Run(perturbations, mask))
@@ -461,8 +460,8 @@ class _Around(keras.layers.Layer):
     """Runs a graph in place of the layer it was made from.
 
     Args:
-        layer: Decides about masks.
-        graph: Of a list of the layer's inputs.
+        layer: The layer, whose `compute_mask` is used.
+        graph: Functional model that takes a list of the layer's inputs.
     """
 
     def __init__(self, layer: keras.Layer, graph: keras.Model):

@@ -13,8 +13,8 @@ def prefixes(
 ) -> Any:
     r"""All beginnings of a sequence, padded to its length.
 
-    A model's outputs for these rows are what it answers after each step, be its
-    read-out what it may:
+    A model's outputs for these rows are its answers after each step, whatever
+    it reads out:
 
     $$p_t = f(x_1, \dots, x_t)$$
 
@@ -61,9 +61,9 @@ def weighted_units(states: Any, weights: Any, bias: float = 0.0) -> np.ndarray:
 
     $$l_{t,u} = h_{t,u} w_u + b / U, \qquad \sum_u l_{t,u} = h_t^T w + b$$
 
-    with U units: where a classifier reads the last state of a layer that reads
-    forwards, the sum at the last step is its logit, and at step t what it would
-    be had the sequence ended.
+    with U units. Where a classifier reads the last state of a layer that reads
+    forwards, the sum at the last step is its logit, and the sum at step t is
+    the logit if the sequence ended there.
 
     Args:
         states: Hidden states h, `(time, units)`, or `(..., units)`.

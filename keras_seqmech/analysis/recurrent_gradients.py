@@ -28,7 +28,7 @@ class RecurrentProbe:
     r"""Norms of $dL_b/dh_t$ at the steps of a recurrent layer of a model.
 
     The derivative is the total one. The gradient with respect to the output
-    of the layer would not do: it has the paths that leave the recurrence at
+    of the layer is not enough: it has the paths that leave the recurrence at
     t, but not those through $h_{t+1}$ and later steps. So a model that shares
     all layers of the given one runs the same cell in a loop in which each
     step adds a perturbation $e_t = 0$ to $h_t$, before the output and the

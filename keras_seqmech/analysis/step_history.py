@@ -15,7 +15,7 @@ class StepHistory(keras.callbacks.Callback):
     Subclasses implement `measure`.
 
     Args:
-        names: Of the quantities.
+        names: Names of the quantities.
         every: Steps between measurements; if None, none are due within an
             epoch.
     """

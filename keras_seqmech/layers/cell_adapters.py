@@ -30,18 +30,15 @@ class InnerRun(NamedTuple):
         weights: Matrices of the products inside the loop, by name.
         step: Function `(inputs_t, states, affine) -> (output, states)`, the
             states flat.
-        known: Whether all trainable variables go through `weights` and
-            `inputs`, so that the loop's recomputing gradient is right.
     """
 
     inputs: dict[str, Any]
     weights: dict[str, Tensor]
     step: Callable
-    known: bool
 
     @property
     def operands(self) -> Operands:
-        """What the cell brings to the loop."""
+        """The operands of the cell's part of a step."""
         return Operands(self.inputs, self.weights)
 
 
@@ -50,7 +47,7 @@ class CachesDropout(Protocol):
     """A cell that keeps its dropout masks, the same for all steps.
 
     `LSTMCell`, `GRUCell` and `SimpleRNNCell` have these methods, and
-    `keras.layers.RNN` calls them of every cell that has.
+    `keras.layers.RNN` calls them on every cell that has them.
     """
 
     def get_dropout_mask(self, step_input: Tensor) -> Any:
@@ -100,7 +97,18 @@ def gated_states(cell: Any, gated: str) -> tuple[int, ...]:
 
 
 def build(cell: Any, batch_size: int | None, features: int) -> None:
-    """Builds a cell, unless it is built; then it must fit the features."""
+    """Builds a cell; one that is built must have been built for the features.
+
+    Args:
+        cell: A cell of `keras.layers.RNN`. One that is no Keras layer has
+            nothing to build.
+        batch_size: Size of a batch, or None.
+        features: Number of features of the cell's inputs.
+
+    Raises:
+        ValueError: If an `LSTMCell`, `GRUCell` or `SimpleRNNCell` is built for
+            another number of features.
+    """
     if not isinstance(cell, keras.layers.Layer):
         return
     if not cell.built:
@@ -117,7 +125,18 @@ def build(cell: Any, batch_size: int | None, features: int) -> None:
 def call_cell(
     cell: Any, inputs: Tensor, states: Sequence[Tensor], training: bool
 ) -> tuple[Tensor, list[Tensor]]:
-    """One step of any cell, states flat on both sides."""
+    """Calls any cell on one step, with flat lists of states.
+
+    Args:
+        cell: A built cell of `keras.layers.RNN`.
+        inputs: Tensor `(batch, features)`.
+        states: States before the step, `(batch, size)` each, in the order of
+            `flat_state_sizes`.
+        training: Whether the cell trains; passed on if its `call` takes it.
+
+    Returns:
+        The output `(batch, output size)`, and the states after the step.
+    """
     packed = keras.tree.pack_sequence_as(cell.state_size, list(states))
     if not keras.tree.is_nested(packed):
         packed = [packed]
@@ -138,7 +157,7 @@ def _parts(cell: Any) -> list:
 
 @contextlib.contextmanager
 def fresh_dropout(cell: Any) -> Iterator[None]:
-    """Within, a Keras cell's cached dropout masks are of this call alone."""
+    """Within it, a cell's cached dropout masks are those of this call alone."""
 
     def reset() -> None:
         for part in _parts(cell):
@@ -154,7 +173,15 @@ def fresh_dropout(cell: Any) -> Iterator[None]:
 
 
 def draw_dropout(cell: Any, batch_size: Any, features: int, dtype: str) -> None:
-    """Draws a Keras cell's dropout masks now, one for all steps to come."""
+    """Draws and caches a cell's dropout masks, one for all following steps.
+
+    Args:
+        cell: A built cell; stacked cells draw for each of theirs. Cells that
+            cache no masks are left as they are.
+        batch_size: Size of the batch, an int or a scalar tensor.
+        features: Number of features of the cell's inputs.
+        dtype: Dtype of the masks.
+    """
     for part in _parts(cell):
         if isinstance(part, CachesDropout):
             hidden = flat_state_sizes(part)[0]
@@ -196,7 +223,7 @@ def prepare(
                 ops.cast(s, dtype) for s in states
             )
 
-        return InnerRun({"cell_inputs": sequences}, {}, step, known=False)
+        return InnerRun({"cell_inputs": sequences}, {}, step)
 
     def cast(variable: Any) -> Tensor | None:
         return None if variable is None else ops.cast(variable, dtype)
@@ -230,7 +257,7 @@ def _simple_rnn(
         return cell_steps.simple_rnn_step(states, affine, cell.activation)
 
     inputs = {"cell": cell_steps.project(sequences, kernel, bias, 1)}
-    return InnerRun(inputs, {"cell": recurrent_kernel}, step, known=True)
+    return InnerRun(inputs, {"cell": recurrent_kernel}, step)
 
 
 def _lstm(
@@ -248,7 +275,7 @@ def _lstm(
         )
 
     inputs = {"cell": cell_steps.project(sequences, kernel, bias, 4)}
-    return InnerRun(inputs, {"cell": recurrent_kernel}, step, known=True)
+    return InnerRun(inputs, {"cell": recurrent_kernel}, step)
 
 
 def _gru(
@@ -280,7 +307,7 @@ def _gru(
             "cell": recurrent_kernel[:, :split],
             "cell_candidate": recurrent_kernel[:, split:],
         }
-        return InnerRun(inputs, weights, step, known=True)
+        return InnerRun(inputs, weights, step)
 
     input_bias, recurrent_bias = (
         (None, None) if bias is None else tf.unstack(bias)
@@ -297,7 +324,7 @@ def _gru(
         "cell": [update, reset, state_candidate],
         "cell_candidate": candidate,
     }
-    return InnerRun(inputs, {"cell": recurrent_kernel}, step, known=True)
+    return InnerRun(inputs, {"cell": recurrent_kernel}, step)
 
 
 _BUILDERS = {

@@ -24,7 +24,7 @@ class DecisionCosts(keras.layers.Layer):
     indecision, 1 for a fair choice and 0 for a certain one.
 
     - The *price* of reading makes decisions read only what is worth it.
-    - The *target* holds the mean over a batch; rows may differ.
+    - The *target* is one for the mean over a batch; rows may differ.
     - *Entropy* is exploration: without it, decisions settle on the first
       choice that helps, before others have learned to be useful.
     - *Indecision*, charged late, makes decisions hard.
@@ -33,11 +33,13 @@ class DecisionCosts(keras.layers.Layer):
     they are non-trainable float32 variables, so that nothing is traced again.
 
     Args:
-        cost_weight: Float of at least 0, at the start.
-        target: Float, or None for none.
-        target_weight: Float of at least 0, at the start.
-        entropy_weight: Float of at least 0, at the start.
-        indecision_weight: Float of at least 0, at the start.
+        cost_weight: Initial weight of what is read, at least 0.
+        target: Target of the mean, a float; or None.
+        target_weight: Initial weight of the distance to the target, at least
+            0.
+        entropy_weight: Initial weight of the entropy, which is subtracted; at
+            least 0.
+        indecision_weight: Initial weight of the indecision, at least 0.
         **kwargs: Base layer keyword arguments, such as `name`.
 
     Raises:
@@ -121,7 +123,7 @@ class DecisionCosts(keras.layers.Layer):
     def charge(
         self, measures: costs.Measures, mask: Tensor | None
     ) -> costs.Charges:
-        """What each example of a batch is charged, as the weights stand now.
+        """What each example of a batch is charged, with the current weights.
 
         Args:
             measures: What is charged, step by step.

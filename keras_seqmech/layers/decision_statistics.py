@@ -1,4 +1,4 @@
-"""What a layer's decisions are like over an epoch, as metrics."""
+"""Statistics of a layer's decisions over an epoch, as metrics."""
 
 from typing import Any
 from typing import NamedTuple
@@ -18,7 +18,7 @@ class Decided(NamedTuple):
 
     Attributes:
         amount: Tensor `(batch, time)`: what each step reads.
-        entropy: Tensor `(batch, time)`: of each decision, in nats.
+        entropy: Tensor `(batch, time)`: the entropy of each decision, in nats.
         confidence: Tensor `(batch, time)`: the likeliest value's probability.
         choice: Int tensor `(batch, time)`: the likeliest value, from 0, in
             training too, where draws differ even if probabilities do not.
@@ -41,7 +41,7 @@ class DecisionStatistics(keras.layers.Layer):
       steps, in nats: 0 where all are alike.
 
     Args:
-        prefix: What the names begin with, the layer's name.
+        prefix: Beginning of the metrics' names, the layer's name.
         amount: Name of what is read.
         entropy: Name of the entropy.
         choices: Number of values that a decision can have.

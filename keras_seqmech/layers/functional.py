@@ -11,7 +11,7 @@ def check_functional(network: keras.Layer, argument: str = "network") -> None:
     """Refuses networks without a graph of layers.
 
     Args:
-        network: What was given.
+        network: The model that was given.
         argument: Name of the argument, for the error.
     """
     if not getattr(network, "outputs", None):
@@ -36,15 +36,15 @@ def run_again(
     inputs: Tensor | None = None,
     name: str | None = None,
 ) -> keras.Model:
-    """The graph of a functional model, with a say in each of its calls.
+    """Rebuilds a functional model with `call(operation, ...)` for each call.
 
     Args:
         network: A functional model.
         call: Function `(operation, *args, **kwargs) -> outputs`, which calls
-            the operation, a layer for example, or something in its place.
+            the operation, such as a layer, or something in its place.
         inputs: Symbolic inputs in the structure of the network's; new ones of
             the same shapes if None.
-        name: Of the new model; that of the network if None.
+        name: Name of the new model; that of the network if None.
 
     Returns:
         A functional model of the same layers.

@@ -57,9 +57,9 @@ class LearnedInitialState(keras.layers.Layer):
     Raises:
         ValueError: If `rnn` is not such a layer, or is stateful.
 
-    Masking: that of the wrapped layer; besides, the values at masked steps
-    reach no gradient. A row without a real step gives zeros, and its final
-    states are those it started with, for a later call to continue from. Keras
+    Masking: that of the wrapped layer; in addition, no gradient depends on the
+    values at masked steps. A row without a real step gives zeros, and its
+    final states are those it started with. Keras
     fills in `mask` from `sequences` only where these are the one tensor
     argument; with an `initial_state`, pass it.
 
@@ -136,7 +136,7 @@ class LearnedInitialState(keras.layers.Layer):
         mask = masking.as_booleans(mask)
         mask = validation.check_sizes("mask", mask, sequences)
         if initial_state is None:
-            # Of the rows there are, also where these are a `keras.Input`.
+            # As many rows as the batch has, also for a `keras.Input`.
             rows = sequences[:, 0]
             for _ in rows.shape[2:]:
                 rows = rows[:, 0]

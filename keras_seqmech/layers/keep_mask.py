@@ -49,11 +49,10 @@ class KeepMask(keras.layers.Layer):
     Output shape:
         That of the wrapped layer.
 
-    Masking: that of the wrapped layer; besides, the values at masked steps
-    reach no gradient through a recurrence. The mask is that of each output
-    that is a sequence, not of states. Keras fills in `mask` from `sequences`
-    only where these are the one tensor argument; beside `initial_state` pass
-    it.
+    Masking: that of the wrapped layer; in addition, no gradient of a recurrent
+    layer depends on the values at masked steps. Each output that is a sequence
+    has the mask, states have none. Keras fills in `mask` from `sequences` only
+    where these are the one tensor argument; beside `initial_state` pass it.
 
     Cost: that of the wrapped layer.
 

@@ -1,8 +1,8 @@
 """Where layers leave the log-probabilities of what they draw in training.
 
 A hard decision (a gate, a field size) has no gradient of its own. The layer
-that draws it reports its log-probability here; whoever collects, such as
-`PolicyGradientModel`, makes a gradient of it.
+that draws it reports its log-probability here; a caller that collects these,
+such as `PolicyGradientModel`, makes a gradient of them.
 """
 
 import contextlib
@@ -25,8 +25,8 @@ class DrawnDecisions(NamedTuple):
         layer_name: Name of the layer.
         log_probability: Tensor `(batch,)`: for each example, the sum over all
             its decisions of the log of their probability, in nats.
-        cost: Tensor `(batch,)`: what an example's decisions cost beside the
-            compiled loss, such as a penalty on open gates; or None.
+        cost: Tensor `(batch,)`: what an example's decisions cost in addition
+            to the compiled loss, such as a penalty on open gates; or None.
     """
 
     layer_name: str
@@ -41,7 +41,7 @@ class Collection(list[DrawnDecisions]):
     by running them in a graph that it throws away; a loop or a `tf.function`
     within the step has a graph of its own, too. What is reported from there is
     not collected. After building, the layer reports again from the graph of
-    the step; a layer that does not has drawn something that nobody can use.
+    the step; if it does not, what it drew cannot be used.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Argument checks: each names the argument, what is allowed, what came."""
+"""Argument checks: errors name the argument, what is allowed, what is given."""
 
 import math
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _SEQUENCES = (
 
 
 def check_positive_int(name: str, value: Any) -> int:
-    """Refuses anything but an integer of at least 1 (a bool is none here)."""
+    """Refuses anything but an integer of at least 1; a bool is not one."""
     if not _is_positive_int(value):
         raise ValueError(
             f"Argument `{name}` must be a positive integer. "
@@ -136,13 +136,13 @@ def check_windows(name: str, shape: Sequence, max_size: int) -> None:
 
 
 def check_length(name: str, sequences: Tensor) -> Tensor:
-    """Refuses, when it runs, a length of 0 that was unknown before.
+    """Refuses a length of 0, at run time where it is not static.
 
     Code compiled with XLA runs no such checks; its sizes are known.
 
     Returns:
-        The sequences, which wait for the check: what is computed from them
-        does not fail before it.
+        The sequences, with the check as a control dependency, so that nothing
+        computed from them fails before it.
     """
     shape = tuple(sequences.shape)
     if shape[1] is not None or isinstance(sequences, keras.KerasTensor):
@@ -155,7 +155,7 @@ def check_length(name: str, sequences: Tensor) -> Tensor:
 
 
 def _after(check: Any, tensor: Tensor) -> Tensor:
-    """The tensor, once a check has run; None is one that has, in eager mode."""
+    """The tensor after a check, which is None if it has run (eager mode)."""
     with tf.control_dependencies([] if check is None else [check]):
         return tf.identity(tensor)
 
@@ -342,7 +342,7 @@ def _check_number(
 
 
 def check_sizes(name: str, values: Any, sequences: Tensor) -> Any:
-    """Refuses, when it runs, sizes that were unknown before and do not fit.
+    """Refuses at run time sizes that are not static and do not fit.
 
     Code compiled with XLA runs no such checks; its sizes are known.
 
@@ -352,7 +352,7 @@ def check_sizes(name: str, values: Any, sequences: Tensor) -> Any:
         sequences: Tensor `(batch, time, features)`.
 
     Returns:
-        The values, which wait for the check and for those of the sequences.
+        The values, with the check as a control dependency.
     """
     if values is None or isinstance(sequences, keras.KerasTensor):
         return values

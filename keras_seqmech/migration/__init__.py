@@ -1,6 +1,6 @@
 """From trained Keras layers to layers of this package, and back.
 
-What comes out gives the answers of what went in, and learns from there.
+A migrated layer gives the same answers as the given one, and can be trained on.
 """
 
 from keras_seqmech.migration.focused_encoder import focused_encoder_from_keras

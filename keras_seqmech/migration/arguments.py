@@ -1,4 +1,4 @@
-"""What the functions of `migration` check alike."""
+"""Checks that the functions of `migration` share."""
 
 from collections.abc import Collection
 from typing import Any

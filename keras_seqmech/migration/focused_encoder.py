@@ -10,7 +10,7 @@ from keras_seqmech.layers import validation
 from keras_seqmech.migration.arguments import check_lstm
 from keras_seqmech.migration.arguments import check_options
 
-# What the LSTMs of an encoder are; other values have no place in it.
+# Settings of the LSTMs of an encoder, which cannot have other values.
 ASSUMED = {
     "activation": "tanh",
     "recurrent_activation": "sigmoid",

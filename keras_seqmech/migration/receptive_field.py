@@ -15,7 +15,7 @@ PLAIN = (
     keras.layers.GRU,
     keras.layers.SimpleRNN,
 )
-# What a layer has under the same name after it.
+# Arguments that a migrated layer has under the same names.
 CARRIED = (
     "return_sequences",
     "return_state",

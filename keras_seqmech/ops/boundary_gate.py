@@ -11,7 +11,7 @@ from keras_seqmech.ops.precision import finite
 from keras_seqmech.ops.precision import score_dtype
 from keras_seqmech.typing import Tensor
 
-# A context entry beyond this acts as this: products with it stay finite.
+# Larger context entries are clipped to this, so that products stay finite.
 LARGEST_CONTEXT = 1e6
 
 
@@ -47,8 +47,8 @@ def boundary_logits(
     Args:
         sequence: States $h_t$, `(batch, time, size)`.
         context: $q$, `(batch, size)`.
-        weights: Those of the gate.
-        negative_slope: Of the LeakyReLU, below 0.
+        weights: The weights of the gate.
+        negative_slope: Slope of the LeakyReLU below 0.
 
     Returns:
         Logits `(batch, time)`, finite, float32 or wider.

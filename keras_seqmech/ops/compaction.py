@@ -56,7 +56,7 @@ def compact(
     """
     batch_size, length = tf.unstack(tf.shape(keep))
     number = numbers(keep)
-    # Steps that are not kept fall into one place more, which is cut off.
+    # Steps that are not kept go to one additional place, which is cut off.
     place = tf.where(keep & (number <= capacity), number - 1, capacity)
     place += tf.range(batch_size)[:, None] * (capacity + 1)
     steps = tf.broadcast_to(tf.range(length), (batch_size, length))

@@ -26,10 +26,9 @@ def gated_weights(
 ) -> Tensor:
     r"""Weights $\alpha_t$ of the steps; zeros in rows without an open gate.
 
-    The gradient of a closed gate, by which straight-through gates learn to
-    open, is that of a step whose score is at most the best one's, $\log b_t +
-    s_t$ over the open steps: a derivative of $\exp$ without a bound would let
-    one step decide about all weights.
+    A closed gate has a gradient, by which straight-through gates learn to
+    open. It is computed as if its score were at most the largest $\log b_t +
+    s_t$ of the open steps, so that one large score cannot dominate.
 
     Args:
         scores: Tensor `(batch, time)`, finite.
@@ -59,7 +58,7 @@ def gated_weights(
 
 
 def _with_finite_gradient(gates: Tensor) -> Tensor:
-    """The gates; what reading says of them may overflow, and is bounded."""
+    """Identity with the gradient clipped to finite values."""
 
     @ops.custom_gradient
     def same(gates: Tensor) -> Any:

@@ -29,7 +29,7 @@ def fill_masked(sequences: Tensor, mask: Tensor | None) -> Tensor:
     """As `zero_masked`, with the gradient passed on as it is.
 
     For results to which masked steps contribute with weight 0: their gradient
-    is 0 by itself, and need not be made so in another pass.
+    is 0 without another pass to set it so.
     """
     if mask is None:
         return sequences

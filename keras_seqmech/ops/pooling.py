@@ -1,7 +1,7 @@
 """A sequence in one vector: reductions over time that skip masked steps.
 
 All take `(batch, time, features)` and a boolean mask `(batch, time)`, True
-where a step is real, of any pattern; None stands for all True. The values at
+where a step is real, of any pattern; None means all True. The values at
 masked steps reach neither output nor gradient, and a row without a real step
 gives zeros.
 """
@@ -17,8 +17,16 @@ from keras_seqmech.typing import Tensor
 def mean(sequences: Tensor, mask: Tensor | None = None) -> Tensor:
     r"""Mean of the real steps, $\sum_t v_t h_t / \sum_t v_t$, v the mask.
 
-    Summed in float32 or wider, the division first: half precision neither
-    overflows nor loses count over long sequences.
+    The steps are divided by their number before they are summed, in float32 or
+    wider, so that half precision neither overflows nor loses accuracy over
+    long sequences.
+
+    Args:
+        sequences: Tensor `(batch, time, features)`.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        Tensor `(batch, features)` of the dtype of `sequences`.
     """
     dtype = score_dtype(sequences.dtype)
     real = ops.cast(masking.real_steps(sequences, mask), dtype)
@@ -49,8 +57,15 @@ def maximum(sequences: Tensor, mask: Tensor | None = None) -> Tensor:
 
     Where several steps share the largest value, its gradient is divided
     between them.
+
+    Args:
+        sequences: Tensor `(batch, time, features)`.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        Tensor `(batch, features)` of the dtype of `sequences`.
     """
-    # Not -inf, of which ONNX makes NaN in rows without a real step.
+    # Not -inf, which ONNX turns into NaN in rows without a real step.
     lowest = float(tf.as_dtype(sequences.dtype).min)
     real = ops.shape(sequences)[1] > 0
     if mask is not None:

@@ -5,7 +5,7 @@ from keras import ops
 
 from keras_seqmech.typing import Tensor
 
-# Logits beyond this act as this: differences of them stay finite.
+# Larger logits are clipped to this, so that their differences stay finite.
 LARGEST_LOGIT = 1e30
 
 
@@ -18,8 +18,8 @@ def score_dtype(dtype: str) -> str:
 def finite(values: Tensor, largest: float = LARGEST_LOGIT) -> Tensor:
     """Values from `-largest` to `largest`, 0 in place of NaN.
 
-    A sum of products beyond what the dtype holds comes out as an infinity, or
-    as the difference of two, which is NaN. Neither passes a gradient.
+    Sums of products beyond the range of the dtype are infinite, or NaN where
+    infinities cancel. Such values pass no gradient.
 
     Args:
         values: Float tensor.

@@ -123,9 +123,9 @@ class PackedReadable(NamedTuple):
     """What fields can read, the real steps alone.
 
     Attributes:
-        steps: Tensor `(total + lookahead, features)`: the real steps, and
-            after them those of the lookahead.
-        packing: Where the former lie.
+        steps: Tensor `(total + lookahead, features)`: the real steps, then
+            those of the lookahead.
+        packing: The layout of the real steps.
         validity: Boolean tensor `(total, S)`.
         positions: For each size from 2 on, `(total,)`: which of `steps` a
             field reads last; the step itself where there is none.
@@ -202,13 +202,14 @@ def pack_readable(sequences: Sequences, max_size: int) -> PackedReadable:
         sequences: `Sequences` with a mask.
         max_size: Window size S.
     """
-    # Sizes that are known of the one are known of the other.
+    # Static sizes of the steps hold for the mask too.
     mask = tf.ensure_shape(sequences.mask, sequences.steps.shape[:2])
     packing = pack(mask)
     steps = packing.gather(sequences.steps)
     rows, times = packing.rows, packing.times
     length, total = tf.shape(packing.keep)[1], tf.shape(rows)[0]
-    # By row and time, which of `steps` lies there, and which has a window.
+    # By row and time: the index of the step with a window (`windowed`), and of
+    # the step in `steps` (`readable`); -1 where there is none.
     windowed = tf.where(packing.keep, packing.last, -1)
     readable = windowed
     if sequences.lookahead is not None:
@@ -247,7 +248,7 @@ def _lookup(table: Tensor, rows: Tensor, times: Tensor) -> Tensor:
 
 
 def _view(values: Tensor, positions: Tensor, readers: Tensor) -> Tensor:
-    """Values at positions, each of which one step reads at most."""
+    """Values at positions; at most one step reads each of them."""
 
     @tf.custom_gradient
     def view(values: Tensor) -> tuple[Tensor, Callable]:

@@ -159,7 +159,7 @@ def mix(selection: Tensor, summaries: Sequence[Tensor]) -> Tensor:
 
 
 def pick(selection: Tensor, summaries: Sequence[Tensor]) -> Tensor:
-    """Picks summaries; what is not picked has no effect, be it infinite.
+    """Picks summaries; those not picked have no effect, even if infinite.
 
     Args:
         selection: One-hot tensor `(batch, S)`; it gets no gradient.

@@ -43,9 +43,9 @@ def stream(signatures: Any, inputs: Any, cuts: list[int]) -> dict[str, Any]:
     """What `step` answers to sequences in chunks, joined.
 
     Args:
-        signatures: Of a model that has `start` and `step`.
-        inputs: Arrays by name, those of rank 2 or more with free axis 1 are
-            cut.
+        signatures: Signatures of a model, `start` and `step` among them.
+        inputs: Arrays by name; those of rank 2 or more with a free axis 1 are
+            cut into chunks.
         cuts: The numbers of steps of the chunks.
     """
     start, step = signatures["start"], signatures["step"]

@@ -19,8 +19,8 @@ REST_PORT, GRPC_PORT = 8501, 8500
 class RestClient:
     """Speaks JSON over HTTP with TensorFlow Serving.
 
-    It converts what it is given to the dtypes that the server says the model
-    takes, and back.
+    It converts inputs to the dtypes that the server reports for the model, and
+    outputs back to arrays.
 
     Args:
         address: Host and port of the server's `--rest_api_port`.

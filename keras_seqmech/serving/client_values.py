@@ -46,7 +46,7 @@ def convert(
 
 
 def _array(name: str, value: Any, dtype: str) -> np.ndarray:
-    """An array that holds what was given, no fraction or text lost."""
+    """An array of what was given, without loss of fractions or text."""
     try:
         array = np.asarray(value, dtype)
         if array.dtype == object:

@@ -14,7 +14,7 @@ _TOLERANCES = {
     "float16": 1e-2,
     "bfloat16": 5e-2,
 }
-# Of integers, such as ids and labels, that 16-bit rounding may change.
+# Share of integers, such as ids and labels, that 16-bit rounding may change.
 _CHANGED_SHARE = 0.01
 
 

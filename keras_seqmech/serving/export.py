@@ -247,7 +247,7 @@ def _naming_directory(directory: Any) -> Iterator[None]:
         wanted = "where a directory can be made and written to"
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             wanted = "one this user may read and write"
-        # With its number an error is of the class that Python has for it.
+        # With an errno, Python makes the matching subclass of OSError.
         raise OSError(
             error.errno,
             f"Argument `directory` must be {wanted}, but: "
@@ -298,9 +298,9 @@ def _write(
     """Writes a SavedModel; returns the variables it reads or assigns.
 
     Args:
-        model: That the endpoints run.
-        endpoints: By name, functions from a dict to a dict with specs of what
-            they are given. The first one is `serving_default`.
+        model: The model that the endpoints run.
+        endpoints: By name, a function from a dict to a dict, and the specs of
+            its inputs. The first one is `serving_default`.
         path: Where to write.
     """
     archive = keras.export.ExportArchive()

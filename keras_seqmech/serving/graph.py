@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
 from tensorflow.core.framework import node_def_pb2
 
-# Of all ops that TensorFlow has, those that draw.
+# Names of TensorFlow's ops that draw random numbers.
 _DRAWS = re.compile(
     r"(?!.*(Dataset|Queue|BatchNorm))"
     r".*(Random|Multinomial|TruncatedNormal|StandardNormal|StatefulUniform"

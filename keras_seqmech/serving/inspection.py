@@ -23,7 +23,7 @@ class Signature:
 
     Attributes:
         inputs: `tf.TensorSpec`s by name; None is a free axis.
-        outputs: Likewise.
+        outputs: `tf.TensorSpec`s of the outputs, likewise.
         ops: Number of nodes by type of op, the most frequent first. It counts
             those that the outputs depend on, a function's nodes once.
     """
@@ -51,7 +51,7 @@ class Inspection:
         path: Directory of the version.
         signatures: Ways to call it by name, `serving_default` among them.
         size: Bytes of all files.
-        warmup_requests: How many requests a server starts with.
+        warmup_requests: Number of warm-up requests, which a server runs first.
         tensorflow: Version of TensorFlow that wrote it.
     """
 

@@ -21,7 +21,7 @@ _WORDS = ("how far to look", "ahead", "naïve 字符", "a")
 
 
 class _Inputs(NamedTuple):
-    """How a model is called: a structure, and for each leaf of it."""
+    """How a model is called: a structure, and lists with an entry per leaf."""
 
     structure: Any
     leaves: list[Any]
@@ -55,7 +55,22 @@ def _names(structure: Any, defaults: Sequence[str]) -> list[str]:
 def input_specs(
     model: keras.Model, example_inputs: Any
 ) -> tuple[Any, dict[str, tf.TensorSpec]]:
-    """The structure a model is called with, and specs of its leaves by name."""
+    """The structure a model is called with, and specs of its leaves by name.
+
+    Args:
+        model: A built model.
+        example_inputs: Inputs of a subclassed model, from which names, shapes
+            and dtypes are taken; not used for models that know their inputs.
+
+    Returns:
+        The structure of the inputs, of symbolic or example tensors; and a
+        `tf.TensorSpec` for each leaf of it, by name and in their order. Axes
+        that requests may choose are None.
+
+    Raises:
+        ValueError: If a subclassed model has no example, the example has no
+            batch axis, or a name is not an identifier of Python.
+    """
     if getattr(model, "inputs", None):
         inputs = _declared(model)
     elif example_inputs is not None:
@@ -175,8 +190,8 @@ def named_inputs(
     """Inputs by name, checked against their specs.
 
     Args:
-        structure: What the model is called with.
-        specs: Of its leaves by name.
+        structure: Structure of the model's inputs, from `input_specs`.
+        specs: Specs of its leaves by name.
         inputs: Such a structure of arrays, or a dict of them by name.
         argument: Name of that argument, for errors.
     """
@@ -229,8 +244,17 @@ def serving_function(
 ) -> Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]:
     """The served function: from a dict of inputs to a dict of outputs.
 
-    A server accepts inputs of any shape. Those that do not fit are refused
-    here, before broadcasting gives them an answer.
+    A server accepts inputs of any shape. The function refuses those that do
+    not fit, which broadcasting might otherwise accept.
+
+    Args:
+        model: The model to serve; it runs in inference mode.
+        structure: Structure of the model's inputs, from `input_specs`.
+        specs: Specs of its leaves by name, from `input_specs`.
+
+    Returns:
+        Function from tensors by name of input to tensors by name of output,
+        see `named_outputs`.
     """
 
     def serve(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:

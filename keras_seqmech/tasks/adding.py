@@ -2,8 +2,8 @@
 
 Each step has a number, uniform from -0.5 to 0.5, and a marker, 1 at two steps
 and 0 at all others: one among the first tenth of the steps, one in the second
-half. The answer is the sum of the two numbers. Whoever always answers 0 has a
-mean squared error of 1/6; all that matters are two steps.
+half. The answer is the sum of the two numbers. The constant answer 0 has a
+mean squared error of 1/6. Only two steps matter.
 
 Source: the task of "Skip RNN: Learning to Skip State Updates in Recurrent
 Neural Networks", section 4.1.

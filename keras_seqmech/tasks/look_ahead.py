@@ -1,6 +1,6 @@
 """The look-ahead task: at a key, name the value that follows soon.
 
-A sequence is made of fillers. Here and there stands a key, after it k fillers,
+A sequence is made of fillers. Now and then there is a key, then k fillers,
 and then a value; at the key the answer is that value. A model that reads
 forwards must read `k + 2` tokens there, the key included, and one elsewhere.
 The first token is never a key: what a receptive field reads gates the state
@@ -35,7 +35,20 @@ class Examples(NamedTuple):
 
 
 def vocabulary_size(values: int = 4, longest_gap: int = 2) -> int:
-    """Number of tokens: 0, which stands for nothing, values, fillers, keys."""
+    """Number of token ids, for an embedding.
+
+    The ids are 0, which is not used, the values, the fillers, and the keys.
+
+    Args:
+        values: Number of values.
+        longest_gap: The largest number of fillers k between key and value.
+
+    Returns:
+        One more than the largest id, an int.
+
+    Raises:
+        ValueError: If an argument is not allowed.
+    """
     values = validation.check_positive_int("values", values)
     longest_gap = validation.check_not_negative_int("longest_gap", longest_gap)
     return 1 + values + FILLERS + longest_gap + 1

@@ -23,7 +23,7 @@ Examples = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def most_outputs(length: int) -> int:
-    """The largest number U of outputs that so many symbols can have."""
+    """The largest number U of outputs that `length` symbols can have."""
     return max(1, length // 2)
 
 
@@ -69,7 +69,7 @@ def completed(symbols: Any) -> np.ndarray:
     That is at the second symbol of each pair; without a pair, at the end.
 
     Args:
-        symbols: As of `answers`.
+        symbols: As in `answers`.
 
     Returns:
         Boolean array `(N, T)`.

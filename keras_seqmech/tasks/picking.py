@@ -90,7 +90,7 @@ def examples(
         length: Length n of the sequences.
         max_k: Largest k, at most `length`; defaults to `length`. A model that
             has learned k up to 200 can be asked on longer sequences only with
-            such k: others mean nothing to it.
+            such k: it has not learned what others mean.
         seed: Non-negative int; the same seed gives the same examples.
 
     Returns:

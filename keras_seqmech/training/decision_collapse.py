@@ -16,7 +16,7 @@ EXPLORE = (
     "let them explore first (`entropy` of `ExploreThenCommit`, or a larger "
     "`entropy_weight` at the start)"
 )
-# What helps where all are alike, by the name of what each kind reads.
+# Advice where decisions are all alike, by the metric of each kind of layer.
 REMEDIES = {
     "mean_size": f"{EXPLORE}, lower the price (`cost_weight`), or set a "
     "`target` with a `target_weight`",
@@ -63,13 +63,13 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
     `min_choice_entropy`, as long as theirs is at least half of that.
 
     It reads the training metrics that `track_statistics=True` adds to the
-    logs, of all layers that have them: layers without are not watched. Not
-    those of validation: they are hard in any case.
+    logs; layers without them are not watched. It does not read the metrics of
+    validation, where decisions are hard in any case.
 
     Args:
         min_choice_entropy: Number of at least 0, in nats, below which
-            decisions count as alike; 0 turns this warning off. 0.05 is that
-            of 99 like decisions in 100.
+            decisions count as alike; 0 turns this warning off. 0.05 is about
+            the entropy where 99 of 100 decisions are equal.
         min_certain: Share, from 0 to 1, below which they count as undecided; 0
             turns this warning off.
         begin: Share of the epochs of the `fit`, from 0 to 1, after which
@@ -160,7 +160,7 @@ class _Seen(NamedTuple):
     Attributes:
         amount: Name of what is read.
         read: What is read, on average.
-        choice_entropy: Of the hard decisions, in nats.
+        choice_entropy: Entropy of the hard decisions, in nats.
         certain: Share of decisions that are certain.
     """
 
@@ -191,7 +191,7 @@ class _Watched(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the layer."""
+        """Name of the layer."""
         return self.statistics.prefix
 
     @property
@@ -200,7 +200,7 @@ class _Watched(NamedTuple):
         return self.statistics.amount.name.removeprefix(f"{self.name}_")
 
     def read(self, logs: dict) -> _Seen | None:
-        """Its numbers, if they are all in the logs."""
+        """The layer's numbers, if they are all in the logs."""
         metrics = self.statistics
         names = (metrics.amount, metrics.choice_entropy, metrics.certain)
         if any(metric.name not in logs for metric in names):

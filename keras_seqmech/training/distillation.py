@@ -46,7 +46,7 @@ class FrozenLayer(keras.layers.Layer):
 
     @property
     def metrics(self) -> list[keras.Metric]:
-        # A model that was compiled has those of its own training.
+        # A compiled model has metrics of its own training.
         return []
 
     def freeze(self) -> None:
@@ -90,8 +90,8 @@ class DistillationModel(keras.Model):
     is the latter.)
 
     `compile(optimizer, metrics=[...])` takes no loss: the distance is the
-    loss, plus what the student's layers add to it. `fit(x)` needs no targets;
-    sample weights do, for Keras drops them where there is no `y`. With
+    loss, plus what the student's layers add to it. `fit(x)` needs no targets,
+    except with sample weights, which Keras drops where there is no `y`. With
     `fit(x, y)` and a classifier, compiled metrics compare y with the
     classifier's outputs. `evaluate` reports the same loss, `predict` gives
     `call`'s outputs and does not run the teacher. To export a
@@ -174,7 +174,7 @@ class DistillationModel(keras.Model):
             )
         _check_shared(student, teacher, classifier)
         super().__init__(**kwargs)
-        # Before the frozen layers, which have the last word on shared ones.
+        # Before the frozen layers, so that shared layers end up frozen.
         self.student = student
         self._frozen_teacher = FrozenLayer(teacher)
         self._frozen_classifier = None
@@ -240,7 +240,7 @@ class DistillationModel(keras.Model):
         _check_embeddings(embedding, target)
         dtype = score_dtype(keras.backend.standardize_dtype(embedding.dtype))
         distance = keras.losses.MeanSquaredError(dtype=dtype)
-        # A tape watches frozen variables too: no way back through the teacher.
+        # Tapes watch frozen variables too: stop the gradient at the teacher.
         loss = distance(
             ops.stop_gradient(target), embedding, sample_weight=sample_weight
         )

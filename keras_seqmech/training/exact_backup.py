@@ -25,7 +25,7 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
     finished; when `fit` ends, the backup is deleted. Three things differ:
 
     - The states of the model's random seed generators are kept too. Without
-      them dropout, relaxed samples and drawn gates begin their numbers anew.
+      them, dropout, relaxed samples and drawn gates repeat their numbers.
     - A process may be killed at any moment, in the middle of a backup too:
       there is always a complete backup, the last one or the one before.
     - There is no `save_freq` in batches. `fit` always starts an epoch at its

@@ -3,8 +3,8 @@
 Keras gives the loss of a batch; a reward belongs to an example. Keras reduces
 the same losses here a second time, and the derivative of the result with
 respect to the values before the reduction says how much each of them counts:
-sample weights, masks, loss weights, reductions and the number of replicas all
-stand in it.
+this includes sample weights, masks, loss weights, reductions and the number of
+replicas.
 """
 
 import contextlib
@@ -73,7 +73,7 @@ class ExampleLosses:
     ):
         self.built = False
         self._recorder = _Recorder()
-        # Not called: it only reduces losses as the model that trains does.
+        # Never called: it reduces losses as the trained model does.
         self._reducer = keras.Model(name="example_losses")
         if output_names:
             self._reducer.output_names = output_names
@@ -86,9 +86,9 @@ class ExampleLosses:
     def build(
         self, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None
     ) -> None:
-        """Makes the variables of losses; a replica could not make them.
+        """Makes the variables of losses, which replicas cannot make.
 
-        As Keras makes its own: by a symbolic call before the first step.
+        It does so as Keras does: by a symbolic call before the first step.
         """
         if not self.built:
             self._reducer.compute_loss(
@@ -131,7 +131,7 @@ class _Record(NamedTuple):
 
 
 class _Recorder(threading.local):
-    """Where losses leave their values; each replica runs in its own thread."""
+    """Collects the values of losses; each replica runs in its own thread."""
 
     record: _Record | None = None
 
@@ -160,7 +160,7 @@ Note = Callable[[str, Tensor], Tensor]
 
 
 class _RecordedLoss(keras.losses.Loss):
-    """A loss of the same values, name and reduction, which it records."""
+    """A loss with the same values, name and reduction, which records values."""
 
     def __init__(self, loss: keras.losses.Loss, label: str, note: Note):
         super().__init__(loss.name, loss.reduction, loss.dtype)

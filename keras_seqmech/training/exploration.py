@@ -26,8 +26,8 @@ class Ramp(NamedTuple):
 
     $$v = v_1 + (v_0 - v_1)\,(1 - s)^p$$
 
-    with s the share of that part which has passed: a line for p = 1, and for
-    larger p a fall that grows ever slower (as
+    with s the share of that part which has passed. For p = 1 the number moves
+    linearly, for larger p fast at first and then more and more slowly (as in
     `keras.optimizers.schedules.PolynomialDecay`).
 
     Attributes:
@@ -53,7 +53,7 @@ class Ramp(NamedTuple):
         return self.final + (self.initial - self.final) * left
 
 
-# By name of the variable; None leaves it alone.
+# Schedules by name of the variable; None leaves a variable alone.
 Ramps: TypeAlias = dict[str, Ramp | None]
 
 ENTROPY = Ramp(1.0, 0.0, 0.0, 0.6, power=3)
@@ -66,8 +66,8 @@ TEMPERATURE = Ramp(1.0, 0.5, 0.6, 0.9)
 class ExploreThenCommit(keras.callbacks.Callback):
     r"""Makes decisions explore first, then pay for what they read, then settle.
 
-    Relaxed decisions that are only trained settle early, on the first choice
-    that helps. Over the steps of a `fit` this callback moves the four numbers
+    Without such a schedule, relaxed decisions settle early, on the first
+    choice that helps. During a `fit` this callback moves the four numbers
     of every layer that decides (`ReceptiveFieldRNN`,
     `FocusedHierarchicalEncoder`, `BoundaryGate`, `ExpectedSubsample`):
 
@@ -104,16 +104,20 @@ class ExploreThenCommit(keras.callbacks.Callback):
         steps: Positive int, the optimizer step at which the schedule ends,
             counted from the optimizer's first; those of the first `fit` if
             None. For another model take another callback.
-        entropy: Of `entropy_weight`: a number to begin with, where the default
-            has 1; a `Ramp`, or a tuple of its `(initial, final, begin, end)`
-            and `power` if that is not 1; or None to leave it alone.
-        price: Likewise for `cost_weight`, of layers that no target holds; a
-            number is its final value.
-        indecision: Likewise for `indecision_weight`. What is given holds for
-            all layers, those in expectation too.
-        temperature: Likewise for `temperature`.
+        entropy: Schedule of `entropy_weight`: a number replaces the initial
+            value of the default; a `Ramp`, or a tuple `(initial, final, begin,
+            end[, power])`, replaces the whole schedule; None leaves the
+            variable alone.
+        price: Schedule of `cost_weight`, given likewise, but a number replaces
+            the final value. Layers that a target holds are left
+            out.
+        indecision: Schedule of `indecision_weight`, given likewise; a number
+            replaces the final value. If given, it holds for all layers, those
+            with `estimator="expectation"` too.
+        temperature: Schedule of `temperature`, given likewise; a number
+            replaces the final value.
         layer_names: Names of the layers to move, or of models and wrappers
-            around them; all layers that decide if None. A name stands for
+            around them; all layers that decide if None. A name selects
             every layer that has it. The frozen parts of a `DistillationModel`
             stay as they are.
 
@@ -172,12 +176,12 @@ class ExploreThenCommit(keras.callbacks.Callback):
             ),
         }
         self.layer_names = layer_names
-        # Known now alone: KerasTuner trains with copies of callbacks.
+        # KerasTuner deep-copies callbacks, after which `is` no longer holds.
         self._has_default_indecision = indecision is INDECISION
         self._total: int | None = None
         # Whether no epoch of this `fit` has begun.
         self._is_beginning = True
-        # Of `fit`, once the layers are built.
+        # The variables that this `fit` moves, once the layers are built.
         self._moved: list[_Moved] | None = None
 
     def values(self, progress: float) -> dict[str, float]:
@@ -299,9 +303,10 @@ def _check_ramp(
     least: float = 0.0,
     first: bool = False,
 ) -> Ramp | None:
-    """A ramp of what may be a tuple, or the last number of the default.
+    """The ramp that an argument describes.
 
-    Or, with `first`, its first number.
+    A number replaces the final value of the default or, with `first`, its
+    initial value.
     """
     if value is None:
         return None
@@ -370,7 +375,7 @@ def _by_costs(root: keras.Layer) -> dict[int, Any]:
 
 
 def _warn_of_cells(model: keras.Model, deciders: list[Any]) -> None:
-    """Warns of cells in a loop of Keras, which has no place for costs."""
+    """Warns of cells within `keras.layers.RNN`, where costs have no effect."""
     charged = {
         id(layer.costs)
         for layer in sublayers(model)

@@ -69,8 +69,9 @@ class GradientDirectedModel(network_model.NetworkModel):
     Cost: a training step differentiates the gradient, about three times the
     work of a plain one. The loops of this package (`ReceptiveFieldRNN`,
     `FocusedHierarchicalEncoder`) then keep all that their steps compute, and
-    run over padded steps. XLA takes a hundred times longer over it; Keras is
-    told so, and `jit_compile=True` goes on without XLA, with a warning.
+    run over padded steps. XLA would take a hundred times longer, so the class
+    declares that it does not support it: `jit_compile=True` then trains
+    without XLA, with a warning.
 
     Limits: cuDNN has no second derivative, so on a GPU `fit` refuses layers
     that may use it: build them with `use_cudnn=False`. Examples of a batch
@@ -157,7 +158,7 @@ class GradientDirectedModel(network_model.NetworkModel):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Loss, divergence, number of examples in it, outputs of a batch."""
         with tf.GradientTape() as tape:
-            # Frozen layers too, or the tape loses sight of what they make.
+            # Watch all variables: those of frozen layers are not by default.
             tape.watch(_float_tensors(x))
             tape.watch([v.value for v in _float_tensors(self.variables)])
             with differentiable_twice():
@@ -303,7 +304,7 @@ def _find_mask(
     tensors: list[tuple[str, Tensor]],
     inputs: Tensor,
 ) -> Tensor:
-    """The mask as it is computed from other inputs."""
+    """The mask as a tensor of the network, from its name or symbolic tensor."""
     masks = {
         name: outputs
         for name, outputs in tensors
@@ -312,7 +313,7 @@ def _find_mask(
     if isinstance(mask, str) and mask in masks:
         return masks[mask]
     if isinstance(mask, keras.KerasTensor) and mask.dtype == "bool":
-        with contextlib.suppress(ValueError):  # Of a mask from other inputs.
+        with contextlib.suppress(ValueError):  # A mask of other inputs.
             made = _mask_network(network, mask)
             if not made.weights:
                 return made(inputs)

@@ -10,8 +10,8 @@ from keras_seqmech.typing import Tensor
 class NetworkModel(keras.Model):
     """A model that trains a network in a way of its own.
 
-    Called, it is the network; so `predict` and `evaluate` are the network's.
-    The network stays as it is and can be used, saved and exported apart.
+    Calling it calls the network; so `predict` and `evaluate` are the network's.
+    The network stays as it is and can be used, saved and exported by itself.
 
     Args:
         network: A model or layer.
@@ -47,7 +47,7 @@ class NetworkModel(keras.Model):
         Args:
             filepath: Where to write.
             *args: Arguments of `keras.Model.export`.
-            **kwargs: Likewise.
+            **kwargs: Keyword arguments of `keras.Model.export`.
         """
         plain = type(self).call is NetworkModel.call
         if plain and isinstance(self.network, keras.Model):

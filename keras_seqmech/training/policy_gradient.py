@@ -57,7 +57,7 @@ class PolicyGradientModel(NetworkModel):
         baseline: `"moving_average"` of the loss over batches; `"batch_mean"`,
             for each example that of the others in its batch (none in a batch
             of one); or None.
-        baseline_decay: Float in [0, 1), of the moving average.
+        baseline_decay: Decay of the moving average, a float in [0, 1).
         **kwargs: Arguments of `keras.Model`, such as `name`.
 
     Call arguments:
@@ -207,7 +207,7 @@ class PolicyGradientModel(NetworkModel):
         replicas = self.distribute_strategy.num_replicas_in_sync
         shares = shares._replace(losses=shares.losses + costs / replicas)
         advantage = shares.losses - shares.weights * self._expected(shares)
-        # Of value 0, so that what `fit` reports is the loss.
+        # Its value is 0, so that what `fit` reports is the loss.
         log_probability -= tf.stop_gradient(log_probability)
         # The batch of a replica may be empty.
         surrogate = tf.math.divide_no_nan(
@@ -232,7 +232,7 @@ class PolicyGradientModel(NetworkModel):
         new = tf.where(tf.reduce_all(tf.math.is_finite(new)), new, sums)
         share = 1 - self.baseline_decay
         self._moving_sums.assign(sums + share * (new - sums))
-        # Both started from 0, which their ratio does not depend on.
+        # Both averages start from 0; this bias cancels in their ratio.
         return tf.cast(tf.math.divide_no_nan(sums[0], sums[1]), losses.dtype)
 
     def get_config(self) -> dict[str, Any]:

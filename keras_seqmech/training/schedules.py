@@ -156,7 +156,7 @@ class Curriculum(keras.callbacks.Callback):
     `penalty` epochs cannot be compared, and `EarlyStopping` or
     `ModelCheckpoint(save_best_only=True)` prefer the early ones. Give
     `LastAttentionPooling` `attention_at_inference=False` there: validation
-    then knows neither attention nor penalty.
+    then uses neither attention nor penalty.
 
     Args:
         target: Name of the variable.
@@ -266,7 +266,7 @@ def _check_constraint(
 
 
 def _log_name(name: str, layer_names: Sequence[str] | None) -> str:
-    """One name never leads to the variables of another."""
+    """The key in `history`: the name, prefixed by the first layer's name."""
     return name if layer_names is None else f"{next(iter(layer_names))}/{name}"
 
 
@@ -280,7 +280,7 @@ def _check_built(model: keras.Model) -> None:
 
 
 def _scalars(model: keras.Model) -> list[keras.Variable]:
-    """The numbers a callback may set: of layers, not seeds or metrics."""
+    """The variables a callback may set: floats, not seeds or metrics."""
     frozen = set()
     if isinstance(model, DistillationModel):
         frozen = {id(v) for part in model.frozen_parts for v in part.variables}
@@ -296,7 +296,7 @@ def _scalars(model: keras.Model) -> list[keras.Variable]:
 def _find(
     model: keras.Model, name: str, layer_names: Sequence[str] | None
 ) -> list[keras.Variable]:
-    """The scalars of a name, of the layers named or of all."""
+    """The scalars with a name, in the named layers or in all."""
     found = {id(v): v for v in _scalars(model) if v.name == name}
     # A path knows the names a variable was built under, not those of models
     # that took it in later.

@@ -23,7 +23,7 @@ def over_chunks(
     Args:
         step: Function `(chunk, states, share) -> (outputs, states)`. `chunk`
             is a part of `data`; `states` are None for the first chunk, then
-            what the step before returned; `share` is that of the chunk in the
+            what the step before returned; `share` is the chunk's share of the
             whole length; `outputs` are a list of tensors `(batch, time, ...)`.
         data: Tuple of nests of tensors `(batch, time, ...)`. Nones, and
             tensors `(batch,)`, go with every chunk.

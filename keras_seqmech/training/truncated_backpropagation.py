@@ -16,7 +16,7 @@ from keras_seqmech.training import network_model
 from keras_seqmech.training import time_chunks
 from keras_seqmech.typing import Tensor
 
-# Of each recurrent layer, what its next chunk starts from; None at the start.
+# What each recurrent layer starts its next chunk from; None at the start.
 States = list[dict[str, Any] | None] | None
 
 
@@ -65,7 +65,8 @@ class TruncatedBackpropagationModel(network_model.NetworkModel):
     Targets are `(batch, time, ...)`; sample weights `(batch, time)`, or
     `(batch,)` for a loss that returns one number a row. The loss of a chunk is
     that of its own steps, and `history` has the mean over chunks, weighted by
-    length: for a mean over steps, the loss of the whole. Metrics are updated
+    length: if the loss is a mean over steps, that of the whole sequence.
+    Metrics are updated
     chunk by chunk; where Keras averages over rows, as for accuracy, a shorter
     last chunk counts as much as the others. Every chunk makes an optimizer
     step, even if all of its steps are masked.
@@ -194,7 +195,7 @@ class TruncatedBackpropagationModel(network_model.NetworkModel):
 
 
 class _Carry:
-    """Where a recurrent layer leaves what its next chunk starts from."""
+    """Holds the states with which a recurrent layer starts its next chunk."""
 
     value: dict[str, Any] | None = None
 
@@ -235,13 +236,14 @@ class _Resumed(keras.layers.Layer):
         )
         repeats = not _unwrap(self.layer).zero_output_for_mask
         if before is not None and mask is not None and repeats:
-            # Masked steps repeat the output before, here of another chunk.
+            # Masked steps repeat the last output, which may be of a chunk
+            # before.
             has_begun = ops.cumsum(ops.cast(mask, "int32"), axis=1) > 0
             output = ops.where(
                 has_begun[..., None], output, before["output"][:, None]
             )
         self.carry.value = {
-            # The last of the rest may be a dict, of what the layer decided.
+            # The last output may be the dict of the layer's decisions.
             "states": [x for x in rest if not isinstance(x, dict)],
             "output": output[:, -1],
         }

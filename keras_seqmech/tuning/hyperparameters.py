@@ -43,8 +43,8 @@ def choose_max_size(
         max_size: Range of positive ints.
         sequence_length: Steps of the longest sequence, which no S may exceed;
             None if not known.
-        step: Between two sizes of the range.
-        name: Of the hyperparameter.
+        step: Positive int, the distance between two sizes of the range.
+        name: Name of the hyperparameter.
 
     Raises:
         ValueError: If the range is not one of positive ints, or has sizes over
@@ -78,7 +78,7 @@ def choose_temperature(
         temperature: Range of numbers above 0.
         step: Factor above 1 between two temperatures of the range; if None,
             any temperature of the range may be drawn.
-        name: Of the hyperparameter.
+        name: Name of the hyperparameter.
 
     Raises:
         ValueError: If the range is not one of numbers above 0.
@@ -111,7 +111,8 @@ def choose_annealing(
         steps: Positive int, optimizer steps until the last temperature.
         initial: The first temperature, such as `choose_temperature` chose.
         final_temperature: Range of the last one, numbers above 0.
-        schedules: Of `"fixed"`, `"exponential"` and `"linear"`.
+        schedules: Schedules to choose from, one or more of `"fixed"`,
+            `"exponential"` and `"linear"`.
         layer_names: As in `TemperatureAnnealing`.
 
     Returns:
@@ -161,7 +162,19 @@ def choose_summary(
     summaries: Sequence[str] = SUMMARIES,
     name: str = "summary",
 ) -> str:
-    """Chooses the summary of a receptive field: `"mean"` or `"last"`."""
+    """Chooses the summary of a receptive field.
+
+    Args:
+        hp: The hyperparameters of a trial.
+        summaries: Values to choose from, one or both of `"mean"` and `"last"`.
+        name: Name of the hyperparameter.
+
+    Returns:
+        The `summary` of a `ReceptiveFieldRNN` or `RFCell`.
+
+    Raises:
+        ValueError: If `summaries` is not as described.
+    """
     check_choices("summaries", summaries, SUMMARIES)
     return _choice(hp, name, summaries)
 
@@ -171,7 +184,20 @@ def choose_gated(
     gated: Sequence[str] = GATED,
     name: str = "gated",
 ) -> str:
-    """Chooses which states a field gates: `"memory"`, `"output"`, `"all"`."""
+    """Chooses which states of the cell the gate multiplies.
+
+    Args:
+        hp: The hyperparameters of a trial.
+        gated: Values to choose from, one or more of `"memory"`, `"output"` and
+            `"all"`.
+        name: Name of the hyperparameter.
+
+    Returns:
+        The argument `gated` of a `ReceptiveFieldRNN` or `RFCell`.
+
+    Raises:
+        ValueError: If `gated` is not as described.
+    """
     check_choices("gated", gated, GATED)
     return _choice(hp, name, gated)
 
@@ -181,7 +207,20 @@ def choose_size_from(
     size_from: Sequence[str] = SIZE_SOURCES,
     name: str = "size_from",
 ) -> str:
-    """Chooses what sizes are decided from: `"input"` or `"field"`."""
+    """Chooses what the sizes of fields depend on.
+
+    Args:
+        hp: The hyperparameters of a trial.
+        size_from: Values to choose from, one or both of `"input"` and
+            `"field"`.
+        name: Name of the hyperparameter.
+
+    Returns:
+        The argument `size_from` of a `ReceptiveFieldRNN` or `RFCell`.
+
+    Raises:
+        ValueError: If `size_from` is not as described.
+    """
     check_choices("size_from", size_from, SIZE_SOURCES)
     return _choice(hp, name, size_from)
 
@@ -195,6 +234,18 @@ def choose_estimator(
 
     `"reinforce"` needs a `PolicyGradientModel`, which trains with the other
     estimators as a `keras.Model` does.
+
+    Args:
+        hp: The hyperparameters of a trial.
+        estimators: Values to choose from, one or more of `"relaxed"`,
+            `"straight_through"` and `"reinforce"`.
+        name: Name of the hyperparameter.
+
+    Returns:
+        The `estimator` of a layer.
+
+    Raises:
+        ValueError: If `estimators` is not as described.
     """
     check_choices("estimators", estimators, ESTIMATORS)
     return _choice(hp, name, estimators)
@@ -211,19 +262,19 @@ def choose_exploration(
     """Chooses how much decisions explore, pay and commit while a trial trains.
 
     The names in the search are `"exploration"`, `"price"` and `"commitment"`,
-    of those that have a range or number, on log scales. When each rises or
-    falls is as in `ExploreThenCommit`; temperatures stay as they are, see
+    on log scales; those that are None are left out. Each rises or falls when
+    it does in `ExploreThenCommit`. Temperatures stay as they are; see
     `choose_annealing`.
 
     Args:
         hp: The hyperparameters of a trial.
         steps: Optimizer steps at which the schedule ends; those of the `fit`
             if None.
-        exploration: Range of the first `entropy_weight`, numbers above 0; the
-            default of `ExploreThenCommit`, not searched, if None. A number,
-            also 0, is not searched.
-        price: Likewise, of the last `cost_weight`.
-        commitment: Likewise, of the last `indecision_weight`.
+        exploration: Range of the first `entropy_weight`, numbers above 0; or a
+            number, also 0, which is not searched; or None for the default of
+            `ExploreThenCommit`.
+        price: Range of the last `cost_weight`, given likewise.
+        commitment: Range of the last `indecision_weight`, given likewise.
         layer_names: As in `ExploreThenCommit`.
 
     Returns:
@@ -261,14 +312,15 @@ def choose_target(
     step: float | None = None,
     name: str = "target",
 ) -> float:
-    """Chooses what a batch is held to: a mean size, or a share.
+    """Chooses the target of a layer: a mean size, or a share.
 
     Args:
         hp: The hyperparameters of a trial.
         target: Range of numbers of at least 0: of sizes from 1 to S, of gates
             and kept steps from 0 to 1.
-        step: Between two targets of the range; if None, any may be drawn.
-        name: Of the hyperparameter.
+        step: Distance between two targets of the range; if None, any may be
+            drawn.
+        name: Name of the hyperparameter.
 
     Raises:
         ValueError: If the range is not one of such numbers.
@@ -288,8 +340,9 @@ def choose_openness_target(
     Args:
         hp: The hyperparameters of a trial.
         openness_target: Range of numbers above 0 and up to 1.
-        step: Between two shares of the range; if None, any may be drawn.
-        name: Of the hyperparameter.
+        step: Distance between two shares of the range; if None, any may be
+            drawn.
+        name: Name of the hyperparameter.
 
     Raises:
         ValueError: If the range is not one of such numbers.
@@ -312,7 +365,7 @@ def choose_sparsity_weight(
         hp: The hyperparameters of a trial.
         sparsity_weight: Range of numbers above 0; or the number 0.
         step: Factor above 1 between two weights; if None, any may be drawn.
-        name: Of the hyperparameter.
+        name: Name of the hyperparameter.
 
     Raises:
         ValueError: If the range is not one of numbers above 0.
@@ -366,7 +419,7 @@ def _weight(
     step: float | None = None,
     name: str | None = None,
 ) -> float:
-    """A number that multiplies a loss: 0 has no logarithm to search on."""
+    """The weight of a loss, which may be 0 only if it is not searched."""
     ranges = isinstance(weight, (tuple, list))
     check = (
         validation.check_positive if ranges else validation.check_not_negative

@@ -34,22 +34,25 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         temperature: Range of the temperature; of the first one if it is
             annealed.
         final_temperature: Range of the last temperature if it is annealed.
-        schedules: Of `"fixed"`, `"exponential"` and `"linear"`.
+        schedules: Schedules to choose from, one or more of `"fixed"`,
+            `"exponential"` and `"linear"`.
         annealing_steps: Optimizer steps until the last temperature; needed
             if `schedules` has others than `"fixed"`.
-        summaries: Of `"mean"` and `"last"`.
-        estimators: Of `"relaxed"`, `"straight_through"` and `"reinforce"`;
-            the last needs a `PolicyGradientModel`.
+        summaries: Summaries to choose from, of `"mean"` and `"last"`.
+        estimators: Estimators to choose from, of `"relaxed"`,
+            `"straight_through"` and `"reinforce"`; the last needs a
+            `PolicyGradientModel`.
         sequence_length: Steps of the longest sequence, which no S may exceed;
             None if not known.
-        size_step: Between two S of the range.
+        size_step: Distance between two sizes S of the range.
         temperature_step: Factor above 1 between two temperatures; any of the
             range if None.
-        name: Of the hypermodel.
+        name: Name of the hypermodel.
         tunable: As in `keras_tuner.HyperModel`.
-        gated: Of `"memory"`, `"output"` and `"all"`; the layer's default, and
-            not in `field`, if None.
-        size_from: Of `"input"` and `"field"`; likewise.
+        gated: Values to choose from, of `"memory"`, `"output"` and `"all"`; if
+            None, `field` does not have it and the layer has its default.
+        size_from: Values to choose from, of `"input"` and `"field"`, or None,
+            likewise.
         exploration: Range of the first `entropy_weight`, or a number not to be
             searched. With this or one of the next two, trials train with an
             `ExploreThenCommit`, which has its default for those that are None.
@@ -57,9 +60,10 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         commitment: Range of the last `indecision_weight`.
         exploration_steps: Optimizer steps at which that schedule ends; those
             of the `fit` if None.
-        target: Range of the mean size that a batch is held to, from 1 to the
-            smallest S; none if None.
-        target_weight: Of the distance to it, in the loss; not searched.
+        target: Range of the mean size that training pulls a batch towards,
+            from 1 to the smallest S; None for no target.
+        target_weight: Weight of the distance from the target in the loss; not
+            searched.
 
     A fixed temperature is an argument of the layer; an annealed one is changed
     by a `TemperatureAnnealing` that `fit` puts before all other callbacks, as
@@ -231,12 +235,12 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         Args:
             hp: The hyperparameters of the trial.
             model: From `build`.
-            *args: Of `model.fit`.
-            callbacks: Of `model.fit`. Those that would move what the search
-                decides about in all layers are refused: a
+            *args: Arguments of `model.fit`.
+            callbacks: Callbacks of `model.fit`. Those that would change, in
+                all layers, what the search decides are refused: a
                 `TemperatureAnnealing`; an `ExploreThenCommit` that moves the
                 temperature, or any where the search has one.
-            **kwargs: Of `model.fit`.
+            **kwargs: Keyword arguments of `model.fit`.
 
         Returns:
             The history.
@@ -257,7 +261,7 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
 
 
 def _check_target(target: Range, max_size: Range, price: Any) -> None:
-    """Refuses targets that a trial could not have."""
+    """Refuses targets that do not fit all trials."""
     low, high = hyperparameters.check_range(
         "target", target, validation.check_not_negative
     )
@@ -305,7 +309,7 @@ def check_finite(history: keras.callbacks.History) -> None:
     reason = _divergence(history)
     if reason:
         message = f"Training diverged: {reason}."
-        # A worker's chief never learns the reason.
+        # The chief never learns the reason from its worker.
         _logger.warning(message)
         raise keras_tuner.errors.FailedTrialError(message)
 
@@ -317,7 +321,7 @@ def _divergence(history: keras.callbacks.History) -> str:
         if len(epochs):
             epoch = history.epoch[epochs[0]] + 1
             return f"{name} is {losses[epochs[0]]} in epoch {epoch}"
-    # No training loss tells of the last step.
+    # The last step's weights are in no training loss.
     for weight in history.model.trainable_weights:
         if not bool(keras.ops.all(keras.ops.isfinite(weight))):
             return f"{weight.path} is not finite after the last step"

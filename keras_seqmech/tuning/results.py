@@ -35,14 +35,14 @@ def trial_results(folder: str | Path) -> list[TrialResult]:
     """Reads the trials of a search, in the order of their numbers.
 
     Args:
-        folder: Of the search: `tuner.project_dir`.
+        folder: Folder of the search, `tuner.project_dir`.
 
     Raises:
         ValueError: If the file of a trial is not KerasTuner's.
     """
     files = Path(folder).glob("trial_*/trial.json")
     results = [_result(search_folder.read_or_backup(file)) for file in files]
-    # Numbers are of more digits where more trials were asked for later.
+    # Numbers have more digits if more trials were asked for later.
     return sorted(results, key=lambda result: result.trial_id.zfill(20))
 
 
@@ -59,8 +59,8 @@ def results_table(
         results: From `trial_results`.
         score: Heading of the column of scores.
         maximize: Whether a greater score is better.
-        names: Of the hyperparameters shown; all that differ among the trials
-            if None.
+        names: Names of the hyperparameters shown; all that differ among the
+            trials if None.
         metrics: Names of metrics shown beside the score.
 
     Example:

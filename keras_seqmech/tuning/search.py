@@ -51,7 +51,7 @@ def open_search(
       does not end.
 
     Args:
-        tuner_class: Such as `keras_tuner.RandomSearch`.
+        tuner_class: Class of the tuner, such as `keras_tuner.RandomSearch`.
         hypermodel: A `ReceptiveFieldHyperModel`, or any other one.
         directory: Folder of searches; made if it is missing. All processes of
             a distributed search need the same.
@@ -60,7 +60,8 @@ def open_search(
             number of epochs: numbers, strings, lists and dicts of them.
         overwrite: Whether to delete the search in the folder first.
         chief_timeout: Seconds a worker waits for its chief.
-        **kwargs: Of the tuner, such as `objective` and `max_trials`.
+        **kwargs: Arguments of the tuner, such as `objective` and
+            `max_trials`.
 
     Returns:
         The tuner; call its `search` next. In a chief, this returns when all

@@ -48,11 +48,11 @@ def claim(folder: Path, search: Mapping[str, Any]) -> bool:
     """Writes down which search a folder holds, or refuses the folder.
 
     Args:
-        folder: Of the search; need not exist.
-        search: What makes one search differ from another, as JSON has it.
+        folder: Folder of the search; need not exist.
+        search: What makes one search differ from another, as JSON values.
 
     Returns:
-        Whether it held none until now.
+        Whether the folder held no search before.
 
     Raises:
         ValueError: If the folder holds another search, naming what differs;
@@ -101,7 +101,7 @@ def mend(folder: Path, tuner_id: str) -> None:
     never began is deleted, and drawn again.
 
     Args:
-        folder: Of the search.
+        folder: Folder of the search.
         tuner_id: Name of the process that continues it.
 
     Raises:
@@ -150,8 +150,8 @@ class BackedUpOracle:
     of the files, and leaves its backup.
 
     Args:
-        oracle: Of a tuner.
-        folder: Of its search.
+        oracle: Oracle of a tuner.
+        folder: Folder of its search.
     """
 
     def __init__(self, oracle: keras_tuner.Oracle, folder: Path):
@@ -225,8 +225,8 @@ def read(path: Path, kind: str | None = None) -> dict[str, Any]:
     """Reads a JSON file with the fields that its kind has.
 
     Args:
-        path: Of the file.
-        kind: A key of `FIELDS`; its name if None.
+        path: Path of the file.
+        kind: A key of `FIELDS`; the file's name if None.
 
     Raises:
         ValueError: If it is no JSON, or lacks a field.

@@ -241,9 +241,7 @@ class TestPixelQuestion:
     def test_mnist(self, tmp_path):
         (tmp_path / "mnist").mkdir()
         path = tmp_path / "mnist" / "mnist.npz"
-        with pytest.raises(
-            FileNotFoundError, match="Received: data_dir="
-        ):
+        with pytest.raises(FileNotFoundError, match="Received: data_dir="):
             pixel_question.load_mnist(tmp_path)
         x = np.array([[[0, 51], [102, 255]]], "uint8")
         np.savez(path, x_train=x, y_train=[7], x_test=x[:0])

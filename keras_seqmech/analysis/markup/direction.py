@@ -21,10 +21,10 @@ SEPARATORS = ("CS", "ES")
 
 
 def levels(tokens: Sequence[str]) -> tuple[int, list[int]]:
-    """The level of the line, 0 or 1, and that of each token, at least it.
+    """The level of the line, 0 or 1, and the levels of its tokens.
 
-    The line's is that of the first letter. Unless all tokens are characters,
-    spaces are thought between them.
+    The line has the level of its first letter, and no token a lower one.
+    Unless all tokens are characters, spaces are assumed between them.
 
     >>> levels("ab")
     (0, [0, 0])
@@ -72,7 +72,7 @@ def _with_numbers(kinds: list[str], line: str) -> list[str]:
 
 
 def _with_neutrals(kinds: list[str], line: str) -> list[str]:
-    """Neutral ones between two of a direction have it, others the line's."""
+    """Neutral tokens between equal directions take these, others the line's."""
     runs = [(kind, len([*run])) for kind, run in itertools.groupby(kinds)]
     found: list[str] = []
     before = line

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Less of a token, such as a soft size of 2.0001 has of a third, is not shown.
+# A smaller share of a token, such as a soft size of 2.0001 reads of the third,
+# is not shown.
 LEAST_SHARE = 1e-3
 
 

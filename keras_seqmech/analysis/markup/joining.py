@@ -1,7 +1,7 @@
 """Arabic letters in cells of their own, in the forms that they have in words.
 
-A letter's form depends on its neighbours. In another element a browser does not
-see them; a zero width joiner stands for each neighbour that joins.
+A letter's form depends on its neighbours, which a browser does not see if they
+are in other elements. A zero width joiner replaces each neighbour that joins.
 """
 
 import unicodedata

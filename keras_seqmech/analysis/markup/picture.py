@@ -20,7 +20,7 @@ class HtmlPicture(NamedTuple):
 
     Attributes:
         html: One element with its style; it needs nothing from elsewhere.
-        title: For the window of a browser.
+        title: Title of the browser's window.
     """
 
     html: str
@@ -42,7 +42,7 @@ class HtmlPicture(NamedTuple):
         """Writes the document in one step: the file is complete, or as before.
 
         Args:
-            path: Of an HTML file; its folder is made.
+            path: Path of an HTML file; missing folders are made.
 
         Returns:
             The path.
@@ -99,8 +99,8 @@ def show(
         kept: What a subsample keeps: emission probabilities `(time,)`, or the
             `"emission"` of `ExpectedSubsample`, `(outputs, time)`, which is
             summed over outputs.
-        probabilities: Of a class after each token, such as a model's answers
-            to `keras_seqmech.analysis.prefixes`.
+        probabilities: Probability of a class after each token, such as a
+            model's answers to `keras_seqmech.analysis.prefixes`.
         mask: Bools or integers `(time,)`, True at real steps; others are left
             out.
         title: Title of the picture.

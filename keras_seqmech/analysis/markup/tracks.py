@@ -14,10 +14,10 @@ from keras_seqmech.analysis.markup import fields
 from keras_seqmech.analysis.markup import joining
 from keras_seqmech.analysis.markup.values import Row
 
-# Tokens named in the text of a field.
+# The most tokens named in the text of a field.
 NAMED = 12
-# Bars over one token. Beyond, the picture would grow with the square of the
-# length, and nobody could follow one.
+# The most bars over one token. With more, the picture would grow with the
+# square of the length, and nobody could follow a bar.
 MOST_BARS = 24
 
 
@@ -44,10 +44,11 @@ class Kind(NamedTuple):
     Attributes:
         heading: What it is.
         legend: How it is read.
-        soft_legend: And how, where numbers are neither 0 nor 1.
-        cells: From the visible tokens and a number for each to their cells.
-        summary: A row in a few words, from the same.
-        largest: What no number may exceed.
+        soft_legend: How numbers are read that are neither 0 nor 1.
+        cells: Function from the visible tokens and a number for each to their
+            cells.
+        summary: Function of the same arguments to a row in a few words.
+        largest: The largest allowed number.
         summed: Whether rows are added up, as those of the `"emission"`.
     """
 
@@ -148,8 +149,8 @@ def _passing(
     """Cells and summary of decisions between two: framed tokens, and others.
 
     Args:
-        passed: What a token with a number above one half is.
-        stopped: What the others are.
+        passed: Word for a token with a number above one half.
+        stopped: Word for the other tokens.
         element: HTML element of the others.
     """
 

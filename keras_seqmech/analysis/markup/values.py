@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Of sums of float32 probabilities.
+# Rounding of sums of float32 probabilities.
 TOLERANCE = 1e-4
 
 
@@ -14,7 +14,7 @@ class Row(NamedTuple):
     """One number for each real step.
 
     Attributes:
-        name: What the row stands for, such as a question; "" for none.
+        name: Name of the row, such as a question; "" for none.
         values: float64 `(steps,)`.
     """
 
@@ -85,11 +85,11 @@ def rows(
     """The rows of one argument, at real steps.
 
     Args:
-        name: Of the argument, for errors.
+        name: Name of the argument, for errors.
         given: Numbers `(time,)` or `(rows, time)`, or a mapping from the names
             of rows to numbers `(time,)`.
         real: Bool `(time,)`.
-        largest: What no number may exceed; none may be below 0.
+        largest: The largest allowed number; none may be below 0.
         summed: Whether numbers `(..., time)` are one row, their sum.
     """
     parts = given if isinstance(given, Mapping) else {"": given}

@@ -15,9 +15,9 @@ from keras_seqmech.analysis.plots import text as figure_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# So many tokens can be written side by side.
+# The most tokens that can be written side by side.
 MOST_TOKENS = 100
-# What probabilities add up to, rounded.
+# Rounding of sums of probabilities.
 SLACK = 1e-5
 
 

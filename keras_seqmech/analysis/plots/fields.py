@@ -171,7 +171,7 @@ def plot_field_size_by_entropy(
         field_sizes: For each word `(mean size, count)`, from
             `field_size_by_token`.
         entropies: For each word an entropy, from `label_entropy_by_token`.
-            Words that stand in one mapping only are left out.
+            Words found in only one mapping are left out.
         annotate: How many words of each kind to name, at least 0.
         title: Title of the figure.
 
@@ -225,14 +225,14 @@ def plot_score_by_look_ahead(
 ) -> "Figure":
     """What reading ahead is worth: a score over the mean look-ahead.
 
-    Models that always read as far make a line, adaptive ones points: those
-    above the line have more of the score at the same look-ahead. Where a model
-    answers while its input arrives, the look-ahead is its delay.
+    Models with a fixed look-ahead are joined by a line, adaptive ones are
+    points: those above the line score higher at the same look-ahead. Where a
+    model answers while its input arrives, the look-ahead is its delay.
 
     Args:
         fixed: Mean look-ahead and score of models with one size; drawn in the
             order of look-ahead.
-        adaptive: For each kind of adaptive model its points, likewise.
+        adaptive: For each kind of adaptive model, the same pairs.
         score: Name of the score.
         title: Title of the figure.
 

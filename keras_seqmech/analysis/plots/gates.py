@@ -15,7 +15,7 @@ from keras_seqmech.analysis.plots import drawing
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Black is grey enough, and white white, so that red stands out on both.
+# Black is drawn as this grey, on which red stands out as it does on white.
 DARKEST = 0.35
 OPEN = np.array([0.86, 0.1, 0.1])
 PER_ROW = 5

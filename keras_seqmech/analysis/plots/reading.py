@@ -15,7 +15,7 @@ from keras_seqmech.analysis.plots import text as figure_text
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Characters shown of a token.
+# The most characters shown of a token.
 LONGEST = 24
 
 

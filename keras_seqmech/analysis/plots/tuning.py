@@ -33,8 +33,8 @@ def plot_sweep(
 
     Args:
         max_sizes: S of each trial.
-        temperatures: Of each trial, above 0.
-        scores: Of each trial, finite: leave out those that failed.
+        temperatures: Temperature of each trial, above 0.
+        scores: Score of each trial, finite: leave out trials that failed.
         kinds: Another property of each trial, such as the schedule of
             the temperature: each kind has its own marker.
         score_name: Label of the score.

@@ -25,13 +25,13 @@ class ContextAttention(keras.layers.Layer):
     $$\alpha_t \propto g_t \exp(q^T s_t / \sqrt{u}), \qquad
       r = \sum_t \alpha_t s_t$$
 
-    with q the context, projected to the size u of the states by a kernel where
-    it has another, and $s_t$ the state after step t.
+    with q the context, which a kernel projects to the size u of the states if
+    its own differs, and $s_t$ the state after step t.
 
-    - `states="every"`: $g_t = 1$ at all real steps. Between open gates a state
-      is read as often as it lasts; before the first one it is the initial
-      state. Straight-through gates learn better so: a gate that opens changes
-      what is read at all following steps.
+    - `states="every"`: $g_t = 1$ at all real steps. A state counts once for
+      each step that it lasts; before the first open gate it is the initial
+      state. Straight-through gates learn better this way: a gate that opens
+      changes what is read at all following steps.
     - `states="open"`: $g_t$ is the gate, so that each state is read once, the
       source's "unique states". The number of closed steps does not matter.
       Soft gates take part as far as they are open, and gates learn from what
@@ -54,7 +54,7 @@ class ContextAttention(keras.layers.Layer):
             effect otherwise.
         sequence_mask: Boolean tensor `(batch, time)`, any pattern, True where
             a step is real.
-        mask: Not to be given: masks have names here, and an error says so.
+        mask: Must be None (else ValueError); give `sequence_mask` instead.
 
     Output shape:
         `(batch, features)`; with `return_attention_scores` a tuple of that and

@@ -59,14 +59,19 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             source's, learns in a `keras_seqmech.PolicyGradientModel`.
         openness_target: Share of a row's gates that may be open without cost.
         sparsity_weight: Cost of each open gate above that, in training.
-        entropy_weight: Weight of the gates' mean entropy, in training.
-        cost_weight: Price of the share of open gates, in training.
-        target: Share of open gates over a batch whose distance is charged.
-        target_weight: Weight of that distance.
-        indecision_weight: Weight of undecided gates, in training.
-        temperature: Positive float, of soft gates. This and the weights are
-            kept in non-trainable variables, which callbacks may change.
-        initial_openness: About the probability of being open at first.
+        entropy_weight: Weight of the mean entropy of the gates in nats,
+            subtracted from the loss in training (exploration).
+        cost_weight: Weight of the open rate, added to the loss in training.
+        target: Open rate that training pulls a batch towards, from 0 to 1; or
+            None.
+        target_weight: Weight of the distance of the open rate from `target`,
+            added to the loss in training.
+        indecision_weight: Weight of the mean of 4p(1 - p), p the probability
+            of being open, added to the loss in training (commitment).
+        temperature: Positive float, temperature of soft gates. This and the
+            weights are kept in non-trainable variables, which callbacks may
+            change.
+        initial_openness: Approximate probability of being open at first.
         kernel_initializer: Initializer of the kernels.
         recurrent_initializer: Initializer of the LSTMs' recurrent kernels.
         unit_forget_bias: Whether the LSTMs' forget biases start at 1.
@@ -85,9 +90,9 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             over them points to.
         return_focused: Whether to return, in place of the last state, the
             states at open gates (soft ones: above one half), `(batch, K,
-            units)`, and their boolean mask `(batch, K)`; K is the most open
-            gates of a row, at least 1, and compiled with XLA all steps. Not
-            together with `return_sequences`.
+            units)`, and their boolean mask `(batch, K)`. K is the largest
+            number of open gates in a row, at least 1; compiled with XLA, it is
+            the number of steps. Not together with `return_sequences`.
         track_statistics: Whether to keep the metrics of the gate, see there,
             with the encoder's name; they appear in `history`.
         jit_compile: Whether to compile the loops over all steps with XLA where
@@ -105,7 +110,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         initial_state: List of the states to start from: lower h, lower c,
             upper h, upper c; zeros if None.
         training: Whether gates are drawn, from noise drawn once a call.
-        mask: Not to be given: masks have names here, and an error says so.
+        mask: Must be None (else ValueError); give `sequence_mask` instead.
 
     Output shape:
         `(batch, units)`, the upper h at the end; with `return_sequences`
@@ -125,8 +130,8 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
 
     Cost: the lower LSTM over the real steps, the upper, where it skips, over
     the open ones, both in time and in memory held for the gradient. With
-    `packed=True` it is the sum over the rows that counts, not the fullest row:
-    at each step of a loop only the rows that have one are computed. Numbers of
+    `packed=True` the cost grows with the total over all rows, not with the
+    fullest row: each loop step computes only the rows that have it. Numbers of
     steps differ from batch to batch without retracing. Where all is compiled
     with XLA, arrays have room for all steps, loops are not packed, and they
     end after the fullest row's: time falls, memory does not.
@@ -238,7 +243,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         self.size = None
 
     def _lstm(self, units: int, name: str) -> keras.layers.LSTM:
-        """Holds weights and configuration; the loops are the package's own."""
+        """An LSTM that only holds weights and settings; `loops` run it."""
         return keras.layers.LSTM(
             units,
             kernel_initializer=validation.fresh(self.kernel_initializer),

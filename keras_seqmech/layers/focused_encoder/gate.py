@@ -29,9 +29,10 @@ class GateDecisions(NamedTuple):
 
     Attributes:
         gates: Tensor `(batch, time)`, 0 or 1, or between them.
-        probabilities: Tensor `(batch, time)`: of being open.
-        log_probability: Tensor `(batch, time)`: of the gates as drawn.
-        entropy: Tensor `(batch, time)`: in nats.
+        probabilities: Tensor `(batch, time)`: the probability of being open.
+        log_probability: Tensor `(batch, time)`: the log-probability of the
+            gates as drawn.
+        entropy: Tensor `(batch, time)`: the entropy in nats.
     """
 
     gates: Tensor
@@ -48,8 +49,8 @@ class BoundaryGate(keras.layers.Layer):
       \ell_t = w^T \mathrm{LReLU}(W z_t + b) + b_o, \quad
       z_t = [q \odot h_t, h_t, q]$$
 
-    with $h_t$ the steps and q the context, projected to their size by a
-    kernel of its own where it has another. Gates do not depend on each other.
+    with $h_t$ the steps and q the context, which a kernel projects to the size
+    of the steps if its own differs. Gates do not depend on each other.
 
     In training the layer adds to the loss what its decisions cost, averaged
     over the real steps of the batch ($\overline{\,\cdot\,}$, H in nats),
@@ -64,23 +65,23 @@ class BoundaryGate(keras.layers.Layer):
 
     Gates tend to collapse, to all open or all closed. The initial bias starts
     them open often enough to learn from. Exploration, $\eta$, keeps them
-    undecided until something speaks for a decision (try 0.1 to 1, more while
-    gates collapse). The sparsity term charges open gates above a share only
-    and never rewards closing all of them. It is best to lower exploration
-    while the price rises: a gate that is charged for once it is surely open
-    has no gradient left to close by.
+    undecided until the loss favours a decision (try 0.1 to 1, more while
+    gates collapse). The sparsity term charges only the open gates above a
+    share and never rewards closing all of them. It is best to lower
+    exploration while the price rises: a gate whose probability is close to 1
+    before the price comes has hardly any gradient left to close by.
 
-    Where several steps would do, drawn gates share the work: each is open in
-    some of the draws and none has a probability above one half, so that at
-    inference, where gates are hard, all are closed.
-    `sample_at_inference=True` shows whether it is so; `indecision_weight`,
-    raised late in training, makes each gate commit itself.
+    If any of several steps would do, training may leave each of them open
+    with a probability below one half: some are open in every draw, but at
+    inference, which thresholds at one half, all are closed. Compare with
+    `sample_at_inference=True`; raise `indecision_weight` late in training.
 
-    A straight-through gate sees one change at a time. Let what follows read
-    what the gates made, such as the states of `FocusedHierarchicalEncoder`
-    after every step, rather than use the same gates once more as weights:
-    opening a gate gains nothing while its state is not read, and reading gains
-    nothing while the gate leaves the state as it was.
+    Do not use straight-through gates a second time downstream, as weights of
+    what reads the states. A gate then has two uses, and each has hardly any
+    gradient while the other is off: opening the gate gains nothing while its
+    state is not read, and reading the state gains nothing while the gate
+    leaves it unchanged. Read the states of `FocusedHierarchicalEncoder` after
+    every step instead.
 
     Args:
         units: Positive int, width of the hidden layer.
@@ -98,15 +99,20 @@ class BoundaryGate(keras.layers.Layer):
             open rate) that may be open without cost, above 0 and up to 1.
         sparsity_weight: $\beta$ at the start, cost of each open gate above
             `openness_target`; without one there is no such term.
-        entropy_weight: $\eta$ at the start.
-        cost_weight: $w_c$ at the start, the price of open gates.
-        target: g, share of open gates over a batch whose distance is charged;
-            rows may differ. None for none.
-        target_weight: $w_g$ at the start; needs a `target`.
-        indecision_weight: $w_d$ at the start.
+        entropy_weight: $\eta$ at the start, the weight of the mean entropy of
+            the gates in nats, subtracted from the loss (exploration).
+        cost_weight: $w_c$ at the start, the weight of the open rate, added to
+            the loss.
+        target: g, the open rate that training pulls a batch towards, from 0
+            to 1; single rows may differ. Or None.
+        target_weight: $w_g$ at the start, the weight of the distance of the
+            open rate from `target`, added to the loss; needs a `target`.
+        indecision_weight: $w_d$ at the start, the weight of the mean of
+            4p(1 - p), p the probability of being open, added to the loss
+            (commitment).
         initial_openness: About the probability of being open at first, above
             0 and below 1: the initial bias $b_o$ is its logit.
-        negative_slope: Of the LeakyReLU.
+        negative_slope: Slope of the LeakyReLU below 0.
         kernel_initializer: Initializer of the kernels.
         kernel_regularizer: Regularizer of the kernels.
         sample_at_inference: Whether to draw gates at inference too, hard. By
@@ -132,7 +138,7 @@ class BoundaryGate(keras.layers.Layer):
         sequence_mask: Boolean tensor `(batch, time)`, any pattern, True where
             a step is real.
         training: Whether gates are drawn, from noise drawn once a call.
-        mask: Not to be given: masks have names here, and an error says so.
+        mask: Must be None (else ValueError); give `sequence_mask` instead.
 
     Output shape:
         `(batch, time)`, float32 or wider; with `return_gates` a tuple of that
@@ -228,7 +234,7 @@ class BoundaryGate(keras.layers.Layer):
             self.keep_statistics(self.name)
 
     def keep_statistics(self, prefix: str) -> None:
-        """Adds the metrics of `track_statistics`, of names with a prefix."""
+        """Adds the metrics of `track_statistics`, named with a prefix."""
         self.statistics = DecisionStatistics(
             prefix, "openness", "gate_entropy", choices=2, name="statistics"
         )
@@ -262,7 +268,7 @@ class BoundaryGate(keras.layers.Layer):
     def _weight(
         self, name: str, shape: Any, initializer: Any, **options: Any
     ) -> keras.Variable:
-        # Decisions are float32 or wider, and so is what makes them.
+        # Decisions are float32 or wider, and so are their weights.
         return self.add_weight(
             name=name,
             shape=shape,
@@ -342,15 +348,16 @@ class BoundaryGate(keras.layers.Layer):
         """Adds what decisions cost to the loss, and reports what was drawn."""
         measures = costs.measure_gates(logits, decisions.gates)
         charges = self.costs.charge(measures, mask)
-        reading = charges.reading
+        reading_cost = charges.reading_cost
         if self.openness_target is not None:
             excess = costs.excess(decisions.gates, mask, self.openness_target)
-            reading += ops.cast(self.sparsity_weight, excess.dtype) * excess
-        self.add_loss(batch_mean(reading))
-        self.add_loss(batch_mean(charges.doubt))
+            sparsity_weight = ops.cast(self.sparsity_weight, excess.dtype)
+            reading_cost += sparsity_weight * excess
+        self.add_loss(batch_mean(reading_cost))
+        self.add_loss(batch_mean(charges.uncertainty_cost))
         if self.estimator == "reinforce":
             total = ops.sum(decisions.log_probability, axis=1)
-            log_probabilities.report(self, total, reading)
+            log_probabilities.report(self, total, reading_cost)
 
     def _count(self, decisions: GateDecisions, mask: Tensor | None) -> None:
         """Adds to the statistics of an epoch."""
@@ -361,7 +368,7 @@ class BoundaryGate(keras.layers.Layer):
             amount=decisions.gates,
             entropy=decisions.entropy,
             confidence=ops.maximum(p, 1 - p),
-            # As inference decides: draws of like gates differ, too.
+            # As at inference: drawn gates differ even at equal probabilities.
             choice=p > 0.5,
         )
         self.statistics.update(decided, mask)

@@ -1,10 +1,10 @@
 """The two loops behind `FocusedHierarchicalEncoder`.
 
-The lower network reads every step. The upper one has two paths of the same
-answers: `run_open` shortens each row to the steps whose gates are open, runs
-over those, and brings the states back; `run_every` computes a candidate at
-every step and blends it in by the gate, which is what soft gates, and
-gradients of closed ones, need.
+The lower network reads every step. The upper one has two implementations with
+the same results: `run_open` shortens each row to the steps whose gates are
+open, runs over those, and brings the states back; `run_every` computes a
+candidate at every step and blends it in by the gate, as soft gates and the
+gradients of closed gates need it.
 """
 
 from typing import Any
@@ -50,7 +50,7 @@ class LoopOptions(NamedTuple):
 
     @property
     def scan(self) -> ScanOptions:
-        """Those of a loop over all steps."""
+        """Options of `scan` for a loop over all steps."""
         return ScanOptions(
             recompute_gradient=self.training, jit_compile=self.jit_compile
         )
@@ -214,8 +214,8 @@ def run_open(
 
     The loop is packed, so that a row is done after its own open steps. Compiled
     with XLA it cannot be: there rows wait for the one with most open steps,
-    arrays have room for all steps to be open, and the loops, backward too, end
-    after those that are.
+    arrays have room for all steps, and the loops, backward too, end after the
+    open steps of that row.
 
     Args:
         cell: A built cell.
@@ -274,7 +274,7 @@ def _run_shortened(
     indices, mask = compaction.compact(keep, length)
     compacted = compaction.gather(sequence, keep, indices)
     compacted = ops.transpose(compacted, (1, 0, 2))
-    prepare = _late if in_xla() else _projected
+    prepare = _project_in_loop if in_xla() else _project_before_loop
     step, operands, steps = prepare(cell, compacted, keep, options.training)
 
     names = ("hidden", "carry") if returned.state else ("hidden",)
@@ -314,18 +314,21 @@ class _Run(NamedTuple):
     steps: Tensor | None = None
 
 
-def _projected(
+def _project_before_loop(
     cell: Any, sequence: Tensor, keep: Tensor, training: bool
 ) -> _Run:
-    """A step whose products with the inputs are computed beforehand."""
+    """A step whose products with the inputs are computed before the loop."""
     run = cell_adapters.prepare(cell, sequence, sequence.dtype, training)
     return _Run(run.step, Operands(run.inputs, run.weights))
 
 
-def _late(cell: Any, sequence: Tensor, keep: Tensor, training: bool) -> _Run:
-    """A step whose products with the inputs are computed within it.
+def _project_in_loop(
+    cell: Any, sequence: Tensor, keep: Tensor, training: bool
+) -> _Run:
+    """A step whose products with the inputs are computed within the loop.
 
-    Products beforehand would be over as many steps as there is room for.
+    Compiled with XLA, arrays have room for all steps: products before the loop
+    would be computed for all of them.
     """
     kernel, recurrent_kernel, bias = (
         ops.cast(variable, sequence.dtype)

@@ -55,7 +55,7 @@ class ReturnOptions(NamedTuple):
         Args:
             upper: Results of the upper network.
             lower_states: Final h and c of the lower network.
-            decisions: Those of the gate, by name.
+            decisions: The gate's decisions, by name.
             mask: Boolean tensor `(batch, time)` or None.
 
         Returns:
@@ -93,8 +93,8 @@ class ReturnOptions(NamedTuple):
         Args:
             sequence_shape: `(batch, time, features)`.
             state_sizes: Sizes of lower h, lower c, upper h, upper c.
-            dtype: That of states.
-            decisions: Those of the gate, by name.
+            dtype: Dtype of the states.
+            decisions: Specs of the gate's decisions, by name.
         """
         batch_size, length, _ = sequence_shape
         units = state_sizes[-1]

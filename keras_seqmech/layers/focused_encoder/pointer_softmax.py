@@ -1,4 +1,4 @@
-"""An output layer that writes words of a vocabulary or copies its input."""
+"""An output layer that chooses words of a vocabulary or copies its input."""
 
 from typing import Any
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from keras_seqmech.typing import Tensor
 
 
 class _Choices(NamedTuple):
-    """What each step would write or copy, and how likely it writes.
+    """What each step would choose or copy, and how likely it chooses.
 
     Attributes:
         words: Tensor `(batch, steps, vocabulary_size)`, probabilities.
@@ -49,8 +49,8 @@ class PointerSoftmax(keras.layers.Layer):
 
     Args:
         vocabulary_size: Number of words of the vocabulary.
-        units: Size of the space in which query and sequence meet; the size of
-            the query if None.
+        units: Size of the space in which query and sequence are compared; the
+            size of the query if None.
         extra_words: Number of ids after those of the vocabulary; needs
             `token_ids`.
         kernel_initializer: Initializer of all weights but the biases, which
@@ -69,7 +69,7 @@ class PointerSoftmax(keras.layers.Layer):
         token_ids: Int tensor `(batch, time)`, from 0 to
             `vocabulary_size + extra_words - 1`. A position with another id,
             such as -1, counts as masked.
-        mask: Not to be given: masks have names here, and an error says so.
+        mask: Must be None (else ValueError); give `sequence_mask` instead.
 
     Output shape:
         `(batch, [steps,] vocabulary_size + time)`, or with `token_ids`
@@ -200,7 +200,7 @@ class PointerSoftmax(keras.layers.Layer):
         real = masking.real_steps(sequence, sequence_mask)
         if token_ids is None:
             return real, None
-        # Cut to int32, ids of no word could become those of words.
+        # A cast to int32 could turn invalid ids into ids of words.
         token_ids = ops.cast(token_ids, "int64")
         known = ops.logical_and(token_ids >= 0, token_ids < self._word_count())
         real = ops.logical_and(real, known)
@@ -237,7 +237,7 @@ class PointerSoftmax(keras.layers.Layer):
             shape=shape,
             initializer=validation.fresh(self.kernel_initializer),
             regularizer=self.kernel_regularizer,
-            # Scores are float32 or wider, and so is what makes them.
+            # Scores are float32 or wider, and so are their weights.
             autocast=False,
         )
 

@@ -142,7 +142,7 @@ class AttentionPooling(AttentionPoolingBase):
             shape=(input_shape[-1],),
             initializer=self.query_initializer,
             regularizer=self.query_regularizer,
-            # Scores are float32 or wider, and so is what makes them.
+            # Scores are float32 or wider, and so are their weights.
             autocast=False,
         )
 

@@ -47,9 +47,9 @@ class RFCell(keras.layers.Layer):
     6 to 8.
 
     By (1) the size is chosen before anything ahead is read. With
-    `size_from="field"`, which is not in the paper, a field ends where it has
-    found what it looks for: after each position the inner state says whether
-    to stop,
+    `size_from="field"`, which is not in the paper, the size depends on what
+    has been read so far: after each position the inner state gives the
+    probability to stop there,
 
     $$\pi_{t,i} = \sigma(w m_{t,i} + v h_{t-1} + b_i), \quad
       p(s_t = i) = \pi_{t,i} \prod_{j<i} (1 - \pi_{t,j}),$$
@@ -65,8 +65,8 @@ class RFCell(keras.layers.Layer):
     Args:
         cell: A Keras cell (`keras.layers.LSTMCell`, `GRUCell`,
             `SimpleRNNCell`, `StackedRNNCells`, your own), or a list of cells
-            to stack. At masked steps it sees zeros, where its gradient must
-            be finite.
+            to stack. At masked steps the cell is called on zeros and its
+            result is discarded; its gradient at zero input must be finite.
         max_size: Positive int, the largest field size S. With 1 the field is
             always $x_t$ alone (the paper's RF-minus).
         field_units: Width of the inner network. Defaults to the size of the
@@ -90,18 +90,19 @@ class RFCell(keras.layers.Layer):
             inputs.
         size_from: What the size is chosen from: the step's `"input"` (eq. 1),
             or what the `"field"` has read so far.
-        cost_weight: Price of each position read ahead, in the training of a
-            `ReceptiveFieldRNN`, on average over real steps; within
-            `keras.layers.RNN` there are no costs. This and the weights below
+        cost_weight: Weight of the mean number of positions read ahead, added
+            to the loss when a `ReceptiveFieldRNN` trains the cell; within
+            `keras.layers.RNN` this and the weights below have no effect. They
             are kept in non-trainable variables of `costs`, which
-            `keras_seqmech.ExploreThenCommit` moves over a `fit`.
-        target: Mean size that a batch is held to, from 1 to `max_size`; or
-            None.
-        target_weight: Of the distance to `target`.
-        entropy_weight: Of the mean entropy of the sizes, in nats, which
-            lowers the loss: exploration.
-        indecision_weight: Of the mean indecision, entropy over log S, which
-            raises it: commitment.
+            `keras_seqmech.ExploreThenCommit` changes during a `fit`.
+        target: Mean size that training pulls a batch towards, from 1 to
+            `max_size`; or None.
+        target_weight: Weight of the distance of the mean size from `target`,
+            added to the loss.
+        entropy_weight: Weight of the mean entropy of the sizes in nats,
+            subtracted from the loss (exploration).
+        indecision_weight: Weight of the mean of entropy / log S, added to the
+            loss (commitment).
         unit_forget_bias: Whether $b_F$ starts at 1, so that the gate starts
             mostly open; else at 0.
         forget_strength: None for the gate of (3). A number from 0 to 1 puts
@@ -280,7 +281,7 @@ class RFCell(keras.layers.Layer):
         self.stop_recurrent_kernel = self._add_kernel(
             "stop_recurrent_kernel", units, 1
         )
-        # With all sizes about equally likely at first, all of them learn.
+        # At first all sizes are about equally likely, so that all can learn.
         self.stop_bias = self.add_weight(
             name="stop_bias",
             shape=(self.max_size - 1,),
@@ -365,7 +366,7 @@ class RFCell(keras.layers.Layer):
         )
 
     def _warn_of_what_is_lost(self) -> None:
-        """A loop of Keras has no place for what a step adds to the loss."""
+        """Warns of what has no effect within `keras.layers.RNN`."""
         if self.options.estimator == "reinforce" and self.max_size > 1:
             warnings.warn(
                 "Sizes that are drawn within `keras.layers.RNN` report no "

@@ -1,4 +1,4 @@
-"""What the fields of a call were: computed once, for all who ask.
+"""The sizes of the fields of a call, computed once for all uses.
 
 The dict that users see, the statistics, the log-probabilities of drawn sizes
 and what sizes cost are all made from one `FieldChoices`.
@@ -22,13 +22,13 @@ class FieldChoices(NamedTuple):
     Attributes:
         logits: Logits of the sizes, `(batch, time, S)`.
         probabilities: Their probabilities, `(batch, time, S)`.
-        size: Number of positions read, `(batch, time)`; under soft sizes the
-            sum of how much of each.
+        size: Number of positions read, `(batch, time)`; with soft sizes, the
+            sum of the weights with which positions are read.
         expected_size: Number of positions read, in expectation over the
             probabilities, `(batch, time)`.
         entropy: Entropy of the probabilities in nats, `(batch, time)`.
         log_probability: Log-probability of drawn sizes in nats, `(batch,
-            time)`; None where no size is drawn to be learned so.
+            time)`; None unless the estimator is `"reinforce"`.
     """
 
     logits: Tensor
@@ -47,12 +47,12 @@ class FieldChoices(NamedTuple):
 
 
 def choices(cell: RFCell, run: FieldRun, readable: Readable) -> FieldChoices:
-    """Says what the sizes of a run were.
+    """Sizes, probabilities, entropies and log-probabilities of a run.
 
     Args:
         cell: The `RFCell` that ran.
         run: What the loop returned, with its choices.
-        readable: What its fields could read.
+        readable: The `Readable` that its fields read.
 
     Returns:
         `FieldChoices`, batch first.

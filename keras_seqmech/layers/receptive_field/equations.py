@@ -29,7 +29,8 @@ class FieldWeights(NamedTuple):
         forget_kernel: $W_F$.
         forget_bias: $b_F$.
         recurrent_kernel: $U_m$. This and what follows is None where S is 1.
-        size_kernel: Of the size scores: $W_{sx}$, or w of the stop logits.
+        size_kernel: Kernel of the size scores, $W_{sx}$, or w of the stop
+            logits.
         size_recurrent_kernel: $W_{sh}$, or v repeated for each stop logit.
         size_bias: b of the stop logits; None for equation 1.
         forget_strength: a, how much the gate may forget; None for all.
@@ -54,7 +55,7 @@ class FieldEquations:
         options: The options of the `RFCell`.
         weights: Its weights in the dtypes they are used in: that of the data,
             and for sizes float32 or wider.
-        temperature: Of the relaxed sample.
+        temperature: Temperature of the relaxed sample.
         training: Whether the estimator acts; else sizes are hard.
     """
 
@@ -125,7 +126,7 @@ class FieldEquations:
         return ops.concatenate(products, axis=-1) + self.weights.size_bias
 
     def positions(self, validity: Tensor) -> stick_breaking.Values | None:
-        """Where a field can end; None where that is not asked (eq. 1)."""
+        """Where a field can end; None for eq. 1, which does not need it."""
         if self.options.size_from == "input":
             return None
         dtype = self.weights.size_kernel.dtype

@@ -44,24 +44,25 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         summary: `"mean"` or `"last"`.
         estimator: `"relaxed"`, `"straight_through"` or `"reinforce"`; the
             last learns its sizes in a `PolicyGradientModel`.
-        temperature: Positive float, of the relaxed sample.
+        temperature: Positive float, temperature of the relaxed sample.
         activation: The inner network's activation.
-        gated: Which states what was read gates: `"memory"` (of an LSTM, c),
+        gated: Which states the gate multiplies: `"memory"` (c of an LSTM),
             `"output"` or `"all"`; see `RFCell`.
-        size_from: `"input"`, sizes chosen before anything ahead is read, or
-            `"field"`, fields that end where they have found what they look
-            for; see `RFCell`.
-        cost_weight: Price of each position read ahead, in training, on
-            average over real steps. This and the weights below are kept in
+        size_from: `"input"`: the size is chosen before anything ahead is
+            read. `"field"`: after each position, what has been read decides
+            whether to stop there. See `RFCell`.
+        cost_weight: Weight of the mean number of positions read ahead, added
+            to the loss in training. This and the weights below are kept in
             non-trainable variables of `costs`, which
-            `keras_seqmech.ExploreThenCommit` moves over a `fit`.
-        target: Mean size that a batch is held to, from 1 to `max_size`; or
-            None.
-        target_weight: Of the distance to `target`.
-        entropy_weight: Of the mean entropy of the sizes, in nats, which
-            lowers the loss: exploration.
-        indecision_weight: Of the mean indecision, entropy over log S, which
-            raises it: commitment.
+            `keras_seqmech.ExploreThenCommit` changes during a `fit`.
+        target: Mean size that training pulls a batch towards, from 1 to
+            `max_size`; or None.
+        target_weight: Weight of the distance of the mean size from `target`,
+            added to the loss.
+        entropy_weight: Weight of the mean entropy of the sizes in nats,
+            subtracted from the loss (exploration).
+        indecision_weight: Weight of the mean of entropy / log S, added to the
+            loss (commitment).
         unit_forget_bias: Whether the gate's bias starts at 1.
         forget_strength: None, or how much the gate may forget at first, from
             0 to 1; see `RFCell`. With 0 the layer starts as the plain cell.
@@ -81,8 +82,8 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             appear in `history`: `<name>_mean_size`; `<name>_size_entropy`, of
             the size probabilities, in nats; `<name>_certain`, the share of
             sizes chosen with a probability above 0.9; and
-            `<name>_choice_entropy`, that of the likeliest sizes over all
-            steps, 0 where all are alike.
+            `<name>_choice_entropy`, the entropy of the likeliest sizes over
+            all steps, 0 where all are equal.
         jit_compile: Whether to compile the loop of training steps with XLA
             where the model is not, in `fit` or another `tf.function`. On CPU
             it takes half the time or less at small widths (see the
@@ -110,8 +111,8 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         training: Whether sizes are drawn (from noise drawn once a call) and
             dropout is active.
         lookahead: Tensor `(batch, steps, features)`: what follows the last
-            step. Fields may read it. With it, a sequence run in chunks, the
-            state passed on, gives what it gives in one piece.
+            step. Fields may read it. With it, a sequence run in chunks, with
+            the state passed on, gives the same outputs as in one piece.
         lookahead_mask: Boolean tensor `(batch, steps)`.
 
     Input shape:
@@ -133,9 +134,9 @@ class ReceptiveFieldRNN(keras.layers.RNN):
     drawn sizes O(T S f). `SimpleRNNCell`, `LSTMCell` and `GRUCell` have their
     input products taken out of the loop; other cells, cells with dropout in
     training, or with an activation that has weights, run step by step as they
-    are. Under a mask, with `packed=True`, all of this is of the real steps: it
-    is the sum over the rows that counts, not the longest row; but not with
-    `unroll`, in loops compiled with XLA, or of cells that run as they are.
+    are. Under a mask, with `packed=True`, the cost grows with the total number
+    of real steps, not with the longest row. This does not hold with `unroll`,
+    in loops compiled with XLA, or for cells that run step by step.
 
     Example:
 
@@ -416,7 +417,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         """Whether log-probabilities of what training draws are reported."""
         if self.cell.options.estimator != "reinforce":
             return False
-        # Of one size nothing is drawn, and nothing is lost with it.
+        # With one size nothing is drawn, so a missing report loses nothing.
         return self.max_size > 1 or log_probabilities.current() is not None
 
     def _charge(
@@ -429,10 +430,13 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         )
         charges = self.costs.charge(measures, self._real(mask))
         if self.max_size > 1:
-            self.add_loss(batch_mean(charges.reading + charges.doubt))
+            total = charges.reading_cost + charges.uncertainty_cost
+            self.add_loss(batch_mean(total))
         if reports:
             log_probability = ops.sum(chosen.log_probability, axis=1)
-            log_probabilities.report(self, log_probability, charges.reading)
+            log_probabilities.report(
+                self, log_probability, charges.reading_cost
+            )
 
     def _count(self, chosen: FieldChoices, mask: Tensor | None) -> None:
         """Updates the statistics."""
@@ -441,7 +445,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         decided = Decided(
             chosen.size,
             chosen.entropy,
-            # Of an empty batch there is no maximum without a first value.
+            # The maximum of an empty batch needs an initial value.
             ops.max(chosen.probabilities, axis=-1, initial=0),
             categorical.best(chosen.probabilities),
         )

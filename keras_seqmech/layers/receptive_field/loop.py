@@ -10,8 +10,8 @@ with the inputs leave the loop, and with them:
   computed for all steps at once, S large products, and so are the inner
   states' parts of stop logits; the loop only selects.
 
-Under a mask all of this is computed at real steps alone, where the loop can
-run packed, and masked steps are put in again after it.
+Under a mask, if the loop can run packed, all of this is computed at real steps
+only, and masked steps are inserted again after it.
 """
 
 from collections.abc import Callable
@@ -93,8 +93,8 @@ class FieldLoop(NamedTuple):
 
     Attributes:
         step: The step at a real time step.
-        operands: What it works with.
-        specs: What it returns, one step's shapes and dtypes by name.
+        operands: The operands of the step.
+        specs: Shapes and dtypes of its outputs, by name.
         options: How to run.
     """
 
@@ -108,9 +108,9 @@ class FieldPart(NamedTuple):
     """The field's part of a step.
 
     Attributes:
-        operands: What it works with.
+        operands: The operands of this part.
         gate: Function `(inputs_t, hidden, affine) -> (gate, choices)`.
-        choices: What `choices` hold, one step's shapes and dtypes by name.
+        choices: Shapes and dtypes of one step's choices, by name.
     """
 
     operands: Operands
@@ -119,12 +119,12 @@ class FieldPart(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """What reading a field of a selected size takes inside the loop.
+    """The part of a step that reads a field of the selected size.
 
     Attributes:
-        operands: What it works with.
+        operands: The operands of this part.
         read: Function `(inputs_t, selection, affine) -> summary`.
-        states: $m_1..m_S$ of all steps, where they are known beforehand.
+        states: $m_1..m_S$ of all steps, if they are computed before the loop.
     """
 
     operands: Operands
@@ -135,8 +135,8 @@ class Reader(NamedTuple):
 def can_pack(cell: RFCell, sequences: Sequences, options: RunOptions) -> bool:
     """Whether the loop over sequences can run packed where this is called.
 
-    A cell that runs as it is may hold what belongs to the whole batch, as
-    dropout masks do.
+    A cell that is called step by step may hold tensors of the whole batch,
+    such as dropout masks.
     """
     return (
         sequences.mask is not None
@@ -177,7 +177,7 @@ def run(
 def _prepare(
     cell: RFCell, readable: Readable, options: RunOptions
 ) -> FieldLoop:
-    """Computes what leaves the loop, and says what is left for a step."""
+    """Computes what leaves the loop, and makes the step from the rest."""
     current, dtype = readable.current, cell.compute_dtype
     if options.training:
         _, batch_size = readable.padded_shape
@@ -200,7 +200,7 @@ def _run_packed(
     states: States,
     options: RunOptions,
 ) -> FieldRun:
-    """Runs over the real steps, and puts masked ones in again."""
+    """Runs over the real steps, then inserts the masked ones again."""
     packing = readable.packing
     step, operands, specs, scan_options = loop
     values, states = scan(
@@ -224,7 +224,7 @@ def _run_padded(
     states: States,
     options: RunOptions,
 ) -> FieldRun:
-    """Runs over all steps; masked ones leave states alone."""
+    """Runs over all steps; masked ones do not change the states."""
     step, operands, specs, scan_options = loop
     repeats = False
     if readable.mask is not None:
@@ -267,7 +267,7 @@ def _gated_step(
 
 
 def _masked_step(step: Step, repeats: bool) -> Step:
-    """A step that leaves the states of masked rows alone.
+    """A step that does not change the states of masked rows.
 
     Their output is zeros, or with `repeats` the one before, which is then the
     first of the states.
@@ -352,7 +352,7 @@ def _field_part(cell: RFCell, readable: Readable, training: bool) -> FieldPart:
 def _constants(
     positions: stick_breaking.Values | None, noise: Tensor | None
 ) -> Named:
-    """What choosing a size takes that needs no gradient."""
+    """The operands of choosing a size that need no gradient."""
     constants = {} if positions is None else dict(positions._asdict())
     if noise is not None:
         constants["noise"] = noise
@@ -360,7 +360,7 @@ def _constants(
 
 
 def _field_of_one(equations: FieldEquations, offsets: Tensor) -> FieldPart:
-    """Fields of the current step alone: all gates are known beforehand."""
+    """Fields of the current step alone: gates are computed before the loop."""
     gates = equations.gate(equations.options.activation(offsets))
 
     def gate(
@@ -419,7 +419,7 @@ def _soft_reader(
 def _whole_reader(
     equations: FieldEquations, offsets: list[Tensor], validity: Tensor
 ) -> Reader:
-    """Reads fields of all sizes beforehand; the loop selects."""
+    """Reads fields of all sizes before the loop, which only selects."""
     states = equations.states(offsets, validity)
     summaries = equations.summaries(states, validity)
 

@@ -1,4 +1,4 @@
-"""What holds the strength of a forget gate."""
+"""The constraint on the strength of a forget gate."""
 
 import keras
 from keras import ops

@@ -15,8 +15,8 @@ from keras_seqmech.typing import Tensor
 class ReceptiveFieldWindows(keras.layers.Layer):
     """Look-ahead windows, the step inputs of an `RFCell`.
 
-    Window t holds steps `t, t + 1, ..., t + max_size - 1` and says of each
-    whether it exists and is real:
+    Window t holds steps `t, t + 1, ..., t + max_size - 1`, each with a number
+    v that is 1 if the step exists and is real, else 0:
 
     $$w_{t,i} = [x_{t+i-1} v_{t+i-1};\\; v_{t+i-1}], \\quad i = 1..S$$
 
@@ -52,6 +52,9 @@ class ReceptiveFieldWindows(keras.layers.Layer):
     TensorShape([1, 3, 2, 5])
     >>> windows[0, :, 1, -1].numpy()  # nothing follows the last step
     array([1., 1., 0.], dtype=float32)
+
+    Source: "An Informative Adaptive Receptive Field Model for Recurrent
+    Neural Networks".
     """
 
     def __init__(self, max_size: int, **kwargs: Any):

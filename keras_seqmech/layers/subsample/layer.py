@@ -28,7 +28,7 @@ ESTIMATORS = ("expectation", "straight_through", "reinforce")
 
 
 class _Steps(NamedTuple):
-    """What a call has to choose from.
+    """The checked inputs of a call.
 
     Attributes:
         sequence: Tensor `(batch, time, features)` in the compute dtype.
@@ -77,25 +77,26 @@ class ExpectedSubsample(keras.layers.Layer):
     is an average over dozens of steps. So start from probabilities that differ
     and keep about the right share: `EmissionProbabilities` does. Too low, and
     late outputs have no gradient (from 1/2, of 200 outputs the one at 150
-    exists with probability 1e-13); too high, and U outputs are full before
-    late steps, which then have none.
+    exists with probability 1e-13); too high, and all U outputs are used before
+    the late steps, which then get no gradient.
 
-    Four weights say what the decisions cost in training, added to the loss as
-    means over the real steps of the batch; all are 0 by default, variables of
-    `layer.costs` that callbacks change, and kept in saves:
+    Four weights add terms to the loss in training, means over the real steps
+    of the batch. They are 0 by default, saved with the layer, and kept in
+    non-trainable variables of `layer.costs`, which callbacks may change:
 
-    - `cost_weight`: the price of reading, times the share of steps kept.
-    - `target_weight`: times the distance of that share from `target`, both of
-      the whole batch: rows may keep more or less.
-    - `entropy_weight`: exploration, minus the entropy of the decisions.
-    - `indecision_weight`: commitment, times $4 e (1 - e)$: 1 at a fair choice,
-      0 at a hard one. Raised late in training it makes the threshold's
-      outputs those of the expectation.
+    - `cost_weight`: weight of the share of steps kept.
+    - `target_weight`: weight of the distance of that share from `target`, both
+      of the whole batch: single rows may keep more or less.
+    - `entropy_weight`: weight of the mean entropy of the decisions in nats,
+      which is subtracted (exploration).
+    - `indecision_weight`: weight of the mean of $4 e (1 - e)$, which is 1 at
+      $e = 1/2$ and 0 at 0 and 1 (commitment). Raised late in training, it
+      brings the expected outputs close to those of the threshold.
 
-    `length_weight` is the target's older form, by row: times
-    $T\,KL(r \,\|\, \bar e)$, averaged over the batch, with r the
-    `length_target` and $\bar e$ the mean probability of the row's T steps. It
-    holds every row at r. Its gradient to a logit is $\bar e - r$ where
+    `length_weight` is an older form of the target that holds each row at r.
+    It is the weight of $T\,KL(r \,\|\, \bar e)$, averaged over the batch,
+    with r the `length_target` and $\bar e$ the mean probability of the row's
+    T steps. Its gradient to a logit is $\bar e - r$ where
     probabilities are alike, until they are rounded to 1 (from logits of 15
     on): no other saturation stops it.
 
@@ -133,11 +134,13 @@ class ExpectedSubsample(keras.layers.Layer):
         length_weight: Cost of leaving `length_target`, which it needs; 0.01 to
             0.1 of the loss per step is a start. A constant: callbacks move
             `target_weight`.
-        cost_weight: Float of at least 0, at the start.
+        cost_weight: Initial weight of the share of steps kept, at least 0.
         target: Share of steps to keep, from 0 to 1, or None.
-        target_weight: Float of at least 0, at the start; needs `target`.
-        entropy_weight: Float of at least 0, at the start.
-        indecision_weight: Float of at least 0, at the start.
+        target_weight: Initial weight of the distance from `target`, at least
+            0; needs `target`.
+        entropy_weight: Initial weight of the mean entropy, at least 0.
+        indecision_weight: Initial weight of the mean of $4 e (1 - e)$, at
+            least 0.
         seed: Int, seed of the noise.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
@@ -164,18 +167,18 @@ class ExpectedSubsample(keras.layers.Layer):
 
     Masking: masked steps are not emitted and do not count, and their values
     reach neither outputs nor gradients; rows without a real step give zeros.
-    Outputs carry no Keras mask: in expectation none is True or False.
+    Outputs carry no Keras mask: in expectation they exist with a probability.
 
     Stacking: a second layer takes the first's outputs, probabilities computed
     from them, and `presence=decisions["output_mask"]`, which makes its length
     and mask right; a missing step is a zero vector anyway. All is exact where
     the second's probabilities do not depend on what the first emitted.
 
-    An output a step: `keras_seqmech.ops.emission.upsampling.upsample` brings a
-    sequence of U steps back to all, each with the latest output kept.
+    One output per step: `keras_seqmech.ops.emission.upsampling.upsample`
+    brings a sequence of U steps back to all steps, each with the latest output.
 
     Cost: in expectation, work grows with `time * U * features`, and memory
-    with `time * features` and a few numbers for 64 steps of `time * U`; the
+    with `time * features`, plus a few times U for each 64 steps; the
     matrix `"emission"` is made only if asked for and, in compiled models,
     used. Hard decisions cost `time * features`.
 
@@ -373,7 +376,7 @@ class ExpectedSubsample(keras.layers.Layer):
             kept = drawn.kept(result.emitted, self.max_length)
         measures = costs.measure_emissions(steps.emission, kept)
         charges = self.costs.charge(_of_existing(measures, steps), steps.real)
-        total = charges.reading + charges.doubt
+        total = charges.reading_cost + charges.uncertainty_cost
         if self.length_target is not None and self.length_weight:
             presence = steps.presence
             if presence is None and steps.real is not None:
@@ -385,7 +388,7 @@ class ExpectedSubsample(keras.layers.Layer):
         if self.estimator == "reinforce":
             log_probability = result.decisions["log_probability"]
             log_probabilities.report(
-                self, ops.sum(log_probability, axis=1), charges.reading
+                self, ops.sum(log_probability, axis=1), charges.reading_cost
             )
 
     def _update_statistics(self, steps: _Steps, result: _Subsample) -> None:

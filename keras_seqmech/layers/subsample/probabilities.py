@@ -38,9 +38,9 @@ class EmissionProbabilities(keras.layers.Layer):
     to one half, from r.
 
     Args:
-        share: r, above 0 and below 1: the probability where $h_t = 0$ at the
-            start, and about the median. To hold the share of steps kept
-            there, give the subsample a `target`.
+        share: r, above 0 and below 1: at the start, the probability where
+            $h_t = 0$, and about the median. To keep the share of kept steps
+            near r in training, give the subsample a `target`.
         scale: c, a finite number above 0. The larger, the further from one
             half probabilities start.
         kernel_initializer: Initializer of w; normal with standard deviation 3
@@ -100,7 +100,7 @@ class EmissionProbabilities(keras.layers.Layer):
 
     def build(self, sequences_shape: Sequence[int | None]) -> None:
         self._check_shape(sequences_shape)
-        # Probabilities are float32 or wider, and so is what makes them.
+        # Probabilities are float32 or wider, and so are their weights.
         self.kernel = self.add_weight(
             name="kernel",
             shape=(sequences_shape[-1],),

@@ -1,15 +1,15 @@
-r"""What decisions cost beside the loss that they are made for.
+r"""What decisions cost, in addition to the loss of the task.
 
-One language for sizes, gates and emissions. Of every step t, with real steps
-$r_t \in \{0, 1\}$ and $N = \sum_t r_t$ over the whole batch:
+The same formula for sizes, gates and emissions. Over all steps t of a batch,
+with $r_t \in \{0, 1\}$ the real steps and $N = \sum_t r_t$ their number:
 
 $$\frac{1}{N} \sum_t r_t \big(w_c\, a_t - w_e\, H_t + w_d\, d_t\big)
   + w_g\, \Big|\frac{1}{N} \sum_t r_t\, g_t - g\Big|$$
 
 with $a_t$ what is read, $H_t$ the entropy of the decision in nats, $d_t$ its
 indecision (1 for a fair choice, 0 for a certain one), and $g_t$ the quantity
-that has the target g. Means over real steps: neither the size of a batch nor
-the length of its rows changes a price.
+that has the target g. As these are means over real steps, neither the size of
+a batch nor the length of its rows changes a price.
 """
 
 import math
@@ -28,8 +28,8 @@ class Measures(NamedTuple):
     Attributes:
         read: Tensor `(batch, time)`: what each step reads, $a_t$.
         targeted: Tensor `(batch, time)`: the quantity with the target, $g_t$.
-        entropy: Tensor `(batch, time)`: of each decision, in nats.
-        indecision: Tensor `(batch, time)`: from 0 to 1.
+        entropy: Tensor `(batch, time)`: entropy of each decision, in nats.
+        indecision: Tensor `(batch, time)`: indecision, from 0 to 1.
     """
 
     read: Tensor
@@ -57,15 +57,16 @@ class CostWeights(NamedTuple):
 
 
 class Charges(NamedTuple):
-    """What a batch is charged, by example; the means over the batch add up.
+    """What each example is charged; the loss is the sum of the batch means.
 
     Attributes:
-        reading: Tensor `(batch,)`: for what is read, price and target.
-        doubt: Tensor `(batch,)`: for entropy and indecision.
+        reading_cost: Tensor `(batch,)`: the terms of price and target.
+        uncertainty_cost: Tensor `(batch,)`: the terms of entropy and
+            indecision.
     """
 
-    reading: Tensor
-    doubt: Tensor
+    reading_cost: Tensor
+    uncertainty_cost: Tensor
 
 
 def measure_sizes(logits: Tensor, size: Tensor) -> Measures:
@@ -77,8 +78,8 @@ def measure_sizes(logits: Tensor, size: Tensor) -> Measures:
             expectation or as drawn.
 
     Returns:
-        `Measures`: what is read are the positions read ahead, `size - 1`; the
-        target is one for the size.
+        `Measures`: what is read is `size - 1`, the positions read ahead; what
+        has the target is `size`.
     """
     entropy = categorical.entropy(logits)
     most = math.log(logits.shape[-1]) or 1.0
@@ -94,7 +95,7 @@ def measure_gates(logits: Tensor, gates: Tensor | None = None) -> Measures:
             if None.
 
     Returns:
-        `Measures`: what is read, and has the target, is the open share.
+        `Measures`: the gate is both what is read and what has the target.
     """
     probabilities = ops.sigmoid(logits)
     gates = probabilities if gates is None else gates
@@ -114,7 +115,7 @@ def measure_emissions(
             probabilities if None.
 
     Returns:
-        `Measures`: what is read, and has the target, is the kept share.
+        `Measures`: `emitted` is both what is read and what has the target.
     """
     emitted = probabilities if emitted is None else emitted
     others = 1 - probabilities
@@ -127,13 +128,13 @@ def charge(
 ) -> Charges:
     """What each example is charged.
 
-    The target's term is a distance of the whole batch. Its share by example
-    is the one with the same mean and the same gradient: the distance is
-    linear on either side of the target.
+    The target's term is a distance of the whole batch. It is divided among
+    the examples so that mean and gradient stay the same, which is possible as
+    the distance is linear on either side of the target.
 
     Args:
-        measures: What is charged.
-        weights: What it costs.
+        measures: The quantities that are charged.
+        weights: The weights of the terms, and the target.
         mask: Boolean tensor `(batch, time)`, True at real steps; or None.
 
     Returns:
@@ -143,18 +144,18 @@ def charge(
     cost, target_weight, entropy_weight, indecision_weight = (
         ops.cast(weight, dtype) for weight in weights[:4]
     )
-    reading = cost * batch_shares(measures.read, mask)
+    reading_cost = cost * batch_shares(measures.read, mask)
     if weights.target is not None:
         targeted = batch_shares(measures.targeted, mask)
         distance = targeted - _any_real(mask, dtype) * weights.target
         side = ops.stop_gradient(ops.sign(ops.mean(distance)))
-        reading += target_weight * side * distance
-    doubt = batch_shares(
+        reading_cost += target_weight * side * distance
+    uncertainty_cost = batch_shares(
         indecision_weight * measures.indecision
         - entropy_weight * measures.entropy,
         mask,
     )
-    return Charges(reading, doubt)
+    return Charges(reading_cost, uncertainty_cost)
 
 
 def batch_shares(values: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -204,7 +205,7 @@ def excess(
 
 
 def _any_real(mask: Tensor | None, dtype: str) -> Tensor:
-    """1, or 0 for a batch without a real step, which misses no target."""
+    """1, or 0 for a batch without a real step, so that it misses no target."""
     if mask is None:
         return ops.ones((), dtype)
     return ops.cast(ops.any(mask), dtype)

@@ -35,7 +35,7 @@ class Values(NamedTuple):
 
 
 def existing(values: Tensor, dtype: str) -> Values:
-    """Notes which values exist.
+    """Finds which values exist and after which there is a choice.
 
     Args:
         values: Boolean tensor `(..., S)`, any pattern.
@@ -46,7 +46,7 @@ def existing(values: Tensor, dtype: str) -> Values:
     """
     exist = ops.cast(values, dtype)
     size = values.shape[-1]
-    # Row j adds to the columns before it: how many values come later.
+    # Column i sums the entries j > i: how many values exist after i.
     later = np.tril(np.ones((size, size)), -1)[:, :-1]
     count_later = ops.matmul(exist, ops.cast(later, dtype))
     is_choice = exist[..., :-1] * ops.cast(count_later > 0, dtype)
@@ -63,13 +63,13 @@ def log_probabilities(stop_logits: Tensor, values: Values) -> Tensor:
 
     Returns:
         Tensor `(..., S)`: logits for `categorical`, whose probabilities sum
-        to 1. Where no value exists, all are alike.
+        to 1. Where no value exists, all are equal.
     """
     stop_logits = finite(stop_logits)
     stop = values.is_choice * ops.log_sigmoid(stop_logits)
     go_on = values.is_choice * ops.log_sigmoid(-stop_logits)
     size = values.missing.shape[-1]
-    # Row j adds to the columns after it: all that was gone past.
+    # Column i sums log(1 - pi_j) over j < i: the values that were passed.
     before = np.triu(np.ones((size, size)), 1)[:-1]
     reached = ops.matmul(go_on, ops.cast(before, go_on.dtype))
     last = ops.zeros_like(stop[..., :1])

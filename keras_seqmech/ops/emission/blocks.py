@@ -13,8 +13,8 @@ and n now counted with step n itself,
 $$x_{jn} = \sum_k r_n(k) v_{jk}, \quad
   v_{jk} = \sum_m q_j(m - k) y_{m - 1}.$$
 
-Nothing is divided, and probabilities of 0 and 1 stay exact. The rounding of
-1 - e is corrected: equal at all steps, where e is, it would add up.
+Nothing is divided, and probabilities of 0 and 1 stay exact. The rounding error
+of 1 - e is corrected: where e is the same at all steps, errors would add up.
 """
 
 from typing import NamedTuple
@@ -39,15 +39,15 @@ from keras_seqmech.typing import Tensor
 BLOCK_STEPS = 64
 # A block of L steps is 8 runs of L / 8, put together in three rounds.
 DOUBLINGS = 3
-# So many blocks are written out, to leave out what is 0; more are a loop.
+# Up to this many blocks are unrolled, which skips zeros; more run in a loop.
 MOST_UNROLLED = 16
-# The plain recursion is as fast up to so many steps, with a matrix of up to so
-# many entries, which is no more than the blocks keep.
+# Up to this many steps and matrix entries, the plain recursion is as fast, and
+# keeps no more than the blocks do.
 PLAIN_STEPS, PLAIN_ENTRIES = 200, 10_000
 
 
 class Blocks(NamedTuple):
-    """What there is to know of each block by itself.
+    """The probabilities within each block.
 
     Attributes:
         columns: Tensor `(batch * N, rows, L)`, a column for each step: its
@@ -67,9 +67,9 @@ class CountsBefore(NamedTuple):
 
     Attributes:
         blocks: Tensor `(N, batch, at least length)`, $q_j$.
-        end: Tensor `(batch, at least length)`: after the last block.
-        more: Tensor `(batch,)`: the probability of counts at the end that
-            `end` has no place for.
+        end: Tensor `(batch, at least length)`: the same after the last block.
+        more: Tensor `(batch,)`: the probability that the count at the end is
+            larger than those in `end`.
     """
 
     blocks: Tensor
@@ -89,9 +89,9 @@ def recursion(
         emission: Tensor `(batch, time)`.
         length: Number of outputs U, an int or a scalar tensor.
         unroll: Whether to write the steps out.
-        column: What the matrix holds of each step: `"emitted"`, the
-            probability that it is output m, or `"counted"`, that m steps were
-            emitted up to it and with it.
+        column: Content of the matrix for each step: `"emitted"`, the
+            probability that it is output m, or `"counted"`, the probability
+            that m steps were emitted up to it and including it.
 
     Returns:
         The matrix `(batch, U, time)`, and the probabilities that
@@ -120,7 +120,7 @@ def recursion(
                 "rounded": _rounded(by_time, skip),
             }
         ),
-        (_nothing_yet(ops.shape(emission)[0], length, emission.dtype),),
+        (_point_mass_at_zero(ops.shape(emission)[0], length, emission.dtype),),
         {"column": tf.TensorSpec((None, width), emission.dtype)},
         ScanOptions(unroll=unroll),
     )
@@ -177,7 +177,7 @@ def upsample(outputs: Tensor, emission: Tensor, initial: Tensor) -> Tensor:
     Args:
         outputs: Tensor `(batch, U, features)`.
         emission: Tensor `(batch, time)` of the same dtype.
-        initial: Tensor `(batch, features)`: before the first output.
+        initial: Tensor `(batch, features)`: the value before the first output.
 
     Returns:
         Tensor `(batch, time, features)`.
@@ -192,7 +192,7 @@ def upsample(outputs: Tensor, emission: Tensor, initial: Tensor) -> Tensor:
     before = _and_more(_counts_before(counts, length).blocks[..., :length], 2)
     columns = tf.reshape(columns, (batch, number, steps + 1, steps))
     columns = tf.transpose(columns, (1, 0, 2, 3))
-    # Of steps emitted when there are U outputs there is no trace.
+    # Steps emitted once there are U outputs leave the last output in place.
     last = tf.repeat(values[:, -1:], steps, axis=1)
     values = tf.concat([values, last], axis=1)
 
@@ -246,7 +246,7 @@ def _blocks(emission: Tensor, column: str) -> Blocks:
         matrix = _join_pairs(matrix, width * 2**i)
     matrix, counts = tf.split(matrix, [steps, 1], axis=2)
     if column == "emitted":
-        # A step is emitted after less than all.
+        # When a step is emitted, not all steps of the block were before it.
         matrix, _ = tf.split(matrix, [steps, 1], axis=1)
     counts = tf.reshape(counts, (batch, number, steps + 1))
     return Blocks(matrix, _of_sum_one(counts), steps)
@@ -268,7 +268,7 @@ def _join_pairs(matrix: Tensor, width: int) -> Tensor:
 
 
 def _counts_before(counts: Tensor, length: Size) -> CountsBefore:
-    """From the counts within each block, those before each."""
+    """The counts before each block, from the counts within each."""
     batch = ops.shape(counts)[0]
     steps = counts.shape[2] - 1
     rows = -(-length // steps)
@@ -286,7 +286,7 @@ def _counts_before(counts: Tensor, length: Size) -> CountsBefore:
         leaves = tf.pad(leaves[:, :, :-1], [[0, 0], [0, 0], [1, 0]])
         return {"before": before}, (stays + leaves, more)
 
-    first = _nothing_yet(batch, rows * steps, counts.dtype)
+    first = _point_mass_at_zero(batch, rows * steps, counts.dtype)
     first = tf.reshape(first, (batch, rows, steps))
     first = tf.linalg.matrix_transpose(first)
     width = rows if isinstance(rows, int) else None
@@ -303,21 +303,21 @@ def _counts_before(counts: Tensor, length: Size) -> CountsBefore:
 
 
 def _join_unrolled(before: Tensor, parts: Tensor, length: Size) -> Tensor:
-    """The sum over blocks, each with no more rows than it reaches."""
+    """The sum over blocks, each with no more outputs than it can reach."""
     steps = parts.shape[2]
     total = None
     for j, (counts, part) in enumerate(
         zip(tf.unstack(before), tf.unstack(parts))
     ):
-        reach = _least((j + 1) * steps, length)
-        counts = counts[:, : _least(j * steps + 1, length)]
+        reach = _minimum((j + 1) * steps, length)
+        counts = counts[:, : _minimum(j * steps + 1, length)]
         result = convolve(counts, part, reach)
         total = result if j == 0 else _pad_time(total, reach) + result
     return _pad_time(total, length)
 
 
 def _join(before: Tensor, parts: Tensor, length: Size) -> Tensor:
-    """As `_join_unrolled`, of any number of blocks."""
+    """As `_join_unrolled`, for any number of blocks."""
     _, batch, _, features = ops.shape(parts)
 
     def step(
@@ -340,9 +340,9 @@ def _join(before: Tensor, parts: Tensor, length: Size) -> Tensor:
 def _rounded(emission: Tensor, skip: Tensor) -> Tensor:
     """What rounding left out of `skip = 1 - emission`, without error.
 
-    Small, but the same for equal probabilities: over time it would add up.
+    It is small, but equal for equal probabilities, and would add up over time.
     """
-    # Clipped, nothing happens; but graphs simplify 1 - (1 - e).
+    # The clip changes nothing, but keeps graphs from simplifying 1 - (1 - e).
     again = 1 - tf.clip_by_value(skip, 0, 1)
     return tf.stop_gradient(again - emission)
 
@@ -353,12 +353,12 @@ def _of_sum_one(counts: Tensor) -> Tensor:
     return counts * (1 - tf.stop_gradient(excess))
 
 
-def _nothing_yet(batch: Size, size: Size, dtype: str) -> Tensor:
-    """Probabilities of counts 0, 1, ...: surely 0."""
+def _point_mass_at_zero(batch: Size, size: Size, dtype: str) -> Tensor:
+    """Probabilities of counts 0, 1, ...: the count is 0."""
     return tf.one_hot(tf.zeros((batch,), "int32"), size, dtype=dtype)
 
 
-def _least(a: int, b: Size) -> Size:
+def _minimum(a: int, b: Size) -> Size:
     return min(a, b) if isinstance(b, int) else tf.minimum(a, b)
 
 

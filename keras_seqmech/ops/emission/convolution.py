@@ -141,8 +141,8 @@ def toeplitz(weights: Tensor, rows: Size, width: Size) -> Tensor:
         Tensor `(batch, rows, width)`.
     """
     batch, size = ops.shape(weights)
-    # Copies of a row, each a step longer than those of the matrix, put every
-    # row of the matrix a step further right.
+    # Skewing by reshape: the padded row is repeated with period full + 1 and
+    # read with period full, which shifts row k to the right by k.
     full = size + rows - 1
     repeated = tf.tile(
         tf.pad(weights, [[0, 0], [0, rows]])[:, None], [1, rows, 1]

@@ -25,7 +25,7 @@ class Compacted(NamedTuple):
 
     Attributes:
         outputs: Tensor `(batch, U, features)`, zeros past the last.
-        indices: Int32 tensor `(batch, U)`: the steps they are.
+        indices: Int32 tensor `(batch, U)`: the step of each output.
         real: Boolean tensor `(batch, U)`: whether an output exists.
     """
 
@@ -51,7 +51,7 @@ def draw(emission: Tensor, noise: Tensor) -> Tensor:
 def log_probability(emission: Tensor, keep: Tensor, length: Size) -> Tensor:
     """Log-probability of each decision, until `length` steps were emitted.
 
-    What comes after changes no output, and is not counted as decided.
+    Later decisions change no output; their log-probability counts as 0.
 
     Args:
         emission: Tensor `(batch, time)` of probabilities.
@@ -100,7 +100,7 @@ def compact(
 
     m the number of steps emitted before n. With step n emitted, later steps
     are one place further back. The mean over draws is exact if the loss is
-    linear in the outputs. Stop the gradient to `emission` for none.
+    linear in the outputs. For no such gradient, stop it at `emission`.
 
     Args:
         sequence: Tensor `(batch, time, features)`.
@@ -112,7 +112,7 @@ def compact(
     Returns:
         `Compacted`, the outputs in the dtype of `sequence`.
     """
-    # One more: it is the last output once a step before it is left out.
+    # One more than U: without an earlier step, it would be the last output.
     indices, real = compaction.compact(keep, length + 1)
     taken = take(sequence, keep, indices, real)
     outputs = taken[:, :-1]
@@ -139,11 +139,12 @@ def _differences(
 ) -> Tensor:
     """Gradients of the probabilities, `(batch, time)`; see `compact`.
 
-    `taken` is an output longer than `upstream`.
+    `taken` holds one output more than `upstream`.
     """
     outputs = taken[:, :-1]
-    # To places from m on: what each of them gains by what follows a place
-    # earlier, and, from m + 1 on, by what precedes it a place later.
+    # stays[m]: effect of output m, compared with removing it, which moves
+    # later outputs forward. later[m]: effect of inserting an output at m,
+    # without its own value: outputs from m on move back.
     stays = _from_here_on(upstream * (outputs - taken[:, 1:]))
     before = tf.pad(outputs, [[0, 0], [1, 0], [0, 0]])[:, :-1]
     later = _from_here_on(upstream * (before - outputs))
@@ -163,7 +164,7 @@ def _differences(
 
 
 def _from_here_on(products: Tensor) -> Tensor:
-    """Sums over features and all places from each on, `(batch, U)`."""
+    """Sums over features, and over each place and those after it."""
     return tf.cumsum(tf.reduce_sum(products, axis=-1), axis=1, reverse=True)
 
 
@@ -173,12 +174,12 @@ def decisions(
     dtype: str,
     presence: Tensor | None = None,
 ) -> dict[str, Tensor]:
-    """The same as `expectation.decisions`, of hard decisions.
+    """As `expectation.decisions`, for hard decisions.
 
     Args:
         keep: Boolean tensor `(batch, time)`, the steps emitted.
         compacted: From `compact`.
-        dtype: That of the results.
+        dtype: Dtype of the results.
         presence: Tensor `(batch, time)`, the probability that a step exists,
             or None.
 

@@ -36,8 +36,8 @@ def emission_matrix(
 
     Args:
         emission: Tensor `(batch, time)` of probabilities.
-        length: Number of outputs U, an int or a scalar tensor; rows that are
-            kept do not depend on it. None: the number of steps.
+        length: Number of outputs U, an int or a scalar tensor; None: the
+            number of steps. It cuts off rows and does not change the others.
         mask: Boolean tensor `(batch, time)` or None.
 
     Returns:
@@ -65,7 +65,7 @@ def expected_subsample(
 
     The product of `emission_matrix` with the sequence, a block of steps at a
     time: work grows with `time * length * features`, and memory with `time *
-    features` and, a few numbers for 64 steps, `time * length`. Beyond about a
+    features`, plus a few times `length` for each 64 steps. Beyond about a
     thousand steps, or if their number is not known, a gradient of the gradient
     is refused (LookupError); multiply by `emission_matrix` for that.
 

@@ -1,4 +1,4 @@
-"""Emission probabilities: what they may be, and how far from a target."""
+"""Checks of emission probabilities, and their distance from a target."""
 
 import math
 
@@ -9,9 +9,9 @@ from keras import ops
 from keras_seqmech.ops.precision import finite
 from keras_seqmech.typing import Tensor
 
-# Probabilities below count as this in logarithms.
+# In logarithms, smaller probabilities count as this.
 _LEAST = 1e-20
-# Sums of probabilities may leave [0, 1] by so much.
+# Rounding may put sums of probabilities outside of [0, 1] by this much.
 _ROUNDING = 1e-5
 
 
@@ -54,14 +54,14 @@ def checked(
     """Probabilities in [0, 1], as all functions of `ops.emission` take them.
 
     Eager execution refuses other values; graphs cannot, and clip them, NaN to
-    0. What rounding adds is clipped everywhere.
+    0. Deviations within rounding are always clipped.
 
     Args:
-        name: What to call the argument in an error.
+        name: Name of the argument, for errors.
         values: Tensor `(batch, time)`.
-        mask: Boolean tensor `(batch, time)` or None: where to look;
-            other values become 0.
-        dtype: That of the result.
+        mask: Boolean tensor `(batch, time)` or None: the steps to check;
+            values at other steps become 0.
+        dtype: Dtype of the result.
 
     Returns:
         Tensor `(batch, time)` with entries in [0, 1].
@@ -113,7 +113,7 @@ def real_probabilities(
 
     Args:
         emission: Tensor `(batch, time)`.
-        dtype: That of the result.
+        dtype: Dtype of the result.
         mask: Boolean tensor `(batch, time)` or None.
 
     Returns:

@@ -1,9 +1,9 @@
 r"""From a shorter sequence back to all steps: the latest output at each.
 
-The inverse of a subsample, for models that need an output a step. With $c_t$
-the number of steps emitted up to t and with it, step t gets $y_{c_t - 1}$, the
-output that was kept last; before the first kept step, an initial vector. Steps
-emitted once there are U outputs change nothing.
+The inverse of a subsample, for models that need one output per step. With $c_t$
+the number of steps emitted up to step t, itself included, step t gets
+$y_{c_t - 1}$, the output that was kept last; before the first kept step, it
+gets an initial vector. Steps emitted once there are U outputs change nothing.
 
 In expectation that is, exactly,
 
@@ -54,7 +54,7 @@ def upsample(
     >>> upsample(states, decisions["emission"]).shape
     (None, 100, 8)
     """
-    # Whether output m was emitted up to each step and with it.
+    # Whether output m was emitted at each step or before.
     emitted = ops.cumsum(matrix, axis=2)
     later = ops.pad(emitted[:, 1:], [[0, 0], [0, 1], [0, 0]])
     values = ops.cast(outputs, matrix.dtype)
@@ -100,9 +100,10 @@ def expected_upsample(
 ) -> Tensor:
     """The expected latest output at each step, from probabilities.
 
-    A block of steps at a time, as `expected_subsample`, without a tensor of
-    `time * U` numbers and with features. In blocks, that is for more than
-    about 200 steps, a gradient of the gradient is refused (LookupError).
+    It is computed a block of steps at a time, as `expected_subsample` is, and
+    needs no tensor of `time * U * features` numbers. In blocks, that is for
+    more than about 200 steps, a gradient of the gradient is refused
+    (LookupError).
 
     Args:
         outputs: Tensor `(batch, U, features)`.

@@ -47,8 +47,8 @@ def scan(
             step.
         options: How to run.
         packing: From `pack`: which steps each row really does; all if None.
-            The step then gets the rows that have its step, first those of
-            rows with fewer steps to come, so that tensors with a row axis
+            At each call the step then gets only the rows that have this step,
+            rows with fewer steps to come first. So tensors with a row axis
             must reach it through `operands` and `states` alone. Only where
             `can_pack` says so.
 

@@ -1,10 +1,10 @@
 """The loop over packed steps: only rows that have a step take part in it.
 
 A padded loop computes all rows of a batch until the longest one ends. Here the
-loop holds the states of the rows that go on alone. Rows are sorted, the
-shortest first, so those that end are the beginning of the states, and what
-they leave behind, step after step, comes in the order of rows. `packing` says
-how inputs and values lie.
+loop holds only the states of the rows that go on. Rows are sorted, the
+shortest first, so the rows that end are the first of the states, and their
+final states, collected step by step, are in the order of rows. `packing`
+describes the layout of inputs and values.
 """
 
 from collections.abc import Callable

@@ -26,15 +26,15 @@ moves the kept steps of each row to its beginning.
     )
     hidden = packing.hold(outputs["hidden"], initial=states[0])
 
-When it saves time: where rows differ. The work is that of the sum of all rows,
-`total` steps of one row, in place of `batch * longest`. Near the end of the
-longest rows few are left, and a step of few rows is bound by reading the
-weights and by the number of its operations, so the time falls less than the
-work; rows that are alike have nothing to leave out. docs/packed_loops.md has
-times, from `python -m benchmarks.packed_loop`.
+It saves time where rows differ in length. The work is that of `total` steps of
+one row, in place of `batch * longest`. Near the end of the longest rows few
+rows are left, and a step of few rows is bound by reading the weights and by
+the number of its operations, so the time falls less than the work. Rows of
+equal length gain nothing. docs/packed_loops.md has times, from
+`python -m benchmarks.packed_loop`.
 
-When not: code compiled with XLA has static sizes and cannot be packed, nor can
-a loop that is compiled or written out on its own: see `can_pack`. A step may
+Code compiled with XLA has static sizes and cannot be packed, nor can a loop
+that is compiled or unrolled on its own: see `can_pack`. A step may
 not use tensors with a row axis from outside, such as a dropout mask of the
 whole batch; they must be gathered like inputs. `tf.GradientTape.jacobian` needs
 `experimental_use_pfor=False`, as TensorFlow cannot vectorise lists of tensors
@@ -56,8 +56,8 @@ from keras_seqmech.typing import Tensor
 def can_pack(options: ScanOptions = ScanOptions()) -> bool:  # noqa: B008
     """Whether a loop with these options can run packed where it is called.
 
-    It cannot where sizes are static: in code that XLA compiles, around the
-    loop or the loop alone, and in a loop that is written out; nor within
+    It cannot where sizes are static: in code around the loop or a loop alone
+    that XLA compiles, and in an unrolled loop; nor within
     `differentiable_twice`.
     """
     compiled = options.jit_compile and not tf.executing_eagerly()
@@ -149,7 +149,7 @@ class Packing(NamedTuple):
 
         Args:
             values: Tensor `(total, ...)`.
-            initial: Tensor `(batch, ...)`: what holds before the first kept
+            initial: Tensor `(batch, ...)`: the value before the first kept
                 step.
             time_major: Whether to return `(time, batch, ...)`.
 
@@ -179,7 +179,7 @@ class Packing(NamedTuple):
 
         Args:
             values: Tensor `(total, ...)`.
-            initial: Tensor `(batch, ...)`: what stands for rows that keep no
+            initial: Tensor `(batch, ...)`: the value for rows that keep no
                 step.
 
         Returns:
@@ -226,7 +226,7 @@ class Packing(NamedTuple):
         return _permute(tf.convert_to_tensor(rows), self.ranks, self.order)
 
     def _numbers(self) -> Tensor:
-        """Of each packed element, how many its row has before it."""
+        """For each packed element, how many its row has before it."""
         return tf.repeat(tf.range(tf.shape(self.counts)[0]), self.counts)
 
 
@@ -254,7 +254,7 @@ def pack(keep: Tensor) -> Packing:
     counts = batch_size - shorter
     offsets = tf.cumsum(counts, exclusive=True)
     # Ranks count from the shortest row, elements of a step from the shortest
-    # that has it. One entry more stands for rows that keep no step.
+    # row that has it. One more entry serves batches that keep no step at all.
     starts = tf.concat([offsets - shorter, [0]], axis=0)
     places = tf.gather(starts, tf.maximum(numbers, 0)) + ranks[:, None]
     rows, times = tf.unstack(tf.cast(tf.where(keep), "int32"), axis=1)

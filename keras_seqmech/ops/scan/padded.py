@@ -20,7 +20,7 @@ class PaddedLoop:
     """Runs a body over the leading axis of its inputs, and stacks its values.
 
     Args:
-        options: How many steps to run, and whether to write them out.
+        options: How many steps to run, and whether to unroll the loop.
         differentiable: Whether TensorFlow will differentiate the loop. If not,
             steps are read as slices, which copies nothing; the gradient of
             slices in a loop takes time and memory square in the steps. A loop
@@ -117,7 +117,7 @@ def _run_unrolled(
 
 def _at(inputs: Any, t: int | Tensor) -> Any:
     """One step of a nest of tensors `(time, ...)`."""
-    # As `x[t]`, with one place for all tensors.
+    # As `x[t]`, with the index computed once for all tensors.
     begin = tf.reshape(t, [1])
     end = begin + 1
     return keras.tree.map_structure(

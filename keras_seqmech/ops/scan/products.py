@@ -2,8 +2,8 @@
 
 An LSTM takes the product of its state in four parts, one for each gate. To
 multiply once and split the result is fast where the weight is small. Where it
-is large, a product for each part is: it saves a copy, and products run side by
-side.
+is large, a product for each part is faster: it saves a copy, and the products
+run in parallel.
 """
 
 from collections.abc import Sequence

@@ -18,7 +18,7 @@ from keras_seqmech.typing import Tensor
 Named: TypeAlias = dict[str, Tensor]
 Parts: TypeAlias = dict[str, list[Tensor]]
 States: TypeAlias = tuple[Tensor, ...]
-# What a loop calls at each step: of its inputs and states.
+# What a loop calls at each step: a function of inputs and states.
 Body: TypeAlias = Callable[[Any, States], tuple[Any, States]]
 
 
@@ -45,8 +45,8 @@ class Affine(Protocol):
 class Step(Protocol):
     """One time step of a recurrent mechanism, without side effects.
 
-    It treats rows alike and each alone: in a packed loop it gets the rows that
-    have the step, whose number and order are not those of the batch.
+    It treats all rows the same way and each by itself: in a packed loop it gets
+    the rows that have the step, in another number and order than the batch.
     """
 
     def __call__(
@@ -108,15 +108,15 @@ class ScanOptions(NamedTuple):
             multiplies out the weight gradients after the loop, one large
             product each. The step may then use no trainable variable other
             than through `Operands`, and a gradient of the gradient is refused
-            (LookupError), but not within `differentiable_twice`.
+            (LookupError), except within `differentiable_twice`.
         jit_compile: Whether to compile the loop with XLA where the code
             around it is not. Without effect in eager execution.
         unroll: Whether to write the steps out instead of looping. Needs a
             static number of steps.
         steps: Scalar int32 tensor, at most `time`: how many steps to run; all
-            if None. For code compiled with XLA, whose sizes are static but
-            whose loops, backward too, may end early. Outputs of the steps
-            left out are zeros. Elsewhere give shorter inputs.
+            if None. It is meant for code compiled with XLA, whose sizes are
+            static but whose loops, backward too, may end early; elsewhere give
+            shorter inputs. Outputs of the steps left out are zeros.
     """
 
     recompute_gradient: bool = False

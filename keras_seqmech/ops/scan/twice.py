@@ -1,8 +1,8 @@
 """Loops whose gradient has a gradient.
 
-The recomputing gradient has none. Within `differentiable_twice` loops run as
-TensorFlow differentiates them, once and again: over padded steps, uncompiled,
-and keeping all of every step.
+The recomputing gradient has no gradient. Within `differentiable_twice` loops
+run in a way that TensorFlow itself differentiates, any number of times: over
+padded steps, uncompiled, and keeping all intermediate values.
 """
 
 import contextlib

@@ -22,8 +22,8 @@ STATES = ("lower_h", "lower_c", "upper_h", "upper_c")
 class StreamedEncoder(StreamedLayer):
     """A `FocusedHierarchicalEncoder` that does not return focused states.
 
-    Without `return_sequences` the output is that after the steps so far, as
-    returned states are.
+    Without `return_sequences` the output, like returned states, is that after
+    the steps so far.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Adaptive receptive fields, one step after the other.
 
-A field of at most S positions is known when S - 1 further steps are: what is
-returned lies so many steps behind.
+A field of at most S positions can be read once S - 1 further steps have
+arrived, so that outputs lie S - 1 steps behind the inputs.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ class Window(NamedTuple):
 
     Attributes:
         values: The steps, zeros where they are not real.
-        real: Whether they are.
+        real: Whether each step is real.
     """
 
     values: Tensor

@@ -18,8 +18,8 @@ class StepSpec(NamedTuple):
     """What is known of the steps of a sequence before the first one comes.
 
     Attributes:
-        shape: Of the sequence, `(batch, time, ...)`.
-        dtype: Of the values.
+        shape: Shape of the sequence, `(batch, time, ...)`.
+        dtype: Dtype of the values.
     """
 
     shape: tuple[int | None, ...]
@@ -29,11 +29,11 @@ class StepSpec(NamedTuple):
 class StreamedLayer(keras.layers.Layer):
     """Base of the layers of a streaming network that carry a state.
 
-    Called on a step `(batch, 1, ...)`, it starts from `state` and leaves there
-    what the next step starts from.
+    Called on a step `(batch, 1, ...)`, it starts from `state` and replaces it
+    by the state for the next step.
 
     Args:
-        clock: Of the network.
+        clock: The clock of the network.
         delay: How many steps the inputs are behind those of the network.
         waits: How many steps the outputs are behind the inputs.
         **kwargs: Base layer keyword arguments.
@@ -47,7 +47,7 @@ class StreamedLayer(keras.layers.Layer):
         self.waits = waits
         self.state: State = {}
         self.spec = StepSpec((), "")
-        # Of the step that was returned last.
+        # The mask of the step that was returned last.
         self.mask: Tensor | None = None
 
     def initial_state(self, batch_size: Tensor) -> State:
@@ -55,11 +55,11 @@ class StreamedLayer(keras.layers.Layer):
         raise NotImplementedError
 
     def set_spec(self, sequence: keras.KerasTensor) -> None:
-        """Says what the steps will be."""
+        """Sets the shape and dtype of the steps."""
         self.spec = StepSpec(tuple(sequence.shape), sequence.dtype)
 
     def start_from(self, given: Any, states: list[Tensor]) -> list[Tensor]:
-        """The states before a step, those given to a call before the first."""
+        """The states before a step; before the first, those given if any."""
         if given is None:
             return states
         is_first = self.clock.is_first(self.output_delay)
@@ -111,14 +111,14 @@ class DelayLine(StreamedLayer):
 
 
 def shift(waiting: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
-    """Adds a step to those that wait; the first leaves.
+    """Pushes a step into a FIFO buffer.
 
     Args:
-        waiting: Tensor `(batch, steps, ...)`.
+        waiting: Tensor `(batch, steps, ...)`, the buffer, oldest step first.
         step: Tensor `(batch, 1, ...)`.
 
     Returns:
-        The first, `(batch, 1, ...)`, and those that wait now.
+        The oldest step, `(batch, 1, ...)`, and the new buffer.
     """
     both = tf.concat([waiting, step], axis=1)
     return both[:, :1], both[:, 1:]

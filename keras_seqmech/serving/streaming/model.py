@@ -23,7 +23,7 @@ from keras_seqmech.typing import Tensor
 PREFIX = "state_"
 _POSITION = f"{PREFIX}position"
 _LATEST = f"{PREFIX}latest_"
-# In place of a position.
+# The position once the sequences have ended.
 _ENDED = -1
 
 Tensors = dict[str, Tensor]
@@ -89,7 +89,7 @@ class StreamingModel:
         self.delay = self.network.delay
         self.structure, self.specs = signature.input_specs(model, None)
         self.outputs = self._output_specs(model)
-        # Of each layer, the names of what it carries.
+        # The names of the states that each layer carries.
         self._carried = {
             name: {key: f"{PREFIX}{name}_{key}" for key in one_row}
             for name, layer in self.network.layers.items()
@@ -117,7 +117,7 @@ class StreamingModel:
         )
 
     def start(self, batch_size: int = 1) -> Tensors:
-        """The state before the first chunk of so many sequences."""
+        """The state before the first chunk, of `batch_size` sequences."""
         batch_size = validation.check_positive_int("batch_size", batch_size)
         return self._start(batch_size)
 
@@ -129,7 +129,7 @@ class StreamingModel:
         Args:
             inputs: What the model is called with, or a dict by name of input;
                 sequences have the steps of the chunk, any number.
-            state: Of `start`, or of the step before.
+            state: The state that `start` or the step before returned.
             end: Whether the sequences end with the chunk. Then all outputs
                 that are left are returned.
 
@@ -211,7 +211,8 @@ class StreamingModel:
         carried = dict(state)
         position = carried.pop(_POSITION)
         after = position + chunk.length
-        # The layers that wait are given as many steps that do not exist.
+        # At the end, layers that wait are given `delay` steps more, which do
+        # not exist.
         count = chunk.length + tf.where(end, self.delay, 0)
         arrays = {
             name: tf.TensorArray(
@@ -299,8 +300,8 @@ class _Chunk(NamedTuple):
     """The inputs of a step of a `StreamingModel`.
 
     Attributes:
-        specs: Of the inputs by name.
-        inputs: By name.
+        specs: Specs of the inputs by name.
+        inputs: The inputs by name.
     """
 
     specs: dict[str, tf.TensorSpec]
@@ -328,7 +329,7 @@ class _Chunk(NamedTuple):
         return _Chunk(self.specs, inputs)
 
     def step(self, i: Tensor) -> Tensors:
-        """The inputs with one step; beyond the last, with the last."""
+        """The inputs with step i alone; past the end, with the last step."""
         inputs = dict(self.inputs)
         for name, x in self.sequences.items():
             step = tf.gather(x, tf.minimum(i, self.length - 1), axis=1)
@@ -348,7 +349,7 @@ class _Chunk(NamedTuple):
 
 
 def _checked(chunk: _Chunk, state: Tensors) -> tuple[_Chunk, Tensors]:
-    """The same; refuses inputs and states that do not belong together."""
+    """Returns its arguments; refuses inputs and states that do not match."""
     batched = [x for name, x in state.items() if name != _POSITION]
     batched += chunk.inputs.values()
     checks = [

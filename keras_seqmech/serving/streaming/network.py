@@ -31,7 +31,7 @@ from keras_seqmech.typing import Tensor
 _LONG = 1_000_003
 # Lengths at which layers are tried.
 _TRIED = (1, 3, 6)
-# Of the layers whose `call` is known to do what their cell says.
+# `call` of the layers that are known to do just what their cell does.
 _CALLS = {
     layer.call
     for layer in (
@@ -132,11 +132,11 @@ class _Writer:
         self.clock = Clock()
         self.layers: dict[str, StreamedLayer] = {}
         self.delay = 0
-        # By identity, with the tensor, so that no other gets its identity.
+        # By id, with the tensor, so that no other tensor gets the same id.
         self._paths: dict[int, tuple[Any, _Path]] = {}
         # Models within the model.
         self._models = 0
-        # By identity and delay.
+        # By id and delay.
         self._delayed: dict[tuple[int, int], keras.KerasTensor] = {}
 
     def input(self, x: keras.KerasTensor) -> keras.KerasTensor:
@@ -148,7 +148,7 @@ class _Writer:
         return x
 
     def call(self, operation: Any, *args: Any, **kwargs: Any) -> Any:
-        """Calls an operation, or what stands in for it."""
+        """Calls an operation, or the streamed layer in place of it."""
         if getattr(operation, "outputs", None):
             return self._call_model(operation, *args, **kwargs)
         paths = [
@@ -233,7 +233,7 @@ class _Writer:
         return keras.tree.map_structure(align, structure)
 
     def _stand_in(self, operation: Any, delay: int) -> StreamedLayer | None:
-        """What carries the state of a layer; None for one without any."""
+        """The streamed form of a layer; None for one without a state."""
         _check_streams(operation)
         layer = unwrap(operation)
         streamed: StreamedLayer

@@ -35,12 +35,12 @@ def one_or_all(returned: tuple) -> Any:
 class StreamedRNN(StreamedLayer):
     """A `keras.layers.RNN`, or a `LearnedInitialState` of one.
 
-    Without `return_sequences` the output is that after the steps so far, as
-    returned states are.
+    Without `return_sequences` the output, like returned states, is that after
+    the steps so far.
 
     Args:
-        clock: Of the network.
-        delay: Of the inputs.
+        clock: The clock of the network.
+        delay: How many steps the inputs are behind those of the network.
         layer: The layer; it reads forwards and is not stateful.
         **kwargs: Base layer keyword arguments, and `waits`.
     """

@@ -619,8 +619,8 @@ def test_regularizer_and_gate_losses_are_the_encoders():
     ]
     assert len(kernels) == 5
     penalty = sum(float(ops.sum(0.5 * v**2)) for v in kernels)
-    reading, doubt, *others = (float(x) for x in encoder.losses)
-    assert reading == 0 > doubt
+    reading, uncertainty, *others = (float(x) for x in encoder.losses)
+    assert reading == 0 > uncertainty
     np.testing.assert_allclose(sum(others), penalty, rtol=1e-5)
 
 

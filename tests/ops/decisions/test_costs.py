@@ -25,13 +25,17 @@ def test_charges_add_up_to_the_means_over_real_steps(mask, target):
     reading = 0.25 * read
     if target is not None:
         reading += 0.75 * abs(targeted - target)
-    doubt = 0.125 * indecision - 0.5 * entropy
+    uncertainty = 0.125 * indecision - 0.5 * entropy
     weights = costs.CostWeights(0.25, 0.75, 0.5, 0.125, target)
     charges = costs.charge(
         costs.Measures(*map(tf.constant, measures)), weights, mask
     )
-    np.testing.assert_allclose(np.mean(charges.reading), reading, rtol=1e-12)
-    np.testing.assert_allclose(np.mean(charges.doubt), doubt, rtol=1e-12)
+    np.testing.assert_allclose(
+        np.mean(charges.reading_cost), reading, rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        np.mean(charges.uncertainty_cost), uncertainty, rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("target", [0.1, 0.9])
@@ -40,7 +44,9 @@ def test_the_targets_gradient_is_that_of_the_distance(target):
     weights = costs.CostWeights(0.0, 1.0, 0.0, 0.0, target)
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(measures.targeted)
-        charged = tf.reduce_mean(costs.charge(measures, weights, MASK).reading)
+        charged = tf.reduce_mean(
+            costs.charge(measures, weights, MASK).reading_cost
+        )
         real = tf.boolean_mask(measures.targeted, MASK)
         distance = tf.abs(tf.reduce_mean(real) - target)
     np.testing.assert_allclose(
@@ -57,10 +63,10 @@ def test_rows_are_charged_for_what_they_read():
     measures = costs.Measures(read, read, 0 * read, 0 * read)
     weights = costs.CostWeights(1.0, 0.0, 0.0, 0.0)
     charges = costs.charge(measures, weights, mask)
-    np.testing.assert_allclose(charges.reading, [0.5, 1.0])
+    np.testing.assert_allclose(charges.reading_cost, [0.5, 1.0])
     weights = costs.CostWeights(0.0, 1.0, 0.0, 0.0, target=0.5)
     charges = costs.charge(measures, weights, mask)
-    np.testing.assert_allclose(charges.reading, [0.0, 0.5])
+    np.testing.assert_allclose(charges.reading_cost, [0.0, 0.5])
 
 
 def test_a_batch_without_a_real_step_costs_nothing():
