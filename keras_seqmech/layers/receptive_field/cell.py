@@ -75,9 +75,10 @@ class RFCell(keras.layers.Layer):
             (easier to optimise, says the paper) or the `"last"` one.
         estimator: How sizes are learned. `"relaxed"`: soft sizes in training
             (eq. 7). `"straight_through"`: sizes drawn, with the gradient of
-            the relaxed sample. `"reinforce"`: sizes drawn, no gradient to the
-            size weights; train them on the log-probability that
-            `ReceptiveFieldRNN(return_field=True)` returns.
+            the relaxed sample. `"reinforce"`: sizes drawn, without a
+            gradient to the size weights, which a `ReceptiveFieldRNN` in a
+            `PolicyGradientModel` learns from log-probabilities; within
+            `keras.layers.RNN` they are not learned.
         temperature: Positive float, $\tau$ of the relaxed sample. Kept in a
             non-trainable variable of that name, so that callbacks can change
             it without retracing.
