@@ -532,6 +532,7 @@ def sizes_of_one(entry):
         yield mask, (None, 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "entry, name, size",
     [
