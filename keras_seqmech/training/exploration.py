@@ -86,12 +86,12 @@ class ExploreThenCommit(keras.callbacks.Callback):
     strong as the price, so that the cheapest of the decisions that solve the
     task remain.
 
-    A layer with a `target` whose `target_weight` is above 0 keeps its price, 0
-    by default: its target says how much is read. An `ExpectedSubsample` with
-    `estimator="expectation"` draws nothing: it keeps its entropy's weight, and
-    since outputs that are not decided average over many steps, its
-    `indecision_weight` rises earlier and further, from 0 to 0.3 over 0.1 to
-    0.4.
+    While the `target_weight` of a layer with a `target` is above 0, the layer
+    keeps its price, 0 by default: its target says how much is read. An
+    `ExpectedSubsample` with `estimator="expectation"` draws nothing: it keeps
+    its entropy's weight, and since outputs that are not decided average over
+    many steps, its `indecision_weight` rises earlier and further, from 0 to
+    0.3 over 0.1 to 0.4.
 
     The values depend on `model.optimizer.iterations` alone: a run that is
     killed and resumed with `keras.callbacks.BackupAndRestore` continues the
@@ -248,7 +248,7 @@ class ExploreThenCommit(keras.callbacks.Callback):
         if deciders and all(layer.costs.built for layer in deciders):
             _warn_of_cells(self.model, deciders)
             self._moved = [
-                _Moved(_variables(layer), self._ramps_of(layer))
+                _Moved(layer.costs, _variables(layer), self._ramps_of(layer))
                 for layer in deciders
             ]
         elif must:
@@ -271,10 +271,8 @@ class ExploreThenCommit(keras.callbacks.Callback):
     def _move(self) -> None:
         step = optimizer_steps(self.model)
         progress = min(1.0, step / max(1, self._total or 1))
-        for variables, ramps in self._moved or ():
-            values = _values(ramps, progress)
-            for name in values.keys() & variables.keys():
-                variables[name].assign(values[name])
+        for moved in self._moved or ():
+            moved.move(progress)
 
 
 def _values(ramps: Ramps, progress: float) -> dict[str, float]:
@@ -288,8 +286,17 @@ def _values(ramps: Ramps, progress: float) -> dict[str, float]:
 class _Moved(NamedTuple):
     """The variables of a layer, by name, and what moves them."""
 
+    costs: DecisionCosts
     variables: dict[str, keras.Variable]
     ramps: Ramps
+
+    def move(self, progress: float) -> None:
+        """Sets the variables for a share of training."""
+        values = _values(self.ramps, progress)
+        if self.costs.is_targeted:
+            values.pop("cost_weight", None)
+        for name in values.keys() & self.variables.keys():
+            self.variables[name].assign(values[name])
 
 
 def _is_number(value: Any) -> bool:
@@ -404,8 +411,6 @@ def _is_in_expectation(layer: Any) -> bool:
 def _variables(layer: Any) -> dict[str, keras.Variable]:
     """The variables of a layer that may be moved, by name."""
     variables = {v.name: v for v in layer.costs.variables}
-    if layer.costs.is_targeted:
-        del variables["cost_weight"]
     if _is_in_expectation(layer):
         del variables["entropy_weight"]
     temperature = getattr(layer, "temperature", None)

@@ -1,6 +1,5 @@
 """Callbacks that change a layer's numbers while it trains."""
 
-import math
 import warnings
 from collections.abc import Sequence
 
@@ -78,8 +77,8 @@ class TemperatureAnnealing(keras.callbacks.Callback):
         self.layer_names = layer_names
         self.log_name = _log_name("temperature", layer_names)
         self._variables: list[keras.Variable] = []
-        # What the variables were set to last, in this `fit`.
-        self._last: float | None = None
+        # What the variables were set to last, in this `fit`, as they hold it.
+        self._last: list[float] = []
         self._has_warned = False
 
     def value(self, step: int) -> float:
@@ -91,7 +90,7 @@ class TemperatureAnnealing(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         self._variables = _find(self.model, "temperature", self.layer_names)
-        self._last, self._has_warned = None, False
+        self._last, self._has_warned = [], False
 
     def on_train_batch_begin(
         self, batch: int, logs: dict | None = None
@@ -108,15 +107,18 @@ class TemperatureAnnealing(keras.callbacks.Callback):
         temperature = self.value(optimizer_steps(self.model))
         for variable in self._variables:
             variable.assign(temperature)
-        self._last = temperature
+        self._last = self._temperatures()
         return temperature
+
+    def _temperatures(self) -> list[float]:
+        return [float(keras.ops.convert_to_numpy(x)) for x in self._variables]
 
     def _warn_if_changed(self) -> None:
         """Warns, once, if the variables are not what this has made them."""
-        if self._last is None or self._has_warned:
+        if not self._last or self._has_warned:
             return
-        found = [float(keras.ops.convert_to_numpy(x)) for x in self._variables]
-        if any(not math.isclose(x, self._last, rel_tol=1e-5) for x in found):
+        found = self._temperatures()
+        if found != self._last:
             warnings.warn(
                 "Something else sets the temperatures that "
                 "`TemperatureAnnealing` anneals, such as an "

@@ -120,3 +120,17 @@ def test_more_arguments_are_passed_on():
     x = np.random.default_rng(0).normal(size=(1, 4, 3)).astype("float32")
     found = KeepMask(rnn)(x[:, :3], lookahead=x[:, 3:])
     np.testing.assert_allclose(found, rnn(x)[:, :3], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        KeepMask(layers.GRU(2, return_sequences=True)),
+        LearnedInitialState(layers.GRU(2, return_sequences=True)),
+        ReceptiveFieldRNN(layers.GRUCell(2), 2, return_sequences=True),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_a_mask_asked_for_by_hand_is_a_tensor(layer):
+    mask = np.array([[True, False]])
+    assert layer.compute_mask(np.ones((1, 2, 3)), mask) is mask

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from keras_seqmech import BoundaryGate
+from keras_seqmech import Curriculum
 from keras_seqmech import DistillationModel
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech import ExploreThenCommit
@@ -201,6 +202,17 @@ def test_a_target_without_a_weight_leaves_the_price():
     others = make_model()
     fit(others, 1, make_schedule())
     np.testing.assert_array_equal(numbers(model), numbers(others))
+
+
+def test_a_target_whose_weight_rises_stops_the_price():
+    model = make_model(target=2.0)
+    weight = Curriculum("target_weight", max_epochs=1)
+    fit(model, 2, weight, make_schedule(steps=8))
+    after_the_first_epoch = make_schedule().values(4 / 8)
+    assert after_the_first_epoch["cost_weight"] > 0
+    assert numbers(model)[1] == pytest.approx(
+        after_the_first_epoch["cost_weight"]
+    )
 
 
 def test_what_is_none_stays():

@@ -499,3 +499,25 @@ def test_two_callbacks_that_set_the_temperature(first):
     model.optimizer.iterations.assign(0)
     fit(temperature=None)  # A warning would be an error.
     assert float(layer.temperature) == pytest.approx(0.1)
+
+
+def test_a_temperature_of_few_digits_is_not_taken_for_another():
+    """The variable holds what bfloat16 can of it."""
+
+    class Halved(keras.layers.Layer):
+        def build(self, shape):
+            self.temperature = self.add_weight(
+                name="temperature", trainable=False, dtype="bfloat16"
+            )
+
+        def call(self, x):
+            return x * keras.ops.cast(self.temperature, x.dtype)
+
+    model = keras.Sequential(
+        [keras.Input((1,)), Halved(), keras.layers.Dense(1)]
+    )
+    model.compile("sgd", "mse")
+    annealing = TemperatureAnnealing(final=0.3, steps=7)
+    x = np.ones((4, 1))
+    model.fit(x, x, batch_size=1, verbose=0, callbacks=[annealing])
+    assert float(model.layers[0].temperature) == pytest.approx(0.5, rel=0.01)

@@ -34,8 +34,9 @@ def _classification(
     options: str = "",
     seeds: Sequence[int] = (1, 2, 3),
     program: programs.Program = programs.CLASSIFY_TEXT,
+    cut: str = "",
 ) -> Study:
-    """Table 1 of one data set."""
+    """Table 1 of one data set; `cut` makes runs shorter than the paper's."""
 
     def paper(labels: Mapping[str, str]) -> Mapping[str, str]:
         module = import_module("examples.receptive_field.classify_text")
@@ -56,7 +57,7 @@ def _classification(
         ),
         seeds,
         program,
-        f"{own} --explore --gated memory",
+        f"{own} --explore --gated memory {cut}".strip(),
         data=f"{data}, glove",
         against=AGAINST,
         paper=paper,
@@ -100,7 +101,13 @@ STUDIES = (
     _classification("trec", "trec"),
     _classification("sst5", "sst5"),
     _classification("ag", "ag"),
-    _classification("imdb", "imdb", "--length 200", seeds=(1,)),
+    _classification(
+        "imdb",
+        "imdb",
+        "--length 200",
+        seeds=(1,),
+        cut="--epochs 6 --batch-size 128 --units 64",
+    ),
     _segmentation(
         "table_2_pku", "table 2, PKU, read forward", "--epochs 5", PKU
     ),
@@ -310,9 +317,10 @@ CLAIMS = (
         SOURCE,
         "RF improves RNN and LSTM on IMDB",
         "RNN 77.04 → 78.92, LSTM 82.17 → 83.47",
-        "",
-        NOT_RUN,
-        "of RF no run yet; a plain LSTM has {table_1_imdb: lstm}",
+        "RNN {table_1_imdb: rnn} → {table_1_imdb: rnn+rf}, LSTM "
+        "{table_1_imdb: lstm} → {table_1_imdb: lstm+rf}",
+        PARTLY,
+        "the RNN, not the LSTM, which is level; six epochs, 64 units; one seed",
         ("table_1_imdb",),
     ),
     Claim(

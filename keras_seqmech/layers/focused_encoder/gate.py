@@ -227,6 +227,7 @@ class BoundaryGate(keras.layers.Layer):
         # Features of the sequence and of the context, from `build` on.
         self.size: int | None = None
         self.context_size: int | None = None
+        self.context_kernel: keras.Variable | None = None
         self.temperature: keras.Variable | None = None
         self.sparsity_weight: keras.Variable | None = None
         self.statistics: DecisionStatistics | None = None
@@ -244,7 +245,6 @@ class BoundaryGate(keras.layers.Layer):
         validation.check_context("context.shape", context_shape, sequence_shape)
         size, context_size = sequence_shape[-1], context_shape[-1]
         self.size, self.context_size = size, context_size
-        self.context_kernel = None
         if context_size != size:
             self.context_kernel = self._kernel(
                 "context_kernel", context_size, size

@@ -1,5 +1,7 @@
 """The boundary gate layer: masks, what it costs, what it reports."""
 
+import copy
+
 import keras
 import numpy as np
 import pytest
@@ -271,3 +273,8 @@ def test_huge_states_have_finite_gradients():
 def test_costs_before_they_are_built_say_so():
     with pytest.raises(AttributeError, match="`cost_weight=`.*built=False"):
         print(BoundaryGate(2).costs.cost_weight)
+
+
+def test_a_copy_before_it_is_built():
+    gate = copy.deepcopy(BoundaryGate(2))
+    assert gate(np.ones((1, 3, 2)), np.ones((1, 4))).shape == (1, 3)
