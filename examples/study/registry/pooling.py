@@ -368,9 +368,9 @@ CLAIMS = (
         "maxpool}; right {table_1_3_1k: right, bilstm}, {table_1_3_1k: right, "
         "maxpool}",
         PARTLY,
-        "the BiLSTM is between mid and standard, but with the text on the right "
-        "only 2 points below maxima, where the thesis has 12; these two models "
-        "alone, one seed",
+        "the BiLSTM is between mid and standard, but with the text on the "
+        "right only 2 points below maxima, where the thesis has 12; these two "
+        "models alone, one seed",
         ("table_1_3_1k",),
     ),
     Claim(
