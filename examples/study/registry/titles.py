@@ -2,7 +2,7 @@
 
 from examples.study import programs
 from examples.study.studies import NO
-from examples.study.studies import NOT_RUN
+from examples.study.studies import PARTLY
 from examples.study.studies import YES
 from examples.study.studies import Claim
 from examples.study.studies import Measure
@@ -135,8 +135,8 @@ CLAIMS = (
         "said so",
         "GRU {titles: words max}, LSTM {titles: words max, lstm}, vanilla "
         "{titles: words max, simple}",
-        NOT_RUN,
-        "no run yet",
+        PARTLY,
+        "GRUs and LSTMs are level, and vanilla RNNs with them: titles are short",
         ("titles",),
     ),
     Claim(
@@ -146,8 +146,8 @@ CLAIMS = (
         "said so",
         "one {titles: words max}, two layers {titles: words max, 2 layers}, "
         "both directions {titles: words max, both directions}",
-        NOT_RUN,
-        "no run yet",
+        NO,
+        "level with one layer and one direction",
         ("titles",),
     ),
     Claim(
@@ -158,8 +158,8 @@ CLAIMS = (
         "",
         "whole titles {titles: characters last}, chunks of 28 characters "
         "{titles: characters last, truncated}",
-        NOT_RUN,
-        "no run yet",
+        PARTLY,
+        "it costs about half a point where the last state is read",
         ("titles",),
     ),
 )
