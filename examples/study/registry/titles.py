@@ -136,7 +136,8 @@ CLAIMS = (
         "GRU {titles: words max}, LSTM {titles: words max, lstm}, vanilla "
         "{titles: words max, simple}",
         PARTLY,
-        "GRUs and LSTMs are level, and vanilla RNNs with them: titles are short",
+        "GRUs and LSTMs are level, and vanilla RNNs with them; titles are "
+        "short",
         ("titles",),
     ),
     Claim(
