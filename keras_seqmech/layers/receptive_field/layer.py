@@ -269,7 +269,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         ):
             raise ValueError(
                 "Argument `return_field` must be False where "
-                "`zero_output_for_mask` is set later, as by "
+                "`zero_output_for_mask` is set later, as within "
                 "`keras.layers.Bidirectional`, which merges tensors alone. Use "
                 "two layers, one of them with `go_backwards=True`, and join "
                 "what they return; `keras.ops.flip(..., axis=1)` brings what "
