@@ -31,7 +31,10 @@ from tests.conformance.subject import subject_of
 from tests.tolerances import assert_close as assert_within
 
 # Here layers draw for themselves; nobody is to learn from it.
-pytestmark = pytest.mark.filterwarnings("ignore:Layer .* draws in training")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Layer .* draws in training"),
+    pytest.mark.filterwarnings("ignore:Sizes that are drawn"),
+]
 
 CORE = [entry for entry in ENTRIES if entry.core]
 # One way to use each layer; of those that draw, a hard one.
