@@ -30,7 +30,7 @@ def check_positive_int(name: str, value: Any) -> int:
 
 
 def check_not_negative_int(name: str, value: Any) -> int:
-    """Refuses anything but an integer of at least 0 (a bool is none here)."""
+    """Refuses anything but an integer of at least 0; a bool is not one."""
     is_integer = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_integer or value < 0:
         raise ValueError(
