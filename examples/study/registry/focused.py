@@ -163,7 +163,11 @@ STUDIES = (
         "--test-lengths 200 400 800 1600 10000 --explore --price 0.2",
         way="explored",
     ),
-    _picking(400, [*_ATTENDING, *_OTHERS], "--test-lengths 400 800 1600 10000"),
+    _picking(
+        400,
+        [*_ATTENDING, *_OTHERS],
+        "--steps 15000 --test-lengths 400 800 1600 10000",
+    ),
     Study(
         "picking_estimators",
         SOURCE,
