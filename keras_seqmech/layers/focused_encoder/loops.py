@@ -7,7 +7,6 @@ candidate at every step and blends it in by the gate, as soft gates and the
 gradients of closed gates need it.
 """
 
-from typing import Any
 from typing import NamedTuple
 
 import keras
@@ -15,7 +14,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech._keras_compat import in_xla
-from keras_seqmech.layers import cell_adapters
+from keras_seqmech.layers import cell_runs
 from keras_seqmech.layers.focused_encoder.outputs import ReturnOptions
 from keras_seqmech.layers.focused_encoder.outputs import UpperOutputs
 from keras_seqmech.ops import cell_steps
@@ -83,7 +82,7 @@ def run_lower(
         )
         return packing.hold(hidden, states[0]), finals
     dtype = sequence.dtype
-    run = cell_adapters.prepare(
+    run = cell_runs.prepare(
         cell, ops.transpose(sequence, (1, 0, 2)), dtype, options.training
     )
     constants = {}
@@ -102,7 +101,7 @@ def run_lower(
 
     values, states = scan(
         step,
-        Operands(run.inputs, run.weights, constants=constants),
+        run.operands.joined(Operands({}, constants=constants)),
         states,
         {"hidden": tf.TensorSpec((sequence.shape[0], cell.units), dtype)},
         options.scan,
@@ -122,7 +121,7 @@ def _run_kept(
     Returns:
         The states h after each kept step, packed, and each row's final states.
     """
-    run = cell_adapters.prepare(
+    run = cell_runs.prepare(
         cell,
         packing.gather(sequence),
         sequence.dtype,
@@ -138,7 +137,7 @@ def _run_kept(
     states = tuple(tf.ensure_shape(x, (None, cell.units)) for x in states)
     values, states = scan(
         step,
-        Operands(run.inputs, run.weights),
+        run.operands,
         states,
         {"hidden": tf.TensorSpec((None, cell.units), sequence.dtype)},
         options,
@@ -170,10 +169,10 @@ def run_every(
         `UpperOutputs`; the focused states are those at gates above one half.
     """
     dtype = sequence.dtype
-    run = cell_adapters.prepare(
+    run = cell_runs.prepare(
         cell, ops.transpose(sequence, (1, 0, 2)), dtype, options.training
     )
-    inputs = {"gate": ops.transpose(ops.cast(gates, dtype))[..., None]}
+    gate_by_step = ops.transpose(ops.cast(gates, dtype))[..., None]
 
     def step(
         inputs: Named, states: States, affine: Affine
@@ -185,7 +184,7 @@ def run_every(
 
     values, states = scan(
         step,
-        Operands({**inputs, **run.inputs}, run.weights),
+        run.operands.joined(Operands({"gate": gate_by_step})),
         states,
         {"hidden": tf.TensorSpec((sequence.shape[0], cell.units), dtype)},
         options.scan,
@@ -274,9 +273,14 @@ def _run_shortened(
     indices, mask = compaction.compact(keep, length)
     compacted = compaction.gather(sequence, keep, indices)
     compacted = ops.transpose(compacted, (1, 0, 2))
-    prepare = _project_in_loop if in_xla() else _project_before_loop
-    step, operands, steps = prepare(cell, compacted, keep, options.training)
-
+    if in_xla():
+        step, operands = _project_in_loop(cell, compacted)
+        steps = compaction.longest(keep)
+    else:
+        run = cell_runs.prepare(
+            cell, compacted, compacted.dtype, options.training
+        )
+        step, operands, steps = run.step, run.operands, None
     names = ("hidden", "carry") if returned.state else ("hidden",)
 
     def keep_states(
@@ -306,26 +310,10 @@ def _run_shortened(
     return UpperOutputs(finals, expanded, focused, mask, indices)
 
 
-class _Run(NamedTuple):
-    """A step over open steps, its operands, and how many of them to run."""
-
-    step: Step
-    operands: Operands
-    steps: Tensor | None = None
-
-
-def _project_before_loop(
-    cell: Any, sequence: Tensor, keep: Tensor, training: bool
-) -> _Run:
-    """A step whose products with the inputs are computed before the loop."""
-    run = cell_adapters.prepare(cell, sequence, sequence.dtype, training)
-    return _Run(run.step, Operands(run.inputs, run.weights))
-
-
 def _project_in_loop(
-    cell: Any, sequence: Tensor, keep: Tensor, training: bool
-) -> _Run:
-    """A step whose products with the inputs are computed within the loop.
+    cell: keras.layers.LSTMCell, sequence: Tensor
+) -> tuple[Step, Operands]:
+    """A step that computes the products with its inputs itself.
 
     Compiled with XLA, arrays have room for all steps: products before the loop
     would be computed for all of them.
@@ -353,4 +341,4 @@ def _project_in_loop(
         {"inputs": kernel, "cell": recurrent_kernel},
         {"inputs": bias},
     )
-    return _Run(step, operands, compaction.longest(keep))
+    return step, operands

@@ -8,8 +8,8 @@ import keras
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.pooling.reductions import Pooling
 from keras_seqmech.ops import attention
+from keras_seqmech.ops.compilation import compiled
 from keras_seqmech.ops.precision import score_dtype
-from keras_seqmech.ops.scan.compilation import compiled
 from keras_seqmech.typing import Tensor
 
 

@@ -11,7 +11,7 @@ from keras_seqmech.layers.added_losses import batch_mean
 from keras_seqmech.layers.pooling.attention import AttentionPoolingBase
 from keras_seqmech.layers.scalars import add_scalar
 from keras_seqmech.ops import attention
-from keras_seqmech.ops.scan.compilation import compiled
+from keras_seqmech.ops.compilation import compiled
 from keras_seqmech.typing import Tensor
 
 

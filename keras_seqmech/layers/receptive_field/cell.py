@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_seqmech.layers import cell_adapters
+from keras_seqmech.layers import cells
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.decision_costs import DecisionCosts
 from keras_seqmech.layers.receptive_field.equations import FieldEquations
@@ -14,7 +14,7 @@ from keras_seqmech.layers.receptive_field.equations import FieldWeights
 from keras_seqmech.layers.receptive_field.options import FieldOptions
 from keras_seqmech.layers.receptive_field.strength import Share
 from keras_seqmech.layers.scalars import add_scalar
-from keras_seqmech.ops import cell_steps
+from keras_seqmech.ops import linear
 from keras_seqmech.ops import receptive_field
 from keras_seqmech.ops.decisions import sampling
 from keras_seqmech.ops.decisions import stick_breaking
@@ -217,17 +217,17 @@ class RFCell(keras.layers.Layer):
         self.costs = costs
         self.options = options
         self.max_size = options.max_size
-        self.state_size = cell_adapters.state_size(cell)
-        self.output_size = cell_adapters.output_size(cell)
+        self.state_size = cells.state_size(cell)
+        self.output_size = cells.output_size(cell)
         # Indices of the gated states among all of them, flat.
-        self.gated_states = cell_adapters.gated_states(cell, options.gated)
+        self.gated_states = cells.gated_states(cell, options.gated)
         self.seed_generator = keras.random.SeedGenerator(seed)
         self.temperature: keras.Variable | None = None
 
     def build(self, input_shape: Any) -> None:
         validation.check_window("input_shape", input_shape, self.max_size)
         features = input_shape[-1] - 1
-        state_sizes = cell_adapters.flat_state_sizes(self.cell)
+        state_sizes = cells.flat_state_sizes(self.cell)
         units = state_sizes[0]
         field_units = self.options.field_units or units
         self.temperature = add_scalar(
@@ -266,7 +266,7 @@ class RFCell(keras.layers.Layer):
                 constraint=Share(),
             )
         self.costs.build()
-        cell_adapters.build(self.cell, input_shape[0], features)
+        cells.build(self.cell, input_shape[0], features)
 
     def _build_sizes(self, features: int, units: int, field_units: int) -> None:
         """Makes the weights that choose a size."""
@@ -317,8 +317,8 @@ class RFCell(keras.layers.Layer):
         gated = receptive_field.forget(
             equations.gate(summary), flat, self.gated_states
         )
-        with cell_adapters.fresh_dropout(self.cell):
-            output, new = cell_adapters.call_cell(
+        with cells.fresh_dropout(self.cell):
+            output, new = cells.call_cell(
                 self.cell, window[:, 0], gated, training
             )
         dtype = self.compute_dtype
@@ -345,7 +345,7 @@ class RFCell(keras.layers.Layer):
             states = equations.states(offsets, validity)
         kernel = weights.size_recurrent_kernel
         scores = equations.size_scores(window[:, 0], states)
-        scores += cell_steps.product(ops.cast(hidden, kernel.dtype), kernel)
+        scores += linear.product(ops.cast(hidden, kernel.dtype), kernel)
         logits = equations.size_logits(scores, equations.positions(validity))
         noise = self.sample_noise(ops.shape(logits), equations.training)
         selection = equations.select(logits, noise)
@@ -354,7 +354,7 @@ class RFCell(keras.layers.Layer):
             return equations.selected(selection, summaries)
 
         def candidate(i: int, state: Tensor) -> Tensor:
-            product = cell_steps.product(state, weights.recurrent_kernel)
+            product = linear.product(state, weights.recurrent_kernel)
             return options.activation(offsets[i] + product)
 
         return receptive_field.soft_summary(

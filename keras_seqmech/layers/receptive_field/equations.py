@@ -12,7 +12,7 @@ from typing import NamedTuple
 from keras import ops
 
 from keras_seqmech.layers.receptive_field.options import FieldOptions
-from keras_seqmech.ops import cell_steps
+from keras_seqmech.ops import linear
 from keras_seqmech.ops import receptive_field
 from keras_seqmech.ops.decisions import categorical
 from keras_seqmech.ops.decisions import stick_breaking
@@ -84,7 +84,7 @@ class FieldEquations:
 
     def offsets(self, inputs: Tensor) -> Tensor:
         """$W_m x + b_m$ (eq. 2)."""
-        product = cell_steps.product(inputs, self.weights.kernel)
+        product = linear.product(inputs, self.weights.kernel)
         return product + self.weights.bias
 
     def states(
@@ -118,9 +118,9 @@ class FieldEquations:
         """
         kernel = self.weights.size_kernel
         if self.options.size_from == "input":
-            return cell_steps.product(ops.cast(current, kernel.dtype), kernel)
+            return linear.product(ops.cast(current, kernel.dtype), kernel)
         products = [
-            cell_steps.product(ops.cast(state, kernel.dtype), kernel)
+            linear.product(ops.cast(state, kernel.dtype), kernel)
             for state in states[:-1]
         ]
         return ops.concatenate(products, axis=-1) + self.weights.size_bias
@@ -167,7 +167,7 @@ class FieldEquations:
 
     def gate(self, summary: Tensor) -> Tensor:
         """$F_t$ (eq. 3), or $1 - a (1 - F_t)$."""
-        product = cell_steps.product(summary, self.weights.forget_kernel)
+        product = linear.product(summary, self.weights.forget_kernel)
         pre_activation = product + self.weights.forget_bias
         if self.weights.forget_strength is None:
             return ops.sigmoid(pre_activation)

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_seqmech.layers import cell_adapters
+from keras_seqmech.layers import cells
 from keras_seqmech.layers import log_probabilities
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.added_losses import batch_mean
@@ -341,7 +341,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
                 f"Received: sequences.shape={tuple(shape)}"
             )
         if initial_state is not None:
-            sizes = cell_adapters.flat_state_sizes(self.cell)
+            sizes = cells.flat_state_sizes(self.cell)
             validation.check_states(initial_state, sizes, shape[0])
 
     def _check_lookahead(

@@ -20,10 +20,11 @@ from typing import NamedTuple
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.layers import cell_adapters
+from keras_seqmech.layers import cell_runs
+from keras_seqmech.layers import cells
 from keras_seqmech.layers.receptive_field.cell import RFCell
 from keras_seqmech.layers.receptive_field.equations import FieldEquations
-from keras_seqmech.ops import cell_steps
+from keras_seqmech.ops import linear
 from keras_seqmech.ops import receptive_field
 from keras_seqmech.ops.decisions import stick_breaking
 from keras_seqmech.ops.readable import PackedReadable
@@ -64,8 +65,9 @@ class RunOptions(NamedTuple):
 
     def scan(self, cell: RFCell) -> ScanOptions:
         """How `scan` runs the loop of a cell."""
-        known = cell_adapters.is_known(cell.cell, self.training)
-        recompute = self.training and known
+        recompute = self.training and cell_runs.projects_before_loop(
+            cell.cell, self.training
+        )
         return ScanOptions(
             recompute, recompute and self.jit_compile, self.unroll
         )
@@ -140,7 +142,7 @@ def can_pack(cell: RFCell, sequences: Sequences, options: RunOptions) -> bool:
     """
     return (
         sequences.mask is not None
-        and cell_adapters.is_known(cell.cell, options.training)
+        and cell_runs.projects_before_loop(cell.cell, options.training)
         and scan_can_pack(options.scan(cell))
     )
 
@@ -162,12 +164,12 @@ def run(
     Returns:
         A `FieldRun`.
     """
-    sizes = cell_adapters.flat_state_sizes(cell.cell)
+    sizes = cells.flat_state_sizes(cell.cell)
     states = tuple(
         tf.ensure_shape(state, (None, size))
         for state, size in zip(states, sizes)
     )
-    with cell_adapters.fresh_dropout(cell.cell):
+    with cells.fresh_dropout(cell.cell):
         loop = _prepare(cell, readable, options)
         if isinstance(readable, PackedReadable):
             return _run_packed(loop, readable, states, options)
@@ -182,8 +184,8 @@ def _prepare(
     if options.training:
         _, batch_size = readable.padded_shape
         features = current.shape[-1]
-        cell_adapters.draw_dropout(cell.cell, batch_size, features, dtype)
-    inner = cell_adapters.prepare(cell.cell, current, dtype, options.training)
+        cells.draw_dropout(cell.cell, batch_size, features, dtype)
+    inner = cell_runs.prepare(cell.cell, current, dtype, options.training)
     field = _field_part(cell, readable, options.training)
     choices = field.choices if options.return_choices else {}
     return FieldLoop(
@@ -248,7 +250,7 @@ def _run_padded(
 
 def _gated_step(
     field: FieldPart,
-    inner: cell_adapters.InnerRun,
+    inner: cell_runs.CellRun,
     gated: tuple[int, ...],
     choices: dict[str, tf.TensorSpec],
 ) -> Step:
@@ -378,16 +380,14 @@ def _soft_reader(
     activation = equations.options.activation
     kernel = equations.weights.recurrent_kernel
     first = activation(offsets[0])
-    first_product = cell_steps.product(first, kernel)
+    first_product = linear.product(first, kernel)
     second = activation(offsets[1] + first_product)
     inputs = {"first": first, "second": second}
     weights = {}
     if len(offsets) > 2:
         # m_2 lies between m_1 and c_2, and so does its product with U_m.
         inputs["third_offset"] = offsets[2] + first_product
-        inputs["third_slope"] = (
-            cell_steps.product(second, kernel) - first_product
-        )
+        inputs["third_slope"] = linear.product(second, kernel) - first_product
     for i in range(3, len(offsets)):
         inputs[f"field_{i}"] = [offsets[i]]
         weights[f"field_{i}"] = kernel

@@ -6,8 +6,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_seqmech.ops.compilation import compiled
 from keras_seqmech.ops.scan import backward
-from keras_seqmech.ops.scan.compilation import compiled
 from keras_seqmech.ops.scan.packed import PackedLoop
 from keras_seqmech.ops.scan.packing import Packing
 from keras_seqmech.ops.scan.packing import can_pack

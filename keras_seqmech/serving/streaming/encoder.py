@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.layers import cell_adapters
+from keras_seqmech.layers import cells
 from keras_seqmech.layers.focused_encoder.encoder import (
     FocusedHierarchicalEncoder,
 )
@@ -77,7 +77,7 @@ class StreamedEncoder(StreamedLayer):
     ) -> list[Tensor]:
         """States of an LSTM after a step, in the rows that it moves on."""
         cell = getattr(self.layer, name).cell
-        _, new = cell_adapters.call_cell(cell, step, states, training=False)
+        _, new = cells.call_cell(cell, step, states, training=False)
         return [choose(moves, a, b) for a, b in zip(new, states)]
 
     def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.layers import cell_adapters
+from keras_seqmech.layers import cells
 from keras_seqmech.layers.initial_state import LearnedInitialState
 from keras_seqmech.layers.keep_mask import KeepMask
 from keras_seqmech.serving.streaming.clock import Clock
@@ -55,7 +55,7 @@ class StreamedRNN(StreamedLayer):
     def initial_state(self, batch_size: Tensor) -> State:
         first = _starting(self.layer).get_initial_state(batch_size=batch_size)
         first = [self._cast(state) for state in keras.tree.flatten(first)]
-        width = cell_adapters.output_size(self.rnn.cell)
+        width = cells.output_size(self.rnn.cell)
         output = tf.zeros((batch_size, width), self.compute_dtype)
         return {**self._named(first), "output": output}
 
@@ -77,7 +77,7 @@ class StreamedRNN(StreamedLayer):
     ) -> Any:
         real = self.is_real(mask, ops.shape(sequence)[0])
         states = self.states_before(initial_state)
-        output, new_states = cell_adapters.call_cell(
+        output, new_states = cells.call_cell(
             self.rnn.cell, sequence[:, 0], states, training=False
         )
         new_states = [
@@ -90,7 +90,7 @@ class StreamedRNN(StreamedLayer):
 
     def states_before(self, initial_state: Any) -> list[Tensor]:
         """What to start from, flat."""
-        count = len(cell_adapters.flat_state_sizes(self.rnn.cell))
+        count = len(cells.flat_state_sizes(self.rnn.cell))
         states = [self.state[f"{i}"] for i in range(count)]
         return self.start_from(initial_state, states)
 

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_seqmech.layers import cell_adapters
+from keras_seqmech.layers import cells
 
 CELLS = [
     keras.layers.LSTMCell,
@@ -17,7 +17,7 @@ CELLS = [
 def test_keras_cells_keep_their_dropout_masks_until_reset(cell_class):
     """If this fails, `fresh_dropout` and `draw_dropout` need another way."""
     cell = cell_class(50, dropout=0.5, recurrent_dropout=0.5, seed=1)
-    assert isinstance(cell, cell_adapters.CachesDropout)
+    assert isinstance(cell, cells.CachesDropout)
     cell.build((2, 50))
     ones = np.ones((2, 50), "float32")
 
@@ -29,22 +29,22 @@ def test_keras_cells_keep_their_dropout_masks_until_reset(cell_class):
             ]
         )
 
-    with cell_adapters.fresh_dropout(cell):
-        cell_adapters.draw_dropout(cell, 2, 50, "float32")
+    with cells.fresh_dropout(cell):
+        cells.draw_dropout(cell, 2, 50, "float32")
         first = masks()
-        states = [ones] * len(cell_adapters.flat_state_sizes(cell))
-        cell_adapters.call_cell(cell, ones, states, training=True)
+        states = [ones] * len(cells.flat_state_sizes(cell))
+        cells.call_cell(cell, ones, states, training=True)
         np.testing.assert_array_equal(masks(), first)
         assert set(np.unique(first)) == {0.0, 2.0}
-    with cell_adapters.fresh_dropout(cell):
+    with cells.fresh_dropout(cell):
         assert np.any(masks() != first)
 
 
 def test_cells_of_a_stack_have_masks_of_their_own_widths():
     cells = [keras.layers.GRUCell(units, dropout=0.5) for units in (3, 4)]
     stack = keras.layers.StackedRNNCells(cells)
-    with cell_adapters.fresh_dropout(stack):
-        cell_adapters.draw_dropout(stack, 2, 5, "float32")
+    with cells.fresh_dropout(stack):
+        cells.draw_dropout(stack, 2, 5, "float32")
         inputs = np.ones((2, 1), "float32")
         assert cells[0].get_dropout_mask(inputs).shape == (2, 5)
         assert cells[1].get_dropout_mask(inputs).shape == (2, 3)
@@ -58,15 +58,13 @@ def test_gated_states_by_hand():
         (keras.layers.StackedRNNCells([lstm, gru]), (1,), (0, 1)),
         (keras.layers.StackedRNNCells([gru, lstm]), (0,), (0,)),
     ):
-        assert cell_adapters.gated_states(cell, "memory") == memory
-        assert cell_adapters.gated_states(cell, "output") == (0,)
-        assert cell_adapters.gated_states(cell, "all") == everything
+        assert cells.gated_states(cell, "memory") == memory
+        assert cells.gated_states(cell, "output") == (0,)
+        assert cells.gated_states(cell, "all") == everything
 
 
 def test_sizes_are_ints_of_python():
     cell = keras.layers.LSTMCell(np.int64(3))
-    assert cell_adapters.state_size(cell) == [3, 3]
-    assert {type(size) for size in cell_adapters.flat_state_sizes(cell)} == {
-        int
-    }
-    assert type(cell_adapters.output_size(cell)) is int
+    assert cells.state_size(cell) == [3, 3]
+    assert {type(size) for size in cells.flat_state_sizes(cell)} == {int}
+    assert type(cells.output_size(cell)) is int
