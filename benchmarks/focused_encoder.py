@@ -25,7 +25,7 @@ import tensorflow as tf
 
 from benchmarks import timing
 from keras_seqmech import FocusedHierarchicalEncoder
-from keras_seqmech.layers import log_probabilities
+from keras_seqmech.layers.decisions import log_probabilities
 from keras_seqmech.layers.focused_encoder import loops
 from keras_seqmech.ops import boundary_gate
 

@@ -33,7 +33,7 @@ from keras_seqmech import ContextAttention
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech.analysis import restored_state
-from keras_seqmech.layers import log_probabilities
+from keras_seqmech.layers.decisions import log_probabilities
 
 MODELS = ("lstm1", "lstm2", "lstm1_last", "lstm2_last", "fhe")
 # Those that are trained unless others are named.

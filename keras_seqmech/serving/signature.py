@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.layers.statistics import without_statistics
+from keras_seqmech.layers.decisions.tracking import without_statistics
 from keras_seqmech.layers.sublayers import sublayers
 
 _WORDS = ("how far to look", "ahead", "naïve 字符", "a")

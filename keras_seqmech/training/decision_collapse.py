@@ -8,8 +8,8 @@ from typing import NamedTuple
 import keras
 
 from keras_seqmech.layers import validation
-from keras_seqmech.layers.decision_costs import DecisionCosts
-from keras_seqmech.layers.decision_statistics import DecisionStatistics
+from keras_seqmech.layers.decisions.costs import DecisionCosts
+from keras_seqmech.layers.decisions.statistics import DecisionStatistics
 from keras_seqmech.layers.sublayers import sublayers
 
 EXPLORE = (

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import keras
 
 from keras_seqmech.layers import validation
-from keras_seqmech.layers.decision_costs import DecisionCosts
+from keras_seqmech.layers.decisions.costs import DecisionCosts
 from keras_seqmech.layers.receptive_field import ReceptiveFieldRNN
 from keras_seqmech.layers.receptive_field import RFCell
 from keras_seqmech.layers.sublayers import sublayers

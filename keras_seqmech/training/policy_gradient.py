@@ -5,9 +5,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_seqmech.layers import log_probabilities
 from keras_seqmech.layers import validation
-from keras_seqmech.layers.log_probabilities import DrawnDecisions
+from keras_seqmech.layers.decisions import log_probabilities
+from keras_seqmech.layers.decisions.log_probabilities import DrawnDecisions
 from keras_seqmech.training.example_losses import ExampleLosses
 from keras_seqmech.training.example_losses import Shares
 from keras_seqmech.training.network_model import NetworkModel

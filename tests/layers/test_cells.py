@@ -41,13 +41,13 @@ def test_keras_cells_keep_their_dropout_masks_until_reset(cell_class):
 
 
 def test_cells_of_a_stack_have_masks_of_their_own_widths():
-    cells = [keras.layers.GRUCell(units, dropout=0.5) for units in (3, 4)]
-    stack = keras.layers.StackedRNNCells(cells)
+    parts = [keras.layers.GRUCell(units, dropout=0.5) for units in (3, 4)]
+    stack = keras.layers.StackedRNNCells(parts)
     with cells.fresh_dropout(stack):
         cells.draw_dropout(stack, 2, 5, "float32")
         inputs = np.ones((2, 1), "float32")
-        assert cells[0].get_dropout_mask(inputs).shape == (2, 5)
-        assert cells[1].get_dropout_mask(inputs).shape == (2, 3)
+        assert parts[0].get_dropout_mask(inputs).shape == (2, 5)
+        assert parts[1].get_dropout_mask(inputs).shape == (2, 3)
 
 
 def test_gated_states_by_hand():

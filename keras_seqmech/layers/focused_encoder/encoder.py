@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_seqmech.layers import validation
-from keras_seqmech.layers.decision_costs import DecisionCosts
+from keras_seqmech.layers.decisions.costs import DecisionCosts
 from keras_seqmech.layers.focused_encoder import loops
 from keras_seqmech.layers.focused_encoder.gate import BoundaryGate
 from keras_seqmech.layers.focused_encoder.outputs import ReturnOptions

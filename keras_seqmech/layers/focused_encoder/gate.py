@@ -7,12 +7,12 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
-from keras_seqmech.layers import log_probabilities
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.added_losses import batch_mean
-from keras_seqmech.layers.decision_costs import DecisionCosts
-from keras_seqmech.layers.decision_statistics import Decided
-from keras_seqmech.layers.decision_statistics import DecisionStatistics
+from keras_seqmech.layers.decisions import log_probabilities
+from keras_seqmech.layers.decisions.costs import DecisionCosts
+from keras_seqmech.layers.decisions.statistics import Decided
+from keras_seqmech.layers.decisions.statistics import DecisionStatistics
 from keras_seqmech.layers.scalars import add_scalar
 from keras_seqmech.ops import boundary_gate
 from keras_seqmech.ops import masking

@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.added_losses import batch_mean
+from keras_seqmech.layers.constraints import UnitInterval
 from keras_seqmech.layers.pooling.attention import AttentionPoolingBase
 from keras_seqmech.layers.scalars import add_scalar
 from keras_seqmech.ops import attention
@@ -115,7 +116,7 @@ class LastAttentionPooling(AttentionPoolingBase):
             self,
             "attention_dropout",
             self.initial_attention_dropout,
-            lambda rate: ops.clip(rate, 0, 1),
+            UnitInterval(),
         )
 
     def call(

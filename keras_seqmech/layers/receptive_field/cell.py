@@ -8,11 +8,11 @@ from keras import ops
 
 from keras_seqmech.layers import cells
 from keras_seqmech.layers import validation
-from keras_seqmech.layers.decision_costs import DecisionCosts
+from keras_seqmech.layers.constraints import UnitInterval
+from keras_seqmech.layers.decisions.costs import DecisionCosts
 from keras_seqmech.layers.receptive_field.equations import FieldEquations
 from keras_seqmech.layers.receptive_field.equations import FieldWeights
 from keras_seqmech.layers.receptive_field.options import FieldOptions
-from keras_seqmech.layers.receptive_field.strength import Share
 from keras_seqmech.layers.scalars import add_scalar
 from keras_seqmech.ops import linear
 from keras_seqmech.ops import receptive_field
@@ -263,7 +263,7 @@ class RFCell(keras.layers.Layer):
                 initializer=keras.initializers.Constant(
                     self.options.forget_strength
                 ),
-                constraint=Share(),
+                constraint=UnitInterval(),
             )
         self.costs.build()
         cells.build(self.cell, input_shape[0], features)

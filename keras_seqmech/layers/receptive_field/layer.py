@@ -6,12 +6,12 @@ import keras
 from keras import ops
 
 from keras_seqmech.layers import cells
-from keras_seqmech.layers import log_probabilities
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.added_losses import batch_mean
-from keras_seqmech.layers.decision_costs import DecisionCosts
-from keras_seqmech.layers.decision_statistics import Decided
-from keras_seqmech.layers.decision_statistics import DecisionStatistics
+from keras_seqmech.layers.decisions import log_probabilities
+from keras_seqmech.layers.decisions.costs import DecisionCosts
+from keras_seqmech.layers.decisions.statistics import Decided
+from keras_seqmech.layers.decisions.statistics import DecisionStatistics
 from keras_seqmech.layers.output_masks import output_masks
 from keras_seqmech.layers.receptive_field import loop
 from keras_seqmech.layers.receptive_field.cell import OLDER_CONFIG

@@ -7,13 +7,13 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
-from keras_seqmech.layers import log_probabilities
-from keras_seqmech.layers import statistics
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.added_losses import batch_mean
-from keras_seqmech.layers.decision_costs import DecisionCosts
-from keras_seqmech.layers.decision_statistics import Decided
-from keras_seqmech.layers.decision_statistics import DecisionStatistics
+from keras_seqmech.layers.decisions import log_probabilities
+from keras_seqmech.layers.decisions import tracking
+from keras_seqmech.layers.decisions.costs import DecisionCosts
+from keras_seqmech.layers.decisions.statistics import Decided
+from keras_seqmech.layers.decisions.statistics import DecisionStatistics
 from keras_seqmech.ops.decisions import costs
 from keras_seqmech.ops.decisions import sampling
 from keras_seqmech.ops.emission import drawn
@@ -402,7 +402,7 @@ class ExpectedSubsample(keras.layers.Layer):
             emission > 0.5,
         )
         self.statistics.update(decided, steps.real)
-        if not statistics.are_kept():
+        if not tracking.is_active():
             return
         emitted = result.emitted
         if steps.presence is not None:

@@ -4,12 +4,12 @@ The same formula for sizes, gates and emissions. Over all steps t of a batch,
 with $r_t \in \{0, 1\}$ the real steps and $N = \sum_t r_t$ their number:
 
 $$\frac{1}{N} \sum_t r_t \big(w_c\, a_t - w_e\, H_t + w_d\, d_t\big)
-  + w_g\, \Big|\frac{1}{N} \sum_t r_t\, g_t - g\Big|$$
+  + w_g\, \Big|\frac{1}{N} \sum_t r_t\, g_t - g^*\Big|$$
 
 with $a_t$ what is read, $H_t$ the entropy of the decision in nats, $d_t$ its
 indecision (1 for a fair choice, 0 for a certain one), and $g_t$ the quantity
-that has the target g. As these are means over real steps, neither the size of
-a batch nor the length of its rows changes a price.
+that has the target $g^*$. As these are means over real steps, neither the size
+of a batch nor the length of its rows changes a price.
 """
 
 import math
@@ -42,17 +42,17 @@ class CostWeights(NamedTuple):
     """The four weights of the sum above, and the target.
 
     Attributes:
-        cost: $w_c$, a scalar.
+        cost_weight: $w_c$, a scalar.
         target_weight: $w_g$, a scalar.
-        entropy: $w_e$, a scalar.
-        indecision: $w_d$, a scalar.
-        target: g, a float or None.
+        entropy_weight: $w_e$, a scalar.
+        indecision_weight: $w_d$, a scalar.
+        target: $g^*$, a float or None.
     """
 
-    cost: Tensor
+    cost_weight: Tensor
     target_weight: Tensor
-    entropy: Tensor
-    indecision: Tensor
+    entropy_weight: Tensor
+    indecision_weight: Tensor
     target: float | None = None
 
 
@@ -141,10 +141,10 @@ def charge(
         `Charges`; in a batch without a real step, zeros.
     """
     dtype = measures.read.dtype
-    cost, target_weight, entropy_weight, indecision_weight = (
+    cost_weight, target_weight, entropy_weight, indecision_weight = (
         ops.cast(weight, dtype) for weight in weights[:4]
     )
-    reading_cost = cost * batch_shares(measures.read, mask)
+    reading_cost = cost_weight * batch_shares(measures.read, mask)
     if weights.target is not None:
         targeted = batch_shares(measures.targeted, mask)
         distance = targeted - _any_real(mask, dtype) * weights.target

@@ -12,7 +12,7 @@ import keras
 import tensorflow as tf
 
 from keras_seqmech.layers import validation
-from keras_seqmech.layers.statistics import without_statistics
+from keras_seqmech.layers.decisions.tracking import without_statistics
 from keras_seqmech.serving import signature
 from keras_seqmech.serving.streaming.clock import ENDLESS
 from keras_seqmech.serving.streaming.network import has_time

@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PointerSoftmax
-from keras_seqmech.layers import log_probabilities
+from keras_seqmech.layers.decisions import log_probabilities
 from keras_seqmech.layers.focused_encoder import loops
 from keras_seqmech.layers.focused_encoder.outputs import ReturnOptions
 from keras_seqmech.ops.decisions import sampling

@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_seqmech import BoundaryGate
 from keras_seqmech import Curriculum
 from keras_seqmech import FocusedHierarchicalEncoder
-from keras_seqmech.layers import log_probabilities
+from keras_seqmech.layers.decisions import log_probabilities
 from keras_seqmech.ops.decisions.estimators import ESTIMATORS
 
 

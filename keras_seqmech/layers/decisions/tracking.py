@@ -1,4 +1,4 @@
-"""Where layers with `track_statistics=True` keep their statistics."""
+"""Whether layers with `track_statistics=True` update their statistics."""
 
 import contextlib
 import threading
@@ -17,12 +17,12 @@ def without_statistics() -> Iterator[None]:
     Example:
 
     >>> with without_statistics():
-    ...     are_kept()
+    ...     is_active()
     False
-    >>> are_kept()
+    >>> is_active()
     True
     """
-    before = are_kept()
+    before = is_active()
     _context.are_kept = False
     try:
         yield
@@ -30,6 +30,6 @@ def without_statistics() -> Iterator[None]:
         _context.are_kept = before
 
 
-def are_kept() -> bool:
+def is_active() -> bool:
     """Whether a layer that is called now is to update its statistics."""
     return getattr(_context, "are_kept", True)

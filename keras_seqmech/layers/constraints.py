@@ -1,4 +1,4 @@
-"""The constraint on the strength of a forget gate."""
+"""What weights of layers are held to."""
 
 import keras
 from keras import ops
@@ -7,7 +7,7 @@ from keras_seqmech.typing import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class Share(keras.constraints.Constraint):
+class UnitInterval(keras.constraints.Constraint):
     """Holds each entry of a weight between 0 and 1.
 
     A weight at 0 has the gradient it would have without the constraint, so it

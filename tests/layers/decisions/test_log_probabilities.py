@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
-from keras_seqmech.layers import log_probabilities
+from keras_seqmech.layers.decisions import log_probabilities
 from keras_seqmech.training import collect_log_probabilities
 from tests import drawing_layers
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
-from keras_seqmech.layers import statistics
+from keras_seqmech.layers.decisions import tracking
 from keras_seqmech.typing import Tensor
 
 # A decision is certain when its likeliest value has more than this.
@@ -73,7 +73,7 @@ class DecisionStatistics(keras.layers.Layer):
             decided: What is counted.
             mask: Boolean tensor `(batch, time)` or None.
         """
-        if not statistics.are_kept():
+        if not tracking.is_active():
             return
         real = None if mask is None else ops.reshape(mask, (-1,))
         amount, entropy, confidence, choice = (
