@@ -7,9 +7,9 @@ fast; `options` are the arguments of both, `equations` what both compute,
 `keras.layers.RNN`.
 
 Where each equation is computed: 1 and 3 in `equations`; 2, 4, 6 and 8 in
-`keras_seqmech.ops.receptive_field`; 5 in the wrapped cell; 7, the relaxed
-sample, in `keras_seqmech.ops.decisions.categorical`; sizes from what was read
-in `keras_seqmech.ops.decisions.stick_breaking`.
+`keras_seqmech.ops.receptive_field.fields`; 5 in the wrapped cell; 7, the
+relaxed sample, in `keras_seqmech.ops.decisions.categorical`; sizes from what
+was read in `keras_seqmech.ops.decisions.stick_breaking`.
 """
 
 from keras_seqmech.layers.receptive_field.cell import RFCell

@@ -15,10 +15,10 @@ from keras_seqmech.layers.receptive_field.equations import FieldWeights
 from keras_seqmech.layers.receptive_field.options import FieldOptions
 from keras_seqmech.layers.scalars import add_scalar
 from keras_seqmech.ops import linear
-from keras_seqmech.ops import receptive_field
 from keras_seqmech.ops.decisions import sampling
 from keras_seqmech.ops.decisions import stick_breaking
 from keras_seqmech.ops.precision import score_dtype
+from keras_seqmech.ops.receptive_field import fields
 from keras_seqmech.typing import Tensor
 
 # Arguments of configs that were saved before there were such arguments.
@@ -314,9 +314,7 @@ class RFCell(keras.layers.Layer):
         validity = inputs[..., -1] > 0.5
         window = ops.where(validity[..., None], inputs[..., :-1], 0)
         summary = self._read(equations, window, validity, flat[0])
-        gated = receptive_field.forget(
-            equations.gate(summary), flat, self.gated_states
-        )
+        gated = fields.forget(equations.gate(summary), flat, self.gated_states)
         with cells.fresh_dropout(self.cell):
             output, new = cells.call_cell(
                 self.cell, window[:, 0], gated, training
@@ -357,12 +355,10 @@ class RFCell(keras.layers.Layer):
             product = linear.product(state, weights.recurrent_kernel)
             return options.activation(offsets[i] + product)
 
-        return receptive_field.soft_summary(
+        return fields.soft_summary(
             options.activation(offsets[0]),
             candidate,
-            receptive_field.keep_weights(
-                selection, ops.cast(validity, selection.dtype)
-            ),
+            fields.keep_weights(selection, ops.cast(validity, selection.dtype)),
             options.summary,
         )
 

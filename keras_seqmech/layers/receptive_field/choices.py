@@ -10,9 +10,9 @@ from keras import ops
 
 from keras_seqmech.layers.receptive_field.cell import RFCell
 from keras_seqmech.layers.receptive_field.loop import FieldRun
-from keras_seqmech.ops import receptive_field
 from keras_seqmech.ops.decisions import categorical
-from keras_seqmech.ops.readable import Readable
+from keras_seqmech.ops.receptive_field import fields
+from keras_seqmech.ops.receptive_field.inputs import FieldInputs
 from keras_seqmech.typing import Tensor
 
 
@@ -46,13 +46,15 @@ class FieldChoices(NamedTuple):
         return field
 
 
-def choices(cell: RFCell, run: FieldRun, readable: Readable) -> FieldChoices:
+def choices(
+    cell: RFCell, run: FieldRun, field_inputs: FieldInputs
+) -> FieldChoices:
     """Sizes, probabilities, entropies and log-probabilities of a run.
 
     Args:
         cell: The `RFCell` that ran.
         run: What the loop returned, with its choices.
-        readable: The `Readable` that its fields read.
+        field_inputs: The `FieldInputs` that its fields read.
 
     Returns:
         `FieldChoices`, batch first.
@@ -60,13 +62,13 @@ def choices(cell: RFCell, run: FieldRun, readable: Readable) -> FieldChoices:
     logits, selection = run.logits, run.selection
     if logits is None:
         # There is one size only.
-        steps = ops.shape(readable.current)[:-1]
+        steps = ops.shape(field_inputs.current)[:-1]
         selection = ops.ones((*steps, 1), cell.score_dtype)
         logits = ops.zeros_like(selection)
-    validity = ops.cast(readable.validity, cell.score_dtype)
+    validity = ops.cast(field_inputs.validity, cell.score_dtype)
 
     def positions_read(selection: Tensor) -> Tensor:
-        keep = receptive_field.keep_weights(selection, validity)
+        keep = fields.keep_weights(selection, validity)
         return ops.sum(keep, axis=-1)
 
     # Not ops.softmax, which warns of an axis of size 1.
@@ -83,7 +85,7 @@ def choices(cell: RFCell, run: FieldRun, readable: Readable) -> FieldChoices:
         log_probability,
     )
     return FieldChoices(
-        *(None if x is None else readable.restore(x) for x in by_step)
+        *(None if x is None else field_inputs.restore(x) for x in by_step)
     )
 
 

@@ -2,7 +2,7 @@
 
 `RFCell` applies them to one window of each row, the fast loop to all steps at
 once: the leading axes of all tensors are free, unless noted. Reading a window,
-equations 2, 6 and 8, is in `keras_seqmech.ops.receptive_field`.
+equations 2, 6 and 8, is in `keras_seqmech.ops.receptive_field.fields`.
 """
 
 import dataclasses
@@ -13,10 +13,10 @@ from keras import ops
 
 from keras_seqmech.layers.receptive_field.options import FieldOptions
 from keras_seqmech.ops import linear
-from keras_seqmech.ops import receptive_field
 from keras_seqmech.ops.decisions import categorical
 from keras_seqmech.ops.decisions import stick_breaking
 from keras_seqmech.ops.precision import finite
+from keras_seqmech.ops.receptive_field import fields
 from keras_seqmech.typing import Tensor
 
 
@@ -91,7 +91,7 @@ class FieldEquations:
         self, offsets: Sequence[Tensor], validity: Tensor
     ) -> list[Tensor]:
         """$m_1..m_S$ of whole windows (eq. 2)."""
-        return receptive_field.inner_states(
+        return fields.inner_states(
             offsets,
             self.weights.recurrent_kernel,
             validity,
@@ -102,9 +102,7 @@ class FieldEquations:
         self, states: Sequence[Tensor], validity: Tensor
     ) -> list[Tensor]:
         """What a field of each size has read."""
-        return receptive_field.run_summaries(
-            states, validity, self.options.summary
-        )
+        return fields.run_summaries(states, validity, self.options.summary)
 
     def size_scores(self, current: Tensor, states: Sequence[Tensor]) -> Tensor:
         """The part of the size scores that does not depend on $h_{t-1}$.
@@ -162,7 +160,7 @@ class FieldEquations:
         self, selection: Tensor, summaries: Sequence[Tensor]
     ) -> Tensor:
         """The summary of the selected size, `(batch, field_units)`."""
-        combine = receptive_field.mix if self.mixes else receptive_field.pick
+        combine = fields.mix if self.mixes else fields.pick
         return combine(selection, summaries)
 
     def gate(self, summary: Tensor) -> Tensor:

@@ -21,9 +21,9 @@ from keras_seqmech.layers.receptive_field.choices import choices
 from keras_seqmech.layers.receptive_field.choices import field_shapes
 from keras_seqmech.ops.decisions import categorical
 from keras_seqmech.ops.decisions import costs
-from keras_seqmech.ops.readable import Sequences
-from keras_seqmech.ops.readable import pack_readable
-from keras_seqmech.ops.readable import pad_readable
+from keras_seqmech.ops.receptive_field.inputs import Sequences
+from keras_seqmech.ops.receptive_field.inputs import pack_inputs
+from keras_seqmech.ops.receptive_field.inputs import pad_inputs
 from keras_seqmech.typing import Tensor
 
 
@@ -314,13 +314,13 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             sequences, mask, lookahead, lookahead_mask
         )
         packs = self.packed and loop.can_pack(self.cell, read, options)
-        prepare = pack_readable if packs else pad_readable
-        readable = prepare(read, self.max_size)
-        run = loop.run(self.cell, readable, states, options)
+        prepare = pack_inputs if packs else pad_inputs
+        field_inputs = prepare(read, self.max_size)
+        run = loop.run(self.cell, field_inputs, states, options)
         self._keep_states(run.states)
         if not options.return_choices:
             return self._assemble(run)
-        chosen = choices(self.cell, run, readable)
+        chosen = choices(self.cell, run, field_inputs)
         if training:
             self._charge(chosen, mask, reports)
         self._count(chosen, mask)

@@ -25,12 +25,12 @@ from keras_seqmech.layers import cells
 from keras_seqmech.layers.receptive_field.cell import RFCell
 from keras_seqmech.layers.receptive_field.equations import FieldEquations
 from keras_seqmech.ops import linear
-from keras_seqmech.ops import receptive_field
 from keras_seqmech.ops.decisions import stick_breaking
-from keras_seqmech.ops.readable import PackedReadable
-from keras_seqmech.ops.readable import PaddedReadable
-from keras_seqmech.ops.readable import Readable
-from keras_seqmech.ops.readable import Sequences
+from keras_seqmech.ops.receptive_field import fields
+from keras_seqmech.ops.receptive_field.inputs import FieldInputs
+from keras_seqmech.ops.receptive_field.inputs import PackedFieldInputs
+from keras_seqmech.ops.receptive_field.inputs import PaddedFieldInputs
+from keras_seqmech.ops.receptive_field.inputs import Sequences
 from keras_seqmech.ops.scan import Affine
 from keras_seqmech.ops.scan import Operands
 from keras_seqmech.ops.scan import ScanOptions
@@ -80,7 +80,7 @@ class FieldRun(NamedTuple):
         outputs: `(batch, time, units)`, or the last, `(batch, units)`.
         states: Flat tuple of final states.
         selection: Selected sizes `(steps, S)`, the steps those of the
-            `Readable`; None unless asked for, and where S is 1.
+            `FieldInputs`; None unless asked for, and where S is 1.
         logits: Size logits, likewise.
     """
 
@@ -149,7 +149,7 @@ def can_pack(cell: RFCell, sequences: Sequences, options: RunOptions) -> bool:
 
 def run(
     cell: RFCell,
-    readable: PaddedReadable | PackedReadable,
+    field_inputs: PaddedFieldInputs | PackedFieldInputs,
     states: States,
     options: RunOptions,
 ) -> FieldRun:
@@ -157,7 +157,7 @@ def run(
 
     Args:
         cell: A built `RFCell`.
-        readable: What its fields can read; packed only if `can_pack`.
+        field_inputs: What its fields can read; packed only if `can_pack`.
         states: Initial states, flat, `(batch, size)` each.
         options: How to run.
 
@@ -170,40 +170,40 @@ def run(
         for state, size in zip(states, sizes)
     )
     with cells.fresh_dropout(cell.cell):
-        loop = _prepare(cell, readable, options)
-        if isinstance(readable, PackedReadable):
-            return _run_packed(loop, readable, states, options)
-        return _run_padded(loop, readable, states, options)
+        loop = _prepare(cell, field_inputs, options)
+        if isinstance(field_inputs, PackedFieldInputs):
+            return _run_packed(loop, field_inputs, states, options)
+        return _run_padded(loop, field_inputs, states, options)
 
 
 def _prepare(
-    cell: RFCell, readable: Readable, options: RunOptions
+    cell: RFCell, field_inputs: FieldInputs, options: RunOptions
 ) -> FieldLoop:
     """Computes what leaves the loop, and makes the step from the rest."""
-    current, dtype = readable.current, cell.compute_dtype
+    current, dtype = field_inputs.current, cell.compute_dtype
     if options.training:
-        _, batch_size = readable.padded_shape
+        _, batch_size = field_inputs.padded_shape
         features = current.shape[-1]
         cells.draw_dropout(cell.cell, batch_size, features, dtype)
     inner = cell_runs.prepare(cell.cell, current, dtype, options.training)
-    field = _field_part(cell, readable, options.training)
+    field = _field_part(cell, field_inputs, options.training)
     choices = field.choices if options.return_choices else {}
     return FieldLoop(
         _gated_step(field, inner, cell.gated_states, choices),
         field.operands.joined(inner.operands),
-        {"output": readable.spec(cell.output_size, dtype), **choices},
+        {"output": field_inputs.spec(cell.output_size, dtype), **choices},
         options.scan(cell),
     )
 
 
 def _run_packed(
     loop: FieldLoop,
-    readable: PackedReadable,
+    field_inputs: PackedFieldInputs,
     states: States,
     options: RunOptions,
 ) -> FieldRun:
     """Runs over the real steps, then inserts the masked ones again."""
-    packing = readable.packing
+    packing = field_inputs.packing
     step, operands, specs, scan_options = loop
     values, states = scan(
         step, operands, states, specs, scan_options, packing=packing
@@ -215,28 +215,30 @@ def _run_packed(
     else:
         bring_back = packing.hold if options.return_sequences else packing.final
         width = output.shape[-1]
-        before_first = tf.zeros((readable.padded_shape[1], width), output.dtype)
+        before_first = tf.zeros(
+            (field_inputs.padded_shape[1], width), output.dtype
+        )
         outputs = bring_back(output, before_first)
     return FieldRun(outputs, states, **values)
 
 
 def _run_padded(
     loop: FieldLoop,
-    readable: PaddedReadable,
+    field_inputs: PaddedFieldInputs,
     states: States,
     options: RunOptions,
 ) -> FieldRun:
     """Runs over all steps; masked ones do not change the states."""
     step, operands, specs, scan_options = loop
     repeats = False
-    if readable.mask is not None:
+    if field_inputs.mask is not None:
         repeats = not options.zero_output_for_mask
         step = _masked_step(step, repeats)
-        mask = {"mask": readable.mask[..., None]}
+        mask = {"mask": field_inputs.mask[..., None]}
         operands = operands.joined(Operands({}, constants=mask))
     if repeats:
         width, dtype = specs["output"].shape[-1], specs["output"].dtype
-        before_first = tf.zeros((readable.padded_shape[1], width), dtype)
+        before_first = tf.zeros((field_inputs.padded_shape[1], width), dtype)
         states = (before_first, *states)
     values, states = scan(step, operands, states, specs, scan_options)
     states = states[1:] if repeats else states
@@ -260,7 +262,7 @@ def _gated_step(
         inputs: Named, states: States, affine: Affine
     ) -> tuple[Named, States]:
         gate, chosen = field.gate(inputs, states[0], affine)
-        states = tuple(receptive_field.forget(gate, states, gated))
+        states = tuple(fields.forget(gate, states, gated))
         output, states = inner.step(inputs, states, affine)
         kept = {name: chosen[name] for name in choices}
         return {"output": output, **kept}, states
@@ -298,20 +300,24 @@ def _masked_step(step: Step, repeats: bool) -> Step:
     return masked_step
 
 
-def _field_part(cell: RFCell, readable: Readable, training: bool) -> FieldPart:
+def _field_part(
+    cell: RFCell, field_inputs: FieldInputs, training: bool
+) -> FieldPart:
     """The field's products with the inputs, and its part of a step."""
     equations = cell.equations(training)
-    views = readable.ahead(equations.offsets(readable.steps))
+    views = field_inputs.ahead(equations.offsets(field_inputs.steps))
     if cell.max_size == 1:
         return _field_of_one(equations, views[0])
     make = _soft_reader if equations.reads_softly else _whole_reader
-    reader = make(equations, views, readable.validity)
+    reader = make(equations, views, field_inputs.validity)
 
     weights = equations.weights
     strength = weights.forget_strength
-    noise = cell.sample_noise((*readable.padded_shape, cell.max_size), training)
+    noise = cell.sample_noise(
+        (*field_inputs.padded_shape, cell.max_size), training
+    )
     operands = Operands(
-        {"size": [equations.size_scores(readable.current, reader.states)]},
+        {"size": [equations.size_scores(field_inputs.current, reader.states)]},
         {
             "size": weights.size_recurrent_kernel,
             "forget": weights.forget_kernel,
@@ -319,8 +325,8 @@ def _field_part(cell: RFCell, readable: Readable, training: bool) -> FieldPart:
         },
         {"forget": weights.forget_bias},
         _constants(
-            equations.positions(readable.validity),
-            None if noise is None else readable.take(noise),
+            equations.positions(field_inputs.validity),
+            None if noise is None else field_inputs.take(noise),
         ),
     )
 
@@ -343,7 +349,7 @@ def _field_part(cell: RFCell, readable: Readable, training: bool) -> FieldPart:
         (forgotten,) = affine("strength", ops.sigmoid(-pre_activation))
         return 1 - forgotten, choices
 
-    spec = readable.spec(cell.max_size, cell.score_dtype)
+    spec = field_inputs.spec(cell.max_size, cell.score_dtype)
     return FieldPart(
         operands.joined(reader.operands),
         gate,
@@ -396,7 +402,7 @@ def _soft_reader(
 
     def read(inputs: Named, selection: Tensor, affine: Affine) -> Tensor:
         validity = inputs["validity"]
-        keep = receptive_field.keep_weights(selection, validity)
+        keep = fields.keep_weights(selection, validity)
 
         def candidate(i: int, state: Tensor) -> Tensor:
             if i == 1:
@@ -409,7 +415,7 @@ def _soft_reader(
             (pre_activation,) = affine(f"field_{i}", state)
             return activation(pre_activation)
 
-        return receptive_field.soft_summary(
+        return fields.soft_summary(
             inputs["first"], candidate, keep, equations.options.summary
         )
 

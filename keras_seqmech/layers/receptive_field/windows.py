@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_seqmech.layers import validation
 from keras_seqmech.ops import masking
-from keras_seqmech.ops import windows
+from keras_seqmech.ops.receptive_field import windows
 from keras_seqmech.typing import Tensor
 
 

@@ -14,8 +14,8 @@ from keras import ops
 from keras_seqmech.layers.receptive_field import loop
 from keras_seqmech.layers.receptive_field.choices import choices
 from keras_seqmech.layers.receptive_field.windows import ReceptiveFieldWindows
-from keras_seqmech.ops.readable import Sequences
-from keras_seqmech.ops.readable import pad_readable
+from keras_seqmech.ops.receptive_field.inputs import Sequences
+from keras_seqmech.ops.receptive_field.inputs import pad_inputs
 from keras_seqmech.serving.streaming.clock import Clock
 from keras_seqmech.serving.streaming.layer import State
 from keras_seqmech.serving.streaming.layer import StreamedLayer
@@ -82,20 +82,20 @@ class StreamedFieldRNN(StreamedRNN):
         training: bool = False,
     ) -> Any:
         window, waiting = read_window(self, sequence, mask)
-        readable = pad_readable(_read(window), self.rnn.max_size)
+        field_inputs = pad_inputs(_read(window), self.rnn.max_size)
         options = loop.RunOptions(
             return_sequences=True,
             return_choices=self.rnn.return_field,
             unroll=True,
         )
         states = tuple(self.states_before(initial_state))
-        run = loop.run(self.rnn.cell, readable, states, options)
+        run = loop.run(self.rnn.cell, field_inputs, states, options)
         returned = self.assemble(
             run.outputs[:, 0], list(run.states), window.real[:, :1]
         )
         self.state |= waiting
         if self.rnn.return_field:
-            chosen = choices(self.rnn.cell, run, readable)
+            chosen = choices(self.rnn.cell, run, field_inputs)
             returned += (chosen.field(),)
         return one_or_all(returned)
 

@@ -3,7 +3,7 @@
 A field at step t reads positions `t, t + 1, ..., t + S - 1`, those that exist
 and are real. The loop over the steps is either padded, with tensors `(time,
 batch, ...)`, or runs over the real steps alone, with tensors `(total, ...)`
-(see `keras_seqmech.ops.scan`). Both have the methods of `Readable`, so that
+(see `keras_seqmech.ops.scan`). Both have the methods of `FieldInputs`, so that
 the equations of a field need not know which of the two it is.
 """
 
@@ -15,7 +15,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.ops import masking
-from keras_seqmech.ops import windows
+from keras_seqmech.ops.receptive_field import windows
 from keras_seqmech.ops.scan import Packing
 from keras_seqmech.ops.scan import pack
 from keras_seqmech.ops.scan.packing import entries
@@ -39,7 +39,7 @@ class Sequences(NamedTuple):
     lookahead_mask: Tensor | None = None
 
 
-class Readable(Protocol):
+class FieldInputs(Protocol):
     """What fields can read; "steps" stands for the leading axes of the loop."""
 
     @property
@@ -77,7 +77,7 @@ class Readable(Protocol):
         """Shape and dtype of values of one step of the loop."""
 
 
-class PaddedReadable(NamedTuple):
+class PaddedFieldInputs(NamedTuple):
     """What fields can read, time first.
 
     Attributes:
@@ -119,7 +119,7 @@ class PaddedReadable(NamedTuple):
         return tf.TensorSpec((self.steps.shape[1], width), dtype)
 
 
-class PackedReadable(NamedTuple):
+class PackedFieldInputs(NamedTuple):
     """What fields can read, the real steps alone.
 
     Attributes:
@@ -165,7 +165,7 @@ class PackedReadable(NamedTuple):
         return tf.TensorSpec((None, width), dtype)
 
 
-def pad_readable(sequences: Sequences, max_size: int) -> PaddedReadable:
+def pad_inputs(sequences: Sequences, max_size: int) -> PaddedFieldInputs:
     """Brings sequences into the form in which a padded loop reads them.
 
     Args:
@@ -187,7 +187,7 @@ def pad_readable(sequences: Sequences, max_size: int) -> PaddedReadable:
         steps = ops.concatenate([steps, lookahead], axis=1)
         real = ops.concatenate([real, follows], axis=1)
     views = windows.look_ahead(ops.transpose(real), max_size, length, axis=0)
-    return PaddedReadable(
+    return PaddedFieldInputs(
         ops.transpose(steps, (1, 0, 2)),
         None if mask is None else ops.transpose(mask),
         ops.stack(views, axis=-1),
@@ -195,7 +195,7 @@ def pad_readable(sequences: Sequences, max_size: int) -> PaddedReadable:
     )
 
 
-def pack_readable(sequences: Sequences, max_size: int) -> PackedReadable:
+def pack_inputs(sequences: Sequences, max_size: int) -> PackedFieldInputs:
     """Brings sequences into the form in which a packed loop reads them.
 
     Args:
@@ -209,9 +209,9 @@ def pack_readable(sequences: Sequences, max_size: int) -> PackedReadable:
     rows, times = packing.rows, packing.times
     length, total = tf.shape(packing.keep)[1], tf.shape(rows)[0]
     # By row and time: the index of the step with a window (`windowed`), and of
-    # the step in `steps` (`readable`); -1 where there is none.
+    # the step in `steps` (`positions`); -1 where there is none.
     windowed = tf.where(packing.keep, packing.last, -1)
-    readable = windowed
+    positions = windowed
     if sequences.lookahead is not None:
         follows = masking.real_steps(
             sequences.lookahead, sequences.lookahead_mask
@@ -221,13 +221,13 @@ def pack_readable(sequences: Sequences, max_size: int) -> PackedReadable:
         rows = tf.concat([rows, further.rows], axis=0)
         times = tf.concat([times, length + further.times], axis=0)
         places = tf.where(follows, total + further.last, -1)
-        readable = tf.concat([windowed, places], axis=1)
+        positions = tf.concat([windowed, places], axis=1)
         windowed = tf.concat([windowed, tf.fill(tf.shape(follows), -1)], axis=1)
     distances = tf.range(1, max_size)[:, None]
-    found = _lookup(readable, rows[:total], times[:total] + distances)
+    found = _lookup(positions, rows[:total], times[:total] + distances)
     own = tf.range(total)
     is_valid = tf.concat([tf.fill([1, total], True), found >= 0], axis=0)
-    return PackedReadable(
+    return PackedFieldInputs(
         steps,
         packing,
         tf.transpose(is_valid),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_seqmech.ops import readable
-from keras_seqmech.ops import windows
+from keras_seqmech.ops.receptive_field import inputs
+from keras_seqmech.ops.receptive_field import windows
 from tests import finite_differences
 
 BATCH, TIME, FEATURES, SIZE = 2, 4, 3, 3
@@ -26,8 +26,8 @@ def test_readable_steps_and_their_validity(mask, ahead_mask, has_lookahead):
     sequences, lookahead = sample()
     if not has_lookahead:
         lookahead = ahead_mask = None
-    result = readable.pad_readable(
-        readable.Sequences(sequences, mask, lookahead, ahead_mask), SIZE
+    result = inputs.pad_inputs(
+        inputs.Sequences(sequences, mask, lookahead, ahead_mask), SIZE
     )
     every, real = sequences, np.ones((BATCH, TIME), bool)
     real = real if mask is None else mask
@@ -57,7 +57,7 @@ def test_readable_steps_and_their_validity(mask, ahead_mask, has_lookahead):
 def test_windows_hold_the_same_steps_and_validity():
     sequences, _ = sample()
     stacked = windows.look_ahead_windows(sequences, SIZE, MASK).numpy()
-    result = readable.pad_readable(readable.Sequences(sequences, MASK), SIZE)
+    result = inputs.pad_inputs(inputs.Sequences(sequences, MASK), SIZE)
     np.testing.assert_array_equal(
         stacked[..., -1], np.swapaxes(result.validity, 0, 1)
     )
@@ -72,10 +72,10 @@ def packed_and_padded(size, ahead_mask):
     sequences, lookahead = sample()
     if ahead_mask is not None and not ahead_mask.shape[1]:
         lookahead = ahead_mask = None
-    read = readable.Sequences(sequences, MASK, lookahead, ahead_mask)
+    read = inputs.Sequences(sequences, MASK, lookahead, ahead_mask)
     return (
-        readable.pack_readable(read, size),
-        readable.pad_readable(read, size),
+        inputs.pack_inputs(read, size),
+        inputs.pad_inputs(read, size),
     )
 
 
