@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_seqmech.layers import validation
+from keras_seqmech.layers.focused_encoder import inputs
 from keras_seqmech.ops import attention
 from keras_seqmech.ops import boundary_gate
 from keras_seqmech.ops import gated_attention
@@ -110,8 +111,7 @@ class ContextAttention(keras.layers.Layer):
     def build(
         self, sequence_shape: Any, context_shape: Any, gates_shape: Any = None
     ) -> None:
-        validation.check_sequences("sequence.shape", sequence_shape)
-        validation.check_context("context.shape", context_shape, sequence_shape)
+        inputs.check_shapes(sequence_shape, context_shape)
         self.size, self.context_size = sequence_shape[-1], context_shape[-1]
         self.context_kernel = None
         if self.size != self.context_size:
@@ -132,12 +132,10 @@ class ContextAttention(keras.layers.Layer):
     ) -> Any:
         gates = validation.as_tensor(gates)
         self._check_call(sequence, context, gates, sequence_mask, mask)
-        sequence = validation.check_length("sequence.shape", sequence)
-        context = validation.check_rows("context", context, sequence)
-        gates = validation.check_sizes("gates", gates, sequence)
-        real = validation.check_sizes(
-            "sequence_mask", masking.as_booleans(sequence_mask), sequence
+        sequence, context, real = inputs.check_when_run(
+            sequence, context, sequence_mask
         )
+        gates = validation.check_sizes("gates", gates, sequence)
         sequence = ops.cast(sequence, self.compute_dtype)
         sequence = masking.fill_masked(sequence, real)
 
@@ -166,14 +164,14 @@ class ContextAttention(keras.layers.Layer):
         sequence_mask: Tensor | None,
         mask: Any,
     ) -> None:
-        check_features = validation.check_features
-        validation.check_sequences("sequence.shape", sequence.shape)
-        validation.check_context("context.shape", context.shape, sequence.shape)
-        check_features("sequence.shape", sequence.shape, self.size)
-        check_features("context.shape", context.shape, self.context_size)
-        validation.check_mask("sequence_mask", sequence_mask, sequence.shape)
+        inputs.check_inputs(
+            sequence,
+            context,
+            sequence_mask,
+            mask,
+            (self.size, self.context_size),
+        )
         validation.check_by_step("gates", gates, sequence.shape)
-        validation.check_no_mask(mask, "sequence_mask")
         if gates is None and self.states == "open":
             raise ValueError(
                 "Argument `gates` must be a tensor (batch, time) where "

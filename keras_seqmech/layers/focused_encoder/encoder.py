@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.decisions.costs import DecisionCosts
+from keras_seqmech.layers.focused_encoder import inputs
 from keras_seqmech.layers.focused_encoder import loops
 from keras_seqmech.layers.focused_encoder.gate import BoundaryGate
 from keras_seqmech.layers.focused_encoder.outputs import ReturnOptions
@@ -262,8 +263,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         context_shape: Any,
         initial_state_shape: Any = None,
     ) -> None:
-        validation.check_sequences("sequence.shape", sequence_shape)
-        validation.check_context("context.shape", context_shape, sequence_shape)
+        inputs.check_shapes(sequence_shape, context_shape)
         self.size = sequence_shape[-1]
         states_shape = (*sequence_shape[:2], self.lower_units)
         self.lower.build(tuple(sequence_shape))
@@ -280,10 +280,8 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         mask: None = None,
     ) -> Any:
         self._check_call(sequence, context, sequence_mask, initial_state, mask)
-        sequence = validation.check_length("sequence.shape", sequence)
-        context = validation.check_rows("context", context, sequence)
-        real = validation.check_sizes(
-            "sequence_mask", masking.as_booleans(sequence_mask), sequence
+        sequence, context, real = inputs.check_when_run(
+            sequence, context, sequence_mask
         )
         sequence = ops.cast(sequence, self.compute_dtype)
         sequence = masking.zero_masked(sequence, real)
@@ -355,13 +353,13 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         initial_state: Any,
         mask: Any,
     ) -> None:
-        check_features = validation.check_features
-        validation.check_sequences("sequence.shape", sequence.shape)
-        validation.check_context("context.shape", context.shape, sequence.shape)
-        check_features("sequence.shape", sequence.shape, self.size)
-        check_features("context.shape", context.shape, self.gate.context_size)
-        validation.check_mask("sequence_mask", sequence_mask, sequence.shape)
-        validation.check_no_mask(mask, "sequence_mask")
+        inputs.check_inputs(
+            sequence,
+            context,
+            sequence_mask,
+            mask,
+            (self.size, self.gate.context_size),
+        )
         if initial_state is not None:
             validation.check_states(
                 initial_state, self.state_size, sequence.shape[0]

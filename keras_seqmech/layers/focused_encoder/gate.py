@@ -13,6 +13,7 @@ from keras_seqmech.layers.decisions import log_probabilities
 from keras_seqmech.layers.decisions.costs import DecisionCosts
 from keras_seqmech.layers.decisions.statistics import Decided
 from keras_seqmech.layers.decisions.statistics import DecisionStatistics
+from keras_seqmech.layers.focused_encoder import inputs
 from keras_seqmech.layers.scalars import add_scalar
 from keras_seqmech.ops import boundary_gate
 from keras_seqmech.ops import masking
@@ -241,8 +242,7 @@ class BoundaryGate(keras.layers.Layer):
         )
 
     def build(self, sequence_shape: Any, context_shape: Any) -> None:
-        validation.check_sequences("sequence.shape", sequence_shape)
-        validation.check_context("context.shape", context_shape, sequence_shape)
+        inputs.check_shapes(sequence_shape, context_shape)
         size, context_size = sequence_shape[-1], context_shape[-1]
         self.size, self.context_size = size, context_size
         if context_size != size:
@@ -294,10 +294,8 @@ class BoundaryGate(keras.layers.Layer):
         mask: None = None,
     ) -> Any:
         self._check_call(sequence, context, sequence_mask, mask)
-        sequence = validation.check_length("sequence.shape", sequence)
-        context = validation.check_rows("context", context, sequence)
-        real = validation.check_sizes(
-            "sequence_mask", masking.as_booleans(sequence_mask), sequence
+        sequence, context, real = inputs.check_when_run(
+            sequence, context, sequence_mask
         )
         logits = self._logits(masking.fill_masked(sequence, real), context)
         decisions = self._decide(logits, real, training)
@@ -402,13 +400,13 @@ class BoundaryGate(keras.layers.Layer):
         sequence_mask: Tensor | None,
         mask: Any,
     ) -> None:
-        check_features = validation.check_features
-        validation.check_sequences("sequence.shape", sequence.shape)
-        validation.check_context("context.shape", context.shape, sequence.shape)
-        check_features("sequence.shape", sequence.shape, self.size)
-        check_features("context.shape", context.shape, self.context_size)
-        validation.check_mask("sequence_mask", sequence_mask, sequence.shape)
-        validation.check_no_mask(mask, "sequence_mask")
+        inputs.check_inputs(
+            sequence,
+            context,
+            sequence_mask,
+            mask,
+            (self.size, self.context_size),
+        )
 
     def decision_specs(
         self, batch_size: int | None, length: int | None

@@ -1,0 +1,56 @@
+"""Checks of a sequence, its mask and the context that it is read for."""
+
+from typing import Any
+
+from keras_seqmech.layers import validation
+from keras_seqmech.ops import masking
+from keras_seqmech.typing import Tensor
+
+
+def check_shapes(sequence_shape: Any, context_shape: Any) -> None:
+    """Refuses, before a layer is built, shapes that it cannot be built for."""
+    validation.check_sequences("sequence.shape", sequence_shape)
+    validation.check_context("context.shape", context_shape, sequence_shape)
+
+
+def check_inputs(
+    sequence: Tensor,
+    context: Tensor,
+    sequence_mask: Any,
+    mask: Any,
+    features: tuple[int | None, int | None],
+) -> None:
+    """Refuses what static shapes and dtypes tell not to fit.
+
+    Args:
+        sequence: Tensor `(batch, time, features)`.
+        context: Tensor `(batch, context features)`.
+        sequence_mask: Booleans or ints `(batch, time)`, or None.
+        mask: What Keras, or a caller, gave as `mask`; must be None.
+        features: Those of sequence and context that the layer was built for,
+            None before.
+    """
+    check_shapes(sequence.shape, context.shape)
+    size, context_size = features
+    validation.check_features("sequence.shape", sequence.shape, size)
+    validation.check_features("context.shape", context.shape, context_size)
+    validation.check_mask("sequence_mask", sequence_mask, sequence.shape)
+    validation.check_no_mask(mask, "sequence_mask")
+
+
+def check_when_run(
+    sequence: Tensor, context: Tensor, sequence_mask: Any
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Refuses, when it runs, sizes that static shapes left open.
+
+    Returns:
+        The three, which wait for the checks; the mask as booleans.
+    """
+    sequence = validation.check_length("sequence.shape", sequence)
+    context = validation.check_rows("context", context, sequence)
+    real = masking.as_booleans(sequence_mask)
+    return (
+        sequence,
+        context,
+        validation.check_sizes("sequence_mask", real, sequence),
+    )
