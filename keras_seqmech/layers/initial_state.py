@@ -7,8 +7,9 @@ import keras
 from keras import ops
 
 from keras_seqmech.layers import validation
-from keras_seqmech.layers.keep_mask import check_steps
+from keras_seqmech.layers import wrapped
 from keras_seqmech.layers.output_masks import output_masks
+from keras_seqmech.layers.unbuilt_config import unbuilt_config
 from keras_seqmech.ops import masking
 from keras_seqmech.typing import Tensor
 
@@ -100,7 +101,7 @@ class LearnedInitialState(keras.layers.Layer):
         self.features: int | None = None
 
     def build(self, sequences_shape: Sequence[int | None]) -> None:
-        check_steps("sequences.shape", sequences_shape, self.rnn)
+        wrapped.check_steps("sequences.shape", sequences_shape, self.rnn)
         self.features = sequences_shape[-1]
         self.initial_states = [
             self.add_weight(
@@ -163,7 +164,7 @@ class LearnedInitialState(keras.layers.Layer):
         """States in the structure of the wrapped layer's."""
         structure = [
             state
-            for rnn in _directions(self.rnn)
+            for rnn in wrapped.directions(self.rnn)
             for state in rnn.get_initial_state(batch_size=1)
         ]
         return keras.tree.pack_sequence_as(structure, states)
@@ -172,7 +173,7 @@ class LearnedInitialState(keras.layers.Layer):
         self, sequences: Tensor, initial_state: Any, mask: Tensor | None
     ) -> None:
         shape = tuple(sequences.shape)
-        check_steps("sequences.shape", shape, self.rnn)
+        wrapped.check_steps("sequences.shape", shape, self.rnn)
         validation.check_features("sequences.shape", shape, self.features)
         validation.check_mask("mask", mask, shape)
         if initial_state is not None:
@@ -188,7 +189,7 @@ class LearnedInitialState(keras.layers.Layer):
     def compute_output_shape(
         self, sequences_shape: Sequence[int | None]
     ) -> Any:
-        check_steps("sequences.shape", sequences_shape, self.rnn)
+        wrapped.check_steps("sequences.shape", sequences_shape, self.rnn)
         return self.rnn.compute_output_shape(sequences_shape)
 
     def compute_output_spec(
@@ -203,12 +204,9 @@ class LearnedInitialState(keras.layers.Layer):
         return self.rnn.compute_output_spec(sequences, mask=mask, **kwargs)
 
     def get_config(self) -> dict:
-        rnn = keras.saving.serialize_keras_object(self.rnn)
-        # Built by this layer, its weights get the paths they had.
-        rnn.pop("build_config", None)
         return {
             **super().get_config(),
-            "rnn": rnn,
+            "rnn": unbuilt_config(self.rnn),
             "state_initializer": keras.initializers.serialize(
                 self.state_initializer
             ),
@@ -223,17 +221,10 @@ class LearnedInitialState(keras.layers.Layer):
         return cls(**{**config, "rnn": rnn})
 
 
-def _directions(rnn: keras.layers.Layer) -> list[keras.layers.Layer]:
-    """The layer of each direction."""
-    if isinstance(rnn, keras.layers.Bidirectional):
-        return [rnn.forward_layer, rnn.backward_layer]
-    return [rnn]
-
-
 def _state_sizes(rnn: keras.layers.Layer) -> list[int]:
     return [
         size
-        for direction in _directions(rnn)
+        for direction in wrapped.directions(rnn)
         for size in keras.tree.flatten(direction.state_size)
     ]
 
@@ -241,7 +232,9 @@ def _state_sizes(rnn: keras.layers.Layer) -> list[int]:
 def _check_rnn(rnn: Any) -> None:
     """Refuses layers without initial states to learn."""
     if (
-        not all(isinstance(d, keras.layers.RNN) for d in _directions(rnn))
+        not all(
+            isinstance(d, keras.layers.RNN) for d in wrapped.directions(rnn)
+        )
         # Convolutional layers have states without a size.
         or not all(isinstance(s, int) and s > 0 for s in _state_sizes(rnn))
         or rnn.stateful

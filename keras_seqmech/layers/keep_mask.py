@@ -6,9 +6,10 @@ from typing import Any
 import keras
 
 from keras_seqmech.layers import validation
+from keras_seqmech.layers import wrapped
 from keras_seqmech.layers.output_masks import output_masks
-from keras_seqmech.layers.receptive_field import RFCell
 from keras_seqmech.layers.sublayers import sublayers
+from keras_seqmech.layers.unbuilt_config import unbuilt_config
 from keras_seqmech.ops import masking
 from keras_seqmech.typing import Tensor
 
@@ -122,7 +123,7 @@ class KeepMask(keras.layers.Layer):
 
     def _check_shape(self, shape: Sequence[int | None]) -> None:
         if not self._steps_alone:
-            check_steps("sequences.shape", shape, self.layer)
+            wrapped.check_steps("sequences.shape", shape, self.layer)
             validation.check_features("sequences.shape", shape, self.features)
 
     def _states(self, initial_state: Any) -> dict[str, Any]:
@@ -159,28 +160,9 @@ class KeepMask(keras.layers.Layer):
         )
 
     def get_config(self) -> dict[str, Any]:
-        layer = keras.saving.serialize_keras_object(self.layer)
-        # Built by this layer, its weights get the paths they had.
-        layer.pop("build_config", None)
-        return {**super().get_config(), "layer": layer}
+        return {**super().get_config(), "layer": unbuilt_config(self.layer)}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "KeepMask":
         layer = keras.saving.deserialize_keras_object(config["layer"])
         return cls(**{**config, "layer": layer})
-
-
-def check_steps(name: str, shape: Sequence, layer: keras.layers.Layer) -> None:
-    """Refuses sequences of steps that a recurrent layer does not read.
-
-    Args:
-        name: What to call the shape in an error.
-        shape: The shape of the sequences: windows where an `RFCell` runs in a
-            `keras.layers.RNN`, else vectors.
-        layer: A `keras.layers.RNN`, or a `keras.layers.Bidirectional` of one.
-    """
-    rnn = getattr(layer, "forward_layer", layer)
-    if type(rnn) is keras.layers.RNN and isinstance(rnn.cell, RFCell):
-        validation.check_windows(name, shape, rnn.cell.max_size)
-    else:
-        validation.check_sequences(name, shape)

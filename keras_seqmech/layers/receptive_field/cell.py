@@ -14,6 +14,7 @@ from keras_seqmech.layers.receptive_field.equations import FieldEquations
 from keras_seqmech.layers.receptive_field.equations import FieldWeights
 from keras_seqmech.layers.receptive_field.options import FieldOptions
 from keras_seqmech.layers.scalars import add_scalar
+from keras_seqmech.layers.unbuilt_config import unbuilt_config
 from keras_seqmech.ops import linear
 from keras_seqmech.ops.decisions import sampling
 from keras_seqmech.ops.decisions import stick_breaking
@@ -449,7 +450,7 @@ class RFCell(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
-            "cell": keras.saving.serialize_keras_object(self.cell),
+            "cell": unbuilt_config(self.cell),
             **self.options.get_config(),
             **self.costs.arguments(),
         }
