@@ -16,8 +16,8 @@ from keras_seqmech.ops.precision import finite
 from keras_seqmech.ops.precision import score_dtype
 from keras_seqmech.typing import Tensor
 
-# Squares of lengths that float32 holds; others would give 0/0 or inf/inf.
-LEAST, MOST = 1e-36, 1e36
+# Squared norms that float32 holds; others would give 0/0 or inf/inf.
+MIN_SQUARED_NORM, MAX_SQUARED_NORM = 1e-36, 1e36
 # Larger scores count as this one and take no gradient, which could overflow.
 LARGEST_SCORE = 1e15
 # Larger differences of scores count as this one: their exponential is finite.
@@ -118,8 +118,8 @@ def normalized_scores(query: Tensor, sequences: Tensor) -> Tensor:
     r"""Scores of unit keys, $s_t = (h_t / \lVert h_t \rVert)^T q$.
 
     The scale of a key does not matter, and $|s_t| \le \lVert q \rVert$. A key
-    that is zero scores 0 and takes no gradient; so do keys shorter than 1e-18
-    or longer than 1e18. A query with an entry beyond 1e15 passes no gradient
+    that is zero scores 0 and takes no gradient; so do keys of norm below 1e-18
+    or above 1e18. A query with an entry beyond 1e15 passes no gradient
     through its scores. Other gradients are finite.
 
     Args:
@@ -134,13 +134,15 @@ def normalized_scores(query: Tensor, sequences: Tensor) -> Tensor:
     # Not `ops.square`: where the square overflows, so does its derivative, and
     # 0 times infinity would be NaN.
     squares = ops.sum(keys * keys, axis=-1)
-    has_length = ops.logical_and(squares > LEAST, squares < MOST)
-    squares = ops.where(has_length, squares, ops.ones_like(squares))
+    has_norm = ops.logical_and(
+        squares > MIN_SQUARED_NORM, squares < MAX_SQUARED_NORM
+    )
+    squares = ops.where(has_norm, squares, ops.ones_like(squares))
     # A query of entries up to 1 keeps the product within what float32 holds.
     scale = ops.max(ops.abs(query), axis=-1, keepdims=True, initial=1)
     scale = ops.stop_gradient(scale)
     cosines = dot_scores(query / scale, keys) / ops.sqrt(squares)
-    scores = ops.where(has_length, cosines, ops.zeros_like(cosines)) * scale
+    scores = ops.where(has_norm, cosines, ops.zeros_like(cosines)) * scale
     scores = finite(scores, LARGEST_SCORE)
     return ops.where(scale <= LARGEST_SCORE, scores, ops.stop_gradient(scores))
 

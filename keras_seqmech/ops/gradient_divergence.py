@@ -14,10 +14,10 @@ from keras_seqmech.typing import Tensor
 def gradient_divergence(
     gradients: Tensor, mask: Tensor | None = None
 ) -> Tensor:
-    r"""How far gradients are from equal lengths, $KL(p \,\|\, u)$.
+    r"""How far the gradients' norms are from equal, $KL(p \,\|\, u)$.
 
     $p_t = \lVert g_t \rVert / \sum_s \lVert g_s \rVert$ and $u$ uniform over
-    the n real positions. Between 0 (all lengths equal) and log n (one position
+    the n real positions. Between 0 (all norms equal) and log n (one position
     has the whole gradient); 0 in rows without a gradient or a real position,
     NaN in rows where a gradient is not finite. The scale of a row does not
     matter.

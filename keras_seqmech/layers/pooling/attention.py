@@ -175,9 +175,9 @@ class MaxAttentionPooling(AttentionPoolingBase):
       \quad \hat h_t = \frac{h_t}{\lVert h_t \rVert}, \qquad
       y = \sum_t \alpha_t h_t$$
 
-    over real steps. Keys have length 1, values keep theirs; there are no
-    weights to learn. Each sequence has a query of its own, made of its most
-    prominent features. A step that is the zero vector scores 0 and takes
+    over real steps. Keys are normalised to unit norm, values are not; there
+    are no weights to learn. Each sequence has a query of its own, made of its
+    most prominent features. A step that is the zero vector scores 0 and takes
     gradient through its value alone.
 
     Args:
