@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     add("--batch-size", type=positive, default=64)
     add("--steps", type=positive, default=30000, help="of training, at most")
     add("--minutes", type=above, help="of training a run, at most")
-    every = "steps, an epoch: then gates' weights are moved, too"
+    every = "steps, an epoch: then gates' weights change, too"
     add("--evaluate-every", type=positive, default=500, help=every)
     add("--test-size", type=positive, default=2000)
     add("--output", type=Path, default=Path(f"results/{name}.csv"))

@@ -27,7 +27,7 @@ step, or, of `lstm1_last` and `lstm2_last`, is joined with their last state. The
 gates of the focused encoder know it; see `examples/focused/models.py`.
 
 What open gates cost is by default what exceeds `--openness-target`, by weights
-that move over training. With `--explore` it is a price, `--price`, after
+that change over training. With `--explore` it is a price, `--price`, after
 `ExploreThenCommit`; options of the former are refused then.
 
 Each run is a line of `--output`, a CSV file, and each longer test one of the

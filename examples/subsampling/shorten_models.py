@@ -141,7 +141,7 @@ def build(
 def schedules(
     method: str, args: argparse.Namespace
 ) -> list[keras.callbacks.Callback]:
-    """Callbacks that move what decisions cost: explore, then commit."""
+    """Callbacks that schedule what decisions cost: explore, then commit."""
     if method not in LEARNED:
         return []
     given = {"entropy": args.entropy, "indecision": args.indecision}

@@ -1,4 +1,4 @@
-"""Numbers of a layer that callbacks set while it trains."""
+"""Scalar variables that callbacks set in training."""
 
 from typing import Any
 
@@ -11,10 +11,9 @@ def add_scalar(
     value: float,
     constraint: Any = "non_neg",
 ) -> keras.Variable:
-    """Adds a non-trainable float32 number to a layer.
+    """Adds a non-trainable float32 scalar variable to a layer.
 
-    A variable, so that nothing is traced again when it changes, and so that
-    it is kept in saves.
+    Nothing is traced again when it changes, and it is kept in saves.
 
     Args:
         layer: The layer that holds it.

@@ -22,18 +22,18 @@ from keras_seqmech.training.truncated_backpropagation import (
 
 
 class Ramp(NamedTuple):
-    r"""A number that moves over a part of training.
+    r"""A value that changes over a part of training.
 
     $$v = v_1 + (v_0 - v_1)\,(1 - s)^p$$
 
-    with s the share of that part which has passed. For p = 1 the number moves
+    with s the share of that part which has passed. For p = 1 the value changes
     linearly, for larger p fast at first and then more and more slowly (as in
     `keras.optimizers.schedules.PolynomialDecay`).
 
     Attributes:
         initial: $v_0$, its value until `begin`.
         final: $v_1$, its value from `end` on.
-        begin: Share of training at which it begins to move, from 0 to 1.
+        begin: Share of training at which it begins to change, from 0 to 1.
         end: Share at which it arrives.
         power: p, above 0.
     """
@@ -45,7 +45,7 @@ class Ramp(NamedTuple):
     power: float = 1.0
 
     def value(self, progress: float) -> float:
-        """The number at a share of training."""
+        """The value at a share of training."""
         if progress >= self.end:
             return self.final
         passed = max(0.0, progress - self.begin) / (self.end - self.begin)
@@ -67,11 +67,11 @@ class ExploreThenCommit(keras.callbacks.Callback):
     r"""Makes decisions explore first, then pay for what they read, then settle.
 
     Without such a schedule, relaxed decisions settle early, on the first
-    choice that helps. During a `fit` this callback moves the four numbers
-    of every layer that decides (`ReceptiveFieldRNN`,
+    choice that helps. During a `fit` this callback schedules four scalar
+    variables of every layer with decisions (`ReceptiveFieldRNN`,
     `FocusedHierarchicalEncoder`, `BoundaryGate`, `ExpectedSubsample`):
 
-    | number | from | to | while this share of steps has passed |
+    | variable | from | to | over this share of the steps |
     | --- | --- | --- | --- |
     | `entropy_weight` | 1 | 0 | 0 to 0.6, by power 3: at 0.3 it is 1/8 |
     | `cost_weight` | 0 | 0.02 | 0.2 to 0.6 |
@@ -80,11 +80,10 @@ class ExploreThenCommit(keras.callbacks.Callback):
 
     so that longer fields, more gates and later steps learn to be useful
     before they have to be worth their price, and decisions are hard at the
-    end. Costs are means over all steps, and the benefit of a decision may
-    occur at only a few: exploration must be strong enough that these are not
-    settled before the price comes, and fall slowly where it is about as
-    strong as the price, so that the cheapest of the decisions that solve the
-    task remain.
+    end. Costs are means over all steps, while a decision may help at only a
+    few. So exploration must last until these have been learned, and fall
+    slowly while the cost weight is of similar size; the cheapest decisions
+    that solve the task then remain.
 
     While the `target_weight` of a layer with a `target` is above 0, the layer
     keeps its price, 0 by default: its target says how much is read. An
@@ -97,8 +96,8 @@ class ExploreThenCommit(keras.callbacks.Callback):
     killed and resumed with `keras.callbacks.BackupAndRestore` continues the
     schedule, a second `fit` goes on where the first ended, and nothing is
     traced again. With `steps_per_execution=k` the values change every k
-    steps. A model that is built by its first step makes that step with the
-    numbers that its layers were given.
+    steps. A model that is built by its first step makes that step with its
+    layers' initial values.
 
     Args:
         steps: Positive int, the optimizer step at which the schedule ends,
@@ -109,17 +108,16 @@ class ExploreThenCommit(keras.callbacks.Callback):
             end[, power])`, replaces the whole schedule; None leaves the
             variable alone.
         price: Schedule of `cost_weight`, given likewise, but a number replaces
-            the final value. Layers that a target holds are left
-            out.
+            the final value. Layers that a target holds are left out.
         indecision: Schedule of `indecision_weight`, given likewise; a number
             replaces the final value. If given, it holds for all layers, those
             with `estimator="expectation"` too.
         temperature: Schedule of `temperature`, given likewise; a number
             replaces the final value.
-        layer_names: Names of the layers to move, or of models and wrappers
-            around them; all layers that decide if None. A name selects
-            every layer that has it. The frozen parts of a `DistillationModel`
-            stay as they are.
+        layer_names: Names of the layers to schedule, or of models and
+            wrappers around them; all layers with decisions if None. A name
+            selects every layer that has it. The frozen parts of a
+            `DistillationModel` stay as they are.
 
     Raises:
         ValueError: If an argument is not allowed; at the start of training, if
@@ -181,11 +179,11 @@ class ExploreThenCommit(keras.callbacks.Callback):
         self._total: int | None = None
         # Whether no epoch of this `fit` has begun.
         self._is_beginning = True
-        # The variables that this `fit` moves, once the layers are built.
+        # The variables that this `fit` schedules, once the layers are built.
         self._moved: list[_Moved] | None = None
 
     def values(self, progress: float) -> dict[str, float]:
-        """The numbers at a share of training, by name of the variable."""
+        """The values at a share of training, by name of the variable."""
         return _values(self.ramps, progress)
 
     def on_train_begin(self, logs: dict | None = None) -> None:
@@ -243,7 +241,7 @@ class ExploreThenCommit(keras.callbacks.Callback):
             )
 
     def _find_moved(self, must: bool) -> None:
-        """Finds what to move, if the layers are built; raises if they must."""
+        """Finds the variables, if the layers are built; raises if they must."""
         deciders = _find_deciders(self.model, self.layer_names)
         if deciders and all(layer.costs.built for layer in deciders):
             _warn_of_cells(self.model, deciders)
@@ -263,7 +261,7 @@ class ExploreThenCommit(keras.callbacks.Callback):
             )
 
     def _ramps_of(self, layer: Any) -> Ramps:
-        """What moves the numbers of a layer."""
+        """The schedules of a layer's variables."""
         if not (self._has_default_indecision and _is_in_expectation(layer)):
             return self.ramps
         return {**self.ramps, "indecision_weight": INDECISION_IN_EXPECTATION}
@@ -284,7 +282,7 @@ def _values(ramps: Ramps, progress: float) -> dict[str, float]:
 
 
 class _Moved(NamedTuple):
-    """The variables of a layer, by name, and what moves them."""
+    """The variables of a layer, by name, and their schedules."""
 
     costs: DecisionCosts
     variables: dict[str, keras.Variable]
@@ -409,7 +407,7 @@ def _is_in_expectation(layer: Any) -> bool:
 
 
 def _variables(layer: Any) -> dict[str, keras.Variable]:
-    """The variables of a layer that may be moved, by name."""
+    """The variables of a layer that may be scheduled, by name."""
     variables = {v.name: v for v in layer.costs.variables}
     if _is_in_expectation(layer):
         del variables["entropy_weight"]

@@ -1,4 +1,4 @@
-"""Callbacks that change a layer's numbers while it trains."""
+"""Callbacks that change scalar variables of layers in training."""
 
 import warnings
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class TemperatureAnnealing(keras.callbacks.Callback):
     to `history`: as `"temperature"`, or with `layer_names=["a", ...]` as
     `"a/temperature"`. List this callback before those that save models or
     write logs. The frozen parts of a `DistillationModel` stay as they are.
-    `ExploreThenCommit` moves temperatures too: give it `temperature=None`
+    `ExploreThenCommit` sets temperatures too: give it `temperature=None`
     beside this one.
 
     Args:
@@ -131,7 +131,7 @@ class TemperatureAnnealing(keras.callbacks.Callback):
 
 
 class Curriculum(keras.callbacks.Callback):
-    r"""Moves any named number of a model's layers, epoch by epoch.
+    r"""Changes a named scalar variable of a model's layers, epoch by epoch.
 
     At the beginning of epoch i, counted from 0, all non-trainable scalar
     variables `target` of the model are set to
@@ -154,7 +154,7 @@ class Curriculum(keras.callbacks.Callback):
     `"a/<target>"`, so that curricula of several layers are told apart. List
     this callback before those that save models or write logs.
 
-    What a number does to the loss it does to `val_loss` too: under a growing
+    What a variable adds to the loss it adds to `val_loss` too: under a growing
     `penalty` epochs cannot be compared, and `EarlyStopping` or
     `ModelCheckpoint(save_best_only=True)` prefer the early ones. Give
     `LastAttentionPooling` `attention_at_inference=False` there: validation

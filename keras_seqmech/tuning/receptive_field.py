@@ -201,7 +201,7 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
     def choose_exploration(
         self, hp: keras_tuner.HyperParameters
     ) -> ExploreThenCommit | None:
-        """The callback that moves what sizes cost, or None.
+        """The callback that schedules what sizes cost, or None.
 
         Args:
             hp: The hyperparameters of a trial.
@@ -238,7 +238,7 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
             *args: Arguments of `model.fit`.
             callbacks: Callbacks of `model.fit`. Those that would change, in
                 all layers, what the search decides are refused: a
-                `TemperatureAnnealing`; an `ExploreThenCommit` that moves the
+                `TemperatureAnnealing`; an `ExploreThenCommit` that sets the
                 temperature, or any where the search has one.
             **kwargs: Keyword arguments of `model.fit`.
 
@@ -283,7 +283,7 @@ def _check_target(target: Range, max_size: Range, price: Any) -> None:
 def _check_callbacks(
     callbacks: Sequence[Any], exploration: ExploreThenCommit | None
 ) -> None:
-    """Refuses callbacks that would move what is searched, in all layers."""
+    """Refuses callbacks that would change what is searched, in all layers."""
     for callback in callbacks:
         if getattr(callback, "layer_names", 0) is not None:
             continue
@@ -297,7 +297,7 @@ def _check_callbacks(
             exploration is not None or callback.ramps["temperature"]
         ):
             raise keras_tuner.errors.FatalValueError(
-                "What `ExploreThenCommit` moves is searched: leave it out of "
+                "What `ExploreThenCommit` sets is searched: leave it out of "
                 "the callbacks, and give the hypermodel `exploration`, "
                 "`price` or `commitment`; or without these, give it "
                 f"`temperature=None`. Received: callbacks={callbacks!r}"

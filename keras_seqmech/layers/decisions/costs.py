@@ -29,8 +29,9 @@ class DecisionCosts(keras.layers.Layer):
       choice that helps, before others have learned to be useful.
     - *Indecision*, charged late, makes decisions hard.
 
-    `keras_seqmech.training.ExploreThenCommit` moves the weights over a `fit`;
-    they are non-trainable float32 variables, so that nothing is traced again.
+    `keras_seqmech.training.ExploreThenCommit` schedules the weights over a
+    `fit`; they are non-trainable float32 variables, so that nothing is traced
+    again.
 
     Args:
         cost_weight: Initial weight of what is read, at least 0.

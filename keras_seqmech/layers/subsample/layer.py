@@ -132,7 +132,7 @@ class ExpectedSubsample(keras.layers.Layer):
             steps are kept or none is.
         length_target: r, above 0 and below 1.
         length_weight: Cost of leaving `length_target`, which it needs; 0.01 to
-            0.1 of the loss per step is a start. A constant: callbacks move
+            0.1 of the loss per step is a start. A constant: callbacks change
             `target_weight`.
         cost_weight: Initial weight of the share of steps kept, at least 0.
         target: Share of steps to keep, from 0 to 1, or None.
