@@ -225,8 +225,8 @@ def check_no_mask(mask: Any, instead: str) -> None:
     """Refuses `mask` where each sequence has a mask argument of its own."""
     if mask is not None:
         raise ValueError(
-            f"Argument `mask` must be given as `{instead}`: the layer has "
-            f"several inputs. Received: mask={mask!r}"
+            f"Argument `mask` must be None; give `{instead}`, because the "
+            f"layer has several inputs. Received: mask={mask!r}"
         )
 
 

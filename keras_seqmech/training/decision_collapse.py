@@ -56,11 +56,14 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
     Each warning names the layer, the numbers seen and the arguments that help,
     and comes once for a layer in a `fit`. Training goes on.
 
-    Some layers are meant to be so, and give no alarm: those with one size;
-    those with a target that is met by decisions which are all the same (a
-    `target` of a whole size, of no steps or of all); and those with a target
-    so small (or large) that decisions which meet it have an entropy below
-    `min_choice_entropy`, as long as theirs is at least half of that.
+    No warning of equal decisions is given for
+
+    - layers with one size;
+    - a `target` that equal decisions meet (a whole size, a share of 0 or 1);
+    - another `target`, while the layer's entropy is at least half of the
+      least that meets it, where that half is below `min_choice_entropy`.
+
+    An `openness_target` or `length_target` counts as a `target`.
 
     It reads the training metrics that `track_statistics=True` adds to the
     logs; layers without them are not watched. It does not read the metrics of

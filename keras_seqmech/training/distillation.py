@@ -101,9 +101,10 @@ class DistillationModel(keras.Model):
 
     Teacher and classifier are frozen (their variables, and those that the
     student shares with them, become non-trainable), run in inference mode, and
-    are saved with the model. In a loaded model, layers that a functional
-    student and teacher share are shared again; only layers of the two
-    themselves can be, not those of models nested in them.
+    are saved with the model. `student` and `teacher` may share layers with
+    weights only where both are functional models and the layer is a direct
+    layer of both; in a loaded model it is shared again. `classifier` may share
+    none.
 
     With a functional student and a teacher that is built, so is the model.
     Otherwise call it on a batch before loading weights or using
@@ -126,8 +127,8 @@ class DistillationModel(keras.Model):
     Raises:
         ValueError: If an embedding is not of rank 2 or the sizes differ: in
             the constructor where shapes are known, else in `fit`; if parts
-            share a layer in a way that could not be saved; in `compile`, if a
-            loss is given.
+            share a layer otherwise than as above; in `compile`, if a loss is
+            given.
 
     Example:
 
@@ -349,10 +350,10 @@ def _check_shared(
     }
     if names:
         raise ValueError(
-            "Arguments `student`, `teacher` and `classifier` must not share "
-            "layers with weights, or it must be as layers of a functional "
-            "student and teacher themselves, not of models nested in them. "
-            "Share such a layer without the model around it, or clone it "
+            "Arguments `student` and `teacher` may share layers with weights "
+            "only where both are functional models and the layer is a direct "
+            "layer of both; `classifier` may share none. Share such a layer "
+            "without the model around it, or clone it "
             "(`from_config(layer.get_config())`, then `set_weights`). "
             f"Received: parts that share {sorted(names)}"
         )

@@ -1,4 +1,4 @@
-"""Training that asks the gradient to reach every position.
+"""Training with a loss on how gradients are distributed over positions.
 
 Source: "Analyzing the Learnability and Representability of Recurrent
 Architectures", section 2.2.7.
@@ -25,7 +25,7 @@ from keras_seqmech.typing import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
 class GradientDirectedModel(network_model.NetworkModel):
-    r"""Trains a functional model with a loss that punishes unequal gradients.
+    r"""Trains a functional model with a loss that penalizes unequal gradients.
 
     $$\ell = \ell_1 + \lambda\, KL(p \,\|\, u), \qquad
       p_t = \frac{\lVert \partial \ell_1 / \partial x_t \rVert}

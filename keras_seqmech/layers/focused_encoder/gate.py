@@ -68,21 +68,21 @@ class BoundaryGate(keras.layers.Layer):
     them open often enough to learn from. Exploration, $\eta$, keeps them
     undecided until the loss favours a decision (try 0.1 to 1, more while
     gates collapse). The sparsity term charges only the open gates above a
-    share and never rewards closing all of them. It is best to lower
-    exploration while the price rises: a gate whose probability is close to 1
-    before the price comes has hardly any gradient left to close by.
+    share and never rewards closing all of them. Lower `entropy_weight` while
+    `cost_weight` rises: a gate already near probability 1 when the cost sets
+    in has almost no gradient to close.
 
     If any of several steps would do, training may leave each of them open
     with a probability below one half: some are open in every draw, but at
     inference, which thresholds at one half, all are closed. Compare with
     `sample_at_inference=True`; raise `indecision_weight` late in training.
 
-    Do not use straight-through gates a second time downstream, as weights of
-    what reads the states. A gate then has two uses, and each has hardly any
-    gradient while the other is off: opening the gate gains nothing while its
-    state is not read, and reading the state gains nothing while the gate
-    leaves it unchanged. Read the states of `FocusedHierarchicalEncoder` after
-    every step instead.
+    Do not also weight the states by straight-through gates, as
+    `ContextAttention("open")` does. A gate then has two uses, and each has
+    hardly any gradient while the other is off: opening the gate gains nothing
+    while its state is not read, and reading the state gains nothing while the
+    gate leaves it unchanged. Read the states of `FocusedHierarchicalEncoder`
+    after every step instead (`ContextAttention("every")`).
 
     Args:
         units: Positive int, width of the hidden layer.

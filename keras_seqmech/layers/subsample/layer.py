@@ -76,9 +76,9 @@ class ExpectedSubsample(keras.layers.Layer):
     where a sigmoid saturates; and with equal probabilities the expected output
     is an average over dozens of steps. So start from probabilities that differ
     and keep about the right share: `EmissionProbabilities` does. Too low, and
-    late outputs have no gradient (from 1/2, of 200 outputs the one at 150
-    exists with probability 1e-13); too high, and all U outputs are used before
-    the late steps, which then get no gradient.
+    late outputs have no gradient (with all probabilities at 1/2 over 200
+    steps, output 150 exists with probability 1e-13); too high, and all U
+    outputs are used before the late steps, which then get no gradient.
 
     Four weights add terms to the loss in training, means over the real steps
     of the batch. They are 0 by default, saved with the layer, and kept in
@@ -93,12 +93,12 @@ class ExpectedSubsample(keras.layers.Layer):
       $e = 1/2$ and 0 at 0 and 1 (commitment). Raised late in training, it
       brings the expected outputs close to those of the threshold.
 
-    `length_weight` is an older form of the target that holds each row at r.
-    It is the weight of $T\,KL(r \,\|\, \bar e)$, averaged over the batch,
-    with r the `length_target` and $\bar e$ the mean probability of the row's
-    T steps. Its gradient to a logit is $\bar e - r$ where
-    probabilities are alike, until they are rounded to 1 (from logits of 15
-    on): no other saturation stops it.
+    `length_target` is a target for each row instead of the batch, and
+    `length_weight` the weight of $T\,KL(r \,\|\, \bar e)$, averaged over the
+    batch, with r the `length_target` and $\bar e$ the mean probability of the
+    row's T steps. Its gradient to a logit is $\bar e - r$ where probabilities
+    are alike, until they are rounded to 1 (from logits of 15 on): no other
+    saturation stops it.
 
     Args:
         max_length: U, positive int, the number of outputs; later ones are

@@ -126,5 +126,5 @@ def test_a_built_layer_names_what_does_not_fit():
         layer(s, q[:, 1:], GATES)
     with pytest.raises(ValueError, match="`gates` must be a tensor"):
         layer(s, q)
-    with pytest.raises(ValueError, match="must be given as `sequence_mask`"):
+    with pytest.raises(ValueError, match="must be None; give `sequence_mask`"):
         layer(s, q, GATES, mask=MASK)

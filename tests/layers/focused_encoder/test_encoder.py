@@ -666,7 +666,7 @@ def test_a_built_encoder_names_what_does_not_fit():
         encoder(x[:, 0], q)
     with pytest.raises(ValueError, match=r"Received: sequence_mask.shape=\(5,"):
         encoder(x, q, sequence_mask=MASK[:, :2])
-    with pytest.raises(ValueError, match="must be given as `sequence_mask`"):
+    with pytest.raises(ValueError, match="must be None; give `sequence_mask`"):
         encoder(x, q, mask=MASK)
 
 

@@ -232,7 +232,7 @@ def test_a_built_gate_names_what_does_not_fit():
         layer(h, np.ones((2, 4)))
     with pytest.raises(ValueError, match=r"Received: sequence.shape=\(2, 6\)"):
         layer(h[..., 0], q)
-    with pytest.raises(ValueError, match="must be given as `sequence_mask`"):
+    with pytest.raises(ValueError, match="must be None; give `sequence_mask`"):
         layer(h, q, mask=np.ones((2, 6), "bool"))
 
 

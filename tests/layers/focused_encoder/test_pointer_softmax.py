@@ -265,7 +265,7 @@ def test_a_built_layer_names_what_does_not_fit():
         layer(query, states[..., 1:])
     with pytest.raises(ValueError, match=r"Received: sequence.shape=\(4, 4\)"):
         layer(query, states[:, 0])
-    with pytest.raises(ValueError, match="must be given as `sequence_mask`"):
+    with pytest.raises(ValueError, match="must be None; give `sequence_mask`"):
         layer(query, states, mask=MASK)
 
 
