@@ -52,9 +52,8 @@ def gradient_profile(
             `SimpleRNN`, `ReceptiveFieldRNN`, `RNN(RFCell)`, or a
             `Bidirectional` or `LearnedInitialState` of one, or a
             `FocusedHierarchicalEncoder`, at any depth of functional and
-            sequential models. Subclassed models and layers
-            around it need a `call` of layers and `keras.ops`, without
-            functions of TensorFlow.
+            sequential models. Subclassed models and layers around it need a
+            `call` of layers and `keras.ops`, without functions of TensorFlow.
         inputs: Arrays as the model takes them, also nested, of one example
             or more. A list of numbers, or of such lists, is one array.
         targets: Arrays as the loss takes them, given likewise.

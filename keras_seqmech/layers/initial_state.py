@@ -60,9 +60,9 @@ class LearnedInitialState(keras.layers.Layer):
 
     Masking: that of the wrapped layer; in addition, no gradient depends on the
     values at masked steps. A row without a real step gives zeros, and its
-    final states are those it started with. Keras
-    fills in `mask` from `sequences` only where these are the one tensor
-    argument; with an `initial_state`, pass it.
+    final states are those it started with. Keras fills in `mask` from
+    `sequences` only where these are the one tensor argument; with an
+    `initial_state`, pass it.
 
     Cost: that of the wrapped layer.
 

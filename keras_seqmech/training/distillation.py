@@ -94,8 +94,8 @@ class DistillationModel(keras.Model):
     except with sample weights, which Keras drops where there is no `y`. With
     `fit(x, y)` and a classifier, compiled metrics compare y with the
     classifier's outputs. `evaluate` reports the same loss, `predict` gives
-    `call`'s outputs and does not run the teacher. To export a
-    functional student, take
+    `call`'s outputs and does not run the teacher. To export a functional
+    student, take
     `keras.Model(student.input, classifier(student.output))`, which does not
     contain the teacher.
 

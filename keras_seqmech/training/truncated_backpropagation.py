@@ -66,10 +66,9 @@ class TruncatedBackpropagationModel(network_model.NetworkModel):
     `(batch,)` for a loss that returns one number a row. The loss of a chunk is
     that of its own steps, and `history` has the mean over chunks, weighted by
     length: if the loss is a mean over steps, that of the whole sequence.
-    Metrics are updated
-    chunk by chunk; where Keras averages over rows, as for accuracy, a shorter
-    last chunk counts as much as the others. Every chunk makes an optimizer
-    step, even if all of its steps are masked.
+    Metrics are updated chunk by chunk; where Keras averages over rows, as for
+    accuracy, a shorter last chunk counts as much as the others. Every chunk
+    makes an optimizer step, even if all of its steps are masked.
 
     The length may vary from batch to batch; only XLA compiles anew for each.
 

@@ -108,14 +108,14 @@ class ExpectedSubsample(keras.layers.Layer):
             `"threshold"`: the steps with $e > 0.5$, one after the other, then
             zeros. `"sample"`: steps drawn, likewise; only then is a served
             model random.
-        estimator: What training returns. `"expectation"`: as above, with
-            its exact gradient. `"reinforce"`: steps drawn, as `"sample"`, with
-            no gradient to $e$; `keras_seqmech.PolicyGradientModel` learns $e$
+        estimator: What training returns. `"expectation"`: as above, with its
+            exact gradient. `"reinforce"`: steps drawn, as `"sample"`, with no
+            gradient to $e$; `keras_seqmech.PolicyGradientModel` learns $e$
             from their log-probabilities, without bias. `"straight_through"`:
             steps drawn; the gradient to $e_n$ is the difference, to first
             order, between the loss with step n emitted and without it, later
-            steps a place further back. Of low variance, and without bias
-            where the loss is linear in the outputs.
+            steps a place further back. Of low variance, and without bias where
+            the loss is linear in the outputs.
         return_emission: Whether to return a dict after the outputs:
             `"emission"` $p(y_m = s_n)$, `"length_distribution"` (of 0, ...,
             U - 1 and of U or more outputs) and `"output_mask"`, P(length >

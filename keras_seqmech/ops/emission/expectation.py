@@ -7,9 +7,9 @@ emitted,
 $$q_{n+1}(m) = q_n(m)(1 - e_n) + q_n(m - 1) e_n, \quad
 p(y_m = s_n) = e_n q_n(m), \quad E[y_m] = \sum_n p(y_m = s_n) s_n,$$
 
-where a missing output is the zero vector. This is equation 1
-of "Training a Subsampling Mechanism in Expectation" without its divisions and
-products: nothing cancels, and it is exact at $e_n$ of 0 and 1.
+where a missing output is the zero vector. This is equation 1 of "Training a
+Subsampling Mechanism in Expectation" without its divisions and products:
+nothing cancels, and it is exact at $e_n$ of 0 and 1.
 
 Probabilities lie in [0, 1], which is not checked here, and are float32 or
 wider. Masked steps are never emitted and count for nothing.

@@ -34,9 +34,9 @@ equal length gain nothing. docs/packed_loops.md has times, from
 `python -m benchmarks.packed_loop`.
 
 Code compiled with XLA has static sizes and cannot be packed, nor can a loop
-that is compiled or unrolled on its own: see `can_pack`. A step may
-not use tensors with a row axis from outside, such as a dropout mask of the
-whole batch; they must be gathered like inputs. `tf.GradientTape.jacobian` needs
+that is compiled or unrolled on its own: see `can_pack`. A step may not use
+tensors with a row axis from outside, such as a dropout mask of the whole
+batch; they must be gathered like inputs. `tf.GradientTape.jacobian` needs
 `experimental_use_pfor=False`, as TensorFlow cannot vectorise lists of tensors
 of different lengths.
 """
