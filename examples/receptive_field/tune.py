@@ -27,9 +27,9 @@ from examples.receptive_field import tuning_tasks
 from examples.receptive_field.tuning_tasks import Task
 from keras_seqmech import tuning
 from keras_seqmech.analysis import plots
-from keras_seqmech.tuning.hyperparameters import ESTIMATORS
+from keras_seqmech.layers.receptive_field.options import SUMMARIES
+from keras_seqmech.ops.decisions.estimators import ESTIMATORS
 from keras_seqmech.tuning.hyperparameters import FIXED
-from keras_seqmech.tuning.hyperparameters import SUMMARIES
 
 TUNERS = {
     "random": keras_tuner.RandomSearch,

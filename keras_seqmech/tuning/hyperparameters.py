@@ -16,12 +16,12 @@ import keras_tuner
 from keras_seqmech.layers import validation
 from keras_seqmech.layers.receptive_field.options import GATED
 from keras_seqmech.layers.receptive_field.options import SIZE_SOURCES
+from keras_seqmech.layers.receptive_field.options import SUMMARIES
+from keras_seqmech.ops.decisions.estimators import ESTIMATORS
 from keras_seqmech.training.exploration import ExploreThenCommit
 from keras_seqmech.training.schedules import SCHEDULES
 from keras_seqmech.training.schedules import TemperatureAnnealing
 
-ESTIMATORS = ("relaxed", "straight_through", "reinforce")
-SUMMARIES = ("mean", "last")
 FIXED = "fixed"
 
 Number = TypeVar("Number", int, float)

@@ -10,12 +10,12 @@ import keras_tuner
 import numpy as np
 
 from keras_seqmech.layers import validation
+from keras_seqmech.layers.receptive_field.options import SUMMARIES
 from keras_seqmech.training.exploration import ExploreThenCommit
 from keras_seqmech.training.schedules import SCHEDULES
 from keras_seqmech.training.schedules import TemperatureAnnealing
 from keras_seqmech.tuning import hyperparameters
 from keras_seqmech.tuning.hyperparameters import FIXED
-from keras_seqmech.tuning.hyperparameters import SUMMARIES
 from keras_seqmech.tuning.hyperparameters import Range
 
 _logger = logging.getLogger(__name__)
