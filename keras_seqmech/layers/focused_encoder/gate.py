@@ -301,7 +301,7 @@ class BoundaryGate(keras.layers.Layer):
         decisions = self._decide(logits, real, training)
         if training:
             self._charge(logits, decisions, real)
-        self._count(decisions, real)
+        self._update_statistics(decisions, real)
         return self._assemble(decisions)
 
     def _logits(self, sequence: Tensor, context: Tensor) -> Tensor:
@@ -357,8 +357,9 @@ class BoundaryGate(keras.layers.Layer):
             total = ops.sum(decisions.log_probability, axis=1)
             log_probabilities.report(self, total, reading_cost)
 
-    def _count(self, decisions: GateDecisions, mask: Tensor | None) -> None:
-        """Adds to the statistics of an epoch."""
+    def _update_statistics(
+        self, decisions: GateDecisions, mask: Tensor | None
+    ) -> None:
         if self.statistics is None:
             return
         p = decisions.probabilities

@@ -46,7 +46,7 @@ class FieldChoices(NamedTuple):
         return field
 
 
-def choices(
+def compute_choices(
     cell: RFCell, run: FieldRun, field_inputs: FieldInputs
 ) -> FieldChoices:
     """Sizes, probabilities, entropies and log-probabilities of a run.

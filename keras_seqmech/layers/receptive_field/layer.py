@@ -17,7 +17,7 @@ from keras_seqmech.layers.receptive_field import loop
 from keras_seqmech.layers.receptive_field.cell import OLDER_CONFIG
 from keras_seqmech.layers.receptive_field.cell import RFCell
 from keras_seqmech.layers.receptive_field.choices import FieldChoices
-from keras_seqmech.layers.receptive_field.choices import choices
+from keras_seqmech.layers.receptive_field.choices import compute_choices
 from keras_seqmech.layers.receptive_field.choices import field_shapes
 from keras_seqmech.ops.decisions import categorical
 from keras_seqmech.ops.decisions import costs
@@ -307,7 +307,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         self._check_call(sequences, initial_state, mask)
         self._check_lookahead(sequences, lookahead, lookahead_mask)
         sequences = validation.check_length("sequences.shape", sequences)
-        states = self._first_states(initial_state, sequences)
+        states = self._initial_states(initial_state, sequences)
         reports = training and self._learns_from_reports()
         options = self._run_options(training, reports)
         read = self._in_reading_order(
@@ -320,10 +320,10 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         self._keep_states(run.states)
         if not options.return_choices:
             return self._assemble(run)
-        chosen = choices(self.cell, run, field_inputs)
+        chosen = compute_choices(self.cell, run, field_inputs)
         if training:
             self._charge(chosen, mask, reports)
-        self._count(chosen, mask)
+        self._update_statistics(chosen, mask)
         return self._assemble(run, chosen)
 
     def _check_call(
@@ -383,7 +383,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             lookahead_mask,
         )
 
-    def _first_states(
+    def _initial_states(
         self, initial_state: Any, sequences: Tensor
     ) -> tuple[Tensor, ...]:
         states = initial_state
@@ -438,16 +438,17 @@ class ReceptiveFieldRNN(keras.layers.RNN):
                 self, log_probability, charges.reading_cost
             )
 
-    def _count(self, chosen: FieldChoices, mask: Tensor | None) -> None:
-        """Updates the statistics."""
+    def _update_statistics(
+        self, chosen: FieldChoices, mask: Tensor | None
+    ) -> None:
         if self.statistics is None:
             return
         decided = Decided(
-            chosen.size,
-            chosen.entropy,
+            amount=chosen.size,
+            entropy=chosen.entropy,
             # The maximum of an empty batch needs an initial value.
-            ops.max(chosen.probabilities, axis=-1, initial=0),
-            categorical.best(chosen.probabilities),
+            confidence=ops.max(chosen.probabilities, axis=-1, initial=0),
+            choice=categorical.best(chosen.probabilities),
         )
         self.statistics.update(decided, self._real(mask))
 

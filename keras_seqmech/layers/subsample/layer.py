@@ -24,7 +24,7 @@ from keras_seqmech.typing import Size
 from keras_seqmech.typing import Tensor
 
 INFERENCES = ("expectation", "sample", "threshold")
-ESTIMATORS = ("expectation", "straight_through", "reinforce")
+SUBSAMPLE_ESTIMATORS = ("expectation", "straight_through", "reinforce")
 
 
 class _Steps(NamedTuple):
@@ -225,7 +225,7 @@ class ExpectedSubsample(keras.layers.Layer):
         if max_length is not None:
             max_length = validation.check_positive_int("max_length", max_length)
         validation.check_choice("inference", inference, INFERENCES)
-        validation.check_choice("estimator", estimator, ESTIMATORS)
+        validation.check_choice("estimator", estimator, SUBSAMPLE_ESTIMATORS)
         if target is not None:
             target = validation.check_share("target", target)
         # Probabilities would be rounded to the compute dtype.
@@ -396,10 +396,10 @@ class ExpectedSubsample(keras.layers.Layer):
             return
         emission = steps.emission
         decided = Decided(
-            result.emitted,
-            costs.measure_emissions(emission).entropy,
-            ops.maximum(emission, 1 - emission),
-            emission > 0.5,
+            amount=result.emitted,
+            entropy=costs.measure_emissions(emission).entropy,
+            confidence=ops.maximum(emission, 1 - emission),
+            choice=emission > 0.5,
         )
         self.statistics.update(decided, steps.real)
         if not tracking.is_active():

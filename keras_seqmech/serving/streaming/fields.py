@@ -12,7 +12,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.layers.receptive_field import loop
-from keras_seqmech.layers.receptive_field.choices import choices
+from keras_seqmech.layers.receptive_field.choices import compute_choices
 from keras_seqmech.layers.receptive_field.windows import ReceptiveFieldWindows
 from keras_seqmech.ops.receptive_field.inputs import Sequences
 from keras_seqmech.ops.receptive_field.inputs import pad_inputs
@@ -95,7 +95,7 @@ class StreamedFieldRNN(StreamedRNN):
         )
         self.state |= waiting
         if self.rnn.return_field:
-            chosen = choices(self.rnn.cell, run, field_inputs)
+            chosen = compute_choices(self.rnn.cell, run, field_inputs)
             returned += (chosen.field(),)
         return one_or_all(returned)
 
