@@ -49,7 +49,7 @@ def learned_attention(
     Returns:
         `Attended`.
     """
-    sequences = masking.fill_masked(sequences, mask)
+    sequences = masking.zero_masked_forward(sequences, mask)
     weights = attention_weights(dot_scores(query, sequences), mask)
     return Attended(pooling.weighted_sum(weights, sequences), weights)
 
@@ -64,7 +64,7 @@ def max_attention(sequences: Tensor, mask: Tensor | None) -> Attended:
     Returns:
         `Attended`.
     """
-    sequences = masking.fill_masked(sequences, mask)
+    sequences = masking.zero_masked_forward(sequences, mask)
     query = pooling.maximum(sequences, mask)
     weights = attention_weights(normalized_scores(query, sequences), mask)
     return Attended(pooling.weighted_sum(weights, sequences), weights)
@@ -85,7 +85,7 @@ def last_attention(
         `Attended`, and the ratio `(batch,)` of the attention to the other
         steps to that to the last.
     """
-    sequences = masking.fill_masked(sequences, mask)
+    sequences = masking.zero_masked_forward(sequences, mask)
     last = pooling.last_index(sequences, mask)
     query = pooling.steps_at(sequences, last[:, None])[:, 0]
     scores = normalized_scores(query, sequences)

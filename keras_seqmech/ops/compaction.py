@@ -34,13 +34,13 @@ def longest(keep: tf.Tensor) -> tf.Tensor:
 
 
 def compact(
-    keep: tf.Tensor, capacity: int | tf.Tensor
+    keep: tf.Tensor, length: int | tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Finds the kept steps of each row.
 
     Args:
         keep: Boolean tensor `(batch, time)`, True where a step is kept.
-        capacity: Length K of the shortened sequences. Rows that keep more
+        length: K, the length of the shortened sequences. Rows that keep more
             lose the last ones.
 
     Returns:
@@ -54,23 +54,23 @@ def compact(
     >>> indices.numpy().tolist(), mask.numpy().tolist()
     ([[1, 2], [1, 0]], [[True, True], [True, False]])
     """
-    batch_size, length = tf.unstack(tf.shape(keep))
-    number = numbers(keep)
+    batch_size, time = tf.unstack(tf.shape(keep))
+    count = running_count(keep)
     # Steps that are not kept go to one additional place, which is cut off.
-    place = tf.where(keep & (number <= capacity), number - 1, capacity)
-    place += tf.range(batch_size)[:, None] * (capacity + 1)
-    steps = tf.broadcast_to(tf.range(length), (batch_size, length))
+    place = tf.where(keep & (count <= length), count - 1, length)
+    place += tf.range(batch_size)[:, None] * (length + 1)
+    steps = tf.broadcast_to(tf.range(time), (batch_size, time))
     indices = tf.math.unsorted_segment_sum(
         tf.reshape(steps, [-1]),
         tf.reshape(place, [-1]),
-        batch_size * (capacity + 1),
+        batch_size * (length + 1),
     )
-    indices = tf.reshape(indices, (batch_size, capacity + 1))[:, :-1]
-    mask = tf.range(capacity) < number[:, -1:]
+    indices = tf.reshape(indices, (batch_size, length + 1))[:, :-1]
+    mask = tf.range(length) < count[:, -1:]
     return indices, mask
 
 
-def numbers(keep: tf.Tensor) -> tf.Tensor:
+def running_count(keep: tf.Tensor) -> tf.Tensor:
     """How many steps are kept up to each step and with it, int32."""
     return tf.cumsum(tf.cast(keep, "int32"), axis=1)
 
@@ -95,10 +95,10 @@ def gather(
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
             # Every step is taken once at most: its gradient is gathered too,
             # which is cheaper than adding up by index.
-            number = numbers(keep)
+            count = running_count(keep)
             last = tf.shape(indices)[1] - 1
-            place = tf.clip_by_value(number - 1, 0, last)
-            taken = keep & (number <= last + 1)
+            place = tf.clip_by_value(count - 1, 0, last)
+            taken = keep & (count <= last + 1)
             values = tf.gather(upstream, place, batch_dims=1)
             return tf.where(taken[..., None], values, tf.zeros_like(values))
 
@@ -124,14 +124,14 @@ def expand(
         one.
     """
     states = tf.concat([initial[:, None], compacted], axis=1)
-    return tf.gather(states, numbers(keep), batch_dims=1)
+    return tf.gather(states, running_count(keep), batch_dims=1)
 
 
 def final(
     initial: tf.Tensor, compacted: tf.Tensor, keep: tf.Tensor
 ) -> tf.Tensor:
     """The last step of `expand`, without the others: `(batch, units)`."""
-    count = numbers(keep)[:, -1:]
+    count = running_count(keep)[:, -1:]
     place = tf.maximum(count - 1, 0)
     last = tf.gather(compacted, place, batch_dims=1)[:, 0]
     return tf.where(count > 0, last, initial)

@@ -25,11 +25,11 @@ def zero_masked(sequences: Tensor, mask: Tensor | None) -> Tensor:
     return ops.where(mask, sequences, ops.cast(0, sequences.dtype))
 
 
-def fill_masked(sequences: Tensor, mask: Tensor | None) -> Tensor:
-    """As `zero_masked`, with the gradient passed on as it is.
+def zero_masked_forward(sequences: Tensor, mask: Tensor | None) -> Tensor:
+    """Like `zero_masked` in value; the gradient is passed on unchanged.
 
-    For results to which masked steps contribute with weight 0: their gradient
-    is 0 without another pass to set it so.
+    Use it where masked steps have weight 0 downstream: their gradient is 0
+    anyway, and one pass over the tensor is saved.
     """
     if mask is None:
         return sequences

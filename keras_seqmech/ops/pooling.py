@@ -32,7 +32,7 @@ def mean(sequences: Tensor, mask: Tensor | None = None) -> Tensor:
     real = ops.cast(masking.real_steps(sequences, mask), dtype)
     count = ops.sum(real, axis=1, keepdims=True)
     weights = real / ops.maximum(count, 1)
-    return weighted_sum(weights, masking.fill_masked(sequences, mask))
+    return weighted_sum(weights, masking.zero_masked_forward(sequences, mask))
 
 
 def weighted_sum(weights: Tensor, sequences: Tensor) -> Tensor:

@@ -137,7 +137,7 @@ class ContextAttention(keras.layers.Layer):
         )
         gates = validation.check_sizes("gates", gates, sequence)
         sequence = ops.cast(sequence, self.compute_dtype)
-        sequence = masking.fill_masked(sequence, real)
+        sequence = masking.zero_masked_forward(sequence, real)
 
         scores = attention.dot_scores(self._query(context), sequence)
         if self.states == "open":

@@ -297,7 +297,9 @@ class BoundaryGate(keras.layers.Layer):
         sequence, context, real = inputs.check_when_run(
             sequence, context, sequence_mask
         )
-        logits = self._logits(masking.fill_masked(sequence, real), context)
+        logits = self._logits(
+            masking.zero_masked_forward(sequence, real), context
+        )
         decisions = self._decide(logits, real, training)
         if training:
             self._charge(logits, decisions, real)

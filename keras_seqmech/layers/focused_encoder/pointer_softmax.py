@@ -177,7 +177,7 @@ class PointerSoftmax(keras.layers.Layer):
         real, token_ids = self._real_positions(
             sequence, sequence_mask, token_ids
         )
-        sequence = masking.fill_masked(ops.cast(sequence, dtype), real)
+        sequence = masking.zero_masked_forward(ops.cast(sequence, dtype), real)
 
         choices = self._choose(queries, sequence, real)
         outputs = (

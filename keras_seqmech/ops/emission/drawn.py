@@ -61,7 +61,7 @@ def log_probability(emission: Tensor, keep: Tensor, length: Size) -> Tensor:
     Returns:
         Tensor `(batch, time)`, at most 0.
     """
-    before = compaction.numbers(keep) - ops.cast(keep, "int32")
+    before = compaction.running_count(keep) - ops.cast(keep, "int32")
     decided = ops.where(keep, emission, 1 - emission)
     # Nothing that can be drawn has probability 0.
     decided = ops.where(before < length, decided, ops.ones_like(decided))
@@ -151,7 +151,7 @@ def _differences(
     later = tf.pad(later[:, 1:], [[0, 0], [0, 1]])
     later -= tf.reduce_sum(upstream * outputs, axis=-1)
 
-    place = compaction.numbers(keep) - ops.cast(keep, "int32")
+    place = compaction.running_count(keep) - ops.cast(keep, "int32")
     length = ops.shape(upstream)[1]
     reached = place < length
     place = tf.minimum(place, length - 1)
@@ -194,7 +194,7 @@ def decisions(
     matrix = ops.one_hot(indices, ops.shape(keep)[1], dtype=dtype)
     return {
         "emission": matrix * output_mask[:, :, None],
-        "length_distribution": expectation.length_of(output_mask),
+        "length_distribution": expectation.length_distribution_of(output_mask),
         "output_mask": output_mask,
     }
 

@@ -130,7 +130,7 @@ def output_mask(distribution: Tensor) -> Tensor:
     return tf.cumsum(distribution[:, 1:], axis=1, reverse=True)
 
 
-def length_of(presence: Tensor) -> Tensor:
+def length_distribution_of(presence: Tensor) -> Tensor:
     """The `length_distribution` that has this `output_mask`.
 
     Args:
@@ -168,7 +168,7 @@ def decisions(
         matrix *= presence[:, None]
         present = expected_subsample(presence[:, :, None], emission, length)
         present = present[:, :, 0]
-        lengths = length_of(present)
+        lengths = length_distribution_of(present)
     return {
         "emission": matrix,
         "length_distribution": lengths,

@@ -88,7 +88,7 @@ def upsample_kept(
     [0.0, 5.0, 5.0, 7.0, 7.0]
     """
     values = tf.concat([_before(outputs, initial), outputs], axis=1)
-    place = tf.minimum(compaction.numbers(keep), ops.shape(outputs)[1])
+    place = tf.minimum(compaction.running_count(keep), ops.shape(outputs)[1])
     return tf.gather(values, place, batch_dims=1)
 
 

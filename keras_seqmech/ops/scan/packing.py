@@ -242,7 +242,7 @@ def pack(keep: Tensor) -> Packing:
     """
     keep = tf.convert_to_tensor(keep)
     batch_size = tf.shape(keep)[0]
-    numbers = compaction.numbers(keep) - 1
+    numbers = compaction.running_count(keep) - 1
     lengths = tf.reduce_sum(tf.cast(keep, "int32"), axis=1)
     order = tf.argsort(lengths, stable=True)
     ranks = tf.math.invert_permutation(order)
