@@ -1,6 +1,7 @@
 """Figures: what is drawn, without warnings, on a machine with few fonts."""
 
 import io
+import math
 import sys
 
 import numpy as np
@@ -534,3 +535,38 @@ def test_units_are_rows_around_zero():
 def test_figures_of_classifiers_refuse(draw, arguments, match):
     with pytest.raises(ValueError, match=match):
         getattr(analysis, draw)(*arguments)
+
+
+def test_sweep_plot_marks_the_best_trial():
+    sizes, heats = [1, 1, 2, 4, 4], [0.5, 0.5, 1.0, 0.5, 2.0]
+    scores = [0.2, 0.4, 0.5, 0.9, 0.1]
+    kinds = ["fixed", "fixed", "fixed", "linear", "linear"]
+    figure = plots.plot_sweep(sizes, heats, scores, kinds, "F1", title="词")
+    figure.savefig(io.BytesIO(), format="png", dpi=40)
+    left, right, bar = figure.axes
+    fixed, linear, ring = left.collections
+    assert fixed.get_offsets().tolist() == [[1, 0.5], [2, 1]]
+    # Two trials at one place are shown with their mean.
+    assert fixed.get_array().tolist() == pytest.approx([0.3, 0.5])
+    assert linear.get_array().tolist() == pytest.approx([0.9, 0.1])
+    assert ring.get_offsets().tolist() == [[4, 0.5]]
+    assert right.lines[0].get_ydata().tolist() == [0.4, 0.5, 0.9]
+    assert bar.get_ylabel() == "F1"
+    figure = plots.plot_sweep(sizes, heats, scores, maximize=False)
+    assert figure.axes[0].collections[-1].get_offsets().tolist() == [[4, 2]]
+    assert figure.axes[1].lines[0].get_ydata().tolist() == [0.2, 0.5, 0.1]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ([], [], []),
+        ([1, 2], [1.0], [0.5, 0.6]),
+        ([1, 2], [1.0, 0.0], [0.5, 0.6]),
+        ([1, 2], [1.0, 1.0], [0.5, math.nan]),
+        ([1, 2], [1.0, 1.0], [0.5, 0.6], ["fixed"]),
+    ],
+)
+def test_sweeps_that_cannot_be_drawn(arguments):
+    with pytest.raises(ValueError, match="Received: "):
+        plots.plot_sweep(*arguments)
