@@ -289,3 +289,17 @@ def focused_encoder(gate, lower, upper, x, q, states, noise=None, mask=None):
         outputs.append(up[0] if started else 0 * up[0])
     decisions = np.array(gates), np.array(probabilities)
     return np.array(outputs), [*low, *up], *decisions
+
+
+# Gradient-directed training.
+
+
+def gradient_divergence(norms, mask):
+    """KL to uniform of each row, one position after the other."""
+    result = np.zeros(len(norms))
+    for b in range(len(norms)):
+        row = [norm for norm, real in zip(norms[b], mask[b]) if real]
+        for norm in row:
+            p = norm / sum(row) if sum(row) else 0.0
+            result[b] += p * np.log(p * len(row)) if p else 0.0
+    return result

@@ -11,10 +11,10 @@ import tensorflow as tf
 
 import keras_seqmech
 from keras_seqmech.ops.decisions import sampling
-from keras_seqmech.ops.gradient_divergence import gradient_divergence
 from keras_seqmech.training import Curriculum
 from keras_seqmech.training import GradientDirectedModel
 from tests import ROOT
+from tests import references
 from tests.tolerances import tolerance
 
 BATCH, TIME, WORDS = 4, 5, 6
@@ -22,17 +22,6 @@ BATCH, TIME, WORDS = 4, 5, 6
 MASK = np.array(
     [[1, 0, 1, 1, 1], [1, 1, 1, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0, 0, 0]], "bool"
 )
-
-
-def divergence(norms, mask):
-    """KL to uniform of each row, one position after the other."""
-    result = np.zeros(len(norms))
-    for b in range(len(norms)):
-        row = [norm for norm, real in zip(norms[b], mask[b]) if real]
-        for norm in row:
-            p = norm / sum(row) if sum(row) else 0.0
-            result[b] += p * np.log(p * len(row)) if p else 0.0
-    return result
 
 
 def sample(seed=0):
@@ -80,46 +69,6 @@ def double():
     keras.config.set_dtype_policy("float64")
 
 
-def test_divergence_function_against_numpy():
-    rng = np.random.default_rng(0)
-    gradients = rng.normal(size=(BATCH, TIME, 3))
-    gradients[0, 2] = 0
-    expected = divergence(np.linalg.norm(gradients, axis=-1), MASK)
-    assert expected[:2].min() > 0.01 and not expected[2:].any()
-    with_nan = np.where(MASK[..., None], gradients, np.nan)
-    found = gradient_divergence(with_nan, MASK).numpy()
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
-    # Vanished and exploding gradients of any scale, row by row.
-    scales = np.array([1e-33, 1e33, 1.0, 1.0]).reshape(-1, 1, 1)
-    scaled = (scales * gradients).astype("float32")
-    found = gradient_divergence(scaled, MASK).numpy()
-    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)
-
-
-def test_divergence_of_what_is_not_finite():
-    gradients = np.ones((5, TIME, 2), "float32")
-    gradients[0, 1, 0] = np.inf
-    gradients[1, 2, 1] = np.nan
-    gradients[2] = np.nan
-    gradients[3, 0] = np.nan
-    mask = np.ones((5, TIME), bool)
-    mask[3, 0] = False
-    found = gradient_divergence(gradients, mask).numpy()
-    assert np.isnan(found).tolist() == [True, True, True, False, False]
-
-
-def test_divergence_has_finite_gradients():
-    gradients = np.zeros((3, TIME, 2), "float32")
-    gradients[0, 1] = 1
-    gradients[1] = 2
-    x = tf.constant(gradients)
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        total = tf.reduce_sum(gradient_divergence(x))
-    np.testing.assert_allclose(total, np.log(TIME), rtol=1e-6)
-    assert np.isfinite(tape.gradient(total, x)).all()
-
-
 def test_linear_rnn_closed_form(double):
     """h_t = W h_{t-1} + U x_t, so dl/dx_t = c (v^T W^(T-t) U)."""
     x = keras.Input((TIME, 2), name="x")
@@ -137,7 +86,9 @@ def test_linear_rnn_closed_form(double):
     logs = model.train_on_batch(inputs, y, return_dict=True)
     powers = [np.linalg.matrix_power(w, TIME - 1 - t) for t in range(TIME)]
     norms = np.array([np.linalg.norm(u @ power @ v) for power in powers])
-    expected = divergence(norms[None], np.ones((1, TIME)))[0]
+    (expected,) = references.gradient_divergence(
+        norms[None], np.ones((1, TIME))
+    )
     state = np.zeros((BATCH, 3))
     for t in range(TIME):
         state = inputs[:, t] @ u + state @ w
@@ -166,7 +117,7 @@ def numeric_gradient(model, inputs, labels, weight):
         losses, norms = (part.numpy() for part in first_derivatives())
         rows = inputs["mask"].any(axis=1)
         return losses.mean() + weight * (
-            divergence(norms, inputs["mask"])[rows].mean()
+            references.gradient_divergence(norms, inputs["mask"])[rows].mean()
         )
 
     result, step = [], 1e-5

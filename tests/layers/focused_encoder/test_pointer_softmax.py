@@ -7,7 +7,6 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech import PointerSoftmax
-from keras_seqmech.ops import pointer
 
 ROWS, STEPS, TIME = 4, 2, 5
 QUERY, FEATURES, WORDS, EXTRA = 3, 4, 6, 2
@@ -136,33 +135,6 @@ def test_gradient_by_finite_differences(ids):
     for a, b in zip(theory, numeric):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-8)
         assert np.abs(b).max() > 1e-6
-
-
-@pytest.mark.parametrize("jit_compile", [False, True])
-def test_adding_up_equals_a_product_with_one_hot_words(jit_compile):
-    words, copies = draw(ROWS, STEPS, WORDS), draw(ROWS, STEPS, TIME)
-    ids = np.where(IDS < 0, 0, np.minimum(IDS, WORDS + EXTRA - 1))
-    one_hot = np.eye(WORDS + EXTRA)[ids]
-    upstream = draw(ROWS, STEPS, WORDS + EXTRA, seed=5)
-
-    @tf.function(jit_compile=jit_compile)
-    def run(words, copies):
-        with tf.GradientTape() as tape:
-            tape.watch([words, copies])
-            p = pointer.by_word(words, copies, tf.constant(ids), EXTRA)
-            loss = ops.sum(p * upstream)
-        return p, *tape.gradient(loss, [words, copies])
-
-    p, words_gradient, copies_gradient = run(
-        tf.constant(words), tf.constant(copies)
-    )
-    expected = np.einsum("but,btw->buw", copies, one_hot)
-    expected[..., :WORDS] += words
-    np.testing.assert_allclose(p, expected, rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(words_gradient, upstream[..., :WORDS])
-    np.testing.assert_allclose(
-        copies_gradient, np.einsum("buw,btw->but", upstream, one_hot)
-    )
 
 
 @pytest.mark.parametrize(
