@@ -3,7 +3,6 @@
 import io
 import itertools
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,6 +10,8 @@ import tensorflow as tf
 from keras_seqmech import analysis
 from keras_seqmech.ops.emission import expectation
 from keras_seqmech.tasks import memory
+from tests.tasks.streams import arrays
+from tests.tasks.streams import same
 
 
 def machine(symbols):
@@ -126,15 +127,6 @@ def test_examples():
         assert abs((symbols == symbol).mean() - 1 / 3) < near
     again, other = (memory.examples(3000, 12, seed)[0] for seed in (3, 4))
     assert (again == symbols).all() and (other != symbols).any()
-
-
-def arrays(data):
-    return [[x.numpy() for x in batch] for batch in data]
-
-
-def same(batches, others):
-    flat, other = keras.tree.flatten(batches), keras.tree.flatten(others)
-    return len(flat) == len(other) and all(map(np.array_equal, flat, other))
 
 
 def test_dataset():

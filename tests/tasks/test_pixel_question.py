@@ -1,0 +1,145 @@
+"""The pixel questions: answers, streams of batches, data, bad input."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_seqmech.tasks import pixel_question
+from tests.tasks.streams import arrays
+from tests.tasks.streams import same
+
+
+def images(count=30):
+    """Images that tell their number."""
+    numbers = np.arange(count, dtype="float32")
+    return np.tile(numbers[:, None, None], (1, 2, 3)), np.arange(count) % 10
+
+
+@pytest.mark.parametrize("share, positive", [(0.5, 15), (0.2, 6), (0, 0)])
+def test_answers(share, positive):
+    x, y = images()
+    asked, answers = pixel_question.examples(x, y, 0, share)
+    assert asked["pixels"].shape == (30, 6, 1)
+    assert asked["pixels"].dtype == np.float32
+    assert asked["digit"].dtype == answers.dtype == np.int32
+    assert answers.sum() == positive
+    np.testing.assert_array_equal(answers == 1, asked["digit"] == y)
+
+
+def test_pixels_are_read_row_by_row():
+    x = np.arange(12).reshape(1, 3, 4)
+    asked, _ = pixel_question.examples(x, [0])
+    assert asked["pixels"].ravel().tolist() == list(range(12))
+
+
+def test_other_digits_are_uniform():
+    x, y = np.zeros((9000, 1, 1)), np.full(9000, 3)
+    asked, _ = pixel_question.examples(x, y, positive_share=0.0)
+    counts = np.bincount(asked["digit"], minlength=10)
+    assert counts[3] == 0
+    # Six standard deviations of a count around 1000.
+    assert (abs(counts[counts > 0] - 1000) < 180).all()
+    assert (counts > 0).sum() == 9
+
+
+def test_dataset():
+    x, y = images()
+    data = pixel_question.dataset(x, y, 8, seed=1, epochs=2)
+    assert data.cardinality() == 8
+    batches = arrays(data)
+    sizes = [len(answers) for _, answers in batches]
+    assert sizes == [8, 8, 8, 6] * 2
+    orders, questions = [], []
+    for epoch in (batches[:4], batches[4:]):
+        pixels = np.concatenate([asked["pixels"] for asked, _ in epoch])
+        digit = np.concatenate([asked["digit"] for asked, _ in epoch])
+        answers = np.concatenate([answers for _, answers in epoch])
+        numbers = pixels[:, 0, 0].astype(int)
+        assert sorted(numbers) == list(range(30))
+        assert answers.sum() == 15
+        np.testing.assert_array_equal(answers == 1, digit == y[numbers])
+        orders.append(numbers.tolist())
+        questions.append(digit[np.argsort(numbers)].tolist())
+    assert orders[0] != orders[1] and questions[0] != questions[1]
+    third = arrays(data)[:4]
+    assert not same(third, batches[:4]) and not same(third, batches[4:])
+    single = pixel_question.dataset(x, y, 8, seed=1, epochs=1, start=2)
+    assert same(arrays(single), third)
+    endless = pixel_question.dataset(x, y, 8, seed=1)
+    assert endless.cardinality() == tf.data.INFINITE_CARDINALITY
+    assert same(arrays(endless.take(8)), batches)
+    other = pixel_question.dataset(x, y, 8, seed=2)
+    assert not same(arrays(other.take(8)), batches)
+
+
+def test_digits():
+    pytest.importorskip("sklearn")
+    train, test = pixel_question.load_digits()
+    assert train[0].shape == (1437, 8, 8) and test[0].shape == (360, 8, 8)
+    for x, y in (train, test):
+        assert x.min() == 0 and x.max() == 1 and x.dtype == np.float32
+        assert y.dtype == np.int32
+        # All classes, none rare.
+        assert np.bincount(y, minlength=10).min() > len(y) / 15
+    again, _ = pixel_question.load_digits()
+    assert same(again, train)
+    images = np.concatenate([train[0], test[0]])
+    assert len(np.unique(images.reshape(1797, 64), axis=0)) == 1797
+
+
+def test_mnist(tmp_path):
+    (tmp_path / "mnist").mkdir()
+    path = tmp_path / "mnist" / "mnist.npz"
+    with pytest.raises(FileNotFoundError, match="Received: data_dir="):
+        pixel_question.load_mnist(tmp_path)
+    x = np.array([[[0, 51], [102, 255]]], "uint8")
+    np.savez(path, x_train=x, y_train=[7], x_test=x[:0])
+    with pytest.raises(ValueError, match="must hold .*y_test"):
+        pixel_question.load_mnist(tmp_path)
+    np.savez(
+        path,
+        x_train=x,
+        y_train=np.array([7], "uint8"),
+        x_test=np.repeat(x, 2, axis=0),
+        y_test=np.array([1, 2], "uint8"),
+    )
+    train, test = pixel_question.load_mnist(tmp_path)
+    expected = np.array([[[0, 0.2], [0.4, 1]]], "float32")
+    np.testing.assert_allclose(train[0], expected, rtol=1e-6)
+    assert train[0].dtype == np.float32
+    assert train[1].tolist() == [7] and train[1].dtype == np.int32
+    assert test[0].shape == (2, 2, 2) and test[1].tolist() == [1, 2]
+
+
+def test_real_mnist(data_dir):
+    (x, y), (x_test, y_test) = pixel_question.load_mnist(data_dir)
+    assert x.shape == (60000, 28, 28) and y.shape == (60000,)
+    assert x_test.shape == (10000, 28, 28) and y_test.shape == (10000,)
+    assert x.min() == 0 and x.max() == 1
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (dict(images=np.zeros((2, 4))), "`images`.*\\(2, 4\\)"),
+        (dict(labels=[1]), "`labels`.*\\(1,\\) for 2"),
+        (dict(labels=[1, 10]), "`labels`.*from 0 to 9.*10.* among"),
+        (dict(labels=[1, 2.5]), "`labels`.*from 0 to 9.*2.5.* among"),
+        (dict(positive_share=1.5), "`positive_share`"),
+        (dict(seed=-1), "`seed`"),
+    ],
+)
+def test_bad_input(arguments, message):
+    whole = dict(images=np.zeros((2, 4, 4)), labels=[1, 2], seed=0)
+    with pytest.raises(ValueError, match=message):
+        pixel_question.examples(**{**whole, **arguments})
+    with pytest.raises(ValueError, match=message):
+        pixel_question.dataset(batch_size=2, **{**whole, **arguments})
+
+
+def test_bad_sizes():
+    x, y = images()
+    with pytest.raises(ValueError, match="`batch_size`"):
+        pixel_question.dataset(x, y, 0)
+    with pytest.raises(ValueError, match="`epochs`"):
+        pixel_question.dataset(x, y, 2, epochs=0)
