@@ -16,7 +16,7 @@ W, R = 0.7, -0.3
 
 
 def linear_model():
-    """h1 = W x1, h2 = W x2 + R h1; puts out h2."""
+    """h1 = W x1, h2 = W x2 + R h1; returns h2."""
     inputs = keras.Input((2, 1), dtype="float64")
     rnn = layers.SimpleRNN(1, activation="linear", use_bias=False)
     model = keras.Model(inputs, rnn(inputs))
@@ -445,7 +445,7 @@ def test_states_and_seeds_of_other_layers_are_as_before():
 
 
 class Aside(Leaky):
-    """Puts out what is none of its states."""
+    """Its output is none of its states."""
 
     def call(self, inputs, states):
         output, states = super().call(inputs, states)

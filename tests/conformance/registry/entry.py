@@ -63,7 +63,7 @@ class Entry:
         prepare: Function `(inputs, masks) -> inputs` applied to the first
             argument before the call.
         resume: Function `(layer, inputs, mask, cut, training) -> outputs` that
-            runs a sequence in two calls, the states handed on, and joins the
+            runs a sequence in two calls, the states passed on, and joins the
             output sequences; None for layers without states.
         draws: Whether training draws noise.
         length: Steps of functional models: static where a layer needs it.

@@ -32,7 +32,7 @@ LSTM = ("kernel", "recurrent_kernel", "bias")
 
 
 class GateEntry(Entry):
-    """All a gate puts out are decisions, the first output among them."""
+    """All a gate returns are decisions, the first output among them."""
 
     def call(self, *arguments, **keywords):
         gates, decisions = super().call(*arguments, **keywords)

@@ -467,7 +467,7 @@ def test_pointing_at_focused_states_names_the_words_there():
     assert "indices" not in gates
 
 
-def test_masks_that_keras_hands_on():
+def test_masks_that_keras_passes_on():
     encoder = make_encoder(return_sequences=True)
     x, q, _ = make_inputs()
     masked = keras.layers.Masking()(np.where(MASK[..., None], x, 0))

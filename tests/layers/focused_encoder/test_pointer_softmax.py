@@ -182,7 +182,7 @@ class MaskOf(keras.layers.Layer):
         return mask
 
 
-def test_masks_that_keras_hands_on():
+def test_masks_that_keras_passes_on():
     layer = PointerSoftmax(WORDS)
     states = np.where(MASK[..., None], draw(ROWS, TIME, FEATURES), 0)
     queries = draw(ROWS, STEPS, QUERY)
