@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_seqmech.analysis.decisions import check_mask
-from keras_seqmech.analysis.decisions import flatten
-from keras_seqmech.analysis.decisions import flatten_values
+from keras_seqmech.analysis.token_arrays import check_mask
+from keras_seqmech.analysis.token_arrays import check_probabilities
+from keras_seqmech.analysis.token_arrays import flatten_tokens
+from keras_seqmech.analysis.token_arrays import flatten_values
 from keras_seqmech.layers import validation
-
-SUM_TOLERANCE = 1e-2  # bfloat16 rounds a probability to about 3 digits.
 
 
 def decision_information(
@@ -59,7 +58,7 @@ def decision_information(
     Source: G. Miller, "Note on the bias of information estimates", 1955.
     """
     validation.check_positive_int("min_count", min_count)
-    _, ids, _ = flatten(tokens, mask)
+    _, ids, _ = flatten_tokens(tokens, mask)
     values = flatten_values("decisions", tokens, decisions, mask)
     frequent = np.bincount(ids)[ids] >= min_count if len(ids) else []
     ids, hard = ids[frequent], _hard(values)[frequent]
@@ -147,15 +146,11 @@ def decided_share(
             f"Received: probabilities.shape={probabilities.shape}"
         )
     real = probabilities[_real_steps(mask, probabilities.shape[:2])]
-    sums = real.sum(axis=-1) if real.ndim == 2 else np.ones(len(real))
-    within = (real >= 0).all() and (real <= 1 + 1e-6).all()
-    if not within or not (np.abs(sums - 1) <= SUM_TOLERANCE).all():
-        raise ValueError(
-            "Argument `probabilities` must hold numbers from 0 to 1, those of "
-            "sizes with a sum of 1. Received: probabilities from "
-            f"{real.min(initial=np.inf)} to {real.max(initial=-np.inf)}, sums "
-            f"from {sums.min()} to {sums.max()}"
-        )
+    check_probabilities(
+        "probabilities",
+        real,
+        "hold numbers from 0 to 1, those of sizes with a sum of 1",
+    )
     chosen = np.maximum(real, 1 - real) if real.ndim == 1 else real.max(axis=-1)
     return float(np.mean(chosen > threshold))
 

@@ -9,9 +9,11 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_seqmech.analysis import decisions
+from keras_seqmech.analysis.field_sizes import expected_field_size
 from keras_seqmech.analysis.restored_state import state_restored
 from keras_seqmech.analysis.step_history import StepHistory
+from keras_seqmech.analysis.token_arrays import check_labels
+from keras_seqmech.analysis.token_arrays import check_mask
 from keras_seqmech.layers import validation
 
 
@@ -72,7 +74,7 @@ class FieldSizeHistory(StepHistory):
         names = ("mean_size",) if labels is None else ("mean_size", "accuracy")
         super().__init__(names, validation.check_positive_int("every", every))
         if labels is not None:
-            labels = decisions.check_labels(labels, _batch_size(inputs), None)
+            labels = check_labels(labels, _batch_size(inputs), None)
         _check_fields(fields)
         self.fields = fields
         self.inputs = inputs
@@ -90,8 +92,8 @@ class FieldSizeHistory(StepHistory):
         if outputs is not None:
             _check_outputs(outputs)
         probabilities = field["probabilities"]
-        mask = decisions.check_mask(self.mask, probabilities.shape[:2])
-        sizes = decisions.expected_field_size(probabilities, mask)
+        mask = check_mask(self.mask, probabilities.shape[:2])
+        sizes = expected_field_size(probabilities, mask)
         found = {"mean_size": float(sizes.sum() / max(mask.sum(), 1))}
         if self.labels is not None:
             right = np.argmax(outputs, axis=-1) == self.labels

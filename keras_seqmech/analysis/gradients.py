@@ -12,10 +12,10 @@ import keras
 import numpy as np
 
 from keras_seqmech.analysis import positions
-from keras_seqmech.analysis.decisions import check_mask
 from keras_seqmech.analysis.recurrent_gradients import RecurrentProbe
 from keras_seqmech.analysis.restored_state import state_restored
 from keras_seqmech.analysis.step_history import StepHistory
+from keras_seqmech.analysis.token_arrays import check_mask
 from keras_seqmech.layers import validation
 
 ENDS = ("left", "right", "both")

@@ -15,11 +15,10 @@ import numpy as np
 import tensorflow as tf
 
 from keras_seqmech.analysis import positions
-from keras_seqmech.analysis.decisions import check_labels
 from keras_seqmech.analysis.restored_state import state_restored
+from keras_seqmech.analysis.token_arrays import check_labels
+from keras_seqmech.analysis.token_arrays import check_probabilities
 from keras_seqmech.layers import validation
-
-SUM_TOLERANCE = 1e-2  # bfloat16 rounds a probability to about 3 digits.
 
 
 def normalized_word_importance(
@@ -204,15 +203,12 @@ def _label_probabilities(
             f"Received: an output of shape {probabilities.shape} for "
             f"{len(copies)} texts"
         )
-    sums = probabilities.sum(axis=1)
-    right = (probabilities >= 0).all() and (probabilities <= 1 + 1e-6).all()
-    if not right or not (np.abs(sums - 1) <= SUM_TOLERANCE).all():
-        raise ValueError(
-            "Argument `model` must give class probabilities, not logits: "
-            "numbers between 0 and 1 that sum to 1 in each row. Received: "
-            f"outputs from {probabilities.min()} to {probabilities.max()}, "
-            f"sums from {sums.min()} to {sums.max()}"
-        )
+    check_probabilities(
+        "model",
+        probabilities,
+        "give class probabilities, not logits: numbers between 0 and 1 that "
+        "sum to 1 in each row",
+    )
     check_labels(labels, len(labels), probabilities.shape[1])
     return probabilities[np.arange(len(labels)), labels]
 
