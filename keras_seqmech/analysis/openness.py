@@ -8,17 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from keras_seqmech.analysis.token_arrays import check_mask
+
 
 def openness_by_position(gates: Any, mask: Any = None) -> np.ndarray:
     """Mean of the gates at each position.
 
     Args:
-        gates: `(N, T)`, from 0 (closed) to 1 (open): the `"gates"` of a layer,
-            or its `"probabilities"`.
-        mask: `(N, T)`, True at real steps; others do not count.
+        gates: Array `(batch, time)`, from 0 (closed) to 1 (open): the `"gates"`
+            of a layer, or its `"probabilities"`.
+        mask: Boolean array `(batch, time)`, True at real steps; others do not
+            count.
 
     Returns:
-        float64 array `(T,)`, NaN where no row has a real position.
+        float64 array `(time,)`, NaN where no row has a real position.
 
     Raises:
         ValueError: If an argument is not allowed.
@@ -41,11 +44,11 @@ def openness_by_context(
 
     Args:
         gates: As in `openness_by_position`.
-        contexts: A number or name of the context of each row, `(N,)`.
+        contexts: A number or name of the context of each row, `(batch,)`.
         mask: As in `openness_by_position`.
 
     Returns:
-        For each context, in ascending order, an array `(T,)`.
+        For each context, in ascending order, an array `(time,)`.
 
     Raises:
         ValueError: If an argument is not allowed.
@@ -74,15 +77,10 @@ def _check(gates: Any, mask: Any) -> tuple[np.ndarray, np.ndarray]:
     gates = np.asarray(gates, "float64")
     if gates.ndim != 2:
         raise ValueError(
-            "Argument `gates` must have the shape (N, T). "
+            "Argument `gates` must have the shape (batch, time). "
             f"Received: gates of shape {gates.shape}"
         )
-    mask = np.ones(gates.shape, bool) if mask is None else np.asarray(mask)
-    if mask.shape != gates.shape or mask.dtype != bool:
-        raise ValueError(
-            f"Argument `mask` must be boolean of the shape {gates.shape} of "
-            f"`gates`. Received: mask of shape {mask.shape}, {mask.dtype}"
-        )
+    mask = check_mask(mask, gates.shape)
     real = gates[mask]
     if not ((real >= 0) & (real <= 1)).all():
         raise ValueError(

@@ -26,6 +26,16 @@ def test_what_is_masked_does_not_count():
     )
 
 
+def test_a_mask_of_ints_is_one_of_booleans():
+    np.testing.assert_array_equal(
+        analysis.openness_by_position(GATES, MASK.astype("int32")),
+        analysis.openness_by_position(GATES, MASK),
+    )
+    found = analysis.openness_by_context(GATES, [7, 3, 7], MASK.tolist())
+    ints = analysis.openness_by_context(GATES, [7, 3, 7], MASK.astype(int))
+    np.testing.assert_equal(ints, found)
+
+
 def test_by_context():
     found = analysis.openness_by_context(GATES, [7, 3, 7], MASK)
     assert list(found) == [3, 7]
@@ -38,11 +48,11 @@ def test_by_context():
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (dict(gates=[1, 0]), "`gates`.*\\(2,\\)"),
+        (dict(gates=[1, 0]), "`gates`.*\\(batch, time\\).*\\(2,\\)"),
         (dict(gates=[[1.5]]), "`gates`.*0 to 1.*1.5"),
         (dict(gates=[[np.nan]]), "`gates`.*nan"),
         (dict(gates=[[1, 0]], mask=[[True]]), "`mask`.*\\(1, 1\\)"),
-        (dict(gates=[[1, 0]], mask=[[1, 1]]), "`mask`.*int"),
+        (dict(gates=[[1, 0]], mask=[[0.5, 1]]), "`mask`.*0.5"),
     ],
 )
 def test_bad_input(arguments, message):
