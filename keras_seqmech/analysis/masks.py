@@ -127,13 +127,7 @@ def mask_report(
     """
     validation.check_choice("side", side, SIDES)
     extra = validation.check_positive_int("extra", extra)
-    if not getattr(model, "inputs", None) or not getattr(
-        model, "outputs", None
-    ):
-        raise ValueError(
-            "Argument `model` must be a built functional or "
-            f"`keras.Sequential` model. Received: model={model!r}"
-        )
+    functional.check_functional(model, "model")
     names = [tensor.name for tensor in model.inputs]
     chosen = _sequences(model, sequences)
     if isinstance(padding, Mapping) and not set(padding) <= set(chosen):
@@ -246,12 +240,6 @@ class _Probe(NamedTuple):
 
 def _probe(model: keras.Model, sequences: list[str]) -> _Probe:
     """The same layers, called with any number of steps."""
-    calls: list[tuple[Any, Any]] = []
-
-    def call(operation: Any, *args: Any, **kwargs: Any) -> Any:
-        outputs = operation(*args, **kwargs)
-        calls.append((operation, outputs))
-        return outputs
 
     def again(tensor: keras.KerasTensor) -> keras.KerasTensor:
         shape = list(tensor.shape)
@@ -264,7 +252,7 @@ def _probe(model: keras.Model, sequences: list[str]) -> _Probe:
     model = functional.as_functional(model)
     inputs = keras.tree.map_structure(again, model.input)
     try:
-        functional.run_again(model, call, inputs)
+        _, calls = functional.record_calls(model, inputs)
     except Exception as error:
         raise ValueError(
             "Argument `model` must run with any number of steps of its "

@@ -16,6 +16,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.layers import FocusedHierarchicalEncoder
+from keras_seqmech.layers import functional
 from keras_seqmech.layers.receptive_field import ReceptiveFieldRNN
 from keras_seqmech.layers.receptive_field import ReceptiveFieldWindows
 from keras_seqmech.layers.receptive_field import RFCell
@@ -406,9 +407,7 @@ def _replace(graph: keras.Model, perturbed: Perturbed) -> keras.Model:
             return _call_inside(layer, perturbed, args, kwargs)
         return layer(*args, **kwargs)
 
-    return keras.models.clone_model(
-        graph, clone_function=lambda layer: layer, call_function=call
-    )
+    return functional.run_again(graph, call)
 
 
 def _call_perturbed(perturbed: Perturbed, args: tuple, kwargs: dict) -> Any:

@@ -1,6 +1,7 @@
 """Functional models as graphs of operations."""
 
 from collections.abc import Callable
+from typing import Any
 
 import keras
 
@@ -55,3 +56,26 @@ def run_again(
         clone_function=lambda layer: layer,
         call_function=call,
     )
+
+
+def record_calls(
+    network: keras.Model, inputs: Tensor | None = None
+) -> tuple[keras.Model, list[tuple[keras.Operation, Any]]]:
+    """Rebuilds a functional model and keeps what its operations return.
+
+    Args:
+        network: A functional model.
+        inputs: As in `run_again`.
+
+    Returns:
+        A functional model of the same layers; and, in the order of the calls,
+        each operation with its outputs.
+    """
+    calls: list[tuple[keras.Operation, Any]] = []
+
+    def call(operation: keras.Operation, *args: Any, **kwargs: Any) -> Any:
+        outputs = operation(*args, **kwargs)
+        calls.append((operation, outputs))
+        return outputs
+
+    return run_again(network, call, inputs), calls

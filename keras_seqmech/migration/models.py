@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 
+from keras_seqmech.layers import functional
 from keras_seqmech.migration.arguments import check_options
 from keras_seqmech.migration.receptive_field import CARRIED
 from keras_seqmech.migration.receptive_field import check_migratable
@@ -51,7 +52,7 @@ def add_receptive_fields(
     >>> np.allclose(further(x), model(x), atol=1e-6)
     True
     """
-    _check_model(model)
+    functional.check_functional(model, "model")
     check_options(options, (*CARRIED, "cell", "dtype", "return_field"))
     _check_names(model, layers)
     copies: list[tuple[Any, Any]] = []
@@ -72,16 +73,6 @@ def add_receptive_fields(
         if isinstance(layer, keras.Layer):  # Not an operation.
             own.set_weights(layer.get_weights())
     return migrated
-
-
-def _check_model(model: Any) -> None:
-    if not getattr(model, "inputs", None) or not getattr(
-        model, "outputs", None
-    ):
-        raise ValueError(
-            "Argument `model` must be a built functional or "
-            f"`keras.Sequential` model. Received: model={model!r}"
-        )
 
 
 def _check_names(model: keras.Model, names: Collection[str] | None) -> None:

@@ -244,14 +244,7 @@ def _float_tensors(values: Any) -> list[Tensor]:
 
 def _probe(network: keras.Model, layer: str, mask: Any) -> keras.Model:
     """The network with its sequences, and their mask, as further outputs."""
-    calls: list[tuple[Any, Tensor]] = []
-
-    def call(operation: Any, *args: Any, **kwargs: Any) -> Any:
-        outputs = operation(*args, **kwargs)
-        calls.append((operation, outputs))
-        return outputs
-
-    again = functional.run_again(network, call)
+    again, calls = functional.record_calls(network)
     tensors = [(operation.name, outputs) for operation, outputs in calls]
     tensors += [(tensor.name, tensor) for tensor in again.inputs]
     outputs = {

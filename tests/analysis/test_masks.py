@@ -153,7 +153,7 @@ def test_a_sequential_model_and_one_within_another():
 @pytest.mark.parametrize(
     "make, example, options, message",
     [
-        (keras.Sequential, TOKENS, {}, "Argument `model` must be a built"),
+        (keras.Sequential, TOKENS, {}, "`model` must be a functional model"),
         (None, TOKENS, {"side": "up"}, "side='up'"),
         (None, TOKENS, {"extra": 0}, "extra=0"),
         (None, TOKENS, {"sequences": ["x"]}, r"inputs \['tokens'\]"),

@@ -104,7 +104,7 @@ def test_chosen_layers_alone():
 @pytest.mark.parametrize(
     "make, options, message",
     [
-        (keras.Sequential, {}, "must be a built functional"),
+        (keras.Sequential, {}, "must be a functional model"),
         (lambda: layers.LSTM(3), {}, "Argument `model` must be"),
         (sequential, {"layers": ["none"]}, "layers of the model: .*'upper'"),
         (sequential, {"layers": ["dense"]}, "Argument `layer` must be"),
