@@ -127,9 +127,7 @@ def plot_confusion(
             f"{size} classes. Received: counts={counts!r}"
         )
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
-    figure = drawing.load("figure").Figure(
-        figsize=(1.8 + 0.9 * size, 1.4 + 0.9 * size), layout="constrained"
-    )
+    figure = drawing.new_figure(1.8 + 0.9 * size, 1.4 + 0.9 * size)
     axes = figure.subplots()
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
     for (i, j), count in np.ndenumerate(matrix):
@@ -182,9 +180,7 @@ def plot_learning_curves(
                 "Argument `curves` must hold lists of finite numbers. "
                 f"Received: curves[{name!r}]={curves[name]!r}"
             )
-    figure = drawing.load("figure").Figure(
-        figsize=(6.0, 3.6), layout="constrained"
-    )
+    figure = drawing.new_figure(6.0, 3.6)
     axes = figure.subplots()
     for i, line in enumerate(lines.values()):
         epochs = range(1, len(line) + 1)
@@ -202,9 +198,7 @@ def plot_learning_curves(
 
 def _square() -> tuple["Figure", Any]:
     """A figure with axes from 0 to 1 in both directions."""
-    figure = drawing.load("figure").Figure(
-        figsize=(4.6, 4.4), layout="constrained"
-    )
+    figure = drawing.new_figure(4.6, 4.4)
     axes = figure.subplots()
     axes.set_xlim(-0.02, 1.02)
     axes.set_ylim(-0.02, 1.02)

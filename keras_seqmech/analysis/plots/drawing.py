@@ -27,11 +27,35 @@ def load(name: str) -> ModuleType:
         ) from error
 
 
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure, of a size in inches."""
+    size = (width, height)
+    return load("figure").Figure(figsize=size, layout="constrained")
+
+
+def panels_with_accuracy(width: float, with_accuracy: bool) -> tuple[Any, Any]:
+    """A figure and its panels: one, and one of accuracy below it if asked."""
+    figure = new_figure(width, 5.0 if with_accuracy else 3.4)
+    panels = figure.subplots(
+        1 + with_accuracy,
+        1,
+        squeeze=False,
+        sharex=True,
+        height_ratios=(3, 2)[: 1 + with_accuracy],
+    )
+    return figure, panels[:, 0]
+
+
+def line_color(i: int) -> str:
+    """The color of the i-th line: colors in turn."""
+    return LINE_COLORS[i % len(LINE_COLORS)]
+
+
 def line_style(i: int) -> dict[str, Any]:
     """Keywords of the i-th line: colors in turn, then with dashes."""
     dashes = ("solid", "dashed", "dotted")
     return {
-        "color": LINE_COLORS[i % len(LINE_COLORS)],
+        "color": line_color(i),
         "linestyle": dashes[i // len(LINE_COLORS) % len(dashes)],
         "linewidth": 1.8,
     }

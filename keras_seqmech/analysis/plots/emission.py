@@ -64,12 +64,9 @@ def plot_emission(
             f"Argument `marks` must hold steps from 0 to {steps - 1}. "
             f"Received: marks={list(marks)}"
         )
-    figure = drawing.load("figure").Figure(
-        figsize=(
-            2.0 + 0.16 * min(max(steps, 16), 80),
-            1.2 + 0.16 * min(max(outputs, 8), 40),
-        ),
-        layout="constrained",
+    figure = drawing.new_figure(
+        2.0 + 0.16 * min(max(steps, 16), 80),
+        1.2 + 0.16 * min(max(outputs, 8), 40),
     )
     axes = figure.subplots()
     image = axes.imshow(
@@ -83,7 +80,7 @@ def plot_emission(
     for mark in marks:
         axes.axvline(
             mark,
-            color=drawing.LINE_COLORS[0],
+            color=drawing.line_color(0),
             linestyle="dashed",
             linewidth=0.8,
         )

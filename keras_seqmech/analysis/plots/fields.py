@@ -10,7 +10,6 @@ import numpy as np
 
 from keras_seqmech.analysis.plots import drawing
 from keras_seqmech.analysis.plots import text as figure_text
-from keras_seqmech.analysis.plots.drawing import LINE_COLORS
 from keras_seqmech.layers import validation
 
 if TYPE_CHECKING:
@@ -57,16 +56,15 @@ def plot_receptive_fields(
     >>> figure.savefig("fields.png")  # doctest: +SKIP
     """
     _check_fields(tokens, sizes, max_size)
-    figure_module, cm = drawing.load("figure"), drawing.load("cm")
+    cm = drawing.load("cm")
     texts, family = figure_text.drawable(tokens)
     longest = max(len(text) for text in texts)
     per_line = 32 if longest <= 2 else 20
     per_line = min(per_line, len(texts))
     lines = -(-len(texts) // per_line)
     line_height = 0.35 + 0.17 * max_size + (0.09 * longest + 0.1)
-    figure = figure_module.Figure(
-        figsize=(max(4.0, 1.4 + 0.36 * per_line), 0.8 + lines * line_height),
-        layout="constrained",
+    figure = drawing.new_figure(
+        max(4.0, 1.4 + 0.36 * per_line), 0.8 + lines * line_height
     )
     scale = cm.ScalarMappable(cmap=SIZE_COLORS)
     scale.set_clim(1, max(max_size, 2))
@@ -123,20 +121,10 @@ def plot_field_size_by_step(
     _check_histories(histories)
     if max_size is not None:
         max_size = validation.check_positive_int("max_size", max_size)
-    figure_module = drawing.load("figure")
     with_accuracy = any("accuracy" in h for h in histories.values())
-    figure = figure_module.Figure(
-        figsize=(6.4, 5.0 if with_accuracy else 3.4), layout="constrained"
-    )
-    panels = figure.subplots(
-        1 + with_accuracy,
-        1,
-        squeeze=False,
-        sharex=True,
-        height_ratios=(3, 2)[: 1 + with_accuracy],
-    )[:, 0]
+    figure, panels = drawing.panels_with_accuracy(6.4, with_accuracy)
     for i, (name, history) in enumerate(histories.items()):
-        color = LINE_COLORS[i % len(LINE_COLORS)]
+        color = drawing.line_color(i)
         style = {"color": color, "linewidth": 1.8, "label": name}
         panels[0].plot(history["step"], history["mean_size"], **style)
         if "accuracy" in history:
@@ -199,15 +187,16 @@ def plot_field_size_by_entropy(
         )
     if annotate != 0:
         annotate = validation.check_positive_int("annotate", annotate)
-    figure_module = drawing.load("figure")
     x = [float(entropies[word]) for word in words]
     y = [float(field_sizes[word][0]) for word in words]
     counts = [field_sizes[word][1] for word in words]
-    figure = figure_module.Figure(figsize=(7.2, 5.4), layout="constrained")
+    figure = drawing.new_figure(7.2, 5.4)
     axes = figure.subplots()
     largest = max(*counts, 1)
     areas = [8 + 60 * (count / largest) ** 0.5 for count in counts]
-    axes.scatter(x, y, s=areas, color=LINE_COLORS[0], alpha=0.35, linewidths=0)
+    axes.scatter(
+        x, y, s=areas, color=drawing.line_color(0), alpha=0.35, linewidths=0
+    )
     axes.margins(0.08)
     axes.set_xlabel(r"label entropy $H(Y\,|\,w\in x)$, nats")
     axes.set_ylabel(r"mean field size $E(s_t\,|\,x_t=w)$")
@@ -251,13 +240,11 @@ def plot_score_by_look_ahead(
     _check_points("fixed", fixed)
     for name, points in adaptive.items():
         _check_points(f"adaptive[{name!r}]", points)
-    figure = drawing.load("figure").Figure(
-        figsize=(6.4, 3.8), layout="constrained"
-    )
+    figure = drawing.new_figure(6.4, 3.8)
     axes = figure.subplots()
     axes.plot(*zip(*sorted(fixed)), "o-", color="0.45", linewidth=1.5)
     for i, points in enumerate(adaptive.values()):
-        color = LINE_COLORS[i % len(LINE_COLORS)]
+        color = drawing.line_color(i)
         axes.plot(*zip(*points), "D", color=color, markersize=6)
     axes.set_xlabel("mean look-ahead (steps)")
     axes.set_ylabel(score)

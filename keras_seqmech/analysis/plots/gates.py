@@ -62,13 +62,11 @@ def plot_accuracy_by_openness(
                 f"Received: points[{name!r}]={pairs!r}"
             )
         clouds[name] = cloud.reshape(-1, 2)
-    figure = drawing.load("figure").Figure(
-        figsize=(6.4, 4.0), layout="constrained"
-    )
+    figure = drawing.new_figure(6.4, 4.0)
     axes = figure.subplots()
     for i, cloud in enumerate(clouds.values()):
         cloud = cloud[np.argsort(cloud[:, 0])]
-        color = drawing.LINE_COLORS[i % len(drawing.LINE_COLORS)]
+        color = drawing.line_color(i)
         axes.plot(*(100 * cloud.T), "o", color=color, markersize=5)
     axes.set_xlabel("gate openness (%)")
     axes.set_ylabel("accuracy (%)")
@@ -117,14 +115,12 @@ def plot_openness_by_position(
         )
     curves = {key: _check_curve(key, curve) for key, curve in curves.items()}
     rows = len(curves)
-    figure = drawing.load("figure").Figure(
-        figsize=(7.4, 0.8 + 1.2 * rows), layout="constrained"
-    )
+    figure = drawing.new_figure(7.4, 0.8 + 1.2 * rows)
     panels = figure.subplots(rows, 1, squeeze=False, sharex=True, sharey=True)
     for axes, (context, curve) in zip(panels[:, 0], curves.items()):
         places = np.arange(1, len(curve) + 1)
         axes.fill_between(
-            places, curve, step="mid", color=drawing.LINE_COLORS[0], alpha=0.8
+            places, curve, step="mid", color=drawing.line_color(0), alpha=0.8
         )
         if context in marks:
             axes.axvline(marks[context], color="red", linewidth=1.2)
@@ -180,9 +176,7 @@ def plot_gates_over_image(
         )
     columns = min(PER_ROW, len(images))
     rows = -(-len(images) // columns)
-    figure = drawing.load("figure").Figure(
-        figsize=(1.5 * columns, 1.7 * rows), layout="constrained"
-    )
+    figure = drawing.new_figure(1.5 * columns, 1.7 * rows)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes in panels:
         axes.set_axis_off()

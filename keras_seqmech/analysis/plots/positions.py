@@ -133,16 +133,7 @@ def plot_vanishing_ratio(
     with_accuracy = any(
         key in h for h in histories.values() for key in ACCURACIES
     )
-    figure = drawing.load("figure").Figure(
-        figsize=(7.4, 5.0 if with_accuracy else 3.4), layout="constrained"
-    )
-    panels = figure.subplots(
-        1 + with_accuracy,
-        1,
-        squeeze=False,
-        sharex=True,
-        height_ratios=(3, 2)[: 1 + with_accuracy],
-    )[:, 0]
+    figure, panels = drawing.panels_with_accuracy(7.4, with_accuracy)
     curves = []
     for i, history in enumerate(histories.values()):
         style = drawing.line_style(i)
@@ -197,9 +188,7 @@ def plot_accuracy_by_noise(
     _check_accuracies(shares, accuracies)
     places = [place for place in PLACES if place in accuracies]
     names = list(dict.fromkeys(n for p in places for n in accuracies[p]))
-    figure = drawing.load("figure").Figure(
-        figsize=(2.2 + 3.0 * len(places), 3.4), layout="constrained"
-    )
+    figure = drawing.new_figure(2.2 + 3.0 * len(places), 3.4)
     panels = figure.subplots(1, len(places), squeeze=False, sharey=True)[0]
     lines = {}
     for axes, place in zip(panels, places):
@@ -224,9 +213,7 @@ def plot_accuracy_by_noise(
 
 def _figure_by_position(curves: Any, title: str | None) -> tuple[Any, Any]:
     """One panel, a line for each curve over the positions in percent."""
-    figure = drawing.load("figure").Figure(
-        figsize=(7.4, 3.8), layout="constrained"
-    )
+    figure = drawing.new_figure(7.4, 3.8)
     axes = figure.subplots()
     for i, curve in enumerate(curves.values()):
         place = np.linspace(0, 100, len(curve))

@@ -60,9 +60,7 @@ def plot_probability_by_token(
         )
     # Both tails without overflow.
     probabilities = 0.5 * (1 + np.tanh(values / 2))
-    figure = drawing.load("figure").Figure(
-        figsize=(_width(tokens), 4.4), layout="constrained"
-    )
+    figure = drawing.new_figure(_width(tokens), 4.4)
     panels = figure.subplots(2, sharex=True)
     style = {"marker": "o", "markersize": 4, **drawing.line_style(0)}
     for axes, y, middle in zip(panels, (probabilities, values), (0.5, 0.0)):
@@ -114,9 +112,7 @@ def plot_units_by_token(
             f"Received: values.shape={array.shape}, {len(tokens)} tokens"
         )
     height = min(7.0, 1.8 + 0.08 * array.shape[1])
-    figure = drawing.load("figure").Figure(
-        figsize=(_width(tokens) + 0.8, height), layout="constrained"
-    )
+    figure = drawing.new_figure(_width(tokens) + 0.8, height)
     axes = figure.subplots()
     largest = float(np.abs(array).max()) or 1.0
     image = axes.imshow(

@@ -55,9 +55,7 @@ def plot_sweep(
     """
     kinds = [""] * len(max_sizes) if kinds is None else list(map(str, kinds))
     sizes, heats, values = _check(max_sizes, temperatures, scores, kinds)
-    figure = drawing.load("figure").Figure(
-        figsize=(9, 3.6), layout="constrained"
-    )
+    figure = drawing.new_figure(9, 3.6)
     left, right = figure.subplots(1, 2, width_ratios=(1.2, 1))
     best = int(np.argmax(values) if maximize else np.argmin(values))
     handles, points = [], None
