@@ -179,8 +179,8 @@ def _draw(generator: np.random.Generator, count: int, length: int) -> Examples:
 def _count(symbols: Any) -> tuple[np.ndarray, np.ndarray]:
     """The symbols, and how many up to each step are not 0."""
     symbols = np.asarray(symbols)
-    right = symbols.ndim == 2 and np.issubdtype(symbols.dtype, np.integer)
-    if not right or not symbols.shape[1]:
+    fits = symbols.ndim == 2 and np.issubdtype(symbols.dtype, np.integer)
+    if not fits or not symbols.shape[1]:
         raise ValueError(
             "Argument `symbols` must be an array of integers of shape (N, T), "
             f"T at least 1. Received: symbols of shape {symbols.shape} and "

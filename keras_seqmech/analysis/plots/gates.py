@@ -55,8 +55,8 @@ def plot_accuracy_by_openness(
     clouds = {}
     for name, pairs in points.items():
         cloud = np.array(list(pairs), "float64")
-        right = not cloud.size or (cloud.ndim == 2 and cloud.shape[1] == 2)
-        if not right or not _are_shares(cloud):
+        fits = not cloud.size or (cloud.ndim == 2 and cloud.shape[1] == 2)
+        if not fits or not _are_shares(cloud):
             raise ValueError(
                 "Argument `points` must hold pairs of shares from 0 to 1. "
                 f"Received: points[{name!r}]={pairs!r}"
@@ -211,8 +211,8 @@ def _check_curve(key: Any, curve: Any) -> np.ndarray:
 def _check_images(images: Any, gates: Any) -> tuple[np.ndarray, np.ndarray]:
     images = np.asarray(images, "float64")
     gates = np.asarray(gates, "float64")
-    right = images.ndim == 3 and images.size
-    if not right or gates.shape != (len(images), images[0].size):
+    fits = images.ndim == 3 and images.size
+    if not fits or gates.shape != (len(images), images[0].size):
         raise ValueError(
             "Arguments `images` and `gates` must have the shapes (N, H, W) "
             f"and (N, H * W). Received: images of shape {images.shape}, gates "
