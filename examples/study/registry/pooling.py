@@ -208,6 +208,11 @@ FIGURES = (
     "python -m examples.pooling.figures --data-dir DATA --models MODELS "
     "--size 1000 --seeds 0 --test-size 500 --importance-texts 32 --probe 64"
 )
+CURVES = (
+    "python -m examples.pooling.compare --data-dir DATA --sizes 1000 "
+    "--settings standard --models bilstm meanpool maxpool att --epochs 6 "
+    "--test-size 500 --validation-size 500 --vanishing-every 8 --seeds 0"
+)
 CLAIMS = (
     Claim(
         "C4",
@@ -303,11 +308,15 @@ CLAIMS = (
     Claim(
         "Figure 1.3",
         SOURCE,
-        "Vanishing ratios of poolings over training steps",
-        "",
-        "",
-        NOT_RUN,
-        "`--vanishing-every` of pooling.compare measures it; not run",
+        "Vanishing ratios of poolings are not small, from the beginning of "
+        "training on",
+        "a picture, 1,000 and 20,000 texts",
+        "1,000 texts, 192 steps: attention 0.78 to 3.1, maxima 0.25 to 0.48, "
+        "means 0.84 to 4.6; a BiLSTM 4e-8 to 0.015",
+        YES,
+        "1,000 texts; one seed",
+        (),
+        CURVES,
     ),
     Claim(
         "Table 1.2",
@@ -413,12 +422,17 @@ CLAIMS = (
     Claim(
         "Table 1.6",
         SOURCE,
-        "IMDb and Yelp by number of texts and place",
-        "",
-        "",
-        NOT_RUN,
-        "IMDb's part with 1,000 and 10,000 texts is that of table 1.3; the "
-        "rest was not run",
+        "IMDb and Yelp by number of texts and place: max-attention is most "
+        "ahead of a BiLSTM where texts are few and noise is on both sides",
+        "IMDb, 1,000 and 10,000 texts: standard 75.9 to 64.7 and 88.5 to 86.6; "
+        "mid 75.4 to 49.6 and 86.8 to 50.3",
+        "IMDb, 1,000 and 10,000 texts: standard {table_1_3_1k: standard, "
+        "maxatt} to {table_1_3_1k: standard, bilstm} and {table_1_3_10k: "
+        "standard, maxatt} to {table_1_3_10k: standard, bilstm}; mid "
+        "{table_1_3_1k: mid, maxatt} to {table_1_3_1k: mid, bilstm} and "
+        "{table_1_3_10k: mid, maxatt} to {table_1_3_10k: mid, bilstm}",
+        PARTLY,
+        "so on IMDb, with these numbers of texts; Yelp is not among our data",
         ("table_1_3_1k", "table_1_3_5k", "table_1_3_10k"),
     ),
     Claim(
@@ -446,10 +460,13 @@ CLAIMS = (
         "Figures 1.10 and 1.11",
         SOURCE,
         "Word importance on IMDb, Yahoo and Amazon, long and short",
-        "",
-        "",
-        NOT_RUN,
-        "IMDb's part in standard and mid is that of figure 1.9",
+        "pictures",
+        "IMDb, standard and mid: as in figure 1.9",
+        PARTLY,
+        "IMDb with noise on one side was not run; Yahoo and Amazon are not "
+        "among our data",
+        (),
+        FIGURES,
     ),
     Claim(
         "Table 1.9",
