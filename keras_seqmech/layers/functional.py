@@ -40,7 +40,7 @@ def run_again(
     """Rebuilds a functional model with `call(operation, ...)` for each call.
 
     Args:
-        network: A functional model.
+        network: A functional model, or a built `keras.Sequential`.
         call: Function `(operation, *args, **kwargs) -> outputs`, which calls
             the operation, such as a layer, or something in its place.
         inputs: Symbolic inputs in the structure of the network's; new ones of
@@ -50,8 +50,9 @@ def run_again(
     Returns:
         A functional model of the same layers.
     """
+    graph = as_functional(network)
     return keras.models.clone_model(
-        keras.Model(network.input, network.output, name=name or network.name),
+        keras.Model(graph.input, graph.output, name=name or network.name),
         input_tensors=inputs,
         clone_function=lambda layer: layer,
         call_function=call,
@@ -64,7 +65,7 @@ def record_calls(
     """Rebuilds a functional model and keeps what its operations return.
 
     Args:
-        network: A functional model.
+        network: As in `run_again`.
         inputs: As in `run_again`.
 
     Returns:

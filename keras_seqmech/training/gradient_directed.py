@@ -320,7 +320,8 @@ def _find_mask(
 
 def _mask_network(network: keras.Model, mask: Tensor) -> keras.Model:
     """From the network's inputs to a mask."""
-    return keras.Model(network.input, mask, name="mask")
+    graph = functional.as_functional(network)
+    return keras.Model(graph.input, mask, name="mask")
 
 
 def _check_differentiable(model: keras.Model) -> None:

@@ -270,7 +270,7 @@ def _resumable(
             dtype=x.dtype,
             name=x.name,
         ),
-        network.input,
+        functional.as_functional(network).input,
     )
     resumable = functional.run_again(network, call, inputs)
     if not carries:

@@ -2,8 +2,27 @@
 
 import keras
 import numpy as np
+import pytest
 
 from keras_seqmech.layers import functional
+
+
+@pytest.mark.parametrize("is_called", [False, True])
+def test_a_built_sequential_is_its_graph(is_called):
+    model = keras.Sequential(
+        [
+            keras.Input((3,)),
+            keras.layers.Dense(2, name="first"),
+            keras.layers.Dense(1, name="second"),
+        ]
+    )
+    if is_called:
+        model(keras.Input((3,)))
+    again, calls = functional.record_calls(model)
+    names = [operation.name for operation, _ in calls]
+    assert names[-2:] == ["first", "second"]
+    x = np.ones((2, 3), "float32")
+    np.testing.assert_array_equal(again(x), model(x))
 
 
 def test_each_call_is_recorded():

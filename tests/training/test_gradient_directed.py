@@ -229,6 +229,27 @@ def test_fit_lowers_the_divergence():
     assert directed[-1] < 0.3 * min(directed[0], plain[-1])
 
 
+def test_a_sequential_is_directed_as_its_graph():
+    network = keras.Sequential(
+        [
+            keras.Input((6, 3)),
+            keras.layers.Dense(4, name="read"),
+            keras.layers.LSTM(3),
+            keras.layers.Dense(1),
+        ]
+    )
+    x, y = np.ones((4, 6, 3), "float32"), np.ones((4, 1), "float32")
+    expected = keras.Model(network.inputs, network.outputs)
+    start, results = network.get_weights(), []
+    for each in (network, expected):
+        network.set_weights(start)
+        model = GradientDirectedModel(each, layer="read")
+        model.compile("sgd", "mse")
+        fit = model.fit(x, y, epochs=2, verbose=0)
+        results.append(fit.history["gradient_divergence"])
+    assert results[0] == pytest.approx(results[1])
+
+
 def test_evaluate_and_predict_are_those_of_the_plain_model():
     inputs, labels = sample()
     model = compile_(classifier(), metrics=["accuracy"])

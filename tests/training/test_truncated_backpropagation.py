@@ -420,6 +420,9 @@ def test_layers_that_cannot_be_resumed(make):
 def test_models_without_time_or_states():
     with pytest.raises(ValueError, match="Received: network with layers="):
         bad_model(keras.layers.Dense(2))
+    dense = keras.Sequential([keras.Input((6, 3)), keras.layers.Dense(2)])
+    with pytest.raises(ValueError, match="Received: network with layers="):
+        TruncatedBackpropagationModel(dense, chunk_length=2)
     with pytest.raises(ValueError, match="Received: network with inputs and"):
         bad_model(keras.layers.GRU(2, return_state=True))
 
