@@ -133,9 +133,9 @@ class LearnedInitialState(keras.layers.Layer):
         **kwargs: Any,
     ) -> Any:
         self._check_call(sequences, initial_state, mask)
-        sequences = validation.check_length("sequences.shape", sequences)
+        sequences = validation.assert_length("sequences.shape", sequences)
         mask = masking.as_booleans(mask)
-        mask = validation.check_sizes("mask", mask, sequences)
+        mask = validation.assert_by_step("mask", mask, sequences)
         if initial_state is None:
             # As many rows as the batch has, also for a `keras.Input`.
             rows = sequences[:, 0]
@@ -148,7 +148,7 @@ class LearnedInitialState(keras.layers.Layer):
         else:
             states = self._pack(
                 [
-                    validation.check_rows("initial_state", state, sequences)
+                    validation.assert_rows("initial_state", state, sequences)
                     for state in keras.tree.flatten(initial_state)
                 ]
             )

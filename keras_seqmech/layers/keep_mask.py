@@ -104,9 +104,9 @@ class KeepMask(keras.layers.Layer):
         **kwargs: Any,
     ) -> Any:
         self._check_call(sequences, mask)
-        sequences = validation.check_length("sequences.shape", sequences)
+        sequences = validation.assert_length("sequences.shape", sequences)
         mask = masking.as_booleans(mask)
-        mask = validation.check_sizes("mask", mask, sequences)
+        mask = validation.assert_by_step("mask", mask, sequences)
         if not self._steps_alone:
             sequences = masking.zero_masked(sequences, mask)
         return self.layer(

@@ -19,6 +19,9 @@ _SEQUENCES = (
 )
 
 
+# Numbers.
+
+
 def check_positive_int(name: str, value: Any) -> int:
     """Refuses anything but an integer of at least 1; a bool is not one."""
     if not _is_positive_int(value):
@@ -40,6 +43,18 @@ def check_not_negative_int(name: str, value: Any) -> int:
     return int(value)
 
 
+def _is_positive_int(value: Any) -> bool:
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
+    return is_integer and value >= 1
+
+
+def check_finite(name: str, value: Any) -> float:
+    """Refuses anything but a finite number."""
+    return _check_number(
+        name, value, "a finite number", lambda x: -math.inf < x < math.inf
+    )
+
+
 def check_positive(name: str, value: Any) -> float:
     """Refuses anything but a finite number above 0."""
     return _check_number(
@@ -54,6 +69,16 @@ def check_not_negative(name: str, value: Any) -> float:
         value,
         "a finite number of at least 0",
         lambda x: 0 <= x < math.inf,
+    )
+
+
+def check_range(name: str, value: Any, low: float, high: float) -> float:
+    """Refuses anything but a number from `low` to `high`."""
+    return _check_number(
+        name,
+        value,
+        f"a number from {low:g} to {high:g}",
+        lambda x: low <= x <= high,
     )
 
 
@@ -78,6 +103,20 @@ def check_positive_share(name: str, value: Any) -> float:
     )
 
 
+def _check_number(
+    name: str, value: Any, allowed: str, fits: Callable[[Any], bool]
+) -> float:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not fits(value):
+        raise ValueError(
+            f"Argument `{name}` must be {allowed}. Received: {name}={value!r}"
+        )
+    return float(value)
+
+
+# Choices and objects of Keras.
+
+
 def check_bool(name: str, value: Any) -> bool:
     """Refuses anything but True or False."""
     if not isinstance(value, bool):
@@ -88,13 +127,14 @@ def check_bool(name: str, value: Any) -> bool:
     return value
 
 
-def check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:
+def check_choice(name: str, value: Any, allowed: Sequence[str]) -> str:
     """Refuses a value that is not among the allowed ones."""
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(
             f"Argument `{name}` must be one of {tuple(allowed)}. "
             f"Received: {name}={value!r}"
         )
+    return value
 
 
 def check_cell(name: str, cell: Any) -> Any:
@@ -115,11 +155,64 @@ def check_cell(name: str, cell: Any) -> Any:
     return cell
 
 
+def fresh(initializer: Any) -> Any:
+    """A new initializer of the same kind, so that weights do not repeat."""
+    if isinstance(initializer, keras.initializers.Initializer):
+        return initializer.clone()
+    return initializer
+
+
+def get_initializer(name: str, value: Any) -> Any:
+    """An initializer of Keras, which may be given by name; refuses others."""
+    return _get(keras.initializers, name, value)
+
+
+def get_regularizer(name: str, value: Any) -> Any:
+    """A regularizer of Keras, which may be given by name; refuses others."""
+    return _get(keras.regularizers, name, value)
+
+
+def get_activation(name: str, value: Any) -> Any:
+    """An activation of Keras, which may be given by name; refuses others."""
+    return _get(keras.activations, name, value)
+
+
+def _get(module: Any, name: str, value: Any) -> Any:
+    try:
+        return module.get(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"Argument `{name}` must be one that Keras knows, or its name. "
+            f"Received: {name}={value!r}"
+        ) from error
+
+
+def as_tensor(values: Any) -> Any:
+    """A list as a tensor; Keras converts arrays alone."""
+    if isinstance(values, (list, tuple)):
+        return keras.ops.convert_to_tensor(values)
+    return values
+
+
+# Shapes and dtypes, as far as they are static.
+
+
 def check_sequences(name: str, shape: Sequence) -> None:
     """Refuses shapes other than `(batch, time >= 1, known features)`."""
     shape = tuple(shape)
     if len(shape) != 3 or shape[1] == 0 or shape[2] is None:
         raise ValueError(f"{_SEQUENCES}. Received: {name}={shape}")
+
+
+def check_features(name: str, shape: Sequence, features: int | None) -> None:
+    """Refuses other features than those a layer was built for, if it was."""
+    shape = tuple(shape)
+    if features is not None and shape[-1] != features:
+        raise ValueError(
+            f"Argument `{name.removesuffix('.shape')}` must have the "
+            f"{features} features that the layer was built for. "
+            f"Received: {name}={shape}"
+        )
 
 
 def check_windows(name: str, shape: Sequence, max_size: int) -> None:
@@ -135,42 +228,6 @@ def check_windows(name: str, shape: Sequence, max_size: int) -> None:
     check_window(name, (shape[0], *shape[2:]), max_size)
 
 
-def check_length(name: str, sequences: Tensor) -> Tensor:
-    """Refuses a length of 0, at run time where it is not static.
-
-    Code compiled with XLA runs no such checks; its sizes are known.
-
-    Returns:
-        The sequences, with the check as a control dependency, so that nothing
-        computed from them fails before it.
-    """
-    shape = tuple(sequences.shape)
-    if shape[1] is not None or isinstance(sequences, keras.KerasTensor):
-        return sequences
-    check = tf.debugging.assert_positive(
-        tf.shape(sequences)[1],
-        f"{_SEQUENCES}. Received: {name}={shape} with no time step",
-    )
-    return _after(check, sequences)
-
-
-def _after(check: Any, tensor: Tensor) -> Tensor:
-    """The tensor after a check, which is None if it has run (eager mode)."""
-    with tf.control_dependencies([] if check is None else [check]):
-        return tf.identity(tensor)
-
-
-def check_features(name: str, shape: Sequence, features: int | None) -> None:
-    """Refuses other features than those a layer was built for, if it was."""
-    shape = tuple(shape)
-    if features is not None and shape[-1] != features:
-        raise ValueError(
-            f"Argument `{name.removesuffix('.shape')}` must have the "
-            f"{features} features that the layer was built for. "
-            f"Received: {name}={shape}"
-        )
-
-
 def check_window(name: str, shape: Sequence, max_size: int) -> None:
     """Refuses shapes other than `(batch, max_size, features + 1)`."""
     shape = tuple(shape)
@@ -180,6 +237,22 @@ def check_window(name: str, shape: Sequence, max_size: int) -> None:
             f"features + 1) with max_size={max_size}, as "
             f"`ReceptiveFieldWindows(max_size={max_size})` makes it. "
             f"Received: {name}={shape}"
+        )
+
+
+def check_by_step(name: str, values: Any, shape: Sequence) -> None:
+    """Refuses values that do not fit the `(batch, time)` of `shape`."""
+    if values is None:
+        return
+    expected, received = tuple(shape[:2]), tuple(values.shape)
+    differs = any(
+        a is not None and b is not None and a != b
+        for a, b in zip(received, expected)
+    )
+    if len(received) != 2 or differs:
+        raise ValueError(
+            f"Argument `{name}` must have the shape (batch, time) = "
+            f"{expected} of its sequence. Received: {name}.shape={received}"
         )
 
 
@@ -203,22 +276,6 @@ def check_mask(name: str, mask: Any, shape: Sequence) -> None:
             f"where a step is real. Received: {name}={mask!r}"
         )
     check_by_step(name, mask, shape)
-
-
-def check_by_step(name: str, values: Any, shape: Sequence) -> None:
-    """Refuses values that do not fit the `(batch, time)` of `shape`."""
-    if values is None:
-        return
-    expected, received = tuple(shape[:2]), tuple(values.shape)
-    differs = any(
-        a is not None and b is not None and a != b
-        for a, b in zip(received, expected)
-    )
-    if len(received) != 2 or differs:
-        raise ValueError(
-            f"Argument `{name}` must have the shape (batch, time) = "
-            f"{expected} of its sequence. Received: {name}.shape={received}"
-        )
 
 
 def check_no_mask(mask: Any, instead: str) -> None:
@@ -286,91 +343,29 @@ def check_states(
         )
 
 
-def fresh(initializer: Any) -> Any:
-    """A new initializer of the same kind, so that weights do not repeat."""
-    if isinstance(initializer, keras.initializers.Initializer):
-        return initializer.clone()
-    return initializer
+# Sizes that are known when a graph runs. Code compiled with XLA runs no such
+# checks: its sizes are static.
 
 
-def get_initializer(name: str, value: Any) -> Any:
-    """An initializer of Keras, which may be given by name; refuses others."""
-    return _get(keras.initializers, name, value)
-
-
-def get_regularizer(name: str, value: Any) -> Any:
-    """A regularizer of Keras, which may be given by name; refuses others."""
-    return _get(keras.regularizers, name, value)
-
-
-def get_activation(name: str, value: Any) -> Any:
-    """An activation of Keras, which may be given by name; refuses others."""
-    return _get(keras.activations, name, value)
-
-
-def _get(module: Any, name: str, value: Any) -> Any:
-    try:
-        return module.get(value)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"Argument `{name}` must be one that Keras knows, or its name. "
-            f"Received: {name}={value!r}"
-        ) from error
-
-
-def check_finite(name: str, value: Any) -> float:
-    """Refuses anything but a finite number."""
-    return _check_number(
-        name, value, "a finite number", lambda x: -math.inf < x < math.inf
-    )
-
-
-def _is_positive_int(value: Any) -> bool:
-    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
-    return is_integer and value >= 1
-
-
-def _check_number(
-    name: str, value: Any, allowed: str, fits: Callable[[Any], bool]
-) -> float:
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not fits(value):
-        raise ValueError(
-            f"Argument `{name}` must be {allowed}. Received: {name}={value!r}"
-        )
-    return float(value)
-
-
-def check_sizes(name: str, values: Any, sequences: Tensor) -> Any:
-    """Refuses at run time sizes that are not static and do not fit.
-
-    Code compiled with XLA runs no such checks; its sizes are known.
-
-    Args:
-        name: Name of the argument.
-        values: Tensor `(batch, time)`, such as a mask, or None.
-        sequences: Tensor `(batch, time, features)`.
+def assert_length(name: str, sequences: Tensor) -> Tensor:
+    """Refuses a length of 0, at run time where it is not static.
 
     Returns:
-        The values, with the check as a control dependency.
+        The sequences, with the check as a control dependency, so that nothing
+        computed from them fails before it.
     """
-    if values is None or isinstance(sequences, keras.KerasTensor):
-        return values
-    if None not in (*sequences.shape[:2], *values.shape):
-        return values
-    check = tf.debugging.assert_equal(
-        tf.shape(values),
-        tf.shape(sequences)[:2],
-        f"Argument `{name}` must have the shape (batch, time) of its "
-        f"sequence. Received: {name} of another shape",
+    shape = tuple(sequences.shape)
+    if shape[1] is not None or isinstance(sequences, keras.KerasTensor):
+        return sequences
+    check = tf.debugging.assert_positive(
+        tf.shape(sequences)[1],
+        f"{_SEQUENCES}. Received: {name}={shape} with no time step",
     )
-    return _after(check, values)
+    return _after(check, sequences)
 
 
-def check_rows(name: str, values: Any, sequences: Tensor) -> Any:
+def assert_rows(name: str, values: Any, sequences: Tensor) -> Any:
     """Refuses, when it runs, another batch size than that of the sequences.
-
-    Code compiled with XLA runs no such check; its sizes are known.
 
     Args:
         name: Name of the argument.
@@ -393,18 +388,31 @@ def check_rows(name: str, values: Any, sequences: Tensor) -> Any:
     return _after(check, values)
 
 
-def as_tensor(values: Any) -> Any:
-    """A list as a tensor; Keras converts arrays alone."""
-    if isinstance(values, (list, tuple)):
-        return keras.ops.convert_to_tensor(values)
-    return values
+def assert_by_step(name: str, values: Any, sequences: Tensor) -> Any:
+    """Refuses at run time sizes that are not static and do not fit.
 
+    Args:
+        name: Name of the argument.
+        values: Tensor `(batch, time)`, such as a mask, or None.
+        sequences: Tensor `(batch, time, features)`.
 
-def check_range(name: str, value: Any, low: float, high: float) -> float:
-    """Refuses anything but a number from `low` to `high`."""
-    return _check_number(
-        name,
-        value,
-        f"a number from {low:g} to {high:g}",
-        lambda x: low <= x <= high,
+    Returns:
+        The values, with the check as a control dependency.
+    """
+    if values is None or isinstance(sequences, keras.KerasTensor):
+        return values
+    if None not in (*sequences.shape[:2], *values.shape):
+        return values
+    check = tf.debugging.assert_equal(
+        tf.shape(values),
+        tf.shape(sequences)[:2],
+        f"Argument `{name}` must have the shape (batch, time) of its "
+        f"sequence. Received: {name} of another shape",
     )
+    return _after(check, values)
+
+
+def _after(check: Any, tensor: Tensor) -> Tensor:
+    """The tensor after a check, which is None if it has run (eager mode)."""
+    with tf.control_dependencies([] if check is None else [check]):
+        return tf.identity(tensor)

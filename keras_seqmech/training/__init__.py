@@ -8,9 +8,9 @@ from keras_seqmech.training.decision_collapse import WarnOnDecisionCollapse
 from keras_seqmech.training.distillation import DistillationModel
 from keras_seqmech.training.exact_backup import ExactBackupAndRestore
 from keras_seqmech.training.exploration import ExploreThenCommit
-from keras_seqmech.training.exploration import Ramp
 from keras_seqmech.training.gradient_directed import GradientDirectedModel
 from keras_seqmech.training.policy_gradient import PolicyGradientModel
+from keras_seqmech.training.ramps import Ramp
 from keras_seqmech.training.schedules import Curriculum
 from keras_seqmech.training.schedules import TemperatureAnnealing
 from keras_seqmech.training.truncated_backpropagation import (

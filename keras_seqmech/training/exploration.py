@@ -1,8 +1,6 @@
 """A schedule for all that decides: explore, then pay, then commit."""
 
-import math
 import warnings
-from numbers import Real
 from typing import Any
 from typing import NamedTuple
 from typing import TypeAlias
@@ -15,43 +13,13 @@ from keras_seqmech.layers.receptive_field import ReceptiveFieldRNN
 from keras_seqmech.layers.receptive_field import RFCell
 from keras_seqmech.layers.sublayers import sublayers
 from keras_seqmech.training.distillation import DistillationModel
+from keras_seqmech.training.ramps import Ramp
+from keras_seqmech.training.ramps import check_ramp
+from keras_seqmech.training.schedules import check_layer_names
 from keras_seqmech.training.schedules import optimizer_steps
 from keras_seqmech.training.truncated_backpropagation import (
     TruncatedBackpropagationModel,
 )
-
-
-class Ramp(NamedTuple):
-    r"""A value that changes over a part of training.
-
-    $$v = v_1 + (v_0 - v_1)\,(1 - s)^p$$
-
-    with s the share of that part which has passed. For p = 1 the value changes
-    linearly, for larger p fast at first and then more and more slowly (as in
-    `keras.optimizers.schedules.PolynomialDecay`).
-
-    Attributes:
-        initial: $v_0$, its value until `begin`.
-        final: $v_1$, its value from `end` on.
-        begin: Share of training at which it begins to change, from 0 to 1.
-        end: Share at which it arrives.
-        power: p, above 0.
-    """
-
-    initial: float
-    final: float
-    begin: float = 0.0
-    end: float = 1.0
-    power: float = 1.0
-
-    def value(self, progress: float) -> float:
-        """The value at a share of training."""
-        if progress >= self.end:
-            return self.final
-        passed = max(0.0, progress - self.begin) / (self.end - self.begin)
-        left = (1 - passed) ** self.power
-        return self.final + (self.initial - self.final) * left
-
 
 # Schedules by name of the variable; None leaves a variable alone.
 Ramps: TypeAlias = dict[str, Ramp | None]
@@ -153,23 +121,19 @@ class ExploreThenCommit(keras.callbacks.Callback):
         super().__init__()
         if steps is not None:
             steps = validation.check_positive_int("steps", steps)
+        check_layer_names(layer_names)
         if layer_names is not None:
-            if isinstance(layer_names, str) or not layer_names:
-                raise ValueError(
-                    "Argument `layer_names` must be a list of names, or None "
-                    f"for all layers. Received: layer_names={layer_names!r}"
-                )
             layer_names = list(layer_names)
         self.steps = steps
         self.ramps = {
-            "entropy_weight": _check_ramp(
+            "entropy_weight": check_ramp(
                 "entropy", entropy, ENTROPY, first=True
             ),
-            "cost_weight": _check_ramp("price", price, PRICE),
-            "indecision_weight": _check_ramp(
+            "cost_weight": check_ramp("price", price, PRICE),
+            "indecision_weight": check_ramp(
                 "indecision", indecision, INDECISION
             ),
-            "temperature": _check_ramp(
+            "temperature": check_ramp(
                 "temperature", temperature, TEMPERATURE, least=1e-6
             ),
         }
@@ -295,50 +259,6 @@ class _Moved(NamedTuple):
             values.pop("cost_weight", None)
         for name in values.keys() & self.variables.keys():
             self.variables[name].assign(values[name])
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _check_ramp(
-    name: str,
-    value: Any,
-    default: Ramp,
-    least: float = 0.0,
-    first: bool = False,
-) -> Ramp | None:
-    """The ramp that an argument describes.
-
-    A number replaces the final value of the default or, with `first`, its
-    initial value.
-    """
-    if value is None:
-        return None
-    numbers = value
-    if _is_number(value):
-        replace = default._replace
-        numbers = replace(initial=value) if first else replace(final=value)
-    try:
-        if isinstance(numbers, str):  # A sequence of digits would pass.
-            raise TypeError
-        ramp = Ramp(*map(float, numbers))
-        fits = (
-            0 <= ramp.begin < ramp.end <= 1
-            and 0 < ramp.power
-            and least <= min(ramp.initial, ramp.final)
-            and all(map(math.isfinite, ramp))
-        )
-    except (TypeError, ValueError, OverflowError):
-        fits = False
-    if not fits:
-        raise ValueError(
-            f"Argument `{name}` must be None, a finite number of at least "
-            f"{least:g}, or (initial, final, begin, end) and perhaps a power "
-            "above 0: two such numbers, and two shares with "
-            f"0 <= begin < end <= 1. Received: {name}={value!r}"
-        )
-    return ramp
 
 
 def _find_deciders(

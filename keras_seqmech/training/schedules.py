@@ -68,7 +68,7 @@ class TemperatureAnnealing(keras.callbacks.Callback):
         layer_names: Sequence[str] | None = None,
     ):
         validation.check_choice("schedule", schedule, SCHEDULES)
-        _check_layer_names(layer_names)
+        check_layer_names(layer_names)
         super().__init__()
         self.final = validation.check_positive("final", final)
         self.steps = validation.check_positive_int("steps", steps)
@@ -201,7 +201,7 @@ class Curriculum(keras.callbacks.Callback):
                 "Argument `target` must be the name of a variable. "
                 f"Received: target={target!r}"
             )
-        _check_layer_names(layer_names)
+        check_layer_names(layer_names)
         super().__init__()
         self.target = target
         self.max_epochs = validation.check_positive("max_epochs", max_epochs)
@@ -241,7 +241,8 @@ class Curriculum(keras.callbacks.Callback):
             logs[self.log_name] = self.value(epoch)
 
 
-def _check_layer_names(layer_names: Sequence[str] | None) -> None:
+def check_layer_names(layer_names: Sequence[str] | None) -> None:
+    """Refuses what is not a sequence of names, nor None."""
     if layer_names is not None and (
         isinstance(layer_names, str) or not layer_names
     ):

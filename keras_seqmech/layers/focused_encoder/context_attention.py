@@ -92,8 +92,7 @@ class ContextAttention(keras.layers.Layer):
     ):
         # Gates and context stay as they are given, float32 or wider.
         super().__init__(autocast=False, **kwargs)
-        validation.check_choice("states", states, STATES)
-        self.states = states
+        self.states = validation.check_choice("states", states, STATES)
         self.kernel_initializer = validation.get_initializer(
             "kernel_initializer", kernel_initializer
         )
@@ -132,10 +131,10 @@ class ContextAttention(keras.layers.Layer):
     ) -> Any:
         gates = validation.as_tensor(gates)
         self._check_call(sequence, context, gates, sequence_mask, mask)
-        sequence, context, real = inputs.check_when_run(
+        sequence, context, real = inputs.assert_sizes(
             sequence, context, sequence_mask
         )
-        gates = validation.check_sizes("gates", gates, sequence)
+        gates = validation.assert_by_step("gates", gates, sequence)
         sequence = ops.cast(sequence, self.compute_dtype)
         sequence = masking.zero_masked_forward(sequence, real)
 

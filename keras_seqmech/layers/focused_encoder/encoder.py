@@ -280,7 +280,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         mask: None = None,
     ) -> Any:
         self._check_call(sequence, context, sequence_mask, initial_state, mask)
-        sequence, context, real = inputs.check_when_run(
+        sequence, context, real = inputs.assert_sizes(
             sequence, context, sequence_mask
         )
         sequence = ops.cast(sequence, self.compute_dtype)
@@ -310,7 +310,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             return tuple(ops.zeros(shape, dtype) for shape in shapes)
         return tuple(
             ops.cast(
-                validation.check_rows("initial_state", state, sequence), dtype
+                validation.assert_rows("initial_state", state, sequence), dtype
             )
             for state in keras.tree.flatten(states)
         )

@@ -187,8 +187,9 @@ class BoundaryGate(keras.layers.Layer):
         check_bool = validation.check_bool
         super().__init__(**kwargs)
         self.units = validation.check_positive_int("units", units)
-        validation.check_choice("estimator", estimator, ESTIMATORS)
-        self.estimator = estimator
+        self.estimator = validation.check_choice(
+            "estimator", estimator, ESTIMATORS
+        )
         self.initial_temperature = validation.check_positive(
             "temperature", temperature
         )
@@ -294,7 +295,7 @@ class BoundaryGate(keras.layers.Layer):
         mask: None = None,
     ) -> Any:
         self._check_call(sequence, context, sequence_mask, mask)
-        sequence, context, real = inputs.check_when_run(
+        sequence, context, real = inputs.assert_sizes(
             sequence, context, sequence_mask
         )
         logits = self._logits(

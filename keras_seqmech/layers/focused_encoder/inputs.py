@@ -38,7 +38,7 @@ def check_inputs(
     validation.check_no_mask(mask, "sequence_mask")
 
 
-def check_when_run(
+def assert_sizes(
     sequence: Tensor, context: Tensor, sequence_mask: Any
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Refuses, when it runs, sizes that static shapes left open.
@@ -46,11 +46,11 @@ def check_when_run(
     Returns:
         The three, which wait for the checks; the mask as booleans.
     """
-    sequence = validation.check_length("sequence.shape", sequence)
-    context = validation.check_rows("context", context, sequence)
+    sequence = validation.assert_length("sequence.shape", sequence)
+    context = validation.assert_rows("context", context, sequence)
     real = masking.as_booleans(sequence_mask)
     return (
         sequence,
         context,
-        validation.check_sizes("sequence_mask", real, sequence),
+        validation.assert_by_step("sequence_mask", real, sequence),
     )

@@ -163,10 +163,10 @@ class PointerSoftmax(keras.layers.Layer):
     ) -> Any:
         token_ids = validation.as_tensor(token_ids)
         self._check_call(query, sequence, sequence_mask, token_ids, mask)
-        sequence = validation.check_length("sequence.shape", sequence)
-        query = validation.check_rows("query", query, sequence)
-        token_ids = validation.check_sizes("token_ids", token_ids, sequence)
-        sequence_mask = validation.check_sizes(
+        sequence = validation.assert_length("sequence.shape", sequence)
+        query = validation.assert_rows("query", query, sequence)
+        token_ids = validation.assert_by_step("token_ids", token_ids, sequence)
+        sequence_mask = validation.assert_by_step(
             "sequence_mask", masking.as_booleans(sequence_mask), sequence
         )
 

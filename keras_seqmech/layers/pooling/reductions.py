@@ -37,8 +37,8 @@ class Pooling(keras.layers.Layer):
         self.check_shape(sequences.shape)
         validation.check_mask("mask", mask, sequences.shape)
         mask = masking.as_booleans(mask)
-        sequences = validation.check_length("sequences.shape", sequences)
-        mask = validation.check_sizes("mask", mask, sequences)
+        sequences = validation.assert_length("sequences.shape", sequences)
+        mask = validation.assert_by_step("mask", mask, sequences)
         return ops.cast(sequences, self.compute_dtype), mask
 
     def check_shape(self, shape: Sequence[int | None]) -> None:

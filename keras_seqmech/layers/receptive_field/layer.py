@@ -306,7 +306,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         lookahead = validation.as_tensor(lookahead)
         self._check_call(sequences, initial_state, mask)
         self._check_lookahead(sequences, lookahead, lookahead_mask)
-        sequences = validation.check_length("sequences.shape", sequences)
+        sequences = validation.assert_length("sequences.shape", sequences)
         states = self._initial_states(initial_state, sequences)
         reports = training and self._learns_from_reports()
         options = self._run_options(training, reports)
@@ -367,10 +367,10 @@ class ReceptiveFieldRNN(keras.layers.RNN):
 
         dtype = self.compute_dtype
         sequences, mask = cast(sequences, dtype), cast(mask, "bool")
-        mask = validation.check_sizes("mask", mask, sequences)
-        lookahead = validation.check_rows("lookahead", lookahead, sequences)
+        mask = validation.assert_by_step("mask", mask, sequences)
+        lookahead = validation.assert_rows("lookahead", lookahead, sequences)
         if lookahead is not None:
-            lookahead_mask = validation.check_sizes(
+            lookahead_mask = validation.assert_by_step(
                 "lookahead_mask", cast(lookahead_mask, "bool"), lookahead
             )
         if self.go_backwards:
@@ -392,7 +392,7 @@ class ReceptiveFieldRNN(keras.layers.RNN):
         if states is None:
             states = self.get_initial_state(ops.shape(sequences)[0])
         checked = (
-            validation.check_rows("initial_state", state, sequences)
+            validation.assert_rows("initial_state", state, sequences)
             for state in map(ops.convert_to_tensor, keras.tree.flatten(states))
         )
         return tuple(ops.cast(state, self.compute_dtype) for state in checked)

@@ -1,7 +1,7 @@
 """How the fields of an `RFCell` are chosen, read and used."""
 
 import dataclasses
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import keras
@@ -47,12 +47,12 @@ class FieldOptions:
         checks = {
             "max_size": validation.check_positive_int,
             "field_units": _check_units,
-            "summary": _choice_of(SUMMARIES),
-            "estimator": _choice_of(ESTIMATORS),
+            "summary": partial(validation.check_choice, allowed=SUMMARIES),
+            "estimator": partial(validation.check_choice, allowed=ESTIMATORS),
             "temperature": validation.check_positive,
             "activation": _check_activation,
-            "gated": _choice_of(GATED),
-            "size_from": _choice_of(SIZE_SOURCES),
+            "gated": partial(validation.check_choice, allowed=GATED),
+            "size_from": partial(validation.check_choice, allowed=SIZE_SOURCES),
             "unit_forget_bias": validation.check_bool,
             "forget_strength": _check_strength,
             "kernel_initializer": validation.get_initializer,
@@ -84,14 +84,6 @@ class FieldOptions:
                 self.kernel_regularizer
             ),
         }
-
-
-def _choice_of(allowed: tuple[str, ...]) -> Callable[[str, Any], str]:
-    def check(name: str, value: Any) -> str:
-        validation.check_choice(name, value, allowed)
-        return value
-
-    return check
 
 
 def _check_units(name: str, value: Any) -> int | None:

@@ -67,7 +67,8 @@ class ReceptiveFieldWindows(keras.layers.Layer):
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         self._check_call(inputs, mask)
-        mask = validation.check_sizes("mask", masking.as_booleans(mask), inputs)
+        mask = masking.as_booleans(mask)
+        mask = validation.assert_by_step("mask", mask, inputs)
         inputs = ops.cast(inputs, self.compute_dtype)
         return windows.look_ahead_windows(inputs, self.max_size, mask)
 

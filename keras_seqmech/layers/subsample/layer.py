@@ -224,15 +224,17 @@ class ExpectedSubsample(keras.layers.Layer):
     ):
         if max_length is not None:
             max_length = validation.check_positive_int("max_length", max_length)
-        validation.check_choice("inference", inference, INFERENCES)
-        validation.check_choice("estimator", estimator, SUBSAMPLE_ESTIMATORS)
         if target is not None:
             target = validation.check_share("target", target)
         # Probabilities would be rounded to the compute dtype.
         super().__init__(autocast=False, **kwargs)
         self.max_length = max_length
-        self.inference = inference
-        self.estimator = estimator
+        self.inference = validation.check_choice(
+            "inference", inference, INFERENCES
+        )
+        self.estimator = validation.check_choice(
+            "estimator", estimator, SUBSAMPLE_ESTIMATORS
+        )
         self.return_emission = validation.check_bool(
             "return_emission", return_emission
         )
@@ -311,8 +313,8 @@ class ExpectedSubsample(keras.layers.Layer):
     ) -> _Steps:
         """Checked tensors in their dtypes, zeros at masked steps."""
         self._check_call(sequence, emission, sequence_mask, presence)
-        sequence = validation.check_length("sequence.shape", sequence)
-        check_sizes = validation.check_sizes
+        sequence = validation.assert_length("sequence.shape", sequence)
+        check_sizes = validation.assert_by_step
         emission = check_sizes("emission_probabilities", emission, sequence)
         sequence_mask = check_sizes("sequence_mask", sequence_mask, sequence)
         presence = check_sizes("presence", presence, sequence)
