@@ -168,6 +168,12 @@ STUDIES = (
         [*_ATTENDING, *_OTHERS],
         "--steps 15000 --test-lengths 400 800 1600 10000",
     ),
+    _picking(
+        400,
+        [_encoder("relaxed", "every")],
+        "--steps 15000 --test-lengths 400 800 1600 10000 --explore --price 0.2",
+        way="explored",
+    ),
     Study(
         "picking_estimators",
         SOURCE,

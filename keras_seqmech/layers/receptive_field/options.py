@@ -1,6 +1,7 @@
 """How the fields of an `RFCell` are chosen, read and used."""
 
 import dataclasses
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -44,7 +45,7 @@ class FieldOptions:
         Raises:
             ValueError: If one is not allowed.
         """
-        checks = {
+        checks: dict[str, Callable[[str, Any], Any]] = {
             "max_size": validation.check_positive_int,
             "field_units": _check_units,
             "summary": partial(validation.check_choice, allowed=SUMMARIES),
