@@ -128,16 +128,19 @@ def vanishing_ratio(profile: Any, end: str = "left") -> float:
     Source: section 1.5, table 1.2.
     """
     validation.check_choice("end", end, ENDS)
-    profile = np.asarray(profile, dtype="float64")
-    if profile.ndim != 1 or not profile.size or not (profile >= 0).all():
+    try:
+        norms = np.asarray(profile, dtype="float64")
+    except (TypeError, ValueError):
+        norms = np.zeros(0)
+    if norms.ndim != 1 or not norms.size or not (norms >= 0).all():
         raise ValueError(
             "Argument `profile` must hold one norm or more, each at least 0. "
             f"Received: profile={profile!r}"
         )
-    count = len(profile)
-    middle = profile[45 * count // 100 : -(-55 * count // 100)].mean()
-    ends = {"left": profile[0], "right": profile[-1]}
-    reference = ends.get(end, (profile[0] + profile[-1]) / 2)
+    count = len(norms)
+    middle = norms[45 * count // 100 : -(-55 * count // 100)].mean()
+    ends = {"left": norms[0], "right": norms[-1]}
+    reference = ends.get(end, (norms[0] + norms[-1]) / 2)
     if reference == 0:
         return 1.0 if middle == 0 else float("inf")
     return float(middle / reference)

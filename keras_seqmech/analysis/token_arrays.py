@@ -15,7 +15,7 @@ def check_mask(mask: Any, shape: Sequence[int]) -> np.ndarray:
     """A boolean mask of a shape `(batch, time)`; all True for None."""
     if mask is None:
         return np.ones(shape, dtype=bool)
-    validation.check_mask("mask", np.asarray(mask), shape)
+    validation.check_mask("mask", mask, shape)
     return np.asarray(mask, dtype=bool)
 
 

@@ -617,6 +617,8 @@ def test_ratio_by_hand(profile, end, expected):
         ([[1.0]], "left", "profile"),
         ([1.0, -1.0], "left", "profile"),
         ([1.0, np.nan], "left", "profile"),
+        ("abc", "left", "profile"),
+        ([[1.0], [1.0, 2.0]], "left", "profile"),
     ],
 )
 def test_bad_profiles(profile, end, message):

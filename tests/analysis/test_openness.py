@@ -53,6 +53,7 @@ def test_by_context():
         (dict(gates=[[np.nan]]), "`gates`.*nan"),
         (dict(gates=[[1, 0]], mask=[[True]]), "`mask`.*\\(1, 1\\)"),
         (dict(gates=[[1, 0]], mask=[[0.5, 1]]), "`mask`.*0.5"),
+        (dict(gates=[[1, 0]], mask=[[True], [True, False]]), "`mask`.*True"),
     ],
 )
 def test_bad_input(arguments, message):
