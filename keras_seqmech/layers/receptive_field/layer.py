@@ -46,8 +46,9 @@ class ReceptiveFieldRNN(keras.layers.RNN):
             last learns its sizes in a `PolicyGradientModel`.
         temperature: Positive float, temperature of the relaxed sample.
         activation: The inner network's activation.
-        gated: Which states the gate multiplies: `"memory"` (c of an LSTM),
-            `"output"` or `"all"`; see `RFCell`.
+        gated: Which states of the cell, of stacked cells of the first, the
+            gate multiplies: `"memory"` (c of an LSTM), `"output"` or `"all"`;
+            see `RFCell`.
         size_from: `"input"`: the size is chosen before anything ahead is
             read. `"field"`: after each position, what has been read decides
             whether to stop there. See `RFCell`.
