@@ -225,11 +225,13 @@ def _find_watched(model: keras.Model) -> list[_Watched]:
         if isinstance(getattr(layer, "statistics", None), DecisionStatistics)
     }
     if not found:
+        # Of a layer and its part, which have the same costs, the layer.
+        deciders = {id(x.costs): x.name for x in reversed(layers)}
         raise ValueError(
             "`WarnOnDecisionCollapse` reads the metrics of layers that decide: "
             "build at least one with `track_statistics=True`. Received: model "
-            f"'{model.name}', of whose layers "
-            f"{sorted(layer.name for layer in layers)} decide, without metrics"
+            f"'{model.name}', of whose layers {sorted(deciders.values())} "
+            "decide, without metrics"
         )
     return [
         _Watched(layer.statistics, _target_entropy(layer))

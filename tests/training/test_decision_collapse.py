@@ -30,10 +30,9 @@ def caught(function, *args, **kwargs):
 def field(**options):
     return ReceptiveFieldRNN(
         keras.layers.SimpleRNNCell(2),
-        track_statistics=True,
         seed=1,
         name="field",
-        **{"max_size": 3, **options},
+        **{"max_size": 3, "track_statistics": True, **options},
     )
 
 
@@ -219,7 +218,7 @@ def test_arguments_are_checked(arguments, message):
 def test_a_model_without_statistics_is_refused_before_it_trains():
     for layer, named in (
         (keras.layers.SimpleRNN(2), r"\[\]"),
-        (ReceptiveFieldRNN(keras.layers.SimpleRNNCell(2), 2), "rf_cell"),
+        (field(track_statistics=False), r"\['field'\]"),
     ):
         model = keras.Sequential([keras.Input((6, 2)), layer])
         model.compile("sgd", "mse")
