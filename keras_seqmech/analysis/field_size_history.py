@@ -117,7 +117,7 @@ def _check_fields(fields: Any) -> None:
             "Argument `fields` must be a `keras.Model`. "
             f"Received: fields={fields!r}"
         )
-    # Those of a subclassed model are not known before it runs.
+    # The outputs of a subclassed model are not known before it runs.
     if getattr(fields, "outputs", None):
         _check_field(getattr(fields, "output", None))
 

@@ -1,4 +1,4 @@
-"""What layers ask and want of the cell inside them, whatever cell it is."""
+"""What layers need of the cell inside them, whichever it is."""
 
 import contextlib
 import inspect

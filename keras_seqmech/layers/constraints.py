@@ -1,4 +1,4 @@
-"""What weights of layers are held to."""
+"""Constraints on the weights of layers."""
 
 import keras
 from keras import ops

@@ -144,19 +144,19 @@ class ExploreThenCommit(keras.callbacks.Callback):
         # Whether no epoch of this `fit` has begun.
         self._is_beginning = True
         # The variables that this `fit` schedules, once the layers are built.
-        self._moved: list[_Moved] | None = None
+        self._scheduled: list[_Scheduled] | None = None
 
     def values(self, progress: float) -> dict[str, float]:
         """The values at a share of training, by name of the variable."""
         return _values(self.ramps, progress)
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        self._moved, self._is_beginning = None, True
-        self._find_moved(must=self.model.built)
+        self._scheduled, self._is_beginning = None, True
+        self._find_scheduled(must=self.model.built)
         if self._total is None:
             self._total = self.steps or self._steps_of_fit()
             self._warn_if_over()
-        self._move()
+        self._set_values()
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         # With an optimizer that has made no step yet, `initial_epoch` says
@@ -169,14 +169,14 @@ class ExploreThenCommit(keras.callbacks.Callback):
     def on_train_batch_begin(
         self, batch: int, logs: dict | None = None
     ) -> None:
-        self._move()
+        self._set_values()
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        if self._moved is None:
-            self._find_moved(must=True)
+        if self._scheduled is None:
+            self._find_scheduled(must=True)
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        self._move()
+        self._set_values()
 
     def _steps_of_fit(self, first_epoch: int = 0) -> int:
         steps = (self.params or {}).get("steps")
@@ -204,13 +204,15 @@ class ExploreThenCommit(keras.callbacks.Callback):
                 stacklevel=2,
             )
 
-    def _find_moved(self, must: bool) -> None:
+    def _find_scheduled(self, must: bool) -> None:
         """Finds the variables, if the layers are built; raises if they must."""
         deciders = _find_deciders(self.model, self.layer_names)
         if deciders and all(layer.costs.built for layer in deciders):
             _warn_of_cells(self.model, deciders)
-            self._moved = [
-                _Moved(layer.costs, _variables(layer), self._ramps_of(layer))
+            self._scheduled = [
+                _Scheduled(
+                    layer.costs, _variables(layer), self._ramps_of(layer)
+                )
                 for layer in deciders
             ]
         elif must:
@@ -230,11 +232,11 @@ class ExploreThenCommit(keras.callbacks.Callback):
             return self.ramps
         return {**self.ramps, "indecision_weight": INDECISION_IN_EXPECTATION}
 
-    def _move(self) -> None:
+    def _set_values(self) -> None:
         step = optimizer_steps(self.model)
         progress = min(1.0, step / max(1, self._total or 1))
-        for moved in self._moved or ():
-            moved.move(progress)
+        for scheduled in self._scheduled or ():
+            scheduled.set(progress)
 
 
 def _values(ramps: Ramps, progress: float) -> dict[str, float]:
@@ -245,14 +247,14 @@ def _values(ramps: Ramps, progress: float) -> dict[str, float]:
     }
 
 
-class _Moved(NamedTuple):
+class _Scheduled(NamedTuple):
     """The variables of a layer, by name, and their schedules."""
 
     costs: DecisionCosts
     variables: dict[str, keras.Variable]
     ramps: Ramps
 
-    def move(self, progress: float) -> None:
+    def set(self, progress: float) -> None:
         """Sets the variables for a share of training."""
         values = _values(self.ramps, progress)
         if self.costs.is_targeted:

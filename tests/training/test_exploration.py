@@ -232,7 +232,7 @@ def test_what_draws_nothing_does_not_explore(estimator, duplicate):
 
 
 @pytest.mark.long
-def test_every_layer_that_decides_is_moved_or_those_named():
+def test_every_layer_that_decides_is_scheduled_or_those_named():
     x, q = keras.Input((6, 3)), keras.Input((2,))
     gates = BoundaryGate(4, name="gate")(x, q)
     short = ExpectedSubsample(3, name="short")(x, gates)
@@ -361,7 +361,7 @@ def test_a_later_epoch_before_the_first_step():
     np.testing.assert_allclose(temperatures, np.repeat([1.0, 0.75], 8))
 
 
-def test_all_layers_of_a_name_are_moved():
+def test_all_layers_of_a_name_are_scheduled():
     x = keras.Input((4, 2))
     layers, y = [], x
     for _ in range(2):

@@ -23,13 +23,13 @@ def without_statistics() -> Iterator[None]:
     True
     """
     before = is_active()
-    _context.are_kept = False
+    _context.is_active = False
     try:
         yield
     finally:
-        _context.are_kept = before
+        _context.is_active = before
 
 
 def is_active() -> bool:
     """Whether a layer that is called now is to update its statistics."""
-    return getattr(_context, "are_kept", True)
+    return getattr(_context, "is_active", True)

@@ -20,7 +20,7 @@ def check_inputs(
     mask: Any,
     features: tuple[int | None, int | None],
 ) -> None:
-    """Refuses what static shapes and dtypes tell not to fit.
+    """Refuses inputs whose static shapes or dtypes do not fit.
 
     Args:
         sequence: Tensor `(batch, time, features)`.

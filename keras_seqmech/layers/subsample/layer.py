@@ -314,10 +314,10 @@ class ExpectedSubsample(keras.layers.Layer):
         """Checked tensors in their dtypes, zeros at masked steps."""
         self._check_call(sequence, emission, sequence_mask, presence)
         sequence = validation.assert_length("sequence.shape", sequence)
-        check_sizes = validation.assert_by_step
-        emission = check_sizes("emission_probabilities", emission, sequence)
-        sequence_mask = check_sizes("sequence_mask", sequence_mask, sequence)
-        presence = check_sizes("presence", presence, sequence)
+        assert_by_step = validation.assert_by_step
+        emission = assert_by_step("emission_probabilities", emission, sequence)
+        sequence_mask = assert_by_step("sequence_mask", sequence_mask, sequence)
+        presence = assert_by_step("presence", presence, sequence)
         dtype, real = self.score_dtype, None
         if sequence_mask is not None:
             real = ops.cast(sequence_mask, "bool")
