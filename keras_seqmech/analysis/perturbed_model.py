@@ -21,6 +21,7 @@ from keras_seqmech.layers.receptive_field import ReceptiveFieldRNN
 from keras_seqmech.layers.receptive_field import ReceptiveFieldWindows
 from keras_seqmech.layers.receptive_field import RFCell
 from keras_seqmech.layers.sublayers import sublayers
+from keras_seqmech.layers.wrapped import directions
 from keras_seqmech.typing import Tensor
 
 
@@ -91,11 +92,11 @@ def find_recurrent_layer(model: keras.Model, name: str | None = None) -> Site:
             f"recurrent layers {names}. "
             f"Received: layer={name!r}, of class {type(layer).__name__}"
         )
-    return Site(layer.name, owners.get(id(layer), layer), _loops(layer))
+    return Site(layer.name, owners.get(id(layer), layer), directions(layer))
 
 
 def _can_run(layer: keras.Layer) -> bool:
-    return all(isinstance(loop, keras.layers.RNN) for loop in _loops(layer))
+    return all(isinstance(loop, keras.layers.RNN) for loop in directions(layer))
 
 
 def _parts(layer: keras.Layer) -> list[keras.layers.RNN]:
@@ -103,14 +104,10 @@ def _parts(layer: keras.Layer) -> list[keras.layers.RNN]:
     if isinstance(layer, FocusedHierarchicalEncoder):
         return [layer.lower, layer.upper]
     return (
-        _loops(layer) if isinstance(layer, keras.layers.Bidirectional) else []
+        directions(layer)
+        if isinstance(layer, keras.layers.Bidirectional)
+        else []
     )
-
-
-def _loops(layer: keras.Layer) -> list[Any]:
-    if isinstance(layer, keras.layers.Bidirectional):
-        return [layer.forward_layer, layer.backward_layer]
-    return [layer]
 
 
 class PerturbedCell(keras.layers.Layer):
@@ -282,7 +279,7 @@ class PerturbedLayer(Perturbed):
         super().__init__(site)
         self.parts: list[Any] = [
             _PerturbedLoop(rnn) if any(rnn is r for r in site.loops) else rnn
-            for rnn in _loops(site.layer)
+            for rnn in directions(site.layer)
         ]
 
     def build(
