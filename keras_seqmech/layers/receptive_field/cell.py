@@ -345,7 +345,8 @@ class RFCell(keras.layers.Layer):
         kernel = weights.size_recurrent_kernel
         scores = equations.size_scores(window[:, 0], states)
         scores += linear.product(ops.cast(hidden, kernel.dtype), kernel)
-        logits = equations.size_logits(scores, equations.positions(validity))
+        mask = equations.position_mask(validity)
+        logits = equations.size_logits(scores, mask)
         noise = self.sample_noise(ops.shape(logits), equations.training)
         selection = equations.select(logits, noise)
         if states:

@@ -123,20 +123,22 @@ class FieldEquations:
         ]
         return ops.concatenate(products, axis=-1) + self.weights.size_bias
 
-    def positions(self, validity: Tensor) -> stick_breaking.Values | None:
+    def position_mask(
+        self, validity: Tensor
+    ) -> stick_breaking.ValueMask | None:
         """Where a field can end; None for eq. 1, which does not need it."""
         if self.options.size_from == "input":
             return None
         dtype = self.weights.size_kernel.dtype
-        return stick_breaking.existing(validity, dtype)
+        return stick_breaking.value_mask(validity, dtype)
 
     def size_logits(
-        self, scores: Tensor, positions: stick_breaking.Values | None
+        self, scores: Tensor, mask: stick_breaking.ValueMask | None
     ) -> Tensor:
         """Logits of the sizes from their scores, $h_{t-1}$'s part included."""
-        if positions is None:
+        if mask is None:
             return scores
-        return stick_breaking.log_probabilities(scores, positions)
+        return stick_breaking.log_probabilities(scores, mask)
 
     def select(self, logits: Tensor, noise: Tensor | None) -> Tensor:
         """Selects sizes, relaxed (eq. 7) or one-hot.

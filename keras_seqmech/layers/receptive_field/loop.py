@@ -325,7 +325,7 @@ def _field_part(
         },
         {"forget": weights.forget_bias},
         _constants(
-            equations.positions(field_inputs.validity),
+            equations.position_mask(field_inputs.validity),
             None if noise is None else field_inputs.take(noise),
         ),
     )
@@ -334,12 +334,12 @@ def _field_part(
         inputs: Named, hidden: Tensor, affine: Affine
     ) -> tuple[Tensor, Named]:
         (scores,) = affine("size", ops.cast(hidden, cell.score_dtype))
-        positions = None
-        if "missing" in inputs:
-            positions = stick_breaking.Values(
-                inputs["missing"], inputs["is_choice"]
+        mask = None
+        if "log_mask" in inputs:
+            mask = stick_breaking.ValueMask(
+                inputs["log_mask"], inputs["is_choice"]
             )
-        logits = equations.size_logits(scores, positions)
+        logits = equations.size_logits(scores, mask)
         selection = equations.select(logits, inputs.get("noise"))
         summary = reader.read(inputs, selection, affine)
         (pre_activation,) = affine("forget", summary)
@@ -358,10 +358,10 @@ def _field_part(
 
 
 def _constants(
-    positions: stick_breaking.Values | None, noise: Tensor | None
+    mask: stick_breaking.ValueMask | None, noise: Tensor | None
 ) -> Named:
     """The operands of choosing a size that need no gradient."""
-    constants = {} if positions is None else dict(positions._asdict())
+    constants = {} if mask is None else dict(mask._asdict())
     if noise is not None:
         constants["noise"] = noise
     return constants

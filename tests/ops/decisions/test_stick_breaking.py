@@ -36,7 +36,7 @@ def walk(stop_logits, exist):
 
 
 def logits_of(stop_logits, exist, dtype="float64"):
-    values = stick_breaking.existing(ops.convert_to_tensor(exist), dtype)
+    values = stick_breaking.value_mask(ops.convert_to_tensor(exist), dtype)
     return stick_breaking.log_probabilities(
         ops.convert_to_tensor(stop_logits, dtype), values
     )
