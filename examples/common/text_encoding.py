@@ -64,7 +64,7 @@ def split_words(texts: Tensor | Sequence[str]) -> tf.RaggedTensor:
     except ImportError as error:
         raise ImportError(
             "Tokenisation needs TF Text; install it with "
-            "`pip install keras_seqmech[text]`."
+            "`pip install 'keras_seqmech[text]'`."
         ) from error
     texts = tf.strings.lower(texts, encoding="utf-8")
     texts = tf.strings.regex_replace(texts, r"([^\pL\pN\s'\-])", r" \1 ")

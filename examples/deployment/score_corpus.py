@@ -142,7 +142,7 @@ def on_ray(
         import ray.data
     except ImportError as error:
         raise ImportError(
-            "Workers need `pip install keras_seqmech[scaling]`."
+            "Workers need `pip install 'keras_seqmech[scaling]'`."
         ) from error
 
     # Machines of a cluster need not have these modules.

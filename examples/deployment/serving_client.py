@@ -4,7 +4,7 @@
         --inputs '{"text": ["研究生命的起源"]}'
 
 prints the outputs by name. `--protocol grpc` speaks gRPC, which is faster for
-large arrays and needs `pip install keras_seqmech[serving]`. `--status` lists
+large arrays and needs `pip install 'keras_seqmech[serving]'`. `--status` lists
 the versions that are loaded. In a program of your own use
 `keras_seqmech.serving.RestClient` and `GrpcClient`.
 """

@@ -71,7 +71,7 @@ class ServedModel:
             except ImportError:
                 raise Refused(
                     "This model needs TF Text: "
-                    "`pip install keras_seqmech[text]` installs it."
+                    "`pip install 'keras_seqmech[text]'` installs it."
                 ) from None
         path = newest(self.directory)
         if path is None:

@@ -16,7 +16,7 @@ try:
 except ImportError as error:
     raise ImportError(
         "Scores of answers need NLTK, rouge-score and scikit-learn; install "
-        "them with `pip install keras_seqmech[examples]`."
+        "them with `pip install 'keras_seqmech[examples]'`."
     ) from error
 
 

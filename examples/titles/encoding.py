@@ -77,7 +77,7 @@ def normalize(texts: Tensor) -> Tensor:
     except ImportError as error:
         raise ImportError(
             "Normalisation needs TF Text; install it with "
-            "`pip install keras_seqmech[text]`."
+            "`pip install 'keras_seqmech[text]'`."
         ) from error
     texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
     texts = tensorflow_text.normalize_utf8(texts, "NFKC")

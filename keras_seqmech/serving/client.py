@@ -130,7 +130,7 @@ class RestClient:
 class GrpcClient:
     """Speaks protocol buffers over gRPC, which is faster for large arrays.
 
-    It needs `pip install keras_seqmech[serving]`.
+    It needs `pip install 'keras_seqmech[serving]'`.
 
     Args:
         address: Host and port of the server's `--port`.
@@ -149,7 +149,7 @@ class GrpcClient:
             from tensorflow_serving.apis import prediction_service_pb2_grpc
         except ImportError as error:
             raise ImportError(
-                "gRPC needs `pip install keras_seqmech[serving]`."
+                "gRPC needs `pip install 'keras_seqmech[serving]'`."
             ) from error
         self.address = address
         self.timeout = timeout

@@ -95,7 +95,7 @@ def export_model(
         example_inputs: What one would call the model with, or a dict of
             arrays by input name; needed for a subclassed model. They are
             compared, and written as a warm-up request, which needs
-            `pip install keras_seqmech[serving]`; without that package a
+            `pip install 'keras_seqmech[serving]'`; without that package a
             warning is logged and none is written. By default random inputs
             are compared.
         streaming: Whether to add the signatures `start` and `step`.
@@ -326,7 +326,7 @@ def _write_warmup(
     except ImportError:
         _logger.warning(
             "The export has no warm-up request, which needs "
-            "`pip install keras_seqmech[serving]`."
+            "`pip install 'keras_seqmech[serving]'`."
         )
         return
     request = predict_pb2.PredictRequest(

@@ -5,6 +5,6 @@ try:
 except ImportError as error:
     raise ImportError(
         "`keras_seqmech.tuning` needs KerasTuner and TensorBoard; install "
-        "them with `pip install keras_seqmech[tuning]`. "
+        "them with `pip install 'keras_seqmech[tuning]'`. "
         f"Received: {error}"
     ) from error

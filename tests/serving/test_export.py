@@ -190,7 +190,7 @@ def test_no_warmup_without_the_serving_package(
     monkeypatch.setitem(sys.modules, "tensorflow_serving.apis", None)
     path = serving.export_model(tiny(), tmp_path, example_inputs=EXAMPLE[0])
     assert not (path / "assets.extra").exists()
-    assert r"pip install keras_seqmech[serving]" in caplog.text
+    assert r"pip install 'keras_seqmech[serving]'" in caplog.text
 
 
 @pytest.mark.parametrize("structure", ["array", "list", "dict"])

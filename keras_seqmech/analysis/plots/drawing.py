@@ -23,7 +23,7 @@ def load(name: str) -> ModuleType:
     except ImportError as error:
         raise ImportError(
             "Figures need matplotlib; install it with "
-            "`pip install keras_seqmech[plots]`."
+            "`pip install 'keras_seqmech[plots]'`."
         ) from error
 
 
