@@ -8,13 +8,93 @@ a program that was killed while it wrote, is no finished run and is dropped.
 import argparse
 import csv
 import os
+import time
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
+from typing import NamedTuple
 
 from examples.common import locks
+
+Row = dict[str, str]
+Key = tuple[str, ...]
+
+
+class ResultsFile(NamedTuple):
+    """The CSV file of a program's finished runs.
+
+    Attributes:
+        path: Of the file.
+        fields: Names of its columns, those of `key` among them.
+        key: Names of the columns that tell one run from another.
+        older: See `read_rows`.
+    """
+
+    path: Path
+    fields: Sequence[str]
+    key: Sequence[str]
+    older: Mapping[str, str] = MappingProxyType({})
+
+    def read(self) -> list[Row]:
+        """All rows."""
+        return read_rows(self.path, self.fields, self.older)
+
+    def rows_of(self, keys: Iterable[Key]) -> list[Row]:
+        """The rows of these runs, in the order of the file."""
+        wanted = set(keys)
+        return [row for row in self.read() if self._key_of(row) in wanted]
+
+    def add(self, row: Mapping[str, Any]) -> list[Row]:
+        """Adds a finished run, in the place of one with the same key."""
+        return add_rows(self.path, self.fields, [row], self.key, self.older)
+
+    def do_missing(
+        self,
+        keys: Sequence[Key],
+        run: Callable[[Row, str], Mapping[str, Any]],
+        forget: Callable[[Row], None] | None = None,
+    ) -> list[Row]:
+        """Does the runs that have no row, and adds one for each.
+
+        Several processes may do so: whether a run has a row is asked just
+        before it starts.
+
+        Args:
+            keys: What tells the wanted runs from others, in the order of
+                `key`, as they are written.
+            run: `run(key, line)` does the run of a key, given by column, and
+                returns the other columns; `line` is what its lines of progress
+                start with.
+            forget: `forget(key)` deletes what `run` continues from, once its
+                row is in the file.
+
+        Returns:
+            The rows of all wanted runs.
+        """
+        start, done = time.perf_counter(), 0
+        for number, values in enumerate(keys, start=1):
+            if self.rows_of([values]):
+                continue
+            key = dict(zip(self.key, values, strict=True))
+            shown = [x for name, x in key.items() if name != "settings" and x]
+            line = f"[{number}/{len(keys)}] {' '.join(shown)}"
+            measured = dict(run(key, line))
+            self.add({**key, **measured})
+            if forget is not None:
+                forget(key)
+            done += 1
+            hours = (time.perf_counter() - start) / done / 3600
+            left = len(keys) - number
+            after = f", about {left * hours:.1f} h left" if left else ""
+            print(f"{line} {measured}{after}", flush=True)
+        return self.rows_of(keys)
+
+    def _key_of(self, row: Row) -> Key:
+        return tuple(row[name] for name in self.key)
 
 
 def describe(
@@ -39,7 +119,7 @@ def read_rows(
     path: str | Path,
     fields: Sequence[str],
     older: Mapping[str, str] | None = None,
-) -> list[dict[str, str]]:
+) -> list[Row]:
     """Reads the finished runs.
 
     Args:
@@ -99,7 +179,7 @@ def add_row(
     row: Mapping[str, Any],
     key: Sequence[str],
     older: Mapping[str, str] | None = None,
-) -> list[dict[str, str]]:
+) -> list[Row]:
     """Adds a finished run to what the file holds now; see `add_rows`."""
     return add_rows(path, fields, [row], key, older)
 
@@ -110,7 +190,7 @@ def add_rows(
     added: Iterable[Mapping[str, Any]],
     key: Sequence[str],
     older: Mapping[str, str] | None = None,
-) -> list[dict[str, str]]:
+) -> list[Row]:
     """Adds finished runs to what the file holds now, all of them or none.
 
     The file is read again, so rows that another process has added since are

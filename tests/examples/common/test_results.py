@@ -71,3 +71,49 @@ def test_rows_of_files_from_before_a_field(tmp_path):
     assert rows == [old, new]
     # Now the file has them.
     assert results.read_rows(path, fields) == rows
+
+
+def test_missing_runs_are_done(tmp_path, capsys):
+    """Each run that has no row, once; what it resumes from goes afterwards."""
+    key = ("model", "seed")
+    file = results.ResultsFile(tmp_path / "new" / "runs.csv", FIELDS, key)
+    file.add({"model": "rnn", "seed": 0, "score": 1})
+    events = []
+
+    def run(key, line):
+        events.append(("run", *key.values()))
+        print(line, "trains")
+        # Another process adds the run that comes next.
+        if key == {"model": "rnn", "seed": "1"}:
+            file.add({"model": "lstm", "seed": 0, "score": 7})
+        return {"score": len(events)}
+
+    def forget(key):
+        assert file.rows_of([tuple(key.values())])
+        events.append(("forget", *key.values()))
+
+    keys = [("rnn", "0"), ("rnn", "1"), ("lstm", "0"), ("lstm", "1")]
+    rows = file.do_missing(keys, run, forget)
+    assert events == [
+        (what, *key) for key in (keys[1], keys[3]) for what in ("run", "forget")
+    ]
+    assert [tuple(row.values()) for row in rows] == [
+        ("rnn", "0", "1"),
+        ("lstm", "0", "7"),
+        ("rnn", "1", "1"),
+        ("lstm", "1", "3"),
+    ]
+    assert "[2/4] rnn 1 trains" in capsys.readouterr().out
+    assert file.do_missing(keys[:1], run) == rows[:1]
+    assert len(events) == 4
+
+
+def test_a_run_that_fails_has_no_row(tmp_path):
+    file = results.ResultsFile(tmp_path / "runs.csv", FIELDS, FIELDS[:2])
+
+    def run(key, line):
+        raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        file.do_missing([("rnn", "0")], run, forget=run)
+    assert file.read() == []
