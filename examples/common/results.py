@@ -80,8 +80,7 @@ class ResultsFile(NamedTuple):
             if self.rows_of([values]):
                 continue
             key = dict(zip(self.key, values, strict=True))
-            shown = [x for name, x in key.items() if name != "settings" and x]
-            line = f"[{number}/{len(keys)}] {' '.join(shown)}"
+            line = f"[{number}/{len(keys)}] {_name(key)}"
             measured = dict(run(key, line))
             self.add({**key, **measured})
             if forget is not None:
@@ -95,6 +94,14 @@ class ResultsFile(NamedTuple):
 
     def _key_of(self, row: Row) -> Key:
         return tuple(row[name] for name in self.key)
+
+
+def _name(key: Row) -> str:
+    """What tells a run from others, in lines of progress."""
+    shown = {name: x for name, x in key.items() if name != "settings" and x}
+    if "seed" in shown:
+        shown["seed"] = f"seed {shown['seed']}"
+    return ", ".join(shown.values())
 
 
 def describe(

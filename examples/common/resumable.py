@@ -15,7 +15,9 @@ class ResumableProgress(keras.callbacks.Callback):
 
     It saves a weights file, which holds the optimizer's state, and a JSON file
     that replaces the old one atomically and names the weights file by its step,
-    so the two always belong together. Subclasses say what is tested.
+    so the two always belong together. The JSON file also holds the states of
+    the model's random numbers. Subclasses say what is tested. The files stay
+    until `remove`.
 
     Args:
         args: Of the command line: `steps`, `minutes`, `evaluate_every`.
@@ -36,9 +38,14 @@ class ResumableProgress(keras.callbacks.Callback):
 
     def restore(self, model: keras.Model) -> dict:
         """Resumes a run that was killed; returns its state."""
-        if self._json().exists():
-            self.state = json.loads(self._json().read_text(encoding="utf8"))
-            model.load_weights(self._weights(self.state["step"]))
+        self.set_model(model)
+        if _state(self.path).exists():
+            self.state = json.loads(_state(self.path).read_text("utf8"))
+            model.load_weights(_weights(self.path, self.state["step"]))
+            for seed, value in zip(
+                self._seeds(), self.state["seeds"], strict=True
+            ):
+                seed.assign(value)
             print(
                 f"{self.line} continues after step {self.state['step']}",
                 flush=True,
@@ -51,12 +58,6 @@ class ResumableProgress(keras.callbacks.Callback):
         return self.state["step"] >= self.args.steps or (
             limit is not None and self.state["seconds"] >= 60 * limit
         )
-
-    def remove(self) -> None:
-        """Deletes the files of a run that is finished."""
-        self._json().unlink(missing_ok=True)
-        for path in self._all_weights():
-            path.unlink()
 
     def on_epoch_begin(
         self, epoch: int, logs: dict[str, Any] | None = None
@@ -88,20 +89,37 @@ class ResumableProgress(keras.callbacks.Callback):
         self.model.stop_training = self.is_over()
 
     def _save(self):
-        weights = self._weights(self.state["step"])
+        weights = _weights(self.path, self.state["step"])
         self.model.save_weights(weights)
-        temporary = self._json().with_suffix(".part")
+        self.state["seeds"] = [seed.numpy().tolist() for seed in self._seeds()]
+        temporary = _state(self.path).with_suffix(".part")
         temporary.write_text(json.dumps(self.state), encoding="utf8")
-        os.replace(temporary, self._json())
-        for path in self._all_weights():
+        os.replace(temporary, _state(self.path))
+        for path in _all_weights(self.path):
             if path != weights:
                 path.unlink()
 
-    def _json(self) -> Path:
-        return self.path.with_name(f"{self.path.name}.json")
+    def _seeds(self) -> list[keras.Variable]:
+        """States of the model's random numbers, which are no weights."""
+        others = [*self.model.weights, *self.model.metrics_variables]
+        known = {id(variable) for variable in others}
+        return [v for v in self.model.variables if id(v) not in known]
 
-    def _weights(self, step) -> Path:
-        return self.path.with_name(f"{self.path.name}.{step}.weights.h5")
 
-    def _all_weights(self) -> list[Path]:
-        return list(self.path.parent.glob(f"{self.path.name}.*.weights.h5"))
+def remove(path: Path) -> None:
+    """Deletes what a run has saved; `path` is the start of the files' names."""
+    _state(path).unlink(missing_ok=True)
+    for weights in _all_weights(path):
+        weights.unlink()
+
+
+def _state(path: Path) -> Path:
+    return path.with_name(f"{path.name}.json")
+
+
+def _weights(path: Path, step: int) -> Path:
+    return path.with_name(f"{path.name}.{step}.weights.h5")
+
+
+def _all_weights(path: Path) -> list[Path]:
+    return list(path.parent.glob(f"{path.name}.*.weights.h5"))

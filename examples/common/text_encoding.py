@@ -102,3 +102,34 @@ def keep_frequent(ids: np.ndarray, count: int) -> np.ndarray:
     [2, 1, 3, 0]
     """
     return np.where(ids < count, ids, 1)
+
+
+def frequent_words(
+    data: datasets.TextData,
+    sizes: tuple[int, int],
+    max_length: int,
+    count: int,
+) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """`(ids, labels)` of training and test texts, ids below a count.
+
+    Args:
+        data: The texts.
+        sizes: Texts of each of the two parts, at most.
+        max_length: Words of a text, at most.
+        count: Number of ids; rarer words become the unknown one.
+    """
+    train, test = (
+        datasets.choose(part, size)
+        for part, size in zip((data.train, data.test), sizes)
+    )
+    encoded = encode(
+        data._replace(train=train, validation=test, test=test), max_length
+    )
+    (train_ids, train_labels), (test_ids, test_labels) = (
+        encoded.train,
+        encoded.test,
+    )
+    return (
+        (keep_frequent(train_ids, count), train_labels),
+        (keep_frequent(test_ids, count), test_labels),
+    )

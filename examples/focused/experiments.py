@@ -8,7 +8,7 @@ repeated.
 
 import argparse
 import csv
-import time
+import functools
 import zlib
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -19,7 +19,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from examples.common import interleaved
 from examples.common import results
+from examples.common import resumable
 from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
@@ -57,6 +59,8 @@ SETTINGS = (
 CURVE = ("step", "loss", "train_accuracy", "accuracy", "openness", "seconds")
 REACHED = 0.95
 DRAWS = 16
+# Of times.
+REPEATS = 9
 
 
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
@@ -95,7 +99,7 @@ def complete(
 
 def keys(
     args: argparse.Namespace, task: str, more: Sequence[str]
-) -> list[tuple[str, ...]]:
+) -> list[results.Key]:
     """Values of `KEY` of all runs, seed by seed; LSTMs have no estimators.
 
     Args:
@@ -141,11 +145,11 @@ class Task(NamedTuple):
 
 def do_runs(
     args: argparse.Namespace,
-    wanted: Sequence[tuple[str, ...]],
+    wanted: Sequence[results.Key],
     task: Task,
-    after: Callable[[tuple[str, ...], Path], None] | None = None,
-) -> list[dict]:
-    """Runs what is not in the file yet; returns the rows of the wanted runs.
+    after: Callable[[results.Row, Path], None] | None = None,
+) -> list[results.Row]:
+    """Does what has no row yet; returns the rows of the wanted runs.
 
     Args:
         args: Of the command line.
@@ -154,43 +158,38 @@ def do_runs(
         after: `after(key, path)` is called for every wanted run, with the
             path of its trained model.
     """
-    for folder in (args.output.parent, args.save_models):
-        folder.mkdir(parents=True, exist_ok=True)
-    for number, key in enumerate(wanted, start=1):
-        path = args.save_models / f"{stem(key)}.keras"
-        done = {
-            tuple(row[field] for field in KEY)
-            for row in results.read_rows(args.output, FIELDS)
-        }
-        if key not in done:
-            name = "-".join(filter(None, key[:-1]))
-            line = f"[{number}/{len(wanted)}] {name}"
-            row = train_and_test(key, args, task, path, line)
-            row = {**dict(zip(KEY, key)), **row}
-            results.add_row(args.output, FIELDS, row, KEY)
-            shown = {k: v for k, v in row.items() if k not in KEY}
-            print(f"{line} {shown}", flush=True)
-        if after is not None:
-            after(key, path)
-    rows = results.read_rows(args.output, FIELDS)
-    return [row for row in rows if tuple(row[f] for f in KEY) in set(wanted)]
+    args.save_models.mkdir(parents=True, exist_ok=True)
+
+    def path_of(key: results.Row) -> Path:
+        return args.save_models / f"{stem(tuple(key.values()))}.keras"
+
+    rows = results.ResultsFile(args.output, FIELDS, KEY).do_missing(
+        wanted,
+        lambda key, line: train_and_test(key, args, task, path_of(key), line),
+        lambda key: resumable.remove(path_of(key).with_suffix("")),
+    )
+    if after is not None:
+        for values in wanted:
+            key = dict(zip(KEY, values))
+            after(key, path_of(key))
+    return rows
 
 
 def train_and_test(
-    key: Sequence[str],
+    key: results.Row,
     args: argparse.Namespace,
     task: Task,
     path: Path,
     line: str,
 ) -> dict:
     """Trains, tests and saves one model; returns its results."""
-    _, name, estimator, _, seed, _ = key
+    seed = int(key["seed"])
     keras.utils.clear_session()
-    keras.utils.set_random_seed(int(seed))
-    model = task.build(name, estimator)
+    keras.utils.set_random_seed(seed)
+    model = task.build(key["model"], key["estimator"])
     models.compile_model(model, args.learning_rate, args.clip_norm, args.steps)
     model.optimizer.build(model.trainable_variables)
-    batch = next(iter(task.batches(int(seed), 0)))
+    batch = next(iter(task.batches(seed, 0)))
     progress = Progress(task.test, args, path.with_suffix(""), line)
     state = progress.restore(model)
     gradient = models.GateGradient(model)
@@ -201,7 +200,7 @@ def train_and_test(
         if models.has_gates(model):
             callbacks += gate_callbacks(model, args)
         model.fit(
-            task.batches(int(seed), state["step"]),
+            task.batches(seed, state["step"]),
             initial_epoch=state["step"] // args.evaluate_every,
             epochs=args.steps // args.evaluate_every,
             steps_per_epoch=args.evaluate_every,
@@ -217,10 +216,12 @@ def train_and_test(
     )
     row.update({name: percent(value) for name, value in drawn.items()})
     row["gate_variance_end"] = gradient.variance(*batch, DRAWS)
-    row["inference_ms"] = inference_ms(
-        progress.probed, first_questions(task.test[0], args.batch_size)
+    batch = first_questions(task.test[0], args.batch_size)
+    (inference,) = interleaved.median_ms(
+        [functools.partial(progress.probed.predict_on_batch, batch)],
+        REPEATS,
     )
-    progress.remove()
+    row["inference_ms"] = round(inference, 1)
     return row
 
 
@@ -267,16 +268,6 @@ def first_questions(
         name: np.resize(array, (count, *array.shape[1:]))
         for name, array in asked.items()
     }
-
-
-def inference_ms(probed: keras.Model, asked: dict, repeats: int = 9) -> float:
-    """Median milliseconds of one batch, after one that is not counted."""
-    times = []
-    for _ in range(repeats + 1):
-        start = time.perf_counter()
-        probed.predict_on_batch(asked)
-        times.append(1000 * (time.perf_counter() - start))
-    return round(float(np.median(times[1:])), 1)
 
 
 def kinds(rows: Sequence[dict]) -> dict[tuple, list[dict]]:

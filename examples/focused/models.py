@@ -244,9 +244,7 @@ def probe(model: keras.Model, focus: bool = False) -> keras.Model:
     model = network_of(model)
     outputs = {"logits": model.output}
     if has_gates(model):
-        # Flat: the states, then what is in the dict, by name.
-        _, gates, *_ = keras.tree.flatten(model.get_layer("encoder").output)
-        outputs["gates"] = gates
+        outputs["gates"] = gates_of(model)
     if focus:
         read_out = model.get_layer("attention").output
         _, outputs["focus"] = keras.tree.flatten(read_out)
@@ -255,6 +253,17 @@ def probe(model: keras.Model, focus: bool = False) -> keras.Model:
 
 def has_gates(model: keras.Model) -> bool:
     return "encoder" in {layer.name for layer in network_of(model).layers}
+
+
+def gates_of(network: keras.Model) -> keras.KerasTensor:
+    """The gates of a network's encoder, `(batch, time)`."""
+    encoder = network.get_layer("encoder")
+    names = ["gates", "probabilities"]
+    if encoder.estimator == "reinforce":
+        names.append("log_probability")
+    # Keras keeps one list: the states, then the dict's values by sorted name.
+    _, *values = encoder.output
+    return dict(zip(sorted(names), values, strict=True))["gates"]
 
 
 def measure(

@@ -182,10 +182,6 @@ def train_and_test(
         )
     best = int(np.argmin(history["val_loss"]))
     return {
-        "dataset": args.dataset,
-        "model": name,
-        "seed": seed,
-        "settings": settings(args),
         **{field: scores.get(field, "") for field in (*SCORES, "openness")},
         "validation_loss": round(history["val_loss"][best], 4),
         "best_epoch": best + 1,
@@ -281,12 +277,16 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     names = {"choices": (*models, *ablations), "default": list(models)}
     add("--models", nargs="+", **names)
     add("--seeds", nargs="+", type=integer(0), default=[1, 2, 3])
-    add("--output", default="results/passage_questions.csv")
+    add(
+        "--output",
+        type=Path,
+        default=Path("results/passage_questions.csv"),
+    )
     add("--epochs", type=positive, default=30)
     add("--patience", type=positive, default=4, help="epochs without progress")
     add("--units", type=positive, default=128)
-    add("--dropout", type=float, default=0.3)
-    add("--learning-rate", type=float, default=1e-3)
+    add("--dropout", type=real("[0, 1)"), default=0.3)
+    add("--learning-rate", type=real("(0, inf)"), default=1e-3)
     add("--batch-size", type=positive, default=32)
     add("--vocabulary", type=positive, default=5000, help="words to write with")
     add("--question-length", type=positive, default=40, help="tokens kept")
@@ -296,9 +296,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--embedding-size", type=positive, default=100, help="without vectors")
     share = real("(0, 1]")
     add("--openness-target", type=share, default=0.5, help="of fhe's gates")
-    add("--sparsity-weight", type=float, default=0.002, help="a step too many")
+    weight, step = real("[0, inf)"), "a step too many"
+    add("--sparsity-weight", type=weight, default=0.002, help=step)
     mean = "of the mean entropy of fhe's gates"
-    add("--entropy-weight", type=float, default=1.0, help=mean)
+    add("--entropy-weight", type=weight, default=1.0, help=mean)
     add("--verbose", type=int, default=0, help="of model.fit")
     args = parser.parse_args(argv)
     if args.dataset == "pubmedqa" and passage_models.NO_POINTER in args.models:
@@ -310,30 +311,28 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return args
 
 
+def keys(args: argparse.Namespace) -> list[results.Key]:
+    """The `KEY` of each run."""
+    return [
+        (args.dataset, name, str(seed), settings(args))
+        for seed in args.seeds
+        for name in args.models
+    ]
+
+
 def main(argv: Sequence[str] | None = None) -> str:
     """Runs the example; returns the table it prints, with its notes."""
     args = parse(argv)
-    rows = results.read_rows(args.output, FIELDS)
     data = passage_data.load(args.dataset, args.data_dir)
     print(f"{args.dataset}: {passage_data.describe(data)}", flush=True)
     task = prepare(data, args)
-    own = (args.dataset, settings(args))
-
-    def same():
-        return [r for r in rows if (r["dataset"], r["settings"]) == own]
-
-    for seed in args.seeds:
-        for name in args.models:
-            done = {(row["model"], row["seed"]) for row in same()}
-            if (name, str(seed)) in done:
-                continue
-            row = train_and_test(name, seed, task, args)
-            rows = results.add_row(args.output, FIELDS, row, KEY)
-            shown = {
-                k: v for k, v in row.items() if k != "settings" and v != ""
-            }
-            print(shown, flush=True)
-    report = f"{table(args.dataset, same())}\n\n{notes(data, task, args)}"
+    rows = results.ResultsFile(args.output, FIELDS, KEY).do_missing(
+        keys(args),
+        lambda key, line: train_and_test(
+            key["model"], int(key["seed"]), task, args
+        ),
+    )
+    report = f"{table(args.dataset, rows)}\n\n{notes(data, task, args)}"
     print(report)
     return report
 

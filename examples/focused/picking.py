@@ -73,8 +73,9 @@ PAPER_SPARSE = {
     "FHE95": {100: 96.6, 200: 93.6, 400: 90.0},
     "FHE98": {100: 98.7, 200: 93.6, 400: 91.0},
 }
+KEY = experiments.KEY
 LENGTH_FIELDS = (
-    *experiments.KEY,
+    *KEY,
     "test_length",
     "test_size",
     "accuracy",
@@ -83,7 +84,7 @@ LENGTH_FIELDS = (
     "drawn_accuracy",
     "drawn_openness",
 )
-OWN = ("max_k", "growing_share", "start_length")
+OWN_SETTINGS = ("max_k", "growing_share", "start_length")
 DIGIT_SIZE = 16
 TEST_SEED = 10**6
 # Digits read at once in tests, so that long sequences fit into memory.
@@ -132,40 +133,47 @@ def waves(count: int, size: int) -> np.ndarray:
     return both[:, :size]
 
 
+def keys(args: argparse.Namespace) -> list[results.Key]:
+    """The `KEY` of each run."""
+    return experiments.keys(args, f"picking-{args.length}", OWN_SETTINGS)
+
+
+def lengths_file(args: argparse.Namespace) -> results.ResultsFile:
+    """Results by length of the test sequences, beside `--output`."""
+    path = args.output.with_name(f"{args.output.stem}-lengths.csv")
+    return results.ResultsFile(path, LENGTH_FIELDS, (*KEY, "test_length"))
+
+
 def measure_lengths(
-    key: Sequence[str], path: Path, args: argparse.Namespace
+    key: results.Row, path: Path, args: argparse.Namespace
 ) -> None:
     """Tests a trained model on each length it was not yet tested on."""
-    output = lengths_path(args)
-    named = dict(zip(experiments.KEY, key))
-    done = {
-        (*(row[field] for field in experiments.KEY), row["test_length"])
-        for row in results.read_rows(output, LENGTH_FIELDS)
-    }
-    lengths = [n for n in args.test_lengths if (*key, str(n)) not in done]
-    if not lengths:
-        return
-    model = keras.models.load_model(path)
+    load = functools.cache(lambda: keras.models.load_model(path))
+    lengths_file(args).do_missing(
+        [(*key.values(), str(length)) for length in args.test_lengths],
+        lambda row, line: measure_length(load(), int(row["test_length"]), args),
+    )
+
+
+def measure_length(
+    model: keras.Model, length: int, args: argparse.Namespace
+) -> dict[str, float]:
+    """Accuracies on sequences of a length, in percent."""
     probed, drawn = models.probe(model), models.probe(model)
-    for length in lengths:
-        test = picking.examples(args.test_size, length, args.max_k, TEST_SEED)
-        batch_size = max(1, min(args.batch_size, READ_AT_ONCE // length))
-        parts = {"clear": is_clear(test[0])}
-        measured = {
-            "openness": np.nan,
-            **models.measure(probed, *test, batch_size, parts),
-            **models.measure_drawn(model, drawn, *test, batch_size),
-        }
-        row = {**named, "test_length": length, "test_size": args.test_size}
-        for name, value in measured.items():
-            row[name] = experiments.percent(value)
-        results.add_row(
-            output, LENGTH_FIELDS, row, (*experiments.KEY, "test_length")
-        )
-        print(f"{path.stem} at length {length}: {measured}", flush=True)
+    test = picking.examples(args.test_size, length, args.max_k, TEST_SEED)
+    batch_size = max(1, min(args.batch_size, READ_AT_ONCE // length))
+    measured = {
+        "openness": np.nan,
+        **models.measure(
+            probed, *test, batch_size, {"clear": is_clear(test[0])}
+        ),
+        **models.measure_drawn(model, drawn, *test, batch_size),
+    }
+    found = {x: experiments.percent(share) for x, share in measured.items()}
+    return {"test_size": args.test_size, **found}
 
 
-def export(key: Sequence[str], path: Path, directory: Path | None) -> None:
+def export(key: results.Row, path: Path, directory: Path | None) -> None:
     """Exports a trained model with its decisions, if it makes any.
 
     Args:
@@ -173,7 +181,7 @@ def export(key: Sequence[str], path: Path, directory: Path | None) -> None:
         path: Of the model.
         directory: Of the exports; None for none.
     """
-    if directory is None or key[1] != "fhe":
+    if directory is None or key["model"] != "fhe":
         return
     from keras_seqmech import serving
 
@@ -199,10 +207,6 @@ def growing_length(step: int, args: argparse.Namespace) -> int:
     start = min(args.start_length, args.length)
     doublings = math.ceil(math.log2(args.length / start))
     return min(args.length, start * 2 ** int(share * doublings))
-
-
-def lengths_path(args: argparse.Namespace) -> Path:
-    return args.output.with_name(f"{args.output.stem}-lengths.csv")
 
 
 def runs_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
@@ -237,11 +241,11 @@ def runs_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
 
 def lengths_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
     """Markdown table of longer sequences, as table 4; "" without any."""
-    wanted = {tuple(row[f] for f in experiments.KEY) for row in rows}
+    wanted = {tuple(row[name] for name in KEY) for row in rows}
     longer = [
         row
-        for row in results.read_rows(lengths_path(args), LENGTH_FIELDS)
-        if tuple(row[f] for f in experiments.KEY) in wanted
+        for row in lengths_file(args).read()
+        if tuple(row[name] for name in KEY) in wanted
     ]
     if not longer:
         return ""
@@ -328,7 +332,7 @@ def main(argv: Sequence[str] | None = None) -> str:
 
     rows = experiments.do_runs(
         args,
-        experiments.keys(args, f"picking-{args.length}", list(OWN)),
+        keys(args),
         experiments.Task(
             functools.partial(build, args=args), batches, (asked, answers)
         ),
@@ -336,7 +340,7 @@ def main(argv: Sequence[str] | None = None) -> str:
     )
     parts = [runs_table(rows, args), sparse_note(args)]
     parts.append(lengths_table(rows, args))
-    return experiments.report(args, parts, OWN)
+    return experiments.report(args, parts, OWN_SETTINGS)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from examples.common import results
 from examples.common import tables
 from examples.common.arguments import positive
 from examples.common.arguments import real
@@ -40,6 +41,7 @@ from examples.focused import experiments
 from examples.focused import models
 from keras_seqmech.tasks import pixel_question
 
+KEY = experiments.KEY
 GROWTH_SETTINGS = ("start_size", "growing_share")
 PAPER_MNIST = {"lstm1": 97.3, "lstm2": 98.4, "fhe": 99.1}
 ANSWERS = 2
@@ -130,6 +132,12 @@ def own_settings(args: argparse.Namespace) -> tuple[str, ...]:
     return GROWTH_SETTINGS if args.start_size else ()
 
 
+def keys(args: argparse.Namespace) -> list[results.Key]:
+    """The `KEY` of each run."""
+    task = "mnist" if args.mnist else "digits"
+    return experiments.keys(args, task, own_settings(args))
+
+
 def runs_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
     """Markdown table of what was trained."""
     lines = [
@@ -188,10 +196,9 @@ def main(argv: Sequence[str] | None = None) -> str:
     )
     check_start_size(args.start_size, train[0])
     test = [array[: args.test_size] for array in test]
-    task = "mnist" if args.mnist else "digits"
     rows = experiments.do_runs(
         args,
-        experiments.keys(args, task, own_settings(args)),
+        keys(args),
         experiments.Task(
             functools.partial(build, size=train[0][0].size, args=args),
             functools.partial(batches, *train, args),

@@ -29,7 +29,8 @@ continues after its last epoch.
 """
 
 import argparse
-import time
+import functools
+import shutil
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,7 +38,9 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from examples.common import interleaved
 from examples.common import results
+from examples.common import resumable_fit
 from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
@@ -46,6 +49,7 @@ from examples.common.epoch_line import EpochLine
 from examples.common.networks import network_of
 from examples.focused import skipping_models
 from examples.focused.models import drawing
+from examples.focused.models import has_gates
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import WarnOnDecisionCollapse
 from keras_seqmech.tasks import adding
@@ -112,7 +116,6 @@ PUBLISHED = {
 def main(argv: Sequence[str] | None = None) -> str:
     """Does the runs; returns the table it prints."""
     args = parse(argv)
-    args.output.parent.mkdir(parents=True, exist_ok=True)
     return report(do_runs(args), args)
 
 
@@ -157,7 +160,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return args
 
 
-def keys(args: argparse.Namespace) -> list[tuple[str, ...]]:
+def keys(args: argparse.Namespace) -> list[results.Key]:
     """The `KEY` of each run; an LSTM has no gates to pay for."""
     names = [*SETTINGS, *(TEXT_SETTINGS if args.data == "imdb" else ())]
     found = []
@@ -175,60 +178,58 @@ def keys(args: argparse.Namespace) -> list[tuple[str, ...]]:
     return found
 
 
-def do_runs(args: argparse.Namespace) -> list[dict[str, str]]:
-    """Runs what is not in the file yet; returns the rows of the wanted runs."""
-    wanted = keys(args)
-    data = None
-    for number, key in enumerate(wanted, start=1):
-        rows = results.read_rows(args.output, FIELDS, OLDER)
-        if key in {tuple(row[name] for name in KEY) for row in rows}:
-            continue
-        data = data or skipping_models.load(args)
-        name = ", ".join(filter(None, key[:-2]))
-        line = f"[{number}/{len(wanted)}] {name}, seed {key[-2]}"
-        measured = train_and_measure(key, data, args, line)
-        print(line, measured, flush=True)
-        row = {**dict(zip(KEY, key)), **measured}
-        results.add_row(args.output, FIELDS, row, KEY, OLDER)
-    rows = results.read_rows(args.output, FIELDS, OLDER)
-    return [row for row in rows if tuple(row[name] for name in KEY) in wanted]
+def do_runs(args: argparse.Namespace) -> list[results.Row]:
+    """Does what has no row yet; returns the rows of the wanted runs."""
+    load = functools.cache(lambda: skipping_models.load(args))
+    return results.ResultsFile(args.output, FIELDS, KEY, OLDER).do_missing(
+        keys(args),
+        lambda key, line: train_and_measure(key, load(), args, line),
+        lambda key: shutil.rmtree(backup_folder(key, args)),
+    )
+
+
+def backup_folder(key: results.Row, args: argparse.Namespace) -> Path:
+    """Where a run that is not finished is kept, of its own for each run."""
+    digest = zlib.crc32(" ".join(key.values()).encode())
+    return args.output.with_name(f"{args.output.stem}-{digest:08x}")
 
 
 def train_and_measure(
-    key: Sequence[str],
+    key: results.Row,
     data: skipping_models.Data,
     args: argparse.Namespace,
     line: str,
 ) -> dict[str, str]:
     """Trains and tests one model; returns its results."""
-    _, name, estimator, price, seed, _ = key
-    keras.backend.clear_session()
-    keras.utils.set_random_seed(int(seed))
-    model = skipping_models.build(name, estimator, data, args)
-    # Of its own for each run.
-    digest = zlib.crc32(" ".join(key).encode())
-    folder = args.output.with_name(f"{args.output.stem}-{digest:08x}")
-    callbacks = [keras.callbacks.BackupAndRestore(folder), EpochLine(line)]
+    name, seed = key["model"], int(key["seed"])
+    keras.utils.clear_session()
+    keras.utils.set_random_seed(seed)
+    model = skipping_models.build(name, key["estimator"], data, args)
+    callbacks = [EpochLine(line)]
     if name == "focused":
         schedule = ExploreThenCommit(
             entropy=args.entropy,
-            price=float(price),
+            price=float(key["price"]),
             indecision=args.indecision,
         )
         callbacks = [schedule, WarnOnDecisionCollapse(), *callbacks]
-    start = time.perf_counter()
-    model.fit(
-        *data.train,
-        batch_size=args.batch_size,
-        epochs=args.epochs,
-        callbacks=callbacks,
-        verbose=0,
+    seconds = resumable_fit.fit(
+        model,
+        resumable_fit.EpochOrder(*data.train, args.batch_size, seed),
+        args.epochs,
+        backup_folder(key, args),
+        callbacks,
     )
-    seconds = time.perf_counter() - start
     network = network_of(model)
     plain = skipping_models.build("lstm", "", data, args)
     batch = data.test[0][: args.batch_size]
-    own_ms, lstm_ms = inference_ms([network, plain], batch, args.repeats)
+    own_ms, lstm_ms = interleaved.median_ms(
+        [
+            functools.partial(timed.predict_on_batch, batch)
+            for timed in (network, plain)
+        ],
+        args.repeats,
+    )
     return {
         **measure(network, data, args.batch_size),
         **measure_drawn(network, data, args.batch_size),
@@ -251,7 +252,7 @@ def measure(
     x, y = data.test
     real = x != 0 if data.words else np.ones(x.shape[:2], bool)
     gates = real
-    if skipping_models.has_gates(network):
+    if has_gates(network):
         shown = skipping_models.with_gates(network)
         answers, gates = shown.predict(x, batch_size, verbose=0)
     else:
@@ -276,27 +277,12 @@ def measure_drawn(
     Where far more is right than with hard gates, gates are undecided: each is
     open in some of the draws, but few in more than half of them.
     """
-    if not skipping_models.has_gates(network):
+    if not has_gates(network):
         return {}
     with drawing(network):
         found = measure(network, data, batch_size)
     del found["steps"]
     return {f"drawn_{name}": value for name, value in found.items()}
-
-
-def inference_ms(
-    models: Sequence[keras.Model], batch: np.ndarray, repeats: int
-) -> list[float]:
-    """Median milliseconds of each model on a batch, measured in turn."""
-    times: list[list[float]] = [[] for _ in models]
-    for repeat in range(repeats + 1):
-        for model, own in zip(models, times):
-            start = time.perf_counter()
-            model.predict_on_batch(batch)
-            # The first one compiles.
-            if repeat:
-                own.append(1000 * (time.perf_counter() - start))
-    return [float(np.median(own)) for own in times]
 
 
 def table(rows: Sequence[dict[str, str]]) -> str:

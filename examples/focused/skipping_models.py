@@ -9,6 +9,7 @@ from keras import ops
 
 from examples.common import datasets
 from examples.common import text_encoding
+from examples.focused.models import gates_of
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech.tasks import adding
@@ -39,17 +40,12 @@ def load(args: argparse.Namespace) -> Data:
             adding.examples(args.train_size, args.length, seed=0),
             adding.examples(args.test_size, args.length, seed=1),
         )
-    texts = datasets.load("imdb", args.data_dir)
-    train = datasets.choose(texts.train, args.train_size)
-    test = datasets.choose(texts.test, args.test_size)
-    texts = texts._replace(train=train, validation=test, test=test)
-    encoded = text_encoding.encode(texts, args.length)
+    sizes = (args.train_size, args.test_size)
     train, test = (
-        (
-            text_encoding.keep_frequent(ids, WORDS),
-            labels[:, np.newaxis].astype("float32"),
+        (ids, labels[:, np.newaxis].astype("float32"))
+        for ids, labels in text_encoding.frequent_words(
+            datasets.load("imdb", args.data_dir), sizes, args.length, WORDS
         )
-        for ids, labels in (encoded.train, encoded.test)
     )
     return Data(train, test, WORDS)
 
@@ -110,12 +106,6 @@ def learned_context(steps: keras.KerasTensor, units: int) -> keras.KerasTensor:
     return keras.layers.Embedding(1, units, name="context")(constant)
 
 
-def has_gates(network: keras.Model) -> bool:
-    return "encoder" in {layer.name for layer in network.layers}
-
-
 def with_gates(network: keras.Model) -> keras.Model:
     """A model of the answers, and of the gates `(batch, time)`."""
-    # Flat: the state, then what is in the dict, by name.
-    _, gates, *_ = keras.tree.flatten(network.get_layer("encoder").output)
-    return keras.Model(network.input, (network.output, gates))
+    return keras.Model(network.input, (network.output, gates_of(network)))

@@ -32,6 +32,7 @@ from examples.study import registry
 from examples.study import report
 from examples.study import rows
 from examples.study import running
+from examples.study.studies import Case
 from examples.study.studies import Run
 from examples.study.studies import Study
 
@@ -42,7 +43,8 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         prog="python -m examples.study", description=__doc__.split("\n")[0]
     )
     add = parser.add_argument
-    add("studies", nargs="*", metavar="NAME", help="see --list; default: all")
+    which = "see --list; to list or report, default: all"
+    add("studies", nargs="*", metavar="NAME", help=which)
     action = parser.add_mutually_exclusive_group()
     what = action.add_argument
     what("--list", action="store_true", help="studies, and what is left")
@@ -66,12 +68,36 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
             f"NAME: must be one of {', '.join(registry.STUDIES)}. "
             f"Received: {' '.join(unknown)}"
         )
-    reads = args.list or args.dry_run or args.report or args.write
-    if not args.studies and not reads:
+    if args.write and args.studies:
+        parser.error(
+            f"NAME: --write is for all studies. Received: {args.studies}"
+        )
+    if not (args.list or args.dry_run or args.report or args.write):
+        check_runs(parser, args)
+    return args
+
+
+def check_runs(
+    parser: argparse.ArgumentParser, args: argparse.Namespace
+) -> None:
+    """Ends the program if what it is to run, or import, cannot be run."""
+    if not args.studies:
         parser.error("NAME: must be given. See --list")
     if args.file and len(args.studies) > 1:
         parser.error(f"--import: for one study. Received: {args.studies}")
-    return args
+    for name in args.studies:
+        study = registry.STUDIES[name]
+        if study.program is None:
+            parser.error(
+                f"NAME: {name} has no runs that can be done one by one; its "
+                "rows are written by hand from what its command prints: "
+                f"{study.command}"
+            )
+        if study.data and args.data_dir is None:
+            parser.error(
+                f"--data-dir: must be given for {name}, which reads "
+                f"{study.data}"
+            )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -92,7 +118,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 report.study_report(study, registry.CLAIMS, places), end="\n\n"
             )
     elif args.write:
-        print("Written:", *(pages.write() or ["nothing new"]))
+        print("Written:", *(pages.write(places.rows) or ["nothing new"]))
     elif args.file:
         print(import_file(studies[0], places, args), "rows are imported")
     else:
@@ -108,12 +134,14 @@ def wanted(args: argparse.Namespace):
     """Whether the command line asks for a run."""
 
     def is_wanted(run: Run) -> bool:
-        labels = run.case.labels.values()
-        return (args.seeds is None or run.seed in args.seeds) and all(
-            label in labels for label in args.only or ()
-        )
+        is_seed = args.seeds is None or run.seed in args.seeds
+        return is_seed and has_labels(run.case, args.only or ())
 
     return is_wanted
+
+
+def has_labels(case: Case, wanted: Sequence[str]) -> bool:
+    return set(wanted) <= set(case.labels.values())
 
 
 def listing(studies: Sequence[Study], places: running.Places) -> str:
@@ -159,6 +187,9 @@ def import_file(
     known["date"] = args.date or str(modified)
     known["machine"] = args.machine or known["machine"]
     seeds = args.seeds or study.seeds
+    if args.only:
+        cases = [x for x in study.cases if has_labels(x, args.only)]
+        study = study._replace(cases=cases)
     return running.import_rows(study, args.file, places, seeds, known)
 
 

@@ -46,12 +46,16 @@ def generated(content: str, folder: Path = rows.FOLDER) -> str:
     return PART.sub(fill, content)
 
 
-def write() -> list[Path]:
-    """Makes the parts of all pages anew; returns the pages that changed."""
+def write(folder: Path = rows.FOLDER) -> list[Path]:
+    """Makes the parts of all pages anew; returns the pages that changed.
+
+    Args:
+        folder: Of the rows.
+    """
     changed = []
     for path in PAGES:
         content = path.read_text(encoding="utf8")
-        made = generated(content)
+        made = generated(content, folder)
         if made != content:
             path.write_text(made, encoding="utf8")
             changed.append(path)

@@ -11,11 +11,9 @@ import csv
 import importlib
 import json
 from collections.abc import Callable
-from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 from typing import NamedTuple
 
 Row = dict[str, str]
@@ -27,13 +25,20 @@ def read_csv(path: Path) -> list[Row]:
         return list(csv.DictReader(file))
 
 
+def last_key(module: ModuleType, args: argparse.Namespace) -> Row:
+    """What a program knows the last run by that arguments ask for."""
+    return dict(zip(module.KEY, module.keys(args)[-1], strict=True))
+
+
 class Program(NamedTuple):
     """A program of the examples.
 
     Attributes:
-        name: Of its module, below `examples`.
+        name: Of its module, below `examples`. The module has `KEY`, columns
+            that tell one run from another, and `keys(args)`, their values for
+            each run that arguments ask for.
         key: `key(module, args)`: columns that the row of a run must have, for
-            arguments that ask for one run.
+            arguments that ask for one run, after those before it at most.
         seed: Option for one seed, with "{}" in its place.
         output: Option for the file of rows.
         file: Name of this file, or of the folder if it is "".
@@ -43,7 +48,7 @@ class Program(NamedTuple):
     """
 
     name: str
-    key: Callable[[ModuleType, argparse.Namespace], Mapping[str, Any]]
+    key: Callable[[ModuleType, argparse.Namespace], Row] = last_key
     seed: str = "--seeds {}"
     output: str = "--output"
     file: str = "rows.csv"
@@ -84,8 +89,7 @@ class Program(NamedTuple):
             path: The file.
             options: That ask for one run.
         """
-        key = self.key(self.module, self.module.parse(options))
-        wanted = {name: str(value) for name, value in key.items()}
+        wanted = self.key(self.module, self.module.parse(options))
         return [
             {name: "" if x == "nan" else x for name, x in row.items()}
             for row in self.read(path)
@@ -93,68 +97,23 @@ class Program(NamedTuple):
         ]
 
 
-def _classify_text(module, args):
-    (model,) = args.models
-    return {
-        "dataset": args.dataset,
-        "model": model,
-        "seed": args.seeds[0],
-        "settings": module.settings(args, model),
-    }
-
-
-CLASSIFY_TEXT = Program(
-    "receptive_field.classify_text", _classify_text, output="--results"
-)
+CLASSIFY_TEXT = Program("receptive_field.classify_text", output="--results")
 
 # Each seed tests another fold.
 CLASSIFY_FOLDS = CLASSIFY_TEXT._replace(seed="--seeds {0} --fold {0}")
 
 
-def _segment_words(module, args):
-    (model,) = args.models
-    return {
-        "corpus": args.corpus,
-        "model": model,
-        "seed": args.first_seed,
-        "epochs": args.epochs,
-        "units": args.units,
-        "batch_size": args.batch_size,
-        "summary": args.summary,
-        "temperature": args.temperature,
-        "bidirectional": args.bidirectional,
-        "fold_width": args.fold_width,
-        **module.field_settings(model, args),
-    }
-
-
 SEGMENT_WORDS = Program(
     "receptive_field.segment_words",
-    _segment_words,
     seed="--first-seed {} --seeds 1",
     quiet="--verbose 0",
 )
 
 
-def _delay(module, args):
-    return dict(zip(module.KEY, next(module.runs(args))))
+DELAY = Program("receptive_field.delay")
 
 
-DELAY = Program("receptive_field.delay", _delay)
-
-
-def _look_ahead(module, args):
-    return {
-        "cell": args.cells[0],
-        "size_from": args.size_from[0],
-        "keys": args.keys[0],
-        "gated": args.gated,
-        "seed": args.seeds[0],
-        "settings": module.results.describe(args, module.SETTINGS),
-    }
-
-
-LOOK_AHEAD = Program("receptive_field.look_ahead", _look_ahead)
+LOOK_AHEAD = Program("receptive_field.look_ahead")
 
 
 def _read_field_figures(path: Path) -> list[Row]:
@@ -185,64 +144,20 @@ FIELD_FIGURES = Program(
 )
 
 
-def _compare(module, args):
-    return {
-        "dataset": args.dataset,
-        "size": args.sizes[0],
-        "setting": args.settings[0],
-        "model": args.models[0],
-        "seed": args.seeds[0],
-        "settings": module.settings_of(args),
-    }
+COMPARE = Program("pooling.compare")
 
 
-COMPARE = Program("pooling.compare", _compare)
+LEARNABILITY = Program("pooling.learnability")
 
 
-def _learnability(module, args):
-    return {
-        "dataset": args.dataset,
-        "size": args.sizes[0],
-        "setting": args.settings[0],
-        "model": args.methods[0],
-        "seed": args.seeds[0],
-        "settings": module.experiments.describe_settings(
-            args, (*module.experiments.TUNED, "gradient_weight")
-        ),
-    }
-
-
-LEARNABILITY = Program("pooling.learnability", _learnability)
-
-
-def _few_labels(module, args):
-    return {
-        "dataset": args.dataset,
-        "per_class": args.per_class,
-        "inputs": args.inputs[0],
-        "model": args.models[0],
-        "seed": args.seeds[0],
-        "settings": module.settings_of(args),
-    }
-
-
-FEW_LABELS = Program("pooling.few_labels", _few_labels)
-
-
-def _focused(task, more):
-    def key(module, args):
-        names = more(module, args)
-        keys = module.experiments.keys(args, task(args), names)
-        return dict(zip(module.experiments.KEY, keys[0]))
-
-    return key
+FEW_LABELS = Program("pooling.few_labels")
 
 
 def _read_picking(path: Path) -> list[Row]:
     """Runs, each with its rows of `<name>-lengths.csv`, by test length."""
     longer = path.with_name(f"{path.stem}-lengths.csv")
     tests = read_csv(longer) if longer.exists() else []
-    key = PICKING.module.experiments.KEY
+    key = PICKING.module.KEY
     rows = []
     for row in read_csv(path):
         length = row["task"].removeprefix("picking-")
@@ -256,60 +171,12 @@ def _read_picking(path: Path) -> list[Row]:
     return rows
 
 
-PICKING = Program(
-    "focused.picking",
-    _focused(
-        lambda args: f"picking-{args.length}", lambda module, args: module.OWN
-    ),
-    read=_read_picking,
-)
-PIXELS = Program(
-    "focused.pixel_questions",
-    _focused(
-        lambda args: "mnist" if args.mnist else "digits",
-        lambda module, args: module.own_settings(args),
-    ),
-)
-SKIPPING = Program(
-    "focused.skipping",
-    lambda module, args: dict(zip(module.KEY, module.keys(args)[0])),
-)
+PICKING = Program("focused.picking", read=_read_picking)
+PIXELS = Program("focused.pixel_questions")
+SKIPPING = Program("focused.skipping")
+PASSAGES = Program("focused.passage_questions")
+MEMORY = Program("subsampling.memory_task")
+SHORTEN = Program("subsampling.shorten", quiet="--no-times")
 
 
-def _passages(module, args):
-    return {
-        "dataset": args.dataset,
-        "model": args.models[0],
-        "seed": args.seeds[0],
-        "settings": module.settings(args),
-    }
-
-
-PASSAGES = Program("focused.passage_questions", _passages)
-
-
-def _memory(module, args):
-    key = module.run_key(args.lengths[-1], args.seeds[0], args)
-    return dict(zip(module.KEY, key))
-
-
-MEMORY = Program("subsampling.memory_task", _memory)
-
-
-def _shorten(module, args):
-    key = (args.data, args.methods[0], args.seeds[0], module.settings(args))
-    return dict(zip(module.KEY, key))
-
-
-SHORTEN = Program("subsampling.shorten", _shorten, quiet="--repeats 1")
-
-
-def _titles(module, args):
-    return {
-        "model": args.models[0],
-        "seed": args.seeds[0],
-        "settings": module.describe_settings(args),
-    }
-
-
-TITLES = Program("titles.compare", _titles)
+TITLES = Program("titles.compare")

@@ -84,11 +84,10 @@ class Progress(ResumableProgress):
     def is_over(self) -> bool:
         return self.is_reached() or super().is_over()
 
-    def finish(self) -> None:
-        """Writes the curve of a run that is over; deletes all other files."""
+    def write_curve(self) -> None:
+        """Writes the curve of a run that is over."""
         curve = self.path.with_name(f"{self.path.name}.csv")
         with curve.open("w", newline="", encoding="utf8") as file:
             writer = csv.DictWriter(file, CURVE)
             writer.writeheader()
             writer.writerows(self.state["curve"])
-        self.remove()

@@ -45,6 +45,7 @@ import numpy as np
 import tensorflow as tf
 
 from examples.common import results
+from examples.common import resumable
 from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
@@ -85,14 +86,15 @@ CURRICULA = ("outputs", "length")
 GROWTH_SETTINGS = {"start_length": 10, "growth_accuracy": 0.8}
 # Section 3, for all lengths up to 500.
 PAPER_ACCURACY, PAPER_STEPS, PAPER_LENGTH = "> 98", "about 10000", 500
+TEST_SIZE = 1000
 CHECK_SEED, TEST_SEED = 10**6, 10**6 + 1
 
 
 def train_and_test(
-    key: Sequence[str], args: argparse.Namespace, line: str
+    key: results.Row, args: argparse.Namespace, line: str
 ) -> dict:
     """Trains, tests and saves one model; returns its results."""
-    length, seed = int(key[0]), int(key[1])
+    length, seed = int(key["length"]), int(key["seed"])
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     model = memory_model.build(
@@ -106,12 +108,12 @@ def train_and_test(
         model, args.learning_rate, args.jit_compile, args.clip_norm
     )
     model.optimizer.build(model.trainable_variables)
-    path = model_path(key, args)
+    path = model_path(tuple(key.values()), args)
     check = memory.examples(args.test_size, length, CHECK_SEED)
     progress = Progress(check, length, args, path.with_suffix(""), line)
     state = progress.restore(model)
     if state["step"] == 0 and args.warm_start:
-        start_warm(model, key, args)
+        start_warm(model, tuple(key.values()), args)
     # A fit ends early where sequences grow.
     while not progress.is_over():
         model.fit(
@@ -133,7 +135,7 @@ def train_and_test(
     measured["padded_accuracy"] = memory_model.padded_accuracy(
         model, test, args.batch_size
     )
-    progress.finish()
+    progress.write_curve()
     # The first epoch compiles.
     times = state["train_ms"][1:] or state["train_ms"]
     return {
@@ -188,35 +190,31 @@ def lengths_before(length: int, args: argparse.Namespace) -> list[int]:
     return args.lengths[: args.lengths.index(length)]
 
 
-def do_runs(args: argparse.Namespace) -> list[dict]:
-    """Runs what is not in the file yet; returns the rows of the wanted runs."""
-    for folder in (args.output.parent, args.save_models):
-        folder.mkdir(parents=True, exist_ok=True)
-    wanted = [
+def do_runs(args: argparse.Namespace) -> list[results.Row]:
+    """Does what has no row yet; returns the rows of the wanted runs."""
+    args.save_models.mkdir(parents=True, exist_ok=True)
+
+    def forget(key: results.Row) -> None:
+        path = model_path(tuple(key.values()), args)
+        resumable.remove(path.with_suffix(""))
+
+    return results.ResultsFile(args.output, FIELDS, KEY, OLDER).do_missing(
+        keys(args), lambda key, line: train_and_test(key, args, line), forget
+    )
+
+
+def keys(args: argparse.Namespace) -> list[results.Key]:
+    """The `KEY` of each run."""
+    return [
         run_key(length, seed, args)
         for length in args.lengths
         for seed in args.seeds
     ]
-    for number, key in enumerate(wanted, start=1):
-        rows = results.read_rows(args.output, FIELDS, OLDER)
-        if key in [row_key(row) for row in rows]:
-            continue
-        line = f"[{number}/{len(wanted)}] length {key[0]}, seed {key[1]}"
-        row = {**dict(zip(KEY, key)), **train_and_test(key, args, line)}
-        results.add_row(args.output, FIELDS, row, KEY, OLDER)
-        shown = {name: row[name] for name in FIELDS if name not in KEY}
-        print(f"{line} {shown}", flush=True)
-    rows = results.read_rows(args.output, FIELDS, OLDER)
-    return [row for row in rows if row_key(row) in wanted]
-
-
-def row_key(row: dict) -> tuple[str, ...]:
-    return tuple(row[field] for field in KEY)
 
 
 def run_key(
     length: int, seed: int | str, args: argparse.Namespace
-) -> tuple[str, str, str]:
+) -> results.Key:
     """Values of `KEY`; a warm start is named by the lengths before."""
     more = {}
     if args.warm_start:
@@ -241,6 +239,8 @@ def settings(args: argparse.Namespace, **more: Any) -> str:
         names.append("emit")
     if args.clip_norm is not None:
         names.append("clip_norm")
+    if args.test_size != TEST_SIZE:
+        names.append("test_size")
     return results.describe(args, names, **more)
 
 
@@ -292,8 +292,7 @@ def report(rows: Sequence[dict], args: argparse.Namespace) -> str:
         "accuracies are those of "
         f"{args.test_size} others."
     )
-    values = f"{settings(args)} test_size={args.test_size}"
-    parts = [table(rows, args), notes, f"Settings: `{values}`."]
+    parts = [table(rows, args), notes, f"Settings: `{settings(args)}`."]
     return tables.publish(parts, args.markdown)
 
 
@@ -325,8 +324,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--seeds", nargs="+", type=integer(0), default=[0])
     add("--units", type=positive, default=100, help="of the LSTM")
     bias = "of the emission's logit, before training"
-    add("--emission-bias", type=float, default=0.0, help=bias)
-    add("--learning-rate", type=float, default=1e-3)
+    add("--emission-bias", type=real("(-inf, inf)"), default=0.0, help=bias)
+    add("--learning-rate", type=real("(0, inf)"), default=1e-3)
     clip = "of the norm of each weight's gradient, at most; default: any"
     add("--clip-norm", type=real("(0, 1000]"), help=clip)
     add("--batch-size", type=positive, default=100)
@@ -347,10 +346,16 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--warm-start", action="store_true", help=warm)
     add("--jit-compile", action="store_true", help="training by XLA")
     add("--steps", type=positive, default=10000, help="of training, at most")
-    add("--target-accuracy", type=float, default=0.98, help="to stop at")
-    add("--minutes", type=float, help="of training a run, at most")
+    add(
+        "--target-accuracy",
+        type=real("(0, 1]"),
+        default=0.98,
+        help="to stop at",
+    )
+    minutes = "of training a run, at most"
+    add("--minutes", type=real("(0, inf)"), help=minutes)
     add("--evaluate-every", type=positive, default=100, help="steps")
-    add("--test-size", type=positive, default=1000)
+    add("--test-size", type=positive, default=TEST_SIZE)
     add("--output", type=Path, default=Path("results/memory_task.csv"))
     add("--markdown", type=Path, help="file for the table")
     add("--save-models", type=Path, help="folder; default: beside --output")
@@ -361,13 +366,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         parser.error(
             "--steps: must be a multiple of --evaluate-every. Received: "
             f"{args.steps} and {args.evaluate_every}"
-        )
-    if args.minutes is not None and not args.minutes > 0:
-        parser.error(f"--minutes: must be above 0. Received: {args.minutes}")
-    if not 0 < args.target_accuracy <= 1:
-        parser.error(
-            "--target-accuracy: must be above 0 and at most 1. Received: "
-            f"{args.target_accuracy}"
         )
     for name, default in GROWTH_SETTINGS.items():
         value = getattr(args, name)

@@ -23,15 +23,18 @@ repeated; a run that was killed continues after its last epoch.
 """
 
 import argparse
-import time
+import functools
+import shutil
+import sys
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
 import keras
-import numpy as np
 
+from examples.common import interleaved
 from examples.common import results
+from examples.common import resumable_fit
 from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
@@ -74,32 +77,23 @@ NAMES = {
 
 
 def train_and_test(
-    key: Sequence[str],
+    key: results.Row,
     data: shorten_models.Data,
     args: argparse.Namespace,
     line: str,
 ) -> dict:
     """Trains and tests one model; returns its results."""
-    _, method, seed, _ = key
+    method, seed = key["method"], int(key["seed"])
     keras.utils.clear_session()
-    keras.utils.set_random_seed(int(seed))
+    keras.utils.set_random_seed(seed)
     model = shorten_models.build(method, data, args)
-    # Of its own for each run.
-    digest = zlib.crc32(" ".join(key).encode())
-    folder = args.output.with_name(f"{args.output.stem}-{digest:08x}")
-    start = time.perf_counter()
-    model.fit(
-        *data.train,
-        batch_size=args.batch_size,
-        epochs=args.epochs,
-        callbacks=[
-            *shorten_models.schedules(method, args),
-            keras.callbacks.BackupAndRestore(folder),
-            EpochLine(line),
-        ],
-        verbose=0,
+    seconds = resumable_fit.fit(
+        model,
+        resumable_fit.EpochOrder(*data.train, args.batch_size, seed),
+        args.epochs,
+        backup_folder(key, args),
+        [*shorten_models.schedules(method, args), EpochLine(line)],
     )
-    seconds = time.perf_counter() - start
     found = shorten_models.measure(method, model, data, args)
     kept = found.pop("kept", None)
     return {
@@ -110,66 +104,72 @@ def train_and_test(
     }
 
 
-def do_runs(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
-    """Runs what is not in the file yet; returns the rows of the wanted runs."""
-    wanted = [
+def backup_folder(key: results.Row, args: argparse.Namespace) -> Path:
+    """Where a run that is not finished is kept, of its own for each run."""
+    digest = zlib.crc32(" ".join(key.values()).encode())
+    return args.output.with_name(f"{args.output.stem}-{digest:08x}")
+
+
+def keys(args: argparse.Namespace) -> list[results.Key]:
+    """The `KEY` of each run."""
+    return [
         (args.data, method, str(seed), settings(args))
         for seed in args.seeds
         for method in args.methods
     ]
-    for number, key in enumerate(wanted, start=1):
-        rows = results.read_rows(args.output, FIELDS)
-        if key in [tuple(row[field] for field in KEY) for row in rows]:
-            continue
-        line = f"[{number}/{len(wanted)}] {key[0]}, {key[1]}, seed {key[2]}"
-        row = {**dict(zip(KEY, key)), **train_and_test(key, data, args, line)}
-        results.add_row(args.output, FIELDS, row, KEY)
-        shown = {name: row.get(name) for name in FIELDS if name not in KEY}
-        print(f"{line} {shown}", flush=True)
-    rows = results.read_rows(args.output, FIELDS)
-    return [row for row in rows if tuple(row[f] for f in KEY) in wanted]
+
+
+def do_runs(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
+    """Does what has no row yet; returns the rows of the wanted runs."""
+    file = results.ResultsFile(args.output, FIELDS, KEY)
+    return file.do_missing(
+        keys(args),
+        lambda key, line: train_and_test(key, data, args, line),
+        lambda key: shutil.rmtree(backup_folder(key, args)),
+    )
 
 
 def times(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
     """Milliseconds of all methods, measured in turn unless all are known."""
-    path = args.output.with_name(f"{args.output.stem}-times.csv")
-    fields = (*TIMES_KEY, *TIMES)
+    file = results.ResultsFile(
+        args.output.with_name(f"{args.output.stem}-times.csv"),
+        (*TIMES_KEY, *TIMES),
+        TIMES_KEY,
+    )
     wanted = [(args.data, name, settings(args)) for name in args.methods]
+    if len(file.rows_of(wanted)) < len(wanted):
+        measured = measure_times(args, data)
+        for key in wanted:
+            file.add({**dict(zip(TIMES_KEY, key)), **measured[key[1]]})
+    return file.rows_of(wanted)
 
-    def known():
-        rows = results.read_rows(path, fields)
-        return [
-            row for row in rows if tuple(row[f] for f in TIMES_KEY) in wanted
-        ]
 
-    if len(known()) == len(wanted):
-        return known()
+def measure_times(
+    args: argparse.Namespace, data: shorten_models.Data
+) -> dict[str, dict[str, str]]:
+    """Median milliseconds by method and name of the time."""
     functions = {}
     x, y = (part[: args.batch_size] for part in data.train)
     for method in args.methods:
         trained = shorten_models.build(method, data, args)
-        functions[method, "train_ms"] = trained, "train_on_batch", (x, y)
+        functions[method, "train_ms"] = functools.partial(
+            trained.train_on_batch, x, y
+        )
         if method not in shorten_models.DRAWN:
             plain = shorten_models.build(method, data, args)
-            functions[method, "inference_ms"] = plain, "predict_on_batch", (x,)
+            functions[method, "inference_ms"] = functools.partial(
+                plain.predict_on_batch, x
+            )
         if method in shorten_models.LEARNED:
             hard = shorten_models.build(method, data, args, "threshold")
-            functions[method, "hard_ms"] = hard, "predict_on_batch", (x,)
-    found = {name: [] for name in functions}
-    for repeat in range(args.repeats + 1):
-        for name, (model, function, arguments) in functions.items():
-            start = time.perf_counter()
-            getattr(model, function)(*arguments)
-            # The first one compiles.
-            if repeat:
-                found[name].append(1000 * (time.perf_counter() - start))
-    for key in wanted:
-        row = dict(zip(TIMES_KEY, key))
-        for name in TIMES:
-            if (key[1], name) in found:
-                row[name] = f"{np.median(found[key[1], name]):.2f}"
-        results.add_row(path, fields, row, TIMES_KEY)
-    return known()
+            functions[method, "hard_ms"] = functools.partial(
+                hard.predict_on_batch, x
+            )
+    medians = interleaved.median_ms(functions.values(), args.repeats)
+    found: dict[str, dict[str, str]] = {name: {} for name in args.methods}
+    for (method, name), median in zip(functions, medians, strict=True):
+        found[method][name] = f"{median:.2f}"
+    return found
 
 
 def settings(args: argparse.Namespace) -> str:
@@ -237,7 +237,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--test-size", type=positive, default=2000, help="at most")
     add("--epochs", type=positive, default=20)
     add("--batch-size", type=positive, default=32)
-    add("--learning-rate", type=float, default=3e-3)
+    add("--learning-rate", type=real("(0, inf)"), default=3e-3)
     weight = real("[0, 100]")
     add(
         "--target-weight",
@@ -257,6 +257,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help="commitment at the end, likewise",
     )
     add("--repeats", type=positive, default=20, help="of times")
+    add("--no-times", action="store_true", help="accuracies alone")
     add("--output", type=Path, default=Path("results/shorten.csv"))
     add("--markdown", type=Path, help="file for the table")
     args = parser.parse_args(argv)
@@ -269,13 +270,14 @@ def main(argv: Sequence[str] | None = None) -> str:
     """Does the runs; returns the table it prints."""
     args = parse(argv)
     data = shorten_models.load(args)
-    args.output.parent.mkdir(parents=True, exist_ok=True)
     if data.length < args.stride:
-        raise ValueError(
-            f"Argument `--stride` must be at most {data.length}, the length "
-            f"of sequences. Received: --stride {args.stride}"
+        sys.exit(
+            f"--stride: must be at most {data.length}, the length of "
+            f"sequences. Received: {args.stride}"
         )
-    return report(do_runs(args, data), times(args, data), data, args)
+    rows = do_runs(args, data)
+    timed = [] if args.no_times else times(args, data)
+    return report(rows, timed, data, args)
 
 
 if __name__ == "__main__":

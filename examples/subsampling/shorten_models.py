@@ -47,16 +47,13 @@ class Data(NamedTuple):
 def load(args: argparse.Namespace) -> Data:
     """Images pixel by pixel, or the first words of texts."""
     if args.data == "imdb":
-        texts = datasets.load("imdb", args.data_dir)
-        train = datasets.choose(texts.train, args.train_size)
-        test = datasets.choose(texts.test, args.test_size)
-        texts = texts._replace(train=train, validation=test, test=test)
-        encoded = text_encoding.encode(texts, args.length)
-        (x_train, y_train), (x_test, y_test) = (
-            (text_encoding.keep_frequent(ids, WORDS), labels)
-            for ids, labels in (encoded.train, encoded.test)
+        train, test = text_encoding.frequent_words(
+            datasets.load("imdb", args.data_dir),
+            (args.train_size, args.test_size),
+            args.length,
+            WORDS,
         )
-        return Data((x_train, y_train), (x_test, y_test), 2, WORDS)
+        return Data(train, test, 2, WORDS)
     if args.data == "mnist":
         parts = pixel_question.load_mnist(args.data_dir)
     else:

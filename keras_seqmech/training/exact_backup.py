@@ -12,6 +12,8 @@ from collections.abc import Iterable
 import keras
 import numpy as np
 
+from keras_seqmech.layers import validation
+
 SEEDS = "seeds.npz"
 KIND = "kind.json"
 FILES = ("latest.weights.h5", "training_metadata.json", SEEDS, KIND)
@@ -22,7 +24,8 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
 
     Like `keras.callbacks.BackupAndRestore`, which it uses: a second `fit` of
     the same script, in a new process, continues after the last epoch that was
-    finished; when `fit` ends, the backup is deleted. Three things differ:
+    finished; when `fit` ends, the backup is deleted, unless
+    `delete_checkpoint=False`. Three things differ:
 
     - The states of the model's random seed generators are kept too. Without
       them, dropout, relaxed samples and drawn gates repeat their numbers.
@@ -66,11 +69,15 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
 
     Args:
         backup_dir: A directory on a local disk, of this run alone.
+        delete_checkpoint: Whether the backup is deleted when `fit` ends. If
+            not, a script that is killed while it tests the trained model does
+            not train again; delete the directory when all is done.
 
     Raises:
-        ValueError: At the start of training, when the model is not built, or
-            when the backup is of a model with other weights, another optimizer
-            or other random layers, or is damaged.
+        ValueError: If an argument is not allowed; at the start of training,
+            when the model is not built, or when the backup is of a model with
+            other weights, another optimizer or other random layers, or is
+            damaged.
 
     Example:
 
@@ -85,8 +92,13 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
     >>> history = model.fit(data, data, callbacks=[backup], verbose=0)
     """
 
-    def __init__(self, backup_dir: str | os.PathLike):
+    def __init__(
+        self, backup_dir: str | os.PathLike, delete_checkpoint: bool = True
+    ):
         super().__init__()
+        self.delete_checkpoint = validation.check_bool(
+            "delete_checkpoint", delete_checkpoint
+        )
         is_path = isinstance(backup_dir, (str, os.PathLike)) and backup_dir
         if not is_path or "://" in str(backup_dir):
             raise ValueError(
@@ -152,6 +164,8 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
                 shutil.rmtree(backup)
 
     def on_train_end(self, logs: dict | None = None) -> None:
+        if not self.delete_checkpoint:
+            return
         for backup in self._backups():
             shutil.rmtree(self._part, ignore_errors=True)
             backup.rename(self._part)

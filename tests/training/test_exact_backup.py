@@ -140,6 +140,19 @@ def test_interrupted_run_ends_as_one_that_was_not(whole, tmp_path):
     assert not directory.exists()
 
 
+def test_a_backup_that_is_kept(whole, tmp_path):
+    """A run that is killed after `fit` has nothing left to train."""
+    options = {"delete_checkpoint": False}
+    resume(tmp_path / "backup", ExactBackupAndRestore, **options)
+    assert (tmp_path / "backup" / f"epoch-{EPOCHS}").is_dir()
+    model = make_model()
+    backup = ExactBackupAndRestore(tmp_path / "backup", **options)
+    assert train(model, backup).epoch == []
+    assert not differences(values(model), whole[True])
+    with pytest.raises(ValueError, match="`delete_checkpoint`.*Received"):
+        ExactBackupAndRestore(tmp_path / "other", delete_checkpoint="no")
+
+
 def test_backup_of_keras_begins_random_numbers_anew(whole, tmp_path):
     still = resume(tmp_path / "a", keras.callbacks.BackupAndRestore, False)
     (only,) = differences(values(still), whole[False])

@@ -38,16 +38,17 @@ def test_rows_of_another_process_are_kept(tmp_path):
     path = tmp_path / "results.csv"
     key = ("model", "seed")
     first = {"model": "rnn", "seed": 0, "score": 1}
-    results.add_row(path, FIELDS, first, key)
-    with path.open("a") as file:
-        file.write("lstm,0,2\n")
-    rows = results.add_row(path, FIELDS, {"model": "rnn", "seed": 1}, key)
+    file = results.ResultsFile(path, FIELDS, key)
+    file.add(first)
+    with path.open("a") as other:
+        other.write("lstm,0,2\n")
+    rows = file.add({"model": "rnn", "seed": 1})
     assert [tuple(row.values()) for row in rows] == [
         ("rnn", "0", "1"),
         ("lstm", "0", "2"),
         ("rnn", "1", ""),
     ]
-    rows = results.add_row(path, FIELDS, {**first, "score": 3}, key)
+    rows = file.add({**first, "score": 3})
     assert [row["score"] for row in rows] == ["2", "", "3"]
     assert results.read_rows(path, FIELDS) == rows
 
@@ -67,7 +68,7 @@ def test_rows_of_files_from_before_a_field(tmp_path):
         results.read_rows(path, fields, {"gated": "output"})
     new = {"model": "rnn", "gated": "all", "seed": "0", "score": "1"}
     new["certain"] = "0.5"
-    rows = results.add_row(path, fields, new, fields[:3], older)
+    rows = results.ResultsFile(path, fields, fields[:3], older).add(new)
     assert rows == [old, new]
     # Now the file has them.
     assert results.read_rows(path, fields) == rows
@@ -103,7 +104,7 @@ def test_missing_runs_are_done(tmp_path, capsys):
         ("rnn", "1", "1"),
         ("lstm", "1", "3"),
     ]
-    assert "[2/4] rnn 1 trains" in capsys.readouterr().out
+    assert "[2/4] rnn, seed 1 trains" in capsys.readouterr().out
     assert file.do_missing(keys[:1], run) == rows[:1]
     assert len(events) == 4
 

@@ -43,9 +43,9 @@ def folder(tmp_path_factory):
             **{"task": task, "model": name, "estimator": estimator},
             **{"openness": openness, "accuracy": accuracy},
         }
-        results.add_row(
-            root / f"{study}.csv", experiments.FIELDS, row, experiments.KEY
-        )
+        results.ResultsFile(
+            root / f"{study}.csv", experiments.FIELDS, experiments.KEY
+        ).add(row)
     return root
 
 

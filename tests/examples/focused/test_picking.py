@@ -218,6 +218,37 @@ def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch):
     assert len(list(path.parent.iterdir())) == 2
 
 
+def test_a_killed_run_draws_the_gates_of_one_that_was_not(
+    tmp_path, monkeypatch
+):
+    """Killed after an epoch, then after training: the same weights."""
+    found = []
+    for name, parts in (("whole", ()), ("killed", ("_save", "write_curve"))):
+        options = small(
+            tmp_path / f"{name}.csv", "--models", "fhe", "--estimators"
+        )
+        options += ["relaxed", "--steps", "8"]
+        for part in parts:
+            owner = progress.Progress if part == "_save" else experiments
+            done = getattr(owner, part)
+
+            def killed(*args, done=done):
+                done(*args)
+                raise KeyboardInterrupt
+
+            with monkeypatch.context() as patch:
+                patch.setattr(owner, part, killed)
+                with pytest.raises(KeyboardInterrupt):
+                    picking.main(options)
+        picking.main(options)
+        folder = tmp_path / f"{name}-models"
+        assert len(list(folder.iterdir())) == 2
+        (path,) = folder.glob("*.keras")
+        found.append(keras.models.load_model(path).get_weights())
+    for weights, expected in zip(*found, strict=True):
+        np.testing.assert_allclose(weights, expected, rtol=1e-5, atol=1e-7)
+
+
 def test_what_is_learned():
     """With k = 1 the first digit is the answer, gates or not."""
     costless = ["--sparsity-weight", 0, "--entropy-weight", 0]

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 
+from examples.common import interleaved
 from examples.focused import experiments
 from examples.focused import models
 from examples.focused import pixel_questions
@@ -85,13 +86,14 @@ def test_mnist(tmp_path, monkeypatch):
     (row,) = read(output)
     assert row["task"] == "mnist" and row["steps"] == "10"
     assert "start_size" not in row["settings"]
-    timed, inference_ms = [], experiments.inference_ms
+    timed, median_ms = [], interleaved.median_ms
 
-    def watch(probed, asked):
-        timed.append(asked["pixels"].shape)
-        return inference_ms(probed, asked)
+    def watch(functions, repeats):
+        (function,) = functions
+        timed.append(function.args[0]["pixels"].shape)
+        return median_ms(functions, repeats)
 
-    monkeypatch.setattr(experiments, "inference_ms", watch)
+    monkeypatch.setattr(interleaved, "median_ms", watch)
     pixel_questions.main([*options, "--start-size", "2", "--models", "fhe"])
     # The time is that of whole images, not of the small ones at first.
     assert timed == [(16, 16, 1)]

@@ -75,7 +75,8 @@ def test_every_estimator_trains_with_its_schedule(
 
     build = skipping_models.build
     monkeypatch.setattr(skipping_models, "build", build_and_keep)
-    key = ("adding", "focused", estimator, "0.4", "0", "")
+    values = ("adding", "focused", estimator, "0.4", "0", "")
+    key = dict(zip(skipping.KEY, values, strict=True))
     with warnings.catch_warnings(record=True) as recorded:
         warnings.simplefilter("always")
         skipping.train_and_measure(key, data, args, "")
@@ -200,7 +201,7 @@ def test_files_from_before_gates_were_drawn(tmp_path):
     (key,) = skipping.keys(args)
     fields = [x for x in skipping.FIELDS if not x.startswith("drawn_")]
     row = {**dict.fromkeys(fields, "1"), **dict(zip(skipping.KEY, key))}
-    results.add_row(path, fields, row, skipping.KEY)
+    results.ResultsFile(path, fields, skipping.KEY).add(row)
     (found,) = skipping.do_runs(args)
     assert found["error"] == "1" and found["drawn_error"] == ""
 

@@ -131,6 +131,9 @@ def test_the_program_lists_and_reports(tmp_path, capsys):
         (["tables"], "NAME: must be one of"),
         ([], "NAME: must be given"),
         (["memory", "delay", "--import", "x.csv"], "for one study"),
+        (["demo"], "NAME: demo has no runs"),
+        (["table_1_trec"], "--data-dir: must be given for table_1_trec"),
+        (["titles", "--write"], "NAME: --write is for all studies"),
         (["--list", "--report"], "not allowed with"),
     ],
 )

@@ -29,18 +29,26 @@ def parse(argv):
     return parser.parse_args(argv)
 
 
+def keys(args):
+    settings = results.describe(args, ["units"])
+    return [
+        (model, str(seed), settings)
+        for model in args.models
+        for seed in args.seeds
+    ]
+
+
 def main(argv):
     args = parse(argv)
-    for model in args.models:
-        for seed in args.seeds:
-            if args.log:
-                with args.log.open("a") as file:
-                    file.write(f"{model}{seed} ")
-            time.sleep(args.wait)
-            row = {"model": model, "seed": seed, "score": seed}
-            row["score"] += 10 * (model == "b")
-            row["settings"] = results.describe(args, ["units"])
-            results.add_row(args.output, FIELDS, row, KEY)
+
+    def run(key, line):
+        if args.log:
+            with args.log.open("a") as file:
+                file.write(f"{key['model']}{key['seed']} ")
+        time.sleep(args.wait)
+        return {"score": int(key["seed"]) + 10 * (key["model"] == "b")}
+
+    results.ResultsFile(args.output, FIELDS, KEY).do_missing(keys(args), run)
 
 
 class TinyProgram(Program):
@@ -53,20 +61,12 @@ class TinyProgram(Program):
         return sys.modules[__name__]
 
 
-def _key(module, args):
-    return {
-        "model": args.models[0],
-        "seed": args.seeds[0],
-        "settings": results.describe(args, ["units"]),
-    }
-
-
 def study(options: str = "", **more) -> Study:
     """Two models, three seeds; see the program for `options`."""
     fields = {
         "cases": grid(model=("--models", ["a", "b"])),
         "measures": [Measure("score", "score", ".1f")],
-        "program": TinyProgram("tiny", _key),
+        "program": TinyProgram("tiny"),
         "options": options,
         "against": {"b": "a"},
     }

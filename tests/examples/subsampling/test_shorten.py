@@ -8,10 +8,11 @@ import keras
 import numpy as np
 import pytest
 
-from examples.common.epoch_line import EpochLine
+from examples.common import resumable_fit
 from examples.common.networks import network_of
 from examples.subsampling import shorten
 from examples.subsampling import shorten_models
+from keras_seqmech.training import ExactBackupAndRestore
 from tests.examples.csv_files import read
 
 pytestmark = pytest.mark.long
@@ -97,23 +98,37 @@ def test_nothing_is_done_twice(study, monkeypatch):
 
 
 def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch, capsys):
-    options = [*SMALL, "--output", str(tmp_path / "s.csv")]
-    options += ["--methods", "stride"]
+    """Killed after an epoch, then in its tests: it ends as one that was not."""
+    options = [*SMALL, "--methods", "stride"]
+    (whole,) = shorten.do_runs(
+        *with_data([*options, "--output", str(tmp_path / "whole.csv")])
+    )
+    options += ["--output", str(tmp_path / "s.csv")]
+    capsys.readouterr()
 
-    class Killed(EpochLine):
+    class Killed(ExactBackupAndRestore):
         def on_epoch_end(self, epoch, logs=None):
             super().on_epoch_end(epoch, logs)
             raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(shorten, "EpochLine", Killed)
-        with pytest.raises(KeyboardInterrupt):
-            shorten.do_runs(*with_data(options))
-    capsys.readouterr()
+    def killed(*args):
+        raise KeyboardInterrupt
+
+    for part, name, replaced in (
+        (resumable_fit, "ExactBackupAndRestore", Killed),
+        (shorten_models, "measure", killed),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(part, name, replaced)
+            with pytest.raises(KeyboardInterrupt):
+                shorten.do_runs(*with_data(options))
     (row,) = shorten.do_runs(*with_data(options))
     assert row["hard_accuracy"] == row["kept"] == ""
     shown = capsys.readouterr().out
-    assert "epoch 2/2" in shown and "epoch 1/2" not in shown
+    assert shown.count("epoch 1/2") == shown.count("epoch 2/2") == 1
+    assert row["accuracy"] == whole["accuracy"]
+    assert float(row["seconds"]) > 0
+    assert [path.name for path in tmp_path.glob("s*")] == ["s.csv"]
 
 
 def test_what_is_measured():
@@ -251,5 +266,5 @@ def test_bad_options(options, message, capsys):
 
 
 def test_a_stride_beyond_the_end():
-    with pytest.raises(ValueError, match="--stride.* at most 64"):
+    with pytest.raises(SystemExit, match="--stride.* at most 64"):
         shorten.main(["--stride", "65", "--train-size", "2"])

@@ -1,0 +1,29 @@
+"""Times of several functions, measured in turn."""
+
+import time
+from collections.abc import Callable
+from collections.abc import Iterable
+
+import numpy as np
+
+
+def median_ms(functions: Iterable[Callable], repeats: int) -> list[float]:
+    """Median milliseconds of each function, all measured in turn.
+
+    What slows the machine for a while then slows all of them.
+
+    Args:
+        functions: Without arguments. Their first call, which may compile, does
+            not count.
+        repeats: Calls that do.
+    """
+    functions = list(functions)
+    for function in functions:
+        function()
+    times: list[list[float]] = [[] for _ in functions]
+    for _ in range(repeats):
+        for function, own in zip(functions, times):
+            start = time.perf_counter()
+            function()
+            own.append(1000 * (time.perf_counter() - start))
+    return [float(np.median(own)) for own in times]

@@ -1,0 +1,116 @@
+"""A `fit` that a killed run continues exactly."""
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_seqmech.training import ExactBackupAndRestore
+
+
+class EpochOrder(keras.utils.PyDataset):
+    """Batches of arrays, in an order that depends on the epoch and a seed.
+
+    Args:
+        x: Array `(N, ...)`.
+        y: Array `(N, ...)`.
+        batch_size: Rows of a batch; the last one has what is left.
+        seed: Of the order.
+    """
+
+    def __init__(
+        self, x: np.ndarray, y: np.ndarray, batch_size: int, seed: int
+    ):
+        super().__init__()
+        self.x, self.y = x, y
+        self.batch_size = batch_size
+        self.seed = seed
+        self.start(0)
+
+    def start(self, epoch: int) -> None:
+        """Takes the order of an epoch."""
+        generator = np.random.default_rng((self.seed, epoch))
+        self.order = generator.permutation(len(self.y))
+
+    def __len__(self) -> int:
+        return -(-len(self.y) // self.batch_size)
+
+    def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        first = index * self.batch_size
+        rows = self.order[first : first + self.batch_size]
+        return self.x[rows], self.y[rows]
+
+
+class EpochSeconds(keras.callbacks.Callback):
+    """Writes how long each epoch took to a file, which it continues.
+
+    Args:
+        path: Of the file.
+    """
+
+    def __init__(self, path: Path):
+        super().__init__()
+        self.path = path
+        self.seconds: dict[str, float] = {}
+        if path.exists():
+            self.seconds = json.loads(path.read_text(encoding="utf8"))
+
+    @property
+    def total(self) -> float:
+        return sum(self.seconds.values())
+
+    def on_epoch_begin(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        self._begun = time.perf_counter()
+
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        self.seconds[str(epoch)] = time.perf_counter() - self._begun
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self.path.with_suffix(".part")
+        temporary.write_text(json.dumps(self.seconds), encoding="utf8")
+        os.replace(temporary, self.path)
+
+
+def fit(
+    model: keras.Model,
+    data: EpochOrder,
+    epochs: int,
+    folder: Path,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+) -> float:
+    """Trains a model, with a backup after each epoch.
+
+    A run that is killed, in `fit` or later, continues after its last epoch,
+    with the weights, random numbers and batches of one that was not.
+
+    Args:
+        model: Compiled and built.
+        data: What to train on.
+        epochs: How many.
+        folder: Of the backup, which stays; delete it when the run is over.
+        callbacks: More of them.
+
+    Returns:
+        The seconds that all epochs took.
+    """
+    clock = EpochSeconds(folder / "seconds.json")
+    order = keras.callbacks.LambdaCallback(
+        on_epoch_begin=lambda epoch, logs: data.start(epoch)
+    )
+    backup = ExactBackupAndRestore(folder, delete_checkpoint=False)
+    model.fit(
+        data,
+        epochs=epochs,
+        shuffle=False,
+        callbacks=[order, clock, *callbacks, backup],
+        verbose=0,
+    )
+    return clock.total
