@@ -196,15 +196,16 @@ def train_and_test(
     if not state["step"]:
         state["gate_variance_start"] = gradient.variance(*batch, DRAWS)
     if not progress.is_over():
-        callbacks = [progress]
+        callbacks = []
         if models.has_gates(model):
-            callbacks += gate_callbacks(model, args)
+            callbacks = gate_callbacks(model, args)
         model.fit(
             task.batches(seed, state["step"]),
             initial_epoch=state["step"] // args.evaluate_every,
             epochs=args.steps // args.evaluate_every,
             steps_per_epoch=args.evaluate_every,
-            callbacks=callbacks,
+            # What the others set at the end of an epoch is saved, too.
+            callbacks=[*callbacks, progress],
             shuffle=False,
             verbose=0,
         )

@@ -59,7 +59,8 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
     ```
 
     `TemperatureAnnealing` and `Curriculum` continue, as does the baseline of a
-    `PolicyGradientModel`. What is not kept: `History`, which starts with the
+    `PolicyGradientModel`. List this callback after them: what they set at the
+    end of an epoch is then in its backup. What is not kept: `History`, which starts with the
     first epoch of the new process, and what other callbacks know, such as the
     patience of `EarlyStopping`; random numbers without a seed generator of
     the model, as of `tf.random` or NumPy.

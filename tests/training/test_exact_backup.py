@@ -71,17 +71,17 @@ def make_model(draws=True) -> keras.Model:
 def train(model, *callbacks, epochs=EPOCHS):
     """With attention dropout that grows, if any, and a temperature."""
     data = Shuffled()
-    callbacks = [
+    schedules = [
         keras.callbacks.LambdaCallback(
             on_epoch_begin=lambda epoch, logs: setattr(data, "epoch", epoch)
-        ),
-        *callbacks,
+        )
     ]
     if isinstance(model, keras_seqmech.PolicyGradientModel):
-        callbacks += [
+        schedules += [
             keras_seqmech.Curriculum("attention_dropout", 9, final=0.5),
             keras_seqmech.TemperatureAnnealing(0.2, BATCHES * epochs),
         ]
+    callbacks = [*schedules, *callbacks]
     return model.fit(
         data, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks
     )
