@@ -60,10 +60,10 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
 
     `TemperatureAnnealing` and `Curriculum` continue, as does the baseline of a
     `PolicyGradientModel`. List this callback after them: what they set at the
-    end of an epoch is then in its backup. What is not kept: `History`, which starts with the
-    first epoch of the new process, and what other callbacks know, such as the
-    patience of `EarlyStopping`; random numbers without a seed generator of
-    the model, as of `tf.random` or NumPy.
+    end of an epoch is then in its backup. What is not kept: `History`, which
+    starts with the first epoch of the new process, and what other callbacks
+    know, such as the patience of `EarlyStopping`; random numbers without a
+    seed generator of the model, as of `tf.random` or NumPy.
 
     Cost: one file of weights and optimizer state an epoch, two while it is
     written.
