@@ -157,6 +157,7 @@ def train_and_test(
     """Trains and tests one model."""
     print(f"\nTraining: {name}")
     segmenter = SEGMENTERS[name]
+    keras.utils.clear_session()
     keras.utils.set_random_seed(arguments.seed)
     model = taggers.build_model(
         segmenter.kind,

@@ -6,10 +6,14 @@ import keras
 import numpy as np
 from keras import ops
 
+from examples.common.arguments import integer
 from examples.common.arguments import positive
+from examples.common.arguments import real
 from examples.common.text_encoding import Encoded
 from examples.receptive_field import field_options
 from examples.receptive_field import kinds
+from examples.receptive_field.cells import CELLS
+from examples.receptive_field.cells import LAYERS
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
 
@@ -37,12 +41,8 @@ def build_model(
     unit, field = kinds.split(model)
     result = None
     if field:
-        cells = {
-            "rnn": keras.layers.SimpleRNNCell,
-            "lstm": keras.layers.LSTMCell,
-        }
         x, result = ReceptiveFieldRNN(
-            cells[unit](args.units, kernel_regularizer=penalty),
+            CELLS[unit](args.units, kernel_regularizer=penalty),
             **kinds.field_options(field, args.max_size),
             gated=args.gated,
             size_from=args.size_from,
@@ -51,8 +51,7 @@ def build_model(
             jit_compile=True,
         )(x, mask=mask)
     else:
-        layers = {"rnn": keras.layers.SimpleRNN, "lstm": keras.layers.LSTM}
-        layer = layers[unit](args.units, kernel_regularizer=penalty)
+        layer = LAYERS[unit](args.units, kernel_regularizer=penalty)
         x = layer(x, mask=mask)
     x = keras.layers.Dropout(args.dropout)(x)
     outputs = keras.layers.Dense(
@@ -111,10 +110,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--length", type=positive, help="tokens kept of a text")
     add("--units", type=positive, default=100)
     add("--max-size", type=positive, default=4, help="largest field size S")
-    add("--dropout", type=float, default=0.5)
-    add("--l2", type=float, default=1e-5)
-    add("--learning-rate", type=float, default=1e-3)
+    add("--dropout", type=real("[0, 1)"), default=0.5)
+    add("--l2", type=real("[0, inf)"), default=1e-5)
+    add("--learning-rate", type=real("(0, inf)"), default=1e-3)
     add("--batch-size", type=positive, default=64)
     add("--epochs", type=positive, default=30)
     field_options.add_arguments(parser)
-    add("--verbose", type=int, default=0, help="of model.fit")
+    verbose = integer(0, most=2)
+    add("--verbose", type=verbose, default=0, help="of model.fit")

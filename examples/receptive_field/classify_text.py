@@ -27,6 +27,7 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -83,8 +84,12 @@ FIELDS = (
 
 def train_and_test(
     name: str, seed: int, data: text_encoding.Encoded, args: argparse.Namespace
-) -> tuple[dict, keras.Model]:
-    """Trains and tests one model; returns its results and the model."""
+) -> tuple[dict[str, Any], keras.Model]:
+    """Trains and tests one model.
+
+    Returns:
+        The columns of its row that are not in `KEY`, and the model.
+    """
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     matrix = word_vectors.embedding_matrix(
@@ -118,7 +123,7 @@ def train_and_test(
     ).history
     seconds = time.perf_counter() - start
     _, accuracy = trained.evaluate(*data.test, batch_size=256, verbose=0)
-    row = {"mean_field_size": ""}
+    row: dict[str, Any] = {"mean_field_size": ""}
     if fields is not None:
         found = fields.predict(data.test[0], batch_size=256, verbose=0)
         report = field_report.report(
@@ -128,10 +133,6 @@ def train_and_test(
         row.update(report.row())
     best = first + int(np.argmax(history["val_accuracy"][first:]))
     return {
-        "dataset": args.dataset,
-        "model": name,
-        "seed": seed,
-        "settings": settings(args, name),
         "test_accuracy": round(100 * accuracy, 2),
         "validation_accuracy": round(100 * history["val_accuracy"][best], 2),
         "best_epoch": best + 1,
@@ -153,12 +154,21 @@ def settled_epoch(schedule: ExploreThenCommit | None, epochs: int) -> int:
 def settings(args: argparse.Namespace, model: str) -> str:
     """Settings that a result depends on besides data set, model and seed."""
     vectors = Path(args.vectors).name if args.vectors else "none"
-    more = field_options.settings(args) if "+" in model else {}
+    more = field_options.settings(args) if kinds.has_field(model) else {}
     # Older runs do not name what they had no choice of.
     more = {k: v for k, v in more.items() if v != field_options.OLDER[k]}
     if args.fold:
         more["fold"] = str(args.fold)
     return results.describe(args, TUNED, vectors=vectors, **more)
+
+
+def keys(args: argparse.Namespace) -> list[results.Key]:
+    """The `KEY` of each run."""
+    return [
+        (args.dataset, model, str(seed), settings(args, model))
+        for seed in args.seeds
+        for model in args.models
+    ]
 
 
 def table(dataset: str, rows: Sequence[dict]) -> str:
@@ -174,7 +184,8 @@ def table(dataset: str, rows: Sequence[dict]) -> str:
         if not own:
             continue
         accuracy = [float(row["test_accuracy"]) for row in own]
-        sizes = [float(r["mean_field_size"]) for r in own if "+" in name]
+        with_field = own if kinds.has_field(name) else []
+        sizes = [float(row["mean_field_size"]) for row in with_field]
         seconds = [float(row["seconds"]) for row in own]
         lines.append(
             [
@@ -239,31 +250,20 @@ def main(argv: Sequence[str] | None = None) -> str:
     args = parse(argv)
     path = Path(args.results)
     path.parent.mkdir(parents=True, exist_ok=True)
-    rows = results.read_rows(path, FIELDS, field_report.OLDER)
     if args.export_dir:
         Path(args.export_dir).mkdir(parents=True, exist_ok=True)
     text_data = datasets.load(args.dataset, args.data_dir, args.fold)
     print(f"{args.dataset}: {datasets.describe(text_data)}", flush=True)
     data = text_encoding.encode(text_data, args.length)
-
-    def same():
-        return [
-            row
-            for row in rows
-            if row["dataset"] == args.dataset
-            and row["settings"] == settings(args, row["model"])
-        ]
-
     model = None
-    for seed in args.seeds:
-        for name in args.models:
-            done = {(row["model"], row["seed"]) for row in same()}
-            if (name, str(seed)) in done:
-                continue
-            row, model = train_and_test(name, seed, data, args)
-            rows = results.add_row(path, FIELDS, row, KEY, field_report.OLDER)
-            print({k: v for k, v in row.items() if k != "settings"}, flush=True)
-    result = table(args.dataset, same())
+
+    def run(key: results.Row, line: str) -> dict[str, Any]:
+        nonlocal model
+        row, model = train_and_test(key["model"], int(key["seed"]), data, args)
+        return row
+
+    file = results.ResultsFile(path, FIELDS, KEY, field_report.OLDER)
+    result = table(args.dataset, file.do_missing(keys(args), run))
     print(result)
     if args.export_dir and model is None:
         print("Nothing exported: all runs were done before.")

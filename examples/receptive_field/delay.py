@@ -43,22 +43,16 @@ FORWARD, BOTH = "forward", "both"
 def main(argv: list[str] | None = None) -> None:
     """Runs what is not finished; prints the table and draws the figure."""
     args = parse(argv)
-    rows = results.read_rows(args.output, FIELDS)
-    done = {tuple(row[name] for name in KEY) for row in rows}
+    args.output.parent.mkdir(parents=True, exist_ok=True)
     train, test = segmentation.people_daily()
     train, test = train[: args.sentences], test[: args.test_sentences]
     vocabulary = segmentation.character_vocabulary(train)
-    for run in runs(args):
-        if run in done:
-            continue
-        print("Training", *run, flush=True)
-        measured = train_and_measure(args, run, train, test, vocabulary)
-        print(measured, flush=True)
-        rows = results.add_row(
-            args.output, FIELDS, {**dict(zip(KEY, run)), **measured}, KEY
-        )
-    wanted = set(runs(args))
-    rows = [r for r in rows if tuple(r[name] for name in KEY) in wanted]
+
+    def run(key: results.Row, line: str) -> dict[str, str]:
+        return train_and_measure(args, key, train, test, vocabulary)
+
+    file = results.ResultsFile(args.output, FIELDS, KEY)
+    rows = file.do_missing(keys(args), run)
     tables.publish([table(rows)], args.markdown)
     for directions in args.directions:
         draw(rows, directions, args)
@@ -98,47 +92,56 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def runs(args: argparse.Namespace) -> Iterator[tuple[str, ...]]:
+def keys(args: argparse.Namespace) -> list[results.Key]:
     """The `KEY` of each run."""
     settings = results.describe(args, SETTINGS)
     kinds = [(str(size), "") for size in args.fixed]
     kinds += [("adaptive", f"{price:g}") for price in args.prices]
-    for seed, directions, kind in itertools.product(
-        args.seeds, args.directions, kinds
-    ):
-        yield directions, args.gated, *kind, str(seed), settings
+    return [
+        (directions, args.gated, *kind, str(seed), settings)
+        for seed, directions, kind in itertools.product(
+            args.seeds, args.directions, kinds
+        )
+    ]
+
+
+def runs(args: argparse.Namespace) -> Iterator[results.Key]:
+    """The `keys`, one by one."""
+    return iter(keys(args))
 
 
 def train_and_measure(
     args: argparse.Namespace,
-    run: tuple[str, ...],
+    key: results.Row,
     train: list[segmentation.Words],
     test: list[segmentation.Words],
     vocabulary: list[str],
 ) -> dict[str, str]:
     """Trains and tests one model."""
-    directions, gated, sizes, price, seed, _ = run
-    keras.backend.clear_session()
-    keras.utils.set_random_seed(int(seed))
-    is_fixed = sizes != "adaptive"
+    seed = int(key["seed"])
+    keras.utils.clear_session()
+    keras.utils.set_random_seed(seed)
+    is_fixed = key["sizes"] != "adaptive"
     model = taggers.build_model(
         "lstm+rf",
         len(vocabulary),
         units=args.units,
-        max_size=int(sizes) if is_fixed else MAX_SIZE,
-        bidirectional=directions == BOTH,
-        gated=gated,
+        max_size=int(key["sizes"]) if is_fixed else MAX_SIZE,
+        bidirectional=key["directions"] == BOTH,
+        gated=key["gated"],
         fixed=is_fixed,
-        seed=int(seed),
+        seed=seed,
     )
-    schedule = [] if is_fixed else [ExploreThenCommit(price=float(price))]
+    schedule = (
+        [] if is_fixed else [ExploreThenCommit(price=float(key["price"]))]
+    )
     taggers.train(
         model,
         train,
         vocabulary,
         args.epochs,
         args.batch_size,
-        seed=int(seed),
+        seed=seed,
         verbose=0,
         callbacks=schedule,
     )

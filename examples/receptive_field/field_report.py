@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import keras
 import numpy as np
 
+from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import analysis
 
 # Fewer steps of a token tell little of how its sizes are spread.
@@ -35,6 +37,15 @@ class FieldReport(NamedTuple):
             "information": f"{self.information:.3f}" if known else "",
             "certain": f"{self.certain:.3f}",
         }
+
+
+def field_of(layer: ReceptiveFieldRNN) -> dict[str, keras.KerasTensor]:
+    """The dict of a layer with `return_field=True`, in its model."""
+    # Keras keeps the outputs of a layer in a flat list.
+    sequences, *_ = keras.tree.flatten(layer.input)
+    form = layer.compute_output_spec(sequences)
+    *_, field = keras.tree.pack_sequence_as(form, layer.output)
+    return field
 
 
 def report(

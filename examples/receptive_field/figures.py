@@ -12,6 +12,9 @@ from the same weights, with and without dropout. Writes means over seeds:
   of the labels of their texts, of the model with dropout (figure 3);
 - `steps_<dataset>.csv`, `words_<dataset>.csv` and `summary.json`: the numbers.
 
+Each finished run is a file in the folder `runs` of `--output`; started again,
+runs with the same settings that are there are not repeated.
+
 With `--explore` models train with `ExploreThenCommit`, so that reading has a
 price. Field sizes are expected sizes, in inference mode. Figure 3 leaves out
 the last steps of each text, where a field has no room to be long, and, where
@@ -26,9 +29,11 @@ Networks".
 import argparse
 import csv
 import json
+import os
 from collections.abc import Iterable
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from typing import NamedTuple
 
 import keras
@@ -36,12 +41,30 @@ import numpy as np
 
 from examples.common import datasets
 from examples.common import exploring
+from examples.common import results
 from examples.common import text_encoding
 from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.receptive_field import classifiers
+from examples.receptive_field import field_options
 from keras_seqmech import analysis
+
+# What the numbers of a run depend on, beside its name and the texts.
+SETTINGS = (
+    "model",
+    "units",
+    "dropout",
+    "l2",
+    "learning_rate",
+    "batch_size",
+    "max_size",
+    "epochs",
+    "embedding_size",
+    "every",
+    "probe",
+    "min_count",
+)
 
 
 class Run(NamedTuple):
@@ -50,6 +73,59 @@ class Run(NamedTuple):
     history: dict[str, list[float]]
     start_sizes: dict[str, analysis.TokenFieldSize]
     end_sizes: dict[str, analysis.TokenFieldSize]
+
+
+def conditions(args: argparse.Namespace) -> dict[str, float]:
+    """The rate of dropout of each, by name."""
+    return {"plain": 0.0, "dropout": args.dropout}
+
+
+def train_once(
+    dataset: str,
+    condition: str,
+    seed: int,
+    data: text_encoding.Encoded,
+    args: argparse.Namespace,
+) -> Run:
+    """Trains one model, or reads what a run with these settings found."""
+    path = args.output / "runs" / f"{dataset}-{condition}-{seed}.json"
+    settings = results.describe(
+        args,
+        SETTINGS,
+        length=data.train[0].shape[1],
+        vectors=Path(args.vectors).name if args.vectors else "none",
+        **field_options.settings(args),
+    )
+    if path.exists():
+        found = json.loads(path.read_text(encoding="utf8"))
+        if found.pop("settings") == settings:
+            return _run_of(**found)
+    print(f"{dataset}: trains {condition}, seed {seed}", flush=True)
+    run = train(data, conditions(args)[condition], seed, args)
+    path.parent.mkdir(exist_ok=True)
+    _write_json(path, {"settings": settings, **run._asdict()})
+    return run
+
+
+def _run_of(
+    history: dict[str, list[float]],
+    start_sizes: dict[str, list],
+    end_sizes: dict[str, list],
+) -> Run:
+    """A run as `train` returns it, of what JSON makes of it."""
+    start, end = (
+        {word: analysis.TokenFieldSize(*size) for word, size in sizes.items()}
+        for sizes in (start_sizes, end_sizes)
+    )
+    return Run(history, start, end)
+
+
+def _write_json(path: Path, content: Any) -> None:
+    """Writes a file that is whole at all times."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+    with temporary.open("w", encoding="utf8") as file:
+        json.dump(content, file, indent=2, ensure_ascii=False)
+    os.replace(temporary, path)
 
 
 def train(
@@ -213,7 +289,10 @@ def draw(
     args: argparse.Namespace,
 ) -> None:
     """Writes both figures of one data set, and their numbers."""
-    title = f"{args.model} on {name.upper()}, seeds {len(args.seeds)}"
+    title = (
+        f"{args.model} on {name.upper()}, dropout {args.dropout:g}, "
+        f"seeds {len(args.seeds)}"
+    )
     figures = {
         "steps": analysis.plot_field_size_by_step(
             histories, args.max_size, title
@@ -277,7 +356,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     classifiers.add_arguments(parser)
     exploring.add_arguments(parser)
     parser.set_defaults(epochs=10, l2=0.0)
-    return exploring.check(parser, parser.parse_args(argv))
+    args = exploring.check(parser, parser.parse_args(argv))
+    if not args.dropout:
+        parser.error(
+            "--dropout: must not be 0, which models are trained with anyway. "
+            f"Received: {args.dropout:g}"
+        )
+    return args
 
 
 def main(argv: Sequence[str] | None = None) -> dict:
@@ -292,21 +377,26 @@ def main(argv: Sequence[str] | None = None) -> dict:
         print(f"{name}: {datasets.describe(text_data)}", flush=True)
         data = text_encoding.encode(text_data, length)
         entropies = entropies_by_word(data, args.min_count, args.vectors)
-        histories = {}
-        for dropout in (0.0, args.dropout):
-            runs = [train(data, dropout, seed, args) for seed in args.seeds]
-            histories[f"dropout {dropout:g}"] = mean_history(
-                [run.history for run in runs]
-            )
-        start_sizes, sizes = (
-            mean_sizes([getattr(run, when) for run in runs], entropies)
-            for when in ("start_sizes", "end_sizes")
+        runs = {
+            condition: [
+                train_once(name, condition, seed, data, args)
+                for seed in args.seeds
+            ]
+            for condition in conditions(args)
+        }
+        histories = {
+            condition: mean_history([run.history for run in own])
+            for condition, own in runs.items()
+        }
+        with_dropout = runs["dropout"]
+        start_sizes = mean_sizes(
+            [run.start_sizes for run in with_dropout], entropies
         )
+        sizes = mean_sizes([run.end_sizes for run in with_dropout], entropies)
         draw(name, histories, start_sizes, sizes, entropies, args)
         summaries[name] = summarise(histories, start_sizes, sizes, entropies)
         report(name, summaries[name])
-    with open(args.output / "summary.json", "w", encoding="utf8") as file:
-        json.dump(summaries, file, indent=2, ensure_ascii=False)
+    _write_json(args.output / "summary.json", summaries)
     return summaries
 
 

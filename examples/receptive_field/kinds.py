@@ -7,11 +7,10 @@ by policy gradient, the paper's RF(RL).
 
 from typing import Any
 
-CELLS = ("rnn", "lstm")
 FIELDS = ("rf-", "rf-rl", "rf")
 MODELS = tuple(
     name
-    for cell in CELLS
+    for cell in ("rnn", "lstm")
     for name in (cell, *(f"{cell}+{field}" for field in FIELDS))
 )
 
@@ -24,6 +23,15 @@ def split(model: str) -> tuple[str, str]:
     """
     cell, _, field = model.partition("+")
     return cell, field
+
+
+def has_field(model: str) -> bool:
+    """Whether one of `MODELS` has a receptive field.
+
+    >>> has_field("lstm+rf-"), has_field("lstm")
+    (True, False)
+    """
+    return bool(split(model)[1])
 
 
 def field_options(field: str, max_size: int) -> dict[str, Any]:

@@ -26,11 +26,11 @@ from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
+from examples.receptive_field.cells import CELLS
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech.tasks import look_ahead
 
-CELLS = {"lstm": keras.layers.LSTMCell, "gru": keras.layers.GRUCell}
 MAX_SIZE = 4
 SETTINGS = (
     "units",
@@ -57,20 +57,24 @@ FIELDS = KEY + MEASURED
 def main(argv: list[str] | None = None) -> None:
     """Runs what is not finished, and prints the table."""
     args = parse(argv)
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+
+    def run(key: results.Row, line: str) -> dict[str, str]:
+        return train_and_measure(args, key)
+
+    file = results.ResultsFile(args.output, FIELDS, KEY)
+    print(table(file.do_missing(keys(args), run)))
+
+
+def keys(args: argparse.Namespace) -> list[results.Key]:
+    """The `KEY` of each run."""
     settings = results.describe(args, SETTINGS)
-    rows = results.read_rows(args.output, FIELDS)
-    for keys, cell, size_from, seed in itertools.product(
-        args.keys, args.cells, args.size_from, args.seeds
-    ):
-        run = (cell, size_from, keys, args.gated, str(seed), settings)
-        if run in {tuple(row[name] for name in KEY) for row in rows}:
-            continue
-        print(f"Training {cell}, size from {size_from}, keys {keys}, {seed=}")
-        measured = train_and_measure(args, cell, size_from, keys, seed)
-        measured["date"] = str(datetime.date.today())
-        row = {**dict(zip(KEY, run)), **measured}
-        rows = results.add_row(args.output, FIELDS, row, KEY)
-    print(table([row for row in rows if row["settings"] == settings]))
+    return [
+        (cell, size_from, told, args.gated, str(seed), settings)
+        for told, cell, size_from, seed in itertools.product(
+            args.keys, args.cells, args.size_from, args.seeds
+        )
+    ]
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -81,7 +85,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     )
     add = parser.add_argument
     ways = ["input", "field"]
-    add("--cells", nargs="+", choices=CELLS, default=list(CELLS))
+    add("--cells", nargs="+", choices=CELLS, default=["lstm", "gru"])
     add("--size-from", nargs="+", choices=ways, default=ways)
     add(
         "--keys",
@@ -138,14 +142,18 @@ def build_model(
 
 
 def train_and_measure(
-    args: argparse.Namespace, cell: str, size_from: str, keys: str, seed: int
+    args: argparse.Namespace, key: results.Row
 ) -> dict[str, str]:
     """Trains one model; returns what it does at keys and elsewhere."""
+    seed = int(key["seed"])
+    keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
-    told = keys == "told"
+    told = key["keys"] == "told"
     train = look_ahead.examples(args.train_size, told=told, seed=2 * seed)
     test = look_ahead.examples(1000, told=told, seed=2 * seed + 1)
-    model, shown = build_model(cell, size_from, args.units, args.gated, seed)
+    model, shown = build_model(
+        key["cell"], key["size_from"], args.units, key["gated"], seed
+    )
     model.compile(
         keras.optimizers.Adam(args.learning_rate),
         keras.losses.SparseCategoricalCrossentropy(
@@ -169,11 +177,11 @@ def train_and_measure(
         "accuracy": f"{100 * right[test.keys].mean():.1f}",
         "size_elsewhere": f"{field['size'][~test.keys].mean():.2f}",
         "certain": f"{history.history['field_certain'][-1]:.3f}",
+        "date": str(datetime.date.today()),
     }
     for gap in range(3):
         sizes = field["size"][test.gaps == gap]
         measured[f"size_gap_{gap}"] = f"{sizes.mean():.2f}"
-    print(measured)
     return measured
 
 

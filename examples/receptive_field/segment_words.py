@@ -20,14 +20,15 @@ much their sizes depend on the character (mutual information, in nats), and the
 share of sizes chosen with a probability above 0.9, all on the last test text.
 
 Every finished run is a row of a CSV file; started again, runs with the same
-settings that are in it are not repeated. Several processes may share a file.
+settings that are in it are not repeated, unless they were not tested on all
+that is asked for now. Several processes may share a file.
 """
 
 import argparse
 import pathlib
 import statistics
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import keras
 
@@ -36,6 +37,7 @@ from examples.common import results
 from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
+from examples.common.arguments import real
 from examples.receptive_field import field_options
 from examples.receptive_field import field_report
 from examples.receptive_field import kinds
@@ -54,7 +56,7 @@ PAPER = {
     "lstm+rf": ("92.21", "94.60"),
 }
 CORPORA = ("pku", "msr")
-SETTINGS = (
+KEY = (
     "corpus",
     "model",
     "seed",
@@ -77,7 +79,7 @@ RESULTS = (
     "seconds",
     *field_report.FIELDS,
 )
-FIELDS = SETTINGS + RESULTS
+FIELDS = KEY + RESULTS
 # What is not in the files of older runs.
 OLDER = {
     "corpus": "pku",
@@ -85,71 +87,106 @@ OLDER = {
     **field_options.OLDER,
     **field_report.OLDER,
 }
+# Of a model without a receptive field.
+NO_FIELD = dict.fromkeys(field_options.SETTINGS, "")
+
+
+class TestedRuns(results.ResultsFile):
+    """The runs of a file that were tested on all that is asked for now.
+
+    Args:
+        path: Of the file.
+        tests: Names of the columns that must not be empty.
+    """
+
+    tests: Sequence[str]
+
+    def __new__(cls, path: pathlib.Path, tests: Sequence[str]) -> "TestedRuns":
+        self = super().__new__(cls, path, FIELDS, KEY, OLDER)
+        self.tests = tests
+        return self
+
+    def read(self) -> list[results.Row]:
+        """The rows; where a run was done again, the last."""
+        rows = {}
+        for row in super().read():
+            # Rows of older runs have them for every model.
+            if not kinds.has_field(row["model"]):
+                row |= NO_FIELD
+            if all(row[test] for test in self.tests):
+                rows[tuple(row[name] for name in KEY)] = row
+        return list(rows.values())
 
 
 def main(argv: list[str] | None = None) -> None:
     """Runs what is not yet in the CSV file and prints the table."""
     arguments = parse(argv)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    rows = results.read_rows(arguments.output, FIELDS, OLDER)
     train, tests = read(arguments)
     if arguments.fold_width:
         train = segmentation.fold_width(train)
         tests = {k: segmentation.fold_width(v) for k, v in tests.items()}
     vocabulary = segmentation.character_vocabulary(train)
-    runs = [
-        {
-            "corpus": arguments.corpus,
-            "model": model,
-            "seed": str(seed),
-            "epochs": str(arguments.epochs),
-            "sentences": str(len(train)),
-            "units": str(arguments.units),
-            "batch_size": str(arguments.batch_size),
-            "summary": arguments.summary,
-            "temperature": str(arguments.temperature),
-            "bidirectional": str(arguments.bidirectional),
-            "fold_width": str(arguments.fold_width),
-            **field_settings(model, arguments),
-        }
+
+    def run(key: results.Row, line: str) -> dict[str, str]:
+        print(line, flush=True)
+        return train_and_test(arguments, key, train, vocabulary, tests)
+
+    file = TestedRuns(arguments.output, list(tests))
+    rows = file.do_missing(keys(arguments), run)
+    print(table(rows, list(tests)))
+
+
+def keys(arguments: argparse.Namespace) -> list[results.Key]:
+    """The `KEY` of each run; reads the text, whose sentences count."""
+    train, _ = read_corpus(arguments)
+    return [
+        (
+            arguments.corpus,
+            model,
+            str(seed),
+            str(arguments.epochs),
+            str(len(train)),
+            str(arguments.units),
+            str(arguments.batch_size),
+            arguments.summary,
+            str(arguments.temperature),
+            str(arguments.bidirectional),
+            str(arguments.fold_width),
+            *field_settings(model, arguments).values(),
+        )
         for seed in range(
             arguments.first_seed, arguments.first_seed + arguments.seeds
         )
         for model in arguments.models
     ]
-    for number, settings in enumerate(runs, start=1):
-        print(
-            f"Run {number} of {len(runs)}: {settings['model']}, "
-            f"seed {settings['seed']}",
-            flush=True,
-        )
-        if find(rows, settings, tests):
-            print("In the CSV file already.")
-            continue
-        found = train_and_test(arguments, settings, train, vocabulary, tests)
-        print(", ".join(f"{name} {value}" for name, value in found.items()))
-        row = {**settings, **found}
-        rows = results.add_row(arguments.output, FIELDS, row, SETTINGS, OLDER)
-    found = [find(rows, settings, tests) for settings in runs]
-    print(table(found, list(tests)))
 
 
 def read(
     arguments: argparse.Namespace,
 ) -> tuple[list[segmentation.Words], dict[str, list[segmentation.Words]]]:
     """The training sentences, and those of each test by name of its F1."""
-    first = slice(arguments.sentences)
+    train, last = read_corpus(arguments)
     if arguments.corpus == "msr":
-        sentences = segmentation.read_words(arguments.data_dir, "msr")
-        train, test = segmentation.split(sentences)
-        return train[first], {"msr_f1": test[first]}
-    train, test = segmentation.people_daily()
-    tests = {"people_daily_f1": test[first]}
+        return train, {"msr_f1": last}
+    tests = {"people_daily_f1": last}
     if arguments.data_dir:
         tests["pku_f1"] = segmentation.read_words(
             arguments.data_dir, "pku_test"
         )
-    return train[first], tests
+    return train, tests
+
+
+def read_corpus(
+    arguments: argparse.Namespace,
+) -> tuple[list[segmentation.Words], list[segmentation.Words]]:
+    """Sentences of the first nine tenths of the corpus, and of the last."""
+    if arguments.corpus == "msr":
+        sentences = segmentation.read_words(arguments.data_dir, "msr")
+        train, last = segmentation.split(sentences)
+    else:
+        train, last = segmentation.people_daily()
+    return train[: arguments.sentences], last[: arguments.sentences]
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -178,7 +215,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--units", type=positive, default=128)
     add("--batch-size", type=positive, default=64)
     add("--summary", choices=("mean", "last"), default="last")
-    add("--temperature", type=float, default=1.0)
+    add("--temperature", type=real("(0, inf)"), default=1.0)
     add(
         "--bidirectional",
         action="store_true",
@@ -191,7 +228,12 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     )
     field_options.add_arguments(parser)
     exploring.add_arguments(parser)
-    add("--verbose", default="auto", help="of model.fit")
+    add(
+        "--verbose",
+        choices=("auto", "0", "1", "2"),
+        default="auto",
+        help="of model.fit",
+    )
     add(
         "--output",
         type=pathlib.Path,
@@ -208,25 +250,25 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
 
 def field_settings(model: str, arguments: argparse.Namespace) -> dict[str, str]:
     """The settings that only matter where there is a receptive field."""
-    if "+" in model:
+    if kinds.has_field(model):
         return field_options.settings(arguments)
-    return dict.fromkeys(field_options.SETTINGS, "")
+    return NO_FIELD
 
 
 def train_and_test(
     arguments: argparse.Namespace,
-    settings: dict[str, str],
+    key: results.Row,
     train: list[segmentation.Words],
     vocabulary: list[str],
     tests: dict[str, list[segmentation.Words]],
 ) -> dict[str, str]:
     """Trains and tests one model."""
     start = time.perf_counter()
-    seed = int(settings["seed"])
-    keras.backend.clear_session()
+    seed = int(key["seed"])
+    keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     model = taggers.build_model(
-        settings["model"],
+        key["model"],
         len(vocabulary),
         units=arguments.units,
         summary=arguments.summary,
@@ -237,7 +279,7 @@ def train_and_test(
         size_from=arguments.size_from,
     )
     schedule = None
-    if "+" in settings["model"]:
+    if kinds.has_field(key["model"]):
         schedule = exploring.schedule(arguments, arguments.temperature)
     verbose = arguments.verbose
     timer = taggers.train(
@@ -249,7 +291,7 @@ def train_and_test(
         seed=seed,
         verbose=verbose if verbose == "auto" else int(verbose),
         callbacks=[] if schedule is None else [schedule],
-        policy_gradient=kinds.draws(settings["model"]),
+        policy_gradient=kinds.draws(key["model"]),
     )
     found = {}
     for name, sentences in tests.items():
@@ -264,22 +306,6 @@ def train_and_test(
     found["step_ms"] = f"{1000 * timer.median:.1f}"
     found["seconds"] = f"{time.perf_counter() - start:.0f}"
     return found
-
-
-def find(
-    rows: Iterable[dict[str, str]],
-    settings: dict[str, str],
-    tests: Iterable[str],
-) -> dict[str, str] | None:
-    """The run with these settings, if it was tested on all the tests.
-
-    Settings that are empty do not matter to the run.
-    """
-    settings = {name: value for name, value in settings.items() if value}
-    for row in rows:
-        if settings.items() <= row.items() and all(row[name] for name in tests):
-            return row
-    return None
 
 
 def table(rows: list[dict[str, str]], tests: list[str]) -> str:

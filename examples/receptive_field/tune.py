@@ -22,8 +22,10 @@ import keras_tuner
 
 from examples.common.arguments import integer
 from examples.common.arguments import positive
+from examples.common.arguments import real
 from examples.common.datasets import CLASSES
 from examples.receptive_field import tuning_tasks
+from examples.receptive_field.cells import CELLS
 from examples.receptive_field.tuning_tasks import Task
 from keras_seqmech import tuning
 from keras_seqmech.analysis import plots
@@ -134,11 +136,13 @@ def make_parser() -> argparse.ArgumentParser:
     add("--data-dir", help="segmentation: holds cws/pku_test.jsonl.gz")
     add("--dataset", choices=list(CLASSES), default="mr", help="of text")
     add("--sentences", type=positive, default=4000, help="of each set")
+    above_0 = real("(0, inf)")
     search = {"nargs": 2, "metavar": ("LOW", "HIGH")}
-    add("--max-size", type=int, default=(1, 8), **search)
-    add("--temperature", type=float, default=(0.1, 2.0), **search)
-    add("--temperature-step", type=float, help="factor between temperatures")
-    add("--final-temperature", type=float, default=(0.1, 0.5), **search)
+    add("--max-size", type=positive, default=(1, 8), **search)
+    add("--temperature", type=above_0, default=(0.1, 2.0), **search)
+    factor = "factor between temperatures"
+    add("--temperature-step", type=real("(1, inf)"), help=factor)
+    add("--final-temperature", type=above_0, default=(0.1, 0.5), **search)
     schedules = (FIXED, "exponential", "linear")
     for name, choices, default in (
         ("--schedules", schedules, [FIXED]),
@@ -146,16 +150,16 @@ def make_parser() -> argparse.ArgumentParser:
         ("--estimators", ESTIMATORS, ["relaxed"]),
     ):
         add(name, nargs="+", choices=choices, default=default)
-    add("--cell", choices=list(tuning_tasks.CELLS), default="lstm")
+    add("--cell", choices=list(CELLS), default="lstm")
     add("--units", type=positive, default=64)
     add("--embedding-size", type=positive, default=64)
-    add("--dropout", type=float, default=0.2)
-    add("--learning-rate", type=float, default=3e-3)
+    add("--dropout", type=real("[0, 1)"), default=0.2)
+    add("--learning-rate", type=above_0, default=3e-3)
     add("--batch-size", type=positive, default=64)
     add("--seed", type=integer(1), default=1)
     add("--jit-compile", action=argparse.BooleanOptionalAction, default=True)
-    add("--verbose", type=integer(0), default=2, help="of model.fit")
-    add("--chief-timeout", type=float, default=60.0, help="of a worker, s")
+    add("--verbose", type=integer(0, 2), default=2, help="of model.fit")
+    add("--chief-timeout", type=above_0, default=60.0, help="of a worker, s")
     return parser
 
 

@@ -12,17 +12,13 @@ from examples.common import datasets
 from examples.common import text_encoding
 from examples.common import word_vectors
 from examples.common.networks import network_of
+from examples.receptive_field import field_report
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
+from examples.receptive_field.cells import CELLS
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import tuning
-
-CELLS = {
-    "rnn": keras.layers.SimpleRNNCell,
-    "gru": keras.layers.GRUCell,
-    "lstm": keras.layers.LSTMCell,
-}
 
 
 class Segmentation:
@@ -195,7 +191,7 @@ def read_with_field(
 def field_sizes(model: keras.Model) -> keras.KerasTensor:
     """The sizes of the fields of a model, `(batch, time)`."""
     layer = network_of(model).get_layer("field")
-    return layer.output[-1]  # Flat, by name: the last.
+    return field_report.field_of(layer)["size"]
 
 
 def compiled(inputs, outputs, field, args) -> keras.Model:

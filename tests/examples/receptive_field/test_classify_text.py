@@ -85,6 +85,12 @@ def test_runs_are_kept_and_not_repeated(folder, published, tmp_path, capsys):
     )
     assert again == first
     assert results.read_text() == content
+    args = classify_text.parse(
+        arguments(folder, results, *models, "--seeds", "1")
+    )
+    assert classify_text.keys(args) == [
+        tuple(row[name] for name in classify_text.KEY) for row in rows
+    ]
     counts, output = capsys.readouterr().out.strip().split("\n", 1)
     assert output == first
     assert re.match(r"mr: 243 training, .* \d+ test texts are also", counts)
@@ -291,6 +297,29 @@ def test_numbers_that_are_not_positive(capsys, option, value):
         assert message + repr(value) in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "option, value",
+    [
+        ("--dropout", "1"),
+        ("--dropout", "-0.1"),
+        ("--l2", "-1e-5"),
+        ("--l2", "inf"),
+        ("--learning-rate", "0"),
+        ("--learning-rate", "nan"),
+        ("--verbose", "-1"),
+    ],
+)
+def test_numbers_that_cannot_be(capsys, option, value):
+    for parse, data in (
+        (classify_text.parse, ["--dataset", "mr"]),
+        (figures.parse, []),
+    ):
+        with pytest.raises(SystemExit):
+            parse([*data, "--data-dir", "data", f"{option}={value}"])
+        error = capsys.readouterr().err
+        assert f"{option}: must be a" in error and repr(value) in error
+
+
 def test_seeds_that_are_negative(folder, capsys):
     with pytest.raises(SystemExit):
         classify_text.main(arguments(folder, "r.csv", "--seeds", "0", "-1"))
@@ -323,13 +352,8 @@ def test_a_run_that_was_cut_short_is_done_again(folder, tmp_path, monkeypatch):
 
     def run(name, seed, data, args):
         seeds.append(seed)
-        row = dict.fromkeys(classify_text.FIELDS, 50)
-        own = {"dataset": "mr", "model": name, "seed": seed}
-        return {
-            **row,
-            **own,
-            "settings": classify_text.settings(args, name),
-        }, None
+        measured = classify_text.FIELDS[len(classify_text.KEY) :]
+        return dict.fromkeys(measured, 50), None
 
     monkeypatch.setattr(classify_text, "train_and_test", run)
     results = tmp_path / "results.csv"

@@ -28,11 +28,13 @@ def test_runs_are_measured_once_and_drawn(tmp_path, capsys):
     assert 0 <= float(rows[1]["look_ahead"]) <= delay.MAX_SIZE - 1
     picture = tmp_path / "delay_forward.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert (
-        "| forward | output | adaptive | 0.02 | 1 |" in capsys.readouterr().out
-    )
+    shown = capsys.readouterr().out
+    assert "| forward | output | adaptive | 0.02 | 1 |" in shown
+    assert "[1/2] forward output 1 0 " in shown
+    keys = delay.keys(delay.parse(command))
+    assert keys == [tuple(row[name] for name in delay.KEY) for row in rows]
     delay.main(command)
-    assert "Training" not in capsys.readouterr().out
+    assert "[1/2]" not in capsys.readouterr().out
 
 
 def test_the_table_has_means_over_seeds():

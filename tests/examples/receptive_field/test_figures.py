@@ -11,6 +11,8 @@ pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
 
 from examples.common import text_encoding  # noqa: E402
 from examples.receptive_field import figures  # noqa: E402
+from examples.study import programs  # noqa: E402
+from keras_seqmech import analysis  # noqa: E402
 from tests.examples.receptive_field import small_reviews  # noqa: E402
 from tests.examples.receptive_field.small_reviews import BAD  # noqa: E402
 from tests.examples.receptive_field.small_reviews import GOOD  # noqa: E402
@@ -58,7 +60,7 @@ def test_figures_and_their_numbers(folder, tmp_path):
         rows = list(csv.DictReader(file))
     # 243 texts (a tenth for testing, a tenth of the rest for validation)
     # in batches of 81: 3 steps an epoch.
-    for condition in ("dropout 0", "dropout 0.5"):
+    for condition in ("plain", "dropout"):
         steps = [r["step"] for r in rows if r["condition"] == condition]
         assert [float(step) for step in steps] == [0, 3, 6]
     # Both conditions start from the same weights.
@@ -71,6 +73,71 @@ def test_figures_and_their_numbers(folder, tmp_path):
     assert float(words["film"]["label_entropy"]) > 0.6
     assert all(1 <= float(row["mean_size"]) <= 4 for row in words.values())
     assert set(summary["mr"]["lowest_entropy"][:6]) == {*GOOD, *BAD}
+
+
+def test_finished_runs_are_kept_and_not_repeated(folder, tmp_path, monkeypatch):
+    """A program that was killed continues; other settings are other runs."""
+    pytest.importorskip("matplotlib", reason="needs keras_seqmech[plots]")
+    options = ["--datasets", "mr", "--data-dir", str(folder), *SMALL]
+    options += ["--output", str(tmp_path), "--min-count", "5"]
+    options += ["--seeds", "1", "2"]
+    done, kills = [], [0, 1, 3]
+
+    def train(data, dropout, seed, args):
+        if len(done) in kills:
+            kills.remove(len(done))
+            raise KeyboardInterrupt
+        done.append((dropout, seed))
+        history = {"step": [0, 6], "mean_size": [2.5, 1 + seed + dropout]}
+        history["accuracy"] = [0.5, 0.1 + dropout]
+        start, end = (
+            {
+                word: analysis.TokenFieldSize(1 + seed / 10 + dropout * i, 9)
+                for i, word in enumerate(words)
+            }
+            for words in ([*OTHER, *GOOD, *BAD], [*GOOD, *BAD, *OTHER])
+        )
+        return figures.Run(history, start, end)
+
+    monkeypatch.setattr(figures, "train", train)
+    while kills:
+        with pytest.raises(KeyboardInterrupt):
+            figures.main(options)
+        assert not (tmp_path / "summary.json").exists()
+    found = figures.main(options)
+    assert done == [(0, 1), (0, 2), (0.5, 1), (0.5, 2)]
+    assert figures.main(options) == found and len(done) == 4
+    ends = {
+        name: sizes["end"]
+        for name, sizes in found["mr"]["mean_size_by_condition"].items()
+    }
+    assert ends == {"plain": 2.5, "dropout": 3.0}
+    # As without a kill.
+    whole = figures.main([*options, "--output", str(tmp_path / "whole")])
+    assert whole == found and len(done) == 8
+    figures.main([*options, "--gated", "output"])
+    assert len(done) == 12
+
+
+def test_models_without_dropout_are_trained_anyway(capsys):
+    with pytest.raises(SystemExit):
+        figures.parse(["--data-dir", "data", "--dropout", "0"])
+    assert "--dropout: must not be 0" in capsys.readouterr().err
+
+
+def test_the_study_reads_the_summary(tmp_path):
+    history = {"mean_size": [2.5, 3.0, 1.5], "accuracy": [0.5, 0.6, 0.75]}
+    end = {**history, "mean_size": [2.5, 2.0, 1.25]}
+    histories = {"plain": history, "dropout": end}
+    sizes = {x: analysis.TokenFieldSize(i, 9) for i, x in enumerate("abcd")}
+    entropies = dict(zip("abcd", (0.1, 0.2, 0.3, 0.4)))
+    summary = figures.summarise(histories, sizes, sizes, entropies)
+    path = tmp_path / "summary.json"
+    path.write_text(json.dumps({"mr": summary}), encoding="utf8")
+    (row,) = programs.FIELD_FIGURES.read(tmp_path)
+    assert (row["dataset"], row["words"]) == ("mr", "4")
+    assert (row["end_plain"], row["end_dropout"]) == ("1.5000", "1.2500")
+    assert (row["size_lowest"], row["size_highest"]) == ("0.0000", "3.0000")
 
 
 def test_rank_correlation_is_spearmans():

@@ -35,10 +35,10 @@ def test_segment_words_resumes(tmp_path, capsys):
         )
         return capsys.readouterr().out
 
-    first = run(1)
-    assert "In the CSV file already." not in first
+    # A run is told of when it begins and when it ends.
+    assert run(1).count("[1/1] pku rnn 0") == 2
     second = run(2)
-    assert second.count("In the CSV file already.") == 1
+    assert "[1/2]" not in second and second.count("[2/2] pku rnn 1") == 2
     with output.open(encoding="utf8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [(row["model"], row["seed"]) for row in rows] == [
@@ -75,7 +75,7 @@ def test_fold_width(tmp_path, monkeypatch):
     people_daily = [["１９", "Ａ，"]] * 2, [["１９ａ"]]
     seen = []
 
-    def run(arguments, settings, train, vocabulary, tests):
+    def run(arguments, key, train, vocabulary, tests):
         seen.append((vocabulary, tests))
         return dict.fromkeys(segment_words.RESULTS, "1.0")
 
@@ -154,12 +154,9 @@ def test_runs_from_before_the_settings_of_fields(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(segmentation, "people_daily", lambda: people_daily)
     seen = []
 
-    def run(arguments, settings, *_):
-        seen.append(
-            [settings[x] for x in ("model", *segment_words.SETTINGS[-3:])]
-        )
-        found = dict.fromkeys(segment_words.RESULTS, "3.0")
-        return found if "+" in settings["model"] else {**found, "certain": ""}
+    def run(arguments, key, *_):
+        seen.append([key[x] for x in ("model", *segment_words.KEY[-3:])])
+        return dict.fromkeys(segment_words.RESULTS, "3.0")
 
     monkeypatch.setattr(segment_words, "train_and_test", run)
     line = f"--seeds 1 --output {output} --models lstm lstm+rf "
@@ -180,6 +177,85 @@ def test_runs_from_before_the_settings_of_fields(tmp_path, monkeypatch, capsys):
     # Look-ahead is the mean size without the present character.
     assert "| lstm+rf | 2.00 | 92.21 | 1.00 |  |  | 2 | 1 |" in shown
     assert "| lstm+rf | 3.00 | 92.21 | 2.00 | 3.00 | 3.00 | 3 | 1 |" in shown
+
+
+def test_runs_that_were_not_tested_on_all_are_done_again(
+    tmp_path, monkeypatch, capsys
+):
+    """In files of now, and in those whose rows have settings that matter not.
+
+    A run of fewer sentences is another one.
+    """
+    write_set(tmp_path, ['{"words": ["甲"]}'], "pku_test")
+    people_daily = [["甲"]] * 3, [["甲"]]
+    monkeypatch.setattr(segmentation, "people_daily", lambda: people_daily)
+    seen = []
+
+    def run(arguments, key, train, vocabulary, tests):
+        seen.append((key["model"], len(train), list(tests)))
+        return dict.fromkeys(["mean_size", "step_ms", *tests], "50.0")
+
+    monkeypatch.setattr(segment_words, "train_and_test", run)
+    output = tmp_path / "results.csv"
+    line = ["--models", "lstm", "lstm+rf", "--seeds", "1"]
+    line += ["--output", str(output)]
+    segment_words.main(line)
+    rows = results.read_rows(output, segment_words.FIELDS)
+    assert rows[0]["gated"] == "" and rows[1]["gated"] == "memory"
+    rows[0] |= {"gated": "output", "size_from": "input", "explore": "none"}
+    results.write_rows(output, segment_words.FIELDS, rows)
+    segment_words.main(line)
+    assert seen == [
+        (model, 3, ["people_daily_f1"]) for model in ("lstm", "lstm+rf")
+    ]
+    del seen[:]
+    capsys.readouterr()
+    for _ in range(2):
+        segment_words.main([*line, "--data-dir", str(tmp_path)])
+        # The rows from before do not count twice.
+        shown = capsys.readouterr().out
+        assert "| lstm | 50.00 | 50.00 | 91.94 |" in shown
+        assert shown.count("| 50 | 1 |") == 2
+    segment_words.main(line)
+    assert capsys.readouterr().out.count("| 50 | 1 |") == 2
+    assert seen == [
+        (model, 3, ["people_daily_f1", "pku_f1"])
+        for model in ("lstm", "lstm+rf")
+    ]
+    segment_words.main([*line, "--sentences", "2"])
+    assert [found[1] for found in seen[2:]] == [2, 2]
+
+
+def test_keys_are_whole(tmp_path, monkeypatch):
+    """In the order of `KEY`; `sentences` are those that there are."""
+    words = ['{"words": ["甲"]}'] * 10
+    write_set(tmp_path, words, "msr")
+    options = ["--corpus", "msr", "--data-dir", str(tmp_path), "--explore"]
+    options += ["--first-seed", "4", "--seeds", "2", "--temperature", "2"]
+    args = segment_words.parse([*options, "--models", "lstm", "lstm+rf"])
+    names = segment_words.KEY
+    keys = [dict(zip(names, x, strict=True)) for x in segment_words.keys(args)]
+    found = [(key["seed"], key["model"]) for key in keys]
+    models = ("lstm", "lstm+rf")
+    assert found == [(seed, model) for seed in "45" for model in models]
+    plain = ("msr", "lstm", "4", "6", "9", "128", "64", "last", "2.0")
+    assert tuple(keys[0].values()) == (*plain, "False", "False", "", "", "")
+    assert keys[1]["gated"] == "memory" and "/" in keys[1]["explore"]
+    args.sentences = 5
+    assert segment_words.keys(args)[0][4] == "5"
+    args.sentences = 2000
+    assert segment_words.keys(args)[0][4] == "9"
+
+
+@pytest.mark.parametrize(
+    "option", ["--verbose=x", "--verbose=3", "--temperature=0"]
+)
+@pytest.mark.parametrize("value", [None, "nan"])
+def test_options_that_cannot_be(capsys, option, value):
+    name, _, given = option.partition("=")
+    with pytest.raises(SystemExit):
+        segment_words.parse([f"{name}={value or given}"])
+    assert f"argument {name}: " in capsys.readouterr().err
 
 
 @pytest.mark.long

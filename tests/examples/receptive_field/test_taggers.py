@@ -3,11 +3,14 @@
 import keras
 import numpy as np
 import pytest
+from keras import ops
 
 from examples.receptive_field import kinds
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
 from keras_seqmech import analysis
+from keras_seqmech.layers.receptive_field import layer
+from keras_seqmech.layers.receptive_field.choices import FieldChoices
 
 
 def test_vocabulary_and_unknown_characters():
@@ -95,7 +98,7 @@ def test_fields_are_reported_of_each_direction(bidirectional):
     names = ["field", "field_backwards"][: 1 + bidirectional]
     information, certain = [], []
     for name in names:
-        probabilities = model.get_layer(name).output[-2]
+        probabilities = model.get_layer(name).output[-2]  # By name: the last.
         p = keras.Model(model.input, probabilities)(ids).numpy()
         chosen = p.argmax(axis=-1)
         read = ids[:, ::-1] if name == "field_backwards" else ids
@@ -109,6 +112,41 @@ def test_fields_are_reported_of_each_direction(bidirectional):
         )
         is None
     )
+
+
+def test_fields_of_loaded_models_are_reported(tmp_path):
+    model = taggers.build_model("rnn+rf", 2, 3, 3, seed=0)
+    texts = ["甲乙乙甲" * 5]
+    expected = taggers.report_fields(model, texts, ["甲", "乙"])
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert taggers.report_fields(loaded, texts, ["甲", "乙"]) == expected
+
+
+@pytest.mark.parametrize("name", ["aaa", "zzz"])
+def test_fields_are_known_by_name(monkeypatch, name):
+    """Whatever else the layer returns, before or after them by name."""
+    texts = ["甲乙乙甲" * 5]
+
+    def report():
+        keras.utils.set_random_seed(0)
+        model = taggers.build_model("rnn+rf", 2, 3, 3, seed=0)
+        return taggers.report_fields(model, texts, ["甲", "乙"])
+
+    expected = report()
+    field, shapes = FieldChoices.field, layer.field_shapes
+
+    def more_shapes(cell, batch_size, length):
+        own = shapes(cell, batch_size, length)
+        return {**own, name: own["size"]}
+
+    monkeypatch.setattr(layer, "field_shapes", more_shapes)
+    monkeypatch.setattr(
+        FieldChoices,
+        "field",
+        lambda self: {**field(self), name: ops.zeros_like(self.size)},
+    )
+    assert report() == expected
 
 
 @pytest.mark.long

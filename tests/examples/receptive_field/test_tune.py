@@ -148,7 +148,11 @@ def test_what_cannot_be_is_said(tmp_path, tiny, capsys):
     tune.main(arguments(tmp_path, "--trials", "1"))
     for options, message in (
         ("--temperature 0.5 1", "another search.*0.1 there, 0.5 here"),
-        ("--temperature 0 1", "`temperature`.*temperature=0.0"),
+        ("--temperature 0 1", "--temperature: must be a number in .0, inf"),
+        ("--temperature nan 1", "--temperature: must be a number in .0, inf"),
+        ("--temperature-step 1", "--temperature-step: must be a number in"),
+        ("--max-size 0 1", "--max-size: must be an integer of at least 1"),
+        ("--dropout -1", "--dropout: must be a number in .0, 1"),
         ("--max-size 1 9", "`max_size` must not exceed.*=8"),
         ("--max-size 3 2", "low up to high"),
         ("--epochs 3", "another search.*`settings.epochs`"),
