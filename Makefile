@@ -21,7 +21,7 @@ BENCHMARKS ?= receptive_field pooling word_importance
 
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
-.PHONY: demo explore test test-long test-rounding test-quick test-versions lint \
+.PHONY: demo explore test test-all test-long test-rounding test-quick test-versions lint \
 	benchmark docs dist clean
 
 demo: $(STAMP)
@@ -32,6 +32,9 @@ explore: $(STAMP)
 
 test: lint
 	$(PYTEST) -m "not long and not slow" $(ARGS)
+
+test-all: lint
+	$(PYTEST) -m "not slow" $(ARGS)
 
 test-long: $(STAMP)
 	$(PYTEST) -m "long and not slow" $(ARGS)

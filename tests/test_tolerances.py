@@ -23,7 +23,7 @@ def sums(dtype, terms):
 
 
 @pytest.mark.parametrize("terms", [2, 30, 300])
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_order_of_a_sum_is_within_it(dtype, terms):
     forward, backward = sums(dtype, terms)
     assert (forward != backward).any() or terms == 2
@@ -37,6 +37,15 @@ def test_a_narrower_dtype_is_not_within_it(dtype):
     rounded, _ = sums(narrow, 300)
     with pytest.raises(AssertionError):
         assert_close(rounded, exact, 300, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_error_of_a_few_tolerances_is_not_within_it(dtype):
+    exact = np.ones(3, np.dtype(dtype))
+    for operations in (1, 300):
+        wrong = exact.astype("float64") * (1 + 3 * tolerance(dtype, operations))
+        with pytest.raises(AssertionError):
+            assert_close(wrong, exact, operations, dtype=dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

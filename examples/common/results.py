@@ -24,6 +24,10 @@ Row = dict[str, str]
 Key = tuple[str, ...]
 
 
+def _as_it_is(row: Row) -> Row:
+    return row
+
+
 class ResultsFile(NamedTuple):
     """The CSV file of a program's finished runs.
 
@@ -32,16 +36,21 @@ class ResultsFile(NamedTuple):
         fields: Names of its columns, those of `key` among them.
         key: Names of the columns that tell one run from another.
         older: See `read_rows`.
+        accept: Returns a row of the file as it is to be read, or None for the
+            row of a run that is to be done again.
     """
 
     path: Path
     fields: Sequence[str]
     key: Sequence[str]
     older: Mapping[str, str] = MappingProxyType({})
+    accept: Callable[[Row], Row | None] = _as_it_is
 
     def read(self) -> list[Row]:
-        """All rows."""
-        return read_rows(self.path, self.fields, self.older)
+        """All rows that are accepted."""
+        rows = read_rows(self.path, self.fields, self.older)
+        accepted = (self.accept(row) for row in rows)
+        return [row for row in accepted if row is not None]
 
     def rows_of(self, keys: Iterable[Key]) -> list[Row]:
         """The rows of these runs, in the order of the file."""

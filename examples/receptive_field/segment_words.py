@@ -28,7 +28,6 @@ import argparse
 import pathlib
 import statistics
 import time
-from collections.abc import Sequence
 
 import keras
 
@@ -91,33 +90,6 @@ OLDER = {
 NO_FIELD = dict.fromkeys(field_options.SETTINGS, "")
 
 
-class TestedRuns(results.ResultsFile):
-    """The runs of a file that were tested on all that is asked for now.
-
-    Args:
-        path: Of the file.
-        tests: Names of the columns that must not be empty.
-    """
-
-    tests: Sequence[str]
-
-    def __new__(cls, path: pathlib.Path, tests: Sequence[str]) -> "TestedRuns":
-        self = super().__new__(cls, path, FIELDS, KEY, OLDER)
-        self.tests = tests
-        return self
-
-    def read(self) -> list[results.Row]:
-        """The rows; where a run was done again, the last."""
-        rows = {}
-        for row in super().read():
-            # Rows of older runs have them for every model.
-            if not kinds.has_field(row["model"]):
-                row |= NO_FIELD
-            if all(row[test] for test in self.tests):
-                rows[tuple(row[name] for name in KEY)] = row
-        return list(rows.values())
-
-
 def main(argv: list[str] | None = None) -> None:
     """Runs what is not yet in the CSV file and prints the table."""
     arguments = parse(argv)
@@ -132,7 +104,14 @@ def main(argv: list[str] | None = None) -> None:
         print(line, flush=True)
         return train_and_test(arguments, key, train, vocabulary, tests)
 
-    file = TestedRuns(arguments.output, list(tests))
+    def accept(row: results.Row) -> results.Row | None:
+        """A row with all tests that are asked for now."""
+        # Rows of older runs have settings of fields for every model.
+        if not kinds.has_field(row["model"]):
+            row = row | NO_FIELD
+        return row if all(row[test] for test in tests) else None
+
+    file = results.ResultsFile(arguments.output, FIELDS, KEY, OLDER, accept)
     rows = file.do_missing(keys(arguments), run)
     print(table(rows, list(tests)))
 

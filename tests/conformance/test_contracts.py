@@ -7,6 +7,7 @@ ask for a graph are bound to the layer run eagerly by
 
 import inspect
 import json
+import re
 
 import keras
 import numpy as np
@@ -15,8 +16,10 @@ import tensorflow as tf
 from keras import ops
 
 import keras_seqmech
+from tests.conformance.registry import CORE
 from tests.conformance.registry import ENTRIES
 from tests.conformance.registry import FACTS
+from tests.conformance.registry import LAYERS
 from tests.conformance.registry import SCALARS
 from tests.conformance.registry import TIME
 from tests.conformance.registry import NoiseSwitch
@@ -35,10 +38,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Layer .* draws in training"),
     pytest.mark.filterwarnings("ignore:Sizes that are drawn"),
 ]
-
-CORE = [entry for entry in ENTRIES if entry.core]
-# One way to use each layer; of those that draw, a hard one.
-LAYERS = list({type(entry.make()): entry for entry in CORE}.values())
 
 
 @pytest.fixture(autouse=True)
@@ -117,6 +116,9 @@ def test_every_public_layer_is_registered():
     for layer_class in public:
         name = keras.saving.get_registered_name(layer_class)
         assert name == f"keras_seqmech>{layer_class.__name__}"
+    for entry in LAYERS:
+        others = [e for e in CORE if type(e.make()) is type(entry.make())]
+        assert entry.draws == any(other.draws for other in others)
 
 
 # Masks.
@@ -303,10 +305,24 @@ def test_dtype_policy(entry, policy, silence):
         expected, *_ = reference.run(reference.graph(training), inputs, MASKS)
         outputs = subject.outputs(inputs, MASKS, training)
         assert_within(outputs, expected, operations, dtype, scale=1)
+        if not half:
+            assert_wider_than_float32(subject, inputs, training)
         for name, value in outputs.items():
             wide = "float64" if policy.name == "float64" else "float32"
             plain = name.startswith("output_")
             assert value.dtype == (policy.compute_dtype if plain else wide)
+
+
+def assert_wider_than_float32(subject, inputs, training):
+    """What float32 cannot hold of the inputs reaches the outputs."""
+    generator = np.random.default_rng(5)
+    inputs = {
+        name: x.astype("float64") * (1 + 1e-10 * generator.normal(size=x.shape))
+        for name, x in inputs.items()
+    }
+    outputs = subject.outputs(inputs, MASKS, training)
+    values = [x for x in outputs.values() if x.dtype == "float64"]
+    assert any((x != x.astype("float32")).any() for x in values)
 
 
 @pytest.mark.parametrize(
@@ -419,10 +435,10 @@ def test_saved_model_file(entry, tmp_path):
     for variable in model.non_trainable_variables:
         if variable.name == "temperature":
             variable.assign(0.37)
-    expected = model.predict_on_batch(inputs)
+    expected = model(inputs)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
-    assert_equal(loaded.predict_on_batch(inputs), expected)
+    assert_equal(loaded(inputs), expected)
     assert len(loaded.weights) == len(model.weights)
     # A `keras.layers.RNN` that is loaded builds its cell before itself.
     keeps_paths = not isinstance(entry.make(), keras_seqmech.RFCell)
@@ -449,7 +465,7 @@ def test_weights_have_stable_names(entry):
 @pytest.mark.parametrize(
     "layer_class, name, value",
     [(c, n, v) for c, facts in FACTS.items() for n, v in facts.bad_arguments],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", None),
 )
 def test_bad_argument(layer_class, name, value):
     arguments = {**FACTS[layer_class].arguments(), name: value}
@@ -524,7 +540,7 @@ def test_bad_shapes_of_fresh_and_of_built_layers(entry, inputs, masks, built):
     with pytest.raises(ValueError, match="Received: ") as error:
         entry.call(layer, {**good, **bad}, given)
     (name,) = {**inputs, **masks}
-    assert f"{name}" in str(error.value)
+    assert re.search(rf"Received: .*\b{name}\b", str(error.value))
 
 
 def sizes_of_one(entry):

@@ -22,15 +22,13 @@ from tests import ROOT
 from tests.conformance.layer_models import MASK
 from tests.conformance.layer_models import make_model
 from tests.conformance.layer_models import sample
-from tests.conformance.registry import ENTRIES
+from tests.conformance.registry import CORE
 from tests.conformance.registry import FACTS
+from tests.conformance.registry import LAYERS
 from tests.conformance.registry import silence
 
 pytestmark = pytest.mark.long
 
-CORE = [entry for entry in ENTRIES if entry.core]
-# One way to use each; of those that draw, a hard one.
-LAYERS = {type(entry.make()): entry for entry in CORE}
 STEPS = 2
 START = """
 import sys
@@ -46,7 +44,7 @@ test_distribution.main(sys.argv[1:])
 @functools.cache
 def found(first: bool) -> dict:
     """What a process with two devices found, of `LAYERS` or of the others."""
-    names = [e.id for e in CORE if (e in LAYERS.values()) == first]
+    names = [e.id for e in CORE if (e in LAYERS) == first]
     result = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", START, *names],
         env={
@@ -64,7 +62,7 @@ def found(first: bool) -> dict:
 
 
 def test_every_public_layer_is_here():
-    assert LAYERS.keys() == FACTS.keys()
+    assert {type(entry.make()) for entry in LAYERS} == FACTS.keys()
 
 
 @pytest.mark.parametrize(
@@ -73,14 +71,14 @@ def test_every_public_layer_is_here():
         pytest.param(
             entry,
             id=entry.id,
-            marks=[] if entry in LAYERS.values() else pytest.mark.slow,
+            marks=[] if entry in LAYERS else pytest.mark.slow,
         )
         for entry in CORE
     ],
 )
 def test_two_devices_train_as_one(entry):
     """Weights after SGD are gradients; the layer below has the inputs'."""
-    result = found(entry in LAYERS.values())[entry.id]
+    result = found(entry in LAYERS)[entry.id]
     assert "error" not in result, result["error"]
     assert result["replicas"] == 2
     for name, (one, two) in result["weights"].items():

@@ -141,7 +141,7 @@ def test_every_public_layer_has_small_golden_files():
 
 
 def test_exports_are_served_without_the_package(tmp_path):
-    """The other entries are loaded from SavedModels by the contracts."""
+    """One way and more to use each layer; other ways share its graph's ops."""
     entries = [entry for entry in ENTRIES if entry.core]
     for entry in entries:
         model, arrays = example(entry)

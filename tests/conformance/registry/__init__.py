@@ -27,6 +27,17 @@ ENTRIES = [
     *kept_masks.ENTRIES,
     *subsamples.ENTRIES,
 ]
+CORE = [entry for entry in ENTRIES if entry.core]
+# One way to use each layer: one that draws, and one whose states can be passed
+# on, where there is any.
+LAYERS = list(
+    {
+        type(entry.make()): entry
+        for entry in sorted(
+            CORE, key=lambda entry: (entry.draws, entry.resume is not None)
+        )
+    }.values()
+)
 FACTS = {
     **fields.FACTS,
     **poolings.FACTS,
@@ -38,8 +49,10 @@ FACTS = {
 }
 
 __all__ = [
+    "CORE",
     "ENTRIES",
     "FACTS",
+    "LAYERS",
     "SCALARS",
     "TIME",
     "NoiseSwitch",

@@ -114,10 +114,11 @@ def test_is_the_numpy_reference(drawn, monkeypatch):
             )
         )
         opened += gates[MASK[b]].tolist()
-        assert_close(outputs[b], expected, rtol=1e-7)
-        assert_close([s[b] for s in finals], expected_finals, rtol=1e-7)
+        exact = {"rtol": 1e-12, "atol": 1e-13}
+        assert_close(outputs[b], expected, **exact)
+        assert_close([s[b] for s in finals], expected_finals, **exact)
         assert_close(decisions["gates"][b], gates, rtol=0, atol=0)
-        assert_close(decisions["probabilities"][b], probabilities, rtol=1e-7)
+        assert_close(decisions["probabilities"][b], probabilities, **exact)
     assert 0 < np.mean(opened) < 1
 
 

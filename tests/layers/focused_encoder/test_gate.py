@@ -90,9 +90,12 @@ def test_a_drawing_gate_that_nobody_collects_from_warns():
 
 @pytest.mark.parametrize("openness", [0.2, 0.9])
 def test_gates_start_about_as_open_as_told(openness):
+    """The bias is that probability; inputs move the others about it."""
     layer, _, decisions, _ = run_gate(initial_openness=openness)
     bias = float(layer.output_bias)
     np.testing.assert_allclose(1 / (1 + np.exp(-bias)), openness, rtol=1e-6)
+    mean = float(np.mean(decisions["probabilities"]))
+    assert abs(mean - openness) < 0.25
 
 
 def test_statistics_are_means_over_real_steps():

@@ -19,13 +19,15 @@ def sample():
     return sequences, generator.normal(size=(BATCH, 2, FEATURES))
 
 
-@pytest.mark.parametrize("ahead_mask", [None, AHEAD_MASK])
 @pytest.mark.parametrize("mask", [None, MASK])
-@pytest.mark.parametrize("has_lookahead", [False, True])
-def test_readable_steps_and_their_validity(mask, ahead_mask, has_lookahead):
+@pytest.mark.parametrize(
+    "has_lookahead, ahead_mask",
+    [(False, None), (True, None), (True, AHEAD_MASK)],
+)
+def test_readable_steps_and_their_validity(mask, has_lookahead, ahead_mask):
     sequences, lookahead = sample()
     if not has_lookahead:
-        lookahead = ahead_mask = None
+        lookahead = None
     result = inputs.pad_inputs(
         inputs.Sequences(sequences, mask, lookahead, ahead_mask), SIZE
     )
