@@ -97,7 +97,7 @@ def main(argv: list[str] | None = None) -> None:
         help="Keras' layer, or the estimator of the receptive field",
     )
     arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.machine()}; {vars(arguments)}")
+    print(f"{datetime.date.today()}; {timing.environment()}; {vars(arguments)}")
     cases = list(
         itertools.product(arguments.models, (False, True), (False, True))
     )

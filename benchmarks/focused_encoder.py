@@ -218,7 +218,7 @@ def main(argv: list[str] | None = None) -> None:
         way, openness = arguments.peak
         print(f"{peak(way, float(openness)):.0f}")
         return
-    print(f"{datetime.date.today()}; {timing.machine()}")
+    print(f"{datetime.date.today()}; {timing.environment()}")
     if arguments.memory:
         memory()
         return

@@ -67,7 +67,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repeats", type=int, default=7)
     arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.machine()}; {vars(arguments)}")
+    print(f"{datetime.date.today()}; {timing.environment()}; {vars(arguments)}")
     keras_alone, both, added = measure(arguments.repeats)
     print("| import | seconds |")
     print("| --- | ---: |")

@@ -88,7 +88,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--units", type=int, nargs="+", default=[256, 64])
     arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.machine()}")
+    print(f"{datetime.date.today()}; {timing.environment()}")
     print("| units | rows | work | task | packed | padded | ratio |")
     print("| ---: | --- | ---: | --- | ---: | ---: | ---: |")
     for units, rows, training in itertools.product(

@@ -113,7 +113,7 @@ def main(argv: list[str] | None = None) -> None:
     ):
         parser.add_argument(f"--{name}", type=int, default=default)
     arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.machine()}; {vars(arguments)}")
+    print(f"{datetime.date.today()}; {timing.environment()}; {vars(arguments)}")
     print("| task | layer | graph (ms) | of BiLSTM | XLA (ms) | of BiLSTM |")
     print("| --- | --- | ---: | ---: | ---: | ---: |")
     for row in compare(**vars(arguments)):

@@ -191,7 +191,7 @@ def main(argv: list[str] | None = None) -> None:
         "--scaling", action="store_true", help="growth with T and S"
     )
     arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.machine()}")
+    print(f"{datetime.date.today()}; {timing.environment()}")
     if arguments.scaling:
         scaling(arguments.repeats)
         return

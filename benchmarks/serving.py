@@ -114,7 +114,7 @@ def main(argv: list[str] | None = None) -> None:
     for name, default in (("repeats", 3), ("units", 128), ("features", 64)):
         parser.add_argument(f"--{name}", type=int, default=default)
     arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.machine()}; {vars(arguments)}")
+    print(f"{datetime.date.today()}; {timing.environment()}; {vars(arguments)}")
     print(
         "| model | export_model (s) | load (s) | size (kB) | weights | ops "
         f"| 1 x {STEPS} steps (ms) | 32 x {STEPS} (ms) |"

@@ -83,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 layer, args.units, length
             )
     found = timing.interleaved(functions, args.repeats)
-    print(timing.machine())
+    print(timing.environment())
     print("\n| what | ms a step | of the cell alone |\n| --- | --- | --- |")
     for name, seconds in found.items():
         step = seconds / (CHUNK if name.endswith(f" {CHUNK}") else 1)

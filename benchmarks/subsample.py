@@ -229,7 +229,7 @@ def main(argv: list[str] | None = None) -> None:
         "--steps", type=int, nargs="*", help="only these numbers of steps"
     )
     arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.machine()}")
+    print(f"{datetime.date.today()}; {timing.environment()}")
     if arguments.memory:
         memory()
         return

@@ -9,6 +9,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from examples.common.machine import machine
+
 
 def compiled(
     layer: keras.layers.Layer,
@@ -75,17 +77,10 @@ def interleaved(
     return {name: statistics.median(s) for name, s in seconds.items()}
 
 
-def machine() -> str:
+def environment() -> str:
     """One line that names the machine and the versions."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf8") as lines:
-            models = [
-                s.split(":")[1].strip() for s in lines if "model name" in s
-            ]
-    except OSError:
-        models = [platform.processor()]
     return (
-        f"{len(models)} x {models[0]}, Python {platform.python_version()}, "
+        f"{machine()}, Python {platform.python_version()}, "
         f"TensorFlow {tf.__version__}, Keras {keras.__version__}, "
         f"NumPy {np.__version__}"
     )

@@ -77,7 +77,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.machine()}")
+    print(f"{datetime.date.today()}; {timing.environment()}")
     print("| copies at once | texts a second |")
     print("| ---: | ---: |")
     rates = compare(**vars(arguments))
