@@ -18,6 +18,8 @@ import subprocess
 import tempfile
 import xml.etree.ElementTree
 
+from examples.common import tables
+
 COLUMNS = (
     "python",
     "tensorflow",
@@ -93,9 +95,7 @@ def table(rows: list[dict[str, str]]) -> str:
         "tests run on 3.11. Keras 3.15 requires Python 3.11, so there is no "
         "3.10.",
         "",
-        f"| {' | '.join(COLUMNS)} |",
-        "|" + " --- |" * len(COLUMNS),
-        *(f"| {' | '.join(row[c] for c in COLUMNS)} |" for row in rows),
+        tables.table([COLUMNS, *([row[c] for c in COLUMNS] for row in rows)]),
         "",
     ]
     return "\n".join(lines)

@@ -4,6 +4,7 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
@@ -47,7 +48,13 @@ def compiled(
             loss = tf.reduce_sum(tf.square(outputs)) + sum(layer.losses)
         return tape.gradient(loss, sources)
 
-    def wait():
+    return waiting(run)
+
+
+def waiting(run: Callable[[], Any]) -> Callable[[], None]:
+    """A function that runs another and waits for the tensors it returns."""
+
+    def wait() -> None:
         keras.tree.map_structure(lambda tensor: tensor.numpy(), run())
 
     return wait
