@@ -20,6 +20,8 @@ import subprocess
 import sys
 
 from benchmarks import timing
+from benchmarks.printed_tables import print_table
+from examples.common.arguments import positive
 
 PARTS = ("import", "build", "first step", "second step")
 SCRIPT = """
@@ -88,7 +90,7 @@ def measure(case: tuple[str, bool, bool]) -> list[float]:
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=positive, default=3)
     parser.add_argument(
         "--models",
         nargs="+",
@@ -97,7 +99,7 @@ def main(argv: list[str] | None = None) -> None:
         help="Keras' layer, or the estimator of the receptive field",
     )
     arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.machine()}; {vars(arguments)}")
+    print(f"{datetime.date.today()}; {timing.environment()}; {vars(arguments)}")
     cases = list(
         itertools.product(arguments.models, (False, True), (False, True))
     )
@@ -105,13 +107,21 @@ def main(argv: list[str] | None = None) -> None:
     for _ in range(arguments.repeats):
         for case in cases:
             seconds[case].append(measure(case))
-    print(f"| model | XLA | optimizer built | {' | '.join(PARTS)} |")
-    print("| --- | --- | --- |" + " ---: |" * len(PARTS))
-    for model, jit_compile, built in cases:
-        columns = zip(*seconds[model, jit_compile, built])
-        medians = [f"{statistics.median(column):.2f}" for column in columns]
-        answers = ["yes" if x else "no" for x in (jit_compile, built)]
-        print(f"| {' | '.join([model, *answers, *medians])} |")
+    print_table(
+        ["model", "XLA", "optimizer built", *PARTS],
+        [row(case, seconds[case]) for case in cases],
+    )
+
+
+def row(case: tuple[str, bool, bool], seconds: list[list[float]]) -> list[str]:
+    """The cells of a case, from the seconds of its repeats."""
+    model, *switches = case
+    medians = [statistics.median(column) for column in zip(*seconds)]
+    return [
+        model,
+        *("yes" if switch else "no" for switch in switches),
+        *(f"{median:.2f}" for median in medians),
+    ]
 
 
 if __name__ == "__main__":

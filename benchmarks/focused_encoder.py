@@ -18,12 +18,17 @@ import itertools
 import resource
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from benchmarks import timing
+from benchmarks.batches import random_inputs
+from benchmarks.printed_tables import print_table
+from examples.common.arguments import positive
+from examples.common.arguments import real
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech.layers.decisions import log_probabilities
 from keras_seqmech.layers.focused_encoder import loops
@@ -121,13 +126,6 @@ def lstms(shape: dict, inputs: tf.Tensor) -> keras.Sequential:
     return model
 
 
-def random_inputs(shape: dict) -> tf.Tensor:
-    """Standard normal sequences, the same at every call."""
-    size = (shape["batch"], shape["time"], shape["features"])
-    values = np.random.default_rng(0).normal(size=size)
-    return tf.constant(values, "float32")
-
-
 def open_steps(learner: Learner, inputs: tf.Tensor) -> np.ndarray:
     """Open gates of each row."""
     hidden, _ = loops.run_lower(
@@ -156,7 +154,7 @@ def compare(
         Milliseconds of the encoder in all `WAYS`, and of the LSTMs without
         and with XLA; and the open gates of each row.
     """
-    inputs = random_inputs(SHAPE)
+    inputs = random_inputs(SHAPE["batch"], SHAPE["time"], SHAPE["features"])
     functions = {}
     for name, own, xla in WAYS:
         layer = encoder(openness, SHAPE, inputs, own, differ)
@@ -172,7 +170,7 @@ def compare(
 
 def peak(way: str, openness: float) -> float:
     """Peak megabytes that training steps add in this process."""
-    inputs = random_inputs(SHAPE)
+    inputs = random_inputs(SHAPE["batch"], SHAPE["time"], SHAPE["features"])
     learner = encoder(openness, SHAPE, inputs, way == "own")
     stacked = lstms(SHAPE, inputs)
     layer = stacked if way == "lstm" else learner
@@ -184,10 +182,8 @@ def peak(way: str, openness: float) -> float:
     return (after - before) / 1024
 
 
-def memory() -> None:
-    """Prints the peak memory of training, each case in a process."""
-    print("| | openness | peak memory of training (MB) |")
-    print("| --- | ---: | ---: |")
+def memory() -> Iterator[list[str]]:
+    """Cells of the peak memory of training, each case in a process."""
     cases = [("lstm", 1.0)]
     cases += [(way, s) for way, _, _ in WAYS for s in (0.1, 0.25, 1.0)]
     for way, openness in cases:
@@ -196,14 +192,35 @@ def memory() -> None:
         result = subprocess.run(
             command, check=True, capture_output=True, text=True
         )
-        print(f"| {way} | {openness:.0%} | {result.stdout.strip()} |")
+        yield [way, f"{openness:.0%}", result.stdout.strip()]
+
+
+def measured(arguments: argparse.Namespace) -> Iterator[list[str]]:
+    """Cells of every task, kind of rows and openness."""
+    for training, rows, openness in itertools.product(
+        (True, False), arguments.rows, arguments.openness
+    ):
+        ours, theirs, steps = compare(
+            openness, arguments.repeats, training, rows == "differ"
+        )
+        yield [
+            "training" if training else "inference",
+            rows,
+            f"{openness:.0%}",
+            f"{np.median(steps):.0f}, {max(steps):.0f}",
+            *(f"{ms:.0f}" for ms in (*ours, *theirs)),
+            f"{ours[0] / theirs[0]:.2f}",
+            f"**{min(ours) / min(theirs):.2f}**",
+        ]
 
 
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--openness", type=float, nargs="+", default=OPENNESS)
+    parser.add_argument("--repeats", type=positive, default=9)
+    parser.add_argument(
+        "--openness", type=real("(0, 1]"), nargs="+", default=OPENNESS
+    )
     parser.add_argument(
         "--rows",
         nargs="+",
@@ -218,29 +235,15 @@ def main(argv: list[str] | None = None) -> None:
         way, openness = arguments.peak
         print(f"{peak(way, float(openness)):.0f}")
         return
-    print(f"{datetime.date.today()}; {timing.machine()}")
+    print(f"{datetime.date.today()}; {timing.environment()}")
     if arguments.memory:
-        memory()
+        header = ["", "openness", "peak memory of training (MB)"]
+        print_table(header, memory())
         return
-    print(
-        "| task | rows | openness | open steps: median, most | graph | "
-        "own jit_compile | XLA | LSTMs graph | LSTMs XLA | graph ratio | "
-        "best ratio |"
-    )
-    print(f"| --- | --- |{' ---: |' * 9}")
-    for training, rows in itertools.product((True, False), arguments.rows):
-        for openness in arguments.openness:
-            ours, theirs, steps = compare(
-                openness, arguments.repeats, training, rows == "differ"
-            )
-            figures = " | ".join(f"{ms:.0f}" for ms in (*ours, *theirs))
-            print(
-                f"| {'training' if training else 'inference'} | {rows} | "
-                f"{openness:.0%} | {np.median(steps):.0f}, {max(steps):.0f} | "
-                f"{figures} | {ours[0] / theirs[0]:.2f} | "
-                f"**{min(ours) / min(theirs):.2f}** |",
-                flush=True,
-            )
+    header = ["task", "rows", "openness", "open steps: median, most"]
+    header += ["graph", "own jit_compile", "XLA", "LSTMs graph", "LSTMs XLA"]
+    header += ["graph ratio", "best ratio"]
+    print_table(header, measured(arguments))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ import subprocess
 import sys
 
 from benchmarks import timing
+from benchmarks.printed_tables import print_table
+from examples.common.arguments import positive
 
 LIMIT = 0.3
 SCRIPT = """
@@ -65,16 +67,20 @@ def _run(package):
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--repeats", type=positive, default=7)
     arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.machine()}; {vars(arguments)}")
+    print(f"{datetime.date.today()}; {timing.environment()}; {vars(arguments)}")
     keras_alone, both, added = measure(arguments.repeats)
-    print("| import | seconds |")
-    print("| --- | ---: |")
-    print(f"| keras | {keras_alone:.2f} |")
-    print(f"| keras, keras_seqmech | {both:.2f} |")
-    print(f"| difference | {both - keras_alone:.2f} |")
-    print(f"| keras_seqmech after keras | {added:.2f} |")
+    seconds = {
+        "keras": keras_alone,
+        "keras, keras_seqmech": both,
+        "difference": both - keras_alone,
+        "keras_seqmech after keras": added,
+    }
+    print_table(
+        ["import", "seconds"],
+        [[name, f"{value:.2f}"] for name, value in seconds.items()],
+    )
     if added > LIMIT:
         raise SystemExit(f"keras_seqmech adds {added:.2f} s, not {LIMIT} s")
 

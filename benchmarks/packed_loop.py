@@ -5,38 +5,36 @@
 Prints, for each way the rows differ: the share of steps that are real, which is
 the work that is left, the milliseconds of both loops in a graph, and their
 ratio; products with the inputs, packing and bringing the steps back included.
-Lengths are even (all steps), uniform from 1 to all of them, or geometric.
+Lengths are full (all steps), uniform from 1 to all of them, or geometric.
 """
 
 import argparse
 import datetime
 import itertools
 from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from benchmarks import timing
+from benchmarks.batches import LENGTHS
+from benchmarks.printed_tables import print_table
+from examples.common.arguments import positive
 from keras_seqmech.layers.focused_encoder import loops
 
 BATCH, TIME = 64, 100
-ROWS = {
-    "even": lambda generator: np.full(BATCH, TIME),
-    "uniform": lambda generator: generator.integers(
-        1, TIME, size=BATCH, endpoint=True
-    ),
-    "geometric": lambda generator: generator.geometric(0.05, size=BATCH),
-}
 
 
 def row_mask(rows: str) -> np.ndarray:
     """A mask `(batch, time)` of rows that end; as long as the longest.
 
     Args:
-        rows: A key of `ROWS`.
+        rows: A key of `LENGTHS`.
     """
-    lengths = ROWS[rows](np.random.default_rng(0))
+    lengths = LENGTHS[rows](np.random.default_rng(0), BATCH, TIME)
     return np.arange(lengths.max()) < lengths[:, None]
 
 
@@ -67,10 +65,7 @@ def make_run(
             loss = tf.reduce_sum(hidden**2)
         return tape.gradient(loss, weights) if training else hidden
 
-    def wait():
-        keras.tree.map_structure(lambda tensor: tensor.numpy(), run())
-
-    return wait
+    return timing.waiting(run)
 
 
 def compare(rows: str, units: int, training: bool, repeats: int) -> list:
@@ -82,25 +77,34 @@ def compare(rows: str, units: int, training: bool, repeats: int) -> list:
     return [mask.mean(), 1e3 * seconds[True], 1e3 * seconds[False]]
 
 
+def measured(arguments: argparse.Namespace) -> Iterator[list[Any]]:
+    """Cells of every case."""
+    for units, rows, training in itertools.product(
+        arguments.units, LENGTHS, (False, True)
+    ):
+        work, ours, theirs = compare(rows, units, training, arguments.repeats)
+        yield [
+            units,
+            rows,
+            f"{work:.2f}",
+            "training" if training else "inference",
+            f"{ours:.1f}",
+            f"{theirs:.1f}",
+            f"**{ours / theirs:.2f}**",
+        ]
+
+
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--units", type=int, nargs="+", default=[256, 64])
+    parser.add_argument("--repeats", type=positive, default=9)
+    parser.add_argument("--units", type=positive, nargs="+", default=[256, 64])
     arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.machine()}")
-    print("| units | rows | work | task | packed | padded | ratio |")
-    print("| ---: | --- | ---: | --- | ---: | ---: | ---: |")
-    for units, rows, training in itertools.product(
-        arguments.units, ROWS, (False, True)
-    ):
-        work, ours, theirs = compare(rows, units, training, arguments.repeats)
-        task = "training" if training else "inference"
-        print(
-            f"| {units} | {rows} | {work:.2f} | {task} | {ours:.1f} | "
-            f"{theirs:.1f} | **{ours / theirs:.2f}** |",
-            flush=True,
-        )
+    print(f"{datetime.date.today()}; {timing.environment()}")
+    print_table(
+        ["units", "rows", "work", "task", "packed", "padded", "ratio"],
+        measured(arguments),
+    )
 
 
 if __name__ == "__main__":

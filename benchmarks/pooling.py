@@ -19,6 +19,8 @@ import tensorflow as tf
 
 import keras_seqmech
 from benchmarks import timing
+from benchmarks.printed_tables import print_table
+from examples.common.arguments import positive
 
 
 def poolings() -> dict[str, keras.layers.Layer]:
@@ -111,17 +113,21 @@ def main(argv: list[str] | None = None) -> None:
         ("features", 100),
         ("units", 256),
     ):
-        parser.add_argument(f"--{name}", type=int, default=default)
+        parser.add_argument(f"--{name}", type=positive, default=default)
     arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.machine()}; {vars(arguments)}")
-    print("| task | layer | graph (ms) | of BiLSTM | XLA (ms) | of BiLSTM |")
-    print("| --- | --- | ---: | ---: | ---: | ---: |")
-    for row in compare(**vars(arguments)):
-        cells = [
-            f"{ms:.1f} | {ratio:.1f} %"
-            for ms, ratio in zip(row["figures"], row["ratios"])
-        ]
-        print(f"| {row['task']} | {row['layer']} | {' | '.join(cells)} |")
+    print(f"{datetime.date.today()}; {timing.environment()}; {vars(arguments)}")
+    print_table(
+        ["task", "layer", "graph (ms)", "of BiLSTM", "XLA (ms)", "of BiLSTM"],
+        [cells(row) for row in compare(**vars(arguments))],
+    )
+
+
+def cells(row: dict) -> list[str]:
+    """What is printed of a row of `compare`."""
+    found = [row["task"], row["layer"]]
+    for ms, ratio in zip(row["figures"], row["ratios"]):
+        found += [f"{ms:.1f}", f"{ratio:.1f} %"]
+    return found
 
 
 if __name__ == "__main__":

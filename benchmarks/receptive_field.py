@@ -13,12 +13,18 @@ mean of a fifth of them.
 import argparse
 import datetime
 import itertools
+from collections.abc import Iterator
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from benchmarks import timing
+from benchmarks.batches import LENGTHS
+from benchmarks.batches import random_inputs
+from benchmarks.printed_tables import print_table
+from examples.common.arguments import positive
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import RFCell
@@ -28,25 +34,7 @@ SHAPES = {
     "B": {"batch": 32, "time": 100, "features": 64, "units": 64, "size": 4},
 }
 
-# Lengths of the rows, from a generator, their number, and the most steps.
-ROWS = {
-    "unmasked": None,
-    "full": lambda generator, batch, time: np.full(batch, time),
-    "uniform": lambda generator, batch, time: generator.integers(
-        1, time, size=batch, endpoint=True
-    ),
-    "geometric": lambda generator, batch, time: generator.geometric(
-        5 / time, size=batch
-    ),
-}
-
-
-def random_inputs(batch: int, time: int, features: int) -> tf.Tensor:
-    """Standard normal sequences, the same at every call."""
-    generator = np.random.default_rng(0)
-    return tf.constant(
-        generator.normal(size=(batch, time, features)), "float32"
-    )
+ROWS = ("unmasked", *LENGTHS)
 
 
 def mechanism(units: int, size: int, estimator: str) -> ReceptiveFieldRNN:
@@ -72,7 +60,7 @@ def row_mask(rows: str, batch: int, time: int) -> np.ndarray | None:
     """A mask whose rows end after some steps; None where none ends early.
 
     Args:
-        rows: A key of `ROWS`.
+        rows: One of `ROWS`.
         batch: Number of rows.
         time: Number of steps.
 
@@ -81,7 +69,7 @@ def row_mask(rows: str, batch: int, time: int) -> np.ndarray | None:
     """
     if rows == "unmasked":
         return None
-    lengths = ROWS[rows](np.random.default_rng(1), batch, time)
+    lengths = LENGTHS[rows](np.random.default_rng(1), batch, time)
     return np.arange(time) < np.minimum(lengths, time)[:, None]
 
 
@@ -92,7 +80,7 @@ def compare(
 
     Args:
         shape: An entry of `SHAPES`.
-        rows: A key of `ROWS`.
+        rows: One of `ROWS`.
         repeats: Interleaved repeats.
         estimators: Which to train.
         plain: Whether to time the cell in `keras.layers.RNN` too.
@@ -146,8 +134,8 @@ def compare(
     return results
 
 
-def scaling(repeats: int) -> None:
-    """Prints how the time grows with T and with S (XLA, shape B)."""
+def scaling(repeats: int) -> list[list[Any]]:
+    """Cells that show how the time grows with T and S (XLA, shape B)."""
     base = SHAPES["B"]
     functions = {}
     cases = [("T", n, n, 4) for n in (100, 200, 400, 800, 1600)]
@@ -161,19 +149,37 @@ def scaling(repeats: int) -> None:
                 layer, inputs, training, True
             )
     seconds = timing.interleaved(functions, repeats)
-    print("| | | training, relaxed (ms) | inference (ms) |")
-    print("| --- | ---: | ---: | ---: |")
+    rows = []
     for label, value, _, _ in cases:
-        training, inference = (
-            1e3 * seconds[label, value, mode] for mode in (True, False)
-        )
-        print(f"| {label} | {value} | {training:.1f} | {inference:.1f} |")
+        modes = [1e3 * seconds[label, value, mode] for mode in (True, False)]
+        rows.append([label, value, *(f"{ms:.1f}" for ms in modes)])
+    return rows
+
+
+def measured(arguments: argparse.Namespace) -> Iterator[list[str]]:
+    """Cells of every shape, rows and task."""
+    for name, rows in itertools.product(arguments.shapes, arguments.rows):
+        for result in compare(
+            SHAPES[name],
+            rows,
+            arguments.repeats,
+            arguments.estimators,
+            not arguments.no_plain,
+        ):
+            yield [
+                name,
+                rows,
+                result["task"],
+                *(f"{ms:.1f}" for ms in result["figures"]),
+                f"{result['graph']:.2f}",
+                f"**{result['best']:.2f}**",
+            ]
 
 
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--repeats", type=positive, default=15)
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=SHAPES)
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=["unmasked"])
     parser.add_argument(
@@ -191,29 +197,15 @@ def main(argv: list[str] | None = None) -> None:
         "--scaling", action="store_true", help="growth with T and S"
     )
     arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.machine()}")
+    print(f"{datetime.date.today()}; {timing.environment()}")
     if arguments.scaling:
-        scaling(arguments.repeats)
+        print_table(
+            ["", "", "training, relaxed (ms)", "inference (ms)"],
+            scaling(arguments.repeats),
+        )
         return
-    print(
-        "| shape | rows | task | graph | XLA | LSTM graph | LSTM XLA | "
-        "graph ratio | best ratio |"
-    )
-    print(f"| --- | --- | --- |{' ---: |' * 6}")
-    for name, rows in itertools.product(arguments.shapes, arguments.rows):
-        for result in compare(
-            SHAPES[name],
-            rows,
-            arguments.repeats,
-            arguments.estimators,
-            not arguments.no_plain,
-        ):
-            figures = " | ".join(f"{ms:.1f}" for ms in result["figures"])
-            print(
-                f"| {name} | {rows} | {result['task']} | {figures} | "
-                f"{result['graph']:.2f} | **{result['best']:.2f}** |",
-                flush=True,
-            )
+    header = ["shape", "rows", "task", "graph", "XLA", "LSTM graph", "LSTM XLA"]
+    print_table([*header, "graph ratio", "best ratio"], measured(arguments))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import pathlib
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -22,6 +23,8 @@ from keras import layers
 
 import keras_seqmech
 from benchmarks import timing
+from benchmarks.printed_tables import print_table
+from examples.common.arguments import positive
 from keras_seqmech import serving
 
 STEPS = 50
@@ -108,26 +111,33 @@ def measure(
     }
 
 
+def measured(arguments: argparse.Namespace) -> Iterator[list[str]]:
+    """Cells of every model."""
+    for name, model in models(arguments.units, arguments.features).items():
+        with tempfile.TemporaryDirectory() as directory:
+            row = measure(model, pathlib.Path(directory), arguments.repeats)
+        yield [
+            name,
+            f"{row['export']:.1f}",
+            f"{row['load']:.1f}",
+            f"{row['size'] / 1000:.0f}",
+            f"{row['weights']}",
+            f"{row['ops']}",
+            f"{1000 * row['one row']:.1f}",
+            f"{1000 * row['32 rows']:.1f}",
+        ]
+
+
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     for name, default in (("repeats", 3), ("units", 128), ("features", 64)):
-        parser.add_argument(f"--{name}", type=int, default=default)
+        parser.add_argument(f"--{name}", type=positive, default=default)
     arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.machine()}; {vars(arguments)}")
-    print(
-        "| model | export_model (s) | load (s) | size (kB) | weights | ops "
-        f"| 1 x {STEPS} steps (ms) | 32 x {STEPS} (ms) |"
-    )
-    print("| --- |" + " ---: |" * 7)
-    for name, model in models(arguments.units, arguments.features).items():
-        with tempfile.TemporaryDirectory() as directory:
-            row = measure(model, pathlib.Path(directory), arguments.repeats)
-        print(
-            f"| {name} | {row['export']:.1f} | {row['load']:.1f} "
-            f"| {row['size'] / 1000:.0f} | {row['weights']} | {row['ops']} "
-            f"| {1000 * row['one row']:.1f} | {1000 * row['32 rows']:.1f} |"
-        )
+    print(f"{datetime.date.today()}; {timing.environment()}; {vars(arguments)}")
+    header = ["model", "export_model (s)", "load (s)", "size (kB)", "weights"]
+    header += ["ops", f"1 x {STEPS} steps (ms)", f"32 x {STEPS} (ms)"]
+    print_table(header, measured(arguments))
 
 
 if __name__ == "__main__":

@@ -17,11 +17,14 @@ import keras
 import tensorflow as tf
 
 from benchmarks import timing
+from benchmarks.printed_tables import print_table
+from examples.common.arguments import positive
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import serving
 
 CHUNK = 64
 MAX_SIZE = 4
+ALONE = "LSTMCell alone"
 
 
 def tagger(layer: keras.Layer, units: int) -> keras.Model:
@@ -63,8 +66,8 @@ def lone_cell(units: int) -> Callable[[], None]:
 def main(argv: Sequence[str] | None = None) -> None:
     """Measures and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--units", type=int, default=128)
-    parser.add_argument("--repeats", type=int, default=300)
+    parser.add_argument("--units", type=positive, default=128)
+    parser.add_argument("--repeats", type=positive, default=300)
     args = parser.parse_args(argv)
 
     def layers() -> dict[str, keras.Layer]:
@@ -76,19 +79,25 @@ def main(argv: Sequence[str] | None = None) -> None:
             ),
         }
 
-    functions = {"LSTMCell alone": lone_cell(args.units)}
+    functions = {ALONE: lone_cell(args.units)}
     for length in (1, CHUNK):
         for name, layer in layers().items():
             functions[f"{name}, chunks of {length}"] = requests(
                 layer, args.units, length
             )
     found = timing.interleaved(functions, args.repeats)
-    print(timing.machine())
-    print("\n| what | ms a step | of the cell alone |\n| --- | --- | --- |")
-    for name, seconds in found.items():
-        step = seconds / (CHUNK if name.endswith(f" {CHUNK}") else 1)
-        ratio = step / found["LSTMCell alone"]
-        print(f"| {name} | {1000 * step:.3f} | {ratio:.2f} |")
+    print(timing.environment())
+    print()
+    print_table(
+        ["what", "ms a step", "of the cell alone"],
+        [[name, *cells(found, name)] for name in found],
+    )
+
+
+def cells(seconds: dict[str, float], name: str) -> list[str]:
+    """Milliseconds of a step, and their ratio to those of the cell."""
+    step = seconds[name] / (CHUNK if name.endswith(f" {CHUNK}") else 1)
+    return [f"{1000 * step:.3f}", f"{step / seconds[ALONE]:.2f}"]
 
 
 if __name__ == "__main__":

@@ -19,12 +19,17 @@ import datetime
 import multiprocessing
 import resource
 from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from benchmarks import timing
+from benchmarks.batches import random_inputs
+from benchmarks.printed_tables import print_table
+from examples.common.arguments import positive
 from keras_seqmech.ops.emission import expectation as emission_ops
 from keras_seqmech.ops.emission import probabilities
 from keras_seqmech.ops.scan import Operands
@@ -45,12 +50,13 @@ MEMORY_CASES = [
 ]
 
 
-def random_inputs(batch: int, time: int, features: int) -> tuple:
+def random_batch(batch: int, time: int, features: int) -> tuple:
     """Normal sequences and uniform probabilities, the same at every call."""
-    generator = np.random.default_rng(0)
-    sequence = generator.normal(size=(batch, time, features))
-    emission = generator.uniform(size=(batch, time))
-    return tf.constant(sequence, "float32"), tf.constant(emission, "float32")
+    emission = np.random.default_rng(1).uniform(size=(batch, time))
+    return (
+        random_inputs(batch, time, features),
+        tf.constant(emission, "float32"),
+    )
 
 
 def plain(sequence: tf.Tensor, emission: tf.Tensor, length: int) -> tf.Tensor:
@@ -103,10 +109,7 @@ def training(function: Callable, inputs: tuple, xla: bool) -> Callable:
             loss = tf.reduce_sum(tf.square(function(*inputs)))
         return tape.gradient(loss, inputs)
 
-    def wait():
-        keras.tree.map_structure(lambda tensor: tensor.numpy(), run())
-
-    return wait
+    return timing.waiting(run)
 
 
 def compare(time: int, length: int, repeats: int) -> list[dict]:
@@ -120,7 +123,7 @@ def compare(time: int, length: int, repeats: int) -> list[dict]:
     Returns:
         One row an algorithm: its name, milliseconds, ratio.
     """
-    inputs = random_inputs(BATCH, time, FEATURES)
+    inputs = random_batch(BATCH, time, FEATURES)
     lstm = keras.layers.LSTM(UNITS, return_sequences=True)
     lstm(inputs[0])
     algorithms = {
@@ -168,7 +171,7 @@ def peak_memory(batch: int, time: int, length: int, features: int) -> tuple:
         The most memory the process ever held, in MB, and the seconds of a
         step.
     """
-    inputs = random_inputs(batch, time, features)
+    inputs = random_batch(batch, time, features)
 
     def run(sequence, emission):
         return emission_ops.expected_subsample(sequence, emission, length)
@@ -177,44 +180,50 @@ def peak_memory(batch: int, time: int, length: int, features: int) -> tuple:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, seconds
 
 
-def memory() -> None:
-    """Prints how memory grows with T and with U."""
-    print("| batch | T | U | d | peak (MB) | forward and backward (s) |")
-    print("| ---: | ---: | ---: | ---: | ---: | ---: |")
+def memory() -> Iterator[list[Any]]:
+    """Cells that show how memory grows with T and with U."""
     for case in MEMORY_CASES:
         with concurrent.futures.ProcessPoolExecutor(
             1, multiprocessing.get_context("spawn")
         ) as process:
             peak, seconds = process.submit(peak_memory, *case).result()
-        sizes = " | ".join(str(size) for size in case)
-        print(f"| {sizes} | {peak:.0f} | {seconds:.2f} |", flush=True)
+        yield [*case, f"{peak:.0f}", f"{seconds:.2f}"]
 
 
-def gradients(time: int = 200, target: float = 0.33) -> None:
-    """Prints gradients to the logits by output, and that of a length target."""
+def gradients() -> Iterator[list[str]]:
+    """Gradients to the logits by output, and that of a length target."""
+    time, target = 200, 0.33
     random = np.random.default_rng(0)
     sequence = tf.constant(random.normal(size=(8, time, 16)))
-    outputs = [output for output in GRADIENT_OUTPUTS if output < time]
-    print(f"| bias | {' | '.join(map(str, outputs))} | length target |")
-    print("| ---: |" + " ---: |" * (len(outputs) + 1))
     for bias in (0.0, 3.0):
         logits = tf.fill((8, time), tf.constant(bias, "float64"))
         with tf.GradientTape(persistent=True) as tape:
             tape.watch(logits)
             emission = tf.sigmoid(logits)
             found = emission_ops.expected_subsample(sequence, emission, time)
-            norms = [tf.norm(found[:, output]) for output in outputs]
+            norms = [tf.norm(found[:, output]) for output in GRADIENT_OUTPUTS]
             cost = probabilities.rate_divergence(emission, target)
         reached = [tf.norm(tape.gradient(norm, logits)) for norm in norms]
-        figures = " | ".join(f"{float(x):.1e}" for x in reached)
         pull = float(tape.gradient(cost, logits)[0, 0])
-        print(f"| {bias:g} | {figures} | {pull:.2f} |")
+        figures = [f"{float(x):.1e}" for x in reached]
+        yield [f"{bias:g}", *figures, f"{pull:.2f}"]
+
+
+def times(steps: list[int], repeats: int) -> Iterator[list[Any]]:
+    """Cells of every algorithm, at the sizes of these numbers of steps."""
+    for time, length in CASES:
+        if time not in steps:
+            continue
+        for row in compare(time, length, repeats):
+            figures = [f"{ms:.1f}" for ms in row["figures"]]
+            ratio = f"**{row['ratio']:.2f}**"
+            yield [time, length, row["name"], *figures, ratio]
 
 
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--repeats", type=positive, default=7)
     parser.add_argument(
         "--memory",
         action="store_true",
@@ -225,29 +234,28 @@ def main(argv: list[str] | None = None) -> None:
         action="store_true",
         help="print gradients instead of times",
     )
+    steps = sorted({time for time, _ in CASES})
     parser.add_argument(
-        "--steps", type=int, nargs="*", help="only these numbers of steps"
+        "--steps",
+        type=int,
+        nargs="*",
+        choices=steps,
+        help="only these numbers of steps",
     )
     arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.machine()}")
+    print(f"{datetime.date.today()}; {timing.environment()}")
     if arguments.memory:
-        memory()
-        return
-    if arguments.gradients:
-        gradients()
-        return
-    print("| T | U | algorithm | graph (ms) | XLA (ms) | ratio to LSTM |")
-    print("| ---: | ---: | --- | ---: | ---: | ---: |")
-    for time, length in CASES:
-        if arguments.steps and time not in arguments.steps:
-            continue
-        for row in compare(time, length, arguments.repeats):
-            figures = " | ".join(f"{ms:.1f}" for ms in row["figures"])
-            print(
-                f"| {time} | {length} | {row['name']} | {figures} | "
-                f"**{row['ratio']:.2f}** |",
-                flush=True,
-            )
+        header = ["batch", "T", "U", "d", "peak (MB)"]
+        print_table([*header, "forward and backward (s)"], memory())
+    elif arguments.gradients:
+        header = ["bias", *GRADIENT_OUTPUTS, "length target"]
+        print_table(header, gradients())
+    else:
+        header = ["T", "U", "algorithm", "graph (ms)", "XLA (ms)"]
+        print_table(
+            [*header, "ratio to LSTM"],
+            times(arguments.steps or steps, arguments.repeats),
+        )
 
 
 if __name__ == "__main__":

@@ -10,13 +10,13 @@ float32. The columns of exports run only inference, of the trained model; those
 of LiteRT and ONNX, which need `pip install keras_seqmech[formats]`, for one
 batch size and length.
 Cells are kept in `--cells` as they are done, failed ones among them: a run
-that was stopped continues, and a cell that is deleted there is run again.
+that was stopped continues, and a cell that is deleted there, or was run with
+other versions, is run again.
 """
 
 import argparse
 import contextlib
 import functools
-import json
 import pathlib
 import platform
 import tempfile
@@ -36,6 +36,7 @@ import pytest  # noqa: E402
 
 import keras_seqmech  # noqa: E402
 from benchmarks.portable_formats import FORMATS  # noqa: E402
+from benchmarks.support_cells import Cells  # noqa: E402
 from keras_seqmech import serving  # noqa: E402
 from tests.conformance.layer_models import MASK  # noqa: E402
 from tests.conformance.layer_models import make_model  # noqa: E402
@@ -62,10 +63,27 @@ EXPORTED = {
     **dict.fromkeys(FORMATS, 1e-5),
 }
 TOLERANCES = {**{name: t for name, (_, t) in TRAINED.items()}, **EXPORTED}
+VERSIONS = (
+    f"keras_seqmech {keras_seqmech.__version__}, Keras {keras.__version__}, "
+    f"TensorFlow {tf.__version__} and Python {platform.python_version()}"
+)
 
 
 def main(argv: list[str] | None = None) -> None:
     """Runs what is missing, and writes the table."""
+    silence(pytest.MonkeyPatch())
+    # One way to use each layer; of those that draw, a hard one.
+    entries = {type(e.make()).__name__: e for e in ENTRIES if e.core}
+    arguments = parse(argv, list(entries))
+    cells = Cells(arguments.cells, VERSIONS)
+    for layer in arguments.layers or entries:
+        run_row(layer, entries[layer], cells)
+    arguments.output.write_text(table(entries, cells), encoding="utf8")
+    print(arguments.output)
+
+
+def parse(argv: list[str] | None, layers: list[str]) -> argparse.Namespace:
+    """Reads the command line; there are these layers."""
     parser = argparse.ArgumentParser(
         description=__doc__.partition("\n")[0],
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
@@ -77,24 +95,15 @@ def main(argv: list[str] | None = None) -> None:
         type=pathlib.Path,
         default=pathlib.Path("results/support.json"),
     )
-    add("--layers", nargs="*", help="names of layers to run, if not all")
-    arguments = parser.parse_args(argv)
-    silence(pytest.MonkeyPatch())
-    # One way to use each layer; of those that draw, a hard one.
-    entries = {type(e.make()).__name__: e for e in ENTRIES if e.core}
-    cells = {}
-    if arguments.cells.exists():
-        cells = json.loads(arguments.cells.read_text())
-    for layer in arguments.layers or entries:
-        run_row(layer, entries[layer], cells, arguments.cells)
-    arguments.output.write_text(table(entries, cells), encoding="utf8")
-    print(arguments.output)
+    add("--layers", nargs="*", choices=layers, help="layers to run, if not all")
+    return parser.parse_args(argv)
 
 
-def run_row(layer: str, entry, cells: dict, path: pathlib.Path) -> None:
+def run_row(layer: str, entry, cells: Cells) -> None:
     """Runs the cells of a layer that are missing, and keeps each."""
-    row = cells.setdefault(layer, {})
-    missing = [column for column in TOLERANCES if column not in row]
+    missing = [
+        column for column in TOLERANCES if cells.get(layer, column) is None
+    ]
     if not missing:
         return
     model, expected = train(entry, run_eagerly=True)
@@ -103,17 +112,16 @@ def run_row(layer: str, entry, cells: dict, path: pathlib.Path) -> None:
         try:
             if column in TRAINED:
                 _, found = train(entry, expected["start"], **TRAINED[column][0])
-                row[column] = compare(found, expected, TOLERANCES[column])
+                cell = compare(found, expected, TOLERANCES[column])
             else:
                 keras.config.set_floatx("float32")
                 keras.config.set_dtype_policy("float32")
-                row[column] = export(column, model, entry)
+                cell = export(column, model, entry)
         except Exception as error:  # What fails is what the table is about.
-            row[column] = {"failed": reason(error)}
+            cell = {"failed": reason(error)}
         seconds = time.perf_counter() - start
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(cells, indent=1) + "\n")
-        print(f"{layer} {column}: {row[column]} ({seconds:.1f} s)", flush=True)
+        cells.put(layer, column, cell)
+        print(f"{layer} {column}: {cell} ({seconds:.1f} s)", flush=True)
 
 
 def reason(error: Exception) -> str:
@@ -220,14 +228,12 @@ def check_outputs(column: str, outputs: dict, expected: dict) -> dict:
     return cell
 
 
-def table(entries: dict, cells: dict) -> str:
+def table(entries: dict, cells: Cells) -> str:
     """The page: a row a layer, a column a way, reasons below."""
     lines = [
         "# What works with what",
         "",
-        "Made by `python -m benchmarks.support_table` with keras_seqmech "
-        f"{keras_seqmech.__version__}, Keras {keras.__version__}, TensorFlow "
-        f"{tf.__version__} and Python {platform.python_version()} on CPU. "
+        f"Made by `python -m benchmarks.support_table` with {VERSIONS} on CPU. "
         "A tick: a small model with the layer predicts and trains a step (a "
         "SavedModel, the C loader, LiteRT and ONNX predict only, what was "
         "trained), and "
@@ -249,7 +255,7 @@ def table(entries: dict, cells: dict) -> str:
     for layer in entries:
         marks = []
         for column in TOLERANCES:
-            cell = cells.get(layer, {}).get(column)
+            cell = cells.get(layer, column)
             mark = "?" if cell is None else "✓"
             if cell is not None and "failed" in cell:
                 notes.append(f"{layer}, {column}: {cell['failed']}")

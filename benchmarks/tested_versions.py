@@ -5,7 +5,8 @@
 From the project's directory. Each Python gets an environment of its own, with
 the newest packages that `setup.cfg` allows if there is none yet, and runs `make
 test-quick` there. Rows are kept in `--rows`, one for 3.11, one for 3.12 and so
-on: a run replaces those of its own. Ends with an error if a test failed.
+on: a run replaces those of its own, and ends with an error if one of its tests
+failed.
 """
 
 import argparse
@@ -16,6 +17,8 @@ import pathlib
 import subprocess
 import tempfile
 import xml.etree.ElementTree
+
+from examples.common import tables
 
 COLUMNS = (
     "python",
@@ -92,9 +95,7 @@ def table(rows: list[dict[str, str]]) -> str:
         "tests run on 3.11. Keras 3.15 requires Python 3.11, so there is no "
         "3.10.",
         "",
-        f"| {' | '.join(COLUMNS)} |",
-        "|" + " --- |" * len(COLUMNS),
-        *(f"| {' | '.join(row[c] for c in COLUMNS)} |" for row in rows),
+        tables.table([COLUMNS, *([row[c] for c in COLUMNS] for row in rows)]),
         "",
     ]
     return "\n".join(lines)
@@ -119,8 +120,10 @@ def main(argv: list[str] | None = None) -> None:
     if arguments.rows.exists():
         with open(arguments.rows, newline="") as file:
             rows = {_minor(row): row for row in csv.DictReader(file)}
+    failed = False
     for python in arguments.pythons:
         row = run(python)
+        failed |= row["failed"] != "0"
         rows[_minor(row)] = row
         ordered = sorted(rows.values(), key=_order)
         with open(arguments.rows, "w", newline="") as file:
@@ -129,7 +132,7 @@ def main(argv: list[str] | None = None) -> None:
             writer.writerows(ordered)
         arguments.output.write_text(table(ordered))
         print(row)
-    if any(int(row["failed"]) for row in rows.values()):
+    if failed:
         raise SystemExit("Some tests failed.")
 
 

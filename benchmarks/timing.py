@@ -4,10 +4,13 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
+
+from examples.common.machine import machine
 
 
 def compiled(
@@ -45,7 +48,13 @@ def compiled(
             loss = tf.reduce_sum(tf.square(outputs)) + sum(layer.losses)
         return tape.gradient(loss, sources)
 
-    def wait():
+    return waiting(run)
+
+
+def waiting(run: Callable[[], Any]) -> Callable[[], None]:
+    """A function that runs another and waits for the tensors it returns."""
+
+    def wait() -> None:
         keras.tree.map_structure(lambda tensor: tensor.numpy(), run())
 
     return wait
@@ -75,17 +84,10 @@ def interleaved(
     return {name: statistics.median(s) for name, s in seconds.items()}
 
 
-def machine() -> str:
+def environment() -> str:
     """One line that names the machine and the versions."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf8") as lines:
-            models = [
-                s.split(":")[1].strip() for s in lines if "model name" in s
-            ]
-    except OSError:
-        models = [platform.processor()]
     return (
-        f"{len(models)} x {models[0]}, Python {platform.python_version()}, "
+        f"{machine()}, Python {platform.python_version()}, "
         f"TensorFlow {tf.__version__}, Keras {keras.__version__}, "
         f"NumPy {np.__version__}"
     )

@@ -137,11 +137,12 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add(
         "--full",
         action="store_true",
-        help="train on all sentences for 10 epochs",
+        help="train on all sentences for 10 epochs, where not said otherwise",
     )
     arguments = parser.parse_args(argv)
     if arguments.full:
-        arguments.sentences, arguments.epochs = None, 10
+        parser.set_defaults(sentences=None, epochs=10)
+        arguments = parser.parse_args(argv)
     if not arguments.sentence.strip():
         parser.error("--sentence needs a text")
     return arguments

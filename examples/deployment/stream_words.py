@@ -21,6 +21,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,29 +31,41 @@ from keras import ops
 
 from examples.common.arguments import integer
 from examples.common.arguments import positive
+from examples.common.exports import newest
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import serving
 
 MAX_SIZE = 4
+UNUSED = "--sentences, --epochs, --units and --seed were not used."
+
+
+def load(export: str | pathlib.Path) -> Mapping[str, Any]:
+    """What a server loads once for all clients.
+
+    Args:
+        export: Directory of the version of a model with the input `characters`
+            and the output `tags`, exported with `streaming=True`.
+    """
+    signatures = tf.saved_model.load(str(export)).signatures
+    if "start" not in signatures:
+        raise ValueError(
+            "Argument `export` must be a model exported with "
+            f"`streaming=True`. Received: export={str(export)!r}"
+        )
+    return signatures
 
 
 class Typist:
     """A client that sends one character after the other.
 
     Args:
-        export: Directory of the version of a model with the input `characters`
-            and the output `tags`, exported with `streaming=True`.
+        signatures: Of a model, from `load`.
     """
 
-    def __init__(self, export: str | pathlib.Path):
-        self._signatures = tf.saved_model.load(str(export)).signatures
-        if "start" not in self._signatures:
-            raise ValueError(
-                "Argument `export` must be a model exported with "
-                f"`streaming=True`. Received: export={str(export)!r}"
-            )
+    def __init__(self, signatures: Mapping[str, Any]):
+        self._signatures = signatures
         start = self._signatures["start"]
         self._state = start(batch_size=tf.constant(1))
         self.delay = int(self._state.pop("delay"))
@@ -143,12 +156,6 @@ def train(args: argparse.Namespace) -> keras.Model:
     return make_segmenter(model, vocabulary)
 
 
-def newest(directory: pathlib.Path) -> pathlib.Path | None:
-    """The newest version of an exported model."""
-    versions = [p for p in directory.glob("*") if p.name.isdecimal()]
-    return max(versions, key=lambda p: int(p.name), default=None)
-
-
 def type_text(typist: Typist, text: str) -> dict[str, float]:
     """Types a text and prints its words; returns what was measured."""
     lags, found = [], 0
@@ -201,10 +208,13 @@ def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
     if export is None:
         export = serving.export_model(train(args), args.model, streaming=True)
         print(f"SavedModel: {export}")
+    else:
+        print(f"SavedModel: {export}, which was there: {UNUSED}")
+    signatures = load(export)
     lines = [args.text] if args.text != "-" else sys.stdin
     measured = []
     for text in filter(None, (line.strip() for line in lines)):
-        found = type_text(Typist(export), text)
+        found = type_text(Typist(signatures), text)
         print(
             f"Delay: {found['delay']} characters; words came "
             f"{found['lag']:.1f} after their last; {found['ms']:.2f} ms a "

@@ -11,6 +11,7 @@ import tensorflow as tf
 from examples.explorer.served_model import NotTaken
 from examples.explorer.served_model import Refused
 from examples.explorer.served_model import ServedModel
+from examples.receptive_field.segmentation import join_words
 from keras_seqmech import analysis
 
 LONGEST = 300
@@ -72,10 +73,10 @@ def segment(model: ServedModel, text: str, questions: str = "") -> Answer:
     text = _checked(text)
     found = model.ask(text=tf.constant([text]))
     sizes = found.values["size"][0]
-    words = _words(text, found.values["tags"][0].tolist())
+    tags = [tag.decode() for tag in found.values["tags"][0]]
     ahead = np.maximum(sizes - 1, 0)
     return Answer(
-        " · ".join(words),
+        " · ".join(join_words(text, tags)),
         f"{ahead.mean():.2f} characters on average, {ahead.max():.0f} at most",
         found.milliseconds,
         analysis.show(text, sizes=sizes),
@@ -203,15 +204,3 @@ def _numbers(text: str, most: int) -> list[int]:
     if len(numbers) > MOST_QUESTIONS:
         raise Refused(f"Please give at most {MOST_QUESTIONS} different k.")
     return numbers
-
-
-def _words(text: str, tags: list[bytes]) -> list[str]:
-    """Words from tags: B begins one, I goes on, E ends it, S is one."""
-    words: list[str] = []
-    ended = True
-    for character, tag in zip(text, tags):
-        if ended or tag in (b"B", b"S"):
-            words.append("")
-        words[-1] += character
-        ended = tag in (b"E", b"S")
-    return words

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from examples.common.exports import newest
+
 
 class Refused(ValueError):
     """What is asked has no answer; the message says why, in sentences."""
@@ -100,11 +102,3 @@ class ServedModel:
             raise NotTaken("The model does not take this input.") from None
         values = {name: value.numpy() for name, value in found.items()}
         return Outputs(values, 1000 * (time.perf_counter() - start))
-
-
-def newest(directory: Path) -> Path | None:
-    """The subfolder with the largest number; None without any."""
-    if not directory.is_dir():
-        return None
-    versions = [path for path in directory.iterdir() if path.name.isdecimal()]
-    return max(versions, key=lambda path: int(path.name), default=None)

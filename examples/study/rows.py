@@ -7,7 +7,6 @@ several, and their numbers "mean ± standard deviation".
 
 import datetime
 import importlib.metadata
-import os
 import platform
 import subprocess
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from examples.common import results
+from examples.common.machine import machine
 from examples.study.programs import Row
 from examples.study.studies import Case
 from examples.study.studies import Study
@@ -119,16 +119,3 @@ def commit() -> str:
         return git("rev-parse", "--short", "HEAD") + "+" * bool(changed)
     except FileNotFoundError:
         return ""
-
-
-def machine() -> str:
-    """Cores and processor, as far as the system tells."""
-    cores = os.cpu_count()
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf8").split("\n")
-        pairs = dict(line.split(":", 1) for line in lines if ":" in line)
-        names = {name.strip(): value.strip() for name, value in pairs.items()}
-        processor = names.get("model name", platform.machine())
-    except OSError:
-        processor = platform.processor() or platform.machine()
-    return f"{cores} cores, {processor}"

@@ -46,3 +46,17 @@ def test_quickstart_refuses_an_empty_sentence(capsys):
     with pytest.raises(SystemExit):
         quickstart.main(["--sentence", " "])
     assert "--sentence needs a text" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "options, sentences, epochs",
+    [
+        ([], 10000, 4),
+        (["--full"], None, 10),
+        (["--full", "--epochs", "4"], None, 4),
+        (["--sentences", "50", "--full"], 50, 10),
+    ],
+)
+def test_full_leaves_what_is_given(options, sentences, epochs):
+    arguments = quickstart.parse(options)
+    assert (arguments.sentences, arguments.epochs) == (sentences, epochs)

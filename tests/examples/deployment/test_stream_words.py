@@ -6,6 +6,7 @@ import io
 import pytest
 import tensorflow as tf
 
+from examples.common.exports import newest
 from examples.deployment import stream_words
 
 pytestmark = [
@@ -36,18 +37,31 @@ def test_words_are_those_of_the_whole_text(tmp_path, capsys, monkeypatch):
     text = "研究生命的起源，１９９８年。"
     (found,) = stream_words.main([*options, "--text", text])
     output = capsys.readouterr().out
+    assert "were not used" not in output
     assert found["delay"] == 3 and found["ms"] > 0
     assert "Delay: 3 characters" in output
-    export = stream_words.newest(tmp_path / "m")
+    export = newest(tmp_path / "m")
     expected = words_at_once(export, text)
     assert " ".join(expected) + " \n" in output
     # No word is known before its last character is, nor long after.
     assert 0 <= found["lag"] <= 3 + max(map(len, expected))
-    # The model that is there is used.
+    # The model that is there is used, and loaded once for all lines.
     monkeypatch.setattr(stream_words, "train", None)
+    loaded = []
+
+    def load(path):
+        loaded.append(path)
+        return load_model(path)
+
+    load_model = tf.saved_model.load
+    monkeypatch.setattr(tf.saved_model, "load", load)
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{text}\n\n的\n"))
     assert len(stream_words.main([*options, "--text", "-"])) == 2
-    assert " ".join(expected) in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert " ".join(expected) in output
+    assert f"{export}, which was there" in output
+    assert "--units and --seed were not used" in output
+    assert loaded == [str(export)]
 
 
 def test_words_come_as_soon_as_they_are_certain(tmp_path):
@@ -55,7 +69,18 @@ def test_words_come_as_soon_as_they_are_certain(tmp_path):
     export = stream_words.serving.export_model(
         stream_words.train(options), tmp_path, streaming=True
     )
-    typist = stream_words.Typist(export)
+    typist = stream_words.Typist(stream_words.load(export))
     words = [list(typist.type(character)) for character in "的的的的的"]
     assert words[:3] == [[], [], []]
     assert "".join(sum(words, []) + list(typist.end())) == "的的的的的"
+
+
+def test_a_model_without_states_is_refused(tmp_path):
+    module = tf.Module()
+    module.ask = tf.function(
+        lambda characters: {"tags": characters},
+        input_signature=[tf.TensorSpec([None, None], "string", "characters")],
+    )
+    tf.saved_model.save(module, str(tmp_path), module.ask)
+    with pytest.raises(ValueError, match="streaming=True.*Received: export="):
+        stream_words.load(tmp_path)

@@ -6,7 +6,6 @@ import pytest
 
 from examples.explorer import questions
 from examples.explorer import serve
-from examples.explorer import served_model
 from examples.explorer.questions import EXPLORABLES
 from examples.explorer.served_model import Refused
 from tests.analysis.markup.reading import numbers
@@ -108,12 +107,6 @@ def test_a_damaged_model_is_refused(tmp_path):
     model = EXPLORABLES["segmenter"].served_from(tmp_path)
     with pytest.raises(Refused, match="cannot be loaded"):
         questions.segment(model, "研究")
-
-
-def test_the_newest_version_is_taken(tmp_path):
-    for name in ("2", "10", ".tmp-export-11", "notes"):
-        (tmp_path / name).mkdir()
-    assert served_model.newest(tmp_path) == tmp_path / "10"
 
 
 def test_the_page_is_local_unless_asked():
