@@ -47,10 +47,10 @@ class ResultsFile(NamedTuple):
     accept: Callable[[Row], Row | None] = _as_it_is
 
     def read(self) -> list[Row]:
-        """All rows that are accepted."""
+        """The row of each run; of a run that was done again, the last."""
         rows = read_rows(self.path, self.fields, self.older)
-        accepted = (self.accept(row) for row in rows)
-        return [row for row in accepted if row is not None]
+        accepted = filter(None, map(self.accept, rows))
+        return list({self._key_of(row): row for row in accepted}.values())
 
     def rows_of(self, keys: Iterable[Key]) -> list[Row]:
         """The rows of these runs, in the order of the file."""

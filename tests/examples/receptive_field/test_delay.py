@@ -30,7 +30,7 @@ def test_runs_are_measured_once_and_drawn(tmp_path, capsys):
     assert picture.read_bytes().startswith(b"\x89PNG")
     shown = capsys.readouterr().out
     assert "| forward | output | adaptive | 0.02 | 1 |" in shown
-    assert "[1/2] forward output 1 0 " in shown
+    assert "[1/2] forward, output, 1, seed 0 " in shown
     keys = delay.keys(delay.parse(command))
     assert keys == [tuple(row[name] for name in delay.KEY) for row in rows]
     delay.main(command)
