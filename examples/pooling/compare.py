@@ -21,7 +21,8 @@ about 0 and those of a plain BiLSTM with 2 (`--forget-bias`), and trains with
 The seed draws training texts, weights, noise of the training texts and the
 order of batches. The best epoch on the validation part is tested. Each finished
 run is a line of `--output`, a CSV file, and is not repeated; a run that was
-killed starts again. `--markdown` writes the table.
+killed starts again. `--markdown` writes the table of all runs with the same
+settings.
 """
 
 import argparse
@@ -33,6 +34,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from examples.common import results
 from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import real
@@ -85,8 +87,9 @@ PAPER_RATIOS = {
     "maxatt": (0.68, 0.56, 0.72),
 }
 PAPER_NAME = "tables 1.2, 1.3 and 1.6 (5 seeds)"
+KEY = experiments.KEY
 FIELDS = (
-    *experiments.KEY,
+    *KEY,
     *experiments.RESULTS,
     "vanishing_ratio",
     *experiments.COSTS,
@@ -126,9 +129,10 @@ def train_and_test(
         name, matrix, len(data.classes), args.units, args.forget_bias
     )
     classifiers.compile_classifier(model, args.learning_rate)
-    callbacks = [EpochLine(line)]
+    callbacks: list[keras.callbacks.Callback] = [EpochLine(line)]
     if args.vanishing or args.vanishing_every:
-        callbacks.insert(0, vanishing_callback(data, args.vanishing_every))
+        ratio = vanishing_callback(data, args.vanishing_every)
+        callbacks.insert(0, ratio)  # Its value is in the line.
     start = time.perf_counter()
     history = classifiers.fit(
         model,
@@ -149,7 +153,7 @@ def train_and_test(
         "seconds": round(time.perf_counter() - start, 1),
     }
     if curve and args.vanishing_every:
-        write_curve(curve, callbacks[0].history, history)
+        write_curve(curve, ratio.history, history)
     return row, model
 
 
@@ -222,14 +226,15 @@ def vanishing_table(
     )
 
 
-def note_missing_ratios(path: Path, settings: str) -> None:
+def note_missing_ratios(args: argparse.Namespace) -> None:
     """Warns about finished runs that lack the requested ratio."""
-    rows = experiments.read_own_rows(path, settings, FIELDS)
+    file = results.ResultsFile(Path(args.output), FIELDS, KEY)
+    rows = experiments.rows_like(file, args.dataset, settings_of(args))
     missing = [row for row in rows if not row["vanishing_ratio"]]
     if missing:
         print(
-            f"{path}: {len(missing)} of {len(rows)} finished runs have no "
-            "vanishing ratio. They are not repeated: they ran without "
+            f"{args.output}: {len(missing)} of {len(rows)} finished runs have "
+            "no vanishing ratio. They are not repeated: they ran without "
             f"--vanishing, or never reached {FITTED:.0%} training accuracy.",
             flush=True,
         )
@@ -252,6 +257,11 @@ def settings_of(args: argparse.Namespace) -> str:
     return experiments.describe_settings(args, names)
 
 
+def keys(args: argparse.Namespace) -> list[results.Key]:
+    """The `KEY` of each run that the command line asks for."""
+    return experiments.keys(args, args.models, settings_of(args))
+
+
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
@@ -266,18 +276,17 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--output", default="results/pooling_compare.csv")
     add("--vanishing", action="store_true", help="ratio at ends of epochs")
     add("--vanishing-every", type=integer(0), default=0, help="steps; 0: never")
-    return experiments.complete(parser, parser.parse_args(argv))
+    args = parser.parse_args(argv)
+    args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
+    return args
 
 
 def main(argv: Sequence[str] | None = None) -> str:
     """Runs the study; returns the table it prints."""
     args = parse(argv)
-    settings = settings_of(args)
     if args.vanishing or args.vanishing_every:
-        note_missing_ratios(Path(args.output), settings)
-    rows = experiments.do_runs(
-        args, args.models, settings, FIELDS, train_and_test
-    )
+        note_missing_ratios(args)
+    rows = experiments.do_runs(args, keys(args), FIELDS, train_and_test)
     names = classifiers.BILSTMS
 
     def paper(*column_and_name):
@@ -286,7 +295,9 @@ def main(argv: Sequence[str] | None = None) -> str:
     accuracies = experiments.table(rows, names, paper)
     ratios = vanishing_table(args.dataset, rows, names)
     content = "\n\n".join(filter(None, [accuracies, ratios]))
-    return experiments.report(args, settings, rows, content, PAPER_NAME)
+    return experiments.report(
+        args, settings_of(args), rows, content, PAPER_NAME
+    )
 
 
 if __name__ == "__main__":

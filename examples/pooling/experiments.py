@@ -1,12 +1,13 @@
 """Runs of the pooling studies: options, what is done, tables.
 
 Each finished run is a line of a CSV file and is not repeated; a run that was
-killed left no line and starts again.
+killed left no line and starts again. Runs with other settings are lines of
+their own.
 """
 
 import argparse
+import functools
 import json
-import time
 from collections.abc import Callable
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,9 +18,9 @@ import numpy as np
 from examples.common import datasets
 from examples.common import results
 from examples.common import tables
-from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import positive
+from examples.common.arguments import real
 from examples.pooling import noisy_texts
 from keras_seqmech.analysis import positions
 
@@ -65,13 +66,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--patience", type=positive, help="epochs without progress; default all"
     )
     add("--units", type=positive, default=256)
-    add("--learning-rate", type=float, default=2e-3)
+    add("--learning-rate", type=real("(0, inf)"), default=2e-3)
     add("--batch-size", type=positive, default=32)
     add(
         "--min-words", type=integer(0), default=100, help="of longer texts only"
     )
     add("--max-length", type=positive, default=400, help="tokens with noise")
-    add("--share", type=float, default=0.66, help="of noise among the tokens")
+    add(
+        "--share",
+        type=real("(0, 1)"),
+        default=0.66,
+        help="of noise among the tokens",
+    )
     add("--noise", help="a sentence a line; default: wiki of --data-dir")
     add("--validation-size", type=positive, help="default all")
     add("--test-size", type=positive, help="default all")
@@ -81,65 +87,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--save-models", help="folder for the trained models")
 
 
-def complete(
-    parser: argparse.ArgumentParser, args: argparse.Namespace
-) -> argparse.Namespace:
-    """Checks what argparse cannot, and fills in the default vectors."""
-    if not 0 < args.share < 1:
-        parser.error(f"--share: must be in (0, 1). Received: {args.share}")
-    args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
-    return args
-
-
-def do_runs(
-    args: argparse.Namespace,
-    names: Sequence[str],
-    settings: str,
-    fields: Sequence[str],
-    run_one: Callable,
-) -> list[dict]:
-    """Runs what is not in the file yet; returns all rows of the data set.
+def keys(
+    args: argparse.Namespace, names: Sequence[str], settings: str
+) -> list[results.Key]:
+    """The `KEY` of each run; a study cut short has whole seeds.
 
     Args:
         args: Of the command line.
         names: Of the models.
         settings: What results depend on besides the columns before it.
-        fields: Of the file, `KEY` first.
-        run_one: `run_one(name, seed, data, args, line, curve)` trains and
-            tests a model, and returns the other fields and the model; `line`
-            is what lines of progress start with, `curve` a CSV file that it
-            may write.
-
-    Raises:
-        ValueError: If the file holds runs with other settings.
     """
-    path = Path(args.output)
-    for folder in filter(None, (path.parent, args.save_models)):
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    rows = read_own_rows(path, settings, fields)
-    done = {tuple(row[field] for field in KEY) for row in rows}
-    keys = [key for key in _keys(args, names, settings) if key not in done]
-    start, sizes = time.perf_counter(), [int(size) for _, size, *_ in keys]
-    texts = _texts(args, keys)
-    for number, (key, data) in enumerate(zip(keys, texts), start=1):
-        *_, name, seed, _ = key
-        stem = "-".join(key[:-1])
-        line = f"[{number}/{len(keys)}] {stem}"
-        curve = path.with_name(f"{path.stem}-{stem}.csv")
-        row, model = run_one(name, int(seed), data, args, line, curve)
-        if args.save_models:
-            save(model, data, Path(args.save_models, stem))
-        row = {**dict(zip(KEY, key)), **row}
-        rows = results.add_row(path, fields, row, KEY)
-        shown = {k: v for k, v in row.items() if k not in KEY}
-        left = sum(sizes[number:]) / sum(sizes[:number])
-        hours = left * (time.perf_counter() - start) / 3600
-        print(f"{line} {shown}, about {hours:.1f} h left", flush=True)
-    return [row for row in rows if row["dataset"] == args.dataset]
-
-
-def _keys(args, names, settings):
-    """Values of `KEY` of all runs; a study cut short has whole seeds."""
     return [
         (args.dataset, str(size), setting, name, str(seed), settings)
         for seed in args.seeds
@@ -149,42 +106,84 @@ def _keys(args, names, settings):
     ]
 
 
-def _texts(args, keys):
-    """Texts of each run; runs in a row share the object if they can."""
-    if not keys:
-        return
-    corpus = noisy_texts.load(
-        args.dataset,
-        args.data_dir,
-        args.noise,
-        args.min_words,
-        args.validation_size,
-        args.test_size,
-    )
-    cut = (args.max_length, args.share)
-    last = None
-    for _, size, setting, _, seed, _ in keys:
-        if last != (size, setting, seed):
-            last = (size, setting, seed)
-            data = noisy_texts.prepare(
-                corpus, setting, int(size), int(seed), *cut
-            )
-        yield data
+def do_runs(
+    args: argparse.Namespace,
+    wanted: Sequence[results.Key],
+    fields: Sequence[str],
+    run_one: Callable,
+) -> list[results.Row]:
+    """Does the runs that have no row; returns the rows to be shown.
+
+    Args:
+        args: Of the command line.
+        wanted: Of `keys`.
+        fields: Of the file, `KEY` first.
+        run_one: `run_one(name, seed, data, args, line, curve)` trains and
+            tests a model, and returns the other fields and the model; `line`
+            is what lines of progress start with, `curve` a CSV file that it
+            may write.
+
+    Returns:
+        All rows of the data set and the settings, those of other runs too.
+    """
+    path = Path(args.output)
+    for folder in filter(None, (path.parent, args.save_models)):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    texts_of = texts_of_runs(args)
+
+    def run(key, line):
+        stem = "-".join(key[name] for name in KEY if name != "settings")
+        curve = path.with_name(f"{path.stem}-{stem}.csv")
+        name, seed = key["model"], int(key["seed"])
+        data = texts_of(key["setting"], int(key["size"]), seed)
+        measured, model = run_one(name, seed, data, args, line, curve)
+        if args.save_models:
+            save(model, data, Path(args.save_models, stem))
+        return measured
+
+    file = results.ResultsFile(path, fields, KEY)
+    file.do_missing(wanted, run)
+    return rows_like(file, args.dataset, wanted[0][-1])
 
 
-def read_own_rows(
-    path: Path, settings: str, fields: Sequence[str]
-) -> list[dict]:
-    """Rows of a file; refuses one with other settings than these."""
-    rows = results.read_rows(path, fields)
-    for row in rows:
-        if row["settings"] != settings:
-            raise ValueError(
-                f"{path}: holds runs with the settings {row['settings']!r}; "
-                "write runs with other settings to another file. "
-                f"Received: {settings!r}"
-            )
-    return rows
+def texts_of_runs(
+    args: argparse.Namespace,
+) -> Callable[[str, int, int], noisy_texts.StudyData]:
+    """A function of setting, size and seed: the texts of a run.
+
+    Nothing is read before it is called. Runs in a row share the object if they
+    can.
+    """
+
+    @functools.cache
+    def load():
+        return noisy_texts.load(
+            args.dataset,
+            args.data_dir,
+            args.noise,
+            args.min_words,
+            args.validation_size,
+            args.test_size,
+        )
+
+    @functools.lru_cache(maxsize=1)
+    def prepare(setting, size, seed):
+        return noisy_texts.prepare(
+            load(), setting, size, seed, args.max_length, args.share
+        )
+
+    return prepare
+
+
+def rows_like(
+    file: results.ResultsFile, dataset: str, settings: str
+) -> list[results.Row]:
+    """The rows of a file that can be compared: one data set, one setting."""
+    return [
+        row
+        for row in file.read()
+        if (row["dataset"], row["settings"]) == (dataset, settings)
+    ]
 
 
 def save(model: keras.Model, data: noisy_texts.StudyData, path: Path) -> None:

@@ -267,34 +267,37 @@ def fit_logistic(data: FewData) -> dict:
     }
 
 
-def do_runs(args: argparse.Namespace, settings: str) -> list[dict[str, str]]:
-    """Does the runs that are not in the file yet; returns all of its rows."""
-    path = Path(args.output)
-    rows = experiments.read_own_rows(path, settings, FIELDS)
-    done = {tuple(row[name] for name in KEY) for row in rows}
-    keys = [
+def keys(args: argparse.Namespace) -> list[results.Key]:
+    """The `KEY` of each run that the command line asks for."""
+    settings = settings_of(args)
+    return [
         (args.dataset, str(args.per_class), inputs, name, str(seed), settings)
         for seed in args.seeds
         for inputs in args.inputs
         for name in args.models
     ]
-    keys = [key for key in keys if key not in done]
-    loaded, data = None, None
-    for number, key in enumerate(keys, start=1):
-        *_, inputs, name, seed, _ = key
-        if loaded != (inputs, seed):
-            loaded, data = (inputs, seed), load(inputs, int(seed), args)
-        line = f"[{number}/{len(keys)}] {inputs}-{name}-{seed}"
+
+
+def do_runs(args: argparse.Namespace) -> list[results.Row]:
+    """Does the runs that have no row; returns all rows of the settings."""
+
+    @functools.lru_cache(maxsize=1)
+    def load_once(inputs, seed):
+        return load(inputs, seed, args)
+
+    def run(key, line):
+        name, seed = key["model"], int(key["seed"])
+        data = load_once(key["inputs"], seed)
         start = time.perf_counter()
         if name == "logistic":
             row = fit_logistic(data)
         else:
-            row = train_and_test(name, int(seed), data, args, line)
-        row["seconds"] = round(time.perf_counter() - start, 1)
-        print(f"{line} {row}", flush=True)
-        row = {**dict(zip(KEY, key)), **row}
-        rows = results.add_row(path, FIELDS, row, KEY)
-    return rows
+            row = train_and_test(name, seed, data, args, line)
+        return {**row, "seconds": round(time.perf_counter() - start, 1)}
+
+    file = results.ResultsFile(Path(args.output), FIELDS, KEY)
+    file.do_missing(keys(args), run)
+    return experiments.rows_like(file, args.dataset, settings_of(args))
 
 
 def paper_accuracy(dataset: str, per_class: int, inputs: str, name: str) -> str:
@@ -308,15 +311,10 @@ def table(rows: Sequence[dict[str, str]], args: argparse.Namespace) -> str:
     """Markdown table of test accuracies, as table 1.9.
 
     Args:
-        rows: Finished runs.
+        rows: Finished runs of the data set and the settings.
         args: Of the command line.
     """
-    rows = [
-        row
-        for row in rows
-        if (row["dataset"], row["per_class"])
-        == (args.dataset, str(args.per_class))
-    ]
+    rows = [row for row in rows if row["per_class"] == str(args.per_class)]
     inputs = [x for x in INPUTS if x in {row["inputs"] for row in rows}]
     lines = [["test accuracy %", *inputs, "paper"]]
     for name in MODELS:
@@ -360,7 +358,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--models", nargs="+", choices=MODELS, default=list(MODELS))
     add("--epochs", type=positive, default=8)
     add("--units", type=positive, default=32, help="of each direction")
-    add("--learning-rate", type=float, default=5e-3)
+    add("--learning-rate", type=real("(0, inf)"), default=5e-3)
     add("--batch-size", type=positive, default=5, help="in training")
     add("--forget-bias", type=real("[-10, 10]"), default=1.0, help="at first")
     add("--max-length", type=positive, default=512, help="tokens of a text")
@@ -380,8 +378,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> str:
     """Does the runs; returns the table it prints."""
     args = parse(argv)
-    settings = settings_of(args)
-    rows = do_runs(args, settings)
+    rows = do_runs(args)
     notes = (
         f"Data set: {args.dataset}, {args.per_class} labelled texts a class. "
         "In brackets the number of seeds, after ± their standard deviation. "
@@ -389,7 +386,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         'of Recurrent Architectures", where max-attention reads vectors of '
         "BERT; the models without numbers of ours are its comparisons."
     )
-    parts = [table(rows, args), notes, f"Settings: `{settings}`."]
+    parts = [table(rows, args), notes, f"Settings: `{settings_of(args)}`."]
     return tables.publish(parts, args.markdown)
 
 

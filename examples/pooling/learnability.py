@@ -26,7 +26,9 @@ import keras
 import numpy as np
 
 import keras_seqmech
+from examples.common import results
 from examples.common import word_vectors
+from examples.common.arguments import real
 from examples.common.epoch_line import EpochLine
 from examples.common.networks import network_of
 from examples.pooling import classifiers
@@ -48,7 +50,8 @@ PAPER = {
     "standard": dict(zip(METHODS, (86.6, 87.2, 87.3, 86.4, 86.7, 87.4))),
     "mid": dict(zip(METHODS, (50.1, 80.1, 49.8, 70.7, 73.6, 80.3))),
 }
-FIELDS = (*experiments.KEY, *experiments.RESULTS, *experiments.COSTS)
+KEY = experiments.KEY
+FIELDS = (*KEY, *experiments.RESULTS, *experiments.COSTS)
 
 
 class Runs:
@@ -208,16 +211,28 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     experiments.add_arguments(parser)
     add("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    add("--gradient-weight", type=float, default=1.0, help="at the start")
+    add(
+        "--gradient-weight",
+        type=real("[0, inf)"),
+        default=1.0,
+        help="at the start",
+    )
     add("--output", default="results/pooling_learnability.csv")
     parser.set_defaults(sizes=[PAPER_SIZE], seeds=[0, 1])
-    args = experiments.complete(parser, parser.parse_args(argv))
-    if not 0 <= args.gradient_weight < float("inf"):
-        parser.error(
-            "--gradient-weight: must be a number of at least 0. "
-            f"Received: {args.gradient_weight}"
-        )
+    args = parser.parse_args(argv)
+    args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
     return args
+
+
+def settings_of(args: argparse.Namespace) -> str:
+    """What a result depends on besides the other columns of `KEY`."""
+    names = (*experiments.TUNED, "gradient_weight")
+    return experiments.describe_settings(args, names)
+
+
+def keys(args: argparse.Namespace) -> list[results.Key]:
+    """The `KEY` of each run that the command line asks for."""
+    return experiments.keys(args, args.methods, settings_of(args))
 
 
 def paper_accuracy(dataset: str, setting: str, size: int, name: str) -> str:
@@ -229,16 +244,15 @@ def paper_accuracy(dataset: str, setting: str, size: int, name: str) -> str:
 def main(argv: Sequence[str] | None = None) -> str:
     """Runs the study; returns the table it prints."""
     args = parse(argv)
-    settings = experiments.describe_settings(
-        args, (*experiments.TUNED, "gradient_weight")
-    )
-    rows = experiments.do_runs(args, args.methods, settings, FIELDS, Runs())
+    rows = experiments.do_runs(args, keys(args), FIELDS, Runs())
 
     def paper(*column_and_name):
         return paper_accuracy(args.dataset, *column_and_name)
 
     content = experiments.table(rows, METHODS, paper)
-    return experiments.report(args, settings, rows, content, "table 2.1")
+    return experiments.report(
+        args, settings_of(args), rows, content, "table 2.1"
+    )
 
 
 if __name__ == "__main__":

@@ -17,13 +17,11 @@ from sklearn.preprocessing import OneHotEncoder
 
 from examples.common import datasets
 
-BASELINES = ("length", "logistic_regression", "random_forest")
-
 
 def fit_baseline(
     name: str, train: datasets.Part, seed: int, trees: int = 100
 ) -> Pipeline:
-    """Trains one of `BASELINES`.
+    """Trains one of `compared.BASELINES`.
 
     Words are runs of letters and digits, lower-cased, and punctuation marks,
     each one a word; of "length" what white space separates.

@@ -2,22 +2,25 @@
 
     python -m examples.titles.compare --data-dir DATA --seeds 0 1 2
 
-Trains the models of `MODELS` and the baselines on the same titles, and prints
-their scores on the test titles. Unless its name says otherwise, a model is a
-classifier of words with one layer of `GRU` and the read-out `max`. The best
-epoch on the validation titles is tested, with receptive fields the last.
+Trains the models of `compared.py`, baselines among them, on the same titles,
+and prints their scores on the test titles. Unless its name says otherwise, a
+model is a classifier of words with one layer of `GRU` and the read-out `max`.
+The best epoch on the validation titles is tested, with receptive fields the
+last.
 
 The seed draws the training titles where `--train-size` is less than all, the
 weights, and the order of batches. Each finished run is a line of `--output`, a
-CSV file, and is not repeated; give each process a file of its own.
-`--markdown` writes the table.
+CSV file, and is not repeated; several processes may share it. `--markdown`
+writes the table.
 """
 
 import argparse
+import functools
 import time
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -30,45 +33,12 @@ from examples.common.arguments import positive
 from examples.common.arguments import real
 from examples.common.epoch_line import EpochLine
 from examples.titles import baselines
+from examples.titles import compared
 from examples.titles import data as titles
 from examples.titles import encoding
 from examples.titles import scores
 from examples.titles import training
-from examples.titles.models import Settings
 
-MODELS = {
-    "words max": Settings(),
-    "words last": Settings(read_out="last"),
-    "words mean": Settings(read_out="mean"),
-    "words concat": Settings(read_out="concat"),
-    "words attention": Settings(read_out="attention"),
-    "words max_attention": Settings(read_out="max_attention"),
-    "characters max": Settings("characters"),
-    "characters last": Settings("characters", read_out="last"),
-    "words max, learned state": Settings(initial_state="learned"),
-    "words max, drawn state": Settings(initial_state="drawn"),
-    "words last, learned state": Settings(
-        initial_state="learned", read_out="last"
-    ),
-    "words last, drawn state": Settings(initial_state="drawn", read_out="last"),
-    "words max, padding read": Settings(read_padding=True),
-    "words last, padding read": Settings(read_padding=True, read_out="last"),
-    "words mean, padding read": Settings(read_padding=True, read_out="mean"),
-    "characters last, padding read": Settings(
-        "characters", read_padding=True, read_out="last"
-    ),
-    "words max, fields": Settings(field_size=3),
-    "words last, fields": Settings(field_size=3, read_out="last"),
-    "words max, lstm": Settings(cell="lstm"),
-    "words max, simple": Settings(cell="simple"),
-    "words max, 2 layers": Settings(layers=2),
-    "words max, both directions": Settings(bidirectional=True),
-    "characters last, drawn state": Settings(
-        "characters", initial_state="drawn", read_out="last"
-    ),
-    "characters last, truncated": Settings("characters", read_out="last"),
-}
-NAMES = (*baselines.BASELINES, *MODELS)
 TUNED = (
     "train_size",
     "epochs",
@@ -93,15 +63,35 @@ FIELDS = (
 )
 
 
+# A study asks for the keys of each run, and these take a while to read.
+_load = functools.lru_cache(maxsize=1)(titles.load)
+
+
 def run(
-    name: str, seed: int, data: datasets.TextData, args: argparse.Namespace
-) -> dict:
-    """Trains and tests one of `NAMES`; returns its results."""
+    name: str,
+    seed: int,
+    data: datasets.TextData,
+    args: argparse.Namespace,
+    line: str,
+) -> dict[str, Any]:
+    """Trains and tests a model.
+
+    Args:
+        name: One of `compared.NAMES`.
+        seed: Of weights and of the order of titles.
+        data: Titles.
+        args: Of the command line.
+        line: What the lines of progress start with.
+
+    Returns:
+        The results of the run.
+    """
     start = time.process_time()
-    if name in baselines.BASELINES:
+    if name in compared.BASELINES:
         found = _run_baseline(name, seed, data)
     else:
-        found = _run_classifier(name, seed, data, args)
+        model = compared.MODELS[name]
+        found = _run_classifier(model, seed, data, args, line)
     return {**found, "seconds": round(time.process_time() - start, 1)}
 
 
@@ -118,8 +108,8 @@ def _run_baseline(name, seed, data):
     }
 
 
-def _run_classifier(name, seed, data, args):
-    settings = MODELS[name]._replace(
+def _run_classifier(model, seed, data, args, line):
+    settings = model.settings._replace(
         units=args.units,
         embedding_size=args.embedding_size,
         dropout=args.dropout,
@@ -131,12 +121,10 @@ def _run_classifier(name, seed, data, args):
         learning_rate=args.learning_rate,
         seed=seed,
         vectors=args.vectors,
-        chunk_length=args.truncate if name.endswith("truncated") else None,
+        chunk_length=args.truncate if model.truncated else None,
     )
     length = args.word_length if is_words else args.character_length
-    trained = training.train(
-        data, settings, fit, length, [EpochLine(f"{name} seed {seed}")]
-    )
+    trained = training.train(data, settings, fit, length, [EpochLine(line)])
     probabilities = trained.probabilities(data.test.texts)
     return {
         **_rounded(scores.score(data.test.labels, probabilities)),
@@ -159,10 +147,54 @@ def describe_settings(args: argparse.Namespace) -> str:
 
 
 def describe_data(args: argparse.Namespace, data: datasets.TextData) -> str:
-    """A name of the texts: other files, or versions of packages, differ."""
+    """A name of the texts and labels of all parts.
+
+    Other files have another name, and docstrings of other packages.
+    """
     name = "titles" if args.data_dir else "docstrings"
-    texts = "\n".join([*data.train.texts, *data.test.texts])
-    return f"{name}-{zlib.crc32(texts.encode('utf8', 'replace')):08x}"
+    digest = 0
+    for part in (data.train, data.validation, data.test):
+        texts = "\n".join(part.texts).encode("utf8", "replace")
+        digest = zlib.crc32(texts, digest)
+        digest = zlib.crc32(part.labels.astype("<i4").tobytes(), digest)
+    return f"{name}-{digest:08x}"
+
+
+def keys(args: argparse.Namespace) -> list[results.Key]:
+    """The `KEY` of each run that the command line asks for."""
+    data = describe_data(args, _load(args.data_dir))
+    settings = describe_settings(args)
+    return [
+        (data, name, str(seed), settings)
+        for seed in args.seeds
+        for name in args.models
+    ]
+
+
+def do_runs(args: argparse.Namespace) -> list[results.Row]:
+    """Does the runs that have no row.
+
+    Returns:
+        All rows of the titles and the settings, those of other runs too.
+    """
+
+    @functools.lru_cache(maxsize=1)
+    def titles_of(seed):
+        return titles.limit(_load(args.data_dir), args.train_size, seed)
+
+    def run_one(key, line):
+        name, seed = key["model"], int(key["seed"])
+        return run(name, seed, titles_of(seed), args, line)
+
+    file = results.ResultsFile(Path(args.output), FIELDS, KEY)
+    wanted = keys(args)
+    file.do_missing(wanted, run_one)
+    data, *_, settings = wanted[0]
+    return [
+        row
+        for row in file.read()
+        if (row["data"], row["settings"]) == (data, settings)
+    ]
 
 
 def table(rows: Sequence[dict]) -> str:
@@ -172,7 +204,7 @@ def table(rows: Sequence[dict]) -> str:
         "of machine-made % | calibration error % | CPU seconds | seeds"
     )
     lines = [header.split(" | ")]
-    for name in NAMES:
+    for name in compared.NAMES:
         own = [row for row in rows if row["model"] == name]
         if own:
             lines.append(_line(name, own))
@@ -203,7 +235,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     add("--data-dir", help="with titles/; default: docstrings")
-    add("--models", nargs="+", choices=NAMES, default=list(NAMES))
+    add(
+        "--models",
+        nargs="+",
+        choices=compared.NAMES,
+        default=list(compared.NAMES),
+    )
     add("--seeds", nargs="+", type=integer(0), default=[0])
     add("--output", default="results/titles.csv")
     add("--markdown", help="file for the table")
@@ -226,32 +263,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> str:
     """Runs what is not in the file yet; returns the table it prints."""
     args = parse(argv)
-    settings = describe_settings(args)
     if args.vectors:
         word_vectors.load_vectors(args.vectors)  # Fails early.
-    data = titles.load(args.data_dir)
-    name_of_data = describe_data(args, data)
-    print(datasets.describe(data), flush=True)
-
-    def same(rows):
-        return [
-            row
-            for row in rows
-            if (row["data"], row["settings"]) == (name_of_data, settings)
-        ]
-
-    rows = results.read_rows(args.output, FIELDS)
-    for seed in args.seeds:
-        own = titles.limit(data, args.train_size, seed)
-        for name in args.models:
-            done = {(row["model"], row["seed"]) for row in same(rows)}
-            if (name, str(seed)) in done:
-                continue
-            row = dict(zip(KEY, (name_of_data, name, seed, settings)))
-            row.update(run(name, seed, own, args))
-            rows = results.add_row(args.output, FIELDS, row, KEY)
-            print({k: v for k, v in row.items() if k != "settings"}, flush=True)
-    return tables.publish([table(same(rows))], args.markdown)
+    print(datasets.describe(_load(args.data_dir)), flush=True)
+    return tables.publish([table(do_runs(args))], args.markdown)
 
 
 if __name__ == "__main__":

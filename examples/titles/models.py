@@ -1,13 +1,12 @@
 """Classifiers of titles: ids to the logit of being machine-made."""
 
-from typing import NamedTuple
-
 import keras
 import numpy as np
 from keras import ops
 
 import keras_seqmech
 from examples.titles import encoding
+from examples.titles.compared import Settings
 
 INPUTS = ("characters", "words")
 CELLS = {
@@ -27,42 +26,6 @@ LEARNED = {
 }
 INITIAL_STATES = ("zeros", *LEARNED)
 READ_OUTS = ("last", "max", "mean", "concat", "attention", "max_attention")
-
-
-class Settings(NamedTuple):
-    """What a classifier is.
-
-    Attributes:
-        inputs: What a step reads: `"words"`, embedded, or `"characters"`,
-            one-hot.
-        cell: `"gru"`, `"lstm"` or `"simple"`.
-        layers: Recurrent layers, one upon the other.
-        bidirectional: Whether each reads in both directions.
-        units: Of each layer and direction.
-        initial_state: `"zeros"`; `"learned"`, which starts as zeros; or
-            `"drawn"`, learned from normally distributed numbers on, as the
-            source's.
-        read_out: What of the states the classifier sees, one of `READ_OUTS`.
-        field_size: Largest adaptive receptive field S; 0: plain layers.
-        embedding_size: Of words; vectors that are read have a size of their
-            own.
-        dropout: Share of what the classifier sees that is left out in
-            training.
-        read_padding: Whether the steps after the end of a title are read as
-            if they were real, as in the source, and not masked.
-    """
-
-    inputs: str = "words"
-    cell: str = "gru"
-    layers: int = 1
-    bidirectional: bool = False
-    units: int = 64
-    initial_state: str = "zeros"
-    read_out: str = "max"
-    field_size: int = 0
-    embedding_size: int = 256
-    dropout: float = 0.0
-    read_padding: bool = False
 
 
 def build_network(

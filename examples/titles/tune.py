@@ -5,8 +5,9 @@
 
 Searches read-out, units, initial state, and for words the embedding's size;
 with `--receptive-field LOW HIGH` also the largest adaptive field. Each trial
-trains one model, and trials are chosen by the best accuracy on the validation
-titles. At the end there is a table, the best trial first, printed and written
+trains one model, and trials are chosen by accuracy on the validation titles:
+that of the best epoch, with fields of the last, as their sizes explore before.
+At the end there is a table, the best trial first, printed and written
 to the folder of the search. The test titles are not looked at; train what was
 found with `python -m examples.titles.classify`.
 
@@ -73,10 +74,11 @@ def choose_settings(
     )
 
 
-class Search:
+class Search(keras_tuner.HyperModel):
     """What trials share: encoded titles, and how a trial's model is made."""
 
     def __init__(self, args: argparse.Namespace):
+        super().__init__()
         self.args = args
         data = titles.load(args.data_dir)
         data = titles.limit(data, args.train_size, args.seed)
@@ -107,6 +109,22 @@ class Search:
         models.compile_network(network, self.args.learning_rate)
         return network
 
+    def fit(
+        self,
+        hp: keras_tuner.HyperParameters,
+        model: keras.Model,
+        *args,
+        **kwargs,
+    ) -> keras.callbacks.History | dict[str, float]:
+        """Trains a trial's model; returns what KerasTuner scores it by.
+
+        Of a history that is its best epoch.
+        """
+        history = model.fit(*args, **kwargs)
+        if not self.args.receptive_field:
+            return history
+        return {name: values[-1] for name, values in history.history.items()}
+
     def callbacks(self) -> list[keras.callbacks.Callback]:
         """Of each trial's training."""
         return [ExploreThenCommit()] if self.args.receptive_field else []
@@ -114,12 +132,16 @@ class Search:
 
 def open_tuner(args: argparse.Namespace, search: Search) -> keras_tuner.Tuner:
     """A new search or the one that is in the folder."""
+    settings = {name: getattr(args, name) for name in SETTINGS}
+    if args.receptive_field:
+        # Searches from before are others: they scored the best epoch.
+        settings["scored_epoch"] = "last"
     return tuning.open_search(
         TUNERS[args.tuner],
-        search.build,
+        search,
         args.output.parent,
         args.output.name,
-        settings={name: getattr(args, name) for name in SETTINGS},
+        settings=settings,
         objective=keras_tuner.Objective("val_accuracy", "max"),
         max_trials=args.trials,
         seed=args.seed,

@@ -67,11 +67,10 @@ def test_runs_are_kept_resumed_and_shown(folder, tmp_path, monkeypatch, capsys):
     lines = [
         line for line in capsys.readouterr().out.split("\n") if "[" in line
     ]
-    assert [line.split(" ")[:4] for line in lines[:3]] == [
-        ["[1/1]", "imdb-20-mid-maxatt-0", "epoch", "1/2"],
-        ["[1/1]", "imdb-20-mid-maxatt-0", "epoch", "2/2"],
-        ["[1/1]", "imdb-20-mid-maxatt-0", *lines[2].split(" ")[2:4]],
-    ]
+    starts = [f"[2/2] imdb 20 mid maxatt 0 epoch {i}/2 " for i in (1, 2)]
+    starts.append("[2/2] imdb 20 mid maxatt 0 {'best_epoch': ")
+    for line, start in zip(lines, starts, strict=True):
+        assert line.startswith(start)
     assert "val_accuracy" in lines[0]
 
     # The model that was saved is the one that was tested.
@@ -94,9 +93,59 @@ def test_runs_are_kept_resumed_and_shown(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(compare, "train_and_test", None)
     monkeypatch.setattr(noisy_texts, "load", None)
     assert compare.main(options) == shown
-    with pytest.raises(ValueError, match="units=4 .* Received: 'units=5 "):
-        compare.main([*options, "--units", "5"])
     assert read(output) == rows
+
+
+def train_nothing(name, seed, data, args, line, curve):
+    """Stands in for the training: what a run is, but its accuracy, is 50."""
+    row = dict.fromkeys(set(compare.FIELDS) - set(compare.KEY), 50)
+    return {**row, "test_accuracy": args.units, "vanishing_ratio": ""}, None
+
+
+def test_runs_of_other_settings_are_others(folder, tmp_path, monkeypatch):
+    """They have rows of their own in the file, and are not shown."""
+    monkeypatch.setattr(compare, "train_and_test", train_nothing)
+    output = tmp_path / "r.csv"
+    options = arguments(folder, output, "--models", "bilstm")
+    first = compare.main([*options, "--units", "70"])
+    second = compare.main([*options, "--units", "80"])
+    assert "| bilstm | 70.0 (1) |" in first
+    assert "| bilstm | 80.0 (1) |" in second
+    assert [row["test_accuracy"] for row in read(output)] == ["70", "80"]
+    monkeypatch.setattr(noisy_texts, "load", None)
+    assert compare.main([*options, "--units", "70"]) == first
+    # Other runs of the same settings are shown, be they asked for or not.
+    more = [*options, "--units", "80", "--models", "att"]
+    monkeypatch.undo()
+    monkeypatch.setattr(compare, "train_and_test", train_nothing)
+    assert "| bilstm | 80.0 (1) |" in compare.main(more)
+
+
+def test_texts_are_made_once_for_runs_in_a_row(folder, tmp_path, monkeypatch):
+    events = []
+
+    def note(function):
+        def noted(*args):
+            events.append(function.__name__)
+            return function(*args)
+
+        monkeypatch.setattr(noisy_texts, function.__name__, noted)
+
+    note(noisy_texts.load)
+    note(noisy_texts.prepare)
+    monkeypatch.setattr(compare, "train_and_test", train_nothing)
+    options = arguments(folder, tmp_path / "r.csv", "--sizes", "8", "9")
+    compare.main([*options, "--models", "bilstm", "att"])
+    assert events == ["load", "prepare", "prepare"]
+
+
+def test_a_run_has_its_key(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(compare, "train_and_test", train_nothing)
+    options = arguments(folder, tmp_path / "r.csv", "--models", "bilstm", "att")
+    compare.main(options)
+    keys = compare.keys(compare.parse(options))
+    rows = read(tmp_path / "r.csv")
+    assert [tuple(row[name] for name in compare.KEY) for row in rows] == keys
 
 
 def test_the_forget_bias_is_a_setting(folder, tmp_path, monkeypatch):
@@ -128,7 +177,7 @@ def test_the_order_of_runs(folder, tmp_path, monkeypatch):
     def run(name, seed, data, args, line, curve):
         seen.append((seed, len(data.train.ids), name))
         row = dict.fromkeys(compare.FIELDS, 50)
-        return {k: row[k] for k in row if k not in experiments.KEY}, None
+        return {k: row[k] for k in row if k not in compare.KEY}, None
 
     monkeypatch.setattr(compare, "train_and_test", run)
     options = arguments(folder, tmp_path / "r.csv", "--models", "bilstm", "att")
@@ -283,8 +332,9 @@ def test_files_of_older_versions_are_read(tmp_path, monkeypatch, capsys):
         ("--settings=middle", "middle"),
         ("--models=lstm", "lstm"),
         ("--vanishing-every=-1", "at least 0"),
-        ("--share=1", r"--share: must be in \(0, 1\). Received: 1.0"),
-        ("--share=0", "--share: must be in"),
+        ("--share=1", r"must be a number in \(0, 1\). Received: '1'"),
+        ("--share=0", "must be a number in"),
+        ("--learning-rate=nan", "must be a number in"),
     ],
 )
 def test_bad_options(capsys, option, message):

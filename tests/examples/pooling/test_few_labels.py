@@ -208,10 +208,10 @@ def test_runs_are_done_once(folder, tmp_path, capsys, monkeypatch):
     output, markdown = tmp_path / "r.csv", tmp_path / "t.md"
     options = arguments(folder, "--output", str(output))
     few_labels.main([*options, "--models", "maxatt", "--inputs", "glove"])
-    assert "[1/1] glove-maxatt-0 epoch 1/1" in capsys.readouterr().out
+    assert "[1/1] imdb 3 glove maxatt 0 epoch 1/1" in capsys.readouterr().out
     options += ["--markdown", str(markdown)]
     shown = few_labels.main([*options, "--models", "maxatt", "logistic"])
-    assert "[3/3] contextual-logistic-0 " in capsys.readouterr().out
+    assert "[4/4] imdb 3 contextual logistic 0 " in capsys.readouterr().out
     rows = read(output)
     found = [(row["inputs"], row["model"]) for row in rows]
     assert found == [
@@ -224,8 +224,35 @@ def test_runs_are_done_once(folder, tmp_path, capsys, monkeypatch):
     assert markdown.read_text(encoding="utf8") == shown
     monkeypatch.setattr(few_labels, "load", None)
     assert few_labels.main([*options, "--models", "maxatt"]) == shown
-    with pytest.raises(ValueError, match="units=2.*units=3"):
-        few_labels.main([*options, "--units", "3"])
+    wanted = few_labels.keys(few_labels.parse(options))
+    found = [tuple(row[name] for name in few_labels.KEY) for row in rows]
+    assert sorted(key for key in wanted if key in found) == sorted(found)
+
+
+def test_runs_of_other_settings_are_others(folder, tmp_path, monkeypatch):
+    """Each pair of inputs and seed is read once, and tables do not mix."""
+    read_inputs, load = [], few_labels.load
+
+    def noted(inputs, seed, args):
+        read_inputs.append((inputs, seed))
+        return load(inputs, seed, args)
+
+    def train(name, seed, data, args, line):
+        return {"test_accuracy": args.units}
+
+    monkeypatch.setattr(few_labels, "load", noted)
+    monkeypatch.setattr(few_labels, "train_and_test", train)
+    output = tmp_path / "r.csv"
+    options = arguments(folder, "--output", str(output), "--models", "att")
+    options += ["maxatt", "--seeds", "0", "1"]
+    first = few_labels.main([*options, "--units", "3"])
+    assert read_inputs == [
+        (inputs, seed) for seed in (0, 1) for inputs in ("glove", "contextual")
+    ]
+    second = few_labels.main([*options, "--units", "4"])
+    assert "| att | 3.0 ± 0.0 (2) | 3.0 ± 0.0 (2) |" in first
+    assert "| att | 4.0 ± 0.0 (2) | 4.0 ± 0.0 (2) |" in second
+    assert len(read(output)) == 16
 
 
 def test_table():
@@ -256,7 +283,8 @@ def test_vectors_of_a_data_set_are_read_where_they_are_written():
 
 
 @pytest.mark.parametrize(
-    "option", ["--models=lstm", "--inputs=bert", "--per-class=0"]
+    "option",
+    ["--models=lstm", "--inputs=bert", "--per-class=0", "--learning-rate=nan"],
 )
 def test_bad_options(capsys, option):
     with pytest.raises(SystemExit):

@@ -1,5 +1,6 @@
 """The search on small data, continued."""
 
+import keras
 import pytest
 
 pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
@@ -29,6 +30,28 @@ def test_a_search_is_continued(tmp_path, capsys):
     assert (tmp_path / "s" / "results.md").read_text().split("\n")[:5] == table
     with pytest.raises(ValueError, match="another search"):
         tune.main([*arguments, "3", "--cell", "lstm"])
+
+
+@pytest.mark.parametrize(
+    "more, score", [([], 0.9), (["--receptive-field", "1", "3"], 0.6)]
+)
+def test_with_fields_the_last_epoch_counts(tmp_path, monkeypatch, more, score):
+    """Those before explore."""
+
+    def fit(self, *args, **kwargs):
+        history = keras.callbacks.History()
+        names = ("accuracy", "val_loss", "val_accuracy")
+        history.history = {name: [0.5, 0.9, 0.6] for name in names}
+        return history
+
+    monkeypatch.setattr(keras.Model, "fit", fit)
+    folder = small_titles.write(tmp_path / "data")
+    arguments = ["--data-dir", str(folder), "--output", str(tmp_path / "s")]
+    arguments += ["--units", "2", "--embedding-sizes", "2", "--trials", "1"]
+    header, _, row = tune.main([*arguments, *more]).splitlines()
+    columns = [name.strip() for name in header.split("|")]
+    found = row.split("|")[columns.index("val_accuracy")]
+    assert float(found) == score
 
 
 def test_trials_search_what_they_should():
