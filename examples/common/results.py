@@ -189,17 +189,6 @@ def write_rows(
     os.replace(temporary, path)
 
 
-def add_row(
-    path: str | Path,
-    fields: Sequence[str],
-    row: Mapping[str, Any],
-    key: Sequence[str],
-    older: Mapping[str, str] | None = None,
-) -> list[Row]:
-    """Adds a finished run to what the file holds now; see `add_rows`."""
-    return add_rows(path, fields, [row], key, older)
-
-
 def add_rows(
     path: str | Path,
     fields: Sequence[str],

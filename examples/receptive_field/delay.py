@@ -17,7 +17,6 @@ import argparse
 import datetime
 import itertools
 import pathlib
-from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -103,11 +102,6 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
             args.seeds, args.directions, kinds
         )
     ]
-
-
-def runs(args: argparse.Namespace) -> Iterator[results.Key]:
-    """The `keys`, one by one."""
-    return iter(keys(args))
 
 
 def train_and_measure(

@@ -38,7 +38,9 @@ def test_segment_words_resumes(tmp_path, capsys):
     # A run is told of when it begins and when it ends.
     assert run(1).count("[1/1] pku, rnn, seed 0,") == 2
     second = run(2)
-    assert "[1/2]" not in second and second.count("[2/2] pku, rnn, seed 1,") == 2
+    assert (
+        "[1/2]" not in second and second.count("[2/2] pku, rnn, seed 1,") == 2
+    )
     with output.open(encoding="utf8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [(row["model"], row["seed"]) for row in rows] == [

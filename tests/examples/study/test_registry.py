@@ -1,15 +1,32 @@
 """Studies and claims fit together, and programs know their options."""
 
+import numpy as np
 import pytest
 
+from examples.common import datasets
+from examples.receptive_field import segmentation
 from examples.study import registry
 from examples.study import report
 from examples.study import rows
 from examples.study import studies
+from examples.titles import compare as titles
 
 STUDIES = [x for x in registry.STUDIES.values() if x.program is not None]
 
 
+@pytest.fixture
+def few_texts(monkeypatch):
+    """Small data, where what a run is known by depends on them."""
+    part = datasets.Part(["a", "b"], np.array([0, 1]))
+    few = datasets.TextData(("real", "made"), part, part, part)
+    monkeypatch.setattr(titles, "_load", lambda data_dir: few)
+    for name in ("people_daily", "read_words"):
+        found = [["a", "b"]] * 20
+        found = (found, found) if name == "people_daily" else found
+        monkeypatch.setattr(segmentation, name, lambda *_, found=found: found)
+
+
+@pytest.mark.usefixtures("few_texts")
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 def test_the_program_takes_the_options_of_every_run(study, tmp_path):
     for run in studies.runs(study):
