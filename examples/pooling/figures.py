@@ -36,6 +36,7 @@ from examples.common import datasets
 from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import positive
+from examples.common.arguments import real
 from examples.pooling import classifiers
 from examples.pooling import noisy_texts
 from keras_seqmech import analysis
@@ -72,6 +73,7 @@ def start_models(
     found = {}
     for name in classifiers.BILSTMS:
         for seed in args.seeds:
+            keras.utils.clear_session()
             keras.utils.set_random_seed(seed)
             matrix = word_vectors.embedding_matrix(
                 data.words, args.vectors, args.embedding_size, seed
@@ -248,24 +250,27 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--seeds", nargs="+", type=integer(0), default=[0])
     add("--min-words", type=integer(0), default=100)
     add("--max-length", type=positive, default=400)
-    add("--share", type=float, default=0.66, help="of noise in their settings")
+    add(
+        "--share",
+        type=real("[0, 1)"),
+        default=0.66,
+        help="of noise in their settings",
+    )
     add("--noise", help="a sentence a line; default: wiki of --data-dir")
     add("--test-size", type=positive, default=1000, help="texts looked at")
     add("--probe", type=positive, default=64, help="texts of gradients")
-    add("--shares", nargs="+", type=float, default=[0, 0.2, 0.4, 0.6, 0.8])
+    shares = [0, 0.2, 0.4, 0.6, 0.8]
+    add("--shares", nargs="+", type=real("[0, 1)"), default=shares)
     add("--text-length", type=positive, default=136, help="tokens, by noise")
     add("--importance-texts", type=positive, default=50)
     add("-k", type=positive, default=5, help="words replaced at once")
     add("--start-texts", type=integer(0), default=500, help="0: no training")
     add("--units", type=positive, default=256, help="of models trained here")
-    add("--learning-rate", type=float, default=2e-3)
+    add("--learning-rate", type=real("(0, inf)"), default=2e-3)
     add("--batch-size", type=positive, default=32)
     add("--vectors", help="GloVe file; default: glove/*.npz of --data-dir")
     add("--embedding-size", type=positive, default=100, help="without vectors")
     args = parser.parse_args(argv)
-    for name, shares in (("share", [args.share]), ("shares", args.shares)):
-        if not all(0 <= share < 1 for share in shares):
-            parser.error(f"--{name}: must be in [0, 1). Received: {shares}")
     args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
     return args
 

@@ -58,14 +58,84 @@ def test_texts_of_all_seeds_are_encoded(tmp_path, monkeypatch, capsys):
             np.testing.assert_array_equal(row, expected)
 
 
-def test_a_text_without_tokens_is_refused():
+@pytest.fixture
+def parts():
+    """Eleven texts."""
+    texts = [" ".join("word" * i for i in range(1, n)) for n in range(3, 14)]
+    labels = np.arange(11, dtype="int32") % 2
+    return {
+        "train": datasets.Part(texts[:5], labels[:5]),
+        "test": datasets.Part(texts[5:], labels[5:]),
+    }
+
+
+def test_what_was_encoded_before_a_kill_is_kept(tmp_path, monkeypatch, parts):
+    monkeypatch.setattr(contextual_vectors, "CHUNK", 4)
+    path, asked = tmp_path / "out" / "v.npz", []
+
+    def killed(texts):
+        if len(asked) == 8:
+            raise KeyboardInterrupt
+        asked.extend(texts)
+        return lengths(texts)
+
+    with pytest.raises(KeyboardInterrupt):
+        contextual_vectors.encode_all(parts, killed, "a", path)
+    assert not path.exists()
+    whole = vector_files.read(contextual_vectors.unfinished(path))
+    assert len(whole.labels) == 8
+
+    def encode(texts):
+        asked.extend(texts)
+        return lengths(texts)
+
+    contextual_vectors.encode_all(parts, encode, "a", path)
+    texts = parts["train"].texts + parts["test"].texts
+    assert asked == texts
+    assert [file.name for file in path.parent.iterdir()] == ["v.npz"]
+    expected = tmp_path / "expected.npz"
+    contextual_vectors.encode_all(parts, lengths, "a", expected)
+    for found, other in zip(*map(vector_files.read, (path, expected))):
+        np.testing.assert_array_equal(found, other)
+
+
+def test_texts_of_the_same_encoder_are_known(tmp_path, parts):
+    """The file has those that are asked for, in their order."""
+    path, asked = tmp_path / "v.npz", []
+
+    def encode(texts):
+        asked.extend(texts)
+        return lengths(texts)
+
+    test = {"test": parts["test"]}
+    contextual_vectors.encode_all(test, encode, "a", path)
+    contextual_vectors.encode_all(parts, encode, "a", path)
+    assert asked == parts["test"].texts + parts["train"].texts
+    found = vector_files.read(path)
+    assert found.parts.tolist() == ["train"] * 5 + ["test"] * 6
+    for name, part in parts.items():
+        vectors = found.find(part.texts, part.labels, name)
+        for row, expected in zip(vectors.rows, lengths(part.texts)):
+            np.testing.assert_array_equal(row, expected)
+    contextual_vectors.encode_all(test, encode, "a", path)
+    assert len(asked) == 11
+    assert len(vector_files.read(path).labels) == 6
+    contextual_vectors.encode_all(test, encode, "b", path)
+    assert len(asked) == 11 + 6
+    assert vector_files.read(path).encoder == "b"
+
+
+def test_a_text_without_tokens_is_refused(tmp_path):
     part = datasets.Part(["a b", " "], np.array([0, 1]))
 
     def encode(texts):
         return [np.zeros((len(text.split()), 2)) for text in texts]
 
     with pytest.raises(ValueError, match="must have a token. Received: ' '"):
-        contextual_vectors.encode_all({"train": part}, encode, "x")
+        contextual_vectors.encode_all(
+            {"train": part}, encode, "x", tmp_path / "v.npz"
+        )
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_missing_package_is_named(monkeypatch):
@@ -78,7 +148,7 @@ def test_a_missing_package_is_named(monkeypatch):
 def test_bad_options(capsys, option):
     with pytest.raises(SystemExit):
         contextual_vectors.parse(["--data-dir", "data", option])
-    assert "must be from 3 to 512" in capsys.readouterr().err
+    assert "must be an integer from 3 to 512" in capsys.readouterr().err
 
 
 @pytest.mark.long

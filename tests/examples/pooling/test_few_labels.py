@@ -40,8 +40,7 @@ def folder(tmp_path_factory):
         ["--data-dir", str(root), *SIZES, "--seeds", "0", "1"]
     )
     parts = contextual_vectors.wanted(datasets.load("imdb", root), args)
-    encoded = contextual_vectors.encode_all(parts, encode, "made up")
-    vector_files.write(root / "c.npz", encoded)
+    contextual_vectors.encode_all(parts, encode, "made up", root / "c.npz")
     (root / "glove").mkdir()
     words = np.array([*GOOD, "film"])
     vectors = np.arange(8, dtype="float32").reshape(4, 2) + 1

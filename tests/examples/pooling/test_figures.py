@@ -2,6 +2,7 @@
 
 import shutil
 
+import keras
 import numpy as np
 import pytest
 
@@ -93,10 +94,18 @@ def test_figures_and_their_points(folder, tmp_path):
 def test_models_that_start(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(figures.classifiers, "BILSTMS", ("bilstm_lowf",))
     run_small(monkeypatch)
+    cleared, clear = [], keras.utils.clear_session
+
+    def noted():
+        cleared.append(clear())
+
+    monkeypatch.setattr(keras.utils, "clear_session", noted)
     options = arguments(folder, tmp_path, "--start-texts", "8")
+    options += ["--seeds", "0", "1"]
     options = [o for o in options if o != str(folder / "models")]
     options.remove("--models")
     points = figures.main(options)
+    assert len(cleared) == 2
     assert {point[:3] for point in points} == {
         ("start_gradients", "", "bilstm_lowf")
     }
@@ -130,4 +139,5 @@ def test_bad_input(folder, tmp_path, capsys):
         figures.main(arguments(folder, tmp_path, "--max-length", "300"))
     with pytest.raises(SystemExit):
         figures.parse(["--data-dir", "x", "--shares", "0", "1"])
-    assert "--shares: must be in [0, 1)" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "--shares: must be a number in [0, 1)" in error
