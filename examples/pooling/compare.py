@@ -42,50 +42,9 @@ from examples.common.epoch_line import EpochLine
 from examples.pooling import classifiers
 from examples.pooling import experiments
 from examples.pooling import noisy_texts
+from examples.pooling import thesis
 from keras_seqmech.analysis import gradients
 
-MODELS = ("bilstm", "meanpool", "maxpool", "att", "maxatt")
-# IMDb in tables 1.3 and 1.6, in % with 5 seeds: 1K, 2K, 5K, 10K and 20K texts.
-PAPER_SIZES = (1000, 2000, 5000, 10000, 20000)
-PAPER = {
-    "standard": {
-        "bilstm": "64.7±2.3 75.0±0.4 83.2±0.4 86.6±0.8 88.7±0.6",
-        "meanpool": "73.0±3.0 81.7±0.7 85.4±0.1 87.1±0.6 88.6±0.3",
-        "maxpool": "69.0±3.9 80.1±0.5 85.7±0.2 87.8±0.6 89.9±0.3",
-        "att": "75.7±2.6 82.8±0.8 86.9±0.7 89.0±0.3 90.3±0.2",
-        "maxatt": "75.9±2.2 82.5±0.4 86.1±0.8 88.5±0.5 89.9±0.2",
-    },
-    "left": {
-        "bilstm": "67.6±1.1 74.7±1.2 80.6±0.3 84.5±0.4 87.2±0.4",
-        "meanpool": "69.7±3.4 76.6±0.9 81.7±0.7 83.6±1.0 86.5±0.8",
-        "maxpool": "68.8±1.2 76.8±1.7 82.2±0.8 86.9±0.9 88.4±0.5",
-        "att": "76.5±1.5 79.6±1.1 82.6±0.6 86.9±0.8 88.9±0.5",
-        "maxatt": "75.8±1.5 80.6±1.0 84.1±1.5 87.1±0.6 89.1±0.2",
-    },
-    "mid": {
-        "bilstm": "49.6±0.7 49.9±0.5 50.2±0.3 50.3±0.3 50.1±0.3",
-        "meanpool": "69.8±2.1 76.2±1.0 82.2±0.7 84.1±0.7 86.5±0.8",
-        "maxpool": "64.5±1.8 77.2±2.0 82.9±1.2 86.0±0.8 88.4±0.6",
-        "att": "75.0±0.8 79.4±0.8 83.4±1.0 86.7±1.4 88.8±0.2",
-        "maxatt": "75.4±2.4 80.9±1.8 84.7±1.3 86.8±0.5 88.7±0.4",
-    },
-    "right": {
-        "bilstm": "53.5±2.5 64.7±2.8 79.7±4.3 85.9±0.5 88.5±0.2",
-        "meanpool": "70.0±1.1 76.8±1.0 81.8±0.5 84.8±0.9 87.1±0.3",
-        "maxpool": "65.9±4.6 77.8±0.9 84.9±0.8 87.2±0.6 89.3±0.3",
-        "att": "74.7±1.4 80.2±1.8 84.7±1.1 87.1±1.0 89.4±0.3",
-        "maxatt": "77.9±0.9 81.9±0.5 85.2±0.8 87.2±0.5 89.4±0.3",
-    },
-}
-# Vanishing ratios of table 1.2, in the standard setting.
-PAPER_RATIO_SIZES = (1000, 5000, 20000)
-PAPER_RATIOS = {
-    "bilstm": (3e-4, 0.03, 0.06),
-    "meanpool": (1.09, 0.84, 1.02),
-    "maxpool": (0.43, 0.46, 0.50),
-    "att": (0.58, 0.61, 0.91),
-    "maxatt": (0.68, 0.56, 0.72),
-}
 PAPER_NAME = "tables 1.2, 1.3 and 1.6 (5 seeds)"
 KEY = experiments.KEY
 FIELDS = (
@@ -212,12 +171,8 @@ def vanishing_table(
         mean = f"{np.exp(np.mean(np.log(ratios))):.2g}" if ratios else ""
         return f"{mean} ({len(own)})" if own else ""
 
-    def paper(setting, size, name):
-        known = dataset == "imdb" and setting == "standard"
-        if not known or size not in PAPER_RATIO_SIZES:
-            return ""
-        ratios = PAPER_RATIOS.get(name)
-        return f"{ratios[PAPER_RATIO_SIZES.index(size)]:g}" if ratios else ""
+    def paper(*column_and_name):
+        return thesis.vanishing_ratio(dataset, *column_and_name)
 
     return (
         experiments.grid("vanishing ratio", rows, names, cell, paper)
@@ -238,15 +193,6 @@ def note_missing_ratios(args: argparse.Namespace) -> None:
             f"--vanishing, or never reached {FITTED:.0%} training accuracy.",
             flush=True,
         )
-
-
-def paper_accuracy(dataset: str, setting: str, size: int, name: str) -> str:
-    """The thesis' number, where it has one."""
-    numbers = PAPER.get(setting, {}).get(name)
-    if dataset != "imdb" or size not in PAPER_SIZES or not numbers:
-        return ""
-    number = numbers.split()[PAPER_SIZES.index(size)]
-    return number.replace("±", " ± ")
 
 
 def settings_of(args: argparse.Namespace) -> str:
@@ -270,7 +216,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--models",
         nargs="+",
         choices=classifiers.BILSTMS,
-        default=list(MODELS),
+        default=list(thesis.MODELS),
     )
     add("--forget-bias", type=real("[-10, 10]"), default=1.0, help="at first")
     add("--output", default="results/pooling_compare.csv")
@@ -290,7 +236,7 @@ def main(argv: Sequence[str] | None = None) -> str:
     names = classifiers.BILSTMS
 
     def paper(*column_and_name):
-        return paper_accuracy(args.dataset, *column_and_name)
+        return thesis.pooling_accuracy(args.dataset, *column_and_name)
 
     accuracies = experiments.table(rows, names, paper)
     ratios = vanishing_table(args.dataset, rows, names)

@@ -45,21 +45,11 @@ from examples.pooling import classifiers
 from examples.pooling import experiments
 from examples.pooling import few_texts
 from examples.pooling import noisy_texts
+from examples.pooling import thesis
 from examples.pooling import vector_files
 
 INPUTS = ("glove", "contextual")
-BILSTMS = ("bilstm", "meanpool", "maxpool", "att", "maxatt")
-MODELS = (*BILSTMS, "logistic")
-# Table 1.9: IMDb, 10 labelled texts a class, in %.
-PAPER_SIZE = 10
-PAPER = {
-    "maxatt": "75.6",
-    "VAMPIRE": "61",
-    "BERT, fine-tuned": "67.5",
-    "TMix": "69.3",
-    "UDA, with unlabelled texts": "78.2",
-    "MixText, with unlabelled texts": "78.7",
-}
+MODELS = (*thesis.MODELS, "logistic")
 KEY = ("dataset", "per_class", "inputs", "model", "seed", "settings")
 FIELDS = (*KEY, *experiments.RESULTS, "last_accuracy", *experiments.COSTS)
 TUNED = (
@@ -191,7 +181,7 @@ class LastWeights(keras.callbacks.Callback):
 def train_and_test(
     name: str, seed: int, data: FewData, args: argparse.Namespace, line: str
 ) -> dict:
-    """Trains and tests one of `BILSTMS`.
+    """Trains and tests one of `thesis.MODELS`.
 
     Args:
         name: The model.
@@ -300,13 +290,6 @@ def do_runs(args: argparse.Namespace) -> list[results.Row]:
     return experiments.rows_like(file, args.dataset, settings_of(args))
 
 
-def paper_accuracy(dataset: str, per_class: int, inputs: str, name: str) -> str:
-    """The thesis' number, where it has one."""
-    known = dataset == "imdb" and per_class == PAPER_SIZE
-    is_same = known and inputs == "contextual" and name in MODELS
-    return PAPER.get(name, "") if is_same else ""
-
-
 def table(rows: Sequence[dict[str, str]], args: argparse.Namespace) -> str:
     """Markdown table of test accuracies, as table 1.9.
 
@@ -330,14 +313,14 @@ def table(rows: Sequence[dict[str, str]], args: argparse.Namespace) -> str:
                 )
                 for x in inputs
             ]
-            paper = paper_accuracy(
-                args.dataset, args.per_class, "contextual", name
+            paper = thesis.few_labels_accuracy(
+                args.dataset, args.per_class, name
             )
             lines.append([name, *cells, paper])
-    if (args.dataset, args.per_class) == ("imdb", PAPER_SIZE):
+    if (args.dataset, args.per_class) == ("imdb", thesis.FEW_LABELS_PER_CLASS):
         lines += [
             [name, *[""] * len(inputs), paper]
-            for name, paper in PAPER.items()
+            for name, paper in thesis.FEW_LABELS.items()
             if name not in MODELS
         ]
     return tables.table(lines)

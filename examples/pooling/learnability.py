@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -34,22 +35,9 @@ from examples.common.networks import network_of
 from examples.pooling import classifiers
 from examples.pooling import experiments
 from examples.pooling import noisy_texts
+from examples.pooling import thesis
 from keras_seqmech import training
 
-METHODS = (
-    "lstm",
-    "maxpool",
-    "teacher_forcing",
-    "penalty",
-    "dropout",
-    "gradient_directed",
-)
-# Table 2.1: IMDb, 10K training texts, in %.
-PAPER_SIZE = 10000
-PAPER = {
-    "standard": dict(zip(METHODS, (86.6, 87.2, 87.3, 86.4, 86.7, 87.4))),
-    "mid": dict(zip(METHODS, (50.1, 80.1, 49.8, 70.7, 73.6, 80.3))),
-}
 KEY = experiments.KEY
 FIELDS = (*KEY, *experiments.RESULTS, *experiments.COSTS)
 
@@ -80,8 +68,8 @@ class Runs:
         matrix = word_vectors.embedding_matrix(
             data.words, args.vectors, args.embedding_size, seed
         )
-        shape = (matrix, len(data.classes), args.units)
-        model = build(name, shape, args, self.teacher)
+        shared = Shared(matrix, len(data.classes), args.units)
+        model = build(name, shared, args, self.teacher)
         start = time.perf_counter()
         history = classifiers.fit(
             model,
@@ -93,7 +81,7 @@ class Runs:
             [*curricula(name, args), EpochLine(line)],
         )
         if name != "maxpool":
-            model = plain(model, shape)
+            model = plain(model, shared)
         row = {
             **experiments.summary(history),
             "test_accuracy": experiments.percent(
@@ -107,9 +95,21 @@ class Runs:
         return row, model
 
 
-def graph(
-    pooling: Callable, matrix: np.ndarray, classes: int, units: int
-) -> classifiers.Graph:
+class Shared(NamedTuple):
+    """What the models of a run have in common.
+
+    Attributes:
+        matrix: Starting values of embeddings.
+        classes: Number of classes.
+        units: Of the LSTM.
+    """
+
+    matrix: np.ndarray
+    classes: int
+    units: int
+
+
+def graph(pooling: Callable, shared: Shared) -> classifiers.Graph:
     """A classifier with a one-directional LSTM.
 
     Its layers draw seeds in this order: the LSTM's weights are those of a
@@ -117,22 +117,24 @@ def graph(
     """
     # cuDNN has no second derivatives; on CPU it makes no difference.
     rnn = keras.layers.LSTM(
-        units, return_sequences=True, use_cudnn=False, name="rnn"
+        shared.units, return_sequences=True, use_cudnn=False, name="rnn"
     )
-    return classifiers.connect(rnn, pooling(name="pooling"), matrix, classes)
+    return classifiers.connect(
+        rnn, pooling(name="pooling"), shared.matrix, shared.classes
+    )
 
 
 def build(
     name: str,
-    shape: tuple[np.ndarray, int, int],
+    shared: Shared,
     args: argparse.Namespace,
     teacher: list[np.ndarray] | None = None,
 ) -> keras.Model:
-    """Builds and compiles what one of `METHODS` trains.
+    """Builds and compiles what one of `thesis.METHODS` trains.
 
     Args:
         name: The method.
-        shape: Starting values of embeddings, number of classes, units.
+        shared: What it has in common with the others.
         args: Of the command line.
         teacher: Weights of a trained `maxpool`, for `teacher_forcing`.
     """
@@ -143,9 +145,9 @@ def build(
         pooling = functools.partial(
             keras_seqmech.LastAttentionPooling, attention_at_inference=False
         )
-    tensors = graph(pooling, *shape)
+    tensors = graph(pooling, shared)
     if name == "teacher_forcing":
-        taught = graph(keras_seqmech.MaxPooling, *shape)
+        taught = graph(keras_seqmech.MaxPooling, shared)
         whole = keras.Model(taught.tokens, taught.outputs)
         whole.set_weights(teacher)
         model = training.DistillationModel(
@@ -188,11 +190,9 @@ def curricula(
     return []
 
 
-def plain(
-    model: keras.Model, shape: tuple[np.ndarray, int, int]
-) -> keras.Model:
+def plain(model: keras.Model, shared: Shared) -> keras.Model:
     """The LSTM of a trained model, with its last state and nothing else."""
-    tensors = graph(keras_seqmech.LastPooling, *shape)
+    tensors = graph(keras_seqmech.LastPooling, shared)
     lstm = keras.Model(tensors.tokens, tensors.outputs, name="lstm")
     front = getattr(model, "student", network_of(model))
     layers = {
@@ -210,7 +210,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     experiments.add_arguments(parser)
-    add("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    add(
+        "--methods",
+        nargs="+",
+        choices=thesis.METHODS,
+        default=list(thesis.METHODS),
+    )
     add(
         "--gradient-weight",
         type=real("[0, inf)"),
@@ -218,7 +223,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help="at the start",
     )
     add("--output", default="results/pooling_learnability.csv")
-    parser.set_defaults(sizes=[PAPER_SIZE], seeds=[0, 1])
+    parser.set_defaults(sizes=[thesis.LEARNABILITY_SIZE], seeds=[0, 1])
     args = parser.parse_args(argv)
     args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
     return args
@@ -235,21 +240,15 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
     return experiments.keys(args, args.methods, settings_of(args))
 
 
-def paper_accuracy(dataset: str, setting: str, size: int, name: str) -> str:
-    """The thesis' number, where it has one."""
-    known = dataset == "imdb" and size == PAPER_SIZE and setting in PAPER
-    return f"{PAPER[setting][name]:.1f}" if known else ""
-
-
 def main(argv: Sequence[str] | None = None) -> str:
     """Runs the study; returns the table it prints."""
     args = parse(argv)
     rows = experiments.do_runs(args, keys(args), FIELDS, Runs())
 
     def paper(*column_and_name):
-        return paper_accuracy(args.dataset, *column_and_name)
+        return thesis.learnability_accuracy(args.dataset, *column_and_name)
 
-    content = experiments.table(rows, METHODS, paper)
+    content = experiments.table(rows, thesis.METHODS, paper)
     return experiments.report(
         args, settings_of(args), rows, content, "table 2.1"
     )

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 from functools import partial
-from importlib import import_module
 
+from examples.pooling import thesis
 from examples.study import programs
 from examples.study.studies import NO
 from examples.study.studies import NOT_RUN
@@ -17,15 +17,6 @@ from examples.study.studies import Study
 from examples.study.studies import grid
 
 SOURCE = "pooling"
-MODELS = ("bilstm", "meanpool", "maxpool", "att", "maxatt")
-METHODS = (
-    "lstm",
-    "maxpool",
-    "teacher_forcing",
-    "penalty",
-    "dropout",
-    "gradient_directed",
-)
 ACCURACIES = (
     Measure("test_accuracy", "test accuracy %", ".1f"),
     Measure("vanishing_ratio", "vanishing ratio by seed", ""),
@@ -44,15 +35,11 @@ def _forget_bias(model: str) -> float:
 
 def _paper(labels: Mapping[str, str], size: int) -> Mapping[str, str]:
     """The thesis' numbers of IMDb."""
-    module = import_module("examples.pooling.compare")
-    name, setting = labels["model"], labels["setting"]
-    accuracy = module.paper_accuracy("imdb", setting, size, name)
-    found = {"test_accuracy": accuracy}
-    sizes = module.PAPER_RATIO_SIZES
-    if setting == "standard" and size in sizes:
-        ratio = module.PAPER_RATIOS[name][sizes.index(size)]
-        found["vanishing_ratio"] = f"{ratio:g}"
-    return found
+    run = ("imdb", labels["setting"], size, labels["model"])
+    return {
+        "test_accuracy": thesis.pooling_accuracy(*run),
+        "vanishing_ratio": thesis.vanishing_ratio(*run),
+    }
 
 
 def _pooling(model: str, setting: str, options: str, change: str = "") -> Case:
@@ -73,7 +60,7 @@ def _poolings(
         [
             _pooling(x, setting, f"--forget-bias {_forget_bias(x):g}")
             for setting in settings
-            for x in MODELS
+            for x in thesis.MODELS
         ],
         ACCURACIES,
         seeds,
@@ -81,7 +68,7 @@ def _poolings(
         f"--sizes {size} {_EPOCHS} --learning-rate 0.001 --validation-size "
         f"{size} {_TESTED}",
         data="imdb, wiki, glove",
-        against=dict.fromkeys(MODELS[1:], "bilstm"),
+        against=dict.fromkeys(thesis.MODELS[1:], "bilstm"),
         paper=partial(_paper, size=size),
     )
 
@@ -106,8 +93,7 @@ def _changes() -> list[Case]:
 
 
 def _learnability(labels: Mapping[str, str]) -> Mapping[str, str]:
-    module = import_module("examples.pooling.learnability")
-    number = module.PAPER[labels["setting"]][labels["model"]]
+    number = thesis.LEARNABILITY[labels["setting"]][labels["model"]]
     return {"test_accuracy": f"{number:.1f}"}
 
 
@@ -120,16 +106,15 @@ def _few_labels() -> list[Case]:
             f"--forget-bias {_forget_bias(model):g}",
         )
         for inputs in ("contextual", "glove")
-        for model in (*MODELS, "logistic")
+        for model in (*thesis.MODELS, "logistic")
     ]
 
 
 def _few_labels_paper(labels: Mapping[str, str]) -> Mapping[str, str]:
-    module = import_module("examples.pooling.few_labels")
-    size = module.PAPER_SIZE
-    number = module.paper_accuracy(
-        "imdb", size, labels["inputs"], labels["model"]
-    )
+    if labels["inputs"] != "contextual":
+        return {}
+    per_class = thesis.FEW_LABELS_PER_CLASS
+    number = thesis.few_labels_accuracy("imdb", per_class, labels["model"])
     return {"test_accuracy": number}
 
 
@@ -159,14 +144,14 @@ STUDIES = (
         "table 2.1, IMDb; the thesis: 10,000 texts",
         grid(
             setting=("--settings", ("standard", "mid")),
-            model=("--methods", METHODS),
+            model=("--methods", thesis.METHODS),
         ),
         (Measure("test_accuracy", "test accuracy %", ".1f"),),
         (0, 1),
         programs.LEARNABILITY,
         "--sizes 10000 --epochs 20 --validation-size 500 --test-size 2000",
         data="imdb, wiki, glove",
-        against=dict.fromkeys(METHODS[1:], "lstm"),
+        against=dict.fromkeys(thesis.METHODS[1:], "lstm"),
         paper=_learnability,
     ),
     Study(
@@ -174,14 +159,14 @@ STUDIES = (
         SOURCE,
         "table 2.1, mid, 5,000 texts of 68 words in 200; the thesis: 10,000 "
         "texts of 136 in 400",
-        grid(model=("--methods", METHODS)),
+        grid(model=("--methods", thesis.METHODS)),
         (Measure("test_accuracy", "test accuracy %", ".1f"),),
         (0, 1, 2),
         programs.LEARNABILITY,
         "--settings mid --sizes 5000 --max-length 200 --units 128 --epochs 16 "
         "--validation-size 1000 --test-size 2000",
         data="imdb, wiki, glove",
-        against=dict.fromkeys(METHODS[1:], "lstm"),
+        against=dict.fromkeys(thesis.METHODS[1:], "lstm"),
         paper=lambda labels: _learnability({"setting": "mid", **labels}),
     ),
     Study(
@@ -199,7 +184,7 @@ STUDIES = (
         programs.FEW_LABELS,
         "--epochs 8 --units 32 --learning-rate 0.005 --batch-size 5",
         data="imdb, glove",
-        against={x: "logistic" for x in MODELS},
+        against={x: "logistic" for x in thesis.MODELS},
         paper=_few_labels_paper,
     ),
 )

@@ -12,14 +12,13 @@ from examples.pooling import classifiers  # noqa: E402
 from examples.pooling import compare  # noqa: E402
 from examples.pooling import experiments  # noqa: E402
 from examples.pooling import noisy_texts  # noqa: E402
+from examples.pooling import thesis  # noqa: E402
 from tests.examples.csv_files import read  # noqa: E402
 from tests.examples.pooling.small_study import SMALL  # noqa: E402
 from tests.examples.pooling.small_study import run_small  # noqa: E402
 from tests.examples.pooling.small_study import write_imdb  # noqa: E402
 
 pytestmark = pytest.mark.long
-
-PLACES = ("left", "mid", "right")
 
 
 @pytest.fixture(scope="module")
@@ -251,18 +250,15 @@ def test_table():
     ]
 
     def paper(*key):
-        return compare.paper_accuracy("imdb", *key)
+        return thesis.pooling_accuracy("imdb", *key)
 
-    assert experiments.table(rows, compare.MODELS, paper) == (
+    assert experiments.table(rows, thesis.MODELS, paper) == (
         "| test accuracy % | standard 300 | paper | standard 10,000 | paper "
         "| mid 1,000 | paper |\n"
         "| --- | --- | --- | --- | --- | --- | --- |\n"
         "| bilstm | 61.0 (1) |  | 86.0 (1) | 86.6 ± 0.8 |  | 49.6 ± 0.7 |\n"
         "| maxatt |  |  |  | 88.5 ± 0.5 | 81.0 ± 1.4 (2) | 75.4 ± 2.4 |"
     )
-    assert compare.paper_accuracy("ag", "mid", 1000, "att") == ""
-    assert compare.paper_accuracy("imdb", "mid", 1000, "other") == ""
-    assert compare.paper_accuracy("imdb", "short", 1000, "att") == ""
 
 
 def test_vanishing_table():
@@ -273,7 +269,7 @@ def test_vanishing_table():
         row("mid", 1000, "att", 60, "0.5"),
         row("mid", 5000, "att", 60),
     ]
-    assert compare.vanishing_table("imdb", rows, compare.MODELS) == (
+    assert compare.vanishing_table("imdb", rows, thesis.MODELS) == (
         "| vanishing ratio | standard 1,000 | paper | mid 1,000 | paper |\n"
         "| --- | --- | --- | --- | --- |\n"
         "| bilstm | 0.001 (2) | 0.0003 |  |  |\n"
@@ -281,17 +277,6 @@ def test_vanishing_table():
     )
     rows = [row("mid", 5000, "att", 60)]
     assert compare.vanishing_table("imdb", rows, ["att"]) == ""
-
-
-def test_the_papers_numbers_are_complete():
-    assert list(compare.PAPER) == ["standard", "left", "mid", "right"]
-    assert noisy_texts.SETTINGS == ("standard", "short", *PLACES)
-    for numbers in compare.PAPER.values():
-        assert list(numbers) == list(compare.MODELS)
-        for text in numbers.values():
-            values = [part.split("±") for part in text.split()]
-            assert len(values) == len(compare.PAPER_SIZES)
-            assert all(45 < float(mean) < 91 for mean, _ in values)
 
 
 SETTINGS = (

@@ -12,6 +12,7 @@ from examples.pooling import classifiers  # noqa: E402
 from examples.pooling import contextual_vectors  # noqa: E402
 from examples.pooling import few_labels  # noqa: E402
 from examples.pooling import few_texts  # noqa: E402
+from examples.pooling import thesis  # noqa: E402
 from examples.pooling import vector_files  # noqa: E402
 from tests.examples.csv_files import read  # noqa: E402
 from tests.examples.pooling.small_study import BAD  # noqa: E402
@@ -113,7 +114,7 @@ def test_batches_are_padded_and_say_so():
     assert len(orders) > 2
 
 
-@pytest.mark.parametrize("name", few_labels.BILSTMS)
+@pytest.mark.parametrize("name", thesis.MODELS)
 def test_models_ignore_padding(name):
     model = classifiers.vector_classifier(name, 5, 3, 4, forget_bias=2.0)
     random = np.random.default_rng(0)
@@ -137,7 +138,7 @@ def test_read_outs_are_those_over_words():
     """Over the vectors of words, a model is the one that embeds them."""
     matrix = np.random.default_rng(0).normal(size=(9, 5)).astype("float32")
     ids = np.array([[5, 8, 1, 2], [3, 2, 0, 0]])
-    for name in few_labels.BILSTMS:
+    for name in thesis.MODELS:
         words = classifiers.bilstm_classifier(name, matrix, 3, 4)
         given = classifiers.vector_classifier(name, 5, 3, 4)
         given.set_weights(words.get_weights()[1:])
@@ -270,7 +271,6 @@ def test_table():
     args.per_class = 5
     lines = few_labels.table(rows, args).split("\n")
     assert lines[2:] == ["| maxatt | 70.0 (1) |  |"]
-    assert few_labels.paper_accuracy("imdb", 10, "glove", "maxatt") == ""
 
 
 def test_vectors_of_a_data_set_are_read_where_they_are_written():
