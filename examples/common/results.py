@@ -9,6 +9,7 @@ import argparse
 import csv
 import os
 import time
+import zlib
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Mapping
@@ -53,9 +54,9 @@ class ResultsFile(NamedTuple):
         return list({self._key_of(row): row for row in accepted}.values())
 
     def rows_of(self, keys: Iterable[Key]) -> list[Row]:
-        """The rows of these runs, in the order of the file."""
-        wanted = set(keys)
-        return [row for row in self.read() if self._key_of(row) in wanted]
+        """The rows that there are of these runs, in their order."""
+        rows = {self._key_of(row): row for row in self.read()}
+        return [rows[key] for key in keys if key in rows]
 
     def add(self, row: Mapping[str, Any]) -> list[Row]:
         """Adds a finished run, in the place of one with the same key."""
@@ -69,8 +70,8 @@ class ResultsFile(NamedTuple):
     ) -> list[Row]:
         """Does the runs that have no row, and adds one for each.
 
-        Several processes may do so: whether a run has a row is asked just
-        before it starts.
+        Several processes may do so: a run is claimed first, so no two do the
+        same. The claim of a process that was killed ends with it.
 
         Args:
             keys: What tells the wanted runs from others, in the order of
@@ -78,28 +79,42 @@ class ResultsFile(NamedTuple):
             run: `run(key, line)` does the run of a key, given by column, and
                 returns the other columns; `line` is what its lines of progress
                 start with.
-            forget: `forget(key)` deletes what `run` continues from, once its
-                row is in the file.
+            forget: `forget(key)` deletes what `run` continues from, if there
+                is anything, once its row is in the file.
 
         Returns:
-            The rows of all wanted runs.
+            The rows of all wanted runs but those that other processes do now.
         """
-        start, done = time.perf_counter(), 0
-        for number, values in enumerate(keys, start=1):
-            if self.rows_of([values]):
-                continue
-            key = dict(zip(self.key, values, strict=True))
-            line = f"[{number}/{len(keys)}] {_name(key)}"
-            measured = dict(run(key, line))
-            self.add({**key, **measured})
-            if forget is not None:
-                forget(key)
-            done += 1
-            hours = (time.perf_counter() - start) / done / 3600
-            left = len(keys) - number
-            after = f", about {left * hours:.1f} h left" if left else ""
-            print(f"{line} {measured}{after}", flush=True)
+        start, done, before = time.perf_counter(), 0, -1
+        while done > before:
+            before = done
+            for number, values in enumerate(keys, start=1):
+                claim = self._claim_file(values)
+                # A claim is left where a process was killed before it forgot.
+                if self.rows_of([values]) and not claim.exists():
+                    continue
+                with locks.claimed(claim) as is_ours:
+                    if not is_ours:
+                        continue
+                    key = dict(zip(self.key, values, strict=True))
+                    # Another process may have done it before it was claimed.
+                    if not self.rows_of([values]):
+                        line = f"[{number}/{len(keys)}] {_name(key)}"
+                        measured = dict(run(key, line))
+                        self.add({**key, **measured})
+                        done += 1
+                        each = (time.perf_counter() - start) / done
+                        left = len(keys) - len(self.rows_of(keys))
+                        print(line, measured, _after(left, each), flush=True)
+                    if forget is not None:
+                        forget(key)
+                    claim.unlink()
         return self.rows_of(keys)
+
+    def _claim_file(self, key: Key) -> Path:
+        digest = zlib.crc32(" ".join(key).encode())
+        path = Path(self.path)
+        return path.with_name(f"{path.stem}-{digest:08x}.claim")
 
     def _key_of(self, row: Row) -> Key:
         return tuple(row[name] for name in self.key)
@@ -107,10 +122,18 @@ class ResultsFile(NamedTuple):
 
 def _name(key: Row) -> str:
     """What tells a run from others, in lines of progress."""
-    shown = {name: x for name, x in key.items() if name != "settings" and x}
-    if "seed" in shown:
-        shown["seed"] = f"seed {shown['seed']}"
-    return ", ".join(shown.values())
+    shown, has_seed = [], False
+    for name, value in key.items():
+        if value and name != "settings":
+            has_seed = has_seed or name == "seed"
+            # What comes before the seed says what it is.
+            shown.append(f"{name} {value}" if has_seed else value)
+    return ", ".join(shown)
+
+
+def _after(left: int, seconds: float) -> str:
+    """How long the runs that are left may take, if there are any."""
+    return f"about {left * seconds / 3600:.1f} h left" if left else ""
 
 
 def describe(

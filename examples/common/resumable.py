@@ -42,9 +42,9 @@ class ResumableProgress(keras.callbacks.Callback):
         if _state(self.path).exists():
             self.state = json.loads(_state(self.path).read_text("utf8"))
             model.load_weights(_weights(self.path, self.state["step"]))
-            for seed, value in zip(
-                self._seeds(), self.state["seeds"], strict=True
-            ):
+            # States that were saved before there were seeds have none.
+            values = self.state.get("seeds")
+            for seed, value in zip(self._seeds(), values or ()):
                 seed.assign(value)
             print(
                 f"{self.line} continues after step {self.state['step']}",

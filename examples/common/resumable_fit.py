@@ -3,6 +3,8 @@
 import json
 import os
 import time
+import zlib
+from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,17 @@ class EpochSeconds(keras.callbacks.Callback):
         temporary = self.path.with_suffix(".part")
         temporary.write_text(json.dumps(self.seconds), encoding="utf8")
         os.replace(temporary, self.path)
+
+
+def folder_of(output: Path, key: Mapping[str, str]) -> Path:
+    """Where the backup of a run is, of its own for each run.
+
+    Args:
+        output: The file of finished runs.
+        key: What tells the run from others, by column.
+    """
+    digest = zlib.crc32(" ".join(key.values()).encode())
+    return output.with_name(f"{output.stem}-{digest:08x}")
 
 
 def fit(

@@ -31,7 +31,6 @@ continues after its last epoch.
 import argparse
 import functools
 import shutil
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -184,14 +183,10 @@ def do_runs(args: argparse.Namespace) -> list[results.Row]:
     return results.ResultsFile(args.output, FIELDS, KEY, OLDER).do_missing(
         keys(args),
         lambda key, line: train_and_measure(key, load(), args, line),
-        lambda key: shutil.rmtree(backup_folder(key, args)),
+        lambda key: shutil.rmtree(
+            resumable_fit.folder_of(args.output, key), ignore_errors=True
+        ),
     )
-
-
-def backup_folder(key: results.Row, args: argparse.Namespace) -> Path:
-    """Where a run that is not finished is kept, of its own for each run."""
-    digest = zlib.crc32(" ".join(key.values()).encode())
-    return args.output.with_name(f"{args.output.stem}-{digest:08x}")
 
 
 def train_and_measure(
@@ -217,7 +212,7 @@ def train_and_measure(
         model,
         resumable_fit.EpochOrder(*data.train, args.batch_size, seed),
         args.epochs,
-        backup_folder(key, args),
+        resumable_fit.folder_of(args.output, key),
         callbacks,
     )
     network = network_of(model)

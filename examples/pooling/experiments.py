@@ -8,6 +8,8 @@ their own.
 import argparse
 import functools
 import json
+import sys
+import zlib
 from collections.abc import Callable
 from collections.abc import Sequence
 from pathlib import Path
@@ -133,12 +135,16 @@ def do_runs(
 
     def run(key, line):
         stem = "-".join(key[name] for name in KEY if name != "settings")
-        curve = path.with_name(f"{path.stem}-{stem}.csv")
+        saved = Path(args.save_models, stem) if args.save_models else None
+        if saved is not None:
+            check_saved(saved, key["settings"])
+        digest = zlib.crc32(key["settings"].encode())
+        curve = path.with_name(f"{path.stem}-{stem}-{digest:08x}.csv")
         name, seed = key["model"], int(key["seed"])
         data = texts_of(key["setting"], int(key["size"]), seed)
         measured, model = run_one(name, seed, data, args, line, curve)
-        if args.save_models:
-            save(model, data, Path(args.save_models, stem))
+        if saved is not None:
+            save(model, {"words": data.words, **key}, saved)
         return measured
 
     file = results.ResultsFile(path, fields, KEY)
@@ -186,10 +192,23 @@ def rows_like(
     ]
 
 
-def save(model: keras.Model, data: noisy_texts.StudyData, path: Path) -> None:
-    """Saves a model, and the words of its ids beside it."""
+def check_saved(path: Path, settings: str) -> None:
+    """Ends the program before a model of other settings is overwritten."""
+    described = path.with_name(f"{path.name}.json")
+    if described.exists():
+        found = json.loads(described.read_text(encoding="utf8"))
+        if found.get("settings") != settings:
+            sys.exit(
+                "--save-models: must not hold models of other settings. "
+                f"Received: {path.parent}, with {path.name} of "
+                f"{found.get('settings')!r}"
+            )
+
+
+def save(model: keras.Model, described: dict, path: Path) -> None:
+    """Saves a model, and beside it the words of its ids and its run."""
     with open(f"{path}.json", "w", encoding="utf8") as file:
-        json.dump({"words": data.words}, file, ensure_ascii=False)
+        json.dump(described, file, ensure_ascii=False)
     model.save(f"{path}.keras")
 
 

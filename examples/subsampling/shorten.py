@@ -26,7 +26,6 @@ import argparse
 import functools
 import shutil
 import sys
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -91,7 +90,7 @@ def train_and_test(
         model,
         resumable_fit.EpochOrder(*data.train, args.batch_size, seed),
         args.epochs,
-        backup_folder(key, args),
+        resumable_fit.folder_of(args.output, key),
         [*shorten_models.schedules(method, args), EpochLine(line)],
     )
     found = shorten_models.measure(method, model, data, args)
@@ -102,12 +101,6 @@ def train_and_test(
         "parameters": model.count_params(),
         "seconds": round(seconds, 1),
     }
-
-
-def backup_folder(key: results.Row, args: argparse.Namespace) -> Path:
-    """Where a run that is not finished is kept, of its own for each run."""
-    digest = zlib.crc32(" ".join(key.values()).encode())
-    return args.output.with_name(f"{args.output.stem}-{digest:08x}")
 
 
 def keys(args: argparse.Namespace) -> list[results.Key]:
@@ -125,7 +118,9 @@ def do_runs(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
     return file.do_missing(
         keys(args),
         lambda key, line: train_and_test(key, data, args, line),
-        lambda key: shutil.rmtree(backup_folder(key, args)),
+        lambda key: shutil.rmtree(
+            resumable_fit.folder_of(args.output, key), ignore_errors=True
+        ),
     )
 
 

@@ -1,8 +1,12 @@
 """CSV files of finished runs."""
 
+import subprocess
+import sys
+
 import pytest
 
 from examples.common import results
+from tests import ROOT
 
 FIELDS = ("model", "seed", "score")
 
@@ -74,10 +78,12 @@ def test_rows_of_files_from_before_a_field(tmp_path):
     assert results.read_rows(path, fields) == rows
 
 
+KEY = ("model", "seed")
+
+
 def test_missing_runs_are_done(tmp_path, capsys):
     """Each run that has no row, once; what it resumes from goes afterwards."""
-    key = ("model", "seed")
-    file = results.ResultsFile(tmp_path / "new" / "runs.csv", FIELDS, key)
+    file = results.ResultsFile(tmp_path / "new" / "runs.csv", FIELDS, KEY)
     file.add({"model": "rnn", "seed": 0, "score": 1})
     events = []
 
@@ -100,13 +106,59 @@ def test_missing_runs_are_done(tmp_path, capsys):
     ]
     assert [tuple(row.values()) for row in rows] == [
         ("rnn", "0", "1"),
-        ("lstm", "0", "7"),
         ("rnn", "1", "1"),
+        ("lstm", "0", "7"),
         ("lstm", "1", "3"),
     ]
     assert "[2/4] rnn, seed 1 trains" in capsys.readouterr().out
+    assert [path.name for path in file.path.parent.iterdir()] == ["runs.csv"]
     assert file.do_missing(keys[:1], run) == rows[:1]
     assert len(events) == 4
+
+
+def test_what_a_run_resumes_from_goes_after_a_kill_too(tmp_path):
+    """Killed after its row was written: the next start has that left to do."""
+    file = results.ResultsFile(tmp_path / "runs.csv", FIELDS, KEY)
+    keys, forgotten = [("rnn", "0")], []
+
+    def killed(key):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        file.do_missing(keys, lambda key, line: {"score": 1}, killed)
+    for _ in range(2):
+        file.do_missing(keys, killed, forgotten.append)
+    assert forgotten == [{"model": "rnn", "seed": "0"}]
+
+
+def test_two_processes_share_the_runs(tmp_path):
+    """No run is done twice, by whomever."""
+    file = results.ResultsFile(tmp_path / "runs.csv", FIELDS, KEY)
+    keys = [("rnn", str(seed)) for seed in range(4)]
+    log = tmp_path / "log"
+    source = """
+import sys, time
+from pathlib import Path
+from examples.common import results
+path, log = map(Path, sys.argv[1:3])
+def run(key, line):
+    with log.open("a") as file:
+        file.write(key["seed"])
+    time.sleep(0.2)
+    return {"score": 1}
+fields, key = ("model", "seed", "score"), ("model", "seed")
+keys = [("rnn", str(seed)) for seed in range(4)]
+results.ResultsFile(path, fields, key).do_missing(keys, run, lambda key: None)
+"""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", source, file.path, log], cwd=ROOT
+        )
+        for _ in range(2)
+    ]
+    assert [process.wait(60) for process in processes] == [0, 0]
+    assert sorted(log.read_text()) == ["0", "1", "2", "3"]
+    assert len(file.rows_of(keys)) == 4
 
 
 def test_a_run_that_fails_has_no_row(tmp_path):

@@ -66,8 +66,10 @@ def test_runs_are_kept_resumed_and_shown(folder, tmp_path, monkeypatch, capsys):
     lines = [
         line for line in capsys.readouterr().out.split("\n") if "[" in line
     ]
-    starts = [f"[2/2] imdb 20 mid maxatt 0 epoch {i}/2 " for i in (1, 2)]
-    starts.append("[2/2] imdb 20 mid maxatt 0 {'best_epoch': ")
+    starts = [
+        f"[2/2] imdb, 20, mid, maxatt, seed 0 epoch {i}/2 " for i in (1, 2)
+    ]
+    starts.append("[2/2] imdb, 20, mid, maxatt, seed 0 {'best_epoch': ")
     for line, start in zip(lines, starts, strict=True):
         assert line.startswith(start)
     assert "val_accuracy" in lines[0]
@@ -77,9 +79,9 @@ def test_runs_are_kept_resumed_and_shown(folder, tmp_path, monkeypatch, capsys):
     model = keras.models.load_model(f"{path}.keras")
     corpus = noisy_texts.load("imdb", folder, min_words=4)
     data = noisy_texts.prepare(corpus, "mid", 20, 0, 20, 0.5)
-    assert json.loads(path.with_suffix(".json").read_text()) == {
-        "words": data.words
-    }
+    described = json.loads(path.with_suffix(".json").read_text())
+    assert described["words"] == data.words
+    assert described["settings"] == rows[1]["settings"]
     accuracy = 100 * classifiers.accuracy(model, data.test)
     assert float(rows[1]["test_accuracy"]) == pytest.approx(accuracy, abs=0.01)
 
@@ -118,6 +120,15 @@ def test_runs_of_other_settings_are_others(folder, tmp_path, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(compare, "train_and_test", train_nothing)
     assert "| bilstm | 80.0 (1) |" in compare.main(more)
+
+
+def test_models_of_other_settings_are_not_overwritten(tmp_path):
+    path = tmp_path / "imdb-20-mid-att-0"
+    experiments.check_saved(path, "units=7")
+    path.with_name(f"{path.name}.json").write_text('{"settings": "units=8"}')
+    experiments.check_saved(path, "units=8")
+    with pytest.raises(SystemExit, match="other settings.*units=8"):
+        experiments.check_saved(path, "units=7")
 
 
 def test_texts_are_made_once_for_runs_in_a_row(folder, tmp_path, monkeypatch):
@@ -199,7 +210,8 @@ def test_it_learns_words_in_the_middle(folder, tmp_path):
     assert float(row["test_accuracy"]) >= 90
     assert 1 <= int(row["best_epoch"]) <= int(row["epochs"]) == 8
     assert float(row["vanishing_ratio"]) > 0
-    curve = read(tmp_path / "r-imdb-60-mid-maxpool-0.csv")
+    (path,) = tmp_path.glob("r-imdb-60-mid-maxpool-0-*.csv")
+    curve = read(path)
     # 60 texts in batches of 8: epochs end at steps 8, 16, and so on.
     assert [int(point["step"]) for point in curve] == list(range(0, 65, 4))
     best = next(

@@ -250,13 +250,16 @@ def test_keys_are_whole(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "option", ["--verbose=x", "--verbose=3", "--temperature=0"]
+    "option",
+    [
+        *("--verbose=x", "--verbose=3", "--verbose=nan"),
+        *("--temperature=0", "--temperature=nan"),
+    ],
 )
-@pytest.mark.parametrize("value", [None, "nan"])
-def test_options_that_cannot_be(capsys, option, value):
-    name, _, given = option.partition("=")
+def test_options_that_cannot_be(capsys, option):
     with pytest.raises(SystemExit):
-        segment_words.parse([f"{name}={value or given}"])
+        segment_words.parse([option])
+    name, _, _ = option.partition("=")
     assert f"argument {name}: " in capsys.readouterr().err
 
 
