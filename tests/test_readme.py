@@ -23,7 +23,6 @@ def run_blocks(page: str) -> dict:
         "token_ids": random.integers(1, 50, (8, 6)),
         "labels": random.integers(0, 2, 8),
         "token_labels": random.integers(0, 4, (8, 6)),
-        "tags": random.integers(0, 4, (8, 6)),
         "sequences": random.normal(size=(2, 5, 8)),
         "values": random.normal(size=(2, 2)),
         "questions": random.normal(size=(8, 16)),
@@ -41,7 +40,7 @@ def run_blocks(page: str) -> dict:
 def test_readme(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = run_blocks("README.md")
-    assert names["h"].shape == (None, None, 64)
+    assert names["outputs"].shape == (None, None, 4)
     assert names["sentence"].shape == (None, 128)
     assert names["state"].shape == (None, 64)
     assert names["short"].shape == (None, 50, 64)

@@ -354,8 +354,8 @@ CLAIMS = (
         "fhe, relaxed, every, 100}; the last again, with later code: "
         "{picking_openness: relaxed, 0.05}",
         PARTLY,
-        "2 points below both in one run (seed 0), 2 points above in a later one "
-        "(seed 0 again), a point below one LSTM with seed 1",
+        "2 points below both in one run (seed 0), 2 points above in a later "
+        "one (seed 0 again), a point below one LSTM with seed 1",
         ("picking_100", "picking_openness"),
     ),
     Claim(
