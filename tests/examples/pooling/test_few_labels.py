@@ -208,10 +208,16 @@ def test_runs_are_done_once(folder, tmp_path, capsys, monkeypatch):
     output, markdown = tmp_path / "r.csv", tmp_path / "t.md"
     options = arguments(folder, "--output", str(output))
     few_labels.main([*options, "--models", "maxatt", "--inputs", "glove"])
-    assert "[1/1] imdb 3 glove maxatt 0 epoch 1/1" in capsys.readouterr().out
+    assert (
+        "[1/1] imdb, 3, glove, maxatt, seed 0 epoch 1/1"
+        in capsys.readouterr().out
+    )
     options += ["--markdown", str(markdown)]
     shown = few_labels.main([*options, "--models", "maxatt", "logistic"])
-    assert "[4/4] imdb 3 contextual logistic 0 " in capsys.readouterr().out
+    assert (
+        "[4/4] imdb, 3, contextual, logistic, seed 0 "
+        in capsys.readouterr().out
+    )
     rows = read(output)
     found = [(row["inputs"], row["model"]) for row in rows]
     assert found == [

@@ -159,7 +159,7 @@ def test_all_methods_are_run_and_resumed(folder, tmp_path, capsys, monkeypatch):
     assert "teacher:" not in printed
     shown = learnability.main(options)
     printed = capsys.readouterr().out
-    assert "[1/6] imdb 16 standard lstm 0 epoch 1/1" in printed
+    assert "[1/6] imdb, 16, standard, lstm, seed 0 epoch 1/1" in printed
     rows = read(output)
     assert sorted(row["model"] for row in rows) == sorted(METHODS)
     assert len({row["parameters"] for row in rows}) == 1

@@ -114,7 +114,8 @@ def test_is_the_numpy_reference(drawn, monkeypatch):
             )
         )
         opened += gates[MASK[b]].tolist()
-        exact = {"rtol": 1e-12, "atol": 1e-13}
+        # TensorFlow's leaky ReLU holds its slope in float32.
+        exact = {"rtol": 1e-7, "atol": 1e-8}
         assert_close(outputs[b], expected, **exact)
         assert_close([s[b] for s in finals], expected_finals, **exact)
         assert_close(decisions["gates"][b], gates, rtol=0, atol=0)
