@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import time
 import zlib
 from collections.abc import Mapping
@@ -92,6 +93,11 @@ def folder_of(output: Path, key: Mapping[str, str]) -> Path:
     return output.with_name(f"{output.stem}-{digest:08x}")
 
 
+def remove(output: Path, key: Mapping[str, str]) -> None:
+    """Deletes the backup of a run, if there is one; see `folder_of`."""
+    shutil.rmtree(folder_of(output, key), ignore_errors=True)
+
+
 def fit(
     model: keras.Model,
     data: EpochOrder,
@@ -108,7 +114,7 @@ def fit(
         model: Compiled and built.
         data: What to train on.
         epochs: How many.
-        folder: Of the backup, which stays; delete it when the run is over.
+        folder: Of the backup, which stays until `remove`.
         callbacks: More of them.
 
     Returns:

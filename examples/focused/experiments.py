@@ -155,8 +155,8 @@ def do_runs(
         args: Of the command line.
         wanted: Values of `KEY`.
         task: What they learn.
-        after: `after(key, path)` is called for every wanted run, with the
-            path of its trained model.
+        after: `after(key, path)` is called for every wanted run that has a
+            row, with the path of its trained model.
     """
     args.save_models.mkdir(parents=True, exist_ok=True)
 
@@ -169,8 +169,8 @@ def do_runs(
         lambda key: resumable.remove(path_of(key).with_suffix("")),
     )
     if after is not None:
-        for values in wanted:
-            key = dict(zip(KEY, values))
+        for row in rows:
+            key = {name: row[name] for name in KEY}
             after(key, path_of(key))
     return rows
 

@@ -30,7 +30,6 @@ continues after its last epoch.
 
 import argparse
 import functools
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -183,9 +182,7 @@ def do_runs(args: argparse.Namespace) -> list[results.Row]:
     return results.ResultsFile(args.output, FIELDS, KEY, OLDER).do_missing(
         keys(args),
         lambda key, line: train_and_measure(key, load(), args, line),
-        lambda key: shutil.rmtree(
-            resumable_fit.folder_of(args.output, key), ignore_errors=True
-        ),
+        lambda key: resumable_fit.remove(args.output, key),
     )
 
 

@@ -24,7 +24,6 @@ repeated; a run that was killed continues after its last epoch.
 
 import argparse
 import functools
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -118,9 +117,7 @@ def do_runs(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
     return file.do_missing(
         keys(args),
         lambda key, line: train_and_test(key, data, args, line),
-        lambda key: shutil.rmtree(
-            resumable_fit.folder_of(args.output, key), ignore_errors=True
-        ),
+        lambda key: resumable_fit.remove(args.output, key),
     )
 
 

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from examples.common import locks
+from examples.common import results
 from examples.explorer.questions import EXPLORABLES
 from examples.explorer.questions import pick
 from examples.focused import experiments
@@ -247,6 +249,21 @@ def test_a_killed_run_draws_the_gates_of_one_that_was_not(
         found.append(keras.models.load_model(path).get_weights())
     for weights, expected in zip(*found, strict=True):
         np.testing.assert_allclose(weights, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_runs_of_other_processes_are_left_to_them(tmp_path):
+    """What another process is doing has no model yet that could be tested."""
+    output = tmp_path / "p.csv"
+    args = picking.parse(small(output, "--models", "lstm1"))
+    wanted = picking.keys(args)
+    file = results.ResultsFile(output, experiments.FIELDS, experiments.KEY)
+    (claim,) = map(file._claim_file, wanted)
+
+    def after(key, path):
+        pytest.fail("has no model")
+
+    with locks.claimed(claim):
+        assert experiments.do_runs(args, wanted, None, after) == []
 
 
 def test_what_is_learned():
