@@ -1,12 +1,11 @@
 """Studies and claims as Markdown, from the rows alone."""
 
-import re
-from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
 
 from examples.common import tables
+from examples.study import claim_numbers
 from examples.study import rows as rows_
 from examples.study import running
 from examples.study import statistics
@@ -155,51 +154,8 @@ def _difference(
 
 def verdict(claim: Claim, folder: Path = rows_.FOLDER) -> str:
     """One line: what is claimed, and whether it is so."""
-    fill = filler(folder)
-    reason = f": {fill(claim.reason)}" if claim.reason else ""
-    return f"{claim.name} ({claim.claim}): **{claim.verdict}**{reason}"
-
-
-def filler(folder: Path = rows_.FOLDER) -> Callable[[str], str]:
-    """A function that puts numbers of rows into a text.
-
-    `{study: labels | measure}` becomes the mean and standard deviation of the
-    case with these labels, which are separated by commas.
-    """
-    from examples.study import registry
-
-    def number(match: re.Match) -> str:
-        name, _, rest = match[1].partition(": ")
-        labels, _, column = rest.partition(" | ")
-        study = registry.study(name)
-        measures = {measure.column: measure for measure in study.measures}
-        measure = measures[column] if column else study.measures[0]
-        rows = rows_.read(study, folder)
-        found = best_known(study, rows, labels)
-        text = statistics.spread(found, measure)
-        if not text:
-            raise ValueError(
-                f"{rows_.path(study, folder)}: expected a row with the "
-                f"{measure.column} of {labels!r}. Received: {match[0]}"
-            )
-        return text
-
-    return lambda text: re.sub(r"\{([^{}]+)\}", number, text)
-
-
-def best_known(study: Study, rows: Sequence[Row], labels: str) -> list[Row]:
-    """Rows of the case with these labels, with the options of most seeds.
-
-    Of as many seeds, today's options come first, then those added last.
-    """
-    groups: dict[str, list[Row]] = {study.options: []}
-    for row in reversed(rows):
-        if ", ".join(row[x] for x in study.labels if row[x]) == labels:
-            groups.setdefault(row["options"], []).insert(0, row)
-    return max(
-        groups.values(),
-        key=lambda own: statistics.seed_count(statistics.of_most_seeds(own)),
-    )
+    reason = claim_numbers.fill(claim.reason, folder)
+    return f"{claim.name} ({claim.claim}): **{claim.verdict}**: {reason}"
 
 
 def verdicts_table(
@@ -208,8 +164,7 @@ def verdicts_table(
     folder: Path = rows_.FOLDER,
 ) -> str:
     """Every claim and its verdict, a line each."""
-    fill = filler(folder)
-    lines = [["", "document", "claim", "reproduced", "why"]]
+    lines = [["", "document", "claim", "reproduced", "why", "seeds"]]
     for claim in claims:
         lines.append(
             [
@@ -219,7 +174,8 @@ def verdicts_table(
                 else claim.source,
                 claim.claim,
                 f"**{claim.verdict}**",
-                fill(claim.reason),
+                claim_numbers.fill(claim.reason, folder),
+                claim_numbers.seeds(claim, folder),
             ]
         )
     return tables.table(lines)
@@ -229,8 +185,7 @@ def claims_table(
     claims: Sequence[Claim], source: str, folder: Path = rows_.FOLDER
 ) -> str:
     """The claims of one document with its numbers and ours."""
-    fill = filler(folder)
-    lines = [["", "claim", "paper", "ours", "reproduced", "run"]]
+    lines = [["", "claim", "paper", "ours", "seeds", "reproduced", "run"]]
     for claim in claims:
         if claim.source == source and claim.verdict != NOT_RUN:
             lines.append(
@@ -238,7 +193,8 @@ def claims_table(
                     claim.name,
                     claim.claim,
                     claim.paper,
-                    fill(claim.ours),
+                    claim_numbers.fill(claim.ours, folder),
+                    claim_numbers.seeds(claim, folder),
                     claim.verdict,
                     ", ".join(f"`{name}`" for name in claim.studies)
                     or (claim.command and f"`{claim.command}`"),

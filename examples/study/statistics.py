@@ -15,7 +15,7 @@ from examples.study.studies import Measure
 LEAST = 3
 LEVEL = 0.95
 RESAMPLES = 9999
-_SUMMARY = re.compile(r"(\S+)(?: ± (\S+))?")
+_SUMMARY = re.compile(r"(-?\d[\d.e+-]*)(?: ± (\d[\d.e+-]*))?")
 
 
 def of_most_seeds(rows: Sequence[Row]) -> Sequence[Row]:
@@ -58,12 +58,15 @@ def _is_number(text: str) -> bool:
 
 
 def _scaled(text: str, measure: Measure) -> str:
-    """A summary, or a text as it is."""
+    """A summary with no more digits than it has, or a text as it is."""
     found = _SUMMARY.fullmatch(text)
-    if measure.scale == 1 or not found:
+    if not found:
         return text
-    numbers = [measure.scale * float(x) for x in found.groups() if x]
-    return " ± ".join(format(number, measure.form) for number in numbers)
+    numbers = [x for x in found.groups() if x]
+    shown = [format(measure.scale * float(x), measure.form) for x in numbers]
+    if measure.scale == 1:
+        shown = [min(pair, key=len) for pair in zip(numbers, shown)]
+    return " ± ".join(shown)
 
 
 class Difference(NamedTuple):

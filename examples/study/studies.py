@@ -162,12 +162,12 @@ class Claim(NamedTuple):
         source: Which document.
         claim: In short.
         paper: Its numbers, "" if there are none.
-        ours: Ours, with `{study: labels | measure}` where a row's number
-            belongs; without the measure the study's first one.
+        ours: Ours, with references to numbers of rows; see `claim_numbers`.
         verdict: One of `VERDICTS`.
         reason: Why; as `ours`.
         studies: Whose rows decide.
         command: That shows it, if it is no study.
+        seeds: How many, where no row says so.
     """
 
     name: str
@@ -179,6 +179,7 @@ class Claim(NamedTuple):
     reason: str
     studies: tuple[str, ...] = ()
     command: str = ""
+    seeds: str = ""
 
     @property
     def is_headline(self) -> bool:

@@ -94,22 +94,6 @@ def test_a_report(tmp_path):
     assert found[6] == "Rows: by hand."
 
 
-def test_numbers_in_a_claim(tmp_path, monkeypatch):
-    study = tiny_program.study("--units 4")
-    monkeypatch.setitem(registry.STUDIES, "tiny", study)
-    row = {"model": "a", "seeds": "0", "score": "7", "options": ""}
-    rows.add(study, [row], tmp_path)
-    fill = report.filler(tmp_path)
-    assert fill("from {tiny: a} on") == "from 7.0 on"
-    rows.add(study, [{**row, "score": "8", "options": "--units 4"}], tmp_path)
-    assert fill("{tiny: a | score} and {tiny: a}") == "8.0 and 8.0"
-    summary = {**row, "seeds": "1 2", "score": "5.0 ± 1.0"}
-    rows.add(study, [summary], tmp_path)
-    assert fill("{tiny: a}") == "5.0 ± 1.0"
-    with pytest.raises(ValueError, match="the score of 'b'. Received: {tiny"):
-        fill("{tiny: b}")
-
-
 def test_the_program_lists_and_reports(tmp_path, capsys):
     program.main(["--list"])
     lines = capsys.readouterr().out.strip().split("\n")

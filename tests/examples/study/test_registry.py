@@ -5,8 +5,8 @@ import pytest
 
 from examples.common import datasets
 from examples.receptive_field import segmentation
+from examples.study import claim_numbers
 from examples.study import registry
-from examples.study import report
 from examples.study import rows
 from examples.study import studies
 from examples.titles import compare as titles
@@ -83,14 +83,14 @@ def test_claims_name_their_studies(claim):
     assert claim.verdict in studies.VERDICTS
     assert set(claim.studies) <= set(registry.STUDIES)
     assert claim.reason
-    fill = report.filler()
-    assert "{" not in fill(claim.ours) + fill(claim.reason)
+    assert "{" not in claim_numbers.fill(claim.ours + claim.reason)
     was_run = claim.verdict != studies.NOT_RUN
     assert bool(claim.ours) == was_run
     if was_run:
         assert claim.studies or claim.command
-    own = [registry.STUDIES[name] for name in claim.studies]
-    assert not was_run or claim.command or any(map(rows.read, own))
+    assert bool(claim_numbers.seeds(claim)) == was_run
+    for name in claim.studies:
+        assert rows.read(registry.STUDIES[name]), name
 
 
 def test_baselines_are_cases():
