@@ -293,7 +293,7 @@ CLAIMS = (
         PARTLY,
         "standard: two of four, which stay 3 to 6 points below max pooling, "
         "with a tenth of the texts; mid: none with 1,000 texts, three of three "
-        "with 5,000 shorter ones, again 3 to 6 points below",
+        "with 5,000 shorter ones (one seed), again 3 to 6 points below",
         ("table_2_1", "table_2_1_smaller"),
     ),
     Claim(
