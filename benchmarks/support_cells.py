@@ -5,9 +5,10 @@ versions stay in the file until they are run again, and count for nothing.
 """
 
 import json
-import os
 import pathlib
 from typing import Any
+
+from examples.common import whole_files
 
 Cell = dict[str, Any]
 
@@ -38,9 +39,5 @@ class Cells:
         """Keeps what a run gave, and writes all cells."""
         row = self._rows.setdefault(layer, {})
         row[way] = {**cell, "versions": self._versions}
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self._path.with_name(f"{self._path.name}.part")
-        temporary.write_text(
-            json.dumps(self._rows, indent=1) + "\n", encoding="utf8"
-        )
-        os.replace(temporary, self._path)
+        with whole_files.replacing(self._path) as file:
+            file.write(json.dumps(self._rows, indent=1) + "\n")

@@ -2,12 +2,13 @@
 
 import argparse
 import json
-import os
 import time
 from pathlib import Path
 from typing import Any
 
 import keras
+
+from examples.common import whole_files
 
 
 class ResumableProgress(keras.callbacks.Callback):
@@ -92,9 +93,7 @@ class ResumableProgress(keras.callbacks.Callback):
         weights = _weights(self.path, self.state["step"])
         self.model.save_weights(weights)
         self.state["seeds"] = [seed.numpy().tolist() for seed in self._seeds()]
-        temporary = _state(self.path).with_suffix(".part")
-        temporary.write_text(json.dumps(self.state), encoding="utf8")
-        os.replace(temporary, _state(self.path))
+        whole_files.write_json(_state(self.path), self.state)
         for path in _all_weights(self.path):
             if path != weights:
                 path.unlink()
@@ -110,7 +109,7 @@ def remove(path: Path) -> None:
     """Deletes what a run has saved; `path` is the start of the files' names."""
     _state(path).unlink(missing_ok=True)
     for weights in _all_weights(path):
-        weights.unlink()
+        weights.unlink(missing_ok=True)
 
 
 def _state(path: Path) -> Path:
