@@ -93,24 +93,24 @@ def do_runs(
             f"{study.name} has no runs that can be done one by one; its rows "
             f"are written by hand from what its command prints: {study.command}"
         )
-    done, before = 0, -1
-    while done > before:
-        before = done
-        for run in pending(study, rows_.read(study, places.rows), wanted):
-            with locks.claimed(claim_file(study, run, places)) as is_ours:
-                rows = rows_.read(study, places.rows)
-                left = pending(study, rows, wanted)
-                # Another process may have done it before it was claimed.
-                if is_ours and run in left:
-                    number = len(runs(study)) - len(pending(study, rows)) + 1
-                    line = f"[{number}/{len(runs(study))}] {study.name}"
-                    print(f"{line}: {run.name}", flush=True)
-                    _do(study, run, places)
-                    done += 1
-                    left.remove(run)
-                    rows = rows_.read(study, places.rows)
-                    print(f"{line}: {remaining(study, left, rows)}", flush=True)
-    return done
+
+    def left() -> list[Run]:
+        return pending(study, rows_.read(study, places.rows), wanted)
+
+    def do(run: Run) -> None:
+        every = runs(study)
+        rows = rows_.read(study, places.rows)
+        number = len(every) - len(pending(study, rows)) + 1
+        line = f"[{number}/{len(every)}] {study.name}"
+        print(f"{line}: {run.name}", flush=True)
+        _do(study, run, places)
+        rows = rows_.read(study, places.rows)
+        after = remaining(study, pending(study, rows, wanted), rows)
+        print(f"{line}: {after}", flush=True)
+
+    return locks.do_claimed(
+        left, lambda run: claim_file(study, run, places), do
+    )
 
 
 def _do(study: Study, run: Run, places: Places) -> None:
