@@ -107,10 +107,9 @@ def keys(
         task: What is learned.
         more: Names of the task's own settings.
     """
-    found = []
+    found, names = [], settings_names(args, more)
     for seed in args.seeds:
         for name in args.models:
-            names = [*SETTINGS, *more]
             estimators, target, own = [""], "", {}
             if name == "fhe":
                 own = models.gate_settings(args)
@@ -120,6 +119,17 @@ def keys(
                 settings = results.describe(args, names, **own)
                 found.append((*map(str, fields), settings))
     return found
+
+
+def settings_names(args: argparse.Namespace, more: Sequence[str]) -> list[str]:
+    """Names of all settings; of a limit of time only if there is one.
+
+    Args:
+        args: Of the command line.
+        more: Names of the task's own settings.
+    """
+    minutes = [] if args.minutes is None else ["minutes"]
+    return [*SETTINGS, *more, *minutes]
 
 
 def stem(key: Sequence[str]) -> str:
@@ -310,7 +320,7 @@ def report(
         "first training batch; at the start, of the untrained model with the "
         "whole sparsity weight, if there is one."
     )
-    names = [*SETTINGS, *more]
+    names = settings_names(args, more)
     described = results.describe(args, names, **models.gate_settings(args))
     settings = f"Settings: `{described}`."
     return tables.publish([*parts, notes, settings], args.markdown)
