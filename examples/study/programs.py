@@ -122,6 +122,8 @@ def _read_field_figures(path: Path) -> list[Row]:
     rows = []
     for dataset, summary in summaries.items():
         row = {"dataset": dataset, "words": str(summary["words"])}
+        # Older summaries have no settings.
+        row["settings"] = summary.get("settings", "")
         conditions = summary["mean_size_by_condition"].values()
         for name, sizes in zip(("plain", "dropout"), conditions, strict=True):
             row |= {f"{key}_{name}": f"{x:.4f}" for key, x in sizes.items()}
@@ -135,9 +137,14 @@ def _read_field_figures(path: Path) -> list[Row]:
     return rows
 
 
+def _field_figures_key(module: ModuleType, args: argparse.Namespace) -> Row:
+    dataset = args.datasets[0]
+    return {"dataset": dataset, "settings": module.settings(dataset, args)}
+
+
 FIELD_FIGURES = Program(
     "receptive_field.figures",
-    lambda module, args: {"dataset": args.datasets[0]},
+    _field_figures_key,
     file="",
     read=_read_field_figures,
     pools=True,
