@@ -1,6 +1,8 @@
 """Does the runs of a study that no process has done or does."""
 
+import datetime
 import itertools
+import json
 import time
 import zlib
 from collections.abc import Callable
@@ -10,7 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from examples.common import locks
+from examples.common import whole_files
 from examples.study import rows as rows_
+from examples.study.programs import Program
 from examples.study.programs import Row
 from examples.study.studies import Case
 from examples.study.studies import Run
@@ -115,12 +119,54 @@ def do_runs(
 
 def _do(study: Study, run: Run, places: Places) -> None:
     """Does one run and adds its rows."""
-    known = rows_.origin()
     start = time.perf_counter()
+    folder = work_folder(study, run, places)
     options = study.arguments(run.case, run.seed, places.data)
-    found = study.program.run(options, work_folder(study, run, places))
-    known["seconds"] = f"{time.perf_counter() - start:.0f}"
+    known, is_begun = _origin(study.program, options, folder)
+    found = study.program.run(options, folder)
+    if not is_begun:
+        known["seconds"] = f"{time.perf_counter() - start:.0f}"
     _add(study, run.case, [run.seed], found, known, places)
+
+
+def _origin(
+    program: Program, options: Sequence[str], folder: Path
+) -> tuple[Row, bool]:
+    """Where the rows of a run come from, which is kept beside its work.
+
+    Of a run that was killed it is what was known when it began; if it is now
+    continued with other code or elsewhere, both. Little is known of work that
+    was done before this was kept.
+
+    Args:
+        program: Of the run.
+        options: That ask for the run.
+        folder: Of its work.
+
+    Returns:
+        The columns, and whether the run was begun by another process.
+    """
+    key = json.dumps(program.key_of(options), sort_keys=True)
+    path = folder / f"origin-{zlib.crc32(key.encode()):08x}.json"
+    is_done, known = program.is_done(options, folder), rows_.origin()
+    if path.exists():
+        before = json.loads(path.read_text(encoding="utf8"))
+        if is_done:
+            return before, True
+        known = {name: _both(before[name], x) for name, x in known.items()}
+    elif is_done:
+        modified = (folder / program.file).stat().st_mtime
+        date = str(datetime.date.fromtimestamp(modified))
+        return {"machine": known["machine"], "date": date}, True
+    is_begun = path.exists()
+    whole_files.write_json(path, known)
+    return known, is_begun
+
+
+def _both(before: str, now: str) -> str:
+    """What was known and what is new, as tables show several values."""
+    values = [*before.split(" / "), now]
+    return " / ".join(dict.fromkeys(filter(None, values)))
 
 
 def minutes(study: Study, rows: Sequence[Row]) -> float | None:
