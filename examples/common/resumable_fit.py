@@ -1,4 +1,8 @@
-"""A `fit` that a killed run continues exactly."""
+"""A `fit` that a killed run continues exactly.
+
+For runs of so many epochs that are tested at the end. Where tests between the
+epochs are part of a run, and may end it, `resumable_progress` does.
+"""
 
 import json
 import shutil

@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from examples.common import interleaved
 from examples.common import results
-from examples.common import resumable
+from examples.common import resumable_progress
 from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
@@ -176,7 +176,7 @@ def do_runs(
     rows = results.ResultsFile(args.output, FIELDS, KEY).do_missing(
         wanted,
         lambda key, line: train_and_test(key, args, task, path_of(key), line),
-        lambda key: resumable.remove(path_of(key).with_suffix("")),
+        lambda key: resumable_progress.remove(path_of(key).with_suffix("")),
     )
     if after is not None:
         for row in rows:

@@ -45,7 +45,7 @@ import numpy as np
 import tensorflow as tf
 
 from examples.common import results
-from examples.common import resumable
+from examples.common import resumable_progress
 from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
@@ -197,7 +197,7 @@ def do_runs(args: argparse.Namespace) -> list[results.Row]:
 
     def forget(key: results.Row) -> None:
         path = model_path(tuple(key.values()), args)
-        resumable.remove(path.with_suffix(""))
+        resumable_progress.remove(path.with_suffix(""))
 
     def is_ready(key: results.Row) -> bool:
         """Whether there is the model that a warm start needs, if any."""
