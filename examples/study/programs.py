@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-Row = dict[str, str]
+from examples.common.results import Row
 
 
 def read_csv(path: Path) -> list[Row]:

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from examples.common import locks
 from examples.common import whole_files
+from examples.common.results import Row
 from examples.study import rows as rows_
 from examples.study.programs import Program
-from examples.study.programs import Row
 from examples.study.studies import Case
 from examples.study.studies import Run
 from examples.study.studies import Study
