@@ -103,9 +103,16 @@ def run_path(
     dataset: str, condition: str, seed: int, args: argparse.Namespace
 ) -> Path:
     """The file of a finished run, of its own for each setting."""
-    digest = zlib.crc32(settings(dataset, args).encode())
-    name = f"{dataset}-{condition}-{seed}-{digest:08x}.json"
-    return args.output / "runs" / name
+    own = settings(dataset, args)
+    digest = zlib.crc32(own.encode())
+    folder, stem = args.output / "runs", f"{dataset}-{condition}-{seed}"
+    # Earlier programs did not name the settings.
+    older = folder / f"{stem}.json"
+    if older.exists():
+        content = json.loads(older.read_text(encoding="utf8"))
+        if content["settings"] == own:
+            return older
+    return folder / f"{stem}-{digest:08x}.json"
 
 
 def do_runs(
@@ -370,7 +377,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     names = list(datasets.CLASSES)
     add("--datasets", nargs="+", choices=names, default=["mr", "ag"])
-    add("--output", type=Path, default=Path("results/field_figures"))
+    add("--output", type=Path, default=Path("runs/field_figures"))
     add("--model", choices=("rnn+rf", "lstm+rf"), default="lstm+rf")
     add("--seeds", nargs="+", type=integer(0), default=[1, 2, 3])
     add(

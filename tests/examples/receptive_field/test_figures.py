@@ -118,8 +118,13 @@ def test_finished_runs_are_kept_and_not_repeated(folder, tmp_path, monkeypatch):
     assert whole == found and len(done) == 8
     figures.main([*options, "--gated", "output"])
     assert len(done) == 12
-    # Both are kept.
+    # Both are kept, as are those of programs that did not name the settings.
     assert figures.main(options) == found and len(done) == 12
+    path = figures.run_path("mr", "plain", 1, figures.parse(options))
+    path.rename(path.with_name("mr-plain-1.json"))
+    assert figures.main(options) == found and len(done) == 12
+    figures.main([*options, "--max-size", "3"])
+    assert len(done) == 16
 
 
 def test_runs_of_other_processes_are_left_to_them(
