@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     every = "steps, an epoch: then gates' weights change, too"
     add("--evaluate-every", type=positive, default=500, help=every)
     add("--test-size", type=positive, default=2000)
-    add("--output", type=Path, default=Path(f"results/{name}.csv"))
+    add("--output", type=Path, default=Path(f"runs/{name}.csv"))
     add("--markdown", type=Path, help="file for the table")
     add("--save-models", type=Path, help="folder; default: beside --output")
 

@@ -383,7 +383,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--minutes", type=real("(0, inf)"), help=minutes)
     add("--evaluate-every", type=positive, default=100, help="steps")
     add("--test-size", type=positive, default=TEST_SIZE)
-    add("--output", type=Path, default=Path("results/memory_task.csv"))
+    add("--output", type=Path, default=Path("runs/memory_task.csv"))
     add("--markdown", type=Path, help="file for the table")
     add("--save-models", type=Path, help="folder; default: beside --output")
     add("--figure", type=Path, help="file for a picture of the emission")

@@ -269,7 +269,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     add("--repeats", type=positive, default=20, help="of times")
     add("--no-times", action="store_true", help="accuracies alone")
-    add("--output", type=Path, default=Path("results/shorten.csv"))
+    add("--output", type=Path, default=Path("runs/shorten.csv"))
     add("--markdown", type=Path, help="file for the table")
     args = parser.parse_args(argv)
     if args.data != "digits" and args.data_dir is None:

@@ -242,7 +242,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         default=list(classifiers.NAMES),
     )
     add("--seeds", nargs="+", type=integer(0), default=[0])
-    add("--output", default="results/titles.csv")
+    add("--output", default="runs/titles.csv")
     add("--markdown", help="file for the table")
     add("--train-size", type=positive, help="training titles; default all")
     add("--epochs", type=positive, default=3)
