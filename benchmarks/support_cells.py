@@ -1,13 +1,15 @@
 """The cells of the table of what works, each with the versions it was run with.
 
-A JSON file: layers, ways to use them, and what a run gave. Cells of other
-versions stay in the file until they are run again, and count for nothing.
+A JSON file: layers as the registry of tests uses them, ways to run them, and
+what a run gave. Cells of other versions stay in the file until they are run
+again, and count for nothing.
 """
 
 import json
-import os
 import pathlib
 from typing import Any
+
+from examples.common import whole_files
 
 Cell = dict[str, Any]
 
@@ -27,20 +29,16 @@ class Cells:
         if path.exists():
             self._rows = json.loads(path.read_text(encoding="utf8"))
 
-    def get(self, layer: str, way: str) -> Cell | None:
+    def get(self, entry: str, way: str) -> Cell | None:
         """What a run with these versions gave; None if there was none."""
-        cell = self._rows.get(layer, {}).get(way)
+        cell = self._rows.get(entry, {}).get(way)
         if cell is None or cell.get("versions") != self._versions:
             return None
         return cell
 
-    def put(self, layer: str, way: str, cell: Cell) -> None:
+    def put(self, entry: str, way: str, cell: Cell) -> None:
         """Keeps what a run gave, and writes all cells."""
-        row = self._rows.setdefault(layer, {})
+        row = self._rows.setdefault(entry, {})
         row[way] = {**cell, "versions": self._versions}
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self._path.with_name(f"{self._path.name}.part")
-        temporary.write_text(
-            json.dumps(self._rows, indent=1) + "\n", encoding="utf8"
-        )
-        os.replace(temporary, self._path)
+        with whole_files.replacing(self._path) as file:
+            file.write(json.dumps(self._rows, indent=1) + "\n")

@@ -42,6 +42,7 @@ from tests.conformance.layer_models import MASK  # noqa: E402
 from tests.conformance.layer_models import make_model  # noqa: E402
 from tests.conformance.layer_models import sample  # noqa: E402
 from tests.conformance.registry import ENTRIES  # noqa: E402
+from tests.conformance.registry import LAYERS  # noqa: E402
 from tests.conformance.registry import silence  # noqa: E402
 from tests.serving.export_tools import Conversation  # noqa: E402
 from tests.serving.export_tools import answer_here  # noqa: E402
@@ -72,8 +73,8 @@ VERSIONS = (
 def main(argv: list[str] | None = None) -> None:
     """Runs what is missing, and writes the table."""
     silence(pytest.MonkeyPatch())
-    # One way to use each layer; of those that draw, a hard one.
-    entries = {type(e.make()).__name__: e for e in ENTRIES if e.core}
+    chosen = sorted(LAYERS, key=ENTRIES.index)
+    entries = {type(entry.make()).__name__: entry for entry in chosen}
     arguments = parse(argv, list(entries))
     cells = Cells(arguments.cells, VERSIONS)
     for layer in arguments.layers or entries:
@@ -93,7 +94,7 @@ def parse(argv: list[str] | None, layers: list[str]) -> argparse.Namespace:
     add(
         "--cells",
         type=pathlib.Path,
-        default=pathlib.Path("results/support.json"),
+        default=pathlib.Path("runs/support.json"),
     )
     add("--layers", nargs="*", choices=layers, help="layers to run, if not all")
     return parser.parse_args(argv)
@@ -102,7 +103,7 @@ def parse(argv: list[str] | None, layers: list[str]) -> argparse.Namespace:
 def run_row(layer: str, entry, cells: Cells) -> None:
     """Runs the cells of a layer that are missing, and keeps each."""
     missing = [
-        column for column in TOLERANCES if cells.get(layer, column) is None
+        column for column in TOLERANCES if cells.get(entry.id, column) is None
     ]
     if not missing:
         return
@@ -120,7 +121,7 @@ def run_row(layer: str, entry, cells: Cells) -> None:
         except Exception as error:  # What fails is what the table is about.
             cell = {"failed": reason(error)}
         seconds = time.perf_counter() - start
-        cells.put(layer, column, cell)
+        cells.put(entry.id, column, cell)
         print(f"{layer} {column}: {cell} ({seconds:.1f} s)", flush=True)
 
 
@@ -252,10 +253,10 @@ def table(entries: dict, cells: Cells) -> str:
         + " |",
     ]
     notes = []
-    for layer in entries:
+    for layer, entry in entries.items():
         marks = []
         for column in TOLERANCES:
-            cell = cells.get(layer, column)
+            cell = cells.get(entry.id, column)
             mark = "?" if cell is None else "✓"
             if cell is not None and "failed" in cell:
                 notes.append(f"{layer}, {column}: {cell['failed']}")

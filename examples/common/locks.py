@@ -5,8 +5,14 @@ import datetime
 import fcntl
 import os
 import socket
+from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TextIO
+from typing import TypeVar
+
+Work = TypeVar("Work")
 
 
 @contextlib.contextmanager
@@ -26,6 +32,8 @@ def claimed(path: str | Path) -> Iterator[bool]:
 
     The operating system gives a claim up when its process ends, even if that
     was killed: what a file says is of interest only as long as it is claimed.
+    The file is deleted when the claim ends, but by an exception or a kill: a
+    file that nobody claims is of work that was begun and not finished.
 
     Args:
         path: Of the file, with folders that may not exist yet.
@@ -35,25 +43,89 @@ def claimed(path: str | Path) -> Iterator[bool]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+", encoding="utf8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
+    file = _locked(path)
+    if file is None:
+        yield False
+        return
+    with file:
         file.truncate(0)
         now = datetime.datetime.now().isoformat(" ", "seconds")
         file.write(f"process {os.getpid()} on {socket.gethostname()}, {now}\n")
         file.flush()
         yield True
+        path.unlink(missing_ok=True)
+
+
+def _locked(path: Path) -> TextIO | None:
+    """Opens and locks a file; None if another process has locked it."""
+    while True:
+        file = path.open("a+", encoding="utf8")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return None
+        # Another process may have deleted the file since it was opened.
+        if _is_at(file, path):
+            return file
+        file.close()
+
+
+def _is_at(file: TextIO, path: Path) -> bool:
+    """Whether an open file is the one of this name."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def do_claimed(
+    pending: Callable[[], Sequence[Work]],
+    claim_of: Callable[[Work], Path],
+    do: Callable[[Work], None],
+) -> int:
+    """Does pending work that no other process does, each piece claimed first.
+
+    It is looked through again as long as this process finds some to do: a
+    process that claimed a piece may have been killed, and work may become
+    pending when other work is done.
+
+    Args:
+        pending: What is to be done, by what all processes have done so far.
+        claim_of: The file of a piece of work that is claimed.
+        do: Does a piece, after which it is no longer pending.
+
+    Returns:
+        The number of pieces that this process did.
+
+    Raises:
+        ValueError: If a piece is still pending when it is done.
+    """
+    done, before = 0, -1
+    while done > before:
+        before = done
+        for work in pending():
+            with claimed(claim_of(work)) as is_ours:
+                # Another process may have done it before it was claimed.
+                if not is_ours or work not in pending():
+                    continue
+                do(work)
+                done += 1
+                if work in pending():
+                    raise ValueError(
+                        "Argument `do` must do what is pending, so that it no "
+                        f"longer is. Received: work={work!r}, which still is"
+                    )
+    return done
 
 
 def owner(path: str | Path) -> str | None:
     """Who claims a file now, if anybody does."""
-    path = Path(path)
-    if not path.exists():
+    try:
+        file = Path(path).open(encoding="utf8")
+    except FileNotFoundError:
         return None
-    with path.open(encoding="utf8") as file:
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -7,7 +7,6 @@ a program that was killed while it wrote, is no finished run and is dropped.
 
 import argparse
 import csv
-import os
 import time
 import zlib
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from typing import Any
 from typing import NamedTuple
 
 from examples.common import locks
+from examples.common import whole_files
 
 Row = dict[str, str]
 Key = tuple[str, ...]
@@ -27,6 +27,14 @@ Key = tuple[str, ...]
 
 def _as_it_is(row: Row) -> Row:
     return row
+
+
+def _nothing_to_forget(key: Row) -> None:
+    pass
+
+
+def _always_ready(key: Row) -> bool:
+    return True
 
 
 class ResultsFile(NamedTuple):
@@ -54,9 +62,14 @@ class ResultsFile(NamedTuple):
         return list({self._key_of(row): row for row in accepted}.values())
 
     def rows_of(self, keys: Iterable[Key]) -> list[Row]:
-        """The rows that there are of these runs, in their order."""
+        """The rows that there are of these runs, in their order, each once."""
         rows = {self._key_of(row): row for row in self.read()}
-        return [rows[key] for key in keys if key in rows]
+        return [rows[key] for key in dict.fromkeys(keys) if key in rows]
+
+    def missing(self, keys: Iterable[Key]) -> list[Key]:
+        """The runs without a row, in their order, each once."""
+        done = set(map(self._key_of, self.read()))
+        return [key for key in dict.fromkeys(keys) if key not in done]
 
     def add(self, row: Mapping[str, Any]) -> list[Row]:
         """Adds a finished run, in the place of one with the same key."""
@@ -64,9 +77,10 @@ class ResultsFile(NamedTuple):
 
     def do_missing(
         self,
-        keys: Sequence[Key],
+        keys: Iterable[Key],
         run: Callable[[Row, str], Mapping[str, Any]],
-        forget: Callable[[Row], None] | None = None,
+        forget: Callable[[Row], None] = _nothing_to_forget,
+        is_ready: Callable[[Row], bool] = _always_ready,
     ) -> list[Row]:
         """Does the runs that have no row, and adds one for each.
 
@@ -75,46 +89,72 @@ class ResultsFile(NamedTuple):
 
         Args:
             keys: What tells the wanted runs from others, in the order of
-                `key`, as they are written.
+                `key`, as they are written. A run may be among them twice.
             run: `run(key, line)` does the run of a key, given by column, and
                 returns the other columns; `line` is what its lines of progress
                 start with.
             forget: `forget(key)` deletes what `run` continues from, if there
                 is anything, once its row is in the file.
+            is_ready: `is_ready(key)` says whether a run can be done now, or
+                needs others that are not done.
 
         Returns:
-            The rows of all wanted runs but those that other processes do now.
-        """
-        start, done, before = time.perf_counter(), 0, -1
-        while done > before:
-            before = done
-            for number, values in enumerate(keys, start=1):
-                claim = self._claim_file(values)
-                # A claim is left where a process was killed before it forgot.
-                if self.rows_of([values]) and not claim.exists():
-                    continue
-                with locks.claimed(claim) as is_ours:
-                    if not is_ours:
-                        continue
-                    key = dict(zip(self.key, values, strict=True))
-                    # Another process may have done it before it was claimed.
-                    if not self.rows_of([values]):
-                        line = f"[{number}/{len(keys)}] {_name(key)}"
-                        measured = dict(run(key, line))
-                        self.add({**key, **measured})
-                        done += 1
-                        each = (time.perf_counter() - start) / done
-                        left = len(keys) - len(self.rows_of(keys))
-                        print(line, measured, _after(left, each), flush=True)
-                    if forget is not None:
-                        forget(key)
-                    claim.unlink()
-        return self.rows_of(keys)
+            The rows of all wanted runs but those that are left to other
+            processes, which it prints the number of.
 
-    def _claim_file(self, key: Key) -> Path:
+        Raises:
+            ValueError: If a run returns a column that is not one of `fields`,
+                or a row that `accept` does not.
+        """
+        keys = list(dict.fromkeys(keys))
+        start, ends = time.perf_counter(), []
+
+        def do(values: Key) -> None:
+            key = self._by_column(values)
+            line = f"[{keys.index(values) + 1}/{len(keys)}] {_name(key)}"
+            measured = dict(run(key, line))
+            self.add({**key, **measured})
+            ends.append(time.perf_counter())
+            each = (ends[-1] - start) / len(ends)
+            left = _after(len(self.missing(keys)), each)
+            print(line, measured, left, flush=True)
+            forget(key)
+
+        def pending() -> list[Key]:
+            missing = self.missing(keys)
+            return [key for key in missing if is_ready(self._by_column(key))]
+
+        locks.do_claimed(pending, self.claim_of, do)
+        self._forget_done(keys, forget)
+        rows = self.rows_of(keys)
+        left = len(keys) - len(rows)
+        if left:
+            print(
+                f"Left to other processes: {left} of {len(keys)} runs; start "
+                "again for the whole table",
+                flush=True,
+            )
+        return rows
+
+    def _forget_done(
+        self, keys: Sequence[Key], forget: Callable[[Row], None]
+    ) -> None:
+        """Forgets runs that have a row, of processes killed before they did."""
+        for row in self.rows_of(keys):
+            values = self._key_of(row)
+            if self.claim_of(values).exists():
+                with locks.claimed(self.claim_of(values)) as is_ours:
+                    if is_ours:
+                        forget(self._by_column(values))
+
+    def claim_of(self, key: Key) -> Path:
+        """The file that is claimed by the process that does a run."""
         digest = zlib.crc32(" ".join(key).encode())
         path = Path(self.path)
         return path.with_name(f"{path.stem}-{digest:08x}.claim")
+
+    def _by_column(self, key: Key) -> Row:
+        return dict(zip(self.key, key, strict=True))
 
     def _key_of(self, row: Row) -> Key:
         return tuple(row[name] for name in self.key)
@@ -202,14 +242,10 @@ def write_rows(
     path: str | Path, fields: Sequence[str], rows: Iterable[Mapping[str, Any]]
 ) -> None:
     """Writes finished runs in the place of those that were in the file."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with temporary.open("w", encoding="utf8", newline="") as file:
+    with whole_files.replacing(path, newline="") as file:
         writer = csv.DictWriter(file, fields)
         writer.writeheader()
         writer.writerows(rows)
-    os.replace(temporary, path)
 
 
 def add_rows(
@@ -234,7 +270,17 @@ def add_rows(
 
     Returns:
         All rows.
+
+    Raises:
+        ValueError: If a run has a column that is no field.
     """
+    added = list(added)
+    unknown = sorted({name for row in added for name in row} - set(fields))
+    if unknown:
+        raise ValueError(
+            f"Argument `added` must have columns of {', '.join(fields)}. "
+            f"Received: added={unknown}"
+        )
     new = [
         {field: str(row.get(field, "")) for field in fields} for row in added
     ]

@@ -1,7 +1,10 @@
-"""A `fit` that a killed run continues exactly."""
+"""A `fit` that a killed run continues exactly.
+
+For runs of so many epochs that are tested at the end. Where tests between the
+epochs are part of a run, and may end it, `resumable_progress` does.
+"""
 
 import json
-import os
 import shutil
 import time
 import zlib
@@ -13,6 +16,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from examples.common import whole_files
 from keras_seqmech.training import ExactBackupAndRestore
 
 
@@ -76,10 +80,7 @@ class EpochSeconds(keras.callbacks.Callback):
         self, epoch: int, logs: dict[str, Any] | None = None
     ) -> None:
         self.seconds[str(epoch)] = time.perf_counter() - self._begun
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self.path.with_suffix(".part")
-        temporary.write_text(json.dumps(self.seconds), encoding="utf8")
-        os.replace(temporary, self.path)
+        whole_files.write_json(self.path, self.seconds)
 
 
 def folder_of(output: Path, key: Mapping[str, str]) -> Path:

@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from examples.common import interleaved
 from examples.common import results
-from examples.common import resumable
+from examples.common import resumable_progress
 from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     every = "steps, an epoch: then gates' weights change, too"
     add("--evaluate-every", type=positive, default=500, help=every)
     add("--test-size", type=positive, default=2000)
-    add("--output", type=Path, default=Path(f"results/{name}.csv"))
+    add("--output", type=Path, default=Path(f"runs/{name}.csv"))
     add("--markdown", type=Path, help="file for the table")
     add("--save-models", type=Path, help="folder; default: beside --output")
 
@@ -107,10 +107,9 @@ def keys(
         task: What is learned.
         more: Names of the task's own settings.
     """
-    found = []
+    found, names = [], settings_names(args, more)
     for seed in args.seeds:
         for name in args.models:
-            names = [*SETTINGS, *more]
             estimators, target, own = [""], "", {}
             if name == "fhe":
                 own = models.gate_settings(args)
@@ -120,6 +119,17 @@ def keys(
                 settings = results.describe(args, names, **own)
                 found.append((*map(str, fields), settings))
     return found
+
+
+def settings_names(args: argparse.Namespace, more: Sequence[str]) -> list[str]:
+    """Names of all settings; of a limit of time only if there is one.
+
+    Args:
+        args: Of the command line.
+        more: Names of the task's own settings.
+    """
+    minutes = [] if args.minutes is None else ["minutes"]
+    return [*SETTINGS, *more, *minutes]
 
 
 def stem(key: Sequence[str]) -> str:
@@ -166,7 +176,7 @@ def do_runs(
     rows = results.ResultsFile(args.output, FIELDS, KEY).do_missing(
         wanted,
         lambda key, line: train_and_test(key, args, task, path_of(key), line),
-        lambda key: resumable.remove(path_of(key).with_suffix("")),
+        lambda key: resumable_progress.remove(path_of(key).with_suffix("")),
     )
     if after is not None:
         for row in rows:
@@ -310,7 +320,7 @@ def report(
         "first training batch; at the start, of the untrained model with the "
         "whole sparsity weight, if there is one."
     )
-    names = [*SETTINGS, *more]
+    names = settings_names(args, more)
     described = results.describe(args, names, **models.gate_settings(args))
     settings = f"Settings: `{described}`."
     return tables.publish([*parts, notes, settings], args.markdown)

@@ -1,6 +1,6 @@
 """Pictures of gates: how open, where, and at what accuracy.
 
-    python -m examples.focused.figures --runs results/picking.csv \\
+    python -m examples.focused.figures --runs runs/picking.csv \\
         --picking-model MODEL.keras --pixel-model MODEL.keras
 
 Draws figures of "Focused Hierarchical RNNs for Conditional Sequence
@@ -116,7 +116,7 @@ def predict(model: keras.Model, asked: dict) -> dict[str, np.ndarray]:
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
-    add("--output-dir", type=Path, default=Path("results/focused_figures"))
+    add("--output-dir", type=Path, default=Path("runs/focused_figures"))
     add("--runs", nargs="+", type=Path, default=[], help="CSV files")
     add("--picking-model", type=Path, help="a saved .keras")
     add("--positions", nargs="+", type=positive, help="asked; default: 4")

@@ -280,7 +280,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add(
         "--output",
         type=Path,
-        default=Path("results/passage_questions.csv"),
+        default=Path("runs/passage_questions.csv"),
     )
     add("--epochs", type=positive, default=30)
     add("--patience", type=positive, default=4, help="epochs without progress")

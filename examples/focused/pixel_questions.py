@@ -53,7 +53,7 @@ def build(
 ) -> keras.Model:
     """A model that is given `pixels`, `size` of them, and a `digit`.
 
-    With `--start-size` there may be less pixels.
+    With `--start-size` there may be fewer pixels.
     """
     pixels = None if args.start_size else size
     inputs = {

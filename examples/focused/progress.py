@@ -8,7 +8,7 @@ import numpy as np
 
 from examples.common import exploring
 from examples.common.networks import network_of
-from examples.common.resumable import ResumableProgress
+from examples.common.resumable_progress import ResumableProgress
 from examples.focused import models
 from keras_seqmech.training import Curriculum
 from keras_seqmech.training import TemperatureAnnealing

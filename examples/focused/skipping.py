@@ -147,7 +147,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--clip-norm", type=real("(0, inf)"), default=1.0)
     add("--dropout", type=real("[0, 1)"), default=0.2, help="of texts")
     add("--repeats", type=positive, default=20, help="of times")
-    add("--output", type=Path, default=Path("results/skipping.csv"))
+    add("--output", type=Path, default=Path("runs/skipping.csv"))
     add("--markdown", type=Path, help="file for the table")
     args = parser.parse_args(argv)
     if args.data == "imdb" and args.data_dir is None:

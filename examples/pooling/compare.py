@@ -219,7 +219,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         default=list(thesis.MODELS),
     )
     add("--forget-bias", type=real("[-10, 10]"), default=1.0, help="at first")
-    add("--output", default="results/pooling_compare.csv")
+    add("--output", default="runs/pooling_compare.csv")
     add("--vanishing", action="store_true", help="ratio at ends of epochs")
     add("--vanishing-every", type=integer(0), default=0, help="steps; 0: never")
     args = parser.parse_args(argv)

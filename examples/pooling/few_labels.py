@@ -350,7 +350,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help="file of contextual_vectors.py; default: of the data set",
     )
     add("--vectors", help="GloVe file; default: glove/*.npz of --data-dir")
-    add("--output", default="results/pooling_few_labels.csv")
+    add("--output", default="runs/pooling_few_labels.csv")
     add("--markdown", help="file for the table")
     args = parser.parse_args(argv)
     args.contextual = args.contextual or vector_files.default_path(args.dataset)

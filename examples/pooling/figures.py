@@ -57,13 +57,31 @@ def find_models(
     found = {}
     for name, seed in itertools.product(classifiers.BILSTMS, args.seeds):
         stem = f"{args.dataset}-{args.size}-{setting}-{name}-{seed}"
-        path = args.models / f"{stem}.keras"
-        if path.exists():
-            with open(args.models / f"{stem}.json", encoding="utf8") as file:
-                words = json.load(file)["words"]
+        path = find_model(args.models, stem)
+        if path is not None:
+            described = path.with_suffix(".json").read_text(encoding="utf8")
+            words = json.loads(described)["words"]
             model = keras.models.load_model(path)
             found.setdefault(name, []).append((model, words))
     return found
+
+
+def find_model(folder: Path, stem: str) -> Path | None:
+    """The model of a run, whatever its settings; None if there is none.
+
+    Raises:
+        ValueError: If there are models of several settings.
+    """
+    # Those of earlier programs do not name their settings.
+    found = sorted(folder.glob(f"{stem}-*.keras"))
+    found += [path for path in [folder / f"{stem}.keras"] if path.exists()]
+    if len(found) > 1:
+        names = ", ".join(path.name for path in found)
+        raise ValueError(
+            "--models: must hold models of one setting of compare.py for each "
+            f"run. Received: {folder} with {names}"
+        )
+    return found[0] if found else None
 
 
 def start_models(
@@ -243,7 +261,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("--data-dir", required=True, help="see examples/common/datasets.py")
     add("--models", type=Path, help="folder of the saved models")
-    add("--output", type=Path, default=Path("results/position_figures"))
+    add("--output", type=Path, default=Path("runs/position_figures"))
     add("--curves", nargs="*", type=Path, default=[], help="CSV files")
     add("--dataset", choices=list(datasets.CLASSES), default="imdb")
     add("--size", type=positive, default=10000, help="of the saved models")

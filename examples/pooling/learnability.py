@@ -222,7 +222,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         default=1.0,
         help="at the start",
     )
-    add("--output", default="results/pooling_learnability.csv")
+    add("--output", default="runs/pooling_learnability.csv")
     parser.set_defaults(sizes=[thesis.LEARNABILITY_SIZE], seeds=[0, 1])
     args = parser.parse_args(argv)
     args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)

@@ -108,9 +108,8 @@ def learnability_accuracy(
     '70.7'
     """
     known = dataset == "imdb" and size == LEARNABILITY_SIZE
-    if not known or setting not in LEARNABILITY:
-        return ""
-    return f"{LEARNABILITY[setting][name]:.1f}"
+    number = LEARNABILITY.get(setting, {}).get(name)
+    return f"{number:.1f}" if known and number is not None else ""
 
 
 def few_labels_accuracy(dataset: str, per_class: int, name: str) -> str:

@@ -12,13 +12,14 @@ An `.npz` file, uncompressed and without pickle, with these arrays:
 """
 
 import hashlib
-import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+
+from examples.common import whole_files
 
 PARTS = ("train", "validation", "test")
 
@@ -94,12 +95,8 @@ def digest(text: str) -> str:
 
 def write(path: str | Path, encoded: Encoded) -> None:
     """Writes a file, whole or not at all."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with temporary.open("wb") as file:
+    with whole_files.replacing(path, "wb") as file:
         np.savez(file, **encoded._asdict())
-    os.replace(temporary, path)
 
 
 def read(path: str | Path) -> Encoded:

@@ -227,7 +227,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--seeds", nargs="+", type=integer(0), default=[1, 2, 3])
     fold = integer(0, most=datasets.FOLDS - 1)
     add("--fold", type=fold, default=0, help="to test, of mr's ten")
-    add("--results", default="results/classify_text.csv")
+    add("--results", default="runs/classify_text.csv")
     add("--export-dir", help="export the last model trained to this folder")
     add(
         "--patience", type=integer(0), default=5, help="epochs without progress"

@@ -34,8 +34,8 @@ from keras_seqmech.analysis import plots
 MAX_SIZE = 4
 SETTINGS = ("sentences", "test_sentences", "epochs", "units", "batch_size")
 KEY = ("directions", "gated", "sizes", "price", "seed", "settings")
-MEASURED = ("f1", "look_ahead", "information", "certain", "date")
-FIELDS = KEY + MEASURED
+FIELD = ("look_ahead", "information", "certain")
+FIELDS = (*KEY, "f1", *FIELD, "date")
 FORWARD, BOTH = "forward", "both"
 
 
@@ -156,7 +156,7 @@ def table(rows: list[dict[str, str]]) -> str:
     header += ["mean look-ahead", "I(size; character), nats", "certain"]
     lines = [
         [*kind, len(own), tables.spread(numbers(own, "f1"), ".2f")]
-        + [tables.mean(own, name, ".2f") for name in MEASURED[1:4]]
+        + [tables.mean(own, name, ".2f") for name in FIELD]
         for kind, own in grouped(rows).items()
     ]
     return tables.table([header, *lines])

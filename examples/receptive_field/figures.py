@@ -12,8 +12,9 @@ from the same weights, with and without dropout. Writes means over seeds:
   of the labels of their texts, of the model with dropout (figure 3);
 - `steps_<dataset>.csv`, `words_<dataset>.csv` and `summary.json`: the numbers.
 
-Each finished run is a file in the folder `runs` of `--output`; started again,
-runs with the same settings that are there are not repeated.
+Each finished run is a file in the folder `runs` of `--output`, of its own for
+other settings; those that are there are not repeated. Several processes may
+share the folder.
 
 With `--explore` models train with `ExploreThenCommit`, so that reading has a
 price. Field sizes are expected sizes, in inference mode. Figure 3 leaves out
@@ -28,12 +29,12 @@ Networks".
 
 import argparse
 import csv
+import itertools
 import json
-import os
+import zlib
 from collections.abc import Iterable
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from typing import NamedTuple
 
 import keras
@@ -41,8 +42,10 @@ import numpy as np
 
 from examples.common import datasets
 from examples.common import exploring
+from examples.common import locks
 from examples.common import results
 from examples.common import text_encoding
+from examples.common import whole_files
 from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import positive
@@ -80,31 +83,71 @@ def conditions(args: argparse.Namespace) -> dict[str, float]:
     return {"plain": 0.0, "dropout": args.dropout}
 
 
-def train_once(
-    dataset: str,
-    condition: str,
-    seed: int,
-    data: text_encoding.Encoded,
-    args: argparse.Namespace,
-) -> Run:
-    """Trains one model, or reads what a run with these settings found."""
-    path = args.output / "runs" / f"{dataset}-{condition}-{seed}.json"
-    settings = results.describe(
+def settings(dataset: str, args: argparse.Namespace) -> str:
+    """What the runs of a data set depend on, but for what names them."""
+    return results.describe(
         args,
         SETTINGS,
-        length=data.train[0].shape[1],
+        length=length_of(dataset, args),
         vectors=Path(args.vectors).name if args.vectors else "none",
         **field_options.settings(args),
     )
-    if path.exists():
-        found = json.loads(path.read_text(encoding="utf8"))
-        if found.pop("settings") == settings:
-            return _run_of(**found)
-    print(f"{dataset}: trains {condition}, seed {seed}", flush=True)
-    run = train(data, conditions(args)[condition], seed, args)
-    path.parent.mkdir(exist_ok=True)
-    _write_json(path, {"settings": settings, **run._asdict()})
-    return run
+
+
+def length_of(dataset: str, args: argparse.Namespace) -> int:
+    """Words of a text that are read."""
+    return args.length or text_encoding.LENGTHS[dataset]
+
+
+def run_path(
+    dataset: str, condition: str, seed: int, args: argparse.Namespace
+) -> Path:
+    """The file of a finished run, of its own for each setting."""
+    own = settings(dataset, args)
+    digest = zlib.crc32(own.encode())
+    folder, stem = args.output / "runs", f"{dataset}-{condition}-{seed}"
+    # Earlier programs did not name the settings.
+    older = folder / f"{stem}.json"
+    if older.exists():
+        content = json.loads(older.read_text(encoding="utf8"))
+        if content["settings"] == own:
+            return older
+    return folder / f"{stem}-{digest:08x}.json"
+
+
+def do_runs(
+    dataset: str, data: text_encoding.Encoded, args: argparse.Namespace
+) -> dict[str, list[Run]]:
+    """Does what no process has done or does; reads what there is.
+
+    Returns:
+        The runs by condition: of all seeds, or fewer if some are left to other
+        processes.
+    """
+    wanted = list(itertools.product(conditions(args), args.seeds))
+
+    def path_of(work: tuple[str, int]) -> Path:
+        return run_path(dataset, *work, args)
+
+    def left() -> list[tuple[str, int]]:
+        return [work for work in wanted if not path_of(work).exists()]
+
+    def do(work: tuple[str, int]) -> None:
+        condition, seed = work
+        print(f"{dataset}: trains {condition}, seed {seed}", flush=True)
+        run = train(data, conditions(args)[condition], seed, args)
+        content = {"settings": settings(dataset, args), **run._asdict()}
+        whole_files.write_json(path_of(work), content, indent=2)
+
+    locks.do_claimed(left, lambda work: path_of(work).with_suffix(".claim"), do)
+    found: dict[str, list[Run]] = {name: [] for name in conditions(args)}
+    for condition, seed in wanted:
+        path = path_of((condition, seed))
+        if path.exists():
+            content = json.loads(path.read_text(encoding="utf8"))
+            del content["settings"]
+            found[condition].append(_run_of(**content))
+    return found
 
 
 def _run_of(
@@ -118,14 +161,6 @@ def _run_of(
         for sizes in (start_sizes, end_sizes)
     )
     return Run(history, start, end)
-
-
-def _write_json(path: Path, content: Any) -> None:
-    """Writes a file that is whole at all times."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with temporary.open("w", encoding="utf8") as file:
-        json.dump(content, file, indent=2, ensure_ascii=False)
-    os.replace(temporary, path)
 
 
 def train(
@@ -342,7 +377,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     names = list(datasets.CLASSES)
     add("--datasets", nargs="+", choices=names, default=["mr", "ag"])
-    add("--output", type=Path, default=Path("results/field_figures"))
+    add("--output", type=Path, default=Path("runs/field_figures"))
     add("--model", choices=("rnn+rf", "lstm+rf"), default="lstm+rf")
     add("--seeds", nargs="+", type=integer(0), default=[1, 2, 3])
     add(
@@ -362,42 +397,63 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
             "--dropout: must not be 0, which models are trained with anyway. "
             f"Received: {args.dropout:g}"
         )
+    args.seeds = list(dict.fromkeys(args.seeds))
+    args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
     return args
 
 
 def main(argv: Sequence[str] | None = None) -> dict:
-    """Runs the example; returns the summary it prints."""
+    """Runs the example; returns the summary it prints.
+
+    A data set some of whose runs are left to other processes is left out, and
+    the summary is written when there is none.
+    """
     args = parse(argv)
-    args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
     args.output.mkdir(parents=True, exist_ok=True)
     summaries = {}
     for name in args.datasets:
-        length = args.length or text_encoding.LENGTHS[name]
         text_data = datasets.load(name, args.data_dir)
         print(f"{name}: {datasets.describe(text_data)}", flush=True)
-        data = text_encoding.encode(text_data, length)
-        entropies = entropies_by_word(data, args.min_count, args.vectors)
-        runs = {
-            condition: [
-                train_once(name, condition, seed, data, args)
-                for seed in args.seeds
-            ]
-            for condition in conditions(args)
+        data = text_encoding.encode(text_data, length_of(name, args))
+        runs = do_runs(name, data, args)
+        left = sum(len(args.seeds) - len(own) for own in runs.values())
+        if left:
+            print(
+                f"{name}: left to other processes: {left} runs; start again "
+                "for the figures",
+                flush=True,
+            )
+            continue
+        summaries[name] = {
+            "settings": settings(name, args),
+            **draw_and_summarise(name, data, runs, args),
         }
-        histories = {
-            condition: mean_history([run.history for run in own])
-            for condition, own in runs.items()
-        }
-        with_dropout = runs["dropout"]
-        start_sizes = mean_sizes(
-            [run.start_sizes for run in with_dropout], entropies
-        )
-        sizes = mean_sizes([run.end_sizes for run in with_dropout], entropies)
-        draw(name, histories, start_sizes, sizes, entropies, args)
-        summaries[name] = summarise(histories, start_sizes, sizes, entropies)
         report(name, summaries[name])
-    _write_json(args.output / "summary.json", summaries)
+    if len(summaries) == len(set(args.datasets)):
+        path = args.output / "summary.json"
+        whole_files.write_json(path, summaries, indent=2)
     return summaries
+
+
+def draw_and_summarise(
+    name: str,
+    data: text_encoding.Encoded,
+    runs: dict[str, list[Run]],
+    args: argparse.Namespace,
+) -> dict:
+    """Writes the figures of a data set; returns the numbers of both."""
+    entropies = entropies_by_word(data, args.min_count, args.vectors)
+    histories = {
+        condition: mean_history([run.history for run in own])
+        for condition, own in runs.items()
+    }
+    with_dropout = runs["dropout"]
+    start_sizes = mean_sizes(
+        [run.start_sizes for run in with_dropout], entropies
+    )
+    sizes = mean_sizes([run.end_sizes for run in with_dropout], entropies)
+    draw(name, histories, start_sizes, sizes, entropies, args)
+    return summarise(histories, start_sizes, sizes, entropies)
 
 
 if __name__ == "__main__":

@@ -72,9 +72,53 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         parser.error(
             f"NAME: --write is for all studies. Received: {args.studies}"
         )
+    if args.list or args.report or args.write:
+        check_no_choice(parser, args)
+    else:
+        check_choice(parser, args)
     if not (args.list or args.dry_run or args.report or args.write):
         check_runs(parser, args)
     return args
+
+
+def check_no_choice(
+    parser: argparse.ArgumentParser, args: argparse.Namespace
+) -> None:
+    """Ends the program if runs are chosen where all are shown."""
+    for name in ("only", "seeds"):
+        value = getattr(args, name)
+        if value:
+            parser.error(
+                f"--{name}: not with --list, --report or --write. "
+                f"Received: {' '.join(map(str, value))}"
+            )
+
+
+def check_choice(
+    parser: argparse.ArgumentParser, args: argparse.Namespace
+) -> None:
+    """Ends the program if no run is one of those that are asked for."""
+    found = [
+        run
+        for name in args.studies or registry.STUDIES
+        for run in running.runs(registry.STUDIES[name])
+    ]
+    if args.only:
+        known = {x: None for run in found for x in run.case.labels.values()}
+        found = [run for run in found if has_labels(run.case, args.only)]
+        if not found:
+            parser.error(
+                "--only: must be labels that a run has, all of them, of "
+                f"{', '.join(filter(None, known))}. "
+                f"Received: {' '.join(args.only)}"
+            )
+    seeds = sorted({run.seed for run in found})
+    # What is imported may have others.
+    if args.seeds and not args.file and not set(args.seeds) <= set(seeds):
+        parser.error(
+            f"--seeds: must be of {', '.join(map(str, seeds))}. "
+            f"Received: {' '.join(map(str, args.seeds))}"
+        )
 
 
 def check_runs(
@@ -85,6 +129,8 @@ def check_runs(
         parser.error("NAME: must be given. See --list")
     if args.file and len(args.studies) > 1:
         parser.error(f"--import: for one study. Received: {args.studies}")
+    if args.file:
+        check_file(parser, args)
     for name in args.studies:
         study = registry.STUDIES[name]
         if study.program is None:
@@ -97,6 +143,21 @@ def check_runs(
             parser.error(
                 f"--data-dir: must be given for {name}, which reads "
                 f"{study.data}"
+            )
+
+
+def check_file(
+    parser: argparse.ArgumentParser, args: argparse.Namespace
+) -> None:
+    """Ends the program if there is nothing of a study to import."""
+    program = registry.STUDIES[args.studies[0]].program
+    if program is not None:
+        is_there = args.file.is_file() if program.file else args.file.is_dir()
+        if not is_there:
+            kind = "file" if program.file else "folder"
+            parser.error(
+                f"--import: must be a {kind} that examples.{program.name} "
+                f"wrote. Received: {args.file}"
             )
 
 

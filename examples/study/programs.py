@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-Row = dict[str, str]
+from examples.common.results import Row
 
 
 def read_csv(path: Path) -> list[Row]:
@@ -26,7 +26,7 @@ def read_csv(path: Path) -> list[Row]:
 
 
 def last_key(module: ModuleType, args: argparse.Namespace) -> Row:
-    """What a program knows the last run by that arguments ask for."""
+    """The key of the last run that the arguments ask for, by column."""
     return dict(zip(module.KEY, module.keys(args)[-1], strict=True))
 
 
@@ -38,7 +38,8 @@ class Program(NamedTuple):
             that tell one run from another, and `keys(args)`, their values for
             each run that arguments ask for.
         key: `key(module, args)`: columns that the row of a run must have, for
-            arguments that ask for one run, after those before it at most.
+            arguments that ask for one run, or for a chain of runs that ends
+            with it.
         seed: Option for one seed, with "{}" in its place.
         output: Option for the file of rows.
         file: Name of this file, or of the folder if it is "".
@@ -60,6 +61,10 @@ class Program(NamedTuple):
     def module(self) -> ModuleType:
         return importlib.import_module(f"examples.{self.name}")
 
+    def key_of(self, options: Sequence[str]) -> Row:
+        """Columns that the row of a run must have; see `key`."""
+        return self.key(self.module, self.module.parse(options))
+
     def run(self, options: Sequence[str], folder: Path) -> list[Row]:
         """Runs the program; returns the rows of the run.
 
@@ -79,6 +84,13 @@ class Program(NamedTuple):
             )
         return rows
 
+    def is_done(self, options: Sequence[str], folder: Path) -> bool:
+        """Whether the rows of a run are there; see `run`."""
+        try:
+            return bool(self.find(folder / self.file, options))
+        except FileNotFoundError:
+            return False
+
     def find(self, path: Path, options: Sequence[str]) -> list[Row]:
         """The rows of a run in a file that the program wrote.
 
@@ -89,7 +101,7 @@ class Program(NamedTuple):
             path: The file.
             options: That ask for one run.
         """
-        wanted = self.key(self.module, self.module.parse(options))
+        wanted = self.key_of(options)
         return [
             {name: "" if x == "nan" else x for name, x in row.items()}
             for row in self.read(path)
@@ -122,6 +134,8 @@ def _read_field_figures(path: Path) -> list[Row]:
     rows = []
     for dataset, summary in summaries.items():
         row = {"dataset": dataset, "words": str(summary["words"])}
+        # Older summaries have no settings.
+        row["settings"] = summary.get("settings", "")
         conditions = summary["mean_size_by_condition"].values()
         for name, sizes in zip(("plain", "dropout"), conditions, strict=True):
             row |= {f"{key}_{name}": f"{x:.4f}" for key, x in sizes.items()}
@@ -135,9 +149,14 @@ def _read_field_figures(path: Path) -> list[Row]:
     return rows
 
 
+def _field_figures_key(module: ModuleType, args: argparse.Namespace) -> Row:
+    dataset = args.datasets[0]
+    return {"dataset": dataset, "settings": module.settings(dataset, args)}
+
+
 FIELD_FIGURES = Program(
     "receptive_field.figures",
-    lambda module, args: {"dataset": args.datasets[0]},
+    _field_figures_key,
     file="",
     read=_read_field_figures,
     pools=True,

@@ -16,7 +16,7 @@ from typing import Any
 
 from examples.common import results
 from examples.common.machine import machine
-from examples.study.programs import Row
+from examples.common.results import Row
 from examples.study.studies import Case
 from examples.study.studies import Study
 

@@ -1,6 +1,8 @@
 """Does the runs of a study that no process has done or does."""
 
+import datetime
 import itertools
+import json
 import time
 import zlib
 from collections.abc import Callable
@@ -10,8 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from examples.common import locks
+from examples.common import whole_files
+from examples.common.results import Row
 from examples.study import rows as rows_
-from examples.study.programs import Row
+from examples.study.programs import Program
 from examples.study.studies import Case
 from examples.study.studies import Run
 from examples.study.studies import Study
@@ -93,34 +97,76 @@ def do_runs(
             f"{study.name} has no runs that can be done one by one; its rows "
             f"are written by hand from what its command prints: {study.command}"
         )
-    done, before = 0, -1
-    while done > before:
-        before = done
-        for run in pending(study, rows_.read(study, places.rows), wanted):
-            with locks.claimed(claim_file(study, run, places)) as is_ours:
-                rows = rows_.read(study, places.rows)
-                left = pending(study, rows, wanted)
-                # Another process may have done it before it was claimed.
-                if is_ours and run in left:
-                    number = len(runs(study)) - len(pending(study, rows)) + 1
-                    line = f"[{number}/{len(runs(study))}] {study.name}"
-                    print(f"{line}: {run.name}", flush=True)
-                    _do(study, run, places)
-                    done += 1
-                    left.remove(run)
-                    rows = rows_.read(study, places.rows)
-                    print(f"{line}: {remaining(study, left, rows)}", flush=True)
-    return done
+
+    def left() -> list[Run]:
+        return pending(study, rows_.read(study, places.rows), wanted)
+
+    def do(run: Run) -> None:
+        every = runs(study)
+        rows = rows_.read(study, places.rows)
+        number = len(every) - len(pending(study, rows)) + 1
+        line = f"[{number}/{len(every)}] {study.name}"
+        print(f"{line}: {run.name}", flush=True)
+        _do(study, run, places)
+        rows = rows_.read(study, places.rows)
+        after = remaining(study, pending(study, rows, wanted), rows)
+        print(f"{line}: {after}", flush=True)
+
+    return locks.do_claimed(
+        left, lambda run: claim_file(study, run, places), do
+    )
 
 
 def _do(study: Study, run: Run, places: Places) -> None:
     """Does one run and adds its rows."""
-    known = rows_.origin()
     start = time.perf_counter()
+    folder = work_folder(study, run, places)
     options = study.arguments(run.case, run.seed, places.data)
-    found = study.program.run(options, work_folder(study, run, places))
-    known["seconds"] = f"{time.perf_counter() - start:.0f}"
+    known, is_begun = _origin(study.program, options, folder)
+    found = study.program.run(options, folder)
+    if not is_begun:
+        known["seconds"] = f"{time.perf_counter() - start:.0f}"
     _add(study, run.case, [run.seed], found, known, places)
+
+
+def _origin(
+    program: Program, options: Sequence[str], folder: Path
+) -> tuple[Row, bool]:
+    """Where the rows of a run come from, which is kept beside its work.
+
+    Of a run that was killed it is what was known when it began; if it is now
+    continued with other code or elsewhere, both. Little is known of work that
+    was done before this was kept.
+
+    Args:
+        program: Of the run.
+        options: That ask for the run.
+        folder: Of its work.
+
+    Returns:
+        The columns, and whether the run was begun by another process.
+    """
+    key = json.dumps(program.key_of(options), sort_keys=True)
+    path = folder / f"origin-{zlib.crc32(key.encode()):08x}.json"
+    is_done, known = program.is_done(options, folder), rows_.origin()
+    if path.exists():
+        before = json.loads(path.read_text(encoding="utf8"))
+        if is_done:
+            return before, True
+        known = {name: _both(before[name], x) for name, x in known.items()}
+    elif is_done:
+        modified = (folder / program.file).stat().st_mtime
+        date = str(datetime.date.fromtimestamp(modified))
+        return {"machine": known["machine"], "date": date}, True
+    is_begun = path.exists()
+    whole_files.write_json(path, known)
+    return known, is_begun
+
+
+def _both(before: str, now: str) -> str:
+    """What was known and what is new, as tables show several values."""
+    values = [*before.split(" / "), now]
+    return " / ".join(dict.fromkeys(filter(None, values)))
 
 
 def minutes(study: Study, rows: Sequence[Row]) -> float | None:

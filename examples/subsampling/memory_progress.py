@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from examples.common.resumable import ResumableProgress
+from examples.common.resumable_progress import ResumableProgress
 from examples.subsampling import memory_model
 from keras_seqmech.tasks import memory
 

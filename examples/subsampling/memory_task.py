@@ -45,7 +45,7 @@ import numpy as np
 import tensorflow as tf
 
 from examples.common import results
-from examples.common import resumable
+from examples.common import resumable_progress
 from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
@@ -193,13 +193,24 @@ def lengths_before(length: int, args: argparse.Namespace) -> list[int]:
 def do_runs(args: argparse.Namespace) -> list[results.Row]:
     """Does what has no row yet; returns the rows of the wanted runs."""
     args.save_models.mkdir(parents=True, exist_ok=True)
+    file = results.ResultsFile(args.output, FIELDS, KEY, OLDER)
 
     def forget(key: results.Row) -> None:
         path = model_path(tuple(key.values()), args)
-        resumable.remove(path.with_suffix(""))
+        resumable_progress.remove(path.with_suffix(""))
 
-    return results.ResultsFile(args.output, FIELDS, KEY, OLDER).do_missing(
-        keys(args), lambda key, line: train_and_test(key, args, line), forget
+    def is_ready(key: results.Row) -> bool:
+        """Whether there is the model that a warm start needs, if any."""
+        before = lengths_before(int(key["length"]), args)
+        if not args.warm_start or not before:
+            return True
+        return not file.missing([run_key(before[-1], key["seed"], args)])
+
+    return file.do_missing(
+        keys(args),
+        lambda key, line: train_and_test(key, args, line),
+        forget,
+        is_ready,
     )
 
 
@@ -239,6 +250,8 @@ def settings(args: argparse.Namespace, **more: Any) -> str:
         names.append("emit")
     if args.clip_norm is not None:
         names.append("clip_norm")
+    if args.minutes is not None:
+        names.append("minutes")
     if args.test_size != TEST_SIZE:
         names.append("test_size")
     return results.describe(args, names, **more)
@@ -261,7 +274,7 @@ def table(rows: Sequence[dict], args: argparse.Namespace) -> str:
     for length in args.lengths:
         own = [row for row in rows if row["length"] == str(length)]
         in_paper = length <= PAPER_LENGTH
-        seconds = [float(row["seconds"]) for row in own]
+        minutes = [{"minutes": float(row["seconds"]) / 60} for row in own]
         lines.append(
             [
                 length,
@@ -273,7 +286,7 @@ def table(rows: Sequence[dict], args: argparse.Namespace) -> str:
                 PAPER_STEPS if in_paper else "",
                 tables.mean(own, "emitted"),
                 tables.mean(own, "train_ms", ".0f"),
-                f"{np.mean(seconds) / 60:.1f}",
+                tables.mean(minutes, "minutes"),
                 len(own),
             ]
         )
@@ -294,6 +307,20 @@ def report(rows: Sequence[dict], args: argparse.Namespace) -> str:
     )
     parts = [table(rows, args), notes, f"Settings: `{settings(args)}`."]
     return tables.publish(parts, args.markdown)
+
+
+def draw_finished(rows: Sequence[dict], args: argparse.Namespace) -> None:
+    """Draws the figure if its run is among those that are finished."""
+    key = run_key(args.figure_length, args.seeds[0], args)
+    if key in [tuple(row[name] for name in KEY) for row in rows]:
+        draw(args)
+        print(args.figure, flush=True)
+    else:
+        print(
+            f"No figure: the run of length {args.figure_length} is left to "
+            "another process",
+            flush=True,
+        )
 
 
 def draw(args: argparse.Namespace) -> np.ndarray:
@@ -356,7 +383,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--minutes", type=real("(0, inf)"), help=minutes)
     add("--evaluate-every", type=positive, default=100, help="steps")
     add("--test-size", type=positive, default=TEST_SIZE)
-    add("--output", type=Path, default=Path("results/memory_task.csv"))
+    add("--output", type=Path, default=Path("runs/memory_task.csv"))
     add("--markdown", type=Path, help="file for the table")
     add("--save-models", type=Path, help="folder; default: beside --output")
     add("--figure", type=Path, help="file for a picture of the emission")
@@ -391,10 +418,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> str:
     """Does the runs; returns the table it prints."""
     args = parse(argv)
-    content = report(do_runs(args), args)
+    rows = do_runs(args)
+    content = report(rows, args)
     if args.figure:
-        draw(args)
-        print(args.figure, flush=True)
+        draw_finished(rows, args)
     return content
 
 

@@ -31,6 +31,7 @@ from pathlib import Path
 import keras
 
 from examples.common import interleaved
+from examples.common import locks
 from examples.common import results
 from examples.common import resumable_fit
 from examples.common import tables
@@ -111,10 +112,13 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
     ]
 
 
+def runs_file(args: argparse.Namespace) -> results.ResultsFile:
+    return results.ResultsFile(args.output, FIELDS, KEY)
+
+
 def do_runs(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
     """Does what has no row yet; returns the rows of the wanted runs."""
-    file = results.ResultsFile(args.output, FIELDS, KEY)
-    return file.do_missing(
+    return runs_file(args).do_missing(
         keys(args),
         lambda key, line: train_and_test(key, data, args, line),
         lambda key: resumable_fit.remove(args.output, key),
@@ -122,17 +126,32 @@ def do_runs(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
 
 
 def times(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
-    """Milliseconds of all methods, measured in turn unless all are known."""
+    """Milliseconds of all methods, measured in turn unless all are known.
+
+    While other processes train or measure, times are not those of the methods
+    alone: none are measured.
+    """
     file = results.ResultsFile(
         args.output.with_name(f"{args.output.stem}-times.csv"),
         (*TIMES_KEY, *TIMES),
         TIMES_KEY,
     )
     wanted = [(args.data, name, settings(args)) for name in args.methods]
-    if len(file.rows_of(wanted)) < len(wanted):
+
+    def pending() -> list[results.ResultsFile]:
+        is_quiet = not runs_file(args).missing(keys(args))
+        return [file] if is_quiet and file.missing(wanted) else []
+
+    def measure(file: results.ResultsFile) -> None:
         measured = measure_times(args, data)
         for key in wanted:
             file.add({**dict(zip(TIMES_KEY, key)), **measured[key[1]]})
+
+    locks.do_claimed(
+        pending, lambda file: file.path.with_suffix(".claim"), measure
+    )
+    if file.missing(wanted):
+        print("No times: other processes are at work; start again for them")
     return file.rows_of(wanted)
 
 
@@ -250,7 +269,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     add("--repeats", type=positive, default=20, help="of times")
     add("--no-times", action="store_true", help="accuracies alone")
-    add("--output", type=Path, default=Path("results/shorten.csv"))
+    add("--output", type=Path, default=Path("runs/shorten.csv"))
     add("--markdown", type=Path, help="file for the table")
     args = parser.parse_args(argv)
     if args.data != "digits" and args.data_dir is None:

@@ -21,7 +21,7 @@ from examples.common import datasets
 def fit_baseline(
     name: str, train: datasets.Part, seed: int, trees: int = 100
 ) -> Pipeline:
-    """Trains one of `compared.BASELINES`.
+    """Trains one of `classifiers.BASELINES`.
 
     Words are runs of letters and digits, lower-cased, and punctuation marks,
     each one a word; of "length" what white space separates.

@@ -37,7 +37,7 @@ from examples.common.arguments import positive
 from examples.common.arguments import real
 from examples.common.epoch_line import EpochLine
 from examples.titles import baselines
-from examples.titles import compared
+from examples.titles import classifiers
 from examples.titles import data as titles
 from examples.titles import encoding
 from examples.titles import figures
@@ -218,7 +218,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         data, settings(args), fit_of(args), args.length, [EpochLine(args.cell)]
     )
     probabilities = {"recurrent": trained.probabilities(data.test.texts)}
-    for name in compared.BASELINES:
+    for name in classifiers.BASELINES:
         baseline = baselines.fit_baseline(name, data.train, args.seed)
         probabilities[name.replace("_", " ")] = baselines.probabilities(
             baseline, data.test.texts

@@ -2,7 +2,7 @@
 
     python -m examples.titles.compare --data-dir DATA --seeds 0 1 2
 
-Trains the models of `compared.py`, baselines among them, on the same titles,
+Trains the models of `classifiers.py`, baselines among them, on the same titles,
 and prints their scores on the test titles. Unless its name says otherwise, a
 model is a classifier of words with one layer of `GRU` and the read-out `max`.
 The best epoch on the validation titles is tested, with receptive fields the
@@ -33,7 +33,7 @@ from examples.common.arguments import positive
 from examples.common.arguments import real
 from examples.common.epoch_line import EpochLine
 from examples.titles import baselines
-from examples.titles import compared
+from examples.titles import classifiers
 from examples.titles import data as titles
 from examples.titles import encoding
 from examples.titles import scores
@@ -77,7 +77,7 @@ def run(
     """Trains and tests a model.
 
     Args:
-        name: One of `compared.NAMES`.
+        name: One of `classifiers.NAMES`.
         seed: Of weights and of the order of titles.
         data: Titles.
         args: Of the command line.
@@ -87,10 +87,10 @@ def run(
         The results of the run.
     """
     start = time.process_time()
-    if name in compared.BASELINES:
+    if name in classifiers.BASELINES:
         found = _run_baseline(name, seed, data)
     else:
-        model = compared.MODELS[name]
+        model = classifiers.MODELS[name]
         found = _run_classifier(model, seed, data, args, line)
     return {**found, "seconds": round(time.process_time() - start, 1)}
 
@@ -204,7 +204,7 @@ def table(rows: Sequence[dict]) -> str:
         "of machine-made % | calibration error % | CPU seconds | seeds"
     )
     lines = [header.split(" | ")]
-    for name in compared.NAMES:
+    for name in classifiers.NAMES:
         own = [row for row in rows if row["model"] == name]
         if own:
             lines.append(_line(name, own))
@@ -238,11 +238,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add(
         "--models",
         nargs="+",
-        choices=compared.NAMES,
-        default=list(compared.NAMES),
+        choices=classifiers.NAMES,
+        default=list(classifiers.NAMES),
     )
     add("--seeds", nargs="+", type=integer(0), default=[0])
-    add("--output", default="results/titles.csv")
+    add("--output", default="runs/titles.csv")
     add("--markdown", help="file for the table")
     add("--train-size", type=positive, help="training titles; default all")
     add("--epochs", type=positive, default=3)

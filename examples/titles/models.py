@@ -6,7 +6,7 @@ from keras import ops
 
 import keras_seqmech
 from examples.titles import encoding
-from examples.titles.compared import Settings
+from examples.titles.classifiers import Settings
 
 INPUTS = ("characters", "words")
 CELLS = {

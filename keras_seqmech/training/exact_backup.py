@@ -148,13 +148,13 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
                 "continue from an earlier one or from the start. "
                 f"Received: backup_dir={str(self.backup_dir)!r}"
             ) from e
-        for variable, value in zip(_seeds(self.model), seeds, strict=True):
+        for variable, value in zip(seed_states(self.model), seeds, strict=True):
             variable.assign(value)
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         shutil.rmtree(self._part, ignore_errors=True)
         self._keras_backup(self._part).on_epoch_end(epoch)
-        seeds = [variable.numpy() for variable in _seeds(self.model)]
+        seeds = [variable.numpy() for variable in seed_states(self.model)]
         np.savez(self._part / SEEDS, *seeds)
         (self._part / KIND).write_text(json.dumps(_kind(self.model)))
         target = self.backup_dir / f"epoch-{epoch + 1}"
@@ -213,7 +213,7 @@ def _kind(model: keras.Model) -> dict[str, list]:
             type(optimizer).__name__,
             *_shapes(getattr(optimizer, "variables", ())),
         ],
-        "random states": _shapes(_seeds(model)),
+        "random states": _shapes(seed_states(model)),
     }
 
 
@@ -221,7 +221,7 @@ def _shapes(variables: Iterable[keras.Variable]) -> list[list[int]]:
     return [list(variable.shape) for variable in variables]
 
 
-def _seeds(model: keras.Model) -> list[keras.Variable]:
+def seed_states(model: keras.Model) -> list[keras.Variable]:
     """State that is neither weight nor metric: of seed generators."""
     others = {id(v) for v in (*model.weights, *model.metrics_variables)}
     return [v for v in model.variables if id(v) not in others]

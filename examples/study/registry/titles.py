@@ -9,12 +9,14 @@ from examples.study.studies import Claim
 from examples.study.studies import Measure
 from examples.study.studies import Study
 from examples.study.studies import grid
-from examples.titles import compared
+from examples.titles import classifiers
 
 SOURCE = "titles"
 # All but one, which was not run.
 MODELS = tuple(
-    name for name in compared.NAMES if name != "characters last, padding read"
+    name
+    for name in classifiers.NAMES
+    if name != "characters last, padding read"
 )
 READ_OUTS = tuple(
     name for name in MODELS if name.startswith("words ") and "," not in name

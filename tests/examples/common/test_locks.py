@@ -1,7 +1,11 @@
 """Locks: waited for, claimed, given up when a process ends."""
 
+import contextlib
+import fcntl
 import subprocess
 import sys
+
+import pytest
 
 from examples.common import locks
 
@@ -30,7 +34,7 @@ def test_a_claim_ends_with_its_process(tmp_path):
     assert locks.owner(path) is None
     with locks.claimed(path) as is_ours:
         assert is_ours
-    assert path.read_text().count("\n") == 1
+        assert path.read_text().count("\n") == 1
 
 
 def test_one_claim_at_a_time(tmp_path):
@@ -40,6 +44,71 @@ def test_one_claim_at_a_time(tmp_path):
     with locks.claimed(path) as third:
         assert third
     assert locks.owner(tmp_path / "another.claim") is None
+
+
+def test_a_claimed_file_stays_where_work_did_not_end(tmp_path):
+    path = tmp_path / "run.claim"
+    with pytest.raises(KeyboardInterrupt), locks.claimed(path):
+        raise KeyboardInterrupt
+    assert path.exists() and locks.owner(path) is None
+    with locks.claimed(path):
+        pass
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("is_claimed_again", [False, True])
+def test_a_file_deleted_before_it_is_locked(
+    tmp_path, monkeypatch, is_claimed_again
+):
+    """Another process gives its claim up after the file was opened."""
+    path = tmp_path / "run.claim"
+    flock = fcntl.flock
+    with contextlib.ExitStack() as others:
+
+        def late(file, operation):
+            monkeypatch.setattr(fcntl, "flock", flock)
+            path.unlink()
+            if is_claimed_again:
+                assert others.enter_context(locks.claimed(path))
+            flock(file, operation)
+
+        monkeypatch.setattr(fcntl, "flock", late)
+        with locks.claimed(path) as is_ours:
+            assert is_ours is not is_claimed_again
+            with locks.claimed(path) as is_claimed_by_a_third:
+                assert not is_claimed_by_a_third
+
+
+def test_work_is_claimed_then_looked_at_again(tmp_path):
+    todo, log = [1, 2, 3], []
+
+    def claim_of(work):
+        # Another process does the second after it was found pending.
+        if work == 2 and work in todo:
+            todo.remove(work)
+        return tmp_path / f"{work}.claim"
+
+    def do(work):
+        assert locks.owner(claim_of(work)).startswith("process ")
+        log.append(work)
+        todo.remove(work)
+        # Needed the first.
+        if work == 1:
+            todo.append(4)
+
+    with locks.claimed(tmp_path / "3.claim"):
+        assert locks.do_claimed(lambda: list(todo), claim_of, do) == 2
+    assert (log, todo) == ([1, 4], [3])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_work_that_stays_pending_is_refused(tmp_path):
+    done = []
+    with pytest.raises(ValueError, match="longer is. Received: work='a'"):
+        locks.do_claimed(
+            lambda: ["a"], lambda work: tmp_path / work, done.append
+        )
+    assert done == ["a"]
 
 
 def test_a_lock_is_waited_for(tmp_path):

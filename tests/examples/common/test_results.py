@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from examples.common import locks
 from examples.common import results
 from tests import ROOT
 
@@ -116,6 +117,69 @@ def test_missing_runs_are_done(tmp_path, capsys):
     assert len(events) == 4
 
 
+def test_a_run_asked_for_twice_is_one(tmp_path):
+    file = results.ResultsFile(tmp_path / "runs.csv", FIELDS, KEY)
+    keys = [("rnn", "0"), ("rnn", "1"), ("rnn", "0")]
+    lines = []
+
+    def run(key, line):
+        lines.append(line)
+        return {"score": 1}
+
+    assert len(file.do_missing(keys, run)) == 2
+    assert lines == ["[1/2] rnn, seed 0", "[2/2] rnn, seed 1"]
+    assert [row["seed"] for row in file.rows_of(keys)] == ["0", "1"]
+
+
+def test_runs_left_to_others_are_told(tmp_path, capsys):
+    file = results.ResultsFile(tmp_path / "runs.csv", FIELDS, KEY)
+    keys = [("rnn", "0"), ("rnn", "1"), ("lstm", "0")]
+    with locks.claimed(file.claim_of(keys[1])):
+        rows = file.do_missing(keys, lambda key, line: {"score": 1})
+    assert [row["model"] for row in rows] == ["rnn", "lstm"]
+    told = "Left to other processes: 1 of 3 runs; start again"
+    assert told in capsys.readouterr().out
+    file.do_missing(keys, lambda key, line: {"score": 1})
+    assert "Left to other" not in capsys.readouterr().out
+
+
+def test_runs_wait_for_what_they_need(tmp_path):
+    """A run that needs another one is done after it, or left with it."""
+    file = results.ResultsFile(tmp_path / "runs.csv", FIELDS, KEY)
+    keys = [("rnn", "1"), ("rnn", "0"), ("lstm", "1")]
+    seeds = []
+
+    def run(key, line):
+        seeds.append(key["seed"])
+        return {"score": 1}
+
+    def is_ready(key):
+        before = ("rnn", "0")
+        return key["seed"] == "0" or not file.missing([before])
+
+    with locks.claimed(file.claim_of(keys[1])):
+        assert file.do_missing(keys, run, is_ready=is_ready) == []
+    assert len(file.do_missing(keys, run, is_ready=is_ready)) == 3
+    assert seeds == ["0", "1", "1"]
+
+
+def test_rows_that_are_not_read_back(tmp_path):
+    path, done = tmp_path / "runs.csv", []
+
+    def run(key, line):
+        done.append(key)
+        return {"score": 1}
+
+    file = results.ResultsFile(path, FIELDS, KEY, accept=lambda row: None)
+    with pytest.raises(ValueError, match=r"Received: work=\('rnn', '0'\)"):
+        file.do_missing([("rnn", "0")], run)
+    assert len(done) == 1
+    file = results.ResultsFile(path, FIELDS, KEY)
+    with pytest.raises(ValueError, match=r"model, seed, .* added=\['other'\]"):
+        file.add({"model": "rnn", "seed": 1, "other": 2})
+    assert [row["seed"] for row in file.read()] == ["0"]
+
+
 def test_what_a_run_resumes_from_goes_after_a_kill_too(tmp_path):
     """Killed after its row was written: the next start has that left to do."""
     file = results.ResultsFile(tmp_path / "runs.csv", FIELDS, KEY)
@@ -131,34 +195,41 @@ def test_what_a_run_resumes_from_goes_after_a_kill_too(tmp_path):
     assert forgotten == [{"model": "rnn", "seed": "0"}]
 
 
+SHARE = """
+import sys, time
+from pathlib import Path
+from examples.common import results
+folder, own = Path(sys.argv[1]), sys.argv[2]
+def run(key, line):
+    with open(folder / "log", "a") as log:
+        log.write(key["seed"])
+    # Both are within a run before any ends.
+    (folder / own).touch()
+    deadline = time.monotonic() + 100
+    while len(list(folder.glob("in-*"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return {"score": 1}
+fields, key = ("model", "seed", "score"), ("model", "seed")
+keys = [("rnn", str(seed)) for seed in range(4)]
+results.ResultsFile(folder / "runs.csv", fields, key).do_missing(keys, run)
+"""
+
+
 def test_two_processes_share_the_runs(tmp_path):
     """No run is done twice, by whomever."""
     file = results.ResultsFile(tmp_path / "runs.csv", FIELDS, KEY)
     keys = [("rnn", str(seed)) for seed in range(4)]
-    log = tmp_path / "log"
-    source = """
-import sys, time
-from pathlib import Path
-from examples.common import results
-path, log = map(Path, sys.argv[1:3])
-def run(key, line):
-    with log.open("a") as file:
-        file.write(key["seed"])
-    time.sleep(0.2)
-    return {"score": 1}
-fields, key = ("model", "seed", "score"), ("model", "seed")
-keys = [("rnn", str(seed)) for seed in range(4)]
-results.ResultsFile(path, fields, key).do_missing(keys, run, lambda key: None)
-"""
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", source, file.path, log], cwd=ROOT
+            [sys.executable, "-c", SHARE, tmp_path, f"in-{number}"], cwd=ROOT
         )
-        for _ in range(2)
+        for number in range(2)
     ]
-    assert [process.wait(60) for process in processes] == [0, 0]
-    assert sorted(log.read_text()) == ["0", "1", "2", "3"]
+    assert [process.wait(200) for process in processes] == [0, 0]
+    assert len(list(tmp_path.glob("in-*"))) == 2
+    assert sorted((tmp_path / "log").read_text()) == ["0", "1", "2", "3"]
     assert len(file.rows_of(keys)) == 4
+    assert not list(tmp_path.glob("*.claim"))
 
 
 def test_a_run_that_fails_has_no_row(tmp_path):

@@ -257,13 +257,25 @@ def test_runs_of_other_processes_are_left_to_them(tmp_path):
     args = picking.parse(small(output, "--models", "lstm1"))
     wanted = picking.keys(args)
     file = results.ResultsFile(output, experiments.FIELDS, experiments.KEY)
-    (claim,) = map(file._claim_file, wanted)
+    (claim,) = map(file.claim_of, wanted)
 
     def after(key, path):
         pytest.fail("has no model")
 
     with locks.claimed(claim):
         assert experiments.do_runs(args, wanted, None, after) == []
+
+
+def test_a_limit_of_time_is_a_setting():
+    """Runs without one keep the settings that they had."""
+
+    def settings(*options):
+        args = picking.parse(["--models", "lstm1", "fhe", *options])
+        return [key[-1] for key in picking.keys(args)]
+
+    for plain, cut in zip(settings(), settings("--minutes", "3"), strict=True):
+        assert "minutes" not in plain
+        assert cut.replace(" minutes=3.0", "") == plain != cut
 
 
 def test_what_is_learned():

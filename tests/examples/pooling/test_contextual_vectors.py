@@ -82,8 +82,9 @@ def test_what_was_encoded_before_a_kill_is_kept(tmp_path, monkeypatch, parts):
     with pytest.raises(KeyboardInterrupt):
         contextual_vectors.encode_all(parts, killed, "a", path)
     assert not path.exists()
-    whole = vector_files.read(contextual_vectors.unfinished(path))
-    assert len(whole.labels) == 8
+    # What is written for a chunk does not grow with what was written before.
+    files = map(vector_files.read, contextual_vectors.unfinished(path))
+    assert [len(file.labels) for file in files] == [4, 4]
 
     def encode(texts):
         asked.extend(texts)
@@ -100,7 +101,7 @@ def test_what_was_encoded_before_a_kill_is_kept(tmp_path, monkeypatch, parts):
 
 
 def test_texts_of_the_same_encoder_are_known(tmp_path, parts):
-    """The file has those that are asked for, in their order."""
+    """The file has those that are asked for, in their order, then others."""
     path, asked = tmp_path / "v.npz", []
 
     def encode(texts):
@@ -119,10 +120,16 @@ def test_texts_of_the_same_encoder_are_known(tmp_path, parts):
             np.testing.assert_array_equal(row, expected)
     contextual_vectors.encode_all(test, encode, "a", path)
     assert len(asked) == 11
-    assert len(vector_files.read(path).labels) == 6
+    found = vector_files.read(path)
+    assert found.parts.tolist() == ["test"] * 6 + ["train"] * 5
+    for name, part in parts.items():
+        vectors = found.find(part.texts, part.labels, name)
+        for row, expected in zip(vectors.rows, lengths(part.texts)):
+            np.testing.assert_array_equal(row, expected)
     contextual_vectors.encode_all(test, encode, "b", path)
     assert len(asked) == 11 + 6
     assert vector_files.read(path).encoder == "b"
+    assert len(vector_files.read(path).labels) == 6
 
 
 def test_a_text_without_tokens_is_refused(tmp_path):

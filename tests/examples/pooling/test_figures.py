@@ -49,6 +49,18 @@ def arguments(folder, output, *more):
     ] + [str(option) for option in more]
 
 
+def test_models_are_of_one_setting(tmp_path):
+    stem = "imdb-60-mid-att-1"
+    assert figures.find_model(tmp_path, stem) is None
+    (tmp_path / f"{stem}.keras").touch()
+    (tmp_path / "imdb-60-mid-att-10-1234abcd.keras").touch()
+    # As earlier programs named them.
+    assert figures.find_model(tmp_path, stem).name == f"{stem}.keras"
+    (tmp_path / f"{stem}-1234abcd.keras").touch()
+    with pytest.raises(ValueError, match="-1234abcd.keras, .*att-1.keras"):
+        figures.find_model(tmp_path, stem)
+
+
 def test_figures_and_their_points(folder, tmp_path):
     (curve,) = folder.glob("r-imdb-60-standard-maxpool-0-*.csv")
     points = figures.main(

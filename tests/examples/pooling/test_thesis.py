@@ -53,7 +53,7 @@ def test_numbers_of_methods_are_complete():
             thesis.learnability_accuracy,
             ("imdb", "standard", 10000, "gradient_directed"),
             "87.4",
-            ("ag", "left", 1000),
+            ("ag", "left", 1000, "other"),
         ),
         (
             thesis.few_labels_accuracy,

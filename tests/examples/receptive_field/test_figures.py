@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
 
+from examples.common import locks  # noqa: E402
 from examples.common import text_encoding  # noqa: E402
 from examples.receptive_field import figures  # noqa: E402
 from examples.study import programs  # noqa: E402
@@ -117,6 +118,34 @@ def test_finished_runs_are_kept_and_not_repeated(folder, tmp_path, monkeypatch):
     assert whole == found and len(done) == 8
     figures.main([*options, "--gated", "output"])
     assert len(done) == 12
+    # Both are kept, as are those of programs that did not name the settings.
+    assert figures.main(options) == found and len(done) == 12
+    path = figures.run_path("mr", "plain", 1, figures.parse(options))
+    path.rename(path.with_name("mr-plain-1.json"))
+    assert figures.main(options) == found and len(done) == 12
+    figures.main([*options, "--max-size", "3"])
+    assert len(done) == 16
+
+
+def test_runs_of_other_processes_are_left_to_them(
+    folder, tmp_path, monkeypatch, capsys
+):
+    options = ["--datasets", "mr", "--data-dir", str(folder), *SMALL]
+    options += ["--output", str(tmp_path), "--seeds", "1", "2", "1"]
+    args = figures.parse(options)
+    done = []
+
+    def train(data, dropout, seed, args):
+        done.append((dropout, seed))
+        return figures.Run({"step": [0]}, {}, {})
+
+    monkeypatch.setattr(figures, "train", train)
+    claim = figures.run_path("mr", "plain", 2, args).with_suffix(".claim")
+    with locks.claimed(claim):
+        assert figures.main(options) == {}
+    assert done == [(0, 1), (0.5, 1), (0.5, 2)]
+    assert "mr: left to other processes: 1 runs" in capsys.readouterr().out
+    assert not (tmp_path / "summary.json").exists()
 
 
 def test_models_without_dropout_are_trained_anyway(capsys):
@@ -135,9 +164,33 @@ def test_the_study_reads_the_summary(tmp_path):
     path = tmp_path / "summary.json"
     path.write_text(json.dumps({"mr": summary}), encoding="utf8")
     (row,) = programs.FIELD_FIGURES.read(tmp_path)
+    assert row["settings"] == ""
     assert (row["dataset"], row["words"]) == ("mr", "4")
     assert (row["end_plain"], row["end_dropout"]) == ("1.5000", "1.2500")
     assert (row["size_lowest"], row["size_highest"]) == ("0.0000", "3.0000")
+
+
+def test_the_study_takes_the_summary_of_its_settings_alone(tmp_path):
+    summary = {
+        "words": 4,
+        "mean_size_by_condition": {"plain": {}, "dropout": {}},
+        "rank_correlation_of_entropy_and": {
+            "size at the start": 0,
+            "size at the end": 0,
+        },
+        "mean_size_in_quarter": {
+            "of lowest entropy": 1,
+            "of highest entropy": 2,
+        },
+    }
+    options = ["--datasets", "mr", "--data-dir", str(tmp_path)]
+    settings = figures.settings("mr", figures.parse(options))
+    content = {"mr": {"settings": settings, **summary}}
+    (tmp_path / "summary.json").write_text(json.dumps(content))
+    (row,) = programs.FIELD_FIGURES.find(tmp_path, options)
+    assert row["settings"] == settings and "length=" in settings
+    others = [*options, "--gated", "output"]
+    assert programs.FIELD_FIGURES.find(tmp_path, others) == []
 
 
 def test_rank_correlation_is_spearmans():

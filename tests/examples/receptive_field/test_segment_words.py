@@ -184,7 +184,7 @@ def test_runs_from_before_the_settings_of_fields(tmp_path, monkeypatch, capsys):
 def test_runs_that_were_not_tested_on_all_are_done_again(
     tmp_path, monkeypatch, capsys
 ):
-    """In files of now, and in those whose rows have settings that matter not.
+    """In files of now, and in those with settings that do not matter.
 
     A run of fewer sentences is another one.
     """

@@ -153,6 +153,66 @@ def test_a_program_without_the_row_of_its_run(places):
         running.do_runs(study, places)
 
 
+@pytest.fixture
+def commit(monkeypatch):
+    """Sets what the commit of the code is."""
+
+    def is_now(name):
+        monkeypatch.setattr(rows, "commit", lambda: name)
+
+    return is_now
+
+
+def origins(study, places):
+    found = rows.read(study, places.rows)
+    return {(row["commit"], bool(row["seconds"])) for row in found}
+
+
+@pytest.mark.parametrize("chained", [False, True])
+def test_rows_of_finished_work_say_when_it_was_done(places, commit, chained):
+    """Killed before the study's row was written."""
+    study = tiny_program.study(chained=chained)
+    commit("old")
+    running.do_runs(study, places)
+    assert origins(study, places) == {("old", True)}
+    rows.path(study, places.rows).unlink()
+    commit("new")
+    assert running.do_runs(study, places) == 6
+    assert origins(study, places) == {("old", False)}
+
+
+def test_rows_of_work_of_unknown_origin_name_no_commit(places):
+    study = tiny_program.study()
+    running.do_runs(study, places)
+    rows.path(study, places.rows).unlink()
+    for path in places.work.rglob("origin-*.json"):
+        path.unlink()
+    running.do_runs(study, places)
+    assert origins(study, places) == {("", False)}
+    found = rows.read(study, places.rows)
+    assert all(row["machine"] and row["date"] for row in found)
+    assert {row["versions"] for row in found} == {""}
+
+
+def test_runs_that_are_continued_name_both_commits(places, commit, monkeypatch):
+    study = tiny_program.study()
+
+    def killed(args):
+        raise KeyboardInterrupt
+
+    for name in ("old", "old", "new"):
+        commit(name)
+        with monkeypatch.context() as patch:
+            patch.setattr(tiny_program, "before_run", killed)
+            with pytest.raises(KeyboardInterrupt):
+                running.do_runs(study, places)
+    running.do_runs(study, places, lambda run: run.name == "a, seed 0")
+    assert origins(study, places) == {("old / new", False)}
+    # Other options of the program are other work.
+    running.do_runs(study._replace(options="--units 4"), places)
+    assert ("new", True) in origins(study, places)
+
+
 def test_what_a_model_does_not_have_is_empty(tmp_path):
     program = tiny_program.study().program
     options = ["--models", "a", "--seeds", "3"]
@@ -180,19 +240,21 @@ def test_import_takes_runs_of_these_settings_only(tmp_path, places):
 
 @pytest.mark.long
 def test_a_study_that_is_killed_is_resumed(tmp_path, places):
-    log = tmp_path / "log"
-    options = f"--wait 0.5 --log {log}"
+    log, gate = tmp_path / "log", tmp_path / "gate"
+    options = f"--log {log} --gate {gate}"
     process = start(tmp_path, options)
+    gate.write_text("1")
     process.stdin.write("go\n")
     process.stdin.flush()
     with process:
         while "left" not in process.stdout.readline():
             pass
-        # In its second run.
+        # The gate keeps it in its second run.
         os.kill(process.pid, signal.SIGKILL)
     study = tiny_program.study(options)
     before = scores(study, places)
     assert before == ALL[:1]
+    gate.write_text("9")
     assert running.do_runs(study, places) == 5
     assert scores(study, places) == ALL
     assert log.read_text().split().count("a0") == 1
@@ -200,18 +262,26 @@ def test_a_study_that_is_killed_is_resumed(tmp_path, places):
 
 @pytest.mark.long
 def test_two_processes_share_a_study(tmp_path, places):
-    log = tmp_path / "log"
-    options = f"--wait 0.5 --log {log}"
+    log, gate = tmp_path / "log", tmp_path / "gate"
+    options = f"--log {log} --gate {gate}"
+    gate.write_text("0")
     processes = [start(tmp_path, options) for _ in range(2)]
     for process in processes:
         process.stdin.write("go\n")
         process.stdin.flush()
+    # Each is within a run.
+    tiny_program.wait_for(
+        lambda: log.exists() and len(log.read_text().split()) == 2
+    )
+    gate.write_text("6")
     counts = [process.communicate()[0].split("\n")[-2] for process in processes]
     study = tiny_program.study(options)
     assert scores(study, places) == ALL
     assert sorted(log.read_text().split()) == [f"{x}{i}" for x, i, _ in ALL]
     assert sum(int(count.split()[0]) for count in counts) == 6
     assert all(not count.startswith("0 ") for count in counts)
+    # Claims end with their files.
+    assert not list(places.work.rglob("*.claim"))
 
 
 @pytest.mark.long

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 
+from examples.common import locks
 from examples.subsampling import memory_model
 from examples.subsampling import memory_task
 from examples.subsampling.memory_progress import Progress
@@ -206,6 +207,7 @@ def test_settings_of_options_that_are_new_name_them_alone():
     assert none == plain.replace("curriculum=True", "curriculum=False")
     assert settings("--emit", "after") == f"{plain} emit=after"
     assert settings("--clip-norm", "1") == f"{plain} clip_norm=1.0"
+    assert settings("--minutes", "3") == f"{plain} minutes=3.0"
     growing = plain.replace("curriculum=True", "curriculum=length")
     assert settings("--curriculum", "length") == (
         f"{growing} start_length=10 growth_accuracy=0.8"
@@ -367,6 +369,29 @@ def test_a_warm_start_takes_the_weights_of_the_length_before(tmp_path):
     # Four steps of Adam move no weight by more than four learning rates.
     for found, wanted in zip(models[5].get_weights(), learned):
         np.testing.assert_allclose(found, wanted, atol=4.1e-3)
+
+
+def test_what_another_process_does_is_waited_for(tmp_path, capsys):
+    """Its model is there neither to start from nor to draw."""
+    options = small(
+        tmp_path / "m.csv",
+        *("--lengths", 3, 5, "--warm-start"),
+        *("--figure", tmp_path / "m.png", "--figure-length", 3),
+    )
+    args = memory_task.parse(options)
+    file = memory_task.results.ResultsFile(
+        args.output, memory_task.FIELDS, memory_task.KEY
+    )
+    with locks.claimed(file.claim_of(memory_task.run_key(3, 0, args))):
+        content = memory_task.main(options)
+    assert "| 3 |  | > 98 |" in content and "nan" not in content
+    assert not (tmp_path / "m.csv").exists()
+    assert not (tmp_path / "m.png").exists()
+    printed = capsys.readouterr().out
+    assert "Left to other processes: 2 of 2 runs" in printed
+    assert "No figure: the run of length 3 is left to another" in printed
+    memory_task.main(options[:-4])
+    assert [row["length"] for row in read(tmp_path / "m.csv")] == ["3", "5"]
 
 
 def test_a_run_ends_when_its_accuracy_is_reached(tmp_path):

@@ -3,11 +3,13 @@
 import gzip
 import json
 import re
+import shutil
 
 import keras
 import numpy as np
 import pytest
 
+from examples.common import locks
 from examples.common import resumable_fit
 from examples.common.networks import network_of
 from examples.subsampling import shorten
@@ -95,6 +97,35 @@ def test_nothing_is_done_twice(study, monkeypatch):
     }
     with pytest.raises(AssertionError, match="trains"):
         shorten.main([*options, "--seeds", "1"])
+
+
+def test_times_are_not_measured_while_others_train(
+    study, tmp_path, monkeypatch, capsys
+):
+    """What another process does takes time of the machine."""
+    _, folder, _ = study
+    shutil.copy(folder / "s.csv", tmp_path / "s.csv")
+    options = [*SMALL, "--output", str(tmp_path / "s.csv")]
+    options += ["--methods", "expectation", "reinforce", "integrate"]
+    measured = []
+
+    def measure(args, data):
+        measured.append(args.methods)
+        return {name: {"train_ms": "7.00"} for name in args.methods}
+
+    monkeypatch.setattr(shorten, "measure_times", measure)
+    args, data = with_data([*options, "--seeds", "0", "1"])
+    # The runs of seed 1 have no rows.
+    assert shorten.times(args, data) == [] == measured
+    assert "No times: other processes" in capsys.readouterr().out
+    args.seeds = [0]
+    with locks.claimed(tmp_path / "s-times.claim"):
+        assert shorten.times(args, data) == [] == measured
+    assert "No times: other processes" in capsys.readouterr().out
+    rows = shorten.times(args, data)
+    assert [row["train_ms"] for row in rows] == ["7.00"] * 3
+    assert shorten.times(args, data) == rows and len(measured) == 1
+    assert capsys.readouterr().out == ""
 
 
 def test_a_run_that_was_killed_goes_on(tmp_path, monkeypatch, capsys):

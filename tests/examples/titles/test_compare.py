@@ -6,8 +6,8 @@ pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
 pytest.importorskip("sklearn", reason="needs keras_seqmech[examples]")
 
 from examples.common import datasets  # noqa: E402
+from examples.titles import classifiers  # noqa: E402
 from examples.titles import compare  # noqa: E402
-from examples.titles import compared  # noqa: E402
 from examples.titles import data as titles  # noqa: E402
 from examples.titles import scores  # noqa: E402
 from tests.examples.csv_files import read  # noqa: E402
@@ -55,12 +55,12 @@ def test_runs_are_kept_and_not_repeated(folder, tmp_path, monkeypatch):
 
 def test_names_say_what_differs():
     """Every name starts with the inputs and the read-out of its model."""
-    for name, model in compared.MODELS.items():
+    for name, model in classifiers.MODELS.items():
         inputs, read_out = name.partition(",")[0].split()
         settings = model.settings
         assert (settings.inputs, settings.read_out) == (inputs, read_out)
         assert model.truncated == ("truncated" in name)
-    assert len(set(compared.MODELS.values())) == len(compared.MODELS)
+    assert len(set(classifiers.MODELS.values())) == len(classifiers.MODELS)
 
 
 def test_other_titles_or_labels_have_another_name(folder):

@@ -1,13 +1,20 @@
-"""A callback that tests and saves after each epoch, so that runs resume."""
+"""A callback that tests and saves after each epoch, so that runs resume.
+
+For runs that are tested as they train, and end by what the tests say or by a
+limit of time. Where a run is so many epochs and a test at the end,
+`resumable_fit` does.
+"""
 
 import argparse
 import json
-import os
 import time
 from pathlib import Path
 from typing import Any
 
 import keras
+
+from examples.common import whole_files
+from keras_seqmech.training import exact_backup
 
 
 class ResumableProgress(keras.callbacks.Callback):
@@ -43,9 +50,11 @@ class ResumableProgress(keras.callbacks.Callback):
             self.state = json.loads(_state(self.path).read_text("utf8"))
             model.load_weights(_weights(self.path, self.state["step"]))
             # States that were saved before there were seeds have none.
-            values = self.state.get("seeds")
-            for seed, value in zip(self._seeds(), values or ()):
-                seed.assign(value)
+            if "seeds" in self.state:
+                seeds = exact_backup.seed_states(model)
+                values = self.state["seeds"]
+                for seed, value in zip(seeds, values, strict=True):
+                    seed.assign(value)
             print(
                 f"{self.line} continues after step {self.state['step']}",
                 flush=True,
@@ -91,26 +100,19 @@ class ResumableProgress(keras.callbacks.Callback):
     def _save(self):
         weights = _weights(self.path, self.state["step"])
         self.model.save_weights(weights)
-        self.state["seeds"] = [seed.numpy().tolist() for seed in self._seeds()]
-        temporary = _state(self.path).with_suffix(".part")
-        temporary.write_text(json.dumps(self.state), encoding="utf8")
-        os.replace(temporary, _state(self.path))
+        seeds = exact_backup.seed_states(self.model)
+        self.state["seeds"] = [seed.numpy().tolist() for seed in seeds]
+        whole_files.write_json(_state(self.path), self.state)
         for path in _all_weights(self.path):
             if path != weights:
                 path.unlink()
-
-    def _seeds(self) -> list[keras.Variable]:
-        """States of the model's random numbers, which are no weights."""
-        others = [*self.model.weights, *self.model.metrics_variables]
-        known = {id(variable) for variable in others}
-        return [v for v in self.model.variables if id(v) not in known]
 
 
 def remove(path: Path) -> None:
     """Deletes what a run has saved; `path` is the start of the files' names."""
     _state(path).unlink(missing_ok=True)
     for weights in _all_weights(path):
-        weights.unlink()
+        weights.unlink(missing_ok=True)
 
 
 def _state(path: Path) -> Path:
