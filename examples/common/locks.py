@@ -60,15 +60,24 @@ def _locked(path: Path) -> TextIO | None:
     """Opens and locks a file; None if another process has locked it."""
     while True:
         file = path.open("a+", encoding="utf8")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if _lock(file, fcntl.LOCK_EX):
+            # Another process may have deleted the file since it was opened.
+            if _is_at(file, path):
+                return file
+        # A claim shares its lock with nobody, `owner` with others like it.
+        elif not _lock(file, fcntl.LOCK_SH):
             file.close()
             return None
-        # Another process may have deleted the file since it was opened.
-        if _is_at(file, path):
-            return file
         file.close()
+
+
+def _lock(file: TextIO, kind: int) -> bool:
+    """Locks a file if it can be locked now; returns whether it is."""
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _is_at(file: TextIO, path: Path) -> bool:
@@ -126,8 +135,6 @@ def owner(path: str | Path) -> str | None:
     except FileNotFoundError:
         return None
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return file.read().strip()
-    return None
+        if _lock(file, fcntl.LOCK_SH):
+            return None
+        return file.read().strip()

@@ -28,6 +28,7 @@ import argparse
 import importlib.metadata
 import os
 import time
+import zlib
 from collections.abc import Callable
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,6 +37,7 @@ from typing import NamedTuple
 import numpy as np
 
 from examples.common import datasets
+from examples.common import locks
 from examples.common.arguments import integer
 from examples.pooling import few_texts
 from examples.pooling import vector_files
@@ -111,19 +113,33 @@ def encode_all(
         path: The file.
 
     Raises:
-        ValueError: If a text has no tokens.
+        ValueError: If a text has no tokens, or another process encodes texts
+            for this file.
     """
+    with locks.claimed(path.with_suffix(".claim")) as is_ours:
+        if not is_ours:
+            raise ValueError(
+                "--output: no other process must encode texts for it now. "
+                f"Received: {path}, {locks.owner(path.with_suffix('.claim'))}"
+            )
+        return _encode_all(parts, encode, name, path)
+
+
+def _encode_all(
+    parts: dict[str, datasets.Part], encode: Encoder, name: str, path: Path
+) -> vector_files.Encoded:
+    """Does so where no other process does."""
     texts = {
         Text(part_name, int(label), vector_files.digest(text)): text
         for part_name, part in parts.items()
         for text, label in zip(part.texts, part.labels)
     }
     known: dict[Text, np.ndarray] = {}
-    for file in (path, *unfinished(path)):
+    for file in (path, *unfinished(path, name)):
         known |= known_rows(file, name)
     rows = {text.digest: row for text, row in known.items()}
     missing = [text for text in texts if text.digest not in rows]
-    start, written = time.perf_counter(), len(unfinished(path))
+    start, written = time.perf_counter(), len(unfinished(path, name))
     for first in range(0, len(missing), CHUNK):
         chunk = missing[first : first + CHUNK]
         contents = [texts[text] for text in chunk]
@@ -135,7 +151,7 @@ def encode_all(
                 )
             rows[text.digest] = row
         number = written + first // CHUNK
-        file = path.with_name(f"{path.stem}.unfinished-{number:06d}.npz")
+        file = unfinished_file(path, name, f"{number:06d}")
         vector_files.write(file, collect(chunk, rows, name))
         done = first + len(chunk)
         left = (time.perf_counter() - start) / done * (len(missing) - done)
@@ -148,14 +164,21 @@ def encode_all(
     others = [text for text in known if (text.part, text.digest) not in own]
     encoded = collect([*texts, *others], rows, name)
     vector_files.write(path, encoded)
-    for file in unfinished(path):
+    for file in unfinished(path, name):
         file.unlink()
     return encoded
 
 
-def unfinished(path: Path) -> list[Path]:
-    """The files of what is encoded so far, in the order of writing."""
-    return sorted(path.parent.glob(f"{path.stem}.unfinished*.npz"))
+def unfinished(path: Path, name: str) -> list[Path]:
+    """What an encoder has encoded so far, in the order of writing."""
+    pattern = unfinished_file(path, name, "*").name
+    return sorted(path.parent.glob(pattern))
+
+
+def unfinished_file(path: Path, name: str, number: str) -> Path:
+    """The file of a chunk, of its own for each encoder."""
+    digest = zlib.crc32(name.encode())
+    return path.with_name(f"{path.stem}.unfinished-{digest:08x}-{number}.npz")
 
 
 def known_rows(path: Path, name: str) -> dict[Text, np.ndarray]:

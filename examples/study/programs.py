@@ -30,6 +30,10 @@ def last_key(module: ModuleType, args: argparse.Namespace) -> Row:
     return dict(zip(module.KEY, module.keys(args)[-1], strict=True))
 
 
+def one_row(args: argparse.Namespace) -> int:
+    return 1
+
+
 class Program(NamedTuple):
     """A program of the examples.
 
@@ -46,6 +50,7 @@ class Program(NamedTuple):
         read: Reads the rows.
         quiet: Options that change no result.
         pools: Whether its rows are means over the seeds it was given.
+        row_count: `row_count(args)`: how many rows a run has.
     """
 
     name: str
@@ -56,13 +61,14 @@ class Program(NamedTuple):
     read: Callable[[Path], list[Row]] = read_csv
     quiet: str = ""
     pools: bool = False
+    row_count: Callable[[argparse.Namespace], int] = one_row
 
     @property
     def module(self) -> ModuleType:
         return importlib.import_module(f"examples.{self.name}")
 
     def key_of(self, options: Sequence[str]) -> Row:
-        """Columns that the row of a run must have; see `key`."""
+        """Columns that the rows of a run must have; see `key`."""
         return self.key(self.module, self.module.parse(options))
 
     def run(self, options: Sequence[str], folder: Path) -> list[Row]:
@@ -92,7 +98,7 @@ class Program(NamedTuple):
             return False
 
     def find(self, path: Path, options: Sequence[str]) -> list[Row]:
-        """The rows of a run in a file that the program wrote.
+        """The rows of a run in a file that the program wrote, if all are there.
 
         What a model does not have, programs leave empty or write as "nan", the
         open gates of an LSTM for example; here it is empty.
@@ -102,11 +108,13 @@ class Program(NamedTuple):
             options: That ask for one run.
         """
         wanted = self.key_of(options)
-        return [
+        found = [
             {name: "" if x == "nan" else x for name, x in row.items()}
             for row in self.read(path)
             if wanted.items() <= row.items()
         ]
+        is_whole = len(found) >= self.row_count(self.module.parse(options))
+        return found if is_whole else []
 
 
 CLASSIFY_TEXT = Program("receptive_field.classify_text", output="--results")
@@ -190,7 +198,13 @@ def _read_picking(path: Path) -> list[Row]:
     return rows
 
 
-PICKING = Program("focused.picking", read=_read_picking)
+def _picking_rows(args: argparse.Namespace) -> int:
+    return len({args.length, *args.test_lengths})
+
+
+PICKING = Program(
+    "focused.picking", read=_read_picking, row_count=_picking_rows
+)
 PIXELS = Program("focused.pixel_questions")
 SKIPPING = Program("focused.skipping")
 PASSAGES = Program("focused.passage_questions")

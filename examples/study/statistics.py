@@ -15,7 +15,8 @@ from examples.study.studies import Measure
 LEAST = 3
 LEVEL = 0.95
 RESAMPLES = 9999
-_SUMMARY = re.compile(r"(-?\d[\d.e+-]*)(?: ± (\d[\d.e+-]*))?")
+_NUMBER = r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?"
+_SUMMARY = re.compile(rf"({_NUMBER})(?: ± ({_NUMBER}))?")
 
 
 def of_most_seeds(rows: Sequence[Row]) -> Sequence[Row]:
@@ -62,11 +63,18 @@ def _scaled(text: str, measure: Measure) -> str:
     found = _SUMMARY.fullmatch(text)
     if not found:
         return text
-    numbers = [x for x in found.groups() if x]
-    shown = [format(measure.scale * float(x), measure.form) for x in numbers]
-    if measure.scale == 1:
-        shown = [min(pair, key=len) for pair in zip(numbers, shown)]
-    return " ± ".join(shown)
+    numbers = [_shown(x, measure) for x in found.groups() if x]
+    return " ± ".join(numbers)
+
+
+def _shown(text: str, measure: Measure) -> str:
+    """A number in the measure's form, unless this adds digits or drops all."""
+    value = measure.scale * float(text)
+    shown = format(value, measure.form)
+    if measure.scale != 1:
+        return shown
+    is_lost = value != 0 and float(shown) == 0
+    return text if is_lost else min(text, shown, key=len)
 
 
 class Difference(NamedTuple):

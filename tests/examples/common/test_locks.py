@@ -46,6 +46,27 @@ def test_one_claim_at_a_time(tmp_path):
     assert locks.owner(tmp_path / "another.claim") is None
 
 
+def test_a_look_at_a_claim_is_no_claim(tmp_path, monkeypatch):
+    """Who looks shares the lock for that moment, so a claim tries again."""
+    path, flock = tmp_path / "run.claim", fcntl.flock
+    kinds = []
+    with path.open("w") as look:
+        flock(look, fcntl.LOCK_SH)
+
+        def until_seen(file, kind):
+            kinds.append(kind & ~fcntl.LOCK_NB)
+            try:
+                flock(file, kind)
+            finally:
+                if len(kinds) == 2:
+                    flock(look, fcntl.LOCK_UN)
+
+        monkeypatch.setattr(fcntl, "flock", until_seen)
+        with locks.claimed(path) as is_ours:
+            assert is_ours
+    assert kinds == [fcntl.LOCK_EX, fcntl.LOCK_SH, fcntl.LOCK_EX]
+
+
 def test_a_claimed_file_stays_where_work_did_not_end(tmp_path):
     path = tmp_path / "run.claim"
     with pytest.raises(KeyboardInterrupt), locks.claimed(path):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from examples.common import datasets
+from examples.common import locks
 from examples.pooling import contextual_vectors
 from examples.pooling import few_texts
 from examples.pooling import vector_files
@@ -83,8 +84,11 @@ def test_what_was_encoded_before_a_kill_is_kept(tmp_path, monkeypatch, parts):
         contextual_vectors.encode_all(parts, killed, "a", path)
     assert not path.exists()
     # What is written for a chunk does not grow with what was written before.
-    files = map(vector_files.read, contextual_vectors.unfinished(path))
-    assert [len(file.labels) for file in files] == [4, 4]
+    files = contextual_vectors.unfinished(path, "a")
+    sizes = [len(vector_files.read(file).labels) for file in files]
+    assert sizes == [4, 4]
+    # What another encoder does for the same file is left alone.
+    assert contextual_vectors.unfinished(path, "b") == []
 
     def encode(texts):
         asked.extend(texts)
@@ -132,6 +136,14 @@ def test_texts_of_the_same_encoder_are_known(tmp_path, parts):
     assert len(vector_files.read(path).labels) == 6
 
 
+def test_one_process_encodes_for_a_file(tmp_path, parts):
+    path = tmp_path / "v.npz"
+    with locks.claimed(path.with_suffix(".claim")):
+        with pytest.raises(ValueError, match="--output: no other .* Received"):
+            contextual_vectors.encode_all(parts, lengths, "a", path)
+    contextual_vectors.encode_all(parts, lengths, "a", path)
+
+
 def test_a_text_without_tokens_is_refused(tmp_path):
     part = datasets.Part(["a b", " "], np.array([0, 1]))
 
@@ -142,7 +154,7 @@ def test_a_text_without_tokens_is_refused(tmp_path):
         contextual_vectors.encode_all(
             {"train": part}, encode, "x", tmp_path / "v.npz"
         )
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.glob("*.npz"))
 
 
 def test_a_missing_package_is_named(monkeypatch):

@@ -223,6 +223,21 @@ def test_what_a_model_does_not_have_is_empty(tmp_path):
     assert found["score"] == ""
 
 
+def test_a_run_that_lacks_a_row_is_not_done(tmp_path):
+    """As one that was killed before all its tests."""
+    program = tiny_program.study().program
+    program = program._replace(row_count=lambda args: 2)
+    options = ["--models", "a", "--seeds", "3"]
+    row = {"model": "a", "seed": 3, "settings": "units=3", "score": "1"}
+    path = tmp_path / program.file
+    results.write_rows(path, tiny_program.FIELDS, [row])
+    assert program.find(path, options) == []
+    assert not program.is_done(options, tmp_path)
+    results.write_rows(path, tiny_program.FIELDS, [row, row])
+    assert len(program.find(path, options)) == 2
+    assert program.is_done(options, tmp_path)
+
+
 def test_import_takes_runs_of_these_settings_only(tmp_path, places):
     file = tmp_path / "own.csv"
     common = ["--output", str(file), "--seeds", "1", "2"]

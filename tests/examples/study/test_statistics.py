@@ -40,6 +40,23 @@ def test_a_summary_is_shown_as_it_was_given():
     assert statistics.spread(share, percent) == "70.00 ± 2.00"
 
 
+@pytest.mark.parametrize(
+    "given, shown",
+    [
+        ("1.0260 ± 0.5", "1.03 ± 0.5"),
+        ("7 ± 1", "7 ± 1"),
+        ("0.00012 ± 0.00003", "0.00012 ± 0.00003"),
+        ("4e-8", "4e-8"),
+        ("-0.2621", "-0.26"),
+        ("0.000", "0.00"),
+        ("3-5", "3-5"),
+        ("never", "never"),
+    ],
+)
+def test_a_summary_keeps_the_digits_that_count(given, shown):
+    assert statistics.spread(rows(given, seeds=["1 2"]), SCORE) == shown
+
+
 def test_runs_take_the_place_of_a_summary_of_no_more_seeds():
     summary = rows("7 ± 1", seeds=["0 1 2"])
     few, enough = rows(1, 2), rows(1, 2, 6)
