@@ -238,16 +238,16 @@ CLAIMS = (
         "{table_1_sst5: lstm+rf-}, {table_1_sst5: lstm+rf}",
         PARTLY,
         "RF less the plain LSTM: TREC {table_1_trec: lstm+rf - lstm}, SST-5 "
-        "{table_1_sst5: lstm+rf - lstm}, MR {table_1_mr: lstm+rf - lstm}; less "
-        "the plain RNN: {table_1_trec: rnn+rf - rnn}, "
-        "{table_1_sst5: rnn+rf - rnn}, {table_1_mr: rnn+rf - rnn}. RF less "
-        "RF-, the same data: LSTM {table_1_trec: lstm+rf - lstm+rf-}, "
-        "{table_1_sst5: lstm+rf - lstm+rf-}, {table_1_mr: lstm+rf - "
-        "lstm+rf-}; RNN {table_1_trec: rnn+rf - rnn+rf-}, {table_1_sst5: "
-        "rnn+rf - rnn+rf-}, {table_1_mr: rnn+rf - rnn+rf-}. Trained fields "
-        "read 1 token nearly everywhere, so tests show what training with "
-        "several sizes is worth, not reading ahead",
-        ("table_1_trec", "table_1_sst5", "table_1_mr"),
+        "{table_1_sst5: lstm+rf - lstm}, MR {table_1_mr: lstm+rf - lstm}, AG "
+        "{table_1_ag: lstm+rf - lstm}; less the plain RNN: TREC {table_1_trec: "
+        "rnn+rf - rnn}, SST-5 {table_1_sst5: rnn+rf - rnn}, MR {table_1_mr: "
+        "rnn+rf - rnn}, AG {table_1_ag: rnn+rf - rnn}. RF less RF-: the LSTM "
+        "is above on TREC and SST-5 ({table_1_trec: lstm+rf - lstm+rf-}, "
+        "{table_1_sst5: lstm+rf - lstm+rf-}), the RNN below ({table_1_trec: "
+        "rnn+rf - rnn+rf-}, {table_1_sst5: rnn+rf - rnn+rf-}), both are level "
+        "on MR and AG. Trained fields read 1 token nearly everywhere, so this "
+        "shows what training with several sizes is worth, not reading ahead",
+        ("table_1_trec", "table_1_sst5", "table_1_mr", "table_1_ag"),
     ),
     Claim(
         "C3",
@@ -347,17 +347,17 @@ CLAIMS = (
         PARTLY,
         "the RNN in every seed on TREC, {table_1_trec: rnn+rf- - rnn}, MR, "
         "{table_1_mr: rnn+rf- - rnn}, and AG, {table_1_ag: rnn+rf- - rnn}, "
-        "not on SST-5, {table_1_sst5: rnn+rf- - rnn}; the LSTM nowhere: TREC "
-        "{table_1_trec: lstm+rf- - lstm}, MR {table_1_mr: lstm+rf- - lstm}, AG "
-        "{table_1_ag: lstm+rf- - lstm}, SST-5 {table_1_sst5: lstm+rf- - lstm}; "
-        "IMDb was not run",
+        "level on SST-5, {table_1_sst5: rnn+rf- - rnn}; the LSTM is level: "
+        "TREC {table_1_trec: lstm+rf- - lstm}, MR {table_1_mr: lstm+rf- - "
+        "lstm}, AG {table_1_ag: lstm+rf- - lstm}, SST-5 {table_1_sst5: "
+        "lstm+rf- - lstm}; IMDb was not run",
         ("table_1_trec", "table_1_sst5", "table_1_mr", "table_1_ag"),
     ),
     Claim(
         "Table 1, RF(RL)",
         SOURCE,
         "RF trained by policy gradient, RF(RL), improves on the plain cells "
-        "too, and is mostly below RF",
+        "but for the RNN on SST and AG, and is mostly below RF",
         "TREC: RNN 92.19 (RF 93.76), LSTM 94.87 (94.20); SST: 39.00 (40.63), "
         "45.08 (46.14)",
         "TREC: RNN {table_1_trec: rnn+rf-rl} ({table_1_trec: rnn+rf}), LSTM "
@@ -365,11 +365,15 @@ CLAIMS = (
         "{table_1_sst5: rnn+rf-rl} ({table_1_sst5: rnn+rf}), "
         "{table_1_sst5: lstm+rf-rl} ({table_1_sst5: lstm+rf})",
         PARTLY,
-        "less the plain cell: TREC RNN {table_1_trec: rnn+rf-rl - rnn}, LSTM "
-        "{table_1_trec: lstm+rf-rl - lstm}; SST-5 RNN {table_1_sst5: rnn+rf-rl "
-        "- rnn}, LSTM {table_1_sst5: lstm+rf-rl - lstm}; AG LSTM {table_1_ag: "
-        "lstm+rf-rl - lstm} (one seed). It is below RF on TREC and above it on "
-        "SST-5; MR and IMDb were not run",
+        "with exploration, less the plain cell: TREC RNN {table_1_trec: "
+        "rnn+rf-rl - rnn}, LSTM {table_1_trec: lstm+rf-rl - lstm}; SST-5 RNN "
+        "{table_1_sst5: rnn+rf-rl - rnn}, LSTM {table_1_sst5: lstm+rf-rl - "
+        "lstm}; AG LSTM {table_1_ag: lstm+rf-rl - lstm} (one seed). Less RF: "
+        "TREC RNN {table_1_trec: rnn+rf-rl - rnn+rf}, LSTM {table_1_trec: "
+        "lstm+rf-rl - lstm+rf}; SST-5 RNN {table_1_sst5: rnn+rf-rl - rnn+rf}, "
+        "LSTM {table_1_sst5: lstm+rf-rl - lstm+rf}. Without exploration, seed "
+        "1, the LSTM has 91.0 on TREC, 1.0 above the plain one, and the RNN "
+        "85.6, 1.6 below; MR and IMDb were not run",
         ("table_1_trec", "table_1_sst5", "table_1_ag"),
     ),
     Claim(

@@ -184,12 +184,14 @@ CLAIMS = (
         "Emissions come when the next pair begins",
         "a picture",
         "the same picture, T = 50: {memory: 50} of the outputs right, "
-        "{memory: 50 | sequence_accuracy} of the sequences",
+        "{memory: 50 | sequence_accuracy} of the sequences; decided one step "
+        "later {memory_after_growing: 50} and {memory_after_growing: 50 | "
+        "sequence_accuracy}",
         YES,
         "so the last output is missing where no pair follows. Deciding one "
-        "step later does not mend this: emissions are still late, and as many "
-        "outputs are emitted ({memory_after_growing: 50 | emitted}) as where "
-        "the last one is missing in half of all sequences (97.0)",
+        "step later mends this in part at most: trained to 98 % a model has "
+        "as many sequences right as one with the fault can have (75 %), after "
+        "6,000 minibatches more (83 %, one seed)",
         ("memory", "memory_after_growing"),
         FIGURE,
     ),
@@ -213,7 +215,8 @@ CLAIMS = (
         "{memory_after: 50 | padded_accuracy}",
         OPEN,
         "the paper does not say how it counts; past the last output no loss "
-        "says what is right, so that counting to T adds a little or takes most",
+        "says what is right, so that counting to T adds up to 1 point, or "
+        "takes 3 to 64",
         ("memory", "memory_after"),
     ),
     Claim(
