@@ -65,7 +65,7 @@ def quote(reference: str, folder: Path = rows_.FOLDER) -> Quoted:
     if baseline:
         found = _difference(study, rows, case, baseline, measure)
     else:
-        own = best_known(study, rows, case)
+        own = _best_known(study, rows, case)
         count = statistics.seed_count(statistics.of_most_seeds(own))
         found = Quoted(statistics.spread(own, measure), count)
     if not found.text:
@@ -97,7 +97,7 @@ def _difference(
     return Quoted(best.show(measure.form), best.pairs)
 
 
-def best_known(study: Study, rows: Sequence[Row], labels: str) -> list[Row]:
+def _best_known(study: Study, rows: Sequence[Row], labels: str) -> list[Row]:
     """Rows of the case with these labels, with the options of most seeds.
 
     Of as many seeds, today's options come first, then those added last.

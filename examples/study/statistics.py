@@ -34,8 +34,8 @@ def seed_count(rows: Sequence[Row]) -> int:
 def spread(rows: Sequence[Row], measure: Measure) -> str:
     """Mean and standard deviation of a case, "" if none is known.
 
-    A summary is shown as it was given. Where some runs have no number, how
-    many have is in brackets.
+    A summary by hand keeps its numbers, rounded to the measure's form. Where
+    some runs have no number, how many have is in brackets.
     """
     own = of_most_seeds(rows)
     known = [row[measure.column] for row in own if row[measure.column]]

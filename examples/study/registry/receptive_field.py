@@ -221,7 +221,7 @@ CLAIMS = (
         "fixed look-ahead, which these baselines lack; in both directions "
         "{table_2_pku_both: lstm+rf - lstm} in one run, and in a smaller study "
         "reading ahead gains nothing there (`delay_both`)",
-        ("table_2_pku", "table_2_pku_both"),
+        ("table_2_pku", "table_2_pku_both", "delay_both"),
     ),
     Claim(
         "C2",

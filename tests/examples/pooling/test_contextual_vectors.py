@@ -104,6 +104,14 @@ def test_what_was_encoded_before_a_kill_is_kept(tmp_path, monkeypatch, parts):
         np.testing.assert_array_equal(found, other)
 
 
+def assert_holds(encoded, parts):
+    """Asserts that a file's vectors are those that `lengths` gives."""
+    for name, part in parts.items():
+        vectors = encoded.find(part.texts, part.labels, name)
+        for row, expected in zip(vectors.rows, lengths(part.texts)):
+            np.testing.assert_array_equal(row, expected)
+
+
 def test_texts_of_the_same_encoder_are_known(tmp_path, parts):
     """The file has those that are asked for, in their order, then others."""
     path, asked = tmp_path / "v.npz", []
@@ -118,18 +126,12 @@ def test_texts_of_the_same_encoder_are_known(tmp_path, parts):
     assert asked == parts["test"].texts + parts["train"].texts
     found = vector_files.read(path)
     assert found.parts.tolist() == ["train"] * 5 + ["test"] * 6
-    for name, part in parts.items():
-        vectors = found.find(part.texts, part.labels, name)
-        for row, expected in zip(vectors.rows, lengths(part.texts)):
-            np.testing.assert_array_equal(row, expected)
+    assert_holds(found, parts)
     contextual_vectors.encode_all(test, encode, "a", path)
     assert len(asked) == 11
     found = vector_files.read(path)
     assert found.parts.tolist() == ["test"] * 6 + ["train"] * 5
-    for name, part in parts.items():
-        vectors = found.find(part.texts, part.labels, name)
-        for row, expected in zip(vectors.rows, lengths(part.texts)):
-            np.testing.assert_array_equal(row, expected)
+    assert_holds(found, parts)
     contextual_vectors.encode_all(test, encode, "b", path)
     assert len(asked) == 11 + 6
     assert vector_files.read(path).encoder == "b"
