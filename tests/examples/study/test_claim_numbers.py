@@ -70,6 +70,8 @@ def test_the_seeds_of_a_claim(add, tmp_path):
     # The seeds that both have.
     claim = claim_of("{tiny: a - b}")
     assert claim_numbers.seeds(claim, tmp_path) == "1"
+    add("b", "2", "2")
+    assert claim_numbers.seeds(claim, tmp_path) == "2"
     assert claim_numbers.seeds(claim_of("a picture"), tmp_path) == ""
     claim = claim_of("a picture", seeds="2")
     assert claim_numbers.seeds(claim, tmp_path) == "2"
