@@ -10,12 +10,14 @@ ROUNDING ?= plain sse avx2
 plain := TF_ENABLE_ONEDNN_OPTS=0 XLA_FLAGS=--xla_cpu_max_isa=SSE4_2
 sse := ONEDNN_MAX_CPU_ISA=SSE41 XLA_FLAGS=--xla_cpu_max_isa=SSE4_2
 avx2 := ONEDNN_MAX_CPU_ISA=AVX2 XLA_FLAGS=--xla_cpu_max_isa=AVX2
-NUMERICAL ?= tests/test_tolerances.py tests/ops tests/layers \
+MECHANISMS := tests/core tests/receptive_field tests/focused tests/subsample \
+	tests/pooling tests/test_initial_state.py tests/test_keep_mask.py
+NUMERICAL ?= tests/test_tolerances.py $(MECHANISMS) \
 	tests/conformance tests/training tests/analysis
 
 # Other versions of Python, and what is run on them.
 PYTHONS ?= python3.11 python3.12 python3.13
-QUICK ?= tests/layers tests/serving tests/conformance/test_contracts.py
+QUICK ?= $(MECHANISMS) tests/serving tests/conformance/test_contracts.py
 
 BENCHMARKS ?= receptive_field pooling word_importance
 

@@ -30,9 +30,9 @@ from benchmarks.printed_tables import print_table
 from examples.common.arguments import positive
 from examples.common.arguments import real
 from keras_seqmech import FocusedHierarchicalEncoder
-from keras_seqmech.layers.decisions import log_probabilities
-from keras_seqmech.layers.focused_encoder import loops
-from keras_seqmech.ops import boundary_gate
+from keras_seqmech.core.decisions import log_probabilities
+from keras_seqmech.focused import gate_equations
+from keras_seqmech.focused import loops
 
 SHAPE = {"batch": 64, "time": 200, "features": 100, "units": 256}
 # How much questions count in the gates beside states, where rows differ.
@@ -102,10 +102,10 @@ def encoder(
         mask=None,
         options=loops.LoopOptions(),
     )
-    weights = boundary_gate.GateWeights(
+    weights = gate_equations.GateWeights(
         gate.kernel, gate.bias, gate.output_kernel, gate.output_bias
     )
-    logits = boundary_gate.boundary_logits(
+    logits = gate_equations.boundary_logits(
         hidden, context, weights, gate.negative_slope
     )
     # With all open, further than rounding could close one.

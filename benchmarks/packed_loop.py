@@ -23,7 +23,7 @@ from benchmarks import timing
 from benchmarks.batches import LENGTHS
 from benchmarks.printed_tables import print_table
 from examples.common.arguments import positive
-from keras_seqmech.layers.focused_encoder import loops
+from keras_seqmech.focused import loops
 
 BATCH, TIME = 64, 100
 

@@ -30,11 +30,11 @@ from benchmarks import timing
 from benchmarks.batches import random_inputs
 from benchmarks.printed_tables import print_table
 from examples.common.arguments import positive
-from keras_seqmech.ops.emission import expectation as emission_ops
-from keras_seqmech.ops.emission import probabilities
-from keras_seqmech.ops.scan import Operands
-from keras_seqmech.ops.scan import ScanOptions
-from keras_seqmech.ops.scan import scan
+from keras_seqmech.core.scan import Operands
+from keras_seqmech.core.scan import ScanOptions
+from keras_seqmech.core.scan import scan
+from keras_seqmech.subsample import expectation as emission_ops
+from keras_seqmech.subsample import probabilities
 
 BATCH, FEATURES, UNITS = 100, 100, 100
 CASES = [(50, 50), (50, 12), (200, 200), (200, 50), (500, 500), (500, 125)]

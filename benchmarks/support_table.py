@@ -42,7 +42,7 @@ from tests.conformance.layer_models import MASK  # noqa: E402
 from tests.conformance.layer_models import make_model  # noqa: E402
 from tests.conformance.layer_models import sample  # noqa: E402
 from tests.conformance.registry import CORE  # noqa: E402
-from tests.conformance.registry import silence  # noqa: E402
+from tests.fixed_noise import silence  # noqa: E402
 from tests.serving.export_tools import Conversation  # noqa: E402
 from tests.serving.export_tools import answer_here  # noqa: E402
 from tests.serving.export_tools import compile_loader  # noqa: E402

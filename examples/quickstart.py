@@ -38,7 +38,7 @@ class Segmenter(NamedTuple):
     """A model to train.
 
     Attributes:
-        kind: One of `receptive_field.kinds.MODELS`.
+        kind: One of `receptive_field.cells.MODELS`.
         max_size: The largest field.
         fixed: Whether all fields are as large.
     """

@@ -13,30 +13,29 @@ if keras.backend.backend() != "tensorflow":
         f"imported. Received: backend={keras.backend.backend()!r}"
     )
 
-from keras_seqmech.layers import AttentionPooling  # noqa: E402
-from keras_seqmech.layers import BoundaryGate  # noqa: E402
-from keras_seqmech.layers import ConcatPooling  # noqa: E402
-from keras_seqmech.layers import ContextAttention  # noqa: E402
-from keras_seqmech.layers import EmissionProbabilities  # noqa: E402
-from keras_seqmech.layers import ExpectedSubsample  # noqa: E402
-from keras_seqmech.layers import FocusedHierarchicalEncoder  # noqa: E402
-from keras_seqmech.layers import KeepMask  # noqa: E402
-from keras_seqmech.layers import LastAttentionPooling  # noqa: E402
-from keras_seqmech.layers import LastPooling  # noqa: E402
-from keras_seqmech.layers import LearnedInitialState  # noqa: E402
-from keras_seqmech.layers import MaxAttentionPooling  # noqa: E402
-from keras_seqmech.layers import MaxPooling  # noqa: E402
-from keras_seqmech.layers import MeanPooling  # noqa: E402
-from keras_seqmech.layers import PointerSoftmax  # noqa: E402
-from keras_seqmech.layers import ReceptiveFieldRNN  # noqa: E402
-from keras_seqmech.layers import ReceptiveFieldWindows  # noqa: E402
-from keras_seqmech.layers import RFCell  # noqa: E402
-from keras_seqmech.training import Curriculum  # noqa: E402
+from keras_seqmech.focused import BoundaryGate  # noqa: E402
+from keras_seqmech.focused import ContextAttention  # noqa: E402
+from keras_seqmech.focused import FocusedHierarchicalEncoder  # noqa: E402
+from keras_seqmech.focused import PointerSoftmax  # noqa: E402
+from keras_seqmech.initial_state import LearnedInitialState  # noqa: E402
+from keras_seqmech.keep_mask import KeepMask  # noqa: E402
+from keras_seqmech.pooling import AttentionPooling  # noqa: E402
+from keras_seqmech.pooling import ConcatPooling  # noqa: E402
+from keras_seqmech.pooling import LastAttentionPooling  # noqa: E402
+from keras_seqmech.pooling import LastPooling  # noqa: E402
+from keras_seqmech.pooling import MaxAttentionPooling  # noqa: E402
+from keras_seqmech.pooling import MaxPooling  # noqa: E402
+from keras_seqmech.pooling import MeanPooling  # noqa: E402
+from keras_seqmech.receptive_field import ReceptiveFieldRNN  # noqa: E402
+from keras_seqmech.receptive_field import ReceptiveFieldWindows  # noqa: E402
+from keras_seqmech.receptive_field import RFCell  # noqa: E402
+from keras_seqmech.subsample import EmissionProbabilities  # noqa: E402
+from keras_seqmech.subsample import ExpectedSubsample  # noqa: E402
 from keras_seqmech.training import DistillationModel  # noqa: E402
 from keras_seqmech.training import ExploreThenCommit  # noqa: E402
 from keras_seqmech.training import GradientDirectedModel  # noqa: E402
 from keras_seqmech.training import PolicyGradientModel  # noqa: E402
-from keras_seqmech.training import TemperatureAnnealing  # noqa: E402
+from keras_seqmech.training import Schedule  # noqa: E402
 from keras_seqmech.training import TruncatedBackpropagationModel  # noqa: E402
 from keras_seqmech.training import WarnOnDecisionCollapse  # noqa: E402
 from keras_seqmech.version import __version__  # noqa: E402
@@ -46,7 +45,6 @@ __all__ = [
     "BoundaryGate",
     "ConcatPooling",
     "ContextAttention",
-    "Curriculum",
     "DistillationModel",
     "EmissionProbabilities",
     "ExpectedSubsample",
@@ -65,7 +63,7 @@ __all__ = [
     "RFCell",
     "ReceptiveFieldRNN",
     "ReceptiveFieldWindows",
-    "TemperatureAnnealing",
+    "Schedule",
     "TruncatedBackpropagationModel",
     "WarnOnDecisionCollapse",
     "__version__",
@@ -73,9 +71,7 @@ __all__ = [
 
 _MODULES = (
     "analysis",
-    "layers",
     "migration",
-    "ops",
     "serving",
     "tasks",
     "training",

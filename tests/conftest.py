@@ -11,7 +11,6 @@ os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
 
 import keras  # noqa: E402
 import pytest  # noqa: E402
-from tensorflow.python.framework import ops as tf_ops  # noqa: E402
 
 
 def pytest_addoption(parser):
@@ -45,16 +44,8 @@ def fresh_state():
 
 @pytest.fixture(autouse=True, scope="module")
 def free_memory():
-    """Frees the graphs of a module, and what XLA compiled of them.
-
-    In graphs, `tf.custom_gradient` registers a gradient under a name of its
-    own and never forgets it: it holds the graph, for all time.
-    """
+    """Frees the graphs of a module, and what XLA compiled of them."""
     yield
-    registry = tf_ops.gradient_registry._registry
-    for name in list(registry):
-        if name.startswith("CustomGradient-"):
-            del registry[name]
     keras.utils.clear_session(free_memory=False)
     gc.collect()
     if hasattr(ctypes.CDLL(None), "malloc_trim"):

@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech import PolicyGradientModel
-from keras_seqmech.layers.decisions import log_probabilities
+from keras_seqmech.core.decisions import log_probabilities
 
 
 @keras.saving.register_keras_serializable(package="tests")

@@ -27,6 +27,7 @@ FOLDERS = {
 }
 FILES = {
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "LICENSE",
     "MANIFEST.in",
     "Makefile",

@@ -59,7 +59,6 @@ def describe(args: argparse.Namespace) -> str:
     callback = schedule(args)
     if callback is None:
         return "none"
-    entropy, price = (
-        callback.ramps[name] for name in ("entropy_weight", "cost_weight")
-    )
-    return f"{entropy.initial:g}/{price.final:g}"
+    entropy = callback.values(0.0)["entropy_weight"]
+    price = callback.values(1.0)["cost_weight"]
+    return f"{entropy:g}/{price:g}"

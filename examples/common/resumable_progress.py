@@ -1,8 +1,7 @@
 """A callback that tests and saves after each epoch, so that runs resume.
 
-For runs that are tested as they train, and end by what the tests say or by a
-limit of time. Where a run is so many epochs and a test at the end,
-`resumable_fit` does.
+For runs that are tested as they train, and may end by what the tests say. Where
+a run is so many epochs and a test at the end, `resumable_fit` does.
 """
 
 import argparse
@@ -27,7 +26,7 @@ class ResumableProgress(keras.callbacks.Callback):
     until `remove`.
 
     Args:
-        args: Of the command line: `steps`, `minutes`, `evaluate_every`.
+        args: Of the command line: `steps`, `evaluate_every`.
         path: Start of the names of the files.
         line: What the lines of progress start with.
     """
@@ -62,11 +61,8 @@ class ResumableProgress(keras.callbacks.Callback):
         return self.state
 
     def is_over(self) -> bool:
-        """Whether the run has had its steps or its time."""
-        limit = self.args.minutes
-        return self.state["step"] >= self.args.steps or (
-            limit is not None and self.state["seconds"] >= 60 * limit
-        )
+        """Whether the run has had its steps."""
+        return self.state["step"] >= self.args.steps
 
     def on_epoch_begin(
         self, epoch: int, logs: dict[str, Any] | None = None

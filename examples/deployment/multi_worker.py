@@ -19,6 +19,7 @@ layers' random states, so that a run with a kill ends as one without.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -110,18 +111,17 @@ def run_workers(arguments: argparse.Namespace, kill_after: int) -> bool:
             "cluster": {"worker": addresses},
             "task": {"type": "worker", "index": worker},
         }
-        own = ["--worker", worker]
-        own += ["--kill-after", kill_after if worker == WORKERS - 1 else 0]
-        for name in ("steps", "batch_size", "length", "units", "save_every"):
-            own += [f"--{name.replace('_', '-')}", getattr(arguments, name)]
-        own += ["--output-dir", arguments.output_dir]
+        own = {**vars(arguments), "worker": worker, "kill_after": 0}
+        if worker == WORKERS - 1:
+            own["kill_after"] = kill_after
+        options = [
+            f"--{name.replace('_', '-')}={value}" for name, value in own.items()
+        ]
         processes.append(
             subprocess.Popen(
                 [
-                    sys.executable,
-                    "-m",
-                    "examples.deployment.multi_worker",
-                    *map(str, own),
+                    *[sys.executable, "-m", "examples.deployment.multi_worker"],
+                    *options,
                 ],
                 env={**os.environ, "TF_CONFIG": json.dumps(config)},
             )
@@ -144,13 +144,12 @@ def run_workers(arguments: argparse.Namespace, kill_after: int) -> bool:
 
 def free_ports(count: int) -> list[int]:
     """Ports that nothing listens on."""
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    with contextlib.ExitStack() as stack:
+        sockets = [
+            stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            for _ in range(count)
+        ]
+        return [each.getsockname()[1] for each in sockets]
 
 
 def make_model(arguments: argparse.Namespace) -> keras.Model:
@@ -178,10 +177,26 @@ def work(arguments: argparse.Namespace) -> None:
         optimizer = keras.optimizers.Adam(0.005)
         optimizer.build(model.trainable_variables)
     step = tf.Variable(0, dtype="int64")
-    manager = make_manager(arguments, model, optimizer, step)
-    name = f"worker {arguments.worker}"
-    if manager.latest:
-        manager.restore()
+    weights = {id(variable) for variable in model.weights}
+    checkpoint = tf.train.Checkpoint(
+        model=model,
+        optimizer=optimizer,
+        # The layers' random states.
+        seeds=[v.value for v in model.variables if id(v) not in weights],
+        step=step,
+    )
+    name, directory = f"worker {arguments.worker}", arguments.output_dir
+    # Each worker saves, and the first one's checkpoint is that of all.
+    manager = tf.train.CheckpointManager(
+        checkpoint,
+        str(directory / "checkpoints" / f"worker-{arguments.worker}"),
+        max_to_keep=2,
+    )
+    latest = tf.train.latest_checkpoint(
+        str(directory / "checkpoints" / "worker-0")
+    )
+    if latest:
+        checkpoint.restore(latest).assert_consumed()
         say(f"{name}: continues after step {int(step)}")
 
     def train(inputs, targets):
@@ -220,7 +235,7 @@ def work(arguments: argparse.Namespace) -> None:
             say(f"{name}: killed after step {done}")
             os.kill(os.getpid(), signal.SIGKILL)
     np.savez(
-        arguments.output_dir / f"worker-{arguments.worker}.npz",
+        directory / f"worker-{arguments.worker}.npz",
         *[variable.numpy() for variable in model.variables],
         *[variable.numpy() for variable in optimizer.variables],
     )
@@ -230,48 +245,6 @@ def say(line: str) -> None:
     """Prints a line in one piece, beside what the other worker prints."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
-
-
-class Checkpoints:
-    """Checkpoints of all workers: each saves, the first one's count."""
-
-    def __init__(
-        self,
-        checkpoint: tf.train.Checkpoint,
-        directory: pathlib.Path,
-        worker: int,
-    ):
-        self.checkpoint = checkpoint
-        self.directory = directory / "worker-0"
-        self.manager = tf.train.CheckpointManager(
-            checkpoint, str(directory / f"worker-{worker}"), max_to_keep=2
-        )
-
-    @property
-    def latest(self) -> str | None:
-        return tf.train.latest_checkpoint(str(self.directory))
-
-    def restore(self) -> None:
-        self.checkpoint.restore(self.latest).assert_consumed()
-
-    def save(self) -> None:
-        self.manager.save()
-
-
-def make_manager(
-    arguments: argparse.Namespace,
-    model: keras.Model,
-    optimizer: keras.optimizers.Optimizer,
-    step: tf.Variable,
-) -> Checkpoints:
-    """Of the weights, the optimizer, the random states and the step."""
-    weights = {id(variable) for variable in model.weights}
-    seeds = [v.value for v in model.variables if id(v) not in weights]
-    checkpoint = tf.train.Checkpoint(
-        model=model, optimizer=optimizer, seeds=seeds, step=step
-    )
-    directory = arguments.output_dir / "checkpoints"
-    return Checkpoints(checkpoint, directory, arguments.worker)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,14 +34,11 @@ from typing import NamedTuple
 
 from examples.common.arguments import integer
 from examples.common.arguments import positive
-from examples.deployment import corpus_files
-from examples.deployment import corpus_manifest
-from examples.deployment import corpus_output
+from examples.deployment import corpus
 from examples.deployment import text_model
-from examples.deployment.corpus_files import Fields
-from examples.deployment.corpus_files import Shard
 
-ON_ERROR = ("raise", "skip")
+# What scores depend on beside model and files.
+SETTINGS = ("text_field", "id_field", "batch_size", "shard_rows", "format")
 
 
 class Job(NamedTuple):
@@ -50,34 +46,45 @@ class Job(NamedTuple):
 
     model: str
     fingerprint: str
-    signature: str
-    fields: Fields
+    fields: corpus.Fields
     batch_size: int
-    on_error: str
-    folder: corpus_output.ScoreFolder
+    skips_bad_rows: bool
+    folder: corpus.ScoreFolder
+    shards: list[corpus.Shard]
 
 
 class Scorer:
-    """Scores shards with a model that it loads once."""
+    """Scores shards with a model that it loads once.
 
-    def __init__(self, job: Job):
-        self._job = job
+    Args:
+        job: What to do.
+        threads: Threads of TensorFlow; None for those that it has.
+    """
+
+    def __init__(self, job: Job, threads: int | None = None):
+        if threads is not None:
+            text_model.limit_tensorflow(threads)
         if text_model.fingerprint(job.model) != job.fingerprint:
             raise ValueError(
                 "Argument `model` must stay what it was when the run began, "
                 "on each machine. Received: another "
                 f"model={job.model!r} on {socket.gethostname()}"
             )
-        self._model = text_model.TextModel(job.model, job.signature)
+        self._job = job
+        self._model = text_model.TextModel(job.model)
 
-    def __call__(self, shard: Shard) -> dict[str, Any]:
+    def __call__(self, row: dict[str, int]) -> dict[str, Any]:
         """Writes the scores of a shard, unless they are there.
+
+        Args:
+            row: Has `item`, the shard's position in the job.
 
         Returns:
             Number of the shard, its rows, the seconds it took, who did it, and
             what is wrong with it, or an empty string.
         """
         begun = time.perf_counter()
+        shard = self._job.shards[row["item"]]
         problem = ""
         if not self._job.folder.scores(shard.number).exists():
             try:
@@ -102,39 +109,19 @@ class Scorer:
 
     def _score(self, shard):
         rows, bad = [], []
-        for row in corpus_files.read(shard, self._job.fields):
-            if isinstance(row, corpus_files.Row):
+        for row in corpus.read(shard, self._job.fields):
+            if isinstance(row, corpus.Row):
                 rows.append(row)
-            elif self._job.on_error == "raise":
-                raise ValueError(row.reason)
-            else:
+            elif self._job.skips_bad_rows:
                 bad.append(row)
+            else:
+                raise ValueError(row.reason)
         texts = [row.text for row in rows]
-        answers = text_model.score(self._model, texts, self._job.batch_size)
+        answers = self._model.score(texts, self._job.batch_size)
         self._job.folder.write(shard, rows, answers, bad)
 
 
-class RayScorer(Scorer):
-    """A scorer in a process of its own, which Ray Data gives rows.
-
-    Args:
-        job: What to do.
-        shards: All of them.
-        threads: That TensorFlow may use.
-    """
-
-    def __init__(self, job: Job, shards: Sequence[Shard], threads: int):
-        text_model.limit_tensorflow(threads)
-        super().__init__(job)
-        self._shards = shards
-
-    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
-        return super().__call__(self._shards[row["item"]])
-
-
-def on_ray(
-    job: Job, shards: Sequence[Shard], args: argparse.Namespace
-) -> Iterator[dict[str, Any]]:
+def on_ray(job: Job, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Scores shards in Ray's workers; yields what became of them."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
@@ -151,14 +138,14 @@ def on_ray(
     try:
         ray.data.DataContext.get_current().enable_progress_bars = False
         done = ray.data.from_items(
-            range(len(shards)), override_num_blocks=len(shards)
+            range(len(job.shards)), override_num_blocks=len(job.shards)
         ).map(
-            RayScorer,
-            fn_constructor_args=(job, shards, args.threads),
+            Scorer,
+            fn_constructor_args=(job, args.threads),
             num_cpus=args.threads,
             # A shard is read by who scores it, so there is none to prefetch.
             compute=ray.data.ActorPoolStrategy(
-                size=min(workers, len(shards)),
+                size=min(workers, len(job.shards)),
                 max_tasks_in_flight_per_actor=1,
             ),
         )
@@ -189,11 +176,6 @@ def start_ray(args: argparse.Namespace) -> int:
     return workers
 
 
-def here(job: Job, shards: Sequence[Shard]) -> Iterator[dict[str, Any]]:
-    """Scores shards in this process; yields what became of them."""
-    yield from map(Scorer(job), shards)
-
-
 def run(args: argparse.Namespace) -> dict[str, int]:
     """Scores what is not scored yet; returns the numbers of all rows.
 
@@ -202,25 +184,45 @@ def run(args: argparse.Namespace) -> dict[str, int]:
             be, or a row cannot be scored.
     """
     check(args)
-    files = corpus_files.find(args.inputs)
+    files = corpus.find(args.inputs)
     if args.workers != 0:  # The workers compute, and this process looks.
         text_model.limit_tensorflow(1)
     elif args.threads is not None:
         text_model.limit_tensorflow(args.threads)
-    outputs = text_model.TextModel(args.model, args.signature).outputs
-    job = Job(
-        model=str(args.model.absolute()),
-        fingerprint=text_model.fingerprint(args.model),
-        signature=args.signature,
-        fields=Fields(args.text_field, args.id_field),
-        batch_size=args.batch_size,
-        on_error=args.on_error,
-        folder=corpus_output.ScoreFolder(
-            args.output.absolute(), args.format, args.id_field, outputs
-        ),
+    folder = corpus.ScoreFolder(
+        args.output.absolute(),
+        args.format,
+        args.id_field,
+        text_model.TextModel(args.model).outputs,
     )
-    with corpus_manifest.reserved(job.folder.path):
-        return score(args, job, files)
+    fields = corpus.Fields(args.text_field, args.id_field)
+    fingerprint = text_model.fingerprint(args.model)
+    settings = {name: getattr(args, name) for name in SETTINGS}
+    settings["model"] = fingerprint
+    with folder.reserved():
+        shards = folder.shards(settings, files, args.shard_rows, fields)
+        folder.clean()
+        left = [s for s in shards if not folder.scores(s.number).exists()]
+        total = sum(shard.rows for shard in shards)
+        print(
+            f"{total} rows of {len(files)} files in {len(shards)} shards, "
+            f"{len(shards) - len(left)} of them done before",
+            flush=True,
+        )
+        job = Job(
+            str(args.model.absolute()),
+            fingerprint,
+            fields,
+            args.batch_size,
+            args.on_error == "skip",
+            folder,
+            left,
+        )
+        if left:
+            follow(job, args)
+        folder.clean()
+        rejected = folder.count_rejects()
+    return {"rows": total - rejected, "rejected": rejected}
 
 
 def check(args: argparse.Namespace) -> None:
@@ -240,72 +242,34 @@ def check(args: argparse.Namespace) -> None:
             )
 
 
-def score(
-    args: argparse.Namespace,
-    job: Job,
-    files: Sequence[corpus_files.CorpusFile],
-) -> dict[str, int]:
-    """Scores what is not scored yet, in a folder that is reserved."""
-    shards = open_folder(args, job, files)
-    job.folder.clean()
-    left = [s for s in shards if not job.folder.scores(s.number).exists()]
-    total = sum(shard.rows for shard in shards)
-    print(
-        f"{total} rows of {len(files)} files in {len(shards)} shards, "
-        f"{len(shards) - len(left)} of them done before",
-        flush=True,
-    )
-    if left:
-        results = (
-            on_ray(job, left, args) if args.workers != 0 else here(job, left)
-        )
-        with contextlib.closing(results):
-            follow(results, len(left))
-    job.folder.clean()
-    rejected = job.folder.count_rejects()
-    return {"rows": total - rejected, "rejected": rejected}
+def follow(job: Job, args: argparse.Namespace) -> None:
+    """Scores a job's shards; prints what becomes of them.
 
-
-def open_folder(
-    args: argparse.Namespace,
-    job: Job,
-    files: Sequence[corpus_files.CorpusFile],
-) -> list[Shard]:
-    """The shards of a run that is continued, or of one that begins."""
-    settings = {
-        "model": job.fingerprint,
-        **{
-            name: getattr(args, name)
-            for name in (
-                *("signature", "text_field", "id_field"),
-                *("batch_size", "shard_rows", "format"),
-            )
-        },
-    }
-    shards = corpus_manifest.begin(job.folder.path, settings, files)
-    if shards is None:
-        shards = corpus_files.split(files, args.shard_rows, job.fields)
-        corpus_manifest.record(job.folder.path, settings, files, shards)
-    return shards
-
-
-def follow(results: Iterable[dict[str, Any]], count: int) -> None:
-    """Prints what becomes of shards, up to the first that fails."""
+    Raises:
+        ValueError: If one cannot be scored; those after it are left.
+    """
+    count = len(job.shards)
+    if args.workers == 0:
+        score = Scorer(job)
+        results = (score({"item": i}) for i in range(count))
+    else:
+        results = on_ray(job, args)
     speed, rows, begun = "", 0, 0.0
-    for number, done in enumerate(results, start=1):
-        if done["problem"]:
-            raise ValueError(done["problem"])
-        now = time.perf_counter()
-        if number == 1:  # Until then workers were starting.
-            begun = now
-        else:
-            rows += done["rows"]
-            speed = f"; {rows / (now - begun):.0f} rows a second in all"
-        print(
-            f"{number} of {count}: shard {done['shard']}, {done['rows']} rows "
-            f"in {done['seconds']:.1f} s by {done['worker']}{speed}",
-            flush=True,
-        )
+    with contextlib.closing(results):
+        for number, done in enumerate(results, start=1):
+            if done["problem"]:
+                raise ValueError(done["problem"])
+            now = time.perf_counter()
+            if number == 1:  # Until then workers were starting.
+                begun = now
+            else:
+                rows += done["rows"]
+                speed = f"; {rows / (now - begun):.0f} rows a second in all"
+            print(
+                f"{number} of {count}: shard {done['shard']}, {done['rows']} "
+                f"rows in {done['seconds']:.1f} s by {done['worker']}{speed}",
+                flush=True,
+            )
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -322,10 +286,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     add("--model", type=Path, required=True, help="folder of a SavedModel")
     add("--output", type=Path, required=True, help="folder of the scores")
-    add("--format", choices=corpus_output.FORMATS, default="jsonl")
+    add("--format", choices=corpus.FORMATS, default="jsonl")
     add("--text-field", default="text", help="of the texts")
     add("--id-field", help="to be written beside the scores, as a string")
-    add("--signature", default="serving_default")
     add("--batch-size", type=positive, default=256, help="texts of a batch")
     add("--shard-rows", type=positive, default=10_000, help="rows of a shard")
     add(
@@ -341,7 +304,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--address", help="of a Ray cluster; default: this machine alone")
     add(
         "--on-error",
-        choices=ON_ERROR,
+        choices=("raise", "skip"),
         default="raise",
         help="a row that cannot be scored, without a text or an id for one, "
         "ends the run, or is left out and named in rejects-*.jsonl",

@@ -9,13 +9,14 @@ loads the SavedModel with TensorFlow alone, as a server does, and types the text
 character by character. It keeps the states, so one server serves any number of
 clients, and has nothing left when one of them is killed.
 
-A field of at most S characters is known S - 1 characters later: that is the
-delay. Printed are the words, each as it becomes certain, then how many
-characters a word came after its last one, on average, and the milliseconds of
-a character.
+A field of at most S characters is known S - 1 characters later, whatever size
+is chosen: that is the delay. Printed are the words, each as it becomes certain,
+then how many characters a word came after its last one, on average, and the
+milliseconds of a character.
 """
 
 import argparse
+import itertools
 import pathlib
 import statistics
 import sys
@@ -159,17 +160,12 @@ def train(args: argparse.Namespace) -> keras.Model:
 def type_text(typist: Typist, text: str) -> dict[str, float]:
     """Types a text and prints its words; returns what was measured."""
     lags, found = [], 0
-
-    def show(words: Iterator[str], typed: int) -> None:
-        nonlocal found
-        for word in words:
-            found += len(word)
-            lags.append(typed - found)
-            print(word, end=" ", flush=True)
-
-    for typed, character in enumerate(text, start=1):
-        show(typist.type(character), typed)
-    show(typist.end(), len(text))
+    words = ((i, w) for i, x in enumerate(text, 1) for w in typist.type(x))
+    ended = ((len(text), word) for word in typist.end())
+    for typed, word in itertools.chain(words, ended):
+        found += len(word)
+        lags.append(typed - found)
+        print(word, end=" ", flush=True)
     print()
     return {
         "delay": typist.delay,

@@ -14,11 +14,12 @@ from shiny import module
 from shiny import render
 from shiny import ui
 
+from examples.explorer.own_address import OwnAddress
 from examples.explorer.questions import EXPLORABLES
 from examples.explorer.questions import Answer
 from examples.explorer.questions import Explorable
-from examples.explorer.served_model import Refused
-from examples.explorer.served_model import ServedModel
+from examples.explorer.questions import Refused
+from examples.explorer.questions import ServedModel
 
 STYLE = """
 body { max-width: 68rem; margin: 0 auto; padding: 1rem; }
@@ -45,11 +46,12 @@ follow();
 POLICY = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:"
 
 
-def make_app(models: Mapping[str, ServedModel]) -> App:
+def make_app(models: Mapping[str, ServedModel], host: str) -> App:
     """The page's application.
 
     Args:
         models: By the keys of `EXPLORABLES`.
+        host: Name or address under which the page is served.
     """
 
     def connect(input: Inputs, output: Outputs, session: Session) -> None:
@@ -64,7 +66,7 @@ def make_app(models: Mapping[str, ServedModel]) -> App:
         )
         for key in models
     ]
-    return App(
+    app = App(
         ui.page_fluid(
             ui.head_content(
                 ui.tags.meta(
@@ -82,6 +84,8 @@ def make_app(models: Mapping[str, ServedModel]) -> App:
         ),
         connect,
     )
+    app.starlette_app.add_middleware(OwnAddress, host=host)
+    return app
 
 
 @module.ui
@@ -152,7 +156,7 @@ def _with_code(text: str) -> list[str | Tag]:
 def _shown(answer: Answer) -> TagList:
     facts = {
         "Answer": ui.tags.bdi(answer.says),
-        "Look-ahead": answer.delay,
+        "Look-ahead": answer.look_ahead,
         "Time": f"{answer.milliseconds:.1f} ms",
     }
     listed = [

@@ -1,16 +1,16 @@
 """What the page asks each model, and how it shows the answer."""
 
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from examples.explorer.served_model import NotTaken
-from examples.explorer.served_model import Refused
-from examples.explorer.served_model import ServedModel
+from examples.common.exports import newest
 from examples.receptive_field.segmentation import join_words
 from keras_seqmech import analysis
 
@@ -18,18 +18,110 @@ LONGEST = 300
 MOST_QUESTIONS = 6
 
 
+class Refused(ValueError):
+    """What is asked has no answer; the message says why, in sentences."""
+
+
+class Outputs(NamedTuple):
+    """What a model returned.
+
+    Attributes:
+        values: Arrays by name.
+        milliseconds: It took.
+    """
+
+    values: dict[str, np.ndarray]
+    milliseconds: float
+
+
+class ServedModel:
+    """The newest SavedModel of a folder; it is loaded when first asked.
+
+    Args:
+        directory: Its subfolders are versions, as TensorFlow Serving has them.
+        command: What makes it.
+        outputs: The names of what it must return.
+        text_ops: Whether it has ops of TensorFlow Text.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        command: str,
+        outputs: tuple[str, ...],
+        text_ops: bool = False,
+    ):
+        self.directory = directory
+        self.command = command
+        self.outputs = outputs
+        self.text_ops = text_ops
+        self._loaded: Any = None
+
+    def ask(self, **inputs: tf.Tensor) -> Outputs:
+        """Runs the model.
+
+        Raises:
+            Refused: If there is no model, or it does not take the inputs.
+        """
+        if self._loaded is None:
+            self._loaded = self._load()
+            # The first run takes longer than all others.
+            self._run(inputs)
+        return self._run(inputs)
+
+    def _load(self) -> Any:
+        if self.text_ops:
+            try:
+                import tensorflow_text  # noqa: F401
+            except ImportError:
+                raise Refused(
+                    "This model needs TF Text: "
+                    "`pip install 'keras_seqmech[text]'` installs it."
+                ) from None
+        path = newest(self.directory)
+        if path is None:
+            raise Refused(
+                f"There is no model in {self.directory} yet. "
+                f"`{self.command}` trains and exports one."
+            )
+        try:
+            loaded = tf.saved_model.load(str(path))
+        except (OSError, ValueError, tf.errors.OpError) as error:
+            raise Refused(f"{path} cannot be loaded: {error}") from None
+        signature = loaded.signatures.get("serving_default")
+        names = set() if signature is None else {*signature.structured_outputs}
+        if not names.issuperset(self.outputs):
+            raise Refused(
+                f"The model in {path} returns {sorted(names)}; the page needs "
+                f"{sorted(self.outputs)}. `{self.command}` makes one that does."
+            )
+        return loaded
+
+    def _run(self, inputs: dict[str, tf.Tensor]) -> Outputs:
+        start = time.perf_counter()
+        try:
+            found = self._loaded.signatures["serving_default"](**inputs)
+        except (TypeError, ValueError, tf.errors.OpError):
+            raise Refused(
+                "The model does not take this input. It may have been trained "
+                "with shorter ones, or smaller k."
+            ) from None
+        values = {name: value.numpy() for name, value in found.items()}
+        return Outputs(values, 1000 * (time.perf_counter() - start))
+
+
 class Answer(NamedTuple):
     """What the page shows.
 
     Attributes:
         says: The model's answer in words.
-        delay: How long an answer waits for what comes later.
+        look_ahead: How far the model reads ahead.
         milliseconds: The model took.
         picture: Its decisions.
     """
 
     says: str
-    delay: str
+    look_ahead: str
     milliseconds: float
     picture: analysis.HtmlPicture
 
@@ -90,15 +182,10 @@ def pick(model: ServedModel, text: str, questions: str) -> Answer:
     if wrong:
         raise Refused(f"Please type digits only; “{wrong[0]}” is not a digit.")
     asked = _numbers(questions, len(digits))
-    try:
-        found = model.ask(
-            tokens=tf.constant([[*map(int, digits)]] * len(asked)),
-            k=tf.constant(asked),
-        )
-    except NotTaken as refused:
-        raise Refused(
-            f"{refused} It may have been trained with smaller k."
-        ) from None
+    found = model.ask(
+        tokens=tf.constant([[*map(int, digits)]] * len(asked)),
+        k=tf.constant(asked),
+    )
     answers = found.values["logits"].argmax(axis=-1)
     names = [f"k = {k}" for k in asked]
     return Answer(
@@ -173,22 +260,30 @@ EXPLORABLES = {
 }
 
 
-def _checked(text: str) -> str:
-    """A text without spaces around it, valid in UTF-8."""
-    text = text.encode("utf-8", "replace").decode("utf-8").strip()
+def _checked(value: Any) -> str:
+    """A text of some length."""
+    text = _text(value)
     if not text:
         raise Refused("Type something above.")
+    return text
+
+
+def _text(value: Any) -> str:
+    """What a field holds, without spaces around it, valid in UTF-8."""
+    if not isinstance(value, str):
+        raise Refused("A field was sent something else than text.")
+    text = value.strip()
     if len(text) > LONGEST:
         raise Refused(
             f"This text has {len(text):,} characters; please use at most "
             f"{LONGEST}."
         )
-    return text
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _numbers(text: str, most: int) -> list[int]:
+def _numbers(value: Any, most: int) -> list[int]:
     """Different whole numbers from 1 to `most`, in the order given."""
-    parts = re.findall(r"[^\s,;]+", text)
+    parts = re.findall(r"[^\s,;]+", _text(value))
     wrong = [
         part
         for part in parts

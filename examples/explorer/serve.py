@@ -9,7 +9,8 @@ each comes its answer, how far it looks ahead, and the time it took.
 
 They are SavedModels, loaded without the code that built them; the page names
 the command that makes one that is missing. The page is served to this machine
-alone, asks no other host for anything, and sends nothing anywhere.
+alone, refuses what other sites ask of it, asks no other host for anything, and
+sends nothing anywhere.
 """
 
 import argparse
@@ -62,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         for name, explorable in EXPLORABLES.items()
     }
     server = uvicorn.Server(
-        uvicorn.Config(page.make_app(models), log_level="warning")
+        uvicorn.Config(page.make_app(models, args.host), log_level="warning")
     )
     try:
         listener = socket.create_server((args.host, args.port))

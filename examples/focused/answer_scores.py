@@ -99,9 +99,8 @@ def score_labels(
         count: Number of classes.
 
     Returns:
-        Dict of `"accuracy"`, `"macro_f1"` (the mean F1 of all classes, also
-        of those that were never chosen), and `"majority"`, the accuracy of
-        always naming the most frequent class.
+        Dict of `"accuracy"` and `"macro_f1"`, the mean F1 of all classes, also
+        of those that were never chosen.
     """
     scores = {
         "accuracy": metrics.accuracy_score(labels, predictions),
@@ -112,6 +111,5 @@ def score_labels(
             average="macro",
             zero_division=0,
         ),
-        "majority": np.bincount(labels).max() / len(labels),
     }
     return {name: round(100 * float(x), 2) for name, x in scores.items()}

@@ -7,7 +7,6 @@ repeated.
 """
 
 import argparse
-import csv
 import functools
 import zlib
 from collections.abc import Callable
@@ -17,8 +16,10 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
+import pandas as pd
 import tensorflow as tf
 
+from examples.common import exploring
 from examples.common import interleaved
 from examples.common import results
 from examples.common import resumable_progress
@@ -26,13 +27,13 @@ from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
+from examples.common.networks import network_of
 from examples.focused import models
-from examples.focused.progress import Progress
-from examples.focused.progress import gate_callbacks
+from keras_seqmech.training import Schedule
+from keras_seqmech.training import WarnOnDecisionCollapse
 
 KEY = ("task", "model", "estimator", "openness_target", "seed", "settings")
-FIELDS = (
-    *KEY,
+MEASURED = (
     "accuracy",
     "openness",
     "drawn_accuracy",
@@ -47,10 +48,11 @@ FIELDS = (
     "parameters",
     "seconds",
 )
+FIELDS = KEY + MEASURED
+KIND = ("model", "estimator", "openness_target")
 SETTINGS = (
     "units",
     "learning_rate",
-    "clip_norm",
     "batch_size",
     "steps",
     "evaluate_every",
@@ -58,84 +60,15 @@ SETTINGS = (
 )
 CURVE = ("step", "loss", "train_accuracy", "accuracy", "openness", "seconds")
 REACHED = 0.95
-DRAWS = 16
-# Of times.
+# Repeated measurements of a time.
 REPEATS = 9
-
-
-def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
-    """Adds the options that both tasks share."""
-    add = parser.add_argument
-    models.add_arguments(parser)
-    add("--seeds", nargs="+", type=integer(0), default=[0])
-    above = real("(0, inf)")
-    add("--learning-rate", type=above, default=5e-3)
-    add("--clip-norm", type=above, default=1.0, help="of the whole gradient")
-    add("--batch-size", type=positive, default=64)
-    add("--steps", type=positive, default=30000, help="of training, at most")
-    add("--minutes", type=above, help="of training a run, at most")
-    every = "steps, an epoch: then gates' weights change, too"
-    add("--evaluate-every", type=positive, default=500, help=every)
-    add("--test-size", type=positive, default=2000)
-    add("--output", type=Path, default=Path(f"runs/{name}.csv"))
-    add("--markdown", type=Path, help="file for the table")
-    add("--save-models", type=Path, help="folder; default: beside --output")
-
-
-def complete(
-    parser: argparse.ArgumentParser, args: argparse.Namespace
-) -> argparse.Namespace:
-    """Checks what argparse cannot, and fills in what depends on the rest."""
-    if args.steps % args.evaluate_every:
-        parser.error(
-            "--steps: must be a multiple of --evaluate-every. Received: "
-            f"{args.steps} and {args.evaluate_every}"
-        )
-    models.check(parser, args)
-    folder = args.output.with_name(f"{args.output.stem}-models")
-    args.save_models = args.save_models or folder
-    return args
-
-
-def keys(
-    args: argparse.Namespace, task: str, more: Sequence[str]
-) -> list[results.Key]:
-    """Values of `KEY` of all runs, seed by seed; LSTMs have no estimators.
-
-    Args:
-        args: Of the command line.
-        task: What is learned.
-        more: Names of the task's own settings.
-    """
-    found, names = [], settings_names(args, more)
-    for seed in args.seeds:
-        for name in args.models:
-            estimators, target, own = [""], "", {}
-            if name == "fhe":
-                own = models.gate_settings(args)
-                estimators, target = args.estimators, models.gate_target(args)
-            for estimator in estimators:
-                fields = (task, name, estimator, target, seed)
-                settings = results.describe(args, names, **own)
-                found.append((*map(str, fields), settings))
-    return found
-
-
-def settings_names(args: argparse.Namespace, more: Sequence[str]) -> list[str]:
-    """Names of all settings; of a limit of time only if there is one.
-
-    Args:
-        args: Of the command line.
-        more: Names of the task's own settings.
-    """
-    minutes = [] if args.minutes is None else ["minutes"]
-    return [*SETTINGS, *more, *minutes]
-
-
-def stem(key: Sequence[str]) -> str:
-    """A file name for a run, of its own for each setting."""
-    digest = zlib.crc32(key[-1].encode())
-    return "-".join([*filter(None, key[:-1]), f"{digest:08x}"])
+# Share of the steps after which the entropy bonus is 0 and the penalty on open
+# gates whole; that on undecided ones is after twice as many.
+RAMP = 0.3
+# Exponents of the curricula: slow at first, and all but 0 in the first half.
+SLOW, LATE = 2, 4
+# Temperature of relaxed gates after all steps.
+FINAL_TEMPERATURE = 0.3
 
 
 class Task(NamedTuple):
@@ -153,36 +86,109 @@ class Task(NamedTuple):
     test: tuple[dict[str, np.ndarray], np.ndarray]
 
 
-def do_runs(
-    args: argparse.Namespace,
-    wanted: Sequence[results.Key],
-    task: Task,
-    after: Callable[[results.Row, Path], None] | None = None,
-) -> list[results.Row]:
-    """Does what has no row yet; returns the rows of the wanted runs.
+class Progress(resumable_progress.ResumableProgress):
+    """Tests answers and gates.
+
+    Training draws the gates, so `train_accuracy` and `accuracy` differ until
+    the gates are hard.
 
     Args:
-        args: Of the command line.
-        wanted: Values of `KEY`.
-        task: What they learn.
-        after: `after(key, path)` is called for every wanted run that has a
-            row, with the path of its trained model.
+        probed: The model's `probe`.
+        test: What is asked, and the answers.
+        args: The command line.
+        path: Start of the names of the files.
+        line: Start of the lines of progress.
     """
-    args.save_models.mkdir(parents=True, exist_ok=True)
 
-    def path_of(key: results.Row) -> Path:
-        return args.save_models / f"{stem(tuple(key.values()))}.keras"
+    def __init__(
+        self,
+        probed: keras.Model,
+        test: tuple[dict, np.ndarray],
+        args: argparse.Namespace,
+        path: Path,
+        line: str,
+    ):
+        super().__init__(args, path, line)
+        self.probed = probed
+        self.test = test
 
-    rows = results.ResultsFile(args.output, FIELDS, KEY).do_missing(
-        wanted,
-        lambda key, line: train_and_test(key, args, task, path_of(key), line),
-        lambda key: resumable_progress.remove(path_of(key).with_suffix("")),
-    )
-    if after is not None:
-        for row in rows:
-            key = {name: row[name] for name in KEY}
-            after(key, path_of(key))
-    return rows
+    def measure(self) -> dict[str, float]:
+        return models.measure(self.probed, *self.test, self.args.batch_size)
+
+
+def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
+    """Adds the options that both tasks share."""
+    add = parser.add_argument
+    models.add_arguments(parser)
+    add("--seeds", nargs="+", type=integer(0), default=[0])
+    add("--learning-rate", type=real("(0, inf)"), default=5e-3)
+    add("--batch-size", type=positive, default=64)
+    add("--steps", type=positive, default=30000, help="of training")
+    every = "steps, an epoch: then gates' weights change, too"
+    add("--evaluate-every", type=positive, default=500, help=every)
+    add("--test-size", type=positive, default=2000)
+    add("--output", type=Path, default=Path(f"runs/{name}.csv"))
+
+
+def check(
+    parser: argparse.ArgumentParser, args: argparse.Namespace
+) -> argparse.Namespace:
+    """Checks what argparse cannot."""
+    if args.steps % args.evaluate_every:
+        parser.error(
+            "--steps: must be a multiple of --evaluate-every. Received: "
+            f"{args.steps} and {args.evaluate_every}"
+        )
+    return models.check(parser, args)
+
+
+def keys(
+    args: argparse.Namespace, task: str, more: Sequence[str] = ()
+) -> list[results.Key]:
+    """Values of `KEY` of all runs, seed by seed; LSTMs have no estimators.
+
+    Args:
+        args: The command line.
+        task: Name of what is learned.
+        more: Names of the task's own settings.
+    """
+    found = []
+    target = "" if args.explore else str(args.openness_target)
+    for seed in args.seeds:
+        for name in args.models:
+            kinds, own = [("", "")], {}
+            if name == "fhe":
+                kinds = [(estimator, target) for estimator in args.estimators]
+                own = models.gate_settings(args)
+            settings = results.describe(args, [*SETTINGS, *more], **own)
+            found += [(task, name, *x, str(seed), settings) for x in kinds]
+    return found
+
+
+def model_path(args: argparse.Namespace, key: Sequence[str]) -> Path:
+    """The file of a run's model, of its own for each setting."""
+    *parts, settings = key
+    digest = f"{zlib.crc32(settings.encode()):08x}"
+    folder = args.output.with_name(f"{args.output.stem}-models")
+    return folder / f"{'-'.join([*filter(None, parts), digest])}.keras"
+
+
+def do_runs(
+    args: argparse.Namespace, wanted: Sequence[results.Key], task: Task
+) -> list[results.Row]:
+    """Does what has no row yet; returns the rows of the wanted runs."""
+
+    def run(key: results.Row, line: str) -> dict:
+        path = model_path(args, tuple(key.values()))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return train_and_test(key, args, task, path, line)
+
+    def forget(key: results.Row) -> None:
+        path = model_path(args, tuple(key.values()))
+        resumable_progress.remove(path.with_suffix(""))
+
+    file = results.ResultsFile(args.output, FIELDS, KEY)
+    return file.do_missing(wanted, run, forget)
 
 
 def train_and_test(
@@ -197,14 +203,14 @@ def train_and_test(
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     model = task.build(key["model"], key["estimator"])
-    models.compile_model(model, args.learning_rate, args.clip_norm, args.steps)
+    models.compile_model(model, args.learning_rate, args.steps)
     model.optimizer.build(model.trainable_variables)
     batch = next(iter(task.batches(seed, 0)))
-    progress = Progress(task.test, args, path.with_suffix(""), line)
+    probed = models.probe(model)
+    progress = Progress(probed, task.test, args, path.with_suffix(""), line)
     state = progress.restore(model)
-    gradient = models.GateGradient(model)
     if not state["step"]:
-        state["gate_variance_start"] = gradient.variance(*batch, DRAWS)
+        state["gate_variance_start"] = models.gate_variance(model, *batch)
     if not progress.is_over():
         callbacks = []
         if models.has_gates(model):
@@ -220,107 +226,103 @@ def train_and_test(
             verbose=0,
         )
     model.save(path)
-    write_curve(path.with_suffix(".csv"), state["curve"])
-    row = {**summary(state), "parameters": model.count_params()}
-    drawn = models.measure_drawn(
-        model, models.probe(model), *task.test, args.batch_size
+    curve = pd.DataFrame(state["curve"], columns=CURVE)
+    curve.to_csv(path.with_suffix(".csv"), index=False)
+    asked, answers = task.test
+    drawn = models.measure_drawn(model, asked, answers, args.batch_size)
+    # As long as the tested questions; the first of training may be shorter.
+    timed = {
+        name: np.resize(array, (args.batch_size, *array.shape[1:]))
+        for name, array in asked.items()
+    }
+    (inference_ms,) = interleaved.median_ms(
+        [functools.partial(probed.predict_on_batch, timed)], REPEATS
     )
-    row.update({name: percent(value) for name, value in drawn.items()})
-    row["gate_variance_end"] = gradient.variance(*batch, DRAWS)
-    batch = first_questions(task.test[0], args.batch_size)
-    (inference,) = interleaved.median_ms(
-        [functools.partial(progress.probed.predict_on_batch, batch)],
-        REPEATS,
-    )
-    row["inference_ms"] = round(inference, 1)
-    return row
-
-
-def summary(state: dict) -> dict:
-    """Results that follow from the curve of a run, accuracies in %."""
-    curve = state["curve"]
-    accuracies = [point["accuracy"] for point in curve]
-    reached = [p["step"] for p in curve if p["accuracy"] >= REACHED]
+    reached = curve["step"][curve["accuracy"] >= REACHED]
     # The first epoch compiles.
     times = state["train_ms"][1:] or state["train_ms"]
     return {
-        "accuracy": percent(accuracies[-1]),
-        "openness": percent(curve[-1].get("openness", np.nan)),
-        "best_accuracy": percent(max(accuracies)),
-        "steps_to_95": reached[0] if reached else "",
+        "accuracy": percent(curve["accuracy"].iloc[-1]),
+        "openness": percent(curve["openness"].iloc[-1]),
+        **{name: percent(share) for name, share in drawn.items()},
+        "best_accuracy": percent(curve["accuracy"].max()),
+        "steps_to_95": reached.iloc[0] if len(reached) else "",
         "steps": state["step"],
         "gate_variance_start": state["gate_variance_start"],
+        "gate_variance_end": models.gate_variance(model, *batch),
         "train_ms": round(float(np.median(times)), 1),
+        "inference_ms": round(inference_ms, 1),
+        "parameters": model.count_params(),
         "seconds": round(state["seconds"], 1),
     }
+
+
+def gate_callbacks(
+    model: keras.Model, args: argparse.Namespace
+) -> list[keras.callbacks.Callback]:
+    """Callbacks that change the weights and temperature of gates.
+
+    The cost of open gates grows from zero: before the network can use the
+    states it reads, no gate is worth its cost, and all would close. Meanwhile
+    the entropy bonus falls to zero: without it all gates would be open for good
+    before any of them costs something. Then the penalty on undecided gates
+    rises, too.
+
+    The temperature of relaxed gates falls; for straight-through gates, which
+    are hard already, a low temperature would only take away the gradient.
+
+    With `--explore`, `ExploreThenCommit` takes the place of all this; it lowers
+    the temperature of straight-through gates, too.
+    """
+    schedule = exploring.schedule(args)
+    if schedule is not None:
+        return [WarnOnDecisionCollapse(patience=3), schedule]
+    gate = network_of(model).get_layer("encoder").gate
+    entropy = models.ENTROPY_WEIGHT
+    numbers = {
+        "entropy_weight": lambda share: entropy - rising(share, entropy, RAMP),
+        "sparsity_weight": lambda share: rising(
+            share, gate.initial_sparsity_weight, RAMP
+        ),
+        "indecision_weight": lambda share: rising(
+            share, args.indecision_weight, 2 * RAMP, LATE
+        ),
+    }
+    if gate.estimator == "relaxed":
+        numbers["temperature"] = lambda share: FINAL_TEMPERATURE**share
+    return [
+        # Until then gates are paid for exploring.
+        WarnOnDecisionCollapse(begin=RAMP, patience=3),
+        Schedule(numbers, args.steps),
+    ]
+
+
+def rising(share: float, to: float, end: float, power: float = SLOW) -> float:
+    """What rises from 0, and arrives at the share `end` of training."""
+    return to * min(1.0, share / end) ** power
 
 
 def percent(share: float) -> str:
     return f"{100 * share:.2f}"
 
 
-def write_curve(path: Path, curve: Sequence[dict]) -> None:
-    """Writes a run's tests by step to a CSV file."""
-    with open(path, "w", newline="", encoding="utf8") as file:
-        writer = csv.DictWriter(file, CURVE)
-        writer.writeheader()
-        writer.writerows(curve)
-
-
-def first_questions(
-    asked: dict[str, np.ndarray], count: int
-) -> dict[str, np.ndarray]:
-    """So many of the test questions, from the first again after the last.
-
-    They are as long as those that are tested; the first ones of training may be
-    shorter.
-    """
-    return {
-        name: np.resize(array, (count, *array.shape[1:]))
-        for name, array in asked.items()
-    }
-
-
-def kinds(rows: Sequence[dict]) -> dict[tuple, list[dict]]:
-    """Rows that differ in their seed alone, by model, estimator and target."""
-    found = {}
-    for row in rows:
-        kind = (row["model"], row["estimator"], row["openness_target"])
-        found.setdefault(kind, []).append(row)
-    return found
-
-
-def kind_name(kind: tuple) -> str:
-    """The name of a kind of model in tables.
-
-    >>> kind_name(("fhe", "reinforce", "0.1"))
-    'fhe, reinforce, target 0.1'
-    """
-    name, estimator, target = kind
-    target = f"target {target}" if target else ""
-    return ", ".join(filter(None, (name, estimator, target)))
-
-
-def report(
-    args: argparse.Namespace, parts: Sequence[str], more: Sequence[str] = ()
+def means(
+    rows: Sequence[results.Row], by: Sequence[str], measured: Sequence[str]
 ) -> str:
-    """Prints tables with their notes, and writes them to `--markdown`.
+    """Prints means over seeds as a Markdown table; returns it.
 
     Args:
-        args: Of the command line.
-        parts: The tables.
-        more: Names of the task's own settings.
+        rows: Finished runs.
+        by: Columns that tell kinds of runs from each other.
+        measured: Columns of numbers.
     """
-    notes = (
-        "Means over seeds; in brackets, over how many, if a number is not "
-        'known for all. Slides: those of "Focused Hierarchical RNNs for '
-        'Conditional Sequence Processing". Drawn: with gates drawn as in '
-        "training, not open above one half. The gate variance is the sum of "
-        f"the variances of the gate's gradient over {DRAWS} draws on the "
-        "first training batch; at the start, of the untrained model with the "
-        "whole sparsity weight, if there is one."
+    kinds: dict[tuple, list[results.Row]] = {}
+    for row in rows:
+        kinds.setdefault(tuple(row[name] for name in by), []).append(row)
+    body = [
+        [*kind, *(tables.mean(own, name, ".4g") for name in measured), len(own)]
+        for kind, own in kinds.items()
+    ]
+    return tables.publish(
+        [tables.table([[*by, *measured, "seeds"], *body])], None
     )
-    names = settings_names(args, more)
-    described = results.describe(args, names, **models.gate_settings(args))
-    settings = f"Settings: `{described}`."
-    return tables.publish([*parts, notes, settings], args.markdown)

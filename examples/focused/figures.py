@@ -23,9 +23,9 @@ from pathlib import Path
 
 import keras
 import numpy as np
+from matplotlib.figure import Figure
 
 from examples.common import results
-from examples.common.arguments import positive
 from examples.common.networks import network_of
 from examples.focused import experiments
 from examples.focused import models
@@ -34,7 +34,11 @@ from keras_seqmech.tasks import picking
 from keras_seqmech.tasks import pixel_question
 
 BATCH_SIZE = 100
-POSITIONS = 4
+POSITIONS, SEQUENCES = 4, 200
+# Black is drawn as this grey, on which red stands out as it does on white.
+DARKEST = 0.35
+OPEN = np.array([0.86, 0.1, 0.1])
+PER_ROW = 5
 
 
 def openness_points(paths: Sequence[Path]) -> dict[str, dict[str, list]]:
@@ -57,11 +61,14 @@ def openness_points(paths: Sequence[Path]) -> dict[str, dict[str, list]]:
 
 
 def position_curves(
-    model: keras.Model, asked: Sequence[int], length: int, count: int
+    model: keras.Model,
 ) -> dict[str, dict[int, np.ndarray]]:
-    """Openness and focus by position, for each k that is asked."""
-    examples, _ = picking.examples(count * len(asked), length)
-    examples["k"] = np.repeat(np.array(asked, "int32"), count)
+    """Openness and focus by position, for some k that are asked."""
+    known = network_of(model).get_layer("question").input_dim - 1
+    parts = np.linspace(0, known, 2 * POSITIONS + 1)[1::2]
+    asked = sorted({max(1, round(x)) for x in parts})
+    examples, _ = picking.examples(SEQUENCES * len(asked), known)
+    examples["k"] = np.repeat(np.array(asked, "int32"), SEQUENCES)
     found = predict(model, examples)
     focus = weight_by_origin(found["focus"], found["gates"])
     return {
@@ -119,9 +126,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--output-dir", type=Path, default=Path("runs/focused_figures"))
     add("--runs", nargs="+", type=Path, default=[], help="CSV files")
     add("--picking-model", type=Path, help="a saved .keras")
-    add("--positions", nargs="+", type=positive, help="asked; default: 4")
-    add("--length", type=positive, help="default: the largest k it knows")
-    add("--count", type=positive, default=200, help="sequences a position")
     add("--pixel-model", type=Path, help="a saved .keras")
     add("--mnist", action="store_true", help="if it was trained on MNIST")
     add("--data-dir", help="holds mnist/mnist.npz")
@@ -142,55 +146,76 @@ def main(argv: Sequence[str] | None = None) -> dict:
         for task, points in openness_points(args.runs).items():
             name = f"openness_{task}"
             shown[name] = points
-            figure = analysis.plot_accuracy_by_openness(points, task)
+            figure = plot_accuracy(points, task)
             figure.savefig(args.output_dir / f"{name}.png", dpi=150)
     if args.picking_model:
-        shown["positions"] = draw_positions(args)
+        model = keras.models.load_model(args.picking_model)
+        shown["positions"] = position_curves(model)
+        figure = plot_positions(shown["positions"])
+        figure.savefig(args.output_dir / "positions.png", dpi=150)
     if args.pixel_model:
-        shown["pixels"] = draw_pixels(args)
+        model = keras.models.load_model(args.pixel_model)
+        _, test = (
+            pixel_question.load_mnist(args.data_dir)
+            if args.mnist
+            else pixel_question.load_digits()
+        )
+        images, shown["pixels"], captions = pixel_gates(model, *test)
+        figure = plot_pixels(images, shown["pixels"], captions)
+        figure.savefig(args.output_dir / "pixels.png", dpi=150)
     print(f"{args.output_dir}: {', '.join(sorted(shown))}", flush=True)
     return shown
 
 
-def draw_positions(
-    args: argparse.Namespace,
-) -> dict[str, dict[int, np.ndarray]]:
-    model = keras.models.load_model(args.picking_model)
-    model = network_of(model)
-    max_k = model.get_layer("question").input_dim - 1
-    parts = np.linspace(0, max_k, 2 * POSITIONS + 1)[1::2]
-    asked = args.positions or sorted({max(1, round(x)) for x in parts})
-    length = args.length or max_k
-    if not max(asked) <= min(max_k, length):
-        raise ValueError(
-            f"--positions: must be at most {min(max_k, length)}. Received: "
-            f"{asked}"
-        )
-    shown = position_curves(model, asked, length, args.count)
-    curves, marks = {}, {}
-    for k in shown["gates"]:
-        for letter, name in (("G", "gates"), ("F", "focus")):
-            panel = f"{letter}, P = {k}"
-            curves[panel], marks[panel] = shown[name][k], k
-    figure = analysis.plot_openness_by_position(
-        curves, marks, "openness (G) and focus (F) by position asked (P)"
-    )
+def plot_accuracy(points: dict[str, list], task: str) -> Figure:
+    """Accuracy against openness, in percent, a point for each run."""
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    axes = figure.subplots()
+    for estimator, pairs in points.items():
+        axes.plot(*(100 * np.transpose(pairs)), "o", label=estimator)
+    axes.set(xlabel="gate openness (%)", ylabel="accuracy (%)", xlim=(-2, 102))
+    axes.legend()
+    figure.suptitle(task)
+    return figure
+
+
+def plot_positions(shown: dict[str, dict[int, np.ndarray]]) -> Figure:
+    """Shares by position, two panels for each k, which is a red line."""
+    count = 2 * len(shown["gates"])
+    figure = Figure(figsize=(7.4, 0.8 + 1.2 * count), layout="constrained")
+    panels = figure.subplots(count, sharex=True)
+    pairs = [
+        (k, letter, shown[name][k])
+        for k in shown["gates"]
+        for letter, name in (("G", "gates"), ("F", "focus"))
+    ]
+    for axes, (k, letter, curve) in zip(panels, pairs, strict=True):
+        places = np.arange(1, len(curve) + 1)
+        axes.fill_between(places, curve, step="mid", alpha=0.8)
+        axes.axvline(k, color="red", linewidth=1.2)
+        axes.set_title(f"{letter}, P = {k}", loc="right", fontsize="small")
+        axes.set(xlim=(0.5, len(curve) + 0.5), ylim=(0, 1))
+    panels[-1].set_xlabel("position")
     figure.supylabel("share")
-    figure.savefig(args.output_dir / "positions.png", dpi=150)
-    return shown
+    figure.suptitle("openness (G) and focus (F) by position asked (P)")
+    return figure
 
 
-def draw_pixels(args: argparse.Namespace) -> np.ndarray:
-    model = keras.models.load_model(args.pixel_model)
-    _, test = (
-        pixel_question.load_mnist(args.data_dir)
-        if args.mnist
-        else pixel_question.load_digits()
-    )
-    images, gates, captions = pixel_gates(model, *test)
-    figure = analysis.plot_gates_over_image(images, gates, captions)
-    figure.savefig(args.output_dir / "pixels.png", dpi=150)
-    return gates
+def plot_pixels(
+    images: np.ndarray, gates: np.ndarray, captions: Sequence[str]
+) -> Figure:
+    """Images in greys, with the pixels red at which the gate is open."""
+    rows = -(-len(images) // PER_ROW)
+    figure = Figure(figsize=(1.5 * PER_ROW, 1.7 * rows), layout="constrained")
+    panels = figure.subplots(rows, PER_ROW, squeeze=False).ravel()
+    for axes in panels:
+        axes.set_axis_off()
+    for axes, image, gate, caption in zip(panels, images, gates, captions):
+        grey = DARKEST + (1 - DARKEST) * image[..., None]
+        share = gate.reshape(image.shape)[..., None]
+        axes.imshow((1 - share) * grey + share * OPEN, interpolation="nearest")
+        axes.set_title(caption, fontsize="small")
+    return figure
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ together with it:
 import argparse
 import contextlib
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -33,78 +34,58 @@ from keras_seqmech import ContextAttention
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech.analysis import restored_state
-from keras_seqmech.layers.decisions import log_probabilities
+from keras_seqmech.core.decisions import log_probabilities
 
 MODELS = ("lstm1", "lstm2", "lstm1_last", "lstm2_last", "fhe")
 # Those that are trained unless others are named.
 ATTENDING = ("lstm1", "lstm2", "fhe")
 ESTIMATORS = ("reinforce", "relaxed", "straight_through")
 READ_OUTS = ("every", "open")
-BASELINES = ("moving_average", "batch_mean", "none")
-# Of a gate; the LSTMs do not depend on them.
-GATE_SETTINGS = (
-    "read_out",
-    "sparsity_weight",
-    "entropy_weight",
-    "indecision_weight",
-    "ramp_share",
-    "initial_openness",
-    "temperature",
-    "final_temperature",
-    "baseline",
-)
 # What `ExploreThenCommit` takes the place of.
-CHARGES = (
-    "openness_target",
-    "sparsity_weight",
-    "entropy_weight",
-    "indecision_weight",
-    "ramp_share",
-    "final_temperature",
-)
+TARGETS = ("openness_target", "indecision_weight")
+# Weight of the entropy bonus at the start.
+ENTROPY_WEIGHT = 1.0
+# Draws of the gates, for the variance of their gradient.
+DRAWS = 16
+
+
+class Asked(NamedTuple):
+    """What a model is asked.
+
+    Attributes:
+        inputs: Inputs by name.
+        sequence: Tensor `(B, T, d)`, made of the inputs.
+        context: Tensor `(B, c)`, made of the inputs.
+        classes: Number of answers.
+        steps: Final length of the training sequences, by which the sparsity
+            term, a sum over steps, is divided.
+        compare: Whether to classify the product of what is read and the
+            query, too, and through a hidden layer: for questions whether
+            something is so.
+    """
+
+    inputs: dict[str, keras.KerasTensor]
+    sequence: keras.KerasTensor
+    context: keras.KerasTensor
+    classes: int
+    steps: int
+    compare: bool = False
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of models and their gates."""
     add = parser.add_argument
-    weight = "of its mean over the steps of a sequence"
-    ramp = (
-        "of the steps, after which entropy's weight is 0 and sparsity's whole; "
-        "indecision's is after twice as many"
-    )
     add("--models", nargs="+", choices=MODELS, default=list(ATTENDING))
-    add(
-        "--estimators",
-        nargs="+",
-        choices=ESTIMATORS,
-        default=["relaxed"],
-        help="of fhe",
-    )
-    add(
-        "--read-out",
-        choices=READ_OUTS,
-        default="every",
-        help="states of fhe that the question attends to",
-    )
+    of_fhe = {"choices": ESTIMATORS, "default": ["relaxed"], "help": "of fhe"}
+    add("--estimators", nargs="+", **of_fhe)
+    states = "states of fhe that the question attends to"
+    add("--read-out", choices=READ_OUTS, default="every", help=states)
     add("--units", type=positive, default=64)
     add("--openness-target", type=real("(0, 1]"), default=0.05)
-    for name, default in (("sparsity", 2), ("entropy", 1), ("indecision", 1)):
-        add(
-            f"--{name}-weight",
-            type=real("[0, inf)"),
-            default=float(default),
-            help=weight,
-        )
-    add("--ramp-share", type=real("(0, 0.5]"), default=0.3, help=ramp)
-    add("--initial-openness", type=real("(0, 1)"), default=0.5)
-    add("--temperature", type=real("(0, inf)"), default=1.0)
-    add(
-        "--final-temperature",
-        type=real("(0, inf)"),
-        default=0.3,
-        help="of relaxed gates, after all steps",
-    )
-    add("--baseline", choices=BASELINES, default="batch_mean")
+    weight = "penalty on undecided gates at the end"
+    nonnegative = real("[0, inf)")
+    add("--indecision-weight", type=nonnegative, default=1.0, help=weight)
+    parser.set_defaults(sparsity_weight=2.0)
     exploring.add_arguments(parser)
     add("--jit-compile", action="store_true", help="fhe: loops by XLA")
 
@@ -112,8 +93,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def check(
     parser: argparse.ArgumentParser, args: argparse.Namespace
 ) -> argparse.Namespace:
-    """Refuses charges for gates beside `--explore`, which has its own."""
-    for name in CHARGES:
+    """Refuses targets for gates beside `--explore`, which has its own."""
+    for name in TARGETS:
         value = getattr(args, name)
         if args.explore and value != parser.get_default(name):
             parser.error(
@@ -125,48 +106,29 @@ def check(
 
 def gate_settings(args: argparse.Namespace) -> dict[str, object]:
     """Settings of a gate by name."""
-    if not args.explore:
-        return {name: getattr(args, name) for name in GATE_SETTINGS}
-    names = [name for name in GATE_SETTINGS if name not in CHARGES]
-    found = {name: getattr(args, name) for name in names}
-    return {**found, "explore": exploring.describe(args)}
-
-
-def gate_target(args: argparse.Namespace) -> str:
-    """The share of gates that may be open without cost; "" for a price."""
-    return "" if args.explore else str(args.openness_target)
+    if args.explore:
+        return {
+            "read_out": args.read_out,
+            "explore": exploring.describe(args),
+        }
+    names = ("read_out", "sparsity_weight", "indecision_weight")
+    return {name: getattr(args, name) for name in names}
 
 
 def build(
-    name: str,
-    inputs: dict[str, keras.KerasTensor],
-    sequence: keras.KerasTensor,
-    context: keras.KerasTensor,
-    classes: int,
-    steps: int,
-    estimator: str,
-    args: argparse.Namespace,
-    compare: bool = False,
+    name: str, estimator: str, asked: Asked, args: argparse.Namespace
 ) -> keras.Model:
     """A model of logits, to be compiled and trained.
 
     Args:
         name: One of `MODELS`.
-        inputs: By name.
-        sequence: `(B, T, d)`, made of the inputs.
-        context: `(B, c)`, made of the inputs.
-        classes: Number of answers.
-        steps: Final length of the training sequences, by which the sparsity
-            term, a sum over steps, is divided.
-        estimator: Of the gates of `fhe`.
-        args: Of the command line.
-        compare: Whether to classify the product of what is read and the
-            query, too, and through a hidden layer: for questions whether
-            something is so.
+        estimator: Estimator of the gates of `fhe`.
+        asked: What it is asked.
+        args: The command line.
     """
     layers = keras.layers
-    query = layers.Dense(args.units, name="query")(context)
-    states, gates, read_out = sequence, None, "every"
+    query = layers.Dense(args.units, name="query")(asked.context)
+    states, gates, read_out = asked.sequence, None, "every"
     if name != "fhe":
         if name.startswith("lstm2"):
             lower = layers.LSTM(args.units, return_sequences=True, name="lower")
@@ -175,59 +137,50 @@ def build(
         upper = layers.LSTM(args.units, return_sequences=attends, name="upper")
         states = upper(states)
     else:
+        costs = {}
+        if not args.explore:
+            costs = {
+                "openness_target": args.openness_target,
+                "sparsity_weight": args.sparsity_weight / asked.steps,
+                "entropy_weight": ENTROPY_WEIGHT,
+            }
         encoder = FocusedHierarchicalEncoder(
             args.units,
             estimator=estimator,
-            **_charges(steps, args),
-            initial_openness=args.initial_openness,
-            temperature=args.temperature,
+            **costs,
+            initial_openness=0.5,
             return_sequences=True,
             return_gates=True,
             track_statistics=True,
             jit_compile=args.jit_compile,
             name="encoder",
         )
-        states, decisions = encoder(states, context)
+        states, decisions = encoder(states, asked.context)
         gates, read_out = decisions["gates"], args.read_out
+    read = states
     if name in ATTENDING:
         attention = ContextAttention(
             read_out, return_attention_scores=True, name="attention"
         )
         read, _ = attention(states, query, gates)
-    else:
-        read = states
-    both = layers.Concatenate(name="read_and_question")([read, context])
-    if compare:
+    both = layers.Concatenate(name="read_and_question")([read, asked.context])
+    if asked.compare:
         fit = layers.Multiply(name="fit")([read, query])
         both = layers.Concatenate(name="all")([both, fit])
         both = layers.Dense(args.units, "relu", name="compared")(both)
-    logits = layers.Dense(classes, name="logits")(both)
+    logits = layers.Dense(asked.classes, name="logits")(both)
+    network = keras.Model(asked.inputs, logits)
     if name == "fhe" and estimator == "reinforce":
-        baseline = None if args.baseline == "none" else args.baseline
-        network = keras.Model(inputs, logits)
-        return PolicyGradientModel(network, baseline=baseline)
-    return keras.Model(inputs, logits)
+        return PolicyGradientModel(network, baseline="batch_mean")
+    return network
 
 
-def _charges(steps: int, args: argparse.Namespace) -> dict[str, float]:
-    """What gates are charged; a schedule brings its own."""
-    if args.explore:
-        return {}
-    return {
-        "openness_target": args.openness_target,
-        "sparsity_weight": args.sparsity_weight / steps,
-        "entropy_weight": args.entropy_weight,
-    }
-
-
-def compile_model(
-    model: keras.Model, learning_rate: float, clip_norm: float, steps: int
-) -> None:
+def compile_model(model: keras.Model, learning_rate: float, steps: int) -> None:
     """Compiles a model for integer answers; the learning rate falls to 0."""
     model.compile(
         optimizer=keras.optimizers.Adam(
             keras.optimizers.schedules.CosineDecay(learning_rate, steps),
-            global_clipnorm=clip_norm,
+            global_clipnorm=1.0,
         ),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
@@ -296,8 +249,8 @@ def measure(
 def drawing(model: keras.Model) -> Iterator[None]:
     """Within it, gates are drawn at inference too, as in training.
 
-    For a `probe` of its own, which is traced once and stays as it was traced.
-    If the result is far from that with hard gates, gates are undecided: many
+    For a new `probe`, as one that was traced before stays as it was traced. If
+    the result is far from that with hard gates, gates are undecided: many
     are open in some of the draws, but in less than half of them.
     """
     gate = network_of(model).get_layer("encoder").gate
@@ -309,62 +262,43 @@ def drawing(model: keras.Model) -> Iterator[None]:
 
 
 def measure_drawn(
-    model: keras.Model,
-    probed: keras.Model,
-    asked: dict,
-    answers: np.ndarray,
-    batch_size: int,
+    model: keras.Model, asked: dict, answers: np.ndarray, batch_size: int
 ) -> dict[str, float]:
     """Accuracy and openness with gates drawn; empty without gates."""
     if not has_gates(model):
         return {}
     with drawing(model):
-        measured = measure(probed, asked, answers, batch_size)
+        measured = measure(probe(model), asked, answers, batch_size)
     return {f"drawn_{name}": value for name, value in measured.items()}
 
 
-class GateGradient:
-    """The gradient of the loss with respect to the gate's weights.
+def gate_variance(
+    model: keras.Model, asked: dict, answers: np.ndarray
+) -> float | str:
+    """Variance of the gradient of the gate's weights, from draw to draw.
 
     Args:
         model: A compiled model; its weights stay as they are.
+        asked: The inputs of one batch.
+        answers: Their answers.
+
+    Returns:
+        The sum of the variances of all numbers of the gradient; "" for a model
+        without gates.
     """
+    if not has_gates(model):
+        return ""
+    gate = network_of(model).get_layer("encoder").gate
+    weights = [weight.value for weight in gate.trainable_variables]
 
-    def __init__(self, model: keras.Model):
-        self.model = model
-        if has_gates(model):
-            self._gradient = tf.function(self._trace)
-
-    def _trace(self, asked, answers):
-        gate = network_of(self.model).get_layer("encoder").gate
-        weights = gate.trainable_variables
-        weights = [weight.value for weight in weights]
+    @tf.function
+    def gradient(asked, answers):
         with log_probabilities.collect(), tf.GradientTape() as tape:
-            logits = self.model(asked, training=True)
-            loss = self.model.compute_loss(
-                asked, answers, logits, training=True
-            )
+            logits = model(asked, training=True)
+            loss = model.compute_loss(asked, answers, logits, training=True)
         parts = tape.gradient(loss, weights, unconnected_gradients="zero")
         return tf.concat([tf.reshape(part, [-1]) for part in parts], axis=0)
 
-    def variance(
-        self, asked: dict, answers: np.ndarray, draws: int
-    ) -> float | str:
-        """Variance from draw to draw, on one batch.
-
-        Args:
-            asked: The inputs.
-            answers: Their answers.
-            draws: How often gates are drawn, 2 or more.
-
-        Returns:
-            The sum of the variances of all numbers of the gradient; "" for a
-            model without gates.
-        """
-        if not has_gates(self.model):
-            return ""
-        with restored_state.state_restored(self.model):
-            found = [
-                self._gradient(asked, answers).numpy() for _ in range(draws)
-            ]
-        return float(np.var(found, axis=0, ddof=1).sum())
+    with restored_state.state_restored(model):
+        found = [gradient(asked, answers).numpy() for _ in range(DRAWS)]
+    return float(np.var(found, axis=0, ddof=1).sum())

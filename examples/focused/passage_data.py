@@ -5,7 +5,6 @@ the published files; the first that exists is read:
 
     xquad/xquad.en.json                  as SQuAD 1.1
     pubmedqa/ori_pqal.json
-    searchqa/{train,val,test}/*.json     `search_results`, `question`, `answer`
     searchqa/{train,val,test}.txt        `snippets ||| question ||| answer`
     msmarco/{train,dev}_v2.1.json        one object of columns
     msmarco/{train,dev}_v1.1.json        an object a line
@@ -18,14 +17,15 @@ The answers to MS MARCO's own test part are not public: its dev part is the test
 part here. Where there is no validation part, a tenth of the rest becomes one.
 Parts are cut between passages, so that none is in two.
 
-Questions without an answer are left out. Of SearchQA's snippets the first 50
-are read, as its authors do; of MS MARCO all passages, as which of them holds
-the answer is not known at test.
+Questions without an answer are left out. Of MS MARCO all passages are read, as
+which of them holds the answer is not known at test.
 """
 
+import gzip
 import json
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from typing import NamedTuple
@@ -33,11 +33,9 @@ from typing import NamedTuple
 import numpy as np
 
 from examples.common import text_files
-from examples.focused import json_files
 
 LABELS = ("yes", "no", "maybe")
 SPLIT_SEED = 20180702
-SNIPPETS = 50
 NO_ANSWER = "No Answer Present."
 
 
@@ -107,45 +105,49 @@ def describe(data: PassageData) -> str:
 
 
 def _xquad(data_dir):
-    path = json_files.find(data_dir, "xquad", ["all.jsonl.gz", "xquad.en.json"])
+    path = _find(data_dir, "xquad", "all.jsonl.gz", "xquad.en.json")
     if ".jsonl" in path.name:
-        return {"all": _questions(path, json_files.read_lines(path), _flat)}
-    expected = "as SQuAD, `data`: `paragraphs`: `context`, `qas`"
+        return {"all": _questions(path, _json_lines(path), _flat)}
     try:
-        paragraphs = [
-            p for d in json_files.read(path)["data"] for p in d["paragraphs"]
-        ]
-        places = [
-            (f"paragraph {i}, question {j}", (paragraph, question))
-            for i, paragraph in enumerate(paragraphs, start=1)
-            for j, question in enumerate(paragraph["qas"], start=1)
+        rows = [
+            (f"paragraph {i}, question {j}", (paragraph["context"], question))
+            for i, paragraph in enumerate(
+                (p for d in _json(path)["data"] for p in d["paragraphs"]), 1
+            )
+            for j, question in enumerate(paragraph["qas"], 1)
         ]
     except (KeyError, TypeError) as error:
         raise ValueError(
-            f"{path}: expected {expected}. Received: {error!r}"
+            f"{path}: expected as SQuAD, `data`: `paragraphs`: `context`, "
+            f"`qas`. Received: {error!r}"
         ) from error
 
     def extract(row):
-        paragraph, question = row
+        passage, question = row
         answers = [answer["text"] for answer in question["answers"]]
-        return question["question"], paragraph["context"], answers
+        return question["question"], passage, answers
 
-    return {"all": _questions(path, places, extract)}
+    return {"all": _questions(path, rows, extract)}
 
 
 def _pubmedqa(data_dir):
-    path = json_files.find(
-        data_dir, "pubmedqa", ["all.jsonl.gz", "ori_pqal.json"]
-    )
+    path = _find(data_dir, "pubmedqa", "all.jsonl.gz", "ori_pqal.json")
+
+    def extract(row):
+        passage = " ".join(row["CONTEXTS"])
+        return row["QUESTION"], passage, [row["final_decision"]]
+
     if ".jsonl" in path.name:
-        questions = _questions(path, json_files.read_lines(path), _flat)
+        questions = _questions(path, _json_lines(path), _flat)
     else:
-
-        def extract(row):
-            passage = " ".join(row["CONTEXTS"])
-            return row["QUESTION"], passage, [row["final_decision"]]
-
-        questions = _questions(path, json_files.read_items(path), extract)
+        content = _json(path)
+        if not isinstance(content, dict):
+            raise ValueError(
+                f"{path}: expected an object of questions. "
+                f"Received: {type(content).__name__}"
+            )
+        rows = ((f"question {key}", row) for key, row in content.items())
+        questions = _questions(path, rows, extract)
     for question in questions:
         if question.answers[0] not in LABELS:
             raise ValueError(
@@ -156,82 +158,85 @@ def _pubmedqa(data_dir):
 
 
 def _searchqa(data_dir):
-    files = {"train": "train", "validation": "val", "test": "test"}
-    folder = data_dir / "searchqa"
-    for root in (folder, data_dir):
-        if any((root / "train").glob("*.json*")):
-            return {p: _search_files(root / f) for p, f in files.items()}
-
     def extract(line):
         snippets, question, answer = line.split(" ||| ")
         return question, snippets, [answer]
 
+    parts = {"train": "train", "validation": "val", "test": "test"}
     paths = {
-        part: json_files.find(
-            data_dir, "searchqa", [f"{file}.txt"], ["train/*.json"]
-        )
-        for part, file in files.items()
+        part: _find(data_dir, "searchqa", f"{name}.txt")
+        for part, name in parts.items()
     }
     return {
-        part: _questions(
-            path,
-            ((f"line {i}", x) for i, x in text_files.lines(path, "utf8")),
-            extract,
-        )
+        part: _questions(path, _lines(path), extract)
         for part, path in paths.items()
     }
 
 
-def _search_files(folder):
-    def extract(row):
-        snippets = [result["snippet"] for result in row["search_results"]]
-        passage = " ".join(s for s in snippets[:SNIPPETS] if s is not None)
-        return row["question"], passage, [row["answer"]]
-
-    paths = sorted(folder.glob("*.json*"))
-    if not paths:
-        raise FileNotFoundError(f"{folder}/*.json: no such file")
-    return [
-        question
-        for path in paths
-        for question in _questions(
-            path, [("whole file", json_files.read(path))], extract
-        )
-    ]
-
-
 def _msmarco(data_dir):
-    for version in ("v2.1", "v1.1"):
-        if json_files.present(data_dir, "msmarco", [f"train_{version}.json"]):
-            break
-    wanted = {"train": f"train_{version}.json", "test": f"dev_{version}.json"}
-    paths = {
-        part: json_files.find(data_dir, "msmarco", [file], ["train_v2.1.json"])
-        for part, file in wanted.items()
-    }
-
     def extract(row):
         passage = " ".join(p["passage_text"] for p in row["passages"])
         answers = [a for a in row["answers"] if a != NO_ANSWER]
         return row["query"], passage, answers
 
+    names = ("train_v2.1.json", "train_v1.1.json")
+    train = _find(data_dir, "msmarco", *names)
+    test_name = train.name.removesuffix(".gz").replace("train", "dev")
+    paths = {"train": train, "test": _find(data_dir, "msmarco", test_name)}
+    read = _json_columns if "v2.1" in train.name else _json_lines
     return {
-        part: _questions(path, _rows_or_columns(path), extract)
+        part: _questions(path, read(path), extract)
         for part, path in paths.items()
     }
 
 
-def _rows_or_columns(path):
-    """Rows of JSON lines, or of one object that holds columns."""
-    _, first = next(text_files.lines(path, "utf8"))
+def _flat(row):
+    answer = row["answer"] if "answer" in row else row["label"]
+    return row["question"], row["context"], [answer]
+
+
+def _find(data_dir: Path, folder: str, *names: str) -> Path:
+    """The first file that exists, in a folder or beside it."""
+    for root in (data_dir / folder, data_dir):
+        for name in names:
+            for path in (root / name, root / f"{name}.gz"):
+                if path.is_file():
+                    return path
+    wanted = ", ".join(str(data_dir / folder / name) for name in names)
+    raise FileNotFoundError(
+        f"No data for --dataset {folder}. Expected one of: {wanted}"
+    )
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Places and contents of lines."""
+    for number, line in text_files.lines(path, "utf8"):
+        yield f"line {number}", line
+
+
+def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
+    """Places and values of JSON lines."""
+    for number, line in text_files.lines(path, "utf8"):
+        try:
+            yield f"line {number}", json.loads(line)
+        except ValueError:
+            text_files.fail(path, number, "a JSON object", line)
+
+
+def _json(path: Path) -> Any:
+    """What a JSON file holds."""
+    opener = gzip.open if path.suffix == ".gz" else open
     try:
-        is_row = isinstance(json.loads(first)["query"], str)
-    except (ValueError, KeyError, TypeError):
-        is_row = False  # One object, written over several lines or malformed.
-    if is_row:
-        return json_files.read_lines(path)
-    columns = json_files.read(path)
+        with opener(path, "rt", encoding="utf8") as file:
+            return json.load(file)
+    except (ValueError, OSError, EOFError) as error:
+        raise ValueError(f"{path}: expected JSON. Received: {error}") from error
+
+
+def _json_columns(path: Path) -> list[tuple[str, Any]]:
+    """Places and rows of an object of columns."""
     names = ("query", "passages", "answers")
+    columns = _json(path)
     try:
         return [
             (f"row {key}", {name: columns[name][key] for name in names})
@@ -239,13 +244,8 @@ def _rows_or_columns(path):
         ]
     except (KeyError, TypeError) as error:
         raise ValueError(
-            f"{path}: expected rows or columns {names}. Received: {error!r}"
+            f"{path}: expected columns {names}. Received: {error!r}"
         ) from error
-
-
-def _flat(row):
-    answer = row["answer"] if "answer" in row else row["label"]
-    return row["question"], row["context"], [answer]
 
 
 def _questions(
@@ -256,24 +256,18 @@ def _questions(
     for place, row in places:
         try:
             question, passage, answers = extract(row)
+            for text in (question, passage, *answers):
+                if not isinstance(text, str):
+                    raise TypeError("not a string")
         except (KeyError, TypeError, ValueError) as error:
-            _fail(path, place, row, error)
-        texts = (question, passage, *answers)
-        if not all(isinstance(text, str) for text in texts):
-            _fail(path, place, row, TypeError("not a string"))
+            raise ValueError(
+                f"{path}, {place}: expected question, passage and answer as "
+                f"examples/focused/passage_data.py describes ({error!r}). "
+                f"Received: {str(row)[:80]}"
+            ) from error
         answers = tuple(a.strip() for a in answers if a.strip())
         questions.append(Question(question.strip(), passage, answers))
     return questions
-
-
-def _fail(path, place, row, error):
-    received = str(row)
-    received = received if len(received) <= 80 else received[:77] + "..."
-    raise ValueError(
-        f"{path}, {place}: expected question, passage and answer as "
-        f"examples/focused/passage_data.py describes ({error!r}). "
-        f"Received: {received}"
-    ) from error
 
 
 def _split(name, questions, share):

@@ -12,12 +12,11 @@ study, which does not say what takes its place:
 - `fhe_no_product`: the gate sees the state and the context, not their product;
 - `fhe_no_pointer`: the writer attends to the same states and chooses words of
   the vocabulary, none of which is copied;
-- `fhe_fixed_gates`: gates are open at every n-th word, n as small as the target
+- `fhe_fixed_gates`: gates are open at every second word, as many as the target
   of `fhe` allows, and not learned. Always open ones would make it `lstm2`.
 """
 
 import argparse
-import math
 from typing import Any
 from typing import NamedTuple
 
@@ -33,7 +32,7 @@ from examples.focused.passage_words import Words
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PointerSoftmax
 from keras_seqmech import PolicyGradientModel
-from keras_seqmech.ops import pointer
+from keras_seqmech.focused import copying
 
 MODELS = ("lstm1", "lstm2", "fhe")
 NO_PRODUCT, NO_POINTER = "fhe_no_product", "fhe_no_pointer"
@@ -41,6 +40,10 @@ FIXED_GATES = "fhe_fixed_gates"
 ABLATIONS = (NO_PRODUCT, NO_POINTER, FIXED_GATES)
 # They learn gates, by their policy's gradient.
 GATED = ("fhe", NO_PRODUCT, NO_POINTER)
+DROPOUT, LEARNING_RATE = 0.3, 1e-3
+# Target of the share of open gates; fixed ones are open at each n-th word.
+OPENNESS = 0.5
+EVERY = 2
 
 
 class Network(NamedTuple):
@@ -117,7 +120,7 @@ def build_writer(
     def write(previous, states, mask, copies, h, c):
         x = embedding(previous)
         x, h, c = decoder(x, initial_state=[h, c])
-        x = keras.layers.Dropout(args.dropout)(x)
+        x = keras.layers.Dropout(DROPOUT)(x)
         p = choose(x, states, sequence_mask=mask, token_ids=copies)
         return p, h, c
 
@@ -175,7 +178,7 @@ class VocabularySoftmax(keras.layers.Layer):
             self.queries(query)[:, :, None] + self.keys(sequence)[:, None]
         )
         scores = self.scores(hidden)[..., 0]
-        read, _ = pointer.attend(scores, sequence, sequence_mask)
+        read, _ = copying.attend(scores, sequence, sequence_mask)
         return self.words(ops.concatenate([query, read], axis=-1))
 
 
@@ -189,7 +192,7 @@ def build_classifier(
     }
     context, passage = _read(name, ids, _embedding(matrix, args), args)
     x = ops.concatenate([passage.last[0], context], axis=-1)
-    x = keras.layers.Dropout(args.dropout)(x)
+    x = keras.layers.Dropout(DROPOUT)(x)
     outputs = keras.layers.Dense(labels, activation="softmax")(x)
     return Network(
         _compiled(name, ids, outputs, args), gates=_gates(ids, passage)
@@ -211,7 +214,7 @@ def _read(name, ids, embedding, args):
     masks = {
         key: ops.not_equal(ids[key], PADDING) for key in ("question", "passage")
     }
-    dropout = keras.layers.Dropout(args.dropout)
+    dropout = keras.layers.Dropout(DROPOUT)
     asked = dropout(embedding(ids["question"]))
     context = keras.layers.LSTM(args.units, name="question_reader")(
         asked, mask=masks["question"]
@@ -221,9 +224,9 @@ def _read(name, ids, embedding, args):
         encoder = FocusedHierarchicalEncoder(
             args.units,
             estimator="reinforce",
-            openness_target=args.openness_target,
-            sparsity_weight=args.sparsity_weight,
-            entropy_weight=args.entropy_weight,
+            openness_target=OPENNESS,
+            sparsity_weight=0.002,
+            entropy_weight=1.0,
             return_focused=True,
             return_state=True,
             return_gates=True,
@@ -263,18 +266,18 @@ class WithoutProduct(keras.constraints.Constraint):
 
 def _read_fixed(x, mask, args):
     """What an encoder leaves whose gates are open at every n-th word."""
-    every = math.ceil(1 / args.openness_target)
+    chosen = slice(EVERY - 1, None, EVERY)
     lower = keras.layers.LSTM(args.units, return_sequences=True, name="lower")
     steps = ops.cumsum(ops.ones_like(mask, dtype="int32"), axis=1) - 1
-    gates = ops.logical_and(ops.equal(steps % every, every - 1), mask)
+    gates = ops.logical_and(ops.equal(steps % EVERY, EVERY - 1), mask)
     decisions = {
         "gates": ops.cast(gates, "float32"),
-        "indices": steps[:, every - 1 :: every],
+        "indices": steps[:, chosen],
     }
-    focused = mask[:, every - 1 :: every]
+    focused = mask[:, chosen]
     states, *last = keras.layers.LSTM(
         args.units, return_sequences=True, return_state=True, name="upper"
-    )(lower(x, mask=mask)[:, every - 1 :: every], mask=focused)
+    )(lower(x, mask=mask)[:, chosen], mask=focused)
     return Passage(states, focused, last, decisions)
 
 
@@ -283,7 +286,7 @@ def _compiled(name, inputs, outputs, args):
     if name in GATED:
         model = PolicyGradientModel(model, name=name)
     model.compile(
-        keras.optimizers.Adam(args.learning_rate, clipnorm=1.0),
+        keras.optimizers.Adam(LEARNING_RATE, clipnorm=1.0),
         # Of an answer of several words, the mean over them.
         loss=keras.losses.SparseCategoricalCrossentropy(
             reduction="mean_with_sample_weight"

@@ -4,11 +4,12 @@
 
 Trains LSTMs and the focused hierarchical encoder of "Focused Hierarchical RNNs
 for Conditional Sequence Processing" on one data set, and prints their test
-scores, beside the source's where it has any. Answers are written word by word,
-from a vocabulary or by pointing to the passage; those of PubMedQA are yes, no
-or maybe. `--models` may also name the encoder without one of its parts, see
-examples/focused/passage_models.py. Each finished run is a line of `--output`, a
-CSV file; runs that are already there are not repeated.
+scores. Answers are written word by word, from a vocabulary or by pointing to
+the passage; those of PubMedQA are yes, no or maybe. `--models` may also name
+the encoder without one of its parts, see examples/focused/passage_models.py.
+Each finished run is a line of `--output`, a CSV file; runs that are already
+there are not repeated. Words start from the GloVe vectors of `--data-dir`
+(`glove/*.npz`), if there are any.
 
 XQuAD and PubMedQA have about a thousand questions: enough to see all parts at
 work, far too few to compare models by. The source's data sets, SearchQA
@@ -29,56 +30,19 @@ import keras
 import numpy as np
 
 from examples.common import results
-from examples.common import tables
 from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import positive
-from examples.common.arguments import real
 from examples.focused import answer_scores
+from examples.focused import experiments
 from examples.focused import passage_data
 from examples.focused import passage_models
 from examples.focused import passage_words
 
-SCORES = {
-    "exact_match": "exact match %",
-    "f1": "F1 %",
-    "bleu1": "BLEU-1 %",
-    "rouge_l": "ROUGE-L %",
-    "accuracy": "accuracy %",
-    "macro_f1": "macro F1 %",
-}
-# Test scores of the source, by data set and model.
-PAPER = {
-    "searchqa": {
-        "lstm1": {"f1": 48.7, "exact_match": 39.7},
-        "lstm2": {"f1": 51.9, "exact_match": 41.7},
-        "fhe": {"f1": 53.4, "exact_match": 46.8},
-    },
-    "msmarco": {
-        "lstm1": {"bleu1": 28.0, "rouge_l": 28.0},
-        "lstm2": {"bleu1": 27.0, "rouge_l": 28.0},
-        "fhe": {"bleu1": 30.0, "rouge_l": 30.0},
-    },
-}
-TUNED = (
-    "units",
-    "dropout",
-    "learning_rate",
-    "batch_size",
-    "epochs",
-    "patience",
-    "vocabulary",
-    "question_length",
-    "passage_length",
-    "answer_length",
-    "embedding_size",
-    "openness_target",
-    "sparsity_weight",
-    "entropy_weight",
-)
+SCORES = ("exact_match", "f1", "bleu1", "rouge_l", "accuracy", "macro_f1")
+SETTINGS = ("units", "batch_size", "epochs")
 KEY = ("dataset", "model", "seed", "settings")
-FIELDS = (
-    *KEY,
+MEASURED = (
     *SCORES,
     "openness",
     "validation_loss",
@@ -87,7 +51,15 @@ FIELDS = (
     "parameters",
     "seconds",
 )
-FEW = 10_000
+FIELDS = KEY + MEASURED
+# Words of the vocabulary that answers are written with, at most.
+VOCABULARY = 5000
+# Tokens kept of a question, a passage, and an answer with its end.
+LENGTHS = 40, 400, 12
+# Size of word vectors that are learned.
+EMBEDDING_SIZE = 100
+# Epochs without progress, after which training ends.
+PATIENCE = 4
 
 
 class Task(NamedTuple):
@@ -119,10 +91,9 @@ def prepare(data: passage_data.PassageData, args: argparse.Namespace) -> Task:
     vectors = ()
     if args.vectors:
         vectors, _ = word_vectors.load_vectors(args.vectors)
-    words = passage_words.make_words(data, args.vocabulary, vectors)
-    lengths = (args.question_length, args.passage_length, args.answer_length)
+    words = passage_words.make_words(data, VOCABULARY, vectors)
     return Task(
-        words, *(passage_words.encode(part, words, *lengths) for part in data)
+        words, *(passage_words.encode(part, words, *LENGTHS) for part in data)
     )
 
 
@@ -133,7 +104,7 @@ def train_and_test(
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     matrix = word_vectors.embedding_matrix(
-        task.words.words[2:], args.vectors, args.embedding_size, seed
+        task.words.words[2:], args.vectors, EMBEDDING_SIZE, seed
     )
     is_labels = args.dataset == "pubmedqa"
     if is_labels:
@@ -156,10 +127,10 @@ def train_and_test(
         validation_data=data(task.validation),
         batch_size=args.batch_size,
         epochs=args.epochs,
-        verbose=args.verbose,
+        verbose=0,
         callbacks=[
             keras.callbacks.EarlyStopping(
-                patience=args.patience, restore_best_weights=True
+                patience=PATIENCE, restore_best_weights=True
             )
         ],
     ).history
@@ -182,7 +153,7 @@ def train_and_test(
         )
     best = int(np.argmin(history["val_loss"]))
     return {
-        **{field: scores.get(field, "") for field in (*SCORES, "openness")},
+        **scores,
         "validation_loss": round(history["val_loss"][best], 4),
         "best_epoch": best + 1,
         "epochs": len(history["loss"]),
@@ -205,69 +176,6 @@ def label_arrays(encoded: passage_words.Encoded) -> tuple:
     return inputs, np.array(labels), None
 
 
-def settings(args: argparse.Namespace) -> str:
-    """What a result depends on besides data set, model and seed."""
-    vectors = Path(args.vectors).name if args.vectors else "none"
-    return results.describe(args, TUNED, vectors=vectors)
-
-
-def table(dataset: str, rows: Sequence[dict]) -> str:
-    """Markdown table of mean and standard deviation over seeds."""
-    scores = [s for s in SCORES if any(row[s] for row in rows)]
-    paper = PAPER.get(dataset, {})
-    header = [dataset]
-    for score in scores:
-        header.append(SCORES[score])
-        header += ["paper"] * any(score in own for own in paper.values())
-    header += ["gates open %", "seeds", "s per run"]
-    lines = [header]
-    for name in (*passage_models.MODELS, *passage_models.ABLATIONS):
-        own = [row for row in rows if row["model"] == name]
-        if not own:
-            continue
-        line = [name]
-        for score in scores:
-            line.append(tables.spread([float(row[score]) for row in own]))
-            if score in paper.get(name, {}):
-                line.append(f"{paper[name][score]:.1f}")
-        gates = [100 * float(r["openness"]) for r in own if r["openness"]]
-        line += [tables.spread(gates), str(len(own))]
-        line.append(f"{np.mean([float(row['seconds']) for row in own]):.0f}")
-        lines.append(line)
-    return tables.table(lines)
-
-
-def notes(
-    data: passage_data.PassageData, task: Task, args: argparse.Namespace
-) -> str:
-    """Notes on the table: what bounds the scores, how small the data are."""
-    lines = []
-    if args.dataset == "pubmedqa":
-        _, labels, _ = label_arrays(task.test)
-        counts = np.bincount(labels, minlength=len(passage_data.LABELS))
-        most = int(counts.argmax())
-        lines.append(
-            f"Always answering {passage_data.LABELS[most]!r} has an accuracy "
-            f"of {100 * counts[most] / len(labels):.1f} %."
-        )
-    else:
-        share = 100 * passage_words.reachable(task.test)
-        lines.append(
-            f"Vocabulary and passages, as they are cut, have the words of "
-            f"{share:.1f} % of the test answers."
-        )
-    if len(data.train) < FEW:
-        # Of a share near one half, where it is largest.
-        error = 100 * 0.5 / np.sqrt(len(data.test))
-        lines.append(
-            f"Small data: {len(data.train):,} questions to train on, "
-            f"{len(data.test):,} to test. The scores show that the parts work; "
-            "they do not rank the models: the standard error of a share of "
-            f"test questions alone is up to {error:.1f} points."
-        )
-    return "\n".join(lines)
-
-
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
@@ -277,64 +185,50 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     names = {"choices": (*models, *ablations), "default": list(models)}
     add("--models", nargs="+", **names)
     add("--seeds", nargs="+", type=integer(0), default=[1, 2, 3])
-    add(
-        "--output",
-        type=Path,
-        default=Path("runs/passage_questions.csv"),
-    )
-    add("--epochs", type=positive, default=30)
-    add("--patience", type=positive, default=4, help="epochs without progress")
+    add("--output", type=Path, default=Path("runs/passage_questions.csv"))
+    add("--epochs", type=positive, default=30, help="at most")
     add("--units", type=positive, default=128)
-    add("--dropout", type=real("[0, 1)"), default=0.3)
-    add("--learning-rate", type=real("(0, inf)"), default=1e-3)
     add("--batch-size", type=positive, default=32)
-    add("--vocabulary", type=positive, default=5000, help="words to write with")
-    add("--question-length", type=positive, default=40, help="tokens kept")
-    add("--passage-length", type=positive, default=400, help="tokens kept")
-    add("--answer-length", type=positive, default=12, help="with its end")
-    add("--vectors", help="GloVe file; default: glove/*.npz of --data-dir")
-    add("--embedding-size", type=positive, default=100, help="without vectors")
-    share = real("(0, 1]")
-    add("--openness-target", type=share, default=0.5, help="of fhe's gates")
-    weight, step = real("[0, inf)"), "a step too many"
-    add("--sparsity-weight", type=weight, default=0.002, help=step)
-    mean = "of the mean entropy of fhe's gates"
-    add("--entropy-weight", type=weight, default=1.0, help=mean)
-    add("--verbose", type=int, default=0, help="of model.fit")
     args = parser.parse_args(argv)
     if args.dataset == "pubmedqa" and passage_models.NO_POINTER in args.models:
         parser.error(
             "--models: no answers are written for --dataset pubmedqa. "
             f"Received: {passage_models.NO_POINTER}"
         )
-    args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
+    args.vectors = word_vectors.find_vectors(args.data_dir)
     return args
 
 
 def keys(args: argparse.Namespace) -> list[results.Key]:
     """The `KEY` of each run."""
+    vectors = Path(args.vectors).name if args.vectors else "none"
+    settings = results.describe(args, SETTINGS, vectors=vectors)
     return [
-        (args.dataset, name, str(seed), settings(args))
+        (args.dataset, name, str(seed), settings)
         for seed in args.seeds
         for name in args.models
     ]
 
 
 def main(argv: Sequence[str] | None = None) -> str:
-    """Runs the example; returns the table it prints, with its notes."""
+    """Runs the example; returns the table it prints."""
     args = parse(argv)
     data = passage_data.load(args.dataset, args.data_dir)
     print(f"{args.dataset}: {passage_data.describe(data)}", flush=True)
     task = prepare(data, args)
+    if args.dataset != "pubmedqa":
+        share = 100 * passage_words.reachable(task.test)
+        print(
+            "Vocabulary and passages, as they are cut, have the words of "
+            f"{share:.1f} % of the test answers."
+        )
     rows = results.ResultsFile(args.output, FIELDS, KEY).do_missing(
         keys(args),
         lambda key, line: train_and_test(
             key["model"], int(key["seed"]), task, args
         ),
     )
-    report = f"{table(args.dataset, rows)}\n\n{notes(data, task, args)}"
-    print(report)
-    return report
+    return experiments.means(rows, ["dataset", "model"], MEASURED)
 
 
 if __name__ == "__main__":

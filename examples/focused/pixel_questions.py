@@ -6,13 +6,13 @@
 
 Trains one and two stacked LSTMs and the focused hierarchical encoder on
 questions about the 8x8 digits of scikit-learn, or with `--mnist` about those
-of `mnist/mnist.npz`, half of them to be answered yes. Prints test accuracies
-beside those of "Focused Hierarchical RNNs for Conditional Sequence
-Processing" on MNIST, openness and times: `--markdown` writes the table.
+of `mnist/mnist.npz`, half of them to be answered yes. Prints test accuracies,
+openness and times; docs/results/focused.md has them beside those of "Focused
+Hierarchical RNNs for Conditional Sequence Processing" on MNIST.
 
 With `--start-size` training begins with small images, whose pixels are means of
-squares of pixels, and goes on with the whole ones after `--growing-share` of
-the steps: a few hundred pixels teach a model what to look for sooner, and gates
+squares of pixels, and goes on with the whole ones after half of the steps: a
+few hundred pixels teach a model what to look for sooner, and gates
 that are already worth their cost do not close. Tests and
 the time of inference are always on the whole images; the median time of a
 training step is over both.
@@ -34,15 +34,14 @@ import numpy as np
 import tensorflow as tf
 
 from examples.common import results
-from examples.common import tables
 from examples.common.arguments import positive
-from examples.common.arguments import real
 from examples.focused import experiments
 from examples.focused import models
 from keras_seqmech.tasks import pixel_question
 
 KEY = experiments.KEY
-GROWTH_SETTINGS = ("start_size", "growing_share")
+# Of the steps, with `--start-size`.
+SMALL_SHARE = 0.5
 PAPER_MNIST = {"lstm1": 97.3, "lstm2": 98.4, "fhe": 99.1}
 ANSWERS = 2
 TEST_SEED = 10**6
@@ -60,24 +59,22 @@ def build(
         "pixels": keras.Input((pixels, 1), name="pixels"),
         "digit": keras.Input((), dtype="int32", name="digit"),
     }
-    asked = keras.layers.Embedding(
+    questions = keras.layers.Embedding(
         pixel_question.CLASSES,
         args.units,
         # Small random vectors take long to tell one digit from another.
         keras.initializers.RandomUniform(-1, 1),
         name="question",
     )
-    return models.build(
-        name,
+    asked = models.Asked(
         inputs,
         inputs["pixels"],
-        asked(inputs["digit"]),
+        questions(inputs["digit"]),
         ANSWERS,
         size,
-        estimator,
-        args,
         compare=True,
     )
+    return models.build(name, estimator, asked, args)
 
 
 def batches(
@@ -95,7 +92,7 @@ def batches(
             images, labels, args.batch_size, seed, start=epoch
         ).skip(skipped)
 
-    start = round(args.growing_share * args.steps) if args.start_size else 0
+    start = round(SMALL_SHARE * args.steps) if args.start_size else 0
     if step >= start:
         return whole(images, step)
     small = whole(averaged(images, args.start_size), step)
@@ -117,49 +114,11 @@ def averaged(images: np.ndarray, size: int) -> np.ndarray:
     return parts.mean(axis=(2, 4))
 
 
-def check_start_size(size: int | None, images: np.ndarray) -> None:
-    """Ends the program if images cannot be made that small."""
-    height, width = images.shape[1:]
-    if size and (height % size or width % size):
-        sys.exit(
-            f"--start-size: must divide the size of the images, {height} x "
-            f"{width}. Received: {size}"
-        )
-
-
-def own_settings(args: argparse.Namespace) -> tuple[str, ...]:
-    """Names of this task's settings, none without a start of its own."""
-    return GROWTH_SETTINGS if args.start_size else ()
-
-
 def keys(args: argparse.Namespace) -> list[results.Key]:
     """The `KEY` of each run."""
     task = "mnist" if args.mnist else "digits"
-    return experiments.keys(args, task, own_settings(args))
-
-
-def runs_table(rows: Sequence[dict], args: argparse.Namespace) -> str:
-    """Markdown table of what was trained."""
-    lines = [
-        f"{'MNIST' if args.mnist else '8x8 digits'} | accuracy % "
-        "| slides, MNIST % | drawn % | openness % | steps | training ms a step "
-        "| inference ms a batch | seeds".split(" | ")
-    ]
-    for kind, own in experiments.kinds(rows).items():
-        lines.append(
-            [
-                experiments.kind_name(kind),
-                tables.mean(own, "accuracy"),
-                PAPER_MNIST[kind[0].removesuffix("_last")],
-                tables.mean(own, "drawn_accuracy"),
-                tables.mean(own, "openness"),
-                tables.mean(own, "steps", ".0f"),
-                tables.mean(own, "train_ms", ".0f"),
-                tables.mean(own, "inference_ms", ".0f"),
-                len(own),
-            ]
-        )
-    return tables.table(lines)
+    more = ["start_size"] if args.start_size else []
+    return experiments.keys(args, task, more)
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -172,15 +131,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--data-dir", help="holds mnist/mnist.npz")
     small = "height of the images at first; default: whole ones"
     add("--start-size", type=positive, help=small)
-    share = "of the steps, with --start-size"
-    add("--growing-share", type=real("(0, 1)"), help=f"{share}; default: 0.5")
-    args = experiments.complete(parser, parser.parse_args(argv))
-    if args.growing_share is not None and not args.start_size:
-        parser.error(
-            f"--growing-share: needs --start-size. Received: "
-            f"{args.growing_share}"
-        )
-    args.growing_share = args.growing_share or 0.5
+    args = experiments.check(parser, parser.parse_args(argv))
     if args.mnist and not args.data_dir:
         parser.error("--mnist: needs --data-dir")
     return args
@@ -194,20 +145,21 @@ def main(argv: Sequence[str] | None = None) -> str:
         if args.mnist
         else pixel_question.load_digits()
     )
-    check_start_size(args.start_size, train[0])
+    height, width = train[0].shape[1:]
+    size = args.start_size
+    if size and (height % size or width % size):
+        sys.exit(
+            f"--start-size: must divide the size of the images, {height} x "
+            f"{width}. Received: {size}"
+        )
     test = [array[: args.test_size] for array in test]
-    rows = experiments.do_runs(
-        args,
-        keys(args),
-        experiments.Task(
-            functools.partial(build, size=train[0][0].size, args=args),
-            functools.partial(batches, *train, args),
-            pixel_question.examples(*test, TEST_SEED),
-        ),
+    task = experiments.Task(
+        functools.partial(build, size=height * width, args=args),
+        functools.partial(batches, *train, args),
+        pixel_question.examples(*test, TEST_SEED),
     )
-    return experiments.report(
-        args, [runs_table(rows, args)], own_settings(args)
-    )
+    rows = experiments.do_runs(args, keys(args), task)
+    return experiments.means(rows, experiments.KIND, experiments.MEASURED)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,9 @@ reviews of 400 words at most. Open gates have a price, one of `--prices`, after
 `ExploreThenCommit`. Prints for each model what it gets right with hard gates,
 open above one half, and with gates drawn as in training, how many of its steps
 update the upper LSTM, and the milliseconds of inference beside
-`keras.layers.LSTM`, both measured in turn. As in the source, the adding
-problem counts as solved where the mean squared error is at most a hundredth
-of the variance of the sums, 1/6.
+`keras.layers.LSTM`, both measured in turn. In the source the adding problem
+counts as solved where the mean squared error is at most a hundredth of the
+variance of the sums, 1/6.
 
 In Skip RNN the one LSTM does not read what it skips; here a lower LSTM reads
 every step, and the upper one is skipped. What is left to save is the upper
@@ -32,26 +32,37 @@ import argparse
 import functools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import keras
 import numpy as np
+from keras import ops
 
+from examples.common import datasets
 from examples.common import interleaved
 from examples.common import results
 from examples.common import resumable_fit
-from examples.common import tables
+from examples.common import text_encoding
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
 from examples.common.epoch_line import EpochLine
 from examples.common.networks import network_of
-from examples.focused import skipping_models
+from examples.focused import experiments
 from examples.focused.models import drawing
+from examples.focused.models import gates_of
 from examples.focused.models import has_gates
 from keras_seqmech import ExploreThenCommit
+from keras_seqmech import FocusedHierarchicalEncoder
+from keras_seqmech import PolicyGradientModel
 from keras_seqmech import WarnOnDecisionCollapse
 from keras_seqmech.tasks import adding
 
+DATA = ("adding", "imdb")
+MODELS = ("lstm", "focused")
+ESTIMATORS = ("relaxed", "straight_through", "reinforce")
+# The most frequent ones.
+WORDS = 10_000
 KEY = ("data", "model", "estimator", "price", "seed", "settings")
 MEASURED = (
     "accuracy",
@@ -76,13 +87,9 @@ SETTINGS = (
     "test_size",
     "epochs",
     "batch_size",
-    "learning_rate",
-    "clip_norm",
 )
-GATE_SETTINGS = ("lower_units", "entropy", "indecision")
-TEXT_SETTINGS = ("dropout",)
-# What depends on the data unless it is given.
-DEFAULTS: dict[str, dict[str, float]] = {
+# Defaults of the options that depend on the data.
+DEFAULTS = {
     "adding": {
         "units": 110,
         "lower_units": 8,
@@ -90,7 +97,6 @@ DEFAULTS: dict[str, dict[str, float]] = {
         "train_size": 20_000,
         "test_size": 5000,
         "epochs": 15,
-        "learning_rate": 5e-3,
     },
     "imdb": {
         "units": 128,
@@ -99,56 +105,136 @@ DEFAULTS: dict[str, dict[str, float]] = {
         "train_size": 25_000,
         "test_size": 25_000,
         "epochs": 5,
-        "learning_rate": 1e-3,
     },
 }
-SOLVED = adding.VARIANCE / 100
-PUBLISHED = {
-    "adding": "",
-    "imdb": (
-        "Published for Skip RNN: 86.2 % at 186 of 400 updates, 83.6 % at 84."
-    ),
-}
+LEARNING_RATES = {"adding": 5e-3, "imdb": 1e-3}
+# Of texts.
+DROPOUT = 0.2
+ENTROPY, INDECISION = 1.0, 0.1
+# Repeated measurements of a time.
+REPEATS = 20
+
+
+class Data(NamedTuple):
+    """Sequences and answers, `(x, y)` of each part; answers are `(N, 1)`.
+
+    Sequences are floats `(N, T, 2)`, or ints `(N, T)` of words, of which there
+    are `words`, with zeros after the last one.
+    """
+
+    train: tuple[np.ndarray, np.ndarray]
+    test: tuple[np.ndarray, np.ndarray]
+    words: int = 0
+
+
+def load(args: argparse.Namespace) -> Data:
+    """Numbers to add, or the first words of reviews."""
+    if args.data == "adding":
+        return Data(
+            adding.examples(args.train_size, args.length, seed=0),
+            adding.examples(args.test_size, args.length, seed=1),
+        )
+    sizes = (args.train_size, args.test_size)
+    train, test = (
+        (ids, labels[:, np.newaxis].astype("float32"))
+        for ids, labels in text_encoding.frequent_words(
+            datasets.load("imdb", args.data_dir), sizes, args.length, WORDS
+        )
+    )
+    return Data(train, test, WORDS)
+
+
+def build(
+    name: str, estimator: str, data: Data, args: argparse.Namespace
+) -> keras.Model:
+    """A compiled model of one number: the sum, or the logit of "positive".
+
+    The learning rate falls to 0.
+
+    Args:
+        name: One of `MODELS`.
+        estimator: Of the gates of "focused".
+        data: What it is for.
+        args: Of the command line.
+    """
+    layers = keras.layers
+    sequences, _ = data.train
+    x = keras.Input((None, *sequences.shape[2:]), dtype=sequences.dtype)
+    steps, mask = x, None
+    if data.words:
+        mask = ops.not_equal(x, 0)
+        steps = layers.Embedding(data.words, args.units, name="words")(x)
+        steps = layers.Dropout(DROPOUT)(steps)
+    if name == "lstm":
+        state = layers.LSTM(args.units, name="lstm")(steps, mask=mask)
+    else:
+        state, *_ = FocusedHierarchicalEncoder(
+            args.units,
+            lower_units=args.lower_units,
+            estimator=estimator,
+            return_gates=True,
+            track_statistics=True,
+            name="encoder",
+        )(steps, learned_context(steps, args.lower_units), sequence_mask=mask)
+    if data.words:
+        state = layers.Dropout(DROPOUT)(state)
+    model = keras.Model(x, layers.Dense(1, name="answer")(state))
+    if name == "focused" and estimator == "reinforce":
+        model = PolicyGradientModel(model)
+    steps_per_epoch = -(-len(sequences) // args.batch_size)
+    rate = keras.optimizers.schedules.CosineDecay(
+        LEARNING_RATES[args.data], steps_per_epoch * args.epochs
+    )
+    model.compile(
+        keras.optimizers.Adam(rate, global_clipnorm=1.0),
+        keras.losses.BinaryCrossentropy(from_logits=True)
+        if data.words
+        else keras.losses.MeanSquaredError(),
+    )
+    return model
+
+
+def learned_context(steps: keras.KerasTensor, units: int) -> keras.KerasTensor:
+    """A learned vector `(batch, units)` that is the same for all sequences."""
+    constant = ops.zeros_like(steps[:, 0, 0], dtype="int32")
+    return keras.layers.Embedding(1, units, name="context")(constant)
+
+
+def with_gates(network: keras.Model) -> keras.Model:
+    """A model of the answers, and of the gates `(batch, time)`."""
+    return keras.Model(network.input, (network.output, gates_of(network)))
 
 
 def main(argv: Sequence[str] | None = None) -> str:
     """Does the runs; returns the table it prints."""
     args = parse(argv)
-    return report(do_runs(args), args)
+    kind = ("model", "estimator", "price")
+    return experiments.means(do_runs(args), kind, MEASURED)
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
-    models, estimators = skipping_models.MODELS, skipping_models.ESTIMATORS
-    add("--data", choices=skipping_models.DATA, default="adding")
+    add("--data", choices=DATA, default="adding")
     add("--data-dir", type=Path, help="folder of imdb")
-    add("--models", nargs="+", choices=models, default=list(models))
-    add("--estimator", choices=estimators, default="relaxed", help="of gates")
+    add("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    add("--estimator", choices=ESTIMATORS, default="relaxed", help="of gates")
     add("--prices", nargs="+", type=real("[0, 10]"), default=[0.02])
-    add("--entropy", type=real("[0, 10]"), default=1.0, help="at first")
-    add("--indecision", type=real("[0, 10]"), default=0.1, help="at the end")
     add("--seeds", nargs="+", type=integer(0), default=[0])
-    rate = real("(0, 1)")
-    for name, kind, what in (
-        ("units", positive, "of the LSTM, the upper one, and word vectors"),
-        ("lower_units", positive, "of the LSTM that reads every step"),
-        ("length", positive, "steps, of texts at most"),
-        ("train_size", positive, "sequences at most"),
-        ("test_size", positive, "likewise"),
-        ("epochs", positive, "of training"),
-        ("learning_rate", rate, "at first; falls to 0 by a cosine"),
+    for name, what in (
+        ("units", "of the LSTM, the upper one, and word vectors"),
+        ("lower_units", "of the LSTM that reads every step"),
+        ("length", "steps, of texts at most"),
+        ("train_size", "sequences at most"),
+        ("test_size", "likewise"),
+        ("epochs", "of training"),
     ):
         by_data = ", ".join(f"{k}: {DEFAULTS[k][name]}" for k in DEFAULTS)
         option = f"--{name.replace('_', '-')}"
-        add(option, type=kind, help=f"{what} (default: {by_data})")
+        add(option, type=positive, help=f"{what} (default: {by_data})")
     add("--batch-size", type=positive, default=100)
-    add("--clip-norm", type=real("(0, inf)"), default=1.0)
-    add("--dropout", type=real("[0, 1)"), default=0.2, help="of texts")
-    add("--repeats", type=positive, default=20, help="of times")
     add("--output", type=Path, default=Path("runs/skipping.csv"))
-    add("--markdown", type=Path, help="file for the table")
     args = parser.parse_args(argv)
     if args.data == "imdb" and args.data_dir is None:
         parser.error("--data-dir: must be given for --data imdb")
@@ -160,15 +246,14 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def keys(args: argparse.Namespace) -> list[results.Key]:
     """The `KEY` of each run; an LSTM has no gates to pay for."""
-    names = [*SETTINGS, *(TEXT_SETTINGS if args.data == "imdb" else ())]
     found = []
     for seed in args.seeds:
         for model in args.models:
-            own, prices, estimator = names, [""], ""
+            names, estimator, prices = list(SETTINGS), "", [""]
             if model == "focused":
-                own, estimator = [*names, *GATE_SETTINGS], args.estimator
+                names, estimator = [*names, "lower_units"], args.estimator
                 prices = [f"{price:g}" for price in args.prices]
-            settings = results.describe(args, own)
+            settings = results.describe(args, names)
             found += [
                 (args.data, model, estimator, price, str(seed), settings)
                 for price in prices
@@ -178,17 +263,17 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
 
 def do_runs(args: argparse.Namespace) -> list[results.Row]:
     """Does what has no row yet; returns the rows of the wanted runs."""
-    load = functools.cache(lambda: skipping_models.load(args))
-    return results.ResultsFile(args.output, FIELDS, KEY, OLDER).do_missing(
+    load_once = functools.cache(lambda: load(args))
+    return results.ResultsFile(args.output, FIELDS, KEY).do_missing(
         keys(args),
-        lambda key, line: train_and_measure(key, load(), args, line),
+        lambda key, line: train_and_measure(key, load_once(), args, line),
         lambda key: resumable_fit.remove(args.output, key),
     )
 
 
 def train_and_measure(
     key: results.Row,
-    data: skipping_models.Data,
+    data: Data,
     args: argparse.Namespace,
     line: str,
 ) -> dict[str, str]:
@@ -196,13 +281,13 @@ def train_and_measure(
     name, seed = key["model"], int(key["seed"])
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
-    model = skipping_models.build(name, key["estimator"], data, args)
+    model = build(name, key["estimator"], data, args)
     callbacks = [EpochLine(line)]
     if name == "focused":
         schedule = ExploreThenCommit(
-            entropy=args.entropy,
+            entropy=ENTROPY,
             price=float(key["price"]),
-            indecision=args.indecision,
+            indecision=INDECISION,
         )
         callbacks = [schedule, WarnOnDecisionCollapse(), *callbacks]
     seconds = resumable_fit.fit(
@@ -213,14 +298,14 @@ def train_and_measure(
         callbacks,
     )
     network = network_of(model)
-    plain = skipping_models.build("lstm", "", data, args)
+    plain = build("lstm", "", data, args)
     batch = data.test[0][: args.batch_size]
     own_ms, lstm_ms = interleaved.median_ms(
         [
             functools.partial(timed.predict_on_batch, batch)
             for timed in (network, plain)
         ],
-        args.repeats,
+        REPEATS,
     )
     return {
         **measure(network, data, args.batch_size),
@@ -233,7 +318,7 @@ def train_and_measure(
 
 
 def measure(
-    network: keras.Model, data: skipping_models.Data, batch_size: int
+    network: keras.Model, data: Data, batch_size: int
 ) -> dict[str, str]:
     """What a trained model gets right of the test sequences, with hard gates.
 
@@ -245,7 +330,7 @@ def measure(
     real = x != 0 if data.words else np.ones(x.shape[:2], bool)
     gates = real
     if has_gates(network):
-        shown = skipping_models.with_gates(network)
+        shown = with_gates(network)
         answers, gates = shown.predict(x, batch_size, verbose=0)
     else:
         answers = network.predict(x, batch_size, verbose=0)
@@ -262,7 +347,7 @@ def measure(
 
 
 def measure_drawn(
-    network: keras.Model, data: skipping_models.Data, batch_size: int
+    network: keras.Model, data: Data, batch_size: int
 ) -> dict[str, str]:
     """The same with gates drawn; nothing for a model without.
 
@@ -275,90 +360,6 @@ def measure_drawn(
         found = measure(network, data, batch_size)
     del found["steps"]
     return {f"drawn_{name}": value for name, value in found.items()}
-
-
-def table(rows: Sequence[dict[str, str]]) -> str:
-    """Means over seeds as a Markdown table."""
-    groups: dict = {}
-    for row in rows:
-        kind = tuple(row[name] for name in ("model", "estimator", "price"))
-        groups.setdefault(kind, []).append(row)
-    is_text = any(row["accuracy"] for row in rows)
-    header = ["model", "estimator", "price", "seeds"]
-    header += ["accuracy %"] if is_text else ["squared error", "solved"]
-    header += ["updates", "of steps", "% updated"]
-    header += [f"drawn: {'accuracy %' if is_text else 'error'}", "updates"]
-    header += ["inference ms a batch", "LSTM beside it", "ratio"]
-    lines = [
-        [
-            *(*kind, len(own)),
-            *score(own, is_text),
-            *skipped(own),
-            *drawn(own, is_text),
-            *times(own),
-        ]
-        for kind, own in groups.items()
-    ]
-    return tables.table([header, *lines])
-
-
-def score(rows: Sequence[dict[str, str]], is_text: bool) -> list[str]:
-    if is_text:
-        return [tables.spread([float(row["accuracy"]) for row in rows], ".2f")]
-    errors = [float(row["error"]) for row in rows]
-    solved = sum(error <= SOLVED for error in errors)
-    return [f"{np.mean(errors):.2g}", f"{solved} of {len(rows)}"]
-
-
-def skipped(rows: Sequence[dict[str, str]]) -> list[str]:
-    updates, steps = (
-        np.mean([float(row[name]) for row in rows])
-        for name in ("updates", "steps")
-    )
-    return [f"{updates:.1f}", f"{steps:.1f}", f"{100 * updates / steps:.1f}"]
-
-
-def drawn(rows: Sequence[dict[str, str]], is_text: bool) -> list[str]:
-    name = "drawn_accuracy" if is_text else "drawn_error"
-    if not all(row[name] for row in rows):
-        return ["", ""]
-    scores, updates = (
-        np.mean([float(row[field]) for row in rows])
-        for field in (name, "drawn_updates")
-    )
-    return [f"{scores:.2f}" if is_text else f"{scores:.2g}", f"{updates:.1f}"]
-
-
-def times(rows: Sequence[dict[str, str]]) -> list[str]:
-    own, lstm = (
-        [float(row[name]) for row in rows]
-        for name in ("inference_ms", "lstm_ms")
-    )
-    ratio = np.mean(np.divide(own, lstm))
-    return [f"{np.mean(own):.1f}", f"{np.mean(lstm):.1f}", f"{ratio:.2f}"]
-
-
-def report(rows: Sequence[dict[str, str]], args: argparse.Namespace) -> str:
-    """Prints the table with its notes, and writes it to `--markdown`."""
-    notes = (
-        f"Data: {args.data}, test sequences. Means over seeds. Gates are hard: "
-        "open, and the state updated, where the probability is above one half; "
-        "or drawn, as in training; "
-        "steps are those of sequences without padding. "
-        f"Times: medians of {args.repeats}, measured in turn with a "
-        f"`keras.layers.LSTM` of {args.units} units, of batches of "
-        f"{args.batch_size}."
-    )
-    if args.data == "adding":
-        notes += (
-            f" Solved: a mean squared error of at most {SOLVED:.2g}, a "
-            "hundredth of the sums' variance."
-        )
-    names = [*SETTINGS, *GATE_SETTINGS]
-    names += TEXT_SETTINGS if args.data == "imdb" else ()
-    settings = f"Settings: `{results.describe(args, names)}`."
-    parts = [table(rows), notes, PUBLISHED[args.data], settings]
-    return tables.publish(parts, args.markdown)
 
 
 if __name__ == "__main__":

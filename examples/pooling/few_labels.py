@@ -5,10 +5,10 @@
 
 Reproduces the IMDb part of table 1.9 of "Analyzing the Learnability and
 Representability of Recurrent Architectures", where max-attention reads vectors
-of BERT. Here they are those of a much smaller sentence encoder, from the file
-that the first program writes (`--contextual`), with GloVe beside them
-(`--inputs`). Both are fixed and read the same texts, at most `--max-length`
-tokens of each; a word that GloVe lacks is a vector of zeros.
+of BERT. Here they are those of a much smaller sentence encoder, from the files
+that the first program writes, with GloVe beside them (`--inputs`). Both are
+fixed and read the same texts, at most 512 tokens of each; a word that GloVe
+lacks is a vector of zeros.
 
 `logistic` is the plain baseline: logistic regression on the mean vector of a
 text, with the regularisation that is best on the validation part.
@@ -19,7 +19,6 @@ the training part, `last_accuracy` is the test accuracy that needs none of them:
 after the last epoch, and of `logistic` without a choice of regularisation.
 
 Each finished run is a line of `--output`, a CSV file, and is not repeated.
-`--markdown` writes the table.
 """
 
 import argparse
@@ -38,6 +37,7 @@ from examples.common import results
 from examples.common import tables
 from examples.common import text_encoding
 from examples.common import word_vectors
+from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
 from examples.common.epoch_line import EpochLine
@@ -45,108 +45,87 @@ from examples.pooling import classifiers
 from examples.pooling import experiments
 from examples.pooling import few_texts
 from examples.pooling import noisy_texts
-from examples.pooling import thesis
-from examples.pooling import vector_files
 
 INPUTS = ("glove", "contextual")
-MODELS = (*thesis.MODELS, "logistic")
-KEY = ("dataset", "per_class", "inputs", "model", "seed", "settings")
+MODELS = (*classifiers.POOLINGS, "logistic")
+KEY = ("inputs", "model", "seed", "settings")
 FIELDS = (*KEY, *experiments.RESULTS, "last_accuracy", *experiments.COSTS)
-TUNED = (
-    "units",
-    "learning_rate",
-    "batch_size",
-    "epochs",
-    "forget_bias",
-    "max_length",
-    "validation_size",
-    "test_size",
-)
+TUNED = ("units", "learning_rate", "batch_size", "epochs", "forget_bias")
+# Tokens of a text.
+MAX_LENGTH = 512
 # Texts of a batch that is not trained on: steps cost more than texts.
 EVALUATED = 200
 # Inverse strengths of regularisation that `logistic` tries.
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
 
 
+class TokenVectors(NamedTuple):
+    """Texts as arrays `(tokens, width)`, and their labels."""
+
+    rows: list[np.ndarray]
+    labels: np.ndarray
+
+
 class FewData(NamedTuple):
     """What one run reads."""
 
-    train: vector_files.TokenVectors
-    validation: vector_files.TokenVectors
-    test: vector_files.TokenVectors
+    train: TokenVectors
+    validation: TokenVectors
+    test: TokenVectors
 
 
 # A study calls `main` for each run, and these take longer than some of them.
 _load_texts = functools.lru_cache(maxsize=1)(datasets.load)
-_read_encoded = functools.lru_cache(maxsize=1)(vector_files.read)
 _load_vectors = functools.lru_cache(maxsize=1)(word_vectors.load_vectors)
 
 
-def load(inputs: str, seed: int, args: argparse.Namespace) -> FewData:
+@functools.lru_cache(maxsize=1)
+def load(inputs: str, seed: int, data_dir: str) -> FewData:
     """Reads the texts of a run as vectors.
 
     Args:
         inputs: One of `INPUTS`.
-        seed: That draws the training texts.
-        args: Of the command line.
+        seed: Seed that draws the training texts.
+        data_dir: Folder of IMDb and GloVe.
 
     Raises:
         FileNotFoundError: If a file is missing.
-        ValueError: If a file is malformed or has other texts, or if there
-            are no GloVe vectors.
+        ValueError: If a file is malformed.
     """
-    data = _load_texts(args.dataset, args.data_dir)
-    train = few_texts.draw(data.train, args.per_class, seed)
-    held_out = few_texts.held_out(data, args.validation_size, args.test_size)
-    parts = dict(zip(vector_files.PARTS, (train, *held_out)))
-    if inputs == "glove":
-        if not args.vectors:
-            raise ValueError(
-                "--vectors: must be given where --data-dir has no "
-                f"glove/*.npz. Received: {args.vectors}"
-            )
-        words, vectors = _load_vectors(args.vectors)
-        found = {
-            name: look_up(part, words, vectors) for name, part in parts.items()
-        }
+    data = _load_texts("imdb", data_dir)
+    parts = (few_texts.draw(data.train, seed), *few_texts.held_out(data))
+    if inputs == "contextual":
+        found = [few_texts.read_vectors(part.texts) for part in parts]
     else:
-        encoded = _read_encoded(args.contextual)
-        try:
-            found = {
-                name: encoded.find(part.texts, part.labels, name)
-                for name, part in parts.items()
-            }
-        except ValueError as error:
-            raise ValueError(f"{args.contextual}: {error}") from None
+        path = word_vectors.find_vectors(data_dir)
+        if path is None:
+            raise FileNotFoundError(f"{data_dir}: no file glove/*.npz")
+        words, vectors = _load_vectors(path)
+        found = [look_up(part.texts, words, vectors) for part in parts]
     return FewData(
-        **{name: cut(part, args.max_length) for name, part in found.items()}
+        *(
+            TokenVectors([row[:MAX_LENGTH] for row in rows], part.labels)
+            for rows, part in zip(found, parts)
+        )
     )
 
 
 def look_up(
-    part: datasets.Part, words: Sequence[str], vectors: np.ndarray
-) -> vector_files.TokenVectors:
+    texts: Sequence[str], words: Sequence[str], vectors: np.ndarray
+) -> list[np.ndarray]:
     """Texts as word vectors; a word that has none is zeros."""
     ids = {word: i for i, word in enumerate(words)}
     table = np.concatenate([vectors, np.zeros_like(vectors[:1])])
-    split = text_encoding.split_words(part.texts)
+    split = text_encoding.split_words(texts)
     flat = [
         ids.get(word.decode("utf8"), len(words))
         for word in split.flat_values.numpy()
     ]
-    rows = np.split(table[flat], split.row_splits.numpy()[1:-1])
-    return vector_files.TokenVectors(rows, part.labels)
-
-
-def cut(
-    texts: vector_files.TokenVectors, length: int
-) -> vector_files.TokenVectors:
-    """The first tokens of each text."""
-    return texts._replace(rows=[row[:length] for row in texts.rows])
+    return np.split(table[flat], split.row_splits.numpy()[1:-1])
 
 
 def batches(
-    texts: vector_files.TokenVectors,
+    texts: TokenVectors,
     batch_size: int,
     random: np.random.Generator | None = None,
 ) -> tf.data.Dataset:
@@ -181,29 +160,25 @@ class LastWeights(keras.callbacks.Callback):
 def train_and_test(
     name: str, seed: int, data: FewData, args: argparse.Namespace, line: str
 ) -> dict:
-    """Trains and tests one of `thesis.MODELS`.
+    """Trains and tests a BiLSTM; returns the results of the run.
 
     Args:
-        name: The model.
-        seed: Of weights and of the order of texts.
+        name: One of `classifiers.POOLINGS`.
+        seed: Seed of the weights and of the order of texts.
         data: Texts.
-        args: Of the command line.
-        line: What the lines of progress start with.
-
-    Returns:
-        The results of the run.
+        args: Options of the command line.
+        line: Start of the lines of progress.
     """
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     width = data.train.rows[0].shape[1]
-    classes = len(datasets.CLASSES[args.dataset])
     model = classifiers.vector_classifier(
-        name, width, classes, args.units, args.forget_bias
+        name, width, args.units, args.forget_bias
     )
     classifiers.compile_classifier(model, args.learning_rate)
     last = LastWeights()
     order = np.random.default_rng([seed, 2])
-    history = classifiers.fit_batches(
+    history = classifiers.fit(
         model,
         batches(data.train, args.batch_size, order),
         batches(data.validation, EVALUATED),
@@ -212,10 +187,10 @@ def train_and_test(
     )
     test = batches(data.test, EVALUATED)
     row = experiments.summary(history)
-    accuracy = last_accuracy = classifiers.share_right(model, test)
+    accuracy = last_accuracy = classifiers.accuracy(model, test)
     if row["best_epoch"] < row["epochs"]:
         model.set_weights(last.weights)
-        last_accuracy = classifiers.share_right(model, test)
+        last_accuracy = classifiers.accuracy(model, test)
     return {
         **row,
         "test_accuracy": experiments.percent(accuracy),
@@ -259,25 +234,38 @@ def fit_logistic(data: FewData) -> dict:
 
 def keys(args: argparse.Namespace) -> list[results.Key]:
     """The `KEY` of each run that the command line asks for."""
-    settings = settings_of(args)
+    settings = results.describe(args, TUNED)
     return [
-        (args.dataset, str(args.per_class), inputs, name, str(seed), settings)
+        (inputs, name, str(seed), settings)
         for seed in args.seeds
         for inputs in args.inputs
         for name in args.models
     ]
 
 
-def do_runs(args: argparse.Namespace) -> list[results.Row]:
-    """Does the runs that have no row; returns all rows of the settings."""
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    add = parser.add_argument
+    add("--data-dir", required=True, help="see examples/common/datasets.py")
+    add("--inputs", nargs="+", choices=INPUTS, default=list(INPUTS))
+    add("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    add("--seeds", nargs="+", type=integer(0), default=[0, 1, 2, 3, 4])
+    add("--epochs", type=positive, default=8)
+    add("--units", type=positive, default=32, help="of each direction")
+    add("--learning-rate", type=real("(0, inf)"), default=5e-3)
+    add("--batch-size", type=positive, default=5, help="in training")
+    add("--forget-bias", type=real("[-10, 10]"), default=1.0, help="at first")
+    add("--output", type=Path, default=Path("runs/pooling_few_labels.csv"))
+    return parser.parse_args(argv)
 
-    @functools.lru_cache(maxsize=1)
-    def load_once(inputs, seed):
-        return load(inputs, seed, args)
+
+def main(argv: Sequence[str] | None = None) -> str:
+    """Does the runs that have no row; returns the table it prints."""
+    args = parse(argv)
 
     def run(key, line):
         name, seed = key["model"], int(key["seed"])
-        data = load_once(key["inputs"], seed)
+        data = load(key["inputs"], seed, args.data_dir)
         start = time.perf_counter()
         if name == "logistic":
             row = fit_logistic(data)
@@ -285,92 +273,11 @@ def do_runs(args: argparse.Namespace) -> list[results.Row]:
             row = train_and_test(name, seed, data, args, line)
         return {**row, "seconds": round(time.perf_counter() - start, 1)}
 
-    file = results.ResultsFile(Path(args.output), FIELDS, KEY)
-    file.do_missing(keys(args), run)
-    return experiments.rows_like(file, args.dataset, settings_of(args))
-
-
-def table(rows: Sequence[dict[str, str]], args: argparse.Namespace) -> str:
-    """Markdown table of test accuracies, as table 1.9.
-
-    Args:
-        rows: Finished runs of the data set and the settings.
-        args: Of the command line.
-    """
-    rows = [row for row in rows if row["per_class"] == str(args.per_class)]
-    inputs = [x for x in INPUTS if x in {row["inputs"] for row in rows}]
-    lines = [["test accuracy %", *inputs, "paper"]]
-    for name in MODELS:
-        own = [row for row in rows if row["model"] == name]
-        if own:
-            cells = [
-                experiments.mean_and_spread(
-                    [
-                        float(row["test_accuracy"])
-                        for row in own
-                        if row["inputs"] == x
-                    ]
-                )
-                for x in inputs
-            ]
-            paper = thesis.few_labels_accuracy(
-                args.dataset, args.per_class, name
-            )
-            lines.append([name, *cells, paper])
-    if (args.dataset, args.per_class) == ("imdb", thesis.FEW_LABELS_PER_CLASS):
-        lines += [
-            [name, *[""] * len(inputs), paper]
-            for name, paper in thesis.FEW_LABELS.items()
-            if name not in MODELS
-        ]
-    return tables.table(lines)
-
-
-def settings_of(args: argparse.Namespace) -> str:
-    """What a result depends on besides the other columns of `KEY`."""
-    vectors = Path(args.vectors).name if args.vectors else "none"
-    contextual = Path(args.contextual).name
-    return results.describe(args, TUNED, vectors=vectors, contextual=contextual)
-
-
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    few_texts.add_arguments(parser)
-    add = parser.add_argument
-    add("--inputs", nargs="+", choices=INPUTS, default=list(INPUTS))
-    add("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    add("--epochs", type=positive, default=8)
-    add("--units", type=positive, default=32, help="of each direction")
-    add("--learning-rate", type=real("(0, inf)"), default=5e-3)
-    add("--batch-size", type=positive, default=5, help="in training")
-    add("--forget-bias", type=real("[-10, 10]"), default=1.0, help="at first")
-    add("--max-length", type=positive, default=512, help="tokens of a text")
-    add(
-        "--contextual",
-        help="file of contextual_vectors.py; default: of the data set",
-    )
-    add("--vectors", help="GloVe file; default: glove/*.npz of --data-dir")
-    add("--output", default="runs/pooling_few_labels.csv")
-    add("--markdown", help="file for the table")
-    args = parser.parse_args(argv)
-    args.contextual = args.contextual or vector_files.default_path(args.dataset)
-    args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
-    return args
-
-
-def main(argv: Sequence[str] | None = None) -> str:
-    """Does the runs; returns the table it prints."""
-    args = parse(argv)
-    rows = do_runs(args)
-    notes = (
-        f"Data set: {args.dataset}, {args.per_class} labelled texts a class. "
-        "In brackets the number of seeds, after ± their standard deviation. "
-        'Paper: table 1.9 of "Analyzing the Learnability and Representability '
-        'of Recurrent Architectures", where max-attention reads vectors of '
-        "BERT; the models without numbers of ours are its comparisons."
-    )
-    parts = [table(rows, args), notes, f"Settings: `{settings_of(args)}`."]
-    return tables.publish(parts, args.markdown)
+    file = results.ResultsFile(args.output, FIELDS, KEY)
+    rows = file.do_missing(keys(args), run)
+    columns = ("test_accuracy", "last_accuracy")
+    table = experiments.table(rows, ("inputs", "model"), columns)
+    return tables.publish([table], None)
 
 
 if __name__ == "__main__":

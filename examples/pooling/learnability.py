@@ -17,19 +17,15 @@ in `examples/pooling/compare.py`.
 
 import argparse
 import functools
-import time
 from collections.abc import Callable
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import keras
 import numpy as np
 
 import keras_seqmech
-from examples.common import results
-from examples.common import word_vectors
-from examples.common.arguments import real
+from examples.common import tables
 from examples.common.epoch_line import EpochLine
 from examples.common.networks import network_of
 from examples.pooling import classifiers
@@ -40,76 +36,41 @@ from keras_seqmech import training
 
 KEY = experiments.KEY
 FIELDS = (*KEY, *experiments.RESULTS, *experiments.COSTS)
+# Weight of the directed gradient's loss at the start.
+GRADIENT_WEIGHT = 1.0
+keys = experiments.keys
 
 
-class Runs:
-    """Trains and tests models; keeps a teacher while its texts are in use."""
-
-    def __init__(self):
-        self.data = None
-        self.teacher = None
-
-    def __call__(
-        self,
-        name: str,
-        seed: int,
-        data: noisy_texts.StudyData,
-        args: argparse.Namespace,
-        line: str,
-        curve: Path | None = None,
-    ) -> tuple[dict, keras.Model]:
-        """One run, to be called by `experiments.do_runs`; writes no curve."""
-        if self.data is not data:
-            self.data, self.teacher = data, None
-        if name == "teacher_forcing" and self.teacher is None:
-            self("maxpool", seed, data, args, f"{line}, teacher:")
-        keras.utils.clear_session()
-        keras.utils.set_random_seed(seed)
-        matrix = word_vectors.embedding_matrix(
-            data.words, args.vectors, args.embedding_size, seed
+def train_and_test(
+    name: str,
+    seed: int,
+    data: noisy_texts.StudyData,
+    args: argparse.Namespace,
+    line: str,
+    curve: Path | None = None,
+) -> tuple[dict, keras.Model]:
+    """One run, to be called by `experiments.do_runs`; writes no curve."""
+    teacher = None
+    if name == "teacher_forcing":
+        _, pooled = train_and_test(
+            "maxpool", seed, data, args, f"{line}, teacher:"
         )
-        shared = Shared(matrix, len(data.classes), args.units)
-        model = build(name, shared, args, self.teacher)
-        start = time.perf_counter()
-        history = classifiers.fit(
-            model,
-            data,
-            seed,
-            args.epochs,
-            args.batch_size,
-            args.patience,
-            [*curricula(name, args), EpochLine(line)],
-        )
-        if name != "maxpool":
-            model = plain(model, shared)
-        row = {
-            **experiments.summary(history),
-            "test_accuracy": experiments.percent(
-                classifiers.accuracy(model, data.test)
-            ),
-            "parameters": model.count_params(),
-            "seconds": round(time.perf_counter() - start, 1),
-        }
-        if name == "maxpool":
-            self.teacher = model.get_weights()
-        return row, model
+        teacher = pooled.get_weights()
+    matrix = experiments.start(seed, data, args)
+    model = build(name, matrix, args, teacher)
+    callbacks = [*curricula(name), EpochLine(line)]
+    history = experiments.fit(model, seed, data, args, callbacks)
+    if name != "maxpool":
+        model = plain(model, matrix, args.units)
+    return {
+        **experiments.summary(history),
+        "test_accuracy": experiments.accuracy(model, data.test),
+    }, model
 
 
-class Shared(NamedTuple):
-    """What the models of a run have in common.
-
-    Attributes:
-        matrix: Starting values of embeddings.
-        classes: Number of classes.
-        units: Of the LSTM.
-    """
-
-    matrix: np.ndarray
-    classes: int
-    units: int
-
-
-def graph(pooling: Callable, shared: Shared) -> classifiers.Graph:
+def graph(
+    pooling: Callable, matrix: np.ndarray, units: int
+) -> classifiers.Graph:
     """A classifier with a one-directional LSTM.
 
     Its layers draw seeds in this order: the LSTM's weights are those of a
@@ -117,16 +78,14 @@ def graph(pooling: Callable, shared: Shared) -> classifiers.Graph:
     """
     # cuDNN has no second derivatives; on CPU it makes no difference.
     rnn = keras.layers.LSTM(
-        shared.units, return_sequences=True, use_cudnn=False, name="rnn"
+        units, return_sequences=True, use_cudnn=False, name="rnn"
     )
-    return classifiers.connect(
-        rnn, pooling(name="pooling"), shared.matrix, shared.classes
-    )
+    return classifiers.connect(rnn, pooling(name="pooling"), matrix)
 
 
 def build(
     name: str,
-    shared: Shared,
+    matrix: np.ndarray,
     args: argparse.Namespace,
     teacher: list[np.ndarray] | None = None,
 ) -> keras.Model:
@@ -134,8 +93,8 @@ def build(
 
     Args:
         name: The method.
-        shared: What it has in common with the others.
-        args: Of the command line.
+        matrix: Starting values of the embeddings.
+        args: Options of the command line.
         teacher: Weights of a trained `maxpool`, for `teacher_forcing`.
     """
     pooling = keras_seqmech.LastPooling
@@ -145,9 +104,9 @@ def build(
         pooling = functools.partial(
             keras_seqmech.LastAttentionPooling, attention_at_inference=False
         )
-    tensors = graph(pooling, shared)
+    tensors = graph(pooling, matrix, args.units)
     if name == "teacher_forcing":
-        taught = graph(keras_seqmech.MaxPooling, shared)
+        taught = graph(keras_seqmech.MaxPooling, matrix, args.units)
         whole = keras.Model(taught.tokens, taught.outputs)
         whole.set_weights(teacher)
         model = training.DistillationModel(
@@ -162,7 +121,7 @@ def build(
         model = training.GradientDirectedModel(
             keras.Model(tensors.tokens, tensors.outputs),
             layer="embedding",
-            gradient_weight=args.gradient_weight,
+            gradient_weight=GRADIENT_WEIGHT,
             mask=tensors.mask,
         )
     else:
@@ -171,28 +130,21 @@ def build(
     return model
 
 
-def curricula(
-    name: str, args: argparse.Namespace
-) -> list[keras.callbacks.Callback]:
-    """What changes from epoch to epoch, in the first half of them."""
-    half = max(1, args.epochs // 2)
-    if name == "penalty":
-        return [training.Curriculum("penalty", half, eta=4)]
-    if name == "dropout":
-        return [training.Curriculum("attention_dropout", half, eta=2)]
-    if name == "gradient_directed":
-        weight = args.gradient_weight
-        return [
-            training.Curriculum(
-                "gradient_weight", half, initial=weight, final=0.0
-            )
-        ]
-    return []
+def curricula(name: str) -> list[keras.callbacks.Callback]:
+    """What changes in the first half of training."""
+    numbers = {
+        "penalty": {"penalty": lambda share: min(1, 2 * share) ** 4},
+        "dropout": {"attention_dropout": lambda share: min(1, 2 * share) ** 2},
+        "gradient_directed": {
+            "gradient_weight": (GRADIENT_WEIGHT, 0.0, 0.0, 0.5)
+        },
+    }
+    return [training.Schedule(numbers[name])] if name in numbers else []
 
 
-def plain(model: keras.Model, shared: Shared) -> keras.Model:
+def plain(model: keras.Model, matrix: np.ndarray, units: int) -> keras.Model:
     """The LSTM of a trained model, with its last state and nothing else."""
-    tensors = graph(keras_seqmech.LastPooling, shared)
+    tensors = graph(keras_seqmech.LastPooling, matrix, units)
     lstm = keras.Model(tensors.tokens, tensors.outputs, name="lstm")
     front = getattr(model, "student", network_of(model))
     layers = {
@@ -210,48 +162,21 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     experiments.add_arguments(parser)
-    add(
-        "--methods",
-        nargs="+",
-        choices=thesis.METHODS,
-        default=list(thesis.METHODS),
+    names = list(thesis.METHODS)
+    add("--methods", dest="models", nargs="+", choices=names, default=names)
+    add("--output", type=Path, default=Path("runs/pooling_learnability.csv"))
+    parser.set_defaults(
+        sizes=[thesis.LEARNABILITY_SIZE], seeds=[0, 1], forget_bias=1.0
     )
-    add(
-        "--gradient-weight",
-        type=real("[0, inf)"),
-        default=1.0,
-        help="at the start",
-    )
-    add("--output", default="runs/pooling_learnability.csv")
-    parser.set_defaults(sizes=[thesis.LEARNABILITY_SIZE], seeds=[0, 1])
-    args = parser.parse_args(argv)
-    args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
-    return args
-
-
-def settings_of(args: argparse.Namespace) -> str:
-    """What a result depends on besides the other columns of `KEY`."""
-    names = (*experiments.TUNED, "gradient_weight")
-    return experiments.describe_settings(args, names)
-
-
-def keys(args: argparse.Namespace) -> list[results.Key]:
-    """The `KEY` of each run that the command line asks for."""
-    return experiments.keys(args, args.methods, settings_of(args))
+    return parser.parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> str:
     """Runs the study; returns the table it prints."""
     args = parse(argv)
-    rows = experiments.do_runs(args, keys(args), FIELDS, Runs())
-
-    def paper(*column_and_name):
-        return thesis.learnability_accuracy(args.dataset, *column_and_name)
-
-    content = experiments.table(rows, thesis.METHODS, paper)
-    return experiments.report(
-        args, settings_of(args), rows, content, "table 2.1"
-    )
+    rows = experiments.do_runs(args, FIELDS, train_and_test)
+    labels, columns = ("setting", "size", "model"), ("test_accuracy",)
+    return tables.publish([experiments.table(rows, labels, columns)], None)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """Texts of the pooling studies: words, noise around them, ids, batches.
 
 Source: "Analyzing the Learnability and Representability of Recurrent
-Architectures", sections 1.4, 1.7 and 1.8.
+Architectures", sections 1.4, 1.7 and 1.8, which takes sentences of noise from
+Wikipedia.
 """
 
+import json
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
@@ -16,10 +18,17 @@ import tensorflow as tf
 
 from examples.common import datasets
 from examples.common import text_encoding
-from examples.pooling import noise_sentences
+from examples.common import text_files
 from keras_seqmech.analysis import positions
 
 SETTINGS = ("standard", "short", *positions.PLACES)
+PARTS = ("train", "validation", "test")
+# Shares of the sentences of noise in each part.
+NOISE_SHARES = (0.6, 0.2, 0.2)
+# Share of noise among the tokens of a text, in settings that have any.
+SHARE = 0.66
+# Only longer texts are read.
+MIN_WORDS = 100
 MAX_WORDS = 25_000
 # Batches sorted by length together, and what lengths are rounded up to.
 CHUNK = 16
@@ -38,12 +47,11 @@ class Texts(NamedTuple):
 
 
 class Corpus(NamedTuple):
-    """A data set and noise, each word as its index in `words`.
+    """IMDb and noise, each word as its index in `words`.
 
     The noise of the three parts has no sentence in common.
     """
 
-    classes: tuple[str, ...]
     words: list[str]
     train: Texts
     validation: Texts
@@ -54,7 +62,6 @@ class Corpus(NamedTuple):
 class StudyData(NamedTuple):
     """What one run reads: 0 is padding, 1 unknown, 2 the first of `words`."""
 
-    classes: tuple[str, ...]
     words: list[str]
     train: Texts
     validation: Texts
@@ -62,21 +69,14 @@ class StudyData(NamedTuple):
 
 
 def load(
-    dataset: str,
     data_dir: str | Path,
-    noise: str | Path | None = None,
-    min_words: int = 100,
     validation_size: int | None = None,
     test_size: int | None = None,
 ) -> Corpus:
-    """Reads a data set and sentences of noise.
+    """Reads IMDb, and sentences of `wiki/sentences.jsonl.gz`.
 
     Args:
-        dataset: One of `datasets.CLASSES`.
-        data_dir: Folder that holds it.
-        noise: A text file with a sentence a line; if None,
-            `wiki/sentences.jsonl.gz` of `data_dir`, JSON lines `{"text"}`.
-        min_words: Only texts with more tokens than that are kept.
+        data_dir: Folder that holds both.
         validation_size: Size of the validation part, a random subset that is
             always the same; the other validation texts become training texts.
             All if None.
@@ -87,12 +87,12 @@ def load(
         ValueError: If a file is malformed, or there are fewer texts or
             sentences than wanted.
     """
-    data = datasets.load(dataset, data_dir)
-    print(f"{dataset}: {datasets.describe(data)}", flush=True)
-    sentences = noise_sentences.read(data_dir, noise)
-    numbers = {}
+    data = datasets.load("imdb", data_dir)
+    print(f"imdb: {datasets.describe(data)}", flush=True)
+    sentences = read_noise(Path(data_dir, "wiki", "sentences.jsonl.gz"))
+    numbers: dict[bytes, int] = {}
     train, validation, test = (
-        _long_texts(part, numbers, min_words)
+        _long_texts(part, numbers)
         for part in (data.train, data.validation, data.test)
     )
     validation, rest = _subset("validation", validation, validation_size)
@@ -100,27 +100,60 @@ def load(
         train.ids + rest.ids, np.concatenate([train.labels, rest.labels])
     )
     test, _ = _subset("test", test, test_size)
-    sentences = noise_sentences.split(_word_numbers(sentences, numbers))
+    noise = split_noise(_word_numbers(sentences, numbers))
     words = [word.decode("utf8") for word in numbers]
     print(
         f"{len(train.ids)} training texts to draw from, "
         f"{len(validation.ids)} validation and {len(test.ids)} test texts of "
-        f"more than {min_words} tokens; sentences of noise: "
-        + ", ".join(
-            f"{part} {len(sentences[part])}" for part in noise_sentences.PARTS
-        ),
+        f"more than {MIN_WORDS} tokens; sentences of noise: "
+        + ", ".join(f"{part} {len(noise[part])}" for part in PARTS),
         flush=True,
     )
-    return Corpus(data.classes, words, train, validation, test, sentences)
+    return Corpus(words, train, validation, test, noise)
+
+
+def read_noise(path: Path) -> list[str]:
+    """Sentences of a file of JSON lines `{"text"}`."""
+    sentences = []
+    for number, line in text_files.lines(path, "utf8"):
+        try:
+            text = json.loads(line)["text"]
+        except (ValueError, KeyError, TypeError):
+            text = None
+        if not isinstance(text, str):
+            text_files.fail(path, number, 'JSON like {"text": "..."}', line)
+        sentences.append(text)
+    return sentences
+
+
+def split_noise(sentences: Sequence[np.ndarray]) -> dict[str, list[list[int]]]:
+    """Sentences by part, always the same ones.
+
+    Equal sentences count once, so the parts have none in common.
+
+    Args:
+        sentences: Arrays of words as numbers; empty ones are left out.
+
+    Raises:
+        ValueError: If there are fewer different sentences than parts.
+    """
+    unique = list(dict.fromkeys(tuple(s.tolist()) for s in sentences if s.size))
+    if len(unique) < len(PARTS):
+        raise ValueError(
+            f"The noise must have at least {len(PARTS)} different sentences, "
+            f"one for each part. Received: {len(unique)}"
+        )
+    order = np.random.default_rng(datasets.SPLIT_SEED).permutation(len(unique))
+    ends = np.cumsum(NOISE_SHARES)[:-1] * len(unique)
+    groups = np.split(order, ends.astype(int).clip(1))
+    return {
+        part: [list(unique[i]) for i in group]
+        for part, group in zip(PARTS, groups)
+    }
 
 
 def prepare(
-    corpus: Corpus,
-    setting: str,
-    size: int,
-    seed: int,
-    max_length: int = 400,
-    share: float = 0.66,
+    corpus: Corpus, setting: str, size: int, seed: int, max_length: int = 400
 ) -> StudyData:
     """Makes the texts of one run.
 
@@ -129,12 +162,11 @@ def prepare(
     vocabulary is that of the training texts with their noise.
 
     Args:
-        corpus: Of `load`.
+        corpus: Result of `load`.
         setting: One of `SETTINGS`.
         size: Number of training texts.
         seed: Non-negative int.
         max_length: Most tokens of a text, noise included.
-        share: Share of noise, in settings that have any.
     """
     if size > len(corpus.train.ids):
         raise ValueError(
@@ -147,8 +179,8 @@ def prepare(
     # Seeds that no part shares, whatever the run's own seed.
     seeds = (seed + 2, 0, 1)
     arranged = [
-        arrange(part.ids, corpus.noise[name], setting, max_length, share, own)
-        for name, part, own in zip(noise_sentences.PARTS, parts, seeds)
+        arrange(part.ids, corpus.noise[name], setting, max_length, own)
+        for name, part, own in zip(PARTS, parts, seeds)
     ]
     counts = np.bincount(
         np.concatenate(arranged[0]), minlength=len(corpus.words)
@@ -157,7 +189,6 @@ def prepare(
     frequent = frequent[counts[frequent] > 0]
     words = [corpus.words[i] for i in frequent]
     return StudyData(
-        corpus.classes,
         words,
         *(
             Texts(encode(corpus, texts, words), part.labels)
@@ -181,36 +212,27 @@ def arrange(
     noise: Sequence[Sequence[int]],
     setting: str,
     max_length: int,
-    share: float,
     seed: int,
 ) -> list[np.ndarray]:
     """Cuts texts, and puts noise around them if the setting has a place.
 
     Texts are cut before the noise is added, so that no more than `max_length`
-    tokens are left and `share` of them is noise.
+    tokens are left and `SHARE` of them is noise.
     """
-    kept = own_length(setting, max_length, share)
+    kept = own_length(setting, max_length)
     texts = [text[:kept] for text in texts]
     if setting not in positions.PLACES:
         return texts
     texts = positions.surround_with_noise(
-        (text.tolist() for text in texts), noise, setting, share, seed
+        (text.tolist() for text in texts), noise, setting, SHARE, seed
     )
     return [np.array(text, dtype="int32") for text in texts]
 
 
-def own_length(setting: str, max_length: int, share: float) -> int:
+def own_length(setting: str, max_length: int) -> int:
     """How many tokens of a text a setting keeps."""
-    kept = int(max_length * (1 - share) + 1e-9)
+    kept = int(max_length * (1 - SHARE) + 1e-9)
     return max_length if setting == "standard" else kept
-
-
-def training_noise(
-    data_dir: str | Path, path: str | Path | None
-) -> list[list[int]]:
-    """The sentences that surround training texts."""
-    sentences = _word_numbers(noise_sentences.read(data_dir, path), {})
-    return noise_sentences.split(sentences)["train"]
 
 
 def batches(
@@ -245,11 +267,11 @@ def batches_by_length(
     """Batches `(inputs, labels)` of sequences of similar lengths.
 
     Args:
-        lengths: Of all sequences.
+        lengths: Lengths of all sequences.
         make: `make(indices)`: the batch of some of them, labels as int32.
         inputs: Signature of a batch's inputs.
         batch_size: As in `batches`.
-        random: Likewise.
+        random: As in `batches`.
     """
     count = len(lengths)
     lengths = np.array(lengths)
@@ -301,10 +323,10 @@ def _word_numbers(texts, numbers):
     return found
 
 
-def _long_texts(part, numbers, min_words):
+def _long_texts(part, numbers):
     texts = Texts(_word_numbers(part.texts, numbers), part.labels)
     return texts.take(
-        [i for i, text in enumerate(texts.ids) if len(text) > min_words]
+        [i for i, text in enumerate(texts.ids) if len(text) > MIN_WORDS]
     )
 
 

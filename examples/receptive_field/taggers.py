@@ -9,10 +9,8 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from examples.receptive_field import cells
 from examples.receptive_field import field_report
-from examples.receptive_field import kinds
-from examples.receptive_field.cells import CELLS
-from examples.receptive_field.cells import LAYERS
 from examples.receptive_field.segmentation import TAGS
 from examples.receptive_field.segmentation import Words
 from examples.receptive_field.segmentation import join_words
@@ -109,7 +107,7 @@ def build_model(
     """A tagger: ids `(batch, time)` in, probabilities of the tags out.
 
     Args:
-        kind: One of `kinds.MODELS`.
+        kind: One of `cells.MODELS`.
         vocabulary_size: Characters known.
         units: Of the recurrent cell.
         embedding_units: Of the characters' vectors.
@@ -129,9 +127,9 @@ def build_model(
         receptive field, `"size"`, `(batch, time)`, the mean of both
         directions.
     """
-    if kind not in kinds.MODELS:
+    if kind not in cells.MODELS:
         raise ValueError(
-            f"Argument `kind` must be one of {kinds.MODELS}. "
+            f"Argument `kind` must be one of {cells.MODELS}. "
             f"Received: kind={kind!r}"
         )
     ids = keras.Input((None,), dtype="int32", name="ids")
@@ -140,23 +138,22 @@ def build_model(
         vocabulary_size + FIRST_CHARACTER, embedding_units
     )(ids)
     x = keras.layers.Dropout(dropout)(x)
-    name, field = kinds.split(kind)
+    cell, _, field = kind.partition("+")
+    target: dict[str, float] = {}
+    if fixed and field != "rf-":
+        target = {"target": float(max_size), "target_weight": 10.0}
     read, sizes = [], []
     for backwards in (False, True) if bidirectional else (False,):
         options = {"return_sequences": True, "go_backwards": backwards}
         if field:
             layer = ReceptiveFieldRNN(
-                CELLS[name](units),
-                **kinds.field_options(field, max_size),
+                cells.CELLS[cell](units),
+                **cells.field_arguments(kind, max_size),
+                **target,
                 summary=summary,
                 temperature=temperature,
                 gated=gated,
                 size_from=size_from,
-                **(
-                    _fixed_by_target(max_size)
-                    if fixed and field != "rf-"
-                    else {}
-                ),
                 seed=seed,
                 return_field=True,
                 track_statistics=True,
@@ -167,7 +164,7 @@ def build_model(
             y, decisions = layer(x, mask=mask)
             sizes.append(_flip(decisions["size"], backwards))
         else:
-            y = LAYERS[name](units, **options)(x, mask=mask)
+            y = cells.LAYERS[cell](units, **options)(x, mask=mask)
         read.append(_flip(y, backwards))
     x = ops.concatenate(read, axis=-1)
     x = keras.layers.Dropout(dropout)(x)
@@ -175,10 +172,6 @@ def build_model(
     if sizes:
         outputs["size"] = sum(sizes) / len(sizes)
     return keras.Model(ids, outputs)
-
-
-def _fixed_by_target(size: int) -> dict[str, float]:
-    return {"target": float(size), "target_weight": 10.0}
 
 
 def _flip(x, backwards):

@@ -19,19 +19,22 @@ import pathlib
 from collections.abc import Sequence
 
 import keras_tuner
+import numpy as np
+from matplotlib.figure import Figure
 
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
 from examples.common.datasets import CLASSES
+from examples.common.trial_table import all_trials
+from examples.common.trial_table import trial_table
 from examples.receptive_field import tuning_tasks
 from examples.receptive_field.cells import CELLS
 from examples.receptive_field.tuning_tasks import Task
 from keras_seqmech import tuning
-from keras_seqmech.analysis import plots
-from keras_seqmech.layers.receptive_field.options import SUMMARIES
-from keras_seqmech.ops.decisions.estimators import ESTIMATORS
-from keras_seqmech.tuning.hyperparameters import FIXED
+from keras_seqmech.core.decisions.sampling import ESTIMATORS
+from keras_seqmech.receptive_field.options import SUMMARIES
+from keras_seqmech.tuning import FIXED
 
 TUNERS = {
     "random": keras_tuner.RandomSearch,
@@ -53,26 +56,36 @@ def main(argv: Sequence[str] | None = None) -> str | None:
         tuner = open_tuner(args, task)
     except (ValueError, OSError) as error:
         parser.error(str(error))
-    if tuning.is_worker():
-        print("Working for the chief.", flush=True)
     tuner.search(
         **task.fit_arguments(), epochs=args.epochs, verbose=args.verbose
     )
-    return None if tuning.is_worker() else report(args, task, tuner)
+    if not isinstance(tuner.oracle, keras_tuner.Oracle):
+        return None  # A worker, whose chief has the results.
+    return report(args, task, tuner)
 
 
 def open_tuner(args: argparse.Namespace, task: Task) -> keras_tuner.Tuner:
     """A new search or the one that is in the folder."""
+
+    def callbacks(hp: keras_tuner.HyperParameters, field: dict) -> list:
+        annealing = tuning.choose_annealing(
+            hp,
+            task.steps * args.epochs,
+            field["temperature"],
+            tuple(args.final_temperature),
+            args.schedules,
+        )
+        return [annealing]
+
+    temperature = tuple(args.temperature)
+    if args.temperature_step:
+        temperature += (args.temperature_step,)
     hypermodel = tuning_tasks.ScoredHyperModel(
         task,
         max_size=tuple(args.max_size),
-        temperature=tuple(args.temperature),
-        final_temperature=tuple(args.final_temperature),
-        schedules=args.schedules,
-        annealing_steps=task.steps * args.epochs,
-        summaries=args.summaries,
-        estimators=args.estimators,
-        temperature_step=args.temperature_step,
+        temperature=temperature,
+        choices={"summary": args.summaries, "estimator": args.estimators},
+        callbacks=callbacks,
     )
     if args.tuner == "hyperband":
         options = {"max_epochs": args.epochs, "factor": 3}
@@ -98,27 +111,66 @@ def report(
     args: argparse.Namespace, task: Task, tuner: keras_tuner.Tuner
 ) -> str:
     """Prints and writes table and picture; returns the table."""
-    results = tuning.trial_results(tuner.project_dir)
-    table = tuning.results_table(
-        results, task.objective, metrics=[*task.metrics, "mean_size"]
-    )
+    table = trial_table(tuner, [*task.metrics, "mean_size"])
     path = args.output / "results.md"
     path.write_text(table + "\n", "utf8")
-    done = [result for result in results if result.score is not None]
-    failed = sum(result.status == "FAILED" for result in results)
+    trials = all_trials(tuner)
+    done = [trial for trial in trials if trial.score is not None]
+    failed = sum(trial.status == "FAILED" for trial in trials)
     print(f"{table}\n\n{len(done)} trials, {failed} failed. Table: {path}")
     if done:
-        schedules = [r.values["temperature_schedule"] for r in done]
-        figure = plots.plot_sweep(
-            [result.values["max_size"] for result in done],
-            [result.values["temperature"] for result in done],
-            [result.score for result in done],
-            schedules if len(set(schedules)) > 1 else None,
-            score_name=task.objective.replace("_", " "),
-        )
+        figure = plot_scores(done, task.objective.replace("_", " "))
         figure.savefig(args.output / "sweep.png", dpi=150)
         print(f"Picture: {args.output / 'sweep.png'}")
     return table
+
+
+def plot_scores(trials: Sequence, name: str) -> Figure:
+    """Scores over S and the temperature, and over S alone; the best is ringed.
+
+    Args:
+        trials: Finished `keras_tuner` trials.
+        name: Name of the score; more is better.
+    """
+    sizes = np.array(
+        [trial.hyperparameters.values["max_size"] for trial in trials]
+    )
+    heats = np.array(
+        [trial.hyperparameters.values["temperature"] for trial in trials]
+    )
+    scores = np.array([trial.score for trial in trials])
+    kinds = np.array(
+        [t.hyperparameters.values["temperature_schedule"] for t in trials]
+    )
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1.2, 1))
+    for kind, marker in zip(np.unique(kinds), "o^s"):
+        own = kinds == kind
+        points = left.scatter(
+            sizes[own],
+            heats[own],
+            s=70,
+            c=scores[own],
+            marker=marker,
+            vmin=scores.min(),
+            vmax=scores.max(),
+        )
+        right.scatter(
+            sizes[own], scores[own], color="0.55", marker=marker, label=kind
+        )
+    tops = np.unique(sizes)
+    right.plot(tops, [scores[sizes == size].max() for size in tops])
+    best = scores.argmax()
+    ring = {"s": 160, "facecolors": "none", "edgecolors": "#d1495b"}
+    left.scatter(sizes[best], heats[best], linewidths=2, **ring)
+    right.scatter(sizes[best], scores[best], linewidths=2, **ring)
+    figure.colorbar(points, ax=left, label=name)
+    left.set(yscale="log", ylabel="temperature")
+    right.set_ylabel(name)
+    right.legend()
+    for axes in (left, right):
+        axes.set(xlabel="largest field size S", xticks=tops)
+    return figure
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -1,62 +1,120 @@
-"""The generated parts of pages: between comments, made of rows and claims.
+"""Tables and numbers of rows on the pages RESULTS.md and docs/results/*.md.
 
-A part begins with a line `<!-- generated: rows NAME -->` (the tables of a
-study), `<!-- generated: verdicts -->` (of all claims) or
-`<!-- generated: claims SOURCE -->` (of a document), and ends with
-`<!-- end of generated -->`. All else on a page is written by hand.
+The tables of a study stand between `<!-- generated: rows NAME -->` and
+`<!-- end of generated -->`, and are made by `python -m examples.study --write`.
+All else is written by hand. A number of rows in a text follows a comment that
+says what it is: `<!-- quoted: NAME COLUMN: LABELS -->` the mean and standard
+deviation of the case with these labels, separated by commas, and
+`<!-- quoted: NAME COLUMN: LABELS - LABELS -->` the difference of two cases over
+the seeds that both have.
 """
 
 import re
 from pathlib import Path
+from typing import NamedTuple
 
-from examples.study import registry
+import pandas as pd
+
+from examples.study import records
 from examples.study import report
-from examples.study import rows
+from examples.study import rows as rows_
+from examples.study.records import Column
 
-PAGES = (rows.ROOT / "RESULTS.md", *sorted(rows.FOLDER.parent.glob("*.md")))
-PART = re.compile(
-    r"(<!-- generated: (?P<kind>\w+) ?(?P<name>\S*) -->\n)"
-    r"(?P<content>.*?)"
-    r"(<!-- end of generated -->)",
+PAGES = (rows_.ROOT / "RESULTS.md", *sorted(rows_.FOLDER.parent.glob("*.md")))
+TABLE = re.compile(
+    r"(<!-- generated: rows (\S+) -->\n).*?(<!-- end of generated -->)",
     re.DOTALL,
 )
+QUOTE = re.compile(r"<!-- quoted: (.+?) -->")
+# What does not continue a number.
+ENDS = r"(?!\d|\.\d|e[-+]?\d| ±| \[)"
 
 
-def part(kind: str, name: str, folder: Path = rows.FOLDER) -> str:
-    """What belongs between the comments."""
-    if kind == "rows":
-        return report.rows_report(registry.study(name), folder)
-    if kind == "verdicts":
-        return report.verdicts_table(registry.CLAIMS, registry.SOURCES, folder)
-    if kind == "claims":
-        return report.claims_table(registry.CLAIMS, name, folder)
-    raise ValueError(
-        "Parts of pages must be rows, verdicts or claims. "
-        f"Received: <!-- generated: {kind} {name} -->"
-    )
+class Number(NamedTuple):
+    """A number of rows, and of how many seeds it is."""
+
+    text: str
+    seeds: int
 
 
-def generated(content: str, folder: Path = rows.FOLDER) -> str:
-    """A page with its parts made anew."""
-
-    def fill(match):
-        made = part(match["kind"], match["name"], folder)
-        return f"{match[1]}\n{made}\n\n{match[5]}"
-
-    return PART.sub(fill, content)
+NO_NUMBER = Number("", 0)
 
 
-def write(folder: Path = rows.FOLDER) -> list[Path]:
-    """Makes the parts of all pages anew; returns the pages that changed.
+def with_tables(content: str, folder: Path = rows_.FOLDER) -> str:
+    """A page with its tables made anew."""
+
+    def fill(match: re.Match) -> str:
+        made = report.report(records.study(match[2]), folder)
+        return f"{match[1]}\n{made}\n\n{match[3]}"
+
+    return TABLE.sub(fill, content)
+
+
+def write(folder: Path = rows_.FOLDER) -> list[Path]:
+    """Makes the tables of all pages anew; returns the pages that changed.
 
     Args:
-        folder: Of the rows.
+        folder: Folder of the rows.
     """
     changed = []
     for path in PAGES:
         content = path.read_text(encoding="utf8")
-        made = generated(content, folder)
+        made = with_tables(content, folder)
         if made != content:
             path.write_text(made, encoding="utf8")
             changed.append(path)
     return changed
+
+
+def wrong_quotes(content: str, folder: Path = rows_.FOLDER) -> list[str]:
+    """What the numbers of a page must be that are not those of the rows."""
+    references = dict.fromkeys(QUOTE.findall(content))
+    numbers = {x: number(x, folder).text for x in references}
+    wrong = []
+    for match in QUOTE.finditer(content):
+        expected = numbers[match[1]]
+        if not re.match(re.escape(expected) + ENDS, content[match.end() :]):
+            wrong.append(f"{match[1]}: {expected}")
+    return wrong
+
+
+def number(reference: str, folder: Path = rows_.FOLDER) -> Number:
+    """The number of a reference, "NAME COLUMN: LABELS" or with a baseline.
+
+    Of rows with several options, those with most seeds count; of as many,
+    today's, then those added last.
+    """
+    place, _, labels = reference.partition(": ")
+    name, _, column_name = place.partition(" ")
+    case, _, baseline = labels.partition(" - ")
+    study = records.study(name)
+    rows = report.read(study, folder)
+    joined = [", ".join(filter(None, x)) for x in rows[[*study.labels]].values]
+    own = rows[[x == case for x in joined]]
+    others = rows[[x == baseline for x in joined]] if baseline else None
+    found = [
+        _number(own[own["options"] == options], others, column)
+        for column in study.columns
+        if column.name == column_name
+        for options in dict.fromkeys([study.options, *own["options"][::-1]])
+    ]
+    best = max(found, key=lambda number: number.seeds, default=NO_NUMBER)
+    if best == NO_NUMBER:
+        raise ValueError(
+            f"{rows_.path(study, folder)}: expected rows with these labels and "
+            f"a number in this column. Received: {reference}"
+        )
+    return best
+
+
+def _number(
+    own: pd.DataFrame, others: pd.DataFrame | None, column: Column
+) -> Number:
+    """The number of rows with the same options, alone or less others."""
+    if others is None:
+        text = report.summary(own, column)
+        seeds = report.seed_count(report.of_most_seeds(own))
+        return Number(text, seeds) if text else NO_NUMBER
+    others = others[others["options"].isin(own["options"])]
+    found = report.difference(own, others, column)
+    return Number(found.show(column.form), found.pairs) if found else NO_NUMBER

@@ -10,11 +10,11 @@ import argparse
 import csv
 import importlib
 import json
-from collections.abc import Callable
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import ClassVar
 
 from examples.common.results import Row
 
@@ -25,63 +25,58 @@ def read_csv(path: Path) -> list[Row]:
         return list(csv.DictReader(file))
 
 
-def last_key(module: ModuleType, args: argparse.Namespace) -> Row:
-    """The key of the last run that the arguments ask for, by column."""
-    return dict(zip(module.KEY, module.keys(args)[-1], strict=True))
-
-
-def one_row(args: argparse.Namespace) -> int:
-    return 1
-
-
-class Program(NamedTuple):
+@dataclass(frozen=True)
+class Program:
     """A program of the examples.
 
     Attributes:
-        name: Of its module, below `examples`. The module has `KEY`, columns
-            that tell one run from another, and `keys(args)`, their values for
-            each run that arguments ask for.
-        key: `key(module, args)`: columns that the row of a run must have, for
-            arguments that ask for one run, or for a chain of runs that ends
-            with it.
+        name: Name of its module, below `examples`. The module has `KEY`,
+            columns that tell one run from another, and `keys(args)`, their
+            values for each run that arguments ask for.
         seed: Option for one seed, with "{}" in its place.
         output: Option for the file of rows.
-        file: Name of this file, or of the folder if it is "".
-        read: Reads the rows.
         quiet: Options that change no result.
-        pools: Whether its rows are means over the seeds it was given.
-        row_count: `row_count(args)`: how many rows a run has.
+        file: Name of this file, or of the folder if it is "".
     """
 
     name: str
-    key: Callable[[ModuleType, argparse.Namespace], Row] = last_key
     seed: str = "--seeds {}"
     output: str = "--output"
-    file: str = "rows.csv"
-    read: Callable[[Path], list[Row]] = read_csv
     quiet: str = ""
-    pools: bool = False
-    row_count: Callable[[argparse.Namespace], int] = one_row
+    file: ClassVar[str] = "rows.csv"
 
     @property
     def module(self) -> ModuleType:
         return importlib.import_module(f"examples.{self.name}")
 
-    def key_of(self, options: Sequence[str]) -> Row:
-        """Columns that the rows of a run must have; see `key`."""
-        return self.key(self.module, self.module.parse(options))
+    def key(self, args: argparse.Namespace) -> Row:
+        """Columns that the rows of a run must have.
+
+        Args:
+            args: Arguments that ask for one run, or for a chain of runs that
+                ends with it.
+        """
+        keys = self.module.keys(args)
+        return dict(zip(self.module.KEY, keys[-1], strict=True))
+
+    def read(self, path: Path) -> list[Row]:
+        """All rows that the program wrote."""
+        return read_csv(path)
+
+    def row_count(self, args: argparse.Namespace) -> int:
+        """How many rows a run has."""
+        return 1
 
     def run(self, options: Sequence[str], folder: Path) -> list[Row]:
         """Runs the program; returns the rows of the run.
 
         Args:
-            options: That ask for one run.
-            folder: For its file and whatever lies beside it.
+            options: Options that ask for one run.
+            folder: Folder of its file and whatever lies beside it.
         """
-        folder.mkdir(parents=True, exist_ok=True)
         path = folder / self.file
-        options = [*options, *self.quiet.split()]
-        self.module.main([*options, self.output, str(path)])
+        given = [*options, *self.quiet.split(), self.output, str(path)]
+        self.module.main(given)
         rows = self.find(path, options)
         if not rows:
             raise ValueError(
@@ -90,126 +85,112 @@ class Program(NamedTuple):
             )
         return rows
 
-    def is_done(self, options: Sequence[str], folder: Path) -> bool:
-        """Whether the rows of a run are there; see `run`."""
-        try:
-            return bool(self.find(folder / self.file, options))
-        except FileNotFoundError:
-            return False
-
     def find(self, path: Path, options: Sequence[str]) -> list[Row]:
-        """The rows of a run in a file that the program wrote, if all are there.
+        """The rows of a run in the program's file, if all are there.
 
         What a model does not have, programs leave empty or write as "nan", the
         open gates of an LSTM for example; here it is empty.
 
         Args:
             path: The file.
-            options: That ask for one run.
+            options: Options that ask for one run.
         """
-        wanted = self.key_of(options)
+        args = self.module.parse(options)
+        wanted = self.key(args)
+        try:
+            rows = self.read(path)
+        except FileNotFoundError:
+            return []
         found = [
             {name: "" if x == "nan" else x for name, x in row.items()}
-            for row in self.read(path)
+            for row in rows
             if wanted.items() <= row.items()
         ]
-        is_whole = len(found) >= self.row_count(self.module.parse(options))
-        return found if is_whole else []
+        return found if len(found) >= self.row_count(args) else []
 
 
-CLASSIFY_TEXT = Program("receptive_field.classify_text", output="--results")
+class Picking(Program):
+    """Has a row for each length of the test sequences."""
 
-# Each seed tests another fold.
-CLASSIFY_FOLDS = CLASSIFY_TEXT._replace(seed="--seeds {0} --fold {0}")
+    def read(self, path: Path) -> list[Row]:
+        """Runs, each with its rows of `<name>-lengths.csv`."""
+        longer = path.with_name(f"{path.stem}-lengths.csv")
+        tests = read_csv(longer) if longer.exists() else []
+        rows = []
+        for row in read_csv(path):
+            length = row["task"].removeprefix("picking-")
+            own = {
+                tested["test_length"]: tested
+                for tested in tests
+                if all(row[name] == tested[name] for name in self.module.KEY)
+            }
+            rows.append({**row, **own.pop(length, {}), "test_length": length})
+            rows += own.values()
+        return rows
 
-
-SEGMENT_WORDS = Program(
-    "receptive_field.segment_words",
-    seed="--first-seed {} --seeds 1",
-    quiet="--verbose 0",
-)
-
-
-DELAY = Program("receptive_field.delay")
-
-
-LOOK_AHEAD = Program("receptive_field.look_ahead")
-
-
-def _read_field_figures(path: Path) -> list[Row]:
-    """The numbers of both figures, a row for each data set."""
-    summaries = json.loads((path / "summary.json").read_text(encoding="utf8"))
-    rows = []
-    for dataset, summary in summaries.items():
-        row = {"dataset": dataset, "words": str(summary["words"])}
-        # Older summaries have no settings.
-        row["settings"] = summary.get("settings", "")
-        conditions = summary["mean_size_by_condition"].values()
-        for name, sizes in zip(("plain", "dropout"), conditions, strict=True):
-            row |= {f"{key}_{name}": f"{x:.4f}" for key, x in sizes.items()}
-        correlations = summary["rank_correlation_of_entropy_and"]
-        for name, key in (("start", "at the start"), ("end", "at the end")):
-            row[f"correlation_{name}"] = f"{correlations[f'size {key}']:.4f}"
-        quarters = summary["mean_size_in_quarter"]
-        for name in ("lowest", "highest"):
-            row[f"size_{name}"] = f"{quarters[f'of {name} entropy']:.4f}"
-        rows.append(row)
-    return rows
+    def row_count(self, args: argparse.Namespace) -> int:
+        return len({args.length, *args.test_lengths})
 
 
-def _field_figures_key(module: ModuleType, args: argparse.Namespace) -> Row:
-    dataset = args.datasets[0]
-    return {"dataset": dataset, "settings": module.settings(dataset, args)}
+class FieldFigures(Program):
+    """Has a folder, with a JSON file of the numbers of its figures."""
+
+    file = ""
+
+    def key(self, args: argparse.Namespace) -> Row:
+        dataset = args.datasets[0]
+        settings = self.module.settings(dataset, args)
+        return {"dataset": dataset, "settings": settings}
+
+    def read(self, path: Path) -> list[Row]:
+        """A row for each data set."""
+        content = (path / "summary.json").read_text(encoding="utf8")
+        rows = []
+        for dataset, summary in json.loads(content).items():
+            row = {"dataset": dataset, "words": str(summary["words"])}
+            # Older summaries have no settings.
+            row["settings"] = summary.get("settings", "")
+            conditions = summary["mean_size_by_condition"].values()
+            for name, sizes in zip(("plain", "dropout"), conditions):
+                row |= {f"{x}_{name}": f"{y:.4f}" for x, y in sizes.items()}
+            correlations = summary["rank_correlation_of_entropy_and"]
+            for name in ("start", "end"):
+                number = correlations[f"size at the {name}"]
+                row[f"correlation_{name}"] = f"{number:.4f}"
+            quarters = summary["mean_size_in_quarter"]
+            for name in ("lowest", "highest"):
+                row[f"size_{name}"] = f"{quarters[f'of {name} entropy']:.4f}"
+            rows.append(row)
+        return rows
 
 
-FIELD_FIGURES = Program(
-    "receptive_field.figures",
-    _field_figures_key,
-    file="",
-    read=_read_field_figures,
-    pools=True,
-)
-
-
-COMPARE = Program("pooling.compare")
-
-
-LEARNABILITY = Program("pooling.learnability")
-
-
-FEW_LABELS = Program("pooling.few_labels")
-
-
-def _read_picking(path: Path) -> list[Row]:
-    """Runs, each with its rows of `<name>-lengths.csv`, by test length."""
-    longer = path.with_name(f"{path.stem}-lengths.csv")
-    tests = read_csv(longer) if longer.exists() else []
-    key = PICKING.module.KEY
-    rows = []
-    for row in read_csv(path):
-        length = row["task"].removeprefix("picking-")
-        own = {
-            tested["test_length"]: tested
-            for tested in tests
-            if all(row[name] == tested[name] for name in key)
-        }
-        rows.append({**row, **own.pop(length, {}), "test_length": length})
-        rows += own.values()
-    return rows
-
-
-def _picking_rows(args: argparse.Namespace) -> int:
-    return len({args.length, *args.test_lengths})
-
-
-PICKING = Program(
-    "focused.picking", read=_read_picking, row_count=_picking_rows
-)
-PIXELS = Program("focused.pixel_questions")
-SKIPPING = Program("focused.skipping")
-PASSAGES = Program("focused.passage_questions")
-MEMORY = Program("subsampling.memory_task")
-SHORTEN = Program("subsampling.shorten", quiet="--no-times")
-
-
-TITLES = Program("titles.compare")
+FIELD_FIGURES = FieldFigures("receptive_field.figures")
+PROGRAMS = {
+    "classify_text": Program(
+        "receptive_field.classify_text", output="--results"
+    ),
+    # Each seed tests another fold.
+    "classify_folds": Program(
+        "receptive_field.classify_text",
+        seed="--seeds {0} --fold {0}",
+        output="--results",
+    ),
+    "segment_words": Program(
+        "receptive_field.segment_words",
+        seed="--first-seed {} --seeds 1",
+        quiet="--verbose 0",
+    ),
+    "delay": Program("receptive_field.delay"),
+    "look_ahead": Program("receptive_field.look_ahead"),
+    "field_figures": FIELD_FIGURES,
+    "compare": Program("pooling.compare"),
+    "learnability": Program("pooling.learnability"),
+    "few_labels": Program("pooling.few_labels"),
+    "picking": Picking("focused.picking"),
+    "pixels": Program("focused.pixel_questions"),
+    "skipping": Program("focused.skipping"),
+    "passages": Program("focused.passage_questions"),
+    "memory": Program("subsampling.memory_task"),
+    "shorten": Program("subsampling.shorten", quiet="--no-times"),
+    "titles": Program("titles.compare"),
+}

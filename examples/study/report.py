@@ -1,203 +1,214 @@
-"""Studies and claims as Markdown, from the rows alone."""
+"""The tables of studies as Markdown, from the rows alone."""
 
-from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
 
 from examples.common import tables
-from examples.study import claim_numbers
 from examples.study import rows as rows_
 from examples.study import running
-from examples.study import statistics
-from examples.study.programs import Row
-from examples.study.studies import NOT_RUN
-from examples.study.studies import Claim
-from examples.study.studies import Measure
-from examples.study.studies import Study
+from examples.study.records import Column
+from examples.study.records import Study
 
-INTERVALS = (
-    "Differences: of runs with the same seed, and from "
-    f"{statistics.LEAST} pairs on in brackets the {statistics.LEVEL:.0%} "
-    "interval of the percentile bootstrap, which of three is from the least "
-    "to the largest difference."
+LEAST = 3
+LEAST_OF_INTERVAL = 5
+LEVEL = 0.95
+LEVEL_NAME = f"{100 * LEVEL:g} %"
+DIFFERENCES = (
+    f"Differences: of runs with the same seed; in brackets, from {LEAST} pairs "
+    f"on, their range, and from {LEAST_OF_INTERVAL} on Student's t interval of "
+    f"{LEVEL_NAME}."
 )
 
 
-def study_report(
-    study: Study, claims: Sequence[Claim], places: running.Places
-) -> str:
-    """All of a study: its tables and the verdicts that rest on it."""
-    own = [claim for claim in claims if study.name in claim.studies]
-    return "\n\n".join(
-        [
-            f"## {study.name}: {study.shows}",
-            rows_report(study, places.rows),
-            *(f"- {verdict(claim, places.rows)}" for claim in own),
-        ]
+def read(study: Study, folder: Path = rows_.FOLDER) -> pd.DataFrame:
+    """The rows of a study; all values are text."""
+    return pd.DataFrame(
+        rows_.read(study, folder), columns=rows_.fields(study), dtype=object
     )
 
 
-def rows_report(study: Study, folder: Path = rows_.FOLDER) -> str:
+def of_hand(rows: pd.DataFrame) -> pd.Series:
+    """Whether a row is of several seeds."""
+    return rows["seeds"].str.contains(" ")
+
+
+def seed_count(rows: pd.DataFrame) -> int:
+    """The number of seeds of rows."""
+    return len({seed for seeds in rows["seeds"] for seed in seeds.split()})
+
+
+def of_most_seeds(rows: pd.DataFrame) -> pd.DataFrame:
+    """The runs of a case, or its means by hand if they are of more seeds."""
+    by_hand = of_hand(rows)
+    means = [row for _, row in rows[by_hand].groupby("seeds", sort=False)]
+    return max([rows[~by_hand], *means], key=seed_count)
+
+
+def summary(rows: pd.DataFrame, column: Column) -> str:
+    """Mean and standard deviation of a case, "" if none is known.
+
+    What is no number is shown as it is. Where only some runs have a number,
+    their count is in brackets.
+    """
+    own = of_most_seeds(rows)
+    known = own[column.name][own[column.name] != ""]
+    numbers = column.scale * pd.to_numeric(known, errors="coerce")
+    if known.empty or numbers.hasnans or not column.form:
+        return ", ".join(known)
+    count = f" ({len(known)})" if len(known) < len(own) else ""
+    return tables.spread(numbers.tolist(), column.form) + count
+
+
+class Difference(NamedTuple):
+    """Mean difference of pairs, and what is known of how much it varies."""
+
+    mean: float
+    bounds: tuple[float, float] | None
+    pairs: int
+
+    def show(self, form: str) -> str:
+        """The difference as a table's cell.
+
+        >>> Difference(1.5, (0.5, 2.5), 3).show(".1f")
+        '+1.5 [0.5, 2.5]'
+        """
+        text = f"{self.mean:+{form}}"
+        if self.bounds is None:
+            return text
+        low, high = self.bounds
+        kind = f"{LEVEL_NAME}: " if self.pairs >= LEAST_OF_INTERVAL else ""
+        return f"{text} [{kind}{low:{form}}, {high:{form}}]"
+
+
+def difference(
+    rows: pd.DataFrame, baseline: pd.DataFrame, column: Column
+) -> Difference | None:
+    """Difference to a baseline over the seeds that both have.
+
+    Args:
+        rows: Rows of a case.
+        baseline: Rows of another.
+        column: What differs.
+
+    Returns:
+        The mean difference, with the range of the differences from `LEAST`
+        pairs on and Student's t interval from `LEAST_OF_INTERVAL` on; None
+        without any pair.
+    """
+    numbers = [
+        pd.to_numeric(
+            own[~of_hand(own)].set_index("seeds")[column.name], errors="coerce"
+        )
+        for own in (rows, baseline)
+    ]
+    found = column.scale * (numbers[0] - numbers[1]).dropna()
+    pairs, mean = len(found), float(found.mean())
+    if pairs == 0:
+        return None
+    bounds = None
+    if pairs >= LEAST_OF_INTERVAL:
+        quantile = stats.t.ppf((1 + LEVEL) / 2, pairs - 1)
+        half = float(quantile * found.std(ddof=1) / np.sqrt(pairs))
+        bounds = mean - half, mean + half
+    elif pairs >= LEAST:
+        bounds = float(found.min()), float(found.max())
+    return Difference(mean, bounds, pairs)
+
+
+def report(study: Study, folder: Path = rows_.FOLDER) -> str:
     """The tables of a study, today's options first, and where they are from."""
-    rows = rows_.read(study, folder)
-    groups: dict[str, list[Row]] = {study.options: []}
-    for row in rows:
-        groups.setdefault(row["options"], []).append(row)
-    current = groups.pop(study.options)
-    parts = []
-    if current:
-        parts += [rows_table(study, current), *_notes(study, current)]
+    rows = read(study, folder)
+    current = rows[rows["options"] == study.options]
+    parts = _part(study, current)
     if study.program is not None:
-        parts.append(_progress(study, current))
-    for options, own in groups.items():
+        parts.append(_progress(study, current, folder))
+    others = rows[rows["options"] != study.options]
+    for options, own in others.groupby("options", sort=False):
         given = f"`{options}`" if options else "none"
-        parts += [
-            f"Rows with other options than today's, {given}:",
-            rows_table(study, own),
-            *_notes(study, own),
-        ]
+        parts.append(f"Rows with other options than today's, {given}:")
+        parts += _part(study, own)
     return "\n\n".join(parts)
 
 
-def _progress(study: Study, rows: Sequence[Row]) -> str:
+def _part(study: Study, rows: pd.DataFrame) -> list[str]:
+    """A table of rows with the same options, and what it says of itself."""
+    if rows.empty:
+        return []
+    parts = [table(study, rows)]
+    if "| difference |" in parts[0]:
+        parts.append(DIFFERENCES)
+    origins = []
+    for name in ("date", "commit", "machine", "versions", "note"):
+        values = " / ".join(filter(None, rows[name].unique()))
+        if values:
+            origins.append(f"commit {values}" if name == "commit" else values)
+    return [*parts, f"Rows: {'; '.join(origins)}."] if origins else parts
+
+
+def _progress(study: Study, rows: pd.DataFrame, folder: Path) -> str:
     """How to make these rows, and what is left of them."""
     data = " --data-dir DATA" if study.data else ""
     command = f"`python -m examples.study {study.name}{data}`"
     options = f" (`{study.options}`)" if study.options else ""
-    left = running.pending(study, rows)
+    left, total = len(running.pending(study, folder)), len(study.runs)
     if not left:
         return f"All runs of {command}{options}."
-    total = len(running.runs(study))
-    means = "" if all(map(rows_.is_run, rows)) else "; means are of older runs"
-    done = total - len(left)
-    return f"{done} of {total} runs of {command}{options}{means}."
+    means = "; means are of older runs" if of_hand(rows).any() else ""
+    return f"{total - left} of {total} runs of {command}{options}{means}."
 
 
-def _notes(study: Study, rows: Sequence[Row]) -> list[str]:
-    """Where rows come from, and what their differences are."""
-    notes = []
-    if any(
-        _difference(study, study.measures[0], own, rows)
-        for own in _cases(study, rows).values()
-    ):
-        notes.append(INTERVALS)
-    origins = []
-    for column in ("date", "commit", "machine", "versions", "note"):
-        values = dict.fromkeys(row[column] for row in rows if row[column])
-        if values:
-            known = " / ".join(values)
-            origins.append(f"commit {known}" if column == "commit" else known)
-    if origins:
-        notes.append(f"Rows: {'; '.join(origins)}.")
-    return notes
-
-
-def _cases(study: Study, rows: Sequence[Row]) -> dict[tuple, list[Row]]:
-    """Rows by labels, in the study's order, others after them."""
-    found: dict[tuple, list[Row]] = {
-        tuple(case.labels.values()): [] for case in study.cases
-    }
-    for row in rows:
-        labels = tuple(row[name] for name in study.labels)
-        found.setdefault(labels, []).append(row)
-    return {labels: own for labels, own in found.items() if own}
-
-
-def rows_table(study: Study, rows: Sequence[Row]) -> str:
+def table(study: Study, rows: pd.DataFrame) -> str:
     """Markdown table of rows with the same options, a line for each case.
 
     Columns without any number are left out.
     """
-    cases = _cases(study, rows)
-    columns = {
-        name.replace("_", " "): [row[0][name] for row in cases.values()]
-        for name in study.labels
-    }
-    for number, measure in enumerate(study.measures):
-        cells = [statistics.spread(own, measure) for own in cases.values()]
-        columns[measure.title] = cells
-        columns[f"{measure.title}, paper"] = [
-            str(study.paper(own[0]).get(measure.column, ""))
-            if any(cells)
-            else ""
-            for own in cases.values()
-        ]
-        if not number:
-            columns["difference"] = [
-                _difference(study, measure, own, rows) for own in cases.values()
-            ]
-    columns["seeds"] = [
-        str(statistics.seed_count(statistics.of_most_seeds(own)))
-        for own in cases.values()
+    names = list(study.labels)
+    order = [tuple(case.labels.values()) for case in study.cases]
+
+    def place(labels: Sequence[str]) -> int:
+        own = tuple(labels)[: len(order[0])]
+        return order.index(own) if own in order else len(order)
+
+    groups = dict(list(rows.groupby(names, sort=False)))
+    lines = [
+        _line(study, dict(zip(names, labels)), groups[labels], rows)
+        for labels in sorted(groups, key=place)
     ]
-    columns = {name: cells for name, cells in columns.items() if any(cells)}
-    return tables.table([list(columns), *zip(*columns.values())])
+    shown = pd.DataFrame(lines)
+    shown = shown.loc[:, (shown != "").any()]
+    return tables.table([shown.columns, *shown.to_numpy()])
+
+
+def _line(
+    study: Study, labels: dict[str, str], own: pd.DataFrame, rows: pd.DataFrame
+) -> dict[str, str]:
+    """Cells of a case, by the column's title."""
+    line = {name.replace("_", " "): x for name, x in labels.items()}
+    paper = study.paper_numbers(labels)
+    for column in study.columns:
+        ours = summary(own, column)
+        theirs = str(paper.get(column.name, "")) if ours else ""
+        line |= {column.title: ours, f"{column.title}, paper": theirs}
+        if column is study.columns[0]:
+            line["difference"] = _difference(study, labels, own, rows)
+    line["seeds"] = str(seed_count(of_most_seeds(own)))
+    return line
 
 
 def _difference(
-    study: Study, measure: Measure, own: Sequence[Row], rows: Sequence[Row]
+    study: Study, labels: dict[str, str], own: pd.DataFrame, rows: pd.DataFrame
 ) -> str:
-    """Of a case to its baseline, with the baseline's name; "" without one."""
-    if study.compared not in study.labels:
-        return ""
-    baseline = study.against.get(own[0][study.compared])
+    """To a case's baseline, with the baseline's name; "" without one."""
+    baseline = study.baseline(labels)
     if baseline is None:
         return ""
-    labels = {name: own[0][name] for name in study.labels}
-    labels[study.compared] = baseline
-    other = [row for row in rows if labels.items() <= row.items()]
-    found = statistics.difference(own, other, measure)
-    if found is None:
-        return ""
-    return f"{found.show(measure.form)} to {baseline}"
-
-
-def verdict(claim: Claim, folder: Path = rows_.FOLDER) -> str:
-    """One line: what is claimed, and whether it is so."""
-    reason = claim_numbers.fill(claim.reason, folder)
-    return f"{claim.name} ({claim.claim}): **{claim.verdict}**: {reason}"
-
-
-def verdicts_table(
-    claims: Sequence[Claim],
-    sources: Mapping[str, str],
-    folder: Path = rows_.FOLDER,
-) -> str:
-    """Every claim and its verdict, a line each."""
-    lines = [["", "document", "claim", "reproduced", "why", "seeds"]]
-    for claim in claims:
-        lines.append(
-            [
-                claim.name,
-                f"[{claim.source}](docs/results/{claim.source}.md)"
-                if claim.source in sources
-                else claim.source,
-                claim.claim,
-                f"**{claim.verdict}**",
-                claim_numbers.fill(claim.reason, folder),
-                claim_numbers.seeds(claim, folder),
-            ]
-        )
-    return tables.table(lines)
-
-
-def claims_table(
-    claims: Sequence[Claim], source: str, folder: Path = rows_.FOLDER
-) -> str:
-    """The claims of one document with its numbers and ours."""
-    lines = [["", "claim", "paper", "ours", "seeds", "reproduced", "run"]]
-    for claim in claims:
-        if claim.source == source and claim.verdict != NOT_RUN:
-            lines.append(
-                [
-                    claim.name,
-                    claim.claim,
-                    claim.paper,
-                    claim_numbers.fill(claim.ours, folder),
-                    claim_numbers.seeds(claim, folder),
-                    claim.verdict,
-                    ", ".join(f"`{name}`" for name in claim.studies)
-                    or (claim.command and f"`{claim.command}`"),
-                ]
-            )
-    return tables.table(lines)
+    is_other = (rows[list(baseline)] == pd.Series(baseline)).all(axis=1)
+    column = study.columns[0]
+    found = difference(own, rows[is_other], column)
+    name = baseline[study.compared]
+    return f"{found.show(column.form)} to {name}" if found else ""

@@ -17,8 +17,7 @@ from typing import Any
 from examples.common import results
 from examples.common.machine import machine
 from examples.common.results import Row
-from examples.study.studies import Case
-from examples.study.studies import Study
+from examples.study.records import Study
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "results" / "rows"
@@ -37,8 +36,8 @@ PACKAGES = ("tensorflow", "keras")
 
 def fields(study: Study) -> tuple[str, ...]:
     """Columns of a study's file."""
-    measures = [measure.column for measure in study.measures]
-    return tuple(dict.fromkeys((*study.labels, "seeds", *measures, *ORIGIN)))
+    measured = [column.name for column in study.columns]
+    return tuple(dict.fromkeys((*study.labels, "seeds", *measured, *ORIGIN)))
 
 
 def path(study: Study, folder: Path = FOLDER) -> Path:
@@ -51,8 +50,8 @@ def read(study: Study, folder: Path = FOLDER) -> list[Row]:
 
 
 def _later(study: Study) -> dict[str, str]:
-    """Measures: rows are empty where a study got one after them."""
-    columns = {measure.column for measure in study.measures}
+    """Columns that are empty where a study got them after its rows."""
+    columns = {column.name for column in study.columns}
     return dict.fromkeys(columns.difference(study.labels, ORIGIN), "")
 
 
@@ -66,31 +65,8 @@ def add(
     )
 
 
-def is_current(study: Study, row: Row) -> bool:
-    """Whether a row has the options that the study has today."""
-    return row["options"] == study.options
-
-
-def belongs(row: Row, case: Case) -> bool:
-    return case.labels.items() <= row.items()
-
-
-def is_run(row: Row) -> bool:
-    """Whether a row is one run, and not a summary of several."""
-    return " " not in row["seeds"]
-
-
-def seeds_done(study: Study, case: Case, rows: Sequence[Row]) -> set[str]:
-    """Seeds of a case that need no run; a summary does not count."""
-    return {
-        row["seeds"]
-        for row in rows
-        if belongs(row, case) and is_current(study, row) and is_run(row)
-    }
-
-
-def origin() -> dict[str, str]:
-    """What rows of this process say of where they come from."""
+def origin() -> Row:
+    """Where the rows of this process come from."""
     from keras_seqmech.version import __version__
 
     found = [("python", platform.python_version())]

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_seqmech.ops import masking
+from keras_seqmech.core import masks
 from keras_seqmech.typing import Tensor
 
 
@@ -90,7 +90,7 @@ class IntegrateAndFire(keras.layers.Layer):
         mask: Tensor | None = None,
         training: bool = False,
     ) -> tuple[Tensor, Tensor]:
-        states = masking.zero_masked(states, mask)
+        states = masks.zero_masked(states, mask)
         alphas = ops.sigmoid(self.logit(states)[..., 0])
         real = ops.ones_like(alphas)
         if mask is not None:

@@ -5,7 +5,7 @@ import numpy as np
 from keras import ops
 
 from keras_seqmech import ExpectedSubsample
-from keras_seqmech.ops.emission import expectation
+from keras_seqmech.subsample import expectation
 from keras_seqmech.tasks import memory
 
 EMIT = ("before", "after")
@@ -56,8 +56,7 @@ def build(
 
 def compile_model(
     model: keras.Model,
-    learning_rate: float,
-    jit_compile: bool = False,
+    learning_rate: float = 1e-3,
     clip_norm: float | None = None,
 ) -> None:
     """Compiles a model; losses are means over the outputs that count."""
@@ -69,7 +68,6 @@ def compile_model(
             from_logits=True, reduction="mean_with_sample_weight"
         ),
         weighted_metrics=["accuracy"],
-        jit_compile=jit_compile,
     )
 
 

@@ -6,9 +6,8 @@
 Trains the model of "Training a Subsampling Mechanism in Expectation", section
 3, on fresh random sequences of each of `--lengths`, until `--target-accuracy`
 of the outputs of other sequences are right, and for `--steps` minibatches at
-most. Prints for each length the accuracy on a third set of
-sequences, over outputs and over whole sequences, and the number of minibatches
-it took: `--markdown` writes the table.
+most. Prints for each length the accuracy on a third set of sequences, over
+outputs and over whole sequences, and the number of minibatches it took.
 
 Only real outputs are learned and count, so nothing keeps the model from
 emitting too many; `emitted` is the number it expects to emit. `padded_accuracy`
@@ -17,11 +16,11 @@ right where the model's answer is 0.
 
 With `--curriculum outputs` only the first T' outputs of each minibatch are
 learned, T' uniform from 1 to T. With `--curriculum length` all outputs are
-learned, of sequences that grow: they have `--start-length` symbols at first,
-and twice as many, up to T, after each `--evaluate-every` minibatches of which
-`--growth-accuracy` of the outputs were right. `--no-curriculum` learns all from
-the start. With `--warm-start` a model starts from the weights that the same
-seed learned for the previous of `--lengths`.
+learned, of sequences that grow: they have 10 symbols at first, and twice as
+many, up to T, after each `--evaluate-every` minibatches of which
+`--growth-accuracy` of the outputs were right. With `--warm-start` a model
+starts from the weights that the same seed learned for the previous of
+`--lengths`.
 
 Equation 3 decides whether to emit the state of a step before the step's symbol
 is seen. `--emit after` decides one step later, by the state that has seen it.
@@ -31,7 +30,7 @@ sequence become which outputs.
 
 Each run is a line of `--output`, a CSV file. Finished runs are not
 repeated; a run that was killed continues from its last test. Beside it, in
-`<name>-models/` or `--save-models`, are the models and their curves.
+`<name>-models/`, are the models and their curves.
 """
 
 import argparse
@@ -42,7 +41,9 @@ from typing import Any
 
 import keras
 import numpy as np
+import pandas as pd
 import tensorflow as tf
+from matplotlib.figure import Figure
 
 from examples.common import results
 from examples.common import resumable_progress
@@ -51,13 +52,10 @@ from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
 from examples.subsampling import memory_model
-from examples.subsampling.memory_progress import Progress
-from keras_seqmech import analysis
 from keras_seqmech.tasks import memory
 
 KEY = ("length", "seed", "settings")
-FIELDS = (
-    *KEY,
+MEASURED = (
     "accuracy",
     "sequence_accuracy",
     "padded_accuracy",
@@ -68,26 +66,86 @@ FIELDS = (
     "parameters",
     "seconds",
 )
-# Files of earlier runs lack it.
-OLDER = {"padded_accuracy": ""}
+FIELDS = KEY + MEASURED
 SETTINGS = (
     "units",
     "emission_bias",
-    "learning_rate",
+    "emit",
+    "clip_norm",
     "batch_size",
     "curriculum",
+    "growth_accuracy",
     "warm_start",
     "steps",
     "target_accuracy",
     "evaluate_every",
+    "test_size",
 )
 CURRICULA = ("outputs", "length")
-# With their defaults.
-GROWTH_SETTINGS = {"start_length": 10, "growth_accuracy": 0.8}
-# Section 3, for all lengths up to 500.
-PAPER_ACCURACY, PAPER_STEPS, PAPER_LENGTH = "> 98", "about 10000", 500
-TEST_SIZE = 1000
+# Symbols of the first sequences of the curriculum of lengths.
+START_LENGTH = 10
+# The most symbols that can be written side by side.
+MOST_SYMBOLS = 100
 CHECK_SEED, TEST_SEED = 10**6, 10**6 + 1
+
+
+class Progress(resumable_progress.ResumableProgress):
+    """Tests a model on other sequences; a target accuracy ends the run, too.
+
+    The loss and the accuracy of training are over the outputs that count. If
+    sequences are to grow, `fit` also ends where they do.
+
+    Args:
+        probed: The model's `probe`.
+        length: Number of symbols that the model is for.
+        args: The command line.
+        path: Start of the names of the files.
+        line: Start of the lines of progress.
+    """
+
+    def __init__(
+        self,
+        probed: keras.Model | None,
+        length: int,
+        args: argparse.Namespace,
+        path: Path,
+        line: str,
+    ):
+        super().__init__(args, path, line)
+        self.probed = probed
+        self.length = length
+        self.check = memory.examples(args.test_size, length, CHECK_SEED)
+
+    def measure(self) -> dict[str, float]:
+        return memory_model.measure(
+            self.probed, self.check, self.args.batch_size
+        )
+
+    def is_reached(self) -> bool:
+        """Whether the last test reached the accuracy that is wanted."""
+        curve, wanted = self.state["curve"], self.args.target_accuracy
+        return bool(curve) and curve[-1]["accuracy"] >= wanted
+
+    def training_length(self) -> int:
+        """Number of symbols of the sequences to train with now."""
+        if self.args.curriculum != "length":
+            return self.length
+        wanted = self.args.growth_accuracy
+        length = START_LENGTH
+        for point in self.state["curve"]:
+            length *= 1 + (point["train_accuracy"] >= wanted)
+        return min(length, self.length)
+
+    def on_epoch_end(
+        self, epoch: int, logs: dict[str, Any] | None = None
+    ) -> None:
+        before = self.training_length()
+        super().on_epoch_end(epoch, logs)
+        if self.training_length() != before:
+            self.model.stop_training = True
+
+    def is_over(self) -> bool:
+        return self.is_reached() or super().is_over()
 
 
 def train_and_test(
@@ -104,13 +162,12 @@ def train_and_test(
         args.emit,
         is_fixed=args.curriculum != "length",
     )
-    memory_model.compile_model(
-        model, args.learning_rate, args.jit_compile, args.clip_norm
-    )
+    memory_model.compile_model(model, clip_norm=args.clip_norm)
     model.optimizer.build(model.trainable_variables)
     path = model_path(tuple(key.values()), args)
-    check = memory.examples(args.test_size, length, CHECK_SEED)
-    progress = Progress(check, length, args, path.with_suffix(""), line)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    probed = memory_model.probe(model)
+    progress = Progress(probed, length, args, path.with_suffix(""), line)
     state = progress.restore(model)
     if state["step"] == 0 and args.warm_start:
         start_warm(model, tuple(key.values()), args)
@@ -128,14 +185,14 @@ def train_and_test(
             verbose=0,
         )
     model.save(path)
+    pd.DataFrame(state["curve"]).to_csv(path.with_suffix(".csv"), index=False)
     test = memory.examples(args.test_size, length, TEST_SEED)
-    measured = memory_model.measure(
-        memory_model.probe(model), test, args.batch_size
-    )
-    measured["padded_accuracy"] = memory_model.padded_accuracy(
-        model, test, args.batch_size
-    )
-    progress.write_curve()
+    measured = {
+        **memory_model.measure(probed, test, args.batch_size),
+        "padded_accuracy": memory_model.padded_accuracy(
+            model, test, args.batch_size
+        ),
+    }
     # The first epoch compiles.
     times = state["train_ms"][1:] or state["train_ms"]
     return {
@@ -192,8 +249,7 @@ def lengths_before(length: int, args: argparse.Namespace) -> list[int]:
 
 def do_runs(args: argparse.Namespace) -> list[results.Row]:
     """Does what has no row yet; returns the rows of the wanted runs."""
-    args.save_models.mkdir(parents=True, exist_ok=True)
-    file = results.ResultsFile(args.output, FIELDS, KEY, OLDER)
+    file = results.ResultsFile(args.output, FIELDS, KEY)
 
     def forget(key: results.Row) -> None:
         path = model_path(tuple(key.values()), args)
@@ -231,96 +287,24 @@ def run_key(
     if args.warm_start:
         before = map(str, lengths_before(length, args))
         more["warm_start"] = ",".join(before)
-    return str(length), str(seed), settings(args, **more)
-
-
-def settings(args: argparse.Namespace, **more: Any) -> str:
-    """Settings as text; rows that were written before an option keep theirs.
-
-    Args:
-        args: Of the command line.
-        **more: Values to be shown in the place of theirs.
-    """
-    names = list(SETTINGS)
-    if args.curriculum == "length":
-        names += GROWTH_SETTINGS
-    else:
-        more["curriculum"] = args.curriculum == "outputs"
-    if args.emit != "before":
-        names.append("emit")
-    if args.clip_norm is not None:
-        names.append("clip_norm")
-    if args.minutes is not None:
-        names.append("minutes")
-    if args.test_size != TEST_SIZE:
-        names.append("test_size")
-    return results.describe(args, names, **more)
+    return str(length), str(seed), results.describe(args, SETTINGS, **more)
 
 
 def model_path(key: Sequence[str], args: argparse.Namespace) -> Path:
-    """Where a run's model is, of its own for each setting."""
+    """The file of a run's model, of its own for each setting."""
     digest = zlib.crc32(key[-1].encode())
-    return args.save_models / f"memory-{key[0]}-{key[1]}-{digest:08x}.keras"
+    folder = args.output.with_name(f"{args.output.stem}-models")
+    return folder / f"memory-{key[0]}-{key[1]}-{digest:08x}.keras"
 
 
-def table(rows: Sequence[dict], args: argparse.Namespace) -> str:
-    """Markdown table, a line for each length."""
-    target = f"minibatches to {100 * args.target_accuracy:g} %"
-    lines = [
-        f"length | accuracy % | paper | whole sequences % | padded to T % "
-        f"| {target} | paper | emitted % | ms a minibatch | minutes "
-        "| seeds".split(" | ")
-    ]
+def report(rows: Sequence[results.Row], args: argparse.Namespace) -> str:
+    """Prints means over seeds by length; returns the table."""
+    lines = [["length", *MEASURED, "seeds"]]
     for length in args.lengths:
         own = [row for row in rows if row["length"] == str(length)]
-        in_paper = length <= PAPER_LENGTH
-        minutes = [{"minutes": float(row["seconds"]) / 60} for row in own]
-        lines.append(
-            [
-                length,
-                tables.mean(own, "accuracy", ".2f"),
-                PAPER_ACCURACY if in_paper else "",
-                tables.mean(own, "sequence_accuracy"),
-                tables.mean(own, "padded_accuracy", ".2f"),
-                tables.mean(own, "steps_to_target", ".0f"),
-                PAPER_STEPS if in_paper else "",
-                tables.mean(own, "emitted"),
-                tables.mean(own, "train_ms", ".0f"),
-                tables.mean(minutes, "minutes"),
-                len(own),
-            ]
-        )
-    return tables.table(lines)
-
-
-def report(rows: Sequence[dict], args: argparse.Namespace) -> str:
-    """Prints the table with its notes, and writes it to `--markdown`."""
-    notes = (
-        "Means over seeds; in brackets, over how many, if a number is not "
-        'known for all. Paper: "Training a Subsampling Mechanism in '
-        'Expectation", section 3. Padded to T: T outputs count for each '
-        "sequence, zeros after the last real one. Emitted: the expected number "
-        "of emissions over that of outputs. Tested every "
-        f"{args.evaluate_every} minibatches on {args.test_size} sequences; "
-        "accuracies are those of "
-        f"{args.test_size} others."
-    )
-    parts = [table(rows, args), notes, f"Settings: `{settings(args)}`."]
-    return tables.publish(parts, args.markdown)
-
-
-def draw_finished(rows: Sequence[dict], args: argparse.Namespace) -> None:
-    """Draws the figure if its run is among those that are finished."""
-    key = run_key(args.figure_length, args.seeds[0], args)
-    if key in [tuple(row[name] for name in KEY) for row in rows]:
-        draw(args)
-        print(args.figure, flush=True)
-    else:
-        print(
-            f"No figure: the run of length {args.figure_length} is left to "
-            "another process",
-            flush=True,
-        )
+        means = [tables.mean(own, name, ".4g") for name in MEASURED]
+        lines.append([length, *means, len(own)])
+    return tables.publish([tables.table(lines)], None)
 
 
 def draw(args: argparse.Namespace) -> np.ndarray:
@@ -332,15 +316,40 @@ def draw(args: argparse.Namespace) -> np.ndarray:
     emission = memory_model.emission_matrix(
         memory_model.probe(model), symbols[0]
     )
-    figure = analysis.plot_emission(
+    figure = plot_emission(
         emission[: mask.sum() + 1],
         symbols[0],
         np.flatnonzero(memory.completed(symbols)[0]),
-        f"{mask.sum()} outputs of {length} symbols",
     )
+    figure.suptitle(f"{mask.sum()} outputs of {length} symbols")
     args.figure.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(args.figure, dpi=150)
     return emission
+
+
+def plot_emission(
+    emission: np.ndarray, symbols: np.ndarray, marks: np.ndarray
+) -> Figure:
+    """The probability that output m is step n, over the symbols.
+
+    Args:
+        emission: `(outputs, steps)`.
+        symbols: The symbol of each step.
+        marks: Steps after which an output is complete: dashed lines.
+    """
+    outputs, steps = emission.shape
+    size = (2.0 + 0.16 * min(steps, 80), 1.2 + 0.16 * max(8, min(outputs, 40)))
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots()
+    image = axes.imshow(emission, cmap="Greys", vmin=0, vmax=1, aspect="auto")
+    for mark in marks:
+        axes.axvline(mark, linestyle="dashed", linewidth=0.8)
+    if steps <= MOST_SYMBOLS:
+        axes.set_xticks(range(steps), symbols, fontsize="x-small")
+    axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.set(xlabel="sequence", ylabel="output m")
+    figure.colorbar(image, ax=axes, label="$p(y_m = s_n)$")
+    return figure
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -352,26 +361,17 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--units", type=positive, default=100, help="of the LSTM")
     bias = "of the emission's logit, before training"
     add("--emission-bias", type=real("(-inf, inf)"), default=0.0, help=bias)
-    add("--learning-rate", type=real("(0, inf)"), default=1e-3)
     clip = "of the norm of each weight's gradient, at most; default: any"
     add("--clip-norm", type=real("(0, 1000]"), help=clip)
     add("--batch-size", type=positive, default=100)
     when = "whether to emit a state is decided, before or after its symbol"
     add("--emit", choices=memory_model.EMIT, default="before", help=when)
     what = "what grows: outputs that are learned, or the length of sequences"
-    either = parser.add_mutually_exclusive_group()
-    either.add_argument(
-        "--curriculum", choices=CURRICULA, default="outputs", help=what
-    )
-    none = {"action": "store_const", "const": None, "default": "outputs"}
-    either.add_argument("--no-curriculum", dest="curriculum", **none)
-    growing = "of --curriculum length, in symbols; default: 10"
-    add("--start-length", type=positive, help=growing)
+    add("--curriculum", choices=CURRICULA, default="outputs", help=what)
     right = "of training, at which the length doubles; default: 0.8"
     add("--growth-accuracy", type=real("(0, 1]"), help=right)
     warm = "start from the model of the length before"
     add("--warm-start", action="store_true", help=warm)
-    add("--jit-compile", action="store_true", help="training by XLA")
     add("--steps", type=positive, default=10000, help="of training, at most")
     add(
         "--target-accuracy",
@@ -379,13 +379,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         default=0.98,
         help="to stop at",
     )
-    minutes = "of training a run, at most"
-    add("--minutes", type=real("(0, inf)"), help=minutes)
     add("--evaluate-every", type=positive, default=100, help="steps")
-    add("--test-size", type=positive, default=TEST_SIZE)
+    add("--test-size", type=positive, default=1000)
     add("--output", type=Path, default=Path("runs/memory_task.csv"))
-    add("--markdown", type=Path, help="file for the table")
-    add("--save-models", type=Path, help="folder; default: beside --output")
     add("--figure", type=Path, help="file for a picture of the emission")
     add("--figure-length", type=positive, default=50, help="one of --lengths")
     args = parser.parse_args(argv)
@@ -394,15 +390,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
             "--steps: must be a multiple of --evaluate-every. Received: "
             f"{args.steps} and {args.evaluate_every}"
         )
-    for name, default in GROWTH_SETTINGS.items():
-        value = getattr(args, name)
-        if value is None:
-            setattr(args, name, default)
-        elif args.curriculum != "length":
-            option = name.replace("_", "-")
-            parser.error(
-                f"--{option}: needs --curriculum length. Received: {value}"
-            )
+    if args.growth_accuracy is None:
+        args.growth_accuracy = 0.8
+    elif args.curriculum != "length":
+        parser.error(
+            "--growth-accuracy: needs --curriculum length. Received: "
+            f"{args.growth_accuracy}"
+        )
     if args.warm_start and args.curriculum == "length":
         parser.error("--warm-start: not with --curriculum length")
     if args.figure and args.figure_length not in args.lengths:
@@ -410,8 +404,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
             f"--figure-length: must be one of --lengths, {args.lengths}. "
             f"Received: {args.figure_length}"
         )
-    folder = args.output.with_name(f"{args.output.stem}-models")
-    args.save_models = args.save_models or folder
     return args
 
 
@@ -421,7 +413,12 @@ def main(argv: Sequence[str] | None = None) -> str:
     rows = do_runs(args)
     content = report(rows, args)
     if args.figure:
-        draw_finished(rows, args)
+        key = run_key(args.figure_length, args.seeds[0], args)
+        if key in [tuple(row[name] for name in KEY) for row in rows]:
+            draw(args)
+            print(args.figure, flush=True)
+        else:
+            print("No figure: its run is left to another process", flush=True)
     return content
 
 

@@ -11,15 +11,13 @@ the share by a target for the batch, with `ExploreThenCommit`. "integrate" is
 continuous integrate-and-fire, which reads weighted means of neighbouring steps.
 Prints for each of `--methods` the accuracy on test sequences, in expectation
 and with hard decisions, the number of steps kept then, and the time of a
-training step and of inference, all measured in turn. `--markdown` writes the
-table.
+training step and of inference, all measured in turn.
 
 MNIST and IMDB are read from `--data-dir`, see `examples/common/datasets.py` and
 `keras_seqmech/tasks/pixel_question.py`; of texts, the first `--length` words.
 
-Each run is a line of `--output`, a CSV file, and times of a method are one of
-the file beside it, `<name>-times.csv`. Finished runs are not
-repeated; a run that was killed continues after its last epoch.
+Each run is a line of `--output`, a CSV file. Finished runs are not repeated; a
+run that was killed continues after its last epoch.
 """
 
 import argparse
@@ -27,30 +25,32 @@ import functools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import keras
+import numpy as np
+from keras import ops
 
+from examples.common import datasets
 from examples.common import interleaved
-from examples.common import locks
 from examples.common import results
 from examples.common import resumable_fit
 from examples.common import tables
+from examples.common import text_encoding
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
 from examples.common.epoch_line import EpochLine
-from examples.subsampling import shorten_models
+from examples.subsampling.integrate_and_fire import IntegrateAndFire
+from keras_seqmech import EmissionProbabilities
+from keras_seqmech import ExpectedSubsample
+from keras_seqmech import ExploreThenCommit
+from keras_seqmech import PolicyGradientModel
+from keras_seqmech.tasks import pixel_question
 
 KEY = ("data", "method", "seed", "settings")
-FIELDS = (
-    *KEY,
-    "accuracy",
-    "hard_accuracy",
-    "kept",
-    "parameters",
-    "seconds",
-)
-TIMES_KEY = ("data", "method", "settings")
+MEASURED = ("accuracy", "hard_accuracy", "kept", "parameters", "seconds")
+FIELDS = KEY + MEASURED
 TIMES = ("train_ms", "inference_ms", "hard_ms")
 SETTINGS = (
     "stride",
@@ -60,24 +60,174 @@ SETTINGS = (
     "test_size",
     "epochs",
     "batch_size",
-    "learning_rate",
-    "target_weight",
-    "entropy",
     "indecision",
 )
-NAMES = {
-    "none": "all steps",
-    "stride": "fixed stride",
-    "expectation": "learned, in expectation",
-    "straight_through": "learned, straight-through",
-    "reinforce": "learned, policy gradient",
-    "integrate": "continuous integrate-and-fire",
-}
+DATA = ("digits", "mnist", "imdb")
+PLAIN = ("none", "stride")
+# The estimators of the subsample.
+DRAWN = ("straight_through", "reinforce")
+LEARNED = ("expectation", *DRAWN)
+# The reference to compare with.
+FIRED = "integrate"
+METHODS = (*PLAIN, *LEARNED, FIRED)
+# The most frequent ones.
+WORDS = 10_000
+
+
+class Data(NamedTuple):
+    """Sequences and labels, `(x, y)` of each part.
+
+    Sequences are floats `(N, T, 1)`, or ints `(N, T)` of words, of which there
+    are `words`, with zeros after the last one.
+    """
+
+    train: tuple[np.ndarray, np.ndarray]
+    test: tuple[np.ndarray, np.ndarray]
+    classes: int
+    words: int = 0
+
+    @property
+    def length(self) -> int:
+        return self.train[0].shape[1]
+
+
+def load(args: argparse.Namespace) -> Data:
+    """Images pixel by pixel, or the first words of texts."""
+    if args.data == "imdb":
+        train, test = text_encoding.frequent_words(
+            datasets.load("imdb", args.data_dir),
+            (args.train_size, args.test_size),
+            args.length,
+            WORDS,
+        )
+        return Data(train, test, 2, WORDS)
+    if args.data == "mnist":
+        parts = pixel_question.load_mnist(args.data_dir)
+    else:
+        parts = pixel_question.load_digits()
+    sizes = args.train_size, args.test_size
+    train, test = (
+        (x[:size].reshape(len(x[:size]), -1, 1), y[:size])
+        for (x, y), size in zip(parts, sizes)
+    )
+    return Data(train, test, pixel_question.CLASSES)
+
+
+def build(
+    method: str,
+    data: Data,
+    args: argparse.Namespace,
+    inference: str = "expectation",
+) -> keras.Model:
+    """A compiled classifier.
+
+    What is kept of T steps is T over `args.stride`: for "stride" the last of
+    so many, for the estimators of `LEARNED` what they decide, led there by the
+    probabilities they start from and the target of the batch, for `FIRED` as
+    many weighted means of neighbouring steps.
+
+    Args:
+        method: One of `PLAIN` or `LEARNED`, or `FIRED`.
+        data: What it is for.
+        args: Of the command line.
+        inference: Of the subsample.
+    """
+    layers = keras.layers
+    x = keras.Input(data.train[0].shape[1:], dtype=data.train[0].dtype)
+    steps, mask = x, None
+    if data.words:
+        mask = ops.not_equal(x, 0)
+        steps = layers.Embedding(data.words, args.units, name="words")(x)
+    states = layers.LSTM(args.units, return_sequences=True, name="lower")(
+        steps, mask=mask
+    )
+    if method == "stride":
+        every = slice(args.stride - 1, None, args.stride)
+        states = states[:, every]
+        mask = None if mask is None else mask[:, every]
+    elif method in LEARNED:
+        share = 1 / args.stride
+        emission = EmissionProbabilities(share, name="emission")(
+            states, mask=mask
+        )
+        states, decisions = ExpectedSubsample(
+            data.length // args.stride,
+            inference=inference,
+            estimator=method,
+            return_emission=True,
+            track_statistics=True,
+            target=share,
+            target_weight=1.0,
+            seed=0,
+            name="kept",
+        )(states, emission, sequence_mask=mask)
+        mask = decisions["output_mask"] > 0.5
+    elif method == FIRED:
+        states, mask = IntegrateAndFire(
+            data.length // args.stride,
+            share=1 / args.stride,
+            quantity_weight=1.0,
+            name="kept",
+        )(states, mask=mask)
+    state = layers.LSTM(args.units, name="upper")(states, mask=mask)
+    logits = layers.Dense(data.classes, name="logits")(state)
+    model = keras.Model(x, logits)
+    if method == "reinforce":
+        model = PolicyGradientModel(model)
+    model.compile(
+        keras.optimizers.Adam(3e-3),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    return model
+
+
+def schedules(
+    method: str, args: argparse.Namespace
+) -> list[keras.callbacks.Callback]:
+    """Callbacks that schedule what decisions cost: explore, then commit."""
+    if method not in LEARNED:
+        return []
+    if args.indecision is None:
+        return [ExploreThenCommit()]
+    return [ExploreThenCommit(indecision=args.indecision)]
+
+
+def measure(
+    method: str, model: keras.Model, data: Data, args: argparse.Namespace
+) -> dict[str, float]:
+    """Shares of test sequences that a trained model has right.
+
+    Args:
+        method: That the model was built with.
+        model: The model.
+        data: What it is for.
+        args: Of the command line.
+
+    Returns:
+        `accuracy` in expectation, of all steps, or of what is fired;
+        `hard_accuracy` with the steps whose probability is above one half, and
+        `kept`, the number of these or of firings, where there is a choice.
+    """
+    found = {}
+    for mode in ("expectation", "threshold"):
+        if mode == "threshold" and method not in LEARNED:
+            continue
+        other = build(method, data, args, mode)
+        other.set_weights(model.get_weights())
+        values = other.evaluate(
+            *data.test, args.batch_size, verbose=0, return_dict=True
+        )
+        prefix = "hard_" if mode == "threshold" else ""
+        found[f"{prefix}accuracy"] = values["accuracy"]
+        if mode == "threshold" or method == FIRED:
+            found["kept"] = values["kept_length"]
+    return found
 
 
 def train_and_test(
     key: results.Row,
-    data: shorten_models.Data,
+    data: Data,
     args: argparse.Namespace,
     line: str,
 ) -> dict:
@@ -85,15 +235,15 @@ def train_and_test(
     method, seed = key["method"], int(key["seed"])
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
-    model = shorten_models.build(method, data, args)
+    model = build(method, data, args)
     seconds = resumable_fit.fit(
         model,
         resumable_fit.EpochOrder(*data.train, args.batch_size, seed),
         args.epochs,
         resumable_fit.folder_of(args.output, key),
-        [*shorten_models.schedules(method, args), EpochLine(line)],
+        [*schedules(method, args), EpochLine(line)],
     )
-    found = shorten_models.measure(method, model, data, args)
+    found = measure(method, model, data, args)
     kept = found.pop("kept", None)
     return {
         **{name: f"{100 * share:.2f}" for name, share in found.items()},
@@ -105,74 +255,41 @@ def train_and_test(
 
 def keys(args: argparse.Namespace) -> list[results.Key]:
     """The `KEY` of each run."""
+    settings = results.describe(args, SETTINGS)
     return [
-        (args.data, method, str(seed), settings(args))
+        (args.data, method, str(seed), settings)
         for seed in args.seeds
         for method in args.methods
     ]
 
 
-def runs_file(args: argparse.Namespace) -> results.ResultsFile:
-    return results.ResultsFile(args.output, FIELDS, KEY)
-
-
-def do_runs(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
+def do_runs(args: argparse.Namespace, data: Data) -> list[results.Row]:
     """Does what has no row yet; returns the rows of the wanted runs."""
-    return runs_file(args).do_missing(
+    return results.ResultsFile(args.output, FIELDS, KEY).do_missing(
         keys(args),
         lambda key, line: train_and_test(key, data, args, line),
         lambda key: resumable_fit.remove(args.output, key),
     )
 
 
-def times(args: argparse.Namespace, data: shorten_models.Data) -> list[dict]:
-    """Milliseconds of all methods, measured in turn unless all are known.
-
-    While other processes train or measure, times are not those of the methods
-    alone: none are measured.
-    """
-    file = results.ResultsFile(
-        args.output.with_name(f"{args.output.stem}-times.csv"),
-        (*TIMES_KEY, *TIMES),
-        TIMES_KEY,
-    )
-    wanted = [(args.data, name, settings(args)) for name in args.methods]
-
-    def pending() -> list[results.ResultsFile]:
-        is_quiet = not runs_file(args).missing(keys(args))
-        return [file] if is_quiet and file.missing(wanted) else []
-
-    def measure(file: results.ResultsFile) -> None:
-        measured = measure_times(args, data)
-        for key in wanted:
-            file.add({**dict(zip(TIMES_KEY, key)), **measured[key[1]]})
-
-    locks.do_claimed(
-        pending, lambda file: file.path.with_suffix(".claim"), measure
-    )
-    if file.missing(wanted):
-        print("No times: other processes are at work; start again for them")
-    return file.rows_of(wanted)
-
-
 def measure_times(
-    args: argparse.Namespace, data: shorten_models.Data
+    args: argparse.Namespace, data: Data
 ) -> dict[str, dict[str, str]]:
     """Median milliseconds by method and name of the time."""
     functions = {}
     x, y = (part[: args.batch_size] for part in data.train)
     for method in args.methods:
-        trained = shorten_models.build(method, data, args)
+        trained = build(method, data, args)
         functions[method, "train_ms"] = functools.partial(
             trained.train_on_batch, x, y
         )
-        if method not in shorten_models.DRAWN:
-            plain = shorten_models.build(method, data, args)
+        if method not in DRAWN:
+            plain = build(method, data, args)
             functions[method, "inference_ms"] = functools.partial(
                 plain.predict_on_batch, x
             )
-        if method in shorten_models.LEARNED:
-            hard = shorten_models.build(method, data, args, "threshold")
+        if method in LEARNED:
+            hard = build(method, data, args, "threshold")
             functions[method, "hard_ms"] = functools.partial(
                 hard.predict_on_batch, x
             )
@@ -183,62 +300,27 @@ def measure_times(
     return found
 
 
-def settings(args: argparse.Namespace) -> str:
-    return results.describe(args, SETTINGS)
-
-
-def table(
-    rows: Sequence[dict], timed: Sequence[dict], args: argparse.Namespace
-) -> str:
-    """Markdown table, a line for each method."""
-    lines = [
-        "between the LSTMs | accuracy % | hard % | kept | training ms a "
-        "step | inference ms a batch | hard | seeds".split(" | ")
-    ]
-    for method in args.methods:
-        own = [row for row in rows if row["method"] == method]
-        clock = [row for row in timed if row["method"] == method]
-        lines.append(
-            [
-                NAMES[method],
-                tables.mean(own, "accuracy"),
-                tables.mean(own, "hard_accuracy"),
-                tables.mean(own, "kept"),
-                *(tables.mean(clock, name) for name in TIMES),
-                len(own),
-            ]
-        )
-    return tables.table(lines)
-
-
 def report(
-    rows: Sequence[dict],
-    timed: Sequence[dict],
-    data: shorten_models.Data,
+    rows: Sequence[results.Row],
+    timed: dict[str, dict[str, str]],
     args: argparse.Namespace,
 ) -> str:
-    """Prints the table with its notes, and writes it to `--markdown`."""
-    notes = (
-        f"Data: {args.data}, {len(data.train[1])} training and "
-        f"{len(data.test[1])} test sequences of at most {data.length} steps, "
-        f"of which {data.length // args.stride} are read where not all are. "
-        "Means over seeds. Accuracy of learned ones: in expectation. Hard: "
-        "with hard decisions, which keep the steps whose probability is above "
-        "one half; kept, their number, or that of firings, may exceed what is "
-        f"read. Times: medians of {args.repeats}, measured in turn, of batches "
-        f"of {args.batch_size}."
-    )
-    parts = [table(rows, timed, args), notes]
-    parts.append(f"Settings: `{settings(args)}`.")
-    return tables.publish(parts, args.markdown)
+    """Prints means over seeds by method, and times; returns the table."""
+    lines = [["method", *MEASURED, *TIMES, "seeds"]]
+    for method in args.methods:
+        own = [row for row in rows if row["method"] == method]
+        means = [tables.mean(own, name, ".4g") for name in MEASURED]
+        ms = [timed.get(method, {}).get(name, "") for name in TIMES]
+        lines.append([method, *means, *ms, len(own)])
+    return tables.publish([tables.table(lines)], None)
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
-    add("--data", choices=shorten_models.DATA, default="digits")
+    add("--data", choices=DATA, default="digits")
     add("--data-dir", type=Path, help="folder of mnist or imdb")
-    names = list(NAMES)
+    names = list(METHODS)
     add("--methods", nargs="+", choices=names, default=names)
     add("--seeds", nargs="+", type=integer(0), default=[0])
     add("--stride", type=integer(2), default=4, help="steps for one that stays")
@@ -248,29 +330,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--test-size", type=positive, default=2000, help="at most")
     add("--epochs", type=positive, default=20)
     add("--batch-size", type=positive, default=32)
-    add("--learning-rate", type=real("(0, inf)"), default=3e-3)
-    weight = real("[0, 100]")
-    add(
-        "--target-weight",
-        type=weight,
-        default=1.0,
-        help="of the distance of the kept share to 1 / stride",
-    )
-    add(
-        "--entropy",
-        type=weight,
-        help="exploration at first, of steps that are drawn, if not the "
-        "default of ExploreThenCommit",
-    )
-    add(
-        "--indecision",
-        type=weight,
-        help="commitment at the end, likewise",
-    )
+    commit = "commitment at the end, if not the default of ExploreThenCommit"
+    add("--indecision", type=real("[0, 100]"), help=commit)
     add("--repeats", type=positive, default=20, help="of times")
     add("--no-times", action="store_true", help="accuracies alone")
     add("--output", type=Path, default=Path("runs/shorten.csv"))
-    add("--markdown", type=Path, help="file for the table")
     args = parser.parse_args(argv)
     if args.data != "digits" and args.data_dir is None:
         parser.error(f"--data-dir: must be given for --data {args.data}")
@@ -280,15 +344,15 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> str:
     """Does the runs; returns the table it prints."""
     args = parse(argv)
-    data = shorten_models.load(args)
+    data = load(args)
     if data.length < args.stride:
         sys.exit(
             f"--stride: must be at most {data.length}, the length of "
             f"sequences. Received: {args.stride}"
         )
     rows = do_runs(args, data)
-    timed = [] if args.no_times else times(args, data)
-    return report(rows, timed, data, args)
+    timed = {} if args.no_times else measure_times(args, data)
+    return report(rows, timed, args)
 
 
 if __name__ == "__main__":

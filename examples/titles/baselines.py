@@ -17,11 +17,11 @@ from sklearn.preprocessing import OneHotEncoder
 
 from examples.common import datasets
 
+NAMES = ("length", "logistic_regression", "random_forest")
 
-def fit_baseline(
-    name: str, train: datasets.Part, seed: int, trees: int = 100
-) -> Pipeline:
-    """Trains one of `classifiers.BASELINES`.
+
+def fit_baseline(name: str, train: datasets.Part, seed: int) -> Pipeline:
+    """Trains one of `NAMES`.
 
     Words are runs of letters and digits, lower-cased, and punctuation marks,
     each one a word; of "length" what white space separates.
@@ -36,7 +36,7 @@ def fit_baseline(
         classifier = LogisticRegression(max_iter=1000)
     else:
         classifier = RandomForestClassifier(
-            trees, min_samples_leaf=2, random_state=seed
+            min_samples_leaf=2, random_state=seed
         )
     return make_pipeline(words, classifier).fit(train.texts, train.labels)
 

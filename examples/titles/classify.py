@@ -31,13 +31,11 @@ import tensorflow as tf
 
 from examples.common import datasets
 from examples.common import tables
-from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
 from examples.common.epoch_line import EpochLine
 from examples.titles import baselines
-from examples.titles import classifiers
 from examples.titles import data as titles
 from examples.titles import encoding
 from examples.titles import figures
@@ -71,57 +69,28 @@ def score_table(
     return tables.table(lines)
 
 
-def describe(trained: training.Trained, read: Sequence[str]) -> str:
-    """What a classifier says of titles, step by step."""
-    parts = []
-    for title in read:
-        found = reading.read(trained, title)
-        parts.append(
-            f"{reading.shorten(title, 80)!r}: machine-made with probability "
-            f"{found.probability:.3f}\n{reading.table(found)}"
-        )
-    return "\n\n".join(parts)
-
-
-def examples(part: datasets.Part) -> list[str]:
-    """The first real title of a part, and the first machine-made one."""
-    return [part.texts[list(part.labels).index(label)] for label in (0, 1)]
-
-
-def export(trained: training.Trained, directory: str, title: str) -> Path:
-    """Exports strings in, probability and logit out, for TF Serving."""
-    from keras_seqmech import serving
-
-    return serving.export_model(
-        training.serving_model(trained),
-        directory,
-        example_inputs={"title": tf.constant([title, ""])},
+def describe(trained: training.Trained, title: str) -> str:
+    """What a classifier says of a title, step by step."""
+    found = reading.read(trained, title)
+    return (
+        f"{reading.shorten(title, 80)!r}: machine-made with probability "
+        f"{found.probability:.3f}\n{found.table()}"
     )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of data, model and training."""
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__.partition("\n")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
     add = parser.add_argument
     add("--data-dir", help="with titles/; default: docstrings")
     add("--train-size", type=positive, help="training titles; default all")
-    add("--inputs", choices=models.INPUTS, default="words")
-    add("--length", type=positive, help="words or characters of a title")
-    add("--cell", choices=list(models.CELLS), default="gru")
-    add("--layers", type=int, choices=(1, 2, 3), default=1)
-    add("--bidirectional", action="store_true")
+    add("--inputs", choices=list(encoding.LENGTHS), default="words")
     add("--units", type=positive, default=64)
     add("--initial-state", choices=models.INITIAL_STATES, default="learned")
     add("--read-out", choices=models.READ_OUTS, default="max")
-    add(
-        "--receptive-field",
-        type=integer(0),
-        default=0,
-        metavar="S",
-        help="largest adaptive field; 0: none",
-    )
     add("--embedding-size", type=positive, default=256, help="of words")
-    add("--vectors", help="GloVe file to start the embeddings from")
-    add("--dropout", type=real("[0, 1)"), default=0.0)
     add(
         "--read-padding",
         action="store_true",
@@ -137,44 +106,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="backpropagate through chunks of N steps; read-out last",
     )
     add("--seed", type=integer(0), default=0)
-
-
-def settings(args: argparse.Namespace) -> models.Settings:
-    """The classifier that the command line asks for."""
-    return models.Settings(
-        inputs=args.inputs,
-        cell=args.cell,
-        layers=args.layers,
-        bidirectional=args.bidirectional,
-        units=args.units,
-        initial_state=args.initial_state,
-        read_out=args.read_out,
-        field_size=args.receptive_field,
-        embedding_size=args.embedding_size,
-        dropout=args.dropout,
-        read_padding=args.read_padding,
-    )
-
-
-def fit_of(args: argparse.Namespace) -> training.Fit:
-    """How the command line wants it to be trained."""
-    return training.Fit(
-        epochs=args.epochs,
-        batch_size=args.batch_size,
-        learning_rate=args.learning_rate,
-        seed=args.seed,
-        vectors=args.vectors,
-        chunk_length=args.truncate,
-    )
-
-
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    add_arguments(parser)
-    add = parser.add_argument
     add(
         "--title",
         action="append",
@@ -184,26 +115,35 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--output", type=Path, default=Path("runs/titles"))
     add("--export-dir", help="export the classifier to this folder")
     args = parser.parse_args(argv)
-    args.length = args.length or encoding.LENGTHS[args.inputs]
-    if args.truncate and (args.read_out != "last" or args.bidirectional):
+    if args.truncate and args.read_out != "last":
         parser.error(
-            "--truncate needs --read-out last and no --bidirectional. "
+            "--truncate needs --read-out last. "
             f"Received: --read-out {args.read_out}"
-            f"{' --bidirectional' if args.bidirectional else ''}"
         )
-    if args.receptive_field == 1 or args.receptive_field > args.length:
-        parser.error(
-            f"--receptive-field: must be 0, or from 2 to --length {args.length}"
-            f". Received: {args.receptive_field}"
-        )
-    if args.truncate and args.receptive_field:
-        parser.error("--truncate does not go with --receptive-field")
-    if args.vectors:
-        try:
-            word_vectors.load_vectors(args.vectors)
-        except (OSError, ValueError) as error:
-            parser.error(f"--vectors: {error}")
     return args
+
+
+def train(
+    args: argparse.Namespace, data: datasets.TextData
+) -> training.Trained:
+    """Trains the classifier that the command line asks for."""
+    settings = models.Settings(
+        inputs=args.inputs,
+        units=args.units,
+        initial_state=args.initial_state,
+        read_out=args.read_out,
+        embedding_size=args.embedding_size,
+        read_padding=args.read_padding,
+    )
+    fit = training.Fit(
+        epochs=args.epochs,
+        batch_size=args.batch_size,
+        learning_rate=args.learning_rate,
+        seed=args.seed,
+        chunk_length=args.truncate,
+    )
+    length = encoding.LENGTHS[args.inputs]
+    return training.train(data, settings, fit, length, [EpochLine("gru")])
 
 
 def main(argv: Sequence[str] | None = None) -> str:
@@ -211,34 +151,41 @@ def main(argv: Sequence[str] | None = None) -> str:
     args = parse(argv)
     for folder in filter(None, (args.output, args.export_dir)):
         Path(folder).mkdir(parents=True, exist_ok=True)
-    everything = titles.load(args.data_dir)
-    data = titles.limit(everything, args.train_size, args.seed)
+    data = titles.limit(titles.load(args.data_dir), args.train_size, args.seed)
     print(datasets.describe(data), flush=True)
-    trained = training.train(
-        data, settings(args), fit_of(args), args.length, [EpochLine(args.cell)]
-    )
-    probabilities = {"recurrent": trained.probabilities(data.test.texts)}
-    for name in classifiers.BASELINES:
+    trained = train(args, data)
+    test = data.test
+    probabilities = {"recurrent": trained.probabilities(test.texts)}
+    for name in baselines.NAMES:
         baseline = baselines.fit_baseline(name, data.train, args.seed)
         probabilities[name.replace("_", " ")] = baselines.probabilities(
-            baseline, data.test.texts
+            baseline, test.texts
         )
-    judged = args.title or examples(data.test)
+    # By default the first real title, and the first machine-made one.
+    judged = args.title or [
+        test.texts[list(test.labels).index(label)] for label in (0, 1)
+    ]
     content = tables.publish(
         [
-            score_table(data.test.labels, probabilities),
-            describe(trained, judged),
+            score_table(test.labels, probabilities),
+            *(describe(trained, title) for title in judged),
         ],
         args.output / "scores.md",
     )
     paths = [
-        *figures.draw_scores(data.test.labels, probabilities, args.output),
+        *figures.draw_scores(test.labels, probabilities, args.output),
         *figures.draw_training(trained.history, args.output),
         *figures.draw_titles(trained, judged, args.output),
     ]
     print("Pictures:", *paths, sep="\n  ")
     if args.export_dir:
-        path = export(trained, args.export_dir, judged[0])
+        from keras_seqmech import serving
+
+        path = serving.export_model(
+            training.serving_model(trained),
+            args.export_dir,
+            example_inputs={"title": tf.constant([judged[0], ""])},
+        )
         print("Exported to", path)
     return content
 

@@ -1,14 +1,14 @@
 """Classifiers of titles: ids to the logit of being machine-made."""
 
+from typing import NamedTuple
+
 import keras
 import numpy as np
 from keras import ops
 
 import keras_seqmech
 from examples.titles import encoding
-from examples.titles.classifiers import Settings
 
-INPUTS = ("characters", "words")
 CELLS = {
     "gru": keras.layers.GRUCell,
     "lstm": keras.layers.LSTMCell,
@@ -28,65 +28,118 @@ INITIAL_STATES = ("zeros", *LEARNED)
 READ_OUTS = ("last", "max", "mean", "concat", "attention", "max_attention")
 
 
+class Settings(NamedTuple):
+    """What a classifier is.
+
+    Attributes:
+        inputs: What a step reads: `"words"`, embedded, or `"characters"`,
+            one-hot.
+        cell: One of `LAYERS`.
+        layers: Number of recurrent layers.
+        bidirectional: Whether each reads in both directions.
+        units: Units of each layer and direction.
+        initial_state: `"zeros"`; `"learned"`, which starts as zeros; or
+            `"drawn"`, learned from normally distributed numbers on, as the
+            source's.
+        read_out: What of the states the classifier sees, one of `READ_OUTS`.
+        field_size: Largest adaptive receptive field S; 0: plain layers.
+        embedding_size: Size of the words' embeddings.
+        read_padding: Whether the steps after the end of a title are read as
+            if they were real, as in the source, and not masked.
+    """
+
+    inputs: str = "words"
+    cell: str = "gru"
+    layers: int = 1
+    bidirectional: bool = False
+    units: int = 64
+    initial_state: str = "zeros"
+    read_out: str = "max"
+    field_size: int = 0
+    embedding_size: int = 256
+    read_padding: bool = False
+
+
 def build_network(
     settings: Settings, length: int, matrix: np.ndarray | None = None
 ) -> keras.Model:
     """Builds a classifier of ids `(batch, length)`: logits `(batch, 1)`.
 
+    Its layer `states` returns the states of the last recurrent layer at all
+    steps, and `logit` is the last layer.
+
     Args:
         settings: What it is.
         length: Steps of a title with its padding.
         matrix: Starting values of the embeddings `(ids, size)`, for words.
-
-    Its layer `states` returns the states of the last recurrent layer at all
-    steps, and `logit` is the last layer.
     """
+    ids, mask, states = _states(settings, length, matrix)
+    summary = _read_out(settings)(states, mask=mask)
+    return keras.Model(ids, _logit_layer()(summary), name="network")
+
+
+def build_steps(
+    settings: Settings, length: int, matrix: np.ndarray | None = None
+) -> tuple[keras.Model, keras.Model]:
+    """Builds a classifier that answers after every step.
+
+    Returns:
+        The classifier that answers at every step, `(batch, length, 1)`, 0 at
+        padding; and one with the same weights that returns the last real
+        step's logit, `(batch, 1)`, as `build_network` does.
+
+    Raises:
+        ValueError: If the read-out is not `last`, or there are two directions.
+    """
+    if settings.read_out != "last" or settings.bidirectional:
+        raise ValueError(
+            "Truncated backpropagation needs the read-out `last` and one "
+            f"direction. Received: settings={settings!r}"
+        )
+    ids, mask, states = _states(settings, length, matrix, return_state=True)
+    logits = _logit_layer()(states)
+    last = keras_seqmech.LastPooling(name="read_out")(logits, mask=mask)
+    if mask is not None:
+        # Without a mask of its own, by which Keras would weigh steps again.
+        logits = ops.where(mask[:, :, None], logits, 0.0)
+    return (
+        keras.Model(ids, logits, name="steps"),
+        keras.Model(ids, last, name="network"),
+    )
+
+
+def compile_network(model: keras.Model, learning_rate: float) -> None:
+    """Compiles a classifier for labels 0 and 1."""
+    # XLA takes about three times as long for plain layers on CPU; a receptive
+    # field's loop is compiled on its own.
+    model.compile(
+        keras.optimizers.Adam(learning_rate, clipnorm=1.0),
+        keras.losses.BinaryCrossentropy(from_logits=True),
+        weighted_metrics=[
+            keras.metrics.BinaryAccuracy("accuracy", threshold=0.0)
+        ],
+        jit_compile=False,
+    )
+
+
+def _states(settings, length, matrix, return_state=False):
+    """Ids, their mask (None if padding is read), and all states."""
     ids = keras.Input((length,), dtype="int64", name="ids")
-    mask = real_steps(settings, ids)
-    states = recurrent_states(settings, embed(settings, ids, matrix), mask)
-    summary = read_out(settings)(states, mask=mask)
-    if settings.dropout:
-        summary = keras.layers.Dropout(settings.dropout)(summary)
-    return keras.Model(ids, logit_layer()(summary), name="network")
-
-
-def real_steps(
-    settings: Settings, ids: keras.KerasTensor
-) -> keras.KerasTensor | None:
-    """The mask of a title's steps; None if padding is to be read."""
-    return None if settings.read_padding else ids != encoding.PADDING
-
-
-def embed(
-    settings: Settings, ids: keras.KerasTensor, matrix: np.ndarray | None
-) -> keras.KerasTensor:
-    """One-hot characters or embedded words, `(batch, time, features)`."""
+    mask = None if settings.read_padding else ids != encoding.PADDING
     if settings.inputs == "characters":
-        return ops.one_hot(ids, len(encoding.CHARACTERS) + 2)
-    embedding = keras.layers.Embedding(*matrix.shape, name="embedding")
-    x = embedding(ids)
-    embedding.embeddings.assign(matrix)
-    return x
-
-
-def recurrent_states(
-    settings: Settings,
-    x: keras.KerasTensor,
-    mask: keras.KerasTensor | None,
-    return_state: bool = False,
-) -> keras.KerasTensor:
-    """States of the last of the recurrent layers, at all steps."""
+        x = ops.one_hot(ids, len(encoding.CHARACTERS) + 2)
+    else:
+        embedding = keras.layers.Embedding(*matrix.shape, name="embedding")
+        x = embedding(ids)
+        embedding.embeddings.assign(matrix)
     for number in range(1, settings.layers + 1):
-        rnn = recurrent_layer(settings, f"rnn_{number}", return_state)
+        rnn = _recurrent_layer(settings, f"rnn_{number}", return_state)
         outputs = rnn(x, mask=mask)
         x = outputs[0] if return_state else outputs
-    return keras.layers.Identity(name="states")(x)
+    return ids, mask, keras.layers.Identity(name="states")(x)
 
 
-def recurrent_layer(
-    settings: Settings, name: str, return_state: bool
-) -> keras.layers.Layer:
-    """One recurrent layer."""
+def _recurrent_layer(settings, name, return_state):
     returns = {"return_sequences": True, "return_state": return_state}
     if settings.field_size:
         layer = keras_seqmech.ReceptiveFieldRNN(
@@ -109,7 +162,7 @@ def recurrent_layer(
     return layer
 
 
-def read_out(settings: Settings) -> keras.layers.Layer:
+def _read_out(settings):
     """The layer that makes one vector of all states."""
     name = "read_out"
     both = settings.bidirectional
@@ -125,20 +178,6 @@ def read_out(settings: Settings) -> keras.layers.Layer:
     }[settings.read_out](name=name)
 
 
-def logit_layer() -> keras.layers.Layer:
+def _logit_layer():
     """The last layer: one number, above 0 for machine-made."""
     return keras.layers.Dense(1, dtype="float32", name="logit")
-
-
-def compile_network(model: keras.Model, learning_rate: float) -> None:
-    """Compiles a classifier for labels 0 and 1."""
-    # XLA takes about three times as long for plain layers on CPU; a receptive
-    # field's loop is compiled on its own.
-    model.compile(
-        keras.optimizers.Adam(learning_rate, clipnorm=1.0),
-        keras.losses.BinaryCrossentropy(from_logits=True),
-        weighted_metrics=[
-            keras.metrics.BinaryAccuracy("accuracy", threshold=0.0)
-        ],
-        jit_compile=False,
-    )

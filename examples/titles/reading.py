@@ -27,12 +27,22 @@ class Reading(NamedTuple):
 
     @property
     def probability(self) -> float:
-        """Of being machine-made."""
+        """Probability of being machine-made."""
         return float(probability(self.logit))
+
+    def table(self) -> str:
+        """Probability and logit after each token, a line for each."""
+        lines = [
+            f"{probability(logit):6.3f} {logit:8.2f}  {token}"
+            for token, logit in zip(shown(self.tokens), self.logits)
+        ]
+        if not lines:
+            lines = [f"{self.probability:6.3f} {self.logit:8.2f}  (nothing)"]
+        return "\n".join(["  prob.    logit  after", *lines])
 
 
 def probability(logits: np.ndarray | float) -> np.ndarray | float:
-    """Of logits, without overflow.
+    """The sigmoid of logits, without overflow.
 
     >>> float(probability(0.0)), float(probability(-1e5))
     (0.5, 0.0)
@@ -72,13 +82,13 @@ def weighted_units(trained: Trained, title: str | bytes) -> np.ndarray | None:
     weights, bias = network.get_layer("logit").get_weights()
     steps = np.count_nonzero(ids)
     found = states.predict(ids[None], verbose=0)[0, :steps]
-    return analysis.weighted_units(found, weights, bias[0])
+    return found * weights[:, 0] + bias[0] / found.shape[1]
 
 
 def shown(tokens: list[str]) -> list[str]:
     """Tokens as they are printed: spaces are seen, long ones cut."""
     return [
-        "\u2423" if token == " " else shorten(token, 40) for token in tokens
+        "\u2423" if token == " " else shorten(token, 24) for token in tokens
     ]
 
 
@@ -89,14 +99,3 @@ def shorten(text: str, length: int) -> str:
     ('a t...', 'title')
     """
     return text if len(text) <= length else f"{text[: length - 3]}..."
-
-
-def table(reading: Reading) -> str:
-    """Probability and logit after each token, a line for each."""
-    lines = [
-        f"{probability(logit):6.3f} {logit:8.2f}  {token}"
-        for token, logit in zip(shown(reading.tokens), reading.logits)
-    ]
-    if not lines:
-        lines = [f"{reading.probability:6.3f} {reading.logit:8.2f}  (nothing)"]
-    return "\n".join(["  prob.    logit  after", *lines])

@@ -10,8 +10,8 @@ from examples.common import datasets
 from examples.common import word_vectors
 from examples.titles import encoding
 from examples.titles import models
-from examples.titles import truncated
 from keras_seqmech import ExploreThenCommit
+from keras_seqmech import TruncatedBackpropagationModel
 
 BATCH = 512
 
@@ -20,11 +20,10 @@ class Fit(NamedTuple):
     """How a classifier is trained.
 
     Attributes:
-        epochs: Over the training titles.
+        epochs: Number of epochs.
         batch_size: Titles of a step.
-        learning_rate: Of Adam.
-        seed: Of the weights and the order of titles.
-        vectors: A file of word vectors to start from.
+        learning_rate: Learning rate of Adam.
+        seed: Seed of the weights and of the order of titles.
         chunk_length: Steps of a chunk in truncated backpropagation; None for
             whole titles.
     """
@@ -33,7 +32,6 @@ class Fit(NamedTuple):
     batch_size: int = 64
     learning_rate: float = 2e-3
     seed: int = 0
-    vectors: str | None = None
     chunk_length: int | None = None
 
 
@@ -43,13 +41,13 @@ class Trained(NamedTuple):
     Attributes:
         encoder: Titles to ids.
         network: Ids to logits.
-        history: Of training.
+        history: History of training.
         epoch: The one whose weights it has, from 0.
         settings: What it is.
         length: Steps of a title with its padding.
     """
 
-    encoder: keras.Model
+    encoder: keras.layers.Layer
     network: keras.Model
     history: dict[str, list[float]]
     epoch: int
@@ -78,10 +76,18 @@ def train(
     """
     keras.utils.clear_session()
     keras.utils.set_random_seed(fit.seed)
-    encoder, matrix = inputs_of(data, settings, fit, length)
+    words = matrix = None
+    if settings.inputs == "words":
+        words = encoding.vocabulary(data.train.texts)
+        matrix = word_vectors.embedding_matrix(
+            words, None, settings.embedding_size, fit.seed
+        )
+    encoder = encoding.make_encoder(length, words)
     if fit.chunk_length:
-        steps, network = truncated.build_network(settings, length, matrix)
-        trainee = truncated.trainable(steps, fit.chunk_length)
+        steps, network = models.build_steps(settings, length, matrix)
+        trainee = TruncatedBackpropagationModel(
+            steps, chunk_length=fit.chunk_length
+        )
     else:
         trainee = network = models.build_network(settings, length, matrix)
     models.compile_network(trainee, fit.learning_rate)
@@ -115,21 +121,31 @@ def _arrays(part, encoder, settings, fit):
     ids = encoding.encode(encoder, part.texts)
     if not fit.chunk_length:
         return {"x": ids, "y": part.labels}
-    y, weights = truncated.targets(ids, part.labels, settings.read_padding)
+    y, weights = step_targets(ids, part.labels, settings.read_padding)
     return {"x": ids, "y": y, "sample_weight": weights}
 
 
-def inputs_of(
-    data: datasets.TextData, settings: models.Settings, fit: Fit, length: int
-) -> tuple[keras.Model, np.ndarray | None]:
-    """What turns titles into ids, and starting values of the embeddings."""
-    if settings.inputs == "characters":
-        return encoding.make_encoder(settings.inputs, length), None
-    words = encoding.vocabulary(data.train.texts)
-    matrix = word_vectors.embedding_matrix(
-        words, fit.vectors, settings.embedding_size, fit.seed
-    )
-    return encoding.make_encoder(settings.inputs, length, words), matrix
+def step_targets(
+    ids: np.ndarray, labels: np.ndarray, read_padding: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and weights of all steps, as every chunk needs targets.
+
+    The target of all real steps of a title is its label.
+
+    Returns:
+        Labels `(batch, length, 1)`, and weights `(batch, length)` that are the
+        same at all real steps of a title, 0 at padding, and have the mean 1
+        over the steps of a title.
+
+    >>> y, weights = step_targets(np.array([[5, 3, 0, 0]]), np.array([1]))
+    >>> weights.tolist(), y[0, :, 0].tolist()
+    ([[2.0, 2.0, 0.0, 0.0]], [1.0, 1.0, 1.0, 1.0])
+    """
+    real = (ids != encoding.PADDING) | read_padding
+    real = real.astype("float32")
+    counts = np.maximum(real.sum(axis=1, keepdims=True), 1)
+    steps = np.repeat(labels[:, None], ids.shape[1], axis=1)
+    return steps[:, :, None].astype("float32"), real * ids.shape[1] / counts
 
 
 def serving_model(trained: Trained) -> keras.Model:

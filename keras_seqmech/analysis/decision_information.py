@@ -1,6 +1,12 @@
 """How far decisions differ, depend on their tokens, and are certain.
 
 Decisions are sizes of receptive fields, gates, or whether a step is kept.
+
+A size is cut where the end of the sequence, or a masked step, leaves fewer
+positions to read. Cut sizes differ and depend on where they stand, also if
+the same size is chosen everywhere. So all steps whose window of `max_size`
+positions is not wholly real are left out: not only those that would have
+chosen more, which would leave too many small sizes.
 """
 
 from typing import Any
@@ -11,11 +17,17 @@ from keras_seqmech.analysis.token_arrays import check_mask
 from keras_seqmech.analysis.token_arrays import check_probabilities
 from keras_seqmech.analysis.token_arrays import flatten_tokens
 from keras_seqmech.analysis.token_arrays import flatten_values
-from keras_seqmech.layers import validation
+from keras_seqmech.analysis.token_arrays import free_steps
+from keras_seqmech.analysis.token_arrays import is_array
+from keras_seqmech.core import checks
 
 
 def decision_information(
-    decisions: Any, tokens: Any, mask: Any = None, min_count: int = 1
+    decisions: Any,
+    tokens: Any,
+    mask: Any = None,
+    min_count: int = 1,
+    max_size: int = 1,
 ) -> float:
     r"""Mutual information of a decision and its token, in nats.
 
@@ -39,6 +51,10 @@ def decision_information(
             hashable kind, one list a text.
         mask: Boolean array `(batch, time)`, True at real steps. Only with ids.
         min_count: Leave out the steps of tokens that occur at fewer steps.
+        max_size: For sizes, the largest that the layer can choose: steps that
+            cannot choose every size are left out, those with fewer than
+            `max_size - 1` real steps right after them. 1, as for gates, leaves
+            out none.
 
     Returns:
         The information, a float.
@@ -57,15 +73,19 @@ def decision_information(
 
     Source: G. Miller, "Note on the bias of information estimates", 1955.
     """
-    validation.check_positive_int("min_count", min_count)
+    checks.check_positive_int("min_count", min_count)
+    checks.check_positive_int("max_size", max_size)
     _, ids, _ = flatten_tokens(tokens, mask)
     values = flatten_values("decisions", tokens, decisions, mask)
+    free = _free_tokens(tokens, mask, max_size)
+    ids, values = ids[free], values[free]
     frequent = np.bincount(ids)[ids] >= min_count if len(ids) else []
     ids, hard = ids[frequent], _hard(values)[frequent]
     if not len(ids):
         raise ValueError(
-            "Arguments `tokens`, `mask` and `min_count` must leave at least "
-            f"one step. Received: none, with min_count={min_count}"
+            "Arguments `tokens`, `mask`, `max_size` and `min_count` must "
+            "leave at least one step. Received: none, with "
+            f"max_size={max_size}, min_count={min_count}"
         )
     return (
         _entropy(hard, corrected=True)
@@ -74,7 +94,9 @@ def decision_information(
     )
 
 
-def decision_entropy(decisions: Any, mask: Any = None) -> float:
+def decision_entropy(
+    decisions: Any, mask: Any = None, max_size: int = 1
+) -> float:
     r"""Entropy of hard decisions over steps, in nats.
 
     $H(D) = -\sum_i \hat p_i \log \hat p_i$ with the share $\hat p_i$ of steps
@@ -84,26 +106,29 @@ def decision_entropy(decisions: Any, mask: Any = None) -> float:
         decisions: `(batch, time)`: ints, or numbers that are rounded to the
             nearest int.
         mask: Boolean array `(batch, time)`, True at real steps.
+        max_size: For sizes, the largest that the layer can choose; see
+            `decision_information`.
 
     Returns:
         The entropy, a float.
 
     Raises:
-        ValueError: If a shape does not fit, a decision is not finite, or there
-            is no real step.
+        ValueError: If an argument does not fit, a decision is not finite, or
+            no step is left.
 
     Example:
 
     >>> round(decision_entropy([[1, 2, 2, 1], [1, 1, 2, 2]]), 4)
     0.6931
     """
+    checks.check_positive_int("max_size", max_size)
     values = np.asarray(decisions, dtype="float64")
     if values.ndim != 2:
         raise ValueError(
             "Argument `decisions` must have the shape (batch, time). "
             f"Received: decisions.shape={values.shape}"
         )
-    values = values[_real_steps(mask, values.shape)]
+    values = values[_free_steps(mask, values.shape, max_size)]
     if not np.isfinite(values).all():
         raise ValueError(
             "Argument `decisions` must hold finite numbers. "
@@ -122,7 +147,8 @@ def decided_share(
 
     Args:
         probabilities: `(batch, time)`, of an open gate or a kept step; or
-            `(batch, time, S)`, of sizes.
+            `(batch, time, S)`, of sizes, where steps that cannot choose every
+            size are left out, as `decision_information` does with `max_size`.
         mask: Boolean array `(batch, time)`, True at real steps.
         threshold: Number from 0 to 1.
 
@@ -130,14 +156,14 @@ def decided_share(
         The share, a float from 0 to 1.
 
     Raises:
-        ValueError: If an argument does not fit, or there is no real step.
+        ValueError: If an argument does not fit, or no step is left.
 
     Example:
 
     >>> decided_share([[0.05, 0.5, 0.99, 0.8]])
     0.5
     """
-    threshold = validation.check_share("threshold", threshold)
+    threshold = checks.check_share("threshold", threshold)
     probabilities = np.asarray(probabilities, dtype="float64")
     if probabilities.ndim not in (2, 3):
         raise ValueError(
@@ -145,24 +171,35 @@ def decided_share(
             "(batch, time, S). "
             f"Received: probabilities.shape={probabilities.shape}"
         )
-    real = probabilities[_real_steps(mask, probabilities.shape[:2])]
+    max_size = probabilities.shape[2] if probabilities.ndim == 3 else 1
+    free = probabilities[_free_steps(mask, probabilities.shape[:2], max_size)]
     check_probabilities(
         "probabilities",
-        real,
+        free,
         "hold numbers from 0 to 1, those of sizes with a sum of 1",
     )
-    chosen = np.maximum(real, 1 - real) if real.ndim == 1 else real.max(axis=-1)
+    chosen = np.maximum(free, 1 - free) if free.ndim == 1 else free.max(axis=-1)
     return float(np.mean(chosen > threshold))
 
 
-def _real_steps(mask: Any, shape: tuple[int, ...]) -> np.ndarray:
-    real = check_mask(mask, shape)
-    if not real.any():
+def _free_steps(mask: Any, shape: tuple[int, ...], max_size: int) -> np.ndarray:
+    free = free_steps(check_mask(mask, shape), max_size)
+    if not free.any():
         raise ValueError(
-            "Argument `mask` must leave at least one real step. "
+            "Argument `mask` must leave at least one real step, followed by "
+            f"{max_size - 1} others where sizes are up to {max_size}. "
             f"Received: none of shape {shape}"
         )
-    return real
+    return free
+
+
+def _free_tokens(tokens: Any, mask: Any, max_size: int) -> np.ndarray:
+    """Which of the steps of `flatten_tokens` can choose every size."""
+    if is_array(tokens):
+        real = check_mask(mask, tokens.shape)
+        return free_steps(real, max_size)[real]
+    left = [i for text in tokens for i in range(len(text), 0, -1)]
+    return np.array(left, dtype="int64") >= max_size
 
 
 def _hard(values: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from keras_seqmech.analysis.token_arrays import check_labels
 from keras_seqmech.analysis.token_arrays import check_mask
 from keras_seqmech.analysis.token_arrays import flatten_tokens
 from keras_seqmech.analysis.token_arrays import flatten_values
-from keras_seqmech.layers import validation
+from keras_seqmech.core import checks
 
 
 class TokenFieldSize(NamedTuple):
@@ -99,7 +99,7 @@ def field_size_by_token(
 
     Source: figure 3 of the paper.
     """
-    validation.check_positive_int("min_count", min_count)
+    checks.check_positive_int("min_count", min_count)
     names, ids, _ = flatten_tokens(tokens, mask)
     values = flatten_values("sizes", tokens, sizes, mask)
     counts = np.bincount(ids, minlength=len(names))
@@ -148,7 +148,7 @@ def label_entropy_by_token(
 
     Source: figure 3 of the paper.
     """
-    validation.check_positive_int("min_count", min_count)
+    checks.check_positive_int("min_count", min_count)
     names, ids, texts = flatten_tokens(tokens, mask)
     labels = check_labels(labels, len(tokens), num_classes)
     words, texts = np.unique(np.stack([ids, texts]), axis=1)

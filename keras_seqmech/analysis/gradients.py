@@ -14,9 +14,8 @@ import numpy as np
 from keras_seqmech.analysis import positions
 from keras_seqmech.analysis.recurrent_gradients import RecurrentProbe
 from keras_seqmech.analysis.restored_state import state_restored
-from keras_seqmech.analysis.step_history import StepHistory
 from keras_seqmech.analysis.token_arrays import check_mask
-from keras_seqmech.layers import validation
+from keras_seqmech.core import checks
 
 ENDS = ("left", "right", "both")
 
@@ -39,27 +38,26 @@ def gradient_profile(
     the total one, also through all later steps. $L_b$ is the loss of one
     example in inference mode, so neither batch size nor dropout matters. In
     a bidirectional layer $h_t$ is the state of both directions at position t.
-    Decisions, of sizes and gates, are hard as at inference, and have no
-    gradient; what a `ReceptiveFieldRNN` returns of its field counts as given.
-    The norms at an example's real steps are interpolated to `num_points`
-    before they are averaged over examples, which may differ in length.
+    Sizes of fields are hard as at inference, and have no gradient; outputs of
+    `return_field=True` are treated as constants. The norms at an example's
+    real steps are interpolated to `num_points` before they are averaged over
+    examples, which may differ in length.
 
     Weights, metrics, states and seeds of the model do not change. The
     gradients are computed in a model that shares its layers.
 
     Args:
-        model: A built `keras.Model` with a `keras.layers.RNN`, `LSTM`, `GRU`,
-            `SimpleRNN`, `ReceptiveFieldRNN`, `RNN(RFCell)`, or a
-            `Bidirectional` or `LearnedInitialState` of one, or a
-            `FocusedHierarchicalEncoder`, at any depth of functional and
-            sequential models. Subclassed models and layers around it need a
-            `call` of layers and `keras.ops`, without functions of TensorFlow.
+        model: A built functional or sequential model with a
+            `keras.layers.RNN`, `LSTM`, `GRU`, `SimpleRNN`, `ReceptiveFieldRNN`
+            or `RNN(RFCell)`, alone or in a `Bidirectional`,
+            `LearnedInitialState` or `KeepMask`, also in functional and
+            sequential models within it; or one of `keras_seqmech.training`,
+            whose `network` is such a model. Of a subclassed model, build
+            `keras.Model(inputs, outputs)` over the same layers.
         inputs: Arrays as the model takes them, also nested, of one example
-            or more. A list of numbers, or of such lists, is one array.
+            or more.
         targets: Arrays as the loss takes them, given likewise.
-        layer: Name of the recurrent layer; may be None where there is one. Of
-            an encoder with the name "encoder", `"encoder/lower"` or
-            `"encoder/upper"`.
+        layer: Name of the recurrent layer; may be None where there is one.
         mask: Boolean array `(batch, time)`, True where a step of that layer
             is real. If None, the mask that the model calls the layer with;
             without one, all steps are real. Examples without a real step are
@@ -92,11 +90,11 @@ def gradient_profile(
 
     Source: section 1.5, figure 1.2a.
     """
-    return _profile(
+    return mean_profile(
         RecurrentProbe(model, layer, loss),
-        _check_examples(inputs, targets, mask),
-        validation.check_positive_int("num_points", num_points),
-        validation.check_positive_int("batch_size", batch_size),
+        check_examples(inputs, targets, mask),
+        checks.check_positive_int("num_points", num_points),
+        checks.check_positive_int("batch_size", batch_size),
     )
 
 
@@ -127,7 +125,7 @@ def vanishing_ratio(profile: Any, end: str = "left") -> float:
 
     Source: section 1.5, table 1.2.
     """
-    validation.check_choice("end", end, ENDS)
+    checks.check_choice("end", end, ENDS)
     try:
         norms = np.asarray(profile, dtype="float64")
     except (TypeError, ValueError):
@@ -146,91 +144,7 @@ def vanishing_ratio(profile: Any, end: str = "left") -> float:
     return float(middle / reference)
 
 
-class VanishingRatio(StepHistory):
-    """Measures the vanishing ratio of a fixed set of examples in training.
-
-    It measures before the first step, at the end of each epoch, and every
-    `every` optimizer steps if given. The value at an epoch's end enters the
-    logs as `"vanishing_ratio"`, and so the history of `fit`; list this
-    callback before those that write logs. Metrics, states and seeds of the
-    model do not change.
-
-    `history` holds the equally long lists `"step"` (`optimizer.iterations`)
-    and `"vanishing_ratio"`; `plot_vanishing_ratio` draws them. With
-    `steps_per_execution` it measures after the execution in which a step was
-    due.
-
-    Args:
-        inputs: As in `gradient_profile`.
-        targets: As in `gradient_profile`.
-        layer: As in `gradient_profile`.
-        mask: As in `gradient_profile`.
-        every: Positive int, steps between measurements within an epoch; none
-            if None.
-        end: As in `vanishing_ratio`.
-        loss: As in `gradient_profile`.
-        batch_size: As in `gradient_profile`.
-
-    Raises:
-        ValueError: If an argument does not fit; once training begins, if the
-            layer cannot be found or measured.
-
-    Example:
-
-    >>> import keras, numpy as np
-    >>> model = keras.Sequential(
-    ...     [keras.Input((9, 3)), keras.layers.GRU(4), keras.layers.Dense(1)]
-    ... )
-    >>> x, y = np.ones((8, 9, 3)), np.ones((8, 1))
-    >>> ratio = VanishingRatio(x, y, every=3)
-    >>> model.compile("sgd", "mse")
-    >>> fit = model.fit(x, y, batch_size=2, verbose=0, callbacks=[ratio])
-    >>> ratio.history["step"], list(fit.history)
-    ([0, 3, 4], ['loss', 'vanishing_ratio'])
-
-    Source: section 1.5, figures 1.2b and 1.2c.
-    """
-
-    def __init__(
-        self,
-        inputs: Any,
-        targets: Any,
-        layer: str | None = None,
-        mask: Any = None,
-        every: int | None = None,
-        end: str = "left",
-        loss: str | Callable | None = None,
-        batch_size: int = 32,
-    ):
-        validation.check_choice("end", end, ENDS)
-        if every is not None:
-            every = validation.check_positive_int("every", every)
-        super().__init__(("vanishing_ratio",), every)
-        self.examples = _check_examples(inputs, targets, mask)
-        self.layer = layer
-        self.end = end
-        self.loss = loss
-        self.batch_size = validation.check_positive_int(
-            "batch_size", batch_size
-        )
-        self._probe: Any = None
-
-    def on_train_begin(self, logs: Any = None) -> None:
-        self._probe = RecurrentProbe(self.model, self.layer, self.loss)
-        super().on_train_begin(logs)
-
-    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        self.record()
-        if logs is not None:
-            logs["vanishing_ratio"] = self.history["vanishing_ratio"][-1]
-
-    def measure(self) -> dict[str, float]:
-        """The vanishing ratio now."""
-        profile = _profile(self._probe, self.examples, 100, self.batch_size)
-        return {"vanishing_ratio": vanishing_ratio(profile, self.end)}
-
-
-class _Examples(NamedTuple):
+class Examples(NamedTuple):
     """Arrays of equally many examples, the first two possibly nested."""
 
     inputs: Any
@@ -238,9 +152,10 @@ class _Examples(NamedTuple):
     mask: np.ndarray | None
 
 
-def _profile(
-    probe: RecurrentProbe, examples: _Examples, num_points: int, batch_size: int
+def mean_profile(
+    probe: RecurrentProbe, examples: Examples, num_points: int, batch_size: int
 ) -> np.ndarray:
+    """Mean gradient norms at `num_points` places of the real steps."""
     norms, mask = _norms(probe, examples, batch_size)
     if examples.mask is not None:
         mask = check_mask(examples.mask, norms.shape)
@@ -259,7 +174,7 @@ def _profile(
 
 
 def _norms(
-    probe: RecurrentProbe, examples: _Examples, batch_size: int
+    probe: RecurrentProbe, examples: Examples, batch_size: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Norms and masks of all examples, in batches of one size: one trace."""
     count = len(keras.tree.flatten(examples.inputs)[0])
@@ -277,10 +192,10 @@ def _norms(
     return norms, mask
 
 
-def _check_examples(inputs: Any, targets: Any, mask: Any) -> _Examples:
+def check_examples(inputs: Any, targets: Any, mask: Any) -> Examples:
     """Inputs, targets and mask as arrays, of equally many examples."""
     inputs, targets = (
-        keras.tree.traverse(_as_array, nest) for nest in (inputs, targets)
+        keras.tree.map_structure(np.asarray, nest) for nest in (inputs, targets)
     )
     if mask is not None:
         mask = np.asarray(mask)
@@ -294,13 +209,4 @@ def _check_examples(inputs: Any, targets: Any, mask: Any) -> _Examples:
             "Arguments `inputs`, `targets` and `mask` must hold equally many "
             f"examples, at least 1. Received: {counts} examples"
         )
-    return _Examples(inputs, targets, mask)
-
-
-def _as_array(part: Any) -> np.ndarray | None:
-    """An array of an array or a list of numbers; None for a nest of arrays."""
-    if keras.tree.is_nested(part):
-        leaves = keras.tree.flatten(part)
-        if isinstance(part, dict) or any(np.ndim(leaf) for leaf in leaves):
-            return None
-    return np.asarray(part)
+    return Examples(inputs, targets, mask)

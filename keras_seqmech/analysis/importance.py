@@ -6,8 +6,6 @@ Architectures", section 1.9, algorithm 1.
 
 from collections.abc import Callable
 from collections.abc import Iterator
-from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 import keras
@@ -18,7 +16,7 @@ from keras_seqmech.analysis import positions
 from keras_seqmech.analysis.restored_state import state_restored
 from keras_seqmech.analysis.token_arrays import check_labels
 from keras_seqmech.analysis.token_arrays import check_probabilities
-from keras_seqmech.layers import validation
+from keras_seqmech.core import checks
 
 
 def normalized_word_importance(
@@ -41,7 +39,7 @@ def normalized_word_importance(
         labels: As in `word_importance`.
         num_points: Positive int, the number of positions of the result.
         **options: Further keyword arguments of `word_importance`: `k`,
-            `unknown_id`, `lengths`, `vocabulary_size` and `batch_size`.
+            `unknown_id`, `lengths` and `batch_size`.
 
     Returns:
         float64 array `(num_points,)`, between 0 and 1.
@@ -62,7 +60,7 @@ def normalized_word_importance(
 
     Source: algorithm 1, figures 1.9 to 1.11.
     """
-    num_points = validation.check_positive_int("num_points", num_points)
+    num_points = checks.check_positive_int("num_points", num_points)
     importances = word_importance(model, tokens, labels, **options)
     curves = [positions.stretch(row, num_points) for row in importances]
     return np.mean(curves, axis=0)
@@ -76,7 +74,6 @@ def word_importance(
     k: int = 5,
     unknown_id: int = 1,
     lengths: Any = None,
-    vocabulary_size: int | None = None,
     batch_size: int = 64,
 ) -> list[np.ndarray]:
     r"""Importance of each window of k words, for each text.
@@ -109,8 +106,6 @@ def word_importance(
             an array of ids. Ids after them are set to 0, the padding, as are
             the ends of lists. If None, a row of an array ends before the
             zeros at its end.
-        vocabulary_size: Number of ids; if given, `unknown_id` is checked to
-            lie below it.
         batch_size: Positive int, copies run at once.
 
     Returns:
@@ -122,9 +117,9 @@ def word_importance(
 
     Source: algorithm 1.
     """
-    k = validation.check_positive_int("k", k)
-    batch_size = validation.check_positive_int("batch_size", batch_size)
-    _check_unknown(unknown_id, vocabulary_size)
+    k = checks.check_positive_int("k", k)
+    batch_size = checks.check_positive_int("batch_size", batch_size)
+    unknown_id = checks.check_not_negative_int("unknown_id", unknown_id)
     tokens, lengths = _padded(tokens, lengths)
     labels = check_labels(labels, len(tokens), None)
     starts = [_window_starts(i, n, k) for i, n in enumerate(lengths)]
@@ -222,72 +217,33 @@ def _normalized(changes: np.ndarray) -> np.ndarray:
 
 def _padded(tokens: Any, lengths: Any) -> tuple[np.ndarray, np.ndarray]:
     """Ids `(batch, time)`, 0 past each text's end, and the texts' lengths."""
-    if hasattr(tokens, "shape"):
-        tokens = np.array(tokens)
-        if tokens.ndim != 2:
+    if not hasattr(tokens, "shape"):
+        if lengths is not None:
             raise ValueError(
-                "Argument `tokens` must have the shape (batch, time) or be a "
-                f"list of lists. Received: tokens.shape={tokens.shape}"
+                "Argument `lengths` needs `tokens` of the shape (batch, time); "
+                "lists of ids have no padding. Received: a list and lengths"
             )
-    elif lengths is not None:
+        lengths = np.array([len(text) for text in tokens], dtype="int64")
+        width = lengths.max(initial=0)
+        tokens = [np.pad(text, (0, width - len(text))) for text in tokens]
+    tokens = np.array(tokens)
+    if tokens.ndim != 2 or not len(tokens) or tokens.dtype.kind not in "iu":
         raise ValueError(
-            "Argument `lengths` needs `tokens` of the shape (batch, time); "
-            "lists of ids have no padding. Received: a list and lengths"
-        )
-    else:
-        tokens, lengths = _from_lists(tokens)
-    if not len(tokens) or tokens.dtype.kind not in "iu":
-        raise ValueError(
-            "Argument `tokens` must hold the int ids of at least one text. "
-            f"Received: {len(tokens)} texts of dtype {tokens.dtype}"
+            "Argument `tokens` must hold the int ids of at least one text, "
+            "(batch, time) or a list of lists. Received: tokens of shape "
+            f"{tokens.shape} and dtype {tokens.dtype}"
         )
     count, width = tokens.shape
     if lengths is None:
         ends = np.arange(1, width + 1)
         lengths = np.max(np.where(tokens != 0, ends, 0), axis=1, initial=0)
     lengths = np.asarray(lengths)
-    if lengths.shape != (count,) or lengths.dtype.kind not in "iu":
+    is_int = lengths.shape == (count,) and lengths.dtype.kind in "iu"
+    if not is_int or (lengths < 0).any() or (lengths > width).any():
         raise ValueError(
-            f"Argument `lengths` must hold an int for each of {count} texts. "
-            f"Received: lengths of shape {lengths.shape} and dtype "
-            f"{lengths.dtype}"
-        )
-    if (lengths < 0).any() or (lengths > width).any():
-        raise ValueError(
-            f"Argument `lengths` must lie between 0 and {width}, the width of "
-            f"`tokens`. Received: lengths from {lengths.min()} to "
-            f"{lengths.max()}"
+            f"Argument `lengths` must hold an int for each of {count} texts, "
+            f"between 0 and {width}, the width of `tokens`. "
+            f"Received: lengths={lengths!r}"
         )
     tokens[np.arange(width) >= lengths[:, None]] = 0
     return tokens, lengths
-
-
-def _from_lists(
-    texts: Sequence[Sequence[int]],
-) -> tuple[np.ndarray, np.ndarray]:
-    rows = [np.asarray(text) for text in texts]
-    for i, row in enumerate(rows):
-        if row.ndim != 1 or (row.size and row.dtype.kind not in "iu"):
-            raise ValueError(
-                "Argument `tokens` must be an array or hold lists of int ids. "
-                f"Received: tokens[{i}]={texts[i]!r}"
-            )
-    lengths = np.array([len(row) for row in rows], dtype="int64")
-    width = lengths.max(initial=0)
-    padded = [np.pad(row, (0, width - len(row))) for row in rows]
-    return np.array(padded).astype("int64").reshape(len(rows), width), lengths
-
-
-def _check_unknown(unknown_id: Any, vocabulary_size: Any) -> None:
-    size = float("inf")
-    if vocabulary_size is not None:
-        size = validation.check_positive_int("vocabulary_size", vocabulary_size)
-    is_int = isinstance(unknown_id, Integral) and not isinstance(
-        unknown_id, bool
-    )
-    if not is_int or not 0 <= unknown_id < size:
-        below = "" if vocabulary_size is None else f" and below {size}"
-        raise ValueError(
-            f"Argument `unknown_id` must be an int of at least 0{below}. "
-            f"Received: unknown_id={unknown_id!r}"
-        )

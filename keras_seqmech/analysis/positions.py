@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_seqmech.layers import validation
+from keras_seqmech.core import checks
 
 PLACES = ("left", "mid", "right")
 
@@ -65,7 +65,7 @@ def surround_with_noise(
     Source: sections 1.7 and 1.8 (the share of 0.66), figure 1.5.
     """
     original_span(0, keep, share)
-    seed = validation.check_not_negative_int("seed", seed)
+    seed = checks.check_not_negative_int("seed", seed)
     texts = _token_lists("texts", texts)
     noise = [part for part in _token_lists("noise", noise) if len(part)]
     if not noise:
@@ -104,7 +104,7 @@ def original_span(
     >>> original_span(10, keep="mid", share=0.5)
     (5, 15)
     """
-    validation.check_choice("keep", keep, PLACES)
+    checks.check_choice("keep", keep, PLACES)
     is_number = isinstance(share, Real) and not isinstance(share, bool)
     if not is_number or not 0 <= share < 1:
         raise ValueError(

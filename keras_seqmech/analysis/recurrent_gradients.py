@@ -8,44 +8,39 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.analysis.perturbed_encoder import PerturbedEncoder
-from keras_seqmech.analysis.perturbed_model import PerturbedLayer
-from keras_seqmech.analysis.perturbed_model import find_recurrent_layer
-from keras_seqmech.analysis.perturbed_model import rebuild
-from keras_seqmech.analysis.restored_state import state_restored
-from keras_seqmech.layers import FocusedHierarchicalEncoder
-from keras_seqmech.layers.sublayers import sublayers
+from keras_seqmech.core import graph
+from keras_seqmech.core.wrapped import directions
+from keras_seqmech.initial_state import LearnedInitialState
+from keras_seqmech.keep_mask import KeepMask
+from keras_seqmech.receptive_field import ReceptiveFieldRNN
+from keras_seqmech.receptive_field import ReceptiveFieldWindows
+from keras_seqmech.receptive_field import RFCell
+from keras_seqmech.typing import Tensor
 
-EPSILON = {
-    "float64": 2.0**-52,
-    "float32": 2.0**-23,
-    "float16": 2.0**-10,
-    "bfloat16": 2.0**-7,
-}
+# Classes that run their cell at each step and do nothing else. A class derived
+# from one of them may do more.
+KINDS = (
+    keras.layers.RNN,
+    keras.layers.LSTM,
+    keras.layers.GRU,
+    keras.layers.SimpleRNN,
+    ReceptiveFieldRNN,
+)
 
 
 class RecurrentProbe:
     r"""Norms of $dL_b/dh_t$ at the steps of a recurrent layer of a model.
 
-    The derivative is the total one. The gradient with respect to the output
-    of the layer is not enough: it has the paths that leave the recurrence at
-    t, but not those through $h_{t+1}$ and later steps. So a model that shares
-    all layers of the given one runs the same cell in a loop in which each
-    step adds a perturbation $e_t = 0$ to $h_t$, before the output and the
-    next step read it. Then $dL_b/de_t = dL_b/dh_t$.
-
-    Before the first measurement, the model made this way must give the
-    outputs of the given one.
+    The gradient at the output of the layer has the paths that leave the
+    recurrence at t, but not those through $h_{t+1}$ and later steps. So a model
+    that shares all layers of the given one runs the same cell in a loop in
+    which each step adds a perturbation $e_t = 0$ to $h_t$, before the output
+    and the next step read it. Then $dL_b/de_t$ is the total $dL_b/dh_t$.
 
     Args:
-        model: A built `keras.Model`, as in `gradient_profile`.
-        layer: Name of a recurrent layer at any depth, or None for the only one.
+        model: As in `gradient_profile`.
+        layer: As in `gradient_profile`.
         loss: As in `gradient_profile`.
-
-    Raises:
-        ValueError: If there is no such layer, or no loss; at the first
-            measurement, if the model cannot be rebuilt around the layer, or
-            the loss does not fit.
     """
 
     def __init__(
@@ -56,82 +51,278 @@ class RecurrentProbe:
     ):
         self.model = model
         self.loss = _find_loss(model, loss)
-        site = find_recurrent_layer(model, layer)
-        is_encoder = isinstance(site.layer, FocusedHierarchicalEncoder)
-        self._layer = (PerturbedEncoder if is_encoder else PerturbedLayer)(site)
-        self._rebuilt: Any = None
+        network = getattr(model, "network", model)
+        self._layer = _Perturbed(_find_layer(network, layer))
+        self._perturbed = _rebuild(network, self._layer)
+        if self._layer.calls != 1:
+            raise ValueError(
+                f"Layer {self._layer.layer.name!r} must run exactly once in a "
+                f"call of the model. Received: it runs {self._layer.calls} "
+                "times"
+            )
         self._traced = tf.function(self._norms, autograph=False)
 
     def norms(self, inputs: Any, targets: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Norms of one batch, and the mask that the layer was called with.
-
-        Returns:
-            float64 and boolean `(batch, time)`; all True without a mask.
-        """
-        if self._rebuilt is None:
-            rebuilt = rebuild(self.model, self._layer, inputs)
-            self._check_outputs(rebuilt, inputs)
-            self._rebuilt = rebuilt
+        """Norms of one batch and the layer's mask, `(batch, time)`."""
         norms, mask = self._traced(inputs, targets)
         return norms.numpy(), mask.numpy()
 
-    def _check_outputs(self, rebuilt: keras.Model, inputs: Any) -> None:
-        with state_restored(self.model):
-            expected = self.model(inputs, training=False)
-        with state_restored(self.model):
-            outputs = rebuilt(inputs, training=False)
-        tolerance = _tolerance(self.model)
-        pairs = zip(keras.tree.flatten(outputs), keras.tree.flatten(expected))
-        if not all(_agree(*pair, tolerance) for pair in pairs):
-            raise ValueError(
-                f"Argument `layer` must name a layer, {self._layer.site.name!r}"
-                ", that runs its cell at each step and does nothing else, in "
-                "a model whose outputs depend on its inputs and variables "
-                "alone. Received: a model that gives other outputs when its "
-                "cell is run so"
-            )
-
     def _norms(self, inputs: Any, targets: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        with (
-            tf.GradientTape(watch_accessed_variables=False) as tape,
-            self._layer.recording(tape) as runs,
-        ):
-            outputs = self._rebuilt(inputs, training=False)
-            if len(runs) != 1:
-                raise ValueError(
-                    f"Layer {self._layer.site.name!r} must run exactly once in "
-                    f"a call of the model. Received: it ran {len(runs)} times"
-                )
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            self._layer.tape = tape
+            outputs = self._perturbed(inputs, training=False)
+            self._layer.tape = None
             total = ops.sum(_losses(self.loss, targets, outputs))
-        (run,) = runs
         gradients = tape.gradient(
             total,
-            run.perturbations,
+            self._layer.perturbations,
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
         gradients = [tf.cast(gradient, "float64") for gradient in gradients]
         norms = tf.norm(tf.concat(gradients, axis=-1), axis=-1)
-        if run.mask is None:
+        if self._layer.mask is None:
             return norms, tf.ones_like(norms, "bool")
-        return norms, ops.cast(run.mask, "bool")
+        return norms, ops.cast(self._layer.mask, "bool")
 
 
-def _tolerance(model: keras.Model) -> float:
-    """Half of the digits of the coarsest dtype that a model computes in."""
-    dtypes = {layer.compute_dtype for layer in sublayers(model)}
-    return max(EPSILON.get(dtype, 0.0) for dtype in dtypes) ** 0.5
+def _find_layer(model: keras.Model, name: str | None) -> keras.Layer:
+    """The recurrent layer of a name, or the only one of a model."""
+    layers = _recurrent_layers(model)
+    found = [
+        layer
+        for layer in layers
+        if name in (None, layer.name, _unwrapped(layer).name)
+    ]
+    if len(found) != 1:
+        kinds = ", ".join(f"`{kind.__name__}`" for kind in KINDS)
+        raise ValueError(
+            "Argument `layer` must name one recurrent layer of the model, or "
+            f"be None if it has only one. Those of the classes {kinds}, alone "
+            "or within `Bidirectional`, `LearnedInitialState` or `KeepMask`, "
+            f"are {[layer.name for layer in layers]}; for other layers, take "
+            "the gradient at their inputs with `tf.GradientTape`. "
+            f"Received: layer={name!r}"
+        )
+    return found[0]
 
 
-def _agree(output: Any, expected: Any, tolerance: float) -> bool:
-    """Whether two arrays differ by no more than rounding at their scale."""
-    output, expected = np.asarray(output), np.asarray(expected)
-    if output.dtype.kind in "OSU":
-        return np.array_equal(output, expected)
-    output, expected = output.astype("float64"), expected.astype("float64")
-    scale = np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))
-    return output.shape == expected.shape and np.allclose(
-        output, expected, rtol=0.0, atol=tolerance * scale, equal_nan=True
-    )
+def _recurrent_layers(model: keras.Model) -> list[keras.Layer]:
+    """Layers that can be measured, of a model and of models within it."""
+    graph.check_functional(model, "model")
+    found = []
+    for layer in model.layers:
+        if getattr(layer, "outputs", None):
+            found += _recurrent_layers(layer)
+        elif all(type(loop) in KINDS for loop in _loops(layer)):
+            found.append(layer)
+    return found
+
+
+def _unwrapped(layer: keras.Layer) -> keras.Layer:
+    if isinstance(layer, KeepMask):
+        return _unwrapped(layer.layer)
+    return layer.rnn if isinstance(layer, LearnedInitialState) else layer
+
+
+def _loops(layer: keras.Layer) -> list[keras.Layer]:
+    """The layer that runs the cell, of each direction."""
+    return directions(_unwrapped(layer))
+
+
+def _rebuild(model: keras.Model, perturbed: "_Perturbed") -> keras.Model:
+    """A functional model with the layers of another, one of them perturbed."""
+    functional = graph.as_functional(model)
+    plain = type(keras.Model(functional.input, functional.output)).call
+    if type(model).call not in (plain, keras.Sequential.call):
+        raise ValueError(
+            "Argument `model` must be a graph of layers without a `call` of "
+            "its own; pass `keras.Model(model.inputs, outputs)` of its layers' "
+            f"outputs. Received: {model.name!r}, of class "
+            f"{type(model).__name__}"
+        )
+
+    def call(layer: Any, *args: Any, **kwargs: Any) -> Any:
+        if layer is perturbed.layer:
+            perturbed.calls += 1
+            return perturbed(*args, **kwargs)
+        if getattr(layer, "outputs", None):
+            inner = _rebuild(layer, perturbed)
+            inner.supports_masking = layer.supports_masking
+            return inner(*args, **kwargs)
+        return layer(*args, **kwargs)
+
+    return graph.run_again(functional, call)
+
+
+class _Perturbed(keras.layers.Layer):
+    """A recurrent layer whose hidden states are perturbed.
+
+    It is called as the layer is, shares its cells, and returns the same.
+
+    Args:
+        layer: The layer, alone or within others.
+    """
+
+    def __init__(self, layer: keras.Layer):
+        super().__init__(dtype=layer.dtype_policy)
+        self.supports_masking = layer.supports_masking
+        self.layer = layer
+        self.loops = [_PerturbedLoop(loop) for loop in _loops(layer)]
+        self.calls = 0
+        # The tape that watches the next call, and what that call had.
+        self.tape: tf.GradientTape | None = None
+        self.perturbations: list[tf.Tensor] = []
+        self.mask: Any = None
+
+    def build(self, *shapes: Any, **more: Any) -> None:
+        pass  # The loops build themselves when they run.
+
+    def call(
+        self,
+        sequences: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+    ) -> Any:
+        batch_size, length = tf.unstack(tf.shape(sequences)[:2])
+        perturbations = [
+            tf.zeros((batch_size, length, loop.units), loop.dtype)
+            for loop in self.loops
+        ]
+        if self.tape is not None:
+            self.tape.watch(perturbations)
+            self.perturbations, self.mask = perturbations, mask
+        if initial_state is None and isinstance(
+            self.layer, LearnedInitialState
+        ):
+            initial_state = self.layer.get_initial_state(batch_size)
+        states = [initial_state] * len(self.loops)
+        if initial_state is not None and len(self.loops) == 2:
+            half = len(initial_state) // 2
+            states = [initial_state[:half], initial_state[half:]]
+        outputs = [
+            loop(sequences, perturbation, state, mask)
+            for loop, perturbation, state in zip(
+                self.loops, perturbations, states
+            )
+        ]
+        if len(outputs) == 2:
+            return _merge(_unwrapped(self.layer), *outputs)
+        return outputs[0]
+
+    def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
+        return self.layer.compute_mask(inputs, previous_mask)
+
+
+def _merge(
+    layer: keras.layers.Bidirectional, forward: Any, backward: Any
+) -> Any:
+    """The outputs of both directions, as `Bidirectional` returns them."""
+    states: tuple = ()
+    if layer.return_state:
+        states = (*forward[1:], *backward[1:])
+        forward, backward = forward[0], backward[0]
+    if layer.return_sequences:
+        backward = ops.flip(backward, axis=1)
+    if layer.merge_mode is None:
+        return (forward, backward, *states)
+    merged = {
+        "concat": lambda: ops.concatenate([forward, backward], axis=-1),
+        "sum": lambda: forward + backward,
+        "ave": lambda: (forward + backward) / 2,
+        "mul": lambda: forward * backward,
+    }[layer.merge_mode]()
+    return (merged, *states) if layer.return_state else merged
+
+
+class _PerturbedLoop:
+    """The loop of a recurrent layer, with perturbations as a further input."""
+
+    def __init__(self, rnn: keras.layers.RNN):
+        self.rnn = rnn
+        cell = _PerturbedCell(rnn.cell)
+        self.units, self.dtype = cell.output_size, cell.compute_dtype
+        self.windows: Any = None
+        if isinstance(rnn, ReceptiveFieldRNN):
+            self.windows = ReceptiveFieldWindows(
+                rnn.max_size, dtype=rnn.dtype_policy
+            )
+        self.loop = keras.layers.RNN(
+            cell,
+            return_sequences=rnn.return_sequences,
+            return_state=rnn.return_state,
+            go_backwards=rnn.go_backwards and self.windows is None,
+            unroll=rnn.unroll,
+            zero_output_for_mask=rnn.zero_output_for_mask,
+            dtype=rnn.dtype_policy,
+        )
+
+    def __call__(
+        self,
+        sequences: Tensor,
+        perturbation: Tensor,
+        initial_state: Any,
+        mask: Tensor | None,
+    ) -> Any:
+        if initial_state is None and self.rnn.stateful:
+            initial_state = self.rnn.states
+        steps, loop_mask = sequences, mask
+        if self.windows is not None:
+            if self.rnn.go_backwards:
+                # Windows look ahead in reading order.
+                steps = ops.flip(steps, axis=1)
+                perturbation = ops.flip(perturbation, axis=1)
+                loop_mask = None if mask is None else ops.flip(mask, axis=1)
+            steps = self.windows(steps, mask=loop_mask)
+        # Windows become vectors: the cell makes windows of them again.
+        steps = ops.reshape(
+            steps, (*ops.shape(steps)[:2], np.prod(steps.shape[2:]))
+        )
+        outputs = self.loop(
+            ops.concatenate([steps, perturbation], axis=-1),
+            initial_state=initial_state,
+            mask=loop_mask,
+        )
+        if not getattr(self.rnn, "return_field", False):
+            return outputs
+        outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+        *_, field = self.rnn(sequences, initial_state=initial_state, mask=mask)
+        return (*outputs, keras.tree.map_structure(ops.stop_gradient, field))
+
+
+class _PerturbedCell(keras.layers.Layer):
+    """Runs a cell on the first features, adds the last ones to its output."""
+
+    def __init__(self, cell: Any):
+        super().__init__(dtype=getattr(cell, "dtype_policy", None))
+        self.cell = cell
+        self.state_size = cell.state_size
+        size = getattr(cell, "output_size", None)
+        self.output_size = size or keras.tree.flatten(cell.state_size)[0]
+        if hasattr(cell, "get_initial_state"):
+            self.get_initial_state = cell.get_initial_state
+
+    def build(self, input_shape: Any) -> None:
+        pass  # The cell is built.
+
+    def call(self, inputs: Tensor, states: Any) -> Any:
+        features = inputs[:, : -self.output_size]
+        if isinstance(self.cell, RFCell):
+            size = self.cell.max_size
+            features = ops.reshape(
+                features, (-1, size, features.shape[1] // size)
+            )
+        hidden, states = self.cell(features, states)
+        flat = keras.tree.flatten(states)
+        if not any(state is hidden for state in flat):
+            raise ValueError(
+                "The output of a cell must be one of its states, so that the "
+                "gradient at a step is defined. Received: a cell of class "
+                f"{type(self.cell).__name__}, whose output is none of them"
+            )
+        perturbed = hidden + inputs[:, -self.output_size :]
+        flat = [perturbed if state is hidden else state for state in flat]
+        return perturbed, keras.tree.pack_sequence_as(states, flat)
 
 
 def _find_loss(model: keras.Model, loss: Any) -> Any:

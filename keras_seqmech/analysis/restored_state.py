@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import keras
 
-from keras_seqmech.layers.sublayers import sublayers
+from keras_seqmech.core.graph import sublayers
 
 
 @contextlib.contextmanager

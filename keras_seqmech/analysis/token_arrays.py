@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_seqmech.layers import validation
+from keras_seqmech.core import checks
 
 SUM_TOLERANCE = 1e-2  # bfloat16 rounds a probability to about 3 digits.
 
@@ -15,8 +15,21 @@ def check_mask(mask: Any, shape: Sequence[int]) -> np.ndarray:
     """A boolean mask of a shape `(batch, time)`; all True for None."""
     if mask is None:
         return np.ones(shape, dtype=bool)
-    validation.check_mask("mask", mask, shape)
+    checks.check_mask("mask", mask, shape)
     return np.asarray(mask, dtype=bool)
+
+
+def free_steps(real: np.ndarray, max_size: int) -> np.ndarray:
+    """The real steps whose window of `max_size` positions is wholly real.
+
+    Args:
+        real: Boolean array `(batch, time)`.
+        max_size: Positive int.
+    """
+    length = real.shape[1]
+    padded = np.pad(real, ((0, 0), (0, max_size - 1)))
+    windows = [padded[:, i : i + length] for i in range(max_size)]
+    return np.all(windows, axis=0)
 
 
 def check_labels(
@@ -33,7 +46,7 @@ def check_labels(
             f"{labels.dtype}"
         )
     if num_classes is not None:
-        validation.check_positive_int("num_classes", num_classes)
+        checks.check_positive_int("num_classes", num_classes)
     too_large = num_classes is not None and (labels >= num_classes).any()
     if too_large or (labels < 0).any():
         below = "" if num_classes is None else f" and below {num_classes}"

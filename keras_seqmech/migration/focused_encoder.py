@@ -5,8 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_seqmech.layers import FocusedHierarchicalEncoder
-from keras_seqmech.layers import validation
+from keras_seqmech.core import checks
+from keras_seqmech.focused import FocusedHierarchicalEncoder
 from keras_seqmech.migration.arguments import check_lstm
 from keras_seqmech.migration.arguments import check_options
 
@@ -84,8 +84,8 @@ def focused_encoder_from_keras(
     """
     check_options(options, OWN)
     _check_pair(lower, upper)
-    validation.check_positive_int("context_size", context_size)
-    validation.check_open_share("initial_openness", initial_openness)
+    checks.check_positive_int("context_size", context_size)
+    checks.check_open_share("initial_openness", initial_openness)
     if initial_openness <= 0.5:
         raise ValueError(
             "Argument `initial_openness` must be above 0.5, where gates are "

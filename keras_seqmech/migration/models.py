@@ -5,7 +5,8 @@ from typing import Any
 
 import keras
 
-from keras_seqmech.layers import functional
+from keras_seqmech.core import graph
+from keras_seqmech.core.graph import sublayers
 from keras_seqmech.migration.arguments import check_options
 from keras_seqmech.migration.receptive_field import CARRIED
 from keras_seqmech.migration.receptive_field import check_migratable
@@ -32,14 +33,19 @@ def add_receptive_fields(
         layers: Names of the layers to migrate, also those of models within
             the model. All that can be if None; layers within other layers,
             such as `keras.layers.TimeDistributed`, stay as they are.
-        **options: Further arguments of `ReceptiveFieldRNN`.
+        **options: Further arguments of `ReceptiveFieldRNN`. With
+            `return_field=True` the model returns what it returned before, and
+            the `output` of a migrated layer is a flat list that ends with the
+            values of its field's dict, in the order of their names: for
+            `keras.Model(migrated.input, layer.output)`.
 
     Returns:
         A model of the same kind. Compiled, if the model is, as
         `keras.models.clone_model` does it: with a new optimizer.
 
     Raises:
-        ValueError: If there is no such layer, or one cannot be migrated.
+        ValueError: If there is no such layer, or one cannot be migrated; with
+            `return_field=True`, if one is in a `keras.Sequential`.
 
     Example:
 
@@ -52,8 +58,8 @@ def add_receptive_fields(
     >>> np.allclose(further(x), model(x), atol=1e-6)
     True
     """
-    functional.check_functional(model, "model")
-    check_options(options, (*CARRIED, "cell", "dtype", "return_field"))
+    graph.check_functional(model, "model")
+    check_options(options, (*CARRIED, "cell", "dtype"))
     _check_names(model, layers)
     copies: list[tuple[Any, Any]] = []
 
@@ -62,6 +68,8 @@ def add_receptive_fields(
             is_migratable(layer) if layers is None else layer.name in layers
         )
         if chosen:
+            if options.get("return_field"):
+                _check_passes_field(model, layer)
             return receptive_field_from_keras(layer, max_size, **options)
         copies.append((layer, type(layer).from_config(layer.get_config())))
         return copies[-1][1]
@@ -92,6 +100,20 @@ def _check_names(model: keras.Model, names: Collection[str] | None) -> None:
                 f"{list(found)}. Received: layers={names!r}"
             )
         check_migratable(found[name])
+
+
+def _check_passes_field(model: keras.Model, layer: keras.layers.Layer) -> None:
+    """Refuses `return_field` in models that pass on one tensor alone."""
+    for part in sublayers(model):
+        if isinstance(part, keras.Sequential) and layer in part.layers:
+            raise ValueError(
+                "Argument `return_field` must be False for layers of a "
+                "`keras.Sequential`, in which each layer returns one tensor. "
+                "Give it as a functional model, "
+                "`keras.Model(model.inputs[0], model.outputs[0])`. Received: "
+                f"return_field=True and the layer '{layer.name}' of "
+                f"'{part.name}'"
+            )
 
 
 def _layers(model: keras.Model) -> list[keras.layers.Layer]:

@@ -4,9 +4,9 @@ from typing import Any
 
 import keras
 
-from keras_seqmech.layers import ReceptiveFieldRNN
-from keras_seqmech.layers import RFCell
 from keras_seqmech.migration.arguments import check_options
+from keras_seqmech.receptive_field import ReceptiveFieldRNN
+from keras_seqmech.receptive_field import RFCell
 
 # Subclasses may do more than their cell says.
 PLAIN = (

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.layers.sublayers import sublayers
+from keras_seqmech.core.graph import sublayers
 
 _TOLERANCES = {
     "float64": 1e-9,

@@ -1,7 +1,6 @@
 """Export for TensorFlow Serving, and proof that the export works."""
 
 import contextlib
-import errno
 import logging
 import os
 import pathlib
@@ -12,22 +11,22 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
-from typing import NoReturn
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.layers import validation
+from keras_seqmech.core import checks
 from keras_seqmech.serving import comparison
-from keras_seqmech.serving import layout
 from keras_seqmech.serving import signature
 from keras_seqmech.serving.streaming import StreamingModel
 
+# Where TensorFlow Serving looks for warm-up requests, and its last version.
+_WARMUP = pathlib.Path("assets.extra", "tf_serving_warmup_requests")
+_LARGEST = 2**63 - 1
 _TEMPORARY = ".tmp-export-"
 _STALE_SECONDS = 24 * 60 * 60
 _logger = logging.getLogger(__name__)
@@ -39,6 +38,7 @@ def export_model(
     version: int | None = None,
     example_inputs: Any = None,
     streaming: bool = False,
+    per_step: Sequence[type[keras.Layer]] = (),
 ) -> pathlib.Path:
     """Writes a model as `directory/<version>` for TensorFlow Serving.
 
@@ -99,6 +99,8 @@ def export_model(
             warning is logged and none is written. By default random inputs
             are compared.
         streaming: Whether to add the signatures `start` and `step`.
+        per_step: With `streaming=True`, classes of layers that treat each
+            step alone, as of `StreamingModel`.
 
     Returns:
         The path of the new version.
@@ -107,8 +109,8 @@ def export_model(
         ValueError: If the model is not built, an argument does not fit, the
             version exists, or no version is left that a server knows. Nothing
             is ever overwritten.
-        OSError: If `directory` cannot be made, read or written to: it has a
-            `PermissionError`, a full disk, a dangling link or too long a name.
+        OSError: If `directory` cannot be made, read or written to; TensorFlow
+            says a full disk by its `ResourceExhaustedError`.
         RuntimeError: If the export does not load in a fresh process, or does
             not answer there as the model does here.
 
@@ -129,29 +131,45 @@ def export_model(
     This one serves the outputs `rnn`, `size` and `probabilities`.
     """
     _check_model(model)
-    streaming = validation.check_bool("streaming", streaming)
+    streaming = checks.check_bool("streaming", streaming)
+    if per_step and not streaming:
+        raise ValueError(
+            "Argument `per_step` needs `streaming=True`. "
+            f"Received: per_step={per_step!r}"
+        )
     structure, specs = signature.input_specs(model, example_inputs)
     example = signature.example(structure, specs, example_inputs)
     serve = signature.serving_function(model, structure, specs)
     endpoints = {"serve": (serve, specs)}
     if streaming:
-        endpoints |= StreamingModel(model).endpoints()
-    with _naming_directory(directory):
-        directory, version = _check_directory(directory, version)
-        scratch = _make_scratch(directory)
+        endpoints |= StreamingModel(model, per_step).endpoints()
+    directory = _check_directory(directory)
+    _number(directory, version)
+    directory.mkdir(parents=True, exist_ok=True)
+    _remove_stale(directory)
+    # Beside the versions, with a name that no server reads.
+    scratch = pathlib.Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=directory))
+    try:
+        path = scratch / "model"
+        variables = _write(model, endpoints, path)
+        if example_inputs is not None:
+            _write_warmup(path, directory.resolve().name, example)
         try:
-            path = scratch / "model"
-            variables = _write(model, endpoints, path)
+            served = _serve_in_fresh_process(path, example)
+        except RuntimeError as error:
             if example_inputs is not None:
-                _write_warmup(path, directory.resolve().name, example)
-            with _hint_at_inputs(random=example_inputs is None):
-                served = _serve_in_fresh_process(path, example)
-            here = _answer_here(serve, example, variables)
-            for name, answers in served.items():
-                comparison.compare(name, answers, here, model)
-            return _publish(path, directory, version)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+                raise
+            raise RuntimeError(
+                f"{error}\nIt was called with random inputs, of 5 steps where "
+                "their number is free. If they are the cause, give "
+                "`example_inputs`. Received: example_inputs=None"
+            ) from error
+        here = _answer_here(serve, example, variables)
+        for name, answers in served.items():
+            comparison.compare(name, answers, here, model)
+        return _publish(path, directory, version)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _check_model(model: Any) -> None:
@@ -168,102 +186,38 @@ def _check_model(model: Any) -> None:
         )
 
 
-def _check_directory(
-    directory: Any, version: Any
-) -> tuple[pathlib.Path, int | None]:
+def _check_directory(directory: Any) -> pathlib.Path:
     is_path = isinstance(directory, (str, os.PathLike))
-    is_path = is_path and isinstance(os.fspath(directory), str)
-    if not is_path or not os.fspath(directory):
+    if not is_path or not str(directory) or "://" in str(directory):
         raise ValueError(
-            "Argument `directory` must be a string or a path. "
+            "Argument `directory` must be a local path. "
             f"Received: directory={directory!r}"
         )
-    if "://" in os.fspath(directory) or "\0" in os.fspath(directory):
-        raise ValueError(
-            "Argument `directory` must be a local path, without NUL "
-            f"characters. Received: directory={directory!r}"
-        )
-    if version is not None:
-        version = validation.check_positive_int("version", version)
-        if version > layout.LARGEST:
-            raise ValueError(
-                "Argument `version` must be one that TensorFlow Serving "
-                f"knows, up to {layout.LARGEST}. Received: version={version}"
-            )
-    directory = pathlib.Path(directory)
-    for path in (directory, *directory.parents):
-        dangles = path.is_symlink() and not path.exists()
-        if dangles or (path.exists() and not path.is_dir()):
-            raise ValueError(
-                "Argument `directory` must be a directory, or a path where one "
-                f"can be made. Received: directory={str(directory)!r}; "
-                f"{str(path)!r} is a {'dangling link' if dangles else 'file'}"
-            )
-    _number(directory, version)
-    return directory, version
+    return pathlib.Path(directory)
+
+
+def _versions(directory: pathlib.Path) -> set[int]:
+    """Version numbers in use; TensorFlow Serving reads `007` as 7."""
+    if not directory.exists():
+        return set()
+    names = [path.name for path in directory.iterdir()]
+    numbers = (int(n) for n in names if n.isascii() and n.isdigit())
+    return {number for number in numbers if number <= _LARGEST}
 
 
 def _number(directory: pathlib.Path, version: int | None) -> int:
     """The number of the new version, if there can be one."""
-    found = layout.versions(directory)
-    if version is None:
-        version = max(found, default=0) + 1
-        if version > layout.LARGEST:
-            raise ValueError(
-                "Argument `version` must be given where the largest version "
-                f"that TensorFlow Serving knows, {layout.LARGEST}, exists. "
-                f"Received: version=None, directory={str(directory)!r}"
-            )
-    elif version in found:
-        _refuse_version(directory, version)
-    return version
-
-
-def _refuse_version(
-    directory: pathlib.Path, version: int, cause: Exception | None = None
-) -> NoReturn:
-    raise ValueError(
-        "Argument `version` must be one that does not exist yet, or None for "
-        "the next; nothing is overwritten. Received: "
-        f"version={version}, directory={str(directory)!r}"
-    ) from cause
-
-
-def _make_scratch(directory: pathlib.Path) -> pathlib.Path:
-    """A new directory beside the versions, with a name no server reads."""
-    directory.mkdir(parents=True, exist_ok=True)
-    _remove_stale(directory)
-    return pathlib.Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=directory))
-
-
-@contextlib.contextmanager
-def _naming_directory(directory: Any) -> Iterator[None]:
-    """Errors of the file system tell which argument they are about."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is None or not _concerns(directory, error):
-            raise
-        wanted = "where a directory can be made and written to"
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            wanted = "one this user may read and write"
-        # With an errno, Python makes the matching subclass of OSError.
-        raise OSError(
-            error.errno,
-            f"Argument `directory` must be {wanted}, but: "
-            f"{os.strerror(error.errno)}. "
-            f"Received: directory={str(directory)!r}",
-        ) from error
-
-
-def _concerns(directory: str | os.PathLike, error: OSError) -> bool:
-    """Whether an error is about a directory, a part of it or its disk."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return True
-    if not isinstance(error.filename, str):
-        return False
-    paths = [os.path.abspath(directory), os.path.abspath(error.filename)]
-    return os.path.commonpath(paths) in paths
+    found = _versions(directory)
+    number = max(found, default=0) + 1 if version is None else version
+    checks.check_positive_int("version", number)
+    if number > _LARGEST or number in found:
+        raise ValueError(
+            "Argument `version` must be one that does not exist yet, up to "
+            f"TensorFlow Serving's largest, {_LARGEST}, or None for the next; "
+            f"nothing is overwritten. Received: version={version}, "
+            f"directory={str(directory)!r}"
+        )
+    return number
 
 
 def _remove_stale(directory: pathlib.Path) -> None:
@@ -280,14 +234,11 @@ def _publish(
     while True:
         number = _number(directory, version)
         try:
-            os.rename(path, directory / str(number))
-            return directory / str(number)
-        except OSError as error:
+            return path.rename(directory / str(number))
+        except OSError:
             # Another export may have taken the number meanwhile.
             if not (directory / str(number)).exists():
                 raise
-            if version:
-                _refuse_version(directory, version, error)
 
 
 def _write(
@@ -309,10 +260,7 @@ def _write(
         archive.add_endpoint(name, function, [specs])
         for name, (function, specs) in endpoints.items()
     ]
-    try:
-        archive.write_out(str(path), verbose=False)
-    except tf.errors.ResourceExhaustedError as error:
-        raise OSError(errno.ENOSPC, str(error), str(path)) from error
+    archive.write_out(str(path), verbose=False)
     return written[0].get_concrete_function().variables
 
 
@@ -341,7 +289,7 @@ def _write_warmup(
     log = prediction_log_pb2.PredictionLog(
         predict_log=prediction_log_pb2.PredictLog(request=request)
     )
-    file = path / layout.WARMUP
+    file = path / _WARMUP
     file.parent.mkdir()
     with tf.io.TFRecordWriter(str(file)) as writer:
         writer.write(log.SerializeToString())
@@ -367,20 +315,6 @@ def _serve_in_fresh_process(
             f"was written. The process ended with:\n{result.stderr[-2000:]}"
         )
     return pickle.loads(outputs.read_bytes())
-
-
-@contextlib.contextmanager
-def _hint_at_inputs(random: bool) -> Iterator[None]:
-    try:
-        yield
-    except RuntimeError as error:
-        if not random:
-            raise
-        raise RuntimeError(
-            f"{error}\nIt was called with random inputs, of 5 steps where "
-            "their number is free. If they are the cause, give "
-            "`example_inputs`. Received: example_inputs=None"
-        ) from error
 
 
 def _answer_here(

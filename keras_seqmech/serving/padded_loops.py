@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_seqmech.layers.sublayers import sublayers
+from keras_seqmech.core.graph import sublayers
 
 
 def use_padded_loops(model: keras.Layer) -> None:

@@ -14,8 +14,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.layers.decisions.tracking import without_statistics
-from keras_seqmech.layers.sublayers import sublayers
+from keras_seqmech.core.decisions.statistics import without_statistics
+from keras_seqmech.core.graph import sublayers
 
 _WORDS = ("how far to look", "ahead", "naïve 字符", "a")
 

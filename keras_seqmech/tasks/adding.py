@@ -11,7 +11,7 @@ Neural Networks", section 4.1.
 
 import numpy as np
 
-from keras_seqmech.layers import validation
+from keras_seqmech.core import checks
 
 # Mean squared error of the answer 0: the variance of the sum of two numbers.
 VARIANCE = 1 / 6
@@ -41,14 +41,14 @@ def examples(
     >>> bool(np.allclose((numbers * markers).sum(axis=1), sums[:, 0]))
     True
     """
-    count = validation.check_positive_int("count", count)
-    length = validation.check_positive_int("length", length)
+    count = checks.check_positive_int("count", count)
+    length = checks.check_positive_int("length", length)
     if length < 2:
         raise ValueError(
             "Argument `length` must be at least 2, for two numbers. "
             f"Received: length={length}"
         )
-    seed = validation.check_not_negative_int("seed", seed)
+    seed = checks.check_not_negative_int("seed", seed)
     generator = np.random.default_rng(seed)
     numbers = generator.uniform(-0.5, 0.5, (count, length))
     markers = np.zeros((count, length))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_seqmech.layers import validation
+from keras_seqmech.core import checks
 
 FILLERS = 4
 
@@ -49,8 +49,8 @@ def vocabulary_size(values: int = 4, longest_gap: int = 2) -> int:
     Raises:
         ValueError: If an argument is not allowed.
     """
-    values = validation.check_positive_int("values", values)
-    longest_gap = validation.check_not_negative_int("longest_gap", longest_gap)
+    values = checks.check_positive_int("values", values)
+    longest_gap = checks.check_not_negative_int("longest_gap", longest_gap)
     return 1 + values + FILLERS + longest_gap + 1
 
 
@@ -84,17 +84,17 @@ def examples(
     >>> tokens.shape, bool(keys.any())
     ((1, 8), True)
     """
-    count = validation.check_positive_int("count", count)
-    length = validation.check_positive_int("length", length)
-    values = validation.check_positive_int("values", values)
-    validation.check_bool("told", told)
-    longest_gap = validation.check_not_negative_int("longest_gap", longest_gap)
+    count = checks.check_positive_int("count", count)
+    length = checks.check_positive_int("length", length)
+    values = checks.check_positive_int("values", values)
+    checks.check_bool("told", told)
+    longest_gap = checks.check_not_negative_int("longest_gap", longest_gap)
     if length < longest_gap + 3:
         raise ValueError(
             "Argument `length` must be at least `longest_gap` + 3. "
             f"Received: length={length}, longest_gap={longest_gap}"
         )
-    seed = validation.check_not_negative_int("seed", seed)
+    seed = checks.check_not_negative_int("seed", seed)
     generator = np.random.default_rng(seed)
     first_filler = 1 + values
     first_key = first_filler + FILLERS

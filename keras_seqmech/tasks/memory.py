@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.layers import validation
+from keras_seqmech.core import checks
 from keras_seqmech.tasks import stream
 
 SYMBOLS = 3
@@ -105,9 +105,9 @@ def examples(count: int, length: int, seed: int = 0) -> Examples:
     >>> symbols.shape, targets.shape, mask.shape
     ((4, 9), (4, 4), (4, 4))
     """
-    count = validation.check_positive_int("count", count)
-    length = validation.check_positive_int("length", length)
-    seed = validation.check_not_negative_int("seed", seed)
+    count = checks.check_positive_int("count", count)
+    length = checks.check_positive_int("length", length)
+    seed = checks.check_not_negative_int("seed", seed)
     generator = np.random.default_rng(seed)
     return _draw(generator, count, length)
 
@@ -150,10 +150,10 @@ def dataset(
     >>> [weights.shape for symbols, targets, weights in data]
     [TensorShape([8, 4]), TensorShape([8, 4])]
     """
-    length = validation.check_positive_int("length", length)
-    size = validation.check_positive_int("batch_size", batch_size)
+    length = checks.check_positive_int("length", length)
+    size = checks.check_positive_int("batch_size", batch_size)
     if batches is not None:
-        batches = validation.check_positive_int("batches", batches)
+        batches = checks.check_positive_int("batches", batches)
     width = most_outputs(length)
 
     def draw(generator: np.random.Generator, number: int) -> list[Examples]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.layers import validation
+from keras_seqmech.core import checks
 from keras_seqmech.tasks import stream
 
 DIGITS = 10
@@ -106,9 +106,9 @@ def examples(
     >>> asked["tokens"].shape, asked["k"].shape, answer.shape
     ((3, 30), (3,), (3,))
     """
-    count = validation.check_positive_int("count", count)
+    count = checks.check_positive_int("count", count)
     length, max_k = _check_sizes(length, max_k)
-    seed = validation.check_not_negative_int("seed", seed)
+    seed = checks.check_not_negative_int("seed", seed)
     generator = np.random.default_rng(seed)
     return _draw(generator, count, length, max_k)
 
@@ -165,11 +165,11 @@ def dataset(
     >>> [answer.shape[0] for asked, answer in data]
     [8, 8]
     """
-    size = validation.check_positive_int("batch_size", batch_size)
+    size = checks.check_positive_int("batch_size", batch_size)
     if not callable(length):
         length, max_k = _check_sizes(length, max_k)
     if batches is not None:
-        batches = validation.check_positive_int("batches", batches)
+        batches = checks.check_positive_int("batches", batches)
 
     def draw(generator: np.random.Generator, number: int) -> list[Examples]:
         own = length(number) if callable(length) else length
@@ -196,10 +196,10 @@ def _draw(
 
 
 def _check_sizes(length: Any, max_k: Any) -> tuple[int, int]:
-    length = validation.check_positive_int("length", length)
+    length = checks.check_positive_int("length", length)
     if max_k is None:
         return length, length
-    max_k = validation.check_positive_int("max_k", max_k)
+    max_k = checks.check_positive_int("max_k", max_k)
     if max_k > length:
         raise ValueError(
             "Argument `max_k` must be at most `length`. "

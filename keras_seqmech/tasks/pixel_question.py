@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.layers import validation
+from keras_seqmech.core import checks
 from keras_seqmech.tasks import stream
 
 CLASSES = 10
@@ -106,8 +106,8 @@ def examples(
     ((4, 64, 1), (4,), 2)
     """
     images, labels = _check(images, labels)
-    validation.check_share("positive_share", positive_share)
-    seed = validation.check_not_negative_int("seed", seed)
+    checks.check_share("positive_share", positive_share)
+    seed = checks.check_not_negative_int("seed", seed)
     generator = np.random.default_rng(seed)
     return _ask(generator, images, labels, positive_share)
 
@@ -144,10 +144,10 @@ def dataset(
         ValueError: If an argument is not allowed.
     """
     images, labels = _check(images, labels)
-    size = validation.check_positive_int("batch_size", batch_size)
+    size = checks.check_positive_int("batch_size", batch_size)
     if epochs is not None:
-        epochs = validation.check_positive_int("epochs", epochs)
-    validation.check_share("positive_share", positive_share)
+        epochs = checks.check_positive_int("epochs", epochs)
+    checks.check_share("positive_share", positive_share)
 
     def draw(generator: np.random.Generator, epoch: int) -> Iterator[Examples]:
         order = generator.permutation(len(labels))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.layers import validation
+from keras_seqmech.core import checks
 
 Draw = Callable[[np.random.Generator, int], Iterable[Any]]
 
@@ -39,8 +39,8 @@ def dataset(
     Raises:
         ValueError: If `seed` or `start` is not a non-negative int.
     """
-    seed = validation.check_not_negative_int("seed", seed)
-    start = validation.check_not_negative_int("start", start)
+    seed = checks.check_not_negative_int("seed", seed)
+    start = checks.check_not_negative_int("start", start)
     passes = itertools.count()
 
     def generate() -> Iterator[Any]:

@@ -1,7 +1,7 @@
-from keras_seqmech.layers.decisions.log_probabilities import (
+from keras_seqmech.core.decisions.log_probabilities import (
     collect as collect_log_probabilities,
 )
-from keras_seqmech.layers.decisions.log_probabilities import (
+from keras_seqmech.core.decisions.log_probabilities import (
     report as report_log_probability,
 )
 from keras_seqmech.training.decision_collapse import WarnOnDecisionCollapse
@@ -10,22 +10,20 @@ from keras_seqmech.training.exact_backup import ExactBackupAndRestore
 from keras_seqmech.training.exploration import ExploreThenCommit
 from keras_seqmech.training.gradient_directed import GradientDirectedModel
 from keras_seqmech.training.policy_gradient import PolicyGradientModel
-from keras_seqmech.training.ramps import Ramp
-from keras_seqmech.training.schedules import Curriculum
-from keras_seqmech.training.schedules import TemperatureAnnealing
+from keras_seqmech.training.schedules import Ramp
+from keras_seqmech.training.schedules import Schedule
 from keras_seqmech.training.truncated_backpropagation import (
     TruncatedBackpropagationModel,
 )
 
 __all__ = [
-    "Curriculum",
     "DistillationModel",
     "ExactBackupAndRestore",
     "ExploreThenCommit",
     "GradientDirectedModel",
     "PolicyGradientModel",
     "Ramp",
-    "TemperatureAnnealing",
+    "Schedule",
     "TruncatedBackpropagationModel",
     "WarnOnDecisionCollapse",
     "collect_log_probabilities",

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import keras
 
-from keras_seqmech.layers import validation
-from keras_seqmech.layers.decisions.costs import DecisionCosts
-from keras_seqmech.layers.decisions.statistics import DecisionStatistics
-from keras_seqmech.layers.sublayers import sublayers
+from keras_seqmech.core import checks
+from keras_seqmech.core.decisions.penalties import DecisionCosts
+from keras_seqmech.core.decisions.statistics import DecisionStatistics
+from keras_seqmech.core.graph import sublayers
 
 EXPLORE = (
     "let them explore first (`entropy` of `ExploreThenCommit`, or a larger "
@@ -55,6 +55,10 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
 
     Each warning names the layer, the numbers seen and the arguments that help,
     and comes once for a layer in a `fit`. Training goes on.
+
+    Sizes that the end of a sequence, or a masked step, can cut are not among
+    the decisions that the metrics count (see `track_statistics` of
+    `ReceptiveFieldRNN`). Where none is counted, there is no warning.
 
     No warning of equal decisions is given for
 
@@ -109,12 +113,12 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
         patience: int = 1,
     ):
         super().__init__()
-        self.min_choice_entropy = validation.check_not_negative(
+        self.min_choice_entropy = checks.check_not_negative(
             "min_choice_entropy", min_choice_entropy
         )
-        self.min_certain = validation.check_share("min_certain", min_certain)
-        self.begin = validation.check_share("begin", begin)
-        self.patience = validation.check_positive_int("patience", patience)
+        self.min_certain = checks.check_share("min_certain", min_certain)
+        self.begin = checks.check_share("begin", begin)
+        self.patience = checks.check_positive_int("patience", patience)
         self._watched: list[_Watched] = []
         self._streaks: dict[str, int] = {}
         self._logs: dict = {}
@@ -203,12 +207,17 @@ class _Watched(NamedTuple):
         return self.statistics.amount.name.removeprefix(f"{self.name}_")
 
     def read(self, logs: dict) -> _Seen | None:
-        """The layer's numbers, if they are all in the logs."""
-        metrics = self.statistics
-        names = (metrics.amount, metrics.choice_entropy, metrics.certain)
-        if any(metric.name not in logs for metric in names):
+        """The layer's numbers, if they are in the logs and of any decision."""
+        of = self.statistics
+        metrics = (of.amount, of.choice_entropy, of.certain, of.entropy)
+        if any(metric.name not in logs for metric in metrics):
             return None
-        read, choice_entropy, certain = (float(logs[x.name]) for x in names)
+        read, choice_entropy, certain, entropy = (
+            float(logs[metric.name]) for metric in metrics
+        )
+        # Decisions without entropy are certain, so none was counted.
+        if entropy == certain == 0:
+            return None
         return _Seen(self.amount, read, choice_entropy, certain)
 
 

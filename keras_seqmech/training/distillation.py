@@ -10,8 +10,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_seqmech.layers.sublayers import sublayers
-from keras_seqmech.ops.precision import score_dtype
+from keras_seqmech.core.graph import sublayers
+from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.training.network_model import NetworkModel
 from keras_seqmech.typing import Tensor
 
@@ -194,11 +194,6 @@ class DistillationModel(keras.Model):
     def classifier(self) -> keras.Layer | None:
         frozen = self._frozen_classifier
         return None if frozen is None else frozen.layer
-
-    @property
-    def frozen_parts(self) -> list[keras.Layer]:
-        """Teacher and classifier, if there is one."""
-        return [p for p in (self.teacher, self.classifier) if p is not None]
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         if not self._frozen_teacher.built:

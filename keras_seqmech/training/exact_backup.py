@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import keras
 import numpy as np
 
-from keras_seqmech.layers import validation
+from keras_seqmech.core import checks
 
 SEEDS = "seeds.npz"
 KIND = "kind.json"
@@ -58,9 +58,9 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
     model.fit(data, shuffle=False, callbacks=[tell, ...])
     ```
 
-    `TemperatureAnnealing` and `Curriculum` continue, as does the baseline of a
-    `PolicyGradientModel`. List this callback after them: what they set at the
-    end of an epoch is then in its backup. What is not kept: `History`, which
+    A `Schedule` continues, as does the baseline of a `PolicyGradientModel`.
+    List this callback after it: what it sets at the end of an epoch is then in
+    the backup. What is not kept: `History`, which
     starts with the first epoch of the new process, and what other callbacks
     know, such as the patience of `EarlyStopping`; random numbers without a
     seed generator of the model, as of `tf.random` or NumPy.
@@ -97,7 +97,7 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
         self, backup_dir: str | os.PathLike, delete_checkpoint: bool = True
     ):
         super().__init__()
-        self.delete_checkpoint = validation.check_bool(
+        self.delete_checkpoint = checks.check_bool(
             "delete_checkpoint", delete_checkpoint
         )
         is_path = isinstance(backup_dir, (str, os.PathLike)) and backup_dir

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from keras_seqmech.ops.precision import score_dtype
+from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
 
 # Names by which Keras chooses a loss from the shapes of targets and outputs.

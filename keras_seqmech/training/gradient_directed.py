@@ -12,14 +12,14 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.layers import functional
-from keras_seqmech.layers import validation
-from keras_seqmech.layers.scalars import add_scalar
-from keras_seqmech.layers.sublayers import sublayers
-from keras_seqmech.ops import masking
-from keras_seqmech.ops.gradient_divergence import gradient_divergence
-from keras_seqmech.ops.scan import differentiable_twice
+from keras_seqmech.core import checks
+from keras_seqmech.core import graph
+from keras_seqmech.core import masks
+from keras_seqmech.core.graph import sublayers
+from keras_seqmech.core.layers import add_scalar
+from keras_seqmech.core.scan import differentiable_twice
 from keras_seqmech.training import network_model
+from keras_seqmech.training.gradient_divergence import gradient_divergence
 from keras_seqmech.typing import Tensor
 
 
@@ -47,7 +47,7 @@ class GradientDirectedModel(network_model.NetworkModel):
     use without this class.
 
     $\lambda$ is the non-trainable variable `gradient_weight`, to be lowered by
-    `Curriculum("gradient_weight", max_epochs, initial=1.0, final=0.0)`.
+    `Schedule({"gradient_weight": (1.0, 0.0)})`.
 
     Args:
         network: A functional model.
@@ -107,10 +107,10 @@ class GradientDirectedModel(network_model.NetworkModel):
         mask: Any = None,
         **kwargs: Any,
     ):
-        gradient_weight = validation.check_not_negative(
+        gradient_weight = checks.check_not_negative(
             "gradient_weight", gradient_weight
         )
-        functional.check_functional(network)
+        graph.check_functional(network)
         super().__init__(network, **kwargs)
         self.supports_jit = False
         self.layer_name = layer
@@ -209,7 +209,7 @@ class GradientDirectedModel(network_model.NetworkModel):
         )
         config = {**config, "network": deserialize(config["network"])}
         if isinstance(config["mask"], dict):
-            config["mask"] = functional.run_again(
+            config["mask"] = graph.run_again(
                 deserialize(config["mask"]),
                 lambda operation, *args, **kwargs: operation(*args, **kwargs),
                 config["network"].input,
@@ -226,7 +226,7 @@ class GradientDirectedModel(network_model.NetworkModel):
                 f"Received: layer={self.layer_name!r}"
             )
         divergences = gradient_divergence(gradients, mask)
-        real = masking.real_steps(gradients, mask)
+        real = masks.real_steps(gradients, mask)
         count = ops.sum(ops.cast(ops.any(real, axis=1), divergences.dtype))
         return ops.sum(divergences) / ops.maximum(count, 1), count
 
@@ -244,7 +244,7 @@ def _float_tensors(values: Any) -> list[Tensor]:
 
 def _probe(network: keras.Model, layer: str, mask: Any) -> keras.Model:
     """The network with its sequences, and their mask, as further outputs."""
-    again, calls = functional.record_calls(network)
+    again, calls = graph.record_calls(network)
     tensors = [(operation.name, outputs) for operation, outputs in calls]
     tensors += [(tensor.name, tensor) for tensor in again.inputs]
     outputs = {
@@ -254,7 +254,7 @@ def _probe(network: keras.Model, layer: str, mask: Any) -> keras.Model:
     if mask is not None:
         outputs["mask"] = _find_mask(network, mask, tensors, again.input)
         shape = outputs["sequences"].shape
-        validation.check_by_step("mask", outputs["mask"], shape)
+        checks.check_by_step("mask", outputs["mask"], shape)
     elif any(
         operation.name == layer and getattr(operation, "mask_zero", False)
         for operation, _ in calls
@@ -320,8 +320,8 @@ def _find_mask(
 
 def _mask_network(network: keras.Model, mask: Tensor) -> keras.Model:
     """From the network's inputs to a mask."""
-    graph = functional.as_functional(network)
-    return keras.Model(graph.input, mask, name="mask")
+    functional = graph.as_functional(network)
+    return keras.Model(functional.input, mask, name="mask")
 
 
 def _check_differentiable(model: keras.Model) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from keras_seqmech.layers import validation
-from keras_seqmech.layers.decisions import log_probabilities
-from keras_seqmech.layers.decisions.log_probabilities import DrawnDecisions
+from keras_seqmech.core import checks
+from keras_seqmech.core.decisions import log_probabilities
+from keras_seqmech.core.decisions.log_probabilities import DrawnDecisions
 from keras_seqmech.training.example_losses import ExampleLosses
 from keras_seqmech.training.example_losses import Shares
 from keras_seqmech.training.network_model import NetworkModel
@@ -114,7 +114,7 @@ class PolicyGradientModel(NetworkModel):
                 f"Argument `baseline` must be one of {BASELINES}. "
                 f"Received: baseline={baseline!r}"
             )
-        decay = validation.check_not_negative("baseline_decay", baseline_decay)
+        decay = checks.check_not_negative("baseline_decay", baseline_decay)
         if decay >= 1:
             raise ValueError(
                 "Argument `baseline_decay` must be a number from 0 to below "

@@ -1,158 +1,103 @@
-"""Callbacks that change scalar variables of layers in training."""
+"""Numbers that change during training: scalar variables of layers."""
 
+import math
 import warnings
+from collections.abc import Callable
+from collections.abc import Mapping
 from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+from typing import TypeAlias
 
 import keras
 
-from keras_seqmech.layers import validation
-from keras_seqmech.layers.sublayers import sublayers
-from keras_seqmech.training.distillation import DistillationModel
-
-SCHEDULES = ("exponential", "linear")
+from keras_seqmech.core import checks
+from keras_seqmech.core.graph import sublayers
 
 
-class TemperatureAnnealing(keras.callbacks.Callback):
-    r"""Lowers (or raises) the temperature of relaxed choices step by step.
+class Ramp(NamedTuple):
+    r"""A value that changes over a part of training.
 
-    Before each training step all non-trainable variables `temperature` of the
-    model are set, after i optimizer steps, to
+    $$v = v_1 + (v_0 - v_1)\,(1 - s)^p$$
 
-    $$\tau_i = \tau_0 (\tau_N / \tau_0)^{p} \quad (exponential), \qquad
-      \tau_i = \tau_0 + (\tau_N - \tau_0)\, p \quad (linear), \qquad
-      p = \min(1, i / N)$$
+    with s the share of that part which has passed. For p = 1 the value changes
+    linearly, for larger p fast at first and then more and more slowly (as in
+    `keras.optimizers.schedules.PolynomialDecay`).
 
-    The value depends on `model.optimizer.iterations` alone. So a second call
-    of `fit` continues where the first ended, a run that is killed and resumed
-    with `keras.callbacks.BackupAndRestore` continues the schedule, and
-    nothing is retraced or recompiled. With `steps_per_execution=k` the value
-    changes every k steps.
-
-    The temperature reached at the end of an epoch is added to the logs and so
-    to `history`: as `"temperature"`, or with `layer_names=["a", ...]` as
-    `"a/temperature"`. List this callback before those that save models or
-    write logs. The frozen parts of a `DistillationModel` stay as they are.
-    `ExploreThenCommit` sets temperatures too: give it `temperature=None`
-    beside this one.
-
-    Args:
-        final: Positive float, the temperature after `steps` steps and from
-            then on.
-        steps: Positive int, N, counted in optimizer steps.
-        initial: Positive float, the temperature of the first step.
-        schedule: `"exponential"` (a constant factor a step) or `"linear"`.
-        layer_names: Names of the layers to change, at any depth, or of
-            models and wrappers around them; all that have a temperature if
-            None.
-
-    Warns: If something else sets a temperature during training.
-
-    Raises:
-        ValueError: At the start of training, when the model has no layer with
-            a temperature (a model that is not built yet may have none), or
-            none under a name in `layer_names`.
-
-    Example:
-
-    >>> annealing = TemperatureAnnealing(final=0.1, steps=1000)
-    >>> round(annealing.value(500), 3)
-    0.316
+    Attributes:
+        initial: $v_0$, its value until `begin`.
+        final: $v_1$, its value from `end` on.
+        begin: Share of training at which it begins to change, from 0 to 1.
+        end: Share at which it arrives.
+        power: p, above 0.
     """
 
-    def __init__(
-        self,
-        final: float,
-        steps: int,
-        initial: float = 1.0,
-        schedule: str = "exponential",
-        layer_names: Sequence[str] | None = None,
-    ):
-        validation.check_choice("schedule", schedule, SCHEDULES)
-        check_layer_names(layer_names)
-        super().__init__()
-        self.final = validation.check_positive("final", final)
-        self.steps = validation.check_positive_int("steps", steps)
-        self.initial = validation.check_positive("initial", initial)
-        self.schedule = schedule
-        self.layer_names = layer_names
-        self.log_name = _log_name("temperature", layer_names)
-        self._variables: list[keras.Variable] = []
-        # What the variables were set to last, in this `fit`, as they hold it.
-        self._last: list[float] = []
-        self._has_warned = False
+    initial: float
+    final: float
+    begin: float = 0.0
+    end: float = 1.0
+    power: float = 1.0
 
-    def value(self, step: int) -> float:
-        """The temperature after `step` optimizer steps."""
-        progress = min(1.0, step / self.steps)
-        if self.schedule == "linear":
-            return self.initial + (self.final - self.initial) * progress
-        return self.initial * (self.final / self.initial) ** progress
-
-    def on_train_begin(self, logs: dict | None = None) -> None:
-        self._variables = _find(self.model, "temperature", self.layer_names)
-        self._last, self._has_warned = [], False
-
-    def on_train_batch_begin(
-        self, batch: int, logs: dict | None = None
-    ) -> None:
-        self._set_temperature()
-
-    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        temperature = self._set_temperature()
-        if logs is not None:
-            logs[self.log_name] = temperature
-
-    def _set_temperature(self) -> float:
-        self._warn_if_changed()
-        temperature = self.value(optimizer_steps(self.model))
-        for variable in self._variables:
-            variable.assign(temperature)
-        self._last = self._temperatures()
-        return temperature
-
-    def _temperatures(self) -> list[float]:
-        return [float(keras.ops.convert_to_numpy(x)) for x in self._variables]
-
-    def _warn_if_changed(self) -> None:
-        """Warns, once, if the variables are not what this has made them."""
-        if not self._last or self._has_warned:
-            return
-        found = self._temperatures()
-        if found != self._last:
-            warnings.warn(
-                "Something else sets the temperatures that "
-                "`TemperatureAnnealing` anneals, such as an "
-                "`ExploreThenCommit` without `temperature=None`. Received: "
-                f"temperatures {found} where {self._last} was set",
-                UserWarning,
-                stacklevel=2,
-            )
-            self._has_warned = True
+    def __call__(self, share: float) -> float:
+        """The value at a share of training."""
+        if share >= self.end:
+            return self.final
+        passed = max(0.0, share - self.begin) / (self.end - self.begin)
+        left = (1 - passed) ** self.power
+        return self.final + (self.initial - self.final) * left
 
 
-class Curriculum(keras.callbacks.Callback):
-    r"""Changes a named scalar variable of a model's layers, epoch by epoch.
+# From the share of the steps made to a value; None leaves the variable alone.
+Function: TypeAlias = Ramp | Callable[[float], float | None]
 
-    At the beginning of epoch i, counted from 0, all non-trainable scalar
-    variables `target` of the model are set to
 
-    $$v_i = v_0 + (v_N - v_0) \min(1, (i / N)^\eta)$$
+def as_ramp(fields: Any, least: float = -math.inf) -> Ramp | None:
+    """The ramp with these fields; None if they describe none.
 
-    such as the `penalty` or the `attention_dropout` of
-    `LastAttentionPooling`, or the `gradient_weight` of a
-    `GradientDirectedModel`. Several curricula may run side by side. The
-    frozen parts of a `DistillationModel`, teacher and classifier, stay as
-    they are.
+    Args:
+        fields: The fields of a `Ramp`.
+        least: Least value that the ramp may have.
+    """
+    try:
+        if isinstance(fields, str):  # A sequence of digits would pass.
+            return None
+        ramp = Ramp(*map(float, fields))
+    except (TypeError, ValueError, OverflowError):
+        return None
+    fits = (
+        0 <= ramp.begin < ramp.end <= 1
+        and 0 < ramp.power
+        and least <= min(ramp.initial, ramp.final)
+        and all(map(math.isfinite, ramp))
+    )
+    return ramp if fits else None
 
-    The value depends on the epoch alone, as Keras counts it. So
-    `fit(initial_epoch=...)` and a run that is killed and resumed with
-    `keras.callbacks.BackupAndRestore` continue the curriculum, and nothing is
-    retraced or recompiled.
 
-    The value an epoch ran with is added to the logs and so to `history`:
-    under the name `target`, or with `layer_names=["a", ...]` under
-    `"a/<target>"`, so that curricula of several layers are told apart. List
-    this callback before those that save models or write logs.
+class Schedule(keras.callbacks.Callback):
+    r"""Changes scalar variables of a model's layers, step by step.
+
+    Before each training step, the non-trainable scalar variables of each name
+    in `numbers` are set to the value of its function at the share
+
+    $$s = \min(1, i / N)$$
+
+    with i the steps that the optimizer has made and N `steps`. Such variables
+    are the `temperature` of relaxed choices, the `penalty` and the
+    `attention_dropout` of `LastAttentionPooling`, and the `gradient_weight` of
+    a `GradientDirectedModel`.
+
+    The values depend on `model.optimizer.iterations` alone: a run that is
+    killed and resumed with `keras.callbacks.BackupAndRestore` continues the
+    schedule, a second `fit` goes on where the first ended, and nothing is
+    traced again. With `steps_per_execution=k` the values change every k
+    steps. A model that is built by its first step makes that step with its
+    layers' initial values. Layers with `trainable=False`, such as the frozen
+    parts of a `DistillationModel`, stay as they are.
+
+    The values at the end of an epoch are added to the logs and so to
+    `history`, under the names of the variables; with `layer_names=["a", ...]`
+    as `"a/<name>"`. List this callback before those that save models or write
+    logs.
 
     What a variable adds to the loss it adds to `val_loss` too: under a growing
     `penalty` epochs cannot be compared, and `EarlyStopping` or
@@ -161,169 +106,325 @@ class Curriculum(keras.callbacks.Callback):
     then uses neither attention nor penalty.
 
     Args:
-        target: Name of the variable.
-        max_epochs: Positive number, N: the first epoch with the value
-            `final`, and all after it.
-        eta: Positive float; above 1, the value changes slowly at first.
-        initial: Finite float, the value of the first epoch.
-        final: Finite float, the value from epoch N on; may be the smaller.
-        layer_names: Names of the layers to change, at any depth, or of
-            models and wrappers around them; all that have the variable if
-            None.
+        numbers: Dict from the names of variables to a `Ramp`, a tuple
+            `(initial, final[, begin, end[, power]])` of its fields, or a
+            function from s to the value.
+        steps: Positive int, N, counted from the optimizer's first step; the
+            steps of the first `fit` if None. For another model take another
+            callback.
+        layer_names: Names of the layers to schedule, at any depth, or of
+            models and wrappers around them; all if None. A name selects every
+            layer that has it.
 
     Raises:
-        ValueError: At the start of training, when the model has no such
-            variable (the error lists what there is; a model that is not built
-            yet may have none), or none under a name in `layer_names`, or when
-            `initial` or `final` does not meet the `constraint` of a variable.
+        ValueError: If an argument is not allowed; at the start of training, or
+            after its first step where the model is not built before, if there
+            is no such variable, a name in `layer_names` leads to none, or the
+            first or last value does not meet the `constraint` of a variable;
+            if `steps` is None and the number of steps is not known; if a
+            function returns what is not finite.
+
+    Warns: If the optimizer has made so many steps already, in an earlier
+    `fit`, that the schedule is over before it begins; once, if something else
+    sets the variables too; and once, if a `fit` ends before they have reached
+    their last values, as training stopped early, or steps were skipped by a
+    loss scaler.
 
     Example:
 
-    >>> curriculum = Curriculum("penalty", max_epochs=10, eta=2)
-    >>> [round(curriculum.value(epoch), 2) for epoch in (0, 5, 10, 20)]
-    [0.0, 0.25, 1.0, 1.0]
-
-    Source: "Analyzing the Learnability and Representability of Recurrent
-    Architectures", sections 2.2.5 (eta = 4) and 2.2.6 (eta = 2).
+    >>> schedule = Schedule(
+    ...     {"temperature": (1.0, 0.5), "penalty": lambda share: share**2})
+    >>> schedule.values(0.5)
+    {'temperature': 0.75, 'penalty': 0.25}
     """
 
     def __init__(
         self,
-        target: str,
-        max_epochs: float,
-        eta: float = 1.0,
-        initial: float = 0.0,
-        final: float = 1.0,
+        numbers: Mapping[str, Any],
+        steps: int | None = None,
         layer_names: Sequence[str] | None = None,
     ):
-        if not isinstance(target, str) or not target:
-            raise ValueError(
-                "Argument `target` must be the name of a variable. "
-                f"Received: target={target!r}"
-            )
-        check_layer_names(layer_names)
         super().__init__()
-        self.target = target
-        self.max_epochs = validation.check_positive("max_epochs", max_epochs)
-        self.eta = validation.check_positive("eta", eta)
-        self.initial = validation.check_finite("initial", initial)
-        self.final = validation.check_finite("final", final)
+        if steps is not None:
+            steps = checks.check_positive_int("steps", steps)
+        if layer_names is not None:
+            if isinstance(layer_names, str) or not layer_names:
+                raise ValueError(
+                    "Argument `layer_names` must be a non-empty sequence of "
+                    "layer names, or None. "
+                    f"Received: layer_names={layer_names!r}"
+                )
+            layer_names = list(layer_names)
+        self.numbers = _functions(numbers)
+        self.steps = steps
         self.layer_names = layer_names
-        self.log_name = _log_name(target, layer_names)
-        self._variables: list[keras.Variable] = []
+        self._total: int | None = None
+        self.scheduled: list[tuple[keras.Variable, Function]] = []
+        # What the variables were set to last.
+        self._set: list[tuple[keras.Variable, float]] = []
+        # Whether the first step of this `fit` has not ended.
+        self.is_beginning = True
+        self._steps_before = 0
+        self._has_warned_of_change = self._has_warned_of_end = False
 
-    def value(self, epoch: int) -> float:
-        """The value in an epoch, counted from 0."""
-        progress = min(1.0, epoch / self.max_epochs) ** self.eta
-        return self.initial + (self.final - self.initial) * progress
+    def values(self, share: float) -> dict[str, float | None]:
+        """The values at a share of the steps, by name of the variable."""
+        return {
+            name: function(share) for name, function in self.numbers.items()
+        }
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        candidates = _scalars(self.model)
-        names = sorted({variable.name for variable in candidates})
-        if self.target not in names:
-            _check_built(self.model)
-            raise ValueError(
-                "Argument `target` must name a non-trainable scalar variable "
-                f"of a layer of the model; there are: {names}. "
-                f"Received: target={self.target!r}"
-            )
-        self._variables = _find(self.model, self.target, self.layer_names)
-        for name in ("initial", "final"):
-            for variable in self._variables:
-                _check_constraint(name, getattr(self, name), variable)
+        self.is_beginning = True
+        self._find(required=self.model.built)
+        if self._total is None:
+            self._total = self.steps or self._steps_of_fit()
+            self._warn_if_over()
+        self._set_values()
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
-        for variable in self._variables:
-            variable.assign(self.value(epoch))
+        # With an optimizer that has made no step yet, `initial_epoch` says
+        # that there are fewer epochs, not that some were trained.
+        if self.is_beginning and epoch and not self.steps:
+            if not self._steps_made():
+                self._total = self._steps_of_fit(first_epoch=epoch)
+
+    def on_train_batch_begin(
+        self, batch: int, logs: dict | None = None
+    ) -> None:
+        if self.is_beginning:  # A backup may have been restored.
+            self._steps_before = self._steps_made()
+        self._set_values()
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        if not self.is_beginning:
+            return
+        self.is_beginning = False
+        if (
+            not self.steps
+            and self._steps_made() - self._steps_before > batch + 1
+        ):
+            self._refuse_unknown_steps()
+        # The step may have built layers.
+        self._find(required=True)
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        self._warn_if_changed()
+        self._set_values()
         if logs is not None:
-            logs[self.log_name] = self.value(epoch)
+            prefix = f"{self.layer_names[0]}/" if self.layer_names else ""
+            # Of several layers, the first; all others are set as it is.
+            for variable, value in reversed(self._set):
+                logs[prefix + variable.name] = value
 
-
-def check_layer_names(layer_names: Sequence[str] | None) -> None:
-    """Refuses what is not a sequence of names, nor None."""
-    if layer_names is not None and (
-        isinstance(layer_names, str) or not layer_names
-    ):
-        raise ValueError(
-            "Argument `layer_names` must be a non-empty sequence of layer "
-            f"names, or None. Received: layer_names={layer_names!r}"
+    def on_train_end(self, logs: dict | None = None) -> None:
+        share, reached = self._share(), {}
+        for variable, function in self.scheduled:
+            value, final = function(share), function(1.0)
+            if value != final:
+                reached[variable.name] = (
+                    f"`{variable.name}` {value:.4g}, not {final:g}"
+                )
+        if not reached or self._has_warned_of_end:
+            return
+        self._has_warned_of_end = True
+        warnings.warn(
+            f"`{type(self).__name__}` has not reached its end: the optimizer "
+            f"has made {self._steps_made()} of {self._total} steps, so that "
+            f"there is {'; '.join(reached.values())}. Inference, as by hard "
+            "decisions, may differ from what was trained. Another `fit` with "
+            "this callback goes on from here. To end earlier, give `steps`: "
+            "the number that will be made, without batches that a loss scaler "
+            "skips, that only accumulate gradients, or that come after "
+            "`EarlyStopping`.",
+            UserWarning,
+            stacklevel=2,
         )
 
+    def _steps_made(self) -> int:
+        # A variable of several replicas has no int.
+        return int(keras.ops.convert_to_numpy(self.model.optimizer.iterations))
 
-def _check_constraint(
-    name: str, value: float, variable: keras.Variable
-) -> None:
-    """Refuses what the constraint of the variable would change."""
-    if variable.constraint is None:
+    def _share(self) -> float:
+        """The share of the schedule that the optimizer has made."""
+        return min(1.0, self._steps_made() / (self._total or 1))
+
+    def _steps_of_fit(self, first_epoch: int = 0) -> int:
+        steps = (self.params or {}).get("steps")
+        if not steps:
+            self._refuse_unknown_steps()
+        optimizer = self.model.optimizer
+        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+        accumulated = optimizer.gradient_accumulation_steps or 1
+        epochs = self.params["epochs"] - first_epoch
+        return max(1, steps * epochs // accumulated)
+
+    def _refuse_unknown_steps(self) -> None:
+        raise ValueError(
+            "Argument `steps` must be given where the number of optimizer "
+            "steps of an epoch is not known, as with a generator or a "
+            "`TruncatedBackpropagationModel`. Received: steps=None"
+        )
+
+    def _warn_if_over(self) -> None:
+        made = self._steps_made()
+        if made and made >= (self._total or 0):
+            warnings.warn(
+                f"The schedule of `{type(self).__name__}` is over before it "
+                f"begins: it has {self._total} steps, counted from the "
+                f"optimizer's first, and the optimizer has made {made}. Give "
+                "`steps`, the number of the last one, to schedule a later "
+                "`fit`.",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    def _set_values(self) -> None:
+        share = self._share()
+        self._set = []
+        for variable, function in self.scheduled:
+            value = _value(variable, function, share)
+            if value is not None:
+                variable.assign(value)
+                self._set.append((variable, value))
+
+    def _warn_if_changed(self) -> None:
+        """Warns, once, if the variables are not what this has made them."""
+        changed = {
+            variable.name
+            for variable, value in self._set
+            if _as_held(variable, value) != _as_held(variable, variable)
+        }
+        if changed and not self._has_warned_of_change:
+            self._has_warned_of_change = True
+            warnings.warn(
+                f"Something else sets the variables {sorted(changed)} that "
+                f"`{type(self).__name__}` schedules, such as another "
+                "`Schedule`, or an `ExploreThenCommit` without "
+                "`temperature=None`",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    def _find(self, required: bool) -> None:
+        """Finds the variables; raises if they are required and missing."""
+        layers = list(sublayers(self.model))
+        frozen = {
+            id(variable)
+            for layer in layers
+            if not layer.trainable
+            for variable in layer.variables
+        }
+        found: dict[int, tuple[keras.Variable, Function]] = {}
+        missing = []
+        for name in self.layer_names or [self.model.name]:
+            within = {
+                id(variable): (variable, function)
+                for root in layers
+                if root.name == name
+                for layer in sublayers(root)
+                for variable, function in self._scheduled_in(layer)
+                if id(variable) not in frozen
+            }
+            if not within:
+                missing.append(name)
+            found = within | found
+        self.scheduled = list(found.values())
+        if not required:
+            return
+        self._check_found(missing if self.layer_names else [])
+        for variable, function in self.scheduled:
+            for share in (0.0, 1.0):
+                _check_allowed(variable, _value(variable, function, share))
+
+    def _scheduled_in(
+        self, layer: keras.Layer
+    ) -> list[tuple[keras.Variable, Function]]:
+        """The variables of a layer, with the functions that they follow."""
+        return [
+            (variable, self.numbers[variable.name])
+            for variable in _scalars(layer)
+            if variable.name in self.numbers
+        ]
+
+    def _check_found(self, missing: list[str]) -> None:
+        """Refuses names that lead to no variable.
+
+        Args:
+            missing: Those of `layer_names`.
+        """
+        names = {variable.name for variable, _ in self.scheduled}
+        if missing or not names.issuperset(self.numbers):
+            paths = [variable.path for variable in _scalars(self.model)]
+            raise ValueError(
+                "Argument `numbers` must name non-trainable scalar variables "
+                "of layers that are not frozen, and `layer_names` layers that "
+                f"have one of them; there are: {paths}. Received: "
+                f"numbers of {sorted(self.numbers)}, "
+                f"layer_names={self.layer_names!r}"
+            )
+
+
+def _functions(numbers: Any) -> dict[str, Function]:
+    """The functions that an argument `numbers` describes, by name."""
+    if not isinstance(numbers, Mapping) or not numbers:
+        raise ValueError(
+            "Argument `numbers` must be a dict from names of variables to "
+            f"ramps or functions, not empty. Received: numbers={numbers!r}"
+        )
+    functions: dict[str, Function] = {}
+    for name, value in numbers.items():
+        is_function = callable(value) and not isinstance(value, Ramp)
+        function = value if is_function else as_ramp(value)
+        if not isinstance(name, str) or function is None:
+            raise ValueError(
+                "Argument `numbers` must hold functions, or (initial, final, "
+                "begin, end, power) with finite numbers, 0 <= begin < end <= 1 "
+                "and a power above 0, of which the last three may be missing. "
+                f"Received: numbers={{{name!r}: {value!r}}}"
+            )
+        functions[name] = function
+    return functions
+
+
+def _scalars(layer: keras.Layer) -> list[keras.Variable]:
+    """The variables that may be scheduled: floats, not seeds or metrics."""
+    return [
+        variable
+        for variable in layer.non_trainable_weights
+        if variable.shape == () and keras.backend.is_float_dtype(variable.dtype)
+    ]
+
+
+def _value(
+    variable: keras.Variable, function: Function, share: float
+) -> float | None:
+    """The value of a variable at a share of the steps, which is finite."""
+    value = function(share)
+    if value is None:
+        return None
+    return checks.check_finite(f"numbers[{variable.name!r}]", value)
+
+
+def _as_held(variable: keras.Variable, value: Any) -> float:
+    """A value with the precision of a variable."""
+    value = keras.ops.cast(value, variable.dtype)
+    # NumPy has no bfloat16.
+    return float(keras.ops.convert_to_numpy(keras.ops.cast(value, "float32")))
+
+
+def _check_allowed(variable: keras.Variable, value: float | None) -> None:
+    """Refuses what the constraint would change, and temperatures of 0."""
+    if value is None:
         return
-    allowed = float(
-        variable.constraint(keras.ops.convert_to_tensor(value, variable.dtype))
-    )
-    if allowed != keras.ops.cast(value, variable.dtype):
+    held = allowed = _as_held(variable, value)
+    if variable.constraint is not None:
+        held_value = keras.ops.cast(value, variable.dtype)
+        allowed = _as_held(variable, variable.constraint(held_value))
+    # Scores are divided by it.
+    is_divisor = variable.name == "temperature"
+    if held != allowed or (is_divisor and held <= 0):
         raise ValueError(
-            f"Argument `{name}` must be a value that `{variable.path}` may "
-            f"have (the nearest is {allowed}). Received: {name}={value!r}"
+            f"Argument `numbers` must hold values that `{variable.path}` may "
+            "have: those that meet its constraint, and of a temperature those "
+            f"above 0. Received: {value!r} for {variable.name!r}"
         )
-
-
-def _log_name(name: str, layer_names: Sequence[str] | None) -> str:
-    """The key in `history`: the name, prefixed by the first layer's name."""
-    return name if layer_names is None else f"{next(iter(layer_names))}/{name}"
-
-
-def _check_built(model: keras.Model) -> None:
-    if not model.built:
-        raise ValueError(
-            "The model must be built before `fit`, for this callback to find "
-            "the variables of its layers: call it once on a batch of inputs. "
-            f"Received: model {model.name!r}, which is not built"
-        )
-
-
-def _scalars(model: keras.Model) -> list[keras.Variable]:
-    """The variables a callback may set: floats, not seeds or metrics."""
-    frozen = set()
-    if isinstance(model, DistillationModel):
-        frozen = {id(v) for part in model.frozen_parts for v in part.variables}
-    return [
-        variable
-        for variable in model.non_trainable_variables
-        if variable.shape == ()
-        and keras.backend.is_float_dtype(variable.dtype)
-        and id(variable) not in frozen
-    ]
-
-
-def _find(
-    model: keras.Model, name: str, layer_names: Sequence[str] | None
-) -> list[keras.Variable]:
-    """The scalars with a name, in the named layers or in all."""
-    found = {id(v): v for v in _scalars(model) if v.name == name}
-    # A path knows the names a variable was built under, not those of models
-    # that took it in later.
-    owners = {key: set(v.path.split("/")[:-1]) for key, v in found.items()}
-    for part in sublayers(model):
-        for variable in part.variables:
-            owners.get(id(variable), set()).add(part.name)
-    wanted = set(layer_names or ())
-    if not found or not wanted <= set().union(*owners.values()):
-        _check_built(model)
-        raise ValueError(
-            f"Argument `layer_names` must name layers with a variable "
-            f"`{name}`, or be None in a model that has one. Variables "
-            f"there are: {[v.path for v in found.values()]}. "
-            f"Received: layer_names={layer_names!r}"
-        )
-    return [
-        variable
-        for key, variable in found.items()
-        if not wanted or wanted & owners[key]
-    ]
-
-
-def optimizer_steps(model: keras.Model) -> int:
-    """How many steps the optimizer of a compiled model has made."""
-    # A variable of several replicas has no int.
-    return int(keras.ops.convert_to_numpy(model.optimizer.iterations))

@@ -8,10 +8,10 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.layers import functional
-from keras_seqmech.layers import validation
-from keras_seqmech.layers.initial_state import LearnedInitialState
-from keras_seqmech.layers.sublayers import sublayers
+from keras_seqmech.core import checks
+from keras_seqmech.core import graph
+from keras_seqmech.core.graph import sublayers
+from keras_seqmech.initial_state import LearnedInitialState
 from keras_seqmech.training import network_model
 from keras_seqmech.training import time_chunks
 from keras_seqmech.typing import Tensor
@@ -96,10 +96,8 @@ class TruncatedBackpropagationModel(network_model.NetworkModel):
     def __init__(
         self, network: keras.Model, *, chunk_length: int, **kwargs: Any
     ):
-        chunk_length = validation.check_positive_int(
-            "chunk_length", chunk_length
-        )
-        functional.check_functional(network)
+        chunk_length = checks.check_positive_int("chunk_length", chunk_length)
+        graph.check_functional(network)
         super().__init__(network, **kwargs)
         self.chunk_length = chunk_length
         _check_time_axes(network.inputs, network.outputs)
@@ -270,9 +268,9 @@ def _resumable(
             dtype=x.dtype,
             name=x.name,
         ),
-        functional.as_functional(network).input,
+        graph.as_functional(network).input,
     )
-    resumable = functional.run_again(network, call, inputs)
+    resumable = graph.run_again(network, call, inputs)
     if not carries:
         raise ValueError(
             "Argument `network` must have outputs that come from recurrent "

@@ -76,6 +76,35 @@ def test_masked_steps_and_rare_tokens_do_not_count():
     assert analysis.decision_information(gates, tokens, mask) != found
 
 
+def test_sizes_that_are_cut_do_not_count():
+    """One size of 3 everywhere, as far as there is something to read."""
+    rows = ["abaabe", "baabe-", "ab-aba"]
+    tokens = np.array([list(row) for row in rows])
+    sizes = np.array(
+        [[3, 3, 3, 3, 2, 1], [3, 3, 3, 2, 1, 0], [2, 1, 0, 3, 2, 1]]
+    )
+    mask = tokens != "-"
+    assert analysis.decision_information(sizes, tokens, mask) > 0.2
+    assert analysis.decision_entropy(sizes, mask) > 0.9
+    found = analysis.decision_information(sizes, tokens, mask, max_size=3)
+    assert found == pytest.approx(0)
+    assert analysis.decision_entropy(sizes, mask, max_size=3) == 0
+    # A step that chooses less than it might still counts: of abaa, baa and a,
+    # the first b alone has another size.
+    sizes[0, 1] = 2
+    entropy = math.log(8) - 7 / 8 * math.log(7)
+    found = analysis.decision_entropy(sizes, mask, max_size=3)
+    assert found == pytest.approx(entropy)
+    # H(X) - H(D, X), of six a and two b that differ; the corrections cancel.
+    information = entropy - 2 / 8 * math.log(2)
+    found = analysis.decision_information(sizes, tokens, mask, max_size=3)
+    assert found == pytest.approx(information)
+    listed = [list("abaabe"), list("baabe"), list("aba"), list("ab"), []]
+    numbers = [sizes[0], sizes[1], sizes[2, 3:], sizes[2, :2], []]
+    found = analysis.decision_information(numbers, listed, max_size=3)
+    assert found == pytest.approx(information)
+
+
 def test_entropy_by_hand():
     sizes = np.array([[1, 1, 3, 9], [2.6, 1.2, 3, 9]])
     mask = np.array([[1, 1, 1, 0], [1, 1, 1, 0]], bool)
@@ -90,7 +119,9 @@ def test_share_by_hand():
     mask = np.array([[1, 1, 1, 1], [1, 1, 0, 0]], bool)
     assert analysis.decided_share(gates, mask) == pytest.approx(4 / 6)
     assert analysis.decided_share(gates, mask, 0.4) == 1
-    sizes = [[[0.95, 0.05, 0.0], [0.4, 0.3, 0.3], [0.0, 0.0, 1.0]]]
+    # Of five steps the last two cannot choose every size.
+    sizes = [[0.95, 0.05, 0.0], [0.4, 0.3, 0.3], [0.0, 0.0, 1.0]]
+    sizes = [[*sizes, [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]]
     assert analysis.decided_share(sizes) == pytest.approx(2 / 3)
     assert analysis.decided_share(sizes, threshold=0.96) == pytest.approx(1 / 3)
 
@@ -129,7 +160,13 @@ ONE = np.ones((1, 2))
         (lambda: analysis.decided_share([0.5]), "`probabilities`.*shape"),
         (lambda: analysis.decided_share([[1.5]]), "`probabilities` must hold"),
         (lambda: analysis.decided_share([[np.nan]]), "`probabilities`"),
-        (lambda: analysis.decided_share([[[0.5, 0.2]]]), "sum of 1"),
+        (lambda: analysis.decided_share([[[0.5, 0.2]] * 2]), "sum of 1"),
+        (lambda: analysis.decided_share([[[0.5, 0.5]]]), "followed by 1"),
+        (lambda: analysis.decision_entropy(ONE, max_size=0), "`max_size`"),
+        (
+            lambda: analysis.decision_information(ONE, [[1, 2]], max_size=3),
+            "`max_size`.*at least one step",
+        ),
         (lambda: analysis.decided_share(ONE, ONE < 0), "`mask`.*real step"),
         (lambda: analysis.decided_share(ONE, threshold=2), "`threshold`"),
     ],

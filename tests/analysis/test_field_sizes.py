@@ -111,22 +111,6 @@ def test_by_hand():
     assert math.copysign(1, entropies["c"]) == 1
 
 
-def test_planted_words_are_found():
-    """Word 1 decides the label and is read alone; word 2 does neither."""
-    random = np.random.default_rng(0)
-    labels = random.integers(0, 2, 4000)
-    ids = np.where(random.random((4000, 2)) < 0.5, [1, 2], [0, 0])
-    ids[:, 0] *= labels == 1
-    sizes = np.where(ids == 1, 1.0, np.where(ids == 2, 3.5, 2.0))
-    mean = analysis.field_size_by_token(ids, sizes)
-    assert (mean[1].mean, mean[2].mean) == (1.0, 3.5)
-    entropies = analysis.label_entropy_by_token(ids, labels, num_classes=2)
-    assert entropies[1] == 0
-    # With 2000 texts a share is within 0.05 of 1/2 (4.5 sigma), so the
-    # entropy is within 2 * 0.05**2 of log 2.
-    assert entropies[2] == pytest.approx(math.log(2), abs=2 * 0.05**2)
-
-
 def test_expected_size_by_hand():
     d = [0.1, 0.2, 0.3, 0.4]
     result = analysis.expected_field_size(
@@ -223,13 +207,6 @@ IDS = np.zeros((2, 3), dtype=int)
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=f"`{message}`.*Received"):
         call()
-
-
-def test_bad_labels_are_told_in_plain_words():
-    with pytest.raises(ValueError, match="of at least 0. Received"):
-        analysis.label_entropy_by_token(IDS, [0, -1])
-    with pytest.raises(ValueError, match="of at least 0 and below 2. Rec"):
-        analysis.label_entropy_by_token(IDS, [0, 2], 2)
 
 
 def test_nothing_to_count_gives_nothing():

@@ -66,7 +66,7 @@ def test_against_a_double_loop(k, texts):
         weight.assign(2.0 * weight)
     expected = loop(model, tokens, labels, lengths, k, 1, 30)
     assert 0.1 < expected.mean() < 0.9
-    options = {"k": k, "num_points": 30, "vocabulary_size": VOCABULARY_SIZE}
+    options = {"k": k, "num_points": 30}
     for batch_size in (1, 7, 500):
         curve = analysis.normalized_word_importance(
             model,
@@ -200,18 +200,6 @@ def test_impossible_classes_have_a_finite_logarithm():
     np.testing.assert_array_equal(row, [1, 0])
 
 
-def test_batches_have_one_shape_and_cover_the_copies():
-    shapes = []
-
-    def model(ids):
-        shapes.append(ids.shape)
-        return probabilities(np.full(len(ids), 0.3))
-
-    analysis.word_importance(model, [[2] * 20, [2] * 8], [0, 1], batch_size=4)
-    # 1 + 4 and 1 + 2 copies.
-    assert shapes == [(4, 20), (4, 20)]
-
-
 def test_the_model_is_as_before(texts):
     tokens, lengths, labels = texts
     seed = keras.random.SeedGenerator(3)
@@ -245,10 +233,8 @@ def fair(ids):
         ({"k": 0}, "`k`"),
         ({"k": 7}, "`k`.*k=7, and text 1 of 6 words"),
         ({"lengths": [8, 0]}, "`k`.*text 1 of 0 words"),
-        ({"unknown_id": 20, "vocabulary_size": 20}, "`unknown_id`.*below 20"),
         ({"unknown_id": -1}, "`unknown_id`"),
         ({"unknown_id": True}, "`unknown_id`"),
-        ({"vocabulary_size": 0}, "`vocabulary_size`"),
         ({"labels": [0, 2]}, "`labels`.*below 2"),
         ({"labels": [0, -1]}, "`labels`"),
         ({"labels": [0]}, "`labels`"),
@@ -259,7 +245,7 @@ def fair(ids):
         ({"tokens": [], "labels": [], "lengths": None}, "`tokens`"),
         ({"tokens": np.ones((2, 8)), "lengths": None}, "`tokens`"),
         ({"tokens": np.ones(8, int), "lengths": None}, "`tokens`"),
-        ({"tokens": [[1] * 9, ["a"] * 9], "lengths": None}, r"tokens\[1\]"),
+        ({"tokens": [[1] * 9, ["a"] * 9], "lengths": None}, "`tokens`"),
         ({"tokens": [[1] * 9, [2] * 9]}, "`lengths`"),
         ({"lengths": [8, 9]}, "`lengths`.*0 and 8"),
         ({"lengths": [8]}, "`lengths`"),

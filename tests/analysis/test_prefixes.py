@@ -1,4 +1,4 @@
-"""Beginnings of sequences, and units scaled by the last layer."""
+"""Beginnings of sequences."""
 
 import keras
 import numpy as np
@@ -33,25 +33,9 @@ def test_a_masked_model_answers_beginnings_as_it_answers_steps():
     np.testing.assert_allclose(last, states[0, :4], **close)
 
 
-def test_shares_of_units_add_up_to_the_logit():
-    random = np.random.default_rng(0)
-    states, weights = random.normal(size=(7, 5)), random.normal(size=(5, 1))
-    found = analysis.weighted_units(states, weights, bias=0.3)
-    logits = np.array([state @ weights[:, 0] + 0.3 for state in states])
-    close = tolerances.within("float64", operations=20)
-    np.testing.assert_allclose(found.sum(axis=-1), logits, **close)
-    # Without a bias a share is only the unit's own.
-    shares = analysis.weighted_units(states, weights[:, 0])
-    np.testing.assert_allclose(
-        shares[2, 3], states[2, 3] * weights[3, 0], **close
-    )
-
-
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match=r"`sequence` .* Received: sequence="):
         analysis.prefixes(3)
-    for steps in (4, -1, 1.5, True):
+    for steps in (4, -1, 1.5):
         with pytest.raises(ValueError, match=r"0 to 3. Received: steps="):
             analysis.prefixes([1, 2, 3], steps=steps)
-    with pytest.raises(ValueError, match=r"Received: weights.shape=\(2,\)"):
-        analysis.weighted_units(np.ones((4, 3)), np.ones(2))

@@ -697,7 +697,10 @@ def test_statistics_appear_in_history(layer_class, jit_compile):
     inputs = {**entry.sample(), **dict.fromkeys(entry.masks, MASKS)}
     targets = model(inputs)
     history = model.fit(inputs, targets, epochs=2, verbose=0).history
+    # What `evaluate` returns, and prints.
+    listed = [metric.name for metric in model.metrics]
     for statistic in FACTS[layer_class].statistics:
+        assert listed.count(f"watched_{statistic}") == 1
         values = history[f"watched_{statistic}"]
         assert len(values) == 2
         assert np.isfinite(values).all()

@@ -25,7 +25,7 @@ from tests.conformance.layer_models import sample
 from tests.conformance.registry import CORE
 from tests.conformance.registry import FACTS
 from tests.conformance.registry import LAYERS
-from tests.conformance.registry import silence
+from tests.fixed_noise import silence
 
 pytestmark = pytest.mark.long
 

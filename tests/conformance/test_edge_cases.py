@@ -11,7 +11,7 @@ import keras_seqmech
 from tests.conformance.layer_models import make_model
 from tests.conformance.layer_models import sample
 from tests.conformance.registry import CORE
-from tests.conformance.registry import silence
+from tests.fixed_noise import silence
 
 # Keras' `LSTMCell` itself fails on an empty batch, where it adds its bias.
 REFUSED = ("RFCell-lstm-relaxed-mean", "LearnedInitialState-lstm")

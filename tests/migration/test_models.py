@@ -6,7 +6,7 @@ import pytest
 from keras import layers
 
 from keras_seqmech import ReceptiveFieldRNN
-from keras_seqmech.layers.sublayers import sublayers
+from keras_seqmech.core.graph import sublayers
 from keras_seqmech.migration import add_receptive_fields
 
 TOKENS = np.random.default_rng(0).integers(0, 9, (6, 8))
@@ -101,6 +101,32 @@ def test_chosen_layers_alone():
     assert_same(migrated(TOKENS), model(TOKENS))
 
 
+def test_fields_of_migrated_layers():
+    """Beside the model's outputs, also with states and in a model within."""
+    model = functional()
+    migrated = add_receptive_fields(
+        model, 3, layers=["gru", "tail"], return_field=True
+    )
+    assert_same(migrated(TOKENS), model(TOKENS))
+    _, state, probabilities, size = migrated.get_layer("gru").output
+    fields = keras.Model(migrated.input, [state, probabilities, size])
+    state, probabilities, size = fields.predict_on_batch(TOKENS)
+    assert_same(state, model(TOKENS)["state"])
+    np.testing.assert_allclose(probabilities.sum(-1), TOKENS > 0, rtol=1e-6)
+    assert ((size >= 1) == (TOKENS > 0)).all() and size.max() <= 3
+    (tail,) = [x for x in sublayers(migrated) if x.name == "tail"]
+    assert tail.output[-1].shape == (None, None)
+
+
+def test_fields_of_a_sequential_model_as_the_error_says():
+    model = sequential()
+    as_graph = keras.Model(model.inputs[0], model.outputs[0])
+    options = {"layers": ["upper"], "return_field": True}
+    migrated = add_receptive_fields(as_graph, 3, **options)
+    assert_same(migrated(TOKENS), model(TOKENS))
+    assert len(migrated.get_layer("upper").output) == 3
+
+
 @pytest.mark.parametrize(
     "make, options, message",
     [
@@ -108,7 +134,12 @@ def test_chosen_layers_alone():
         (lambda: layers.LSTM(3), {}, "Argument `model` must be"),
         (sequential, {"layers": ["none"]}, "layers of the model: .*'upper'"),
         (sequential, {"layers": ["dense"]}, "Argument `layer` must be"),
-        (sequential, {"return_field": True}, r"\['return_field'\]"),
+        (
+            sequential,
+            {"return_field": True, "layers": ["upper"]},
+            r"`keras.Model\(model.inputs.*model.outputs.*'upper'",
+        ),
+        (sequential, {"return_sequences": True}, r"\['return_sequences'\]"),
         (
             lambda: keras.Sequential([keras.Input((3,)), layers.Dense(2)]),
             {},

@@ -30,6 +30,10 @@ def tagger():
         name="first",
     )(words)
     between = KeepMask(layers.LSTM(5, return_sequences=True))(first)
+    # Behind a field, so that it is called before its first step arrives.
+    convolution = layers.Conv1D(6, 3, padding="causal", dilation_rate=2)
+    convolution.supports_masking = True
+    between = convolution(between)
     second = ReceptiveFieldRNN(
         layers.GRUCell(8),
         3,
@@ -84,6 +88,35 @@ def conditional():
     return keras.Model([x, context], {"y": y, "state": states[0]})
 
 
+def convolutions():
+    return keras.Sequential(
+        [
+            sequence(),
+            layers.Conv1D(4, 3, padding="causal", use_bias=False),
+            layers.Conv1D(6, 2, padding="causal", dilation_rate=8, groups=2),
+            layers.Conv1D(5, 1, activation="softmax"),
+            layers.Conv1D(3, 20, padding="causal", name="y"),
+        ]
+    )
+
+
+def each_step():
+    """Layers and operations that treat each step alone."""
+    x, context = sequence(), keras.Input((CONTEXT,), name="context")
+    y = layers.BatchNormalization()(layers.Rescaling(0.5)(x))
+    y = layers.EinsumDense("abc,cd->abd", (None, 4), bias_axes="d")(y)
+    y = layers.EinsumDense("...c,cd->...d", 2, activation="softmax")(y)
+    y = layers.Multiply()([layers.PReLU(shared_axes=[1])(y), x[..., :2]])
+    y = layers.Add()([layers.Dense(6)(y), layers.Dense(6)(context)])
+    y = layers.GaussianNoise(0.1)(layers.Activation("gelu")(y))
+    y = keras.ops.softmax(2 * y + keras.ops.tanh(x[:, :, :1]), axis=-1)
+    y = y * keras.ops.mean(context, axis=-1)[:, None, None]
+    mean = keras.ops.mean(y, axis=-1)
+    y = layers.Concatenate()([y, keras.ops.expand_dims(mean, -1)])
+    y = keras.ops.where(y > 0.1, y, keras.ops.max(y, axis=2, keepdims=True))
+    return keras.Model([x, context], layers.LayerNormalization(name="y")(y))
+
+
 def last_state():
     return keras.Sequential(
         [
@@ -127,6 +160,8 @@ MODELS = {
     "encoder": (encoder, 0),
     "cells": (cells, 3),
     "conditional": (conditional, 0),
+    "convolutions": (convolutions, 0),
+    "each_step": (each_step, 0),
     "last_state": (last_state, 3),
     "masked": (masked, 2),
     "nested": (nested, 4),

@@ -1,6 +1,5 @@
 """Exports for TensorFlow Serving: names, versions, answers, interruptions."""
 
-import errno
 import importlib.util
 import os
 import signal
@@ -15,10 +14,9 @@ import tensorflow as tf
 
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import serving
-from keras_seqmech.layers.sublayers import sublayers
+from keras_seqmech.core.graph import sublayers
 from keras_seqmech.serving import comparison
 from keras_seqmech.serving import export
-from keras_seqmech.serving import layout
 from tests import ROOT
 from tests.serving.export_tools import answer_here
 from tests.serving.export_tools import load
@@ -87,6 +85,11 @@ class Counter(keras.layers.Layer):
     def call(self, inputs):
         self.calls += 1
         return inputs * float(self.calls)
+
+
+def make_version(path):
+    path.mkdir()
+    (path / "saved_model.pb").touch()
 
 
 def names(path):
@@ -163,7 +166,6 @@ def test_served_answers_repeat_although_training_samples(exported):
     served = [serve(tokens=tf.constant(inputs))["tags"] for _ in range(2)]
     assert (sampled[0] != sampled[1]).any()
     np.testing.assert_array_equal(served[0], served[1])
-    assert serving.inspect(path).is_deterministic
 
 
 @NEEDS_SERVING_API
@@ -400,9 +402,6 @@ def test_ops_of_tensorflow_text(tmp_path):
     path = serving.export_model(model, tmp_path)
     (normal,) = load(path)(text=tf.constant(["ﬁeld"]))["normal"].numpy()
     assert normal == b"field"
-    found = serving.inspect(path)
-    assert found.needs_custom_ops
-    assert found.signatures["serving_default"].custom_ops == ["NormalizeUTF8"]
 
 
 def test_next_version_is_one_above_the_largest(same_process, tmp_path):
@@ -414,29 +413,23 @@ def test_next_version_is_one_above_the_largest(same_process, tmp_path):
     assert serving.export_model(model, str(tmp_path)) == tmp_path / "9"
 
 
-def test_no_version_after_the_largest(monkeypatch, tmp_path):
-    (tmp_path / str(layout.LARGEST)).mkdir()
-    message = f"`version` must be given.*{layout.LARGEST}.*version=None"
-    monkeypatch.setattr(export, "_write", None)  # Nothing is traced for it.
-    with pytest.raises(ValueError, match=message):
-        serving.export_model(tiny(), tmp_path)
-    assert os.listdir(tmp_path) == [str(layout.LARGEST)]
+def test_no_version_after_the_largest(same_process, monkeypatch, tmp_path):
+    largest = 2**63 - 1
+    (tmp_path / str(largest - 1)).mkdir()
+    (tmp_path / str(largest + 1)).mkdir()  # No server reads it.
+    monkeypatch.setattr(
+        comparison,
+        "compare",
+        lambda *args: make_version(tmp_path / str(largest)),
+    )
+    message = f"`version` must be.*{largest}.*version=None"
+    for _ in range(2):  # Another export takes the last one; it was there.
+        with pytest.raises(ValueError, match=message):
+            serving.export_model(tiny(), tmp_path)
+    assert len(os.listdir(tmp_path)) == 3
 
 
-def test_largest_version_taken_meanwhile(same_process, monkeypatch, tmp_path):
-    (tmp_path / str(layout.LARGEST - 1)).mkdir()
-
-    def take(*args):
-        (tmp_path / str(layout.LARGEST)).mkdir()
-        (tmp_path / str(layout.LARGEST) / "saved_model.pb").touch()
-
-    monkeypatch.setattr(comparison, "compare", take)
-    with pytest.raises(ValueError, match="`version` must be given"):
-        serving.export_model(tiny(), tmp_path)
-    assert len(os.listdir(tmp_path)) == 2
-
-
-def test_nothing_is_overwritten(exported, same_process, monkeypatch):
+def test_nothing_is_overwritten(exported):
     model, path = exported
 
     def snapshot():
@@ -449,26 +442,27 @@ def test_nothing_is_overwritten(exported, same_process, monkeypatch):
     before = snapshot()
     with pytest.raises(ValueError, match="`version` must be one that does not"):
         serving.export_model(model, path.parent, version=1)
-    # Another export takes the version while this one is under way.
-    monkeypatch.setattr(layout, "versions", lambda directory: set())
-    with pytest.raises(ValueError, match="`version` must be one that does not"):
-        serving.export_model(tiny(), path.parent, version=1)
     assert snapshot() == before
     assert os.listdir(path.parent) == ["1"]
 
 
-def test_number_taken_meanwhile_is_passed_over(
-    same_process, monkeypatch, tmp_path
+@pytest.mark.parametrize("version", [None, 1])
+def test_a_number_that_is_taken_meanwhile(
+    same_process, monkeypatch, tmp_path, version
 ):
     compare = comparison.compare
 
     def compare_slowly(*args):
-        (tmp_path / "1").mkdir()
-        (tmp_path / "1" / "saved_model.pb").touch()
+        make_version(tmp_path / "1")
         compare(*args)
 
     monkeypatch.setattr(comparison, "compare", compare_slowly)
-    assert serving.export_model(tiny(), tmp_path).name == "2"
+    if version is None:
+        assert serving.export_model(tiny(), tmp_path).name == "2"
+        return
+    with pytest.raises(ValueError, match="`version` must be one that does not"):
+        serving.export_model(tiny(), tmp_path, version)
+    assert os.listdir(tmp_path / "1") == ["saved_model.pb"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
@@ -659,25 +653,25 @@ def test_models_that_cannot_be_exported(tmp_path, model, message):
 
 @pytest.mark.parametrize("version", [0, -1, 1.0, "1", True, 2**63])
 def test_bad_version(exported, tmp_path, version):
-    allowed = "one that TensorFlow Serving knows|a positive integer"
-    message = f"`version` must be ({allowed}).*version={version!r}"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"`version`.*version={version!r}"):
         serving.export_model(exported[0], tmp_path, version)
 
 
-def test_directory_that_is_a_file(exported, tmp_path):
-    file = tmp_path / "file"
-    file.touch()
-    with pytest.raises(ValueError, match="`directory` must be .* a file"):
-        serving.export_model(exported[0], file)
-    with pytest.raises(ValueError, match="`directory` .*'.*file' is a file"):
-        serving.export_model(exported[0], file / "parts" / "models")
-
-
-@pytest.mark.parametrize("directory", [None, 5, b"models", ["models"], ""])
+@pytest.mark.parametrize(
+    "directory", [None, 5, b"models", ["models"], "", "gs://bucket/models"]
+)
 def test_directory_that_is_no_path(directory):
     with pytest.raises(ValueError, match="`directory` must be a .*Received"):
         serving.export_model(tiny(), directory)
+
+
+@pytest.mark.parametrize("name", ["file", "link", "link/models", "n" * 300])
+def test_directory_that_cannot_be_made(tmp_path, name):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    with pytest.raises(OSError, match=name.partition("/")[0]):
+        serving.export_model(tiny(), tmp_path / name)
+    assert sorted(os.listdir(tmp_path)) == ["file", "link"]
 
 
 def test_warmup_names_the_directory(same_process, monkeypatch, tmp_path):
@@ -692,59 +686,8 @@ def test_warmup_names_the_directory(same_process, monkeypatch, tmp_path):
     assert (tmp_path / "3").exists()
 
 
-def test_directory_that_is_not_local(exported):
-    with pytest.raises(ValueError, match="local path.*'gs://bucket/models'"):
-        serving.export_model(exported[0], "gs://bucket/models")
-
-
-def test_directory_that_is_a_dangling_link(exported, tmp_path):
-    link = tmp_path / "link"
-    link.symlink_to(tmp_path / "gone")
-    for directory in (link, link / "models"):
-        message = f"`directory` must be.*'{directory}'; '{link}' is a dangling"
-        with pytest.raises(ValueError, match=message):
-            serving.export_model(exported[0], directory)
-
-
-def test_directory_with_nul(exported, tmp_path):
-    with pytest.raises(ValueError, match=r"`directory`.*NUL.*\\x00"):
-        serving.export_model(exported[0], f"{tmp_path}/a\0b")
-
-
-def test_directory_of_too_long_a_name(exported, tmp_path):
-    directory = tmp_path / ("n" * 300) / "models"
-    with pytest.raises(OSError, match="`directory`.*Received: directory="):
-        serving.export_model(exported[0], directory)
-
-
-@pytest.mark.parametrize("step", ["_make_scratch", "_write", "_write_warmup"])
-def test_full_disk(monkeypatch, tmp_path, step):
-    def fill(*args):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(export, step, fill)
-    with pytest.raises(OSError, match="`directory`.*No space.*directory="):
-        serving.export_model(tiny(), tmp_path, example_inputs=EXAMPLE[0])
-    assert os.listdir(tmp_path) == []
-
-
-def test_files_of_the_model_are_not_those_of_the_directory(tmp_path):
-    class Reader(keras.layers.Layer):
-        def call(self, inputs, training=None):
-            if training is False:
-                (tmp_path / "vocabulary").read_text()
-            return inputs
-
-    inputs = keras.Input((2,))
-    model = keras.Model(inputs, Reader()(inputs))
-    with pytest.raises(FileNotFoundError, match="Reader") as info:
-        serving.export_model(model, tmp_path / "models")
-    assert "`directory`" not in str(info.value)
-
-
 @pytest.mark.skipif(not hasattr(os, "seteuid"), reason="needs POSIX users")
 def test_directory_without_permission(exported, tmp_path):
-    message = "`directory` must be one this user may read and write.*{}"
     (tmp_path / "closed").mkdir(0)
     directories = ["/usr/share", tmp_path / "closed" / "models"]
     user = os.geteuid()
@@ -753,8 +696,7 @@ def test_directory_without_permission(exported, tmp_path):
             # Root may write anywhere; nobody may not.
             os.seteuid(65534)
         for directory in directories:
-            named = message.format(directory)
-            with pytest.raises(PermissionError, match=named):
+            with pytest.raises(PermissionError, match=str(directory)):
                 serving.export_model(exported[0], directory)
     finally:
         os.seteuid(user)

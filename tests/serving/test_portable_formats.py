@@ -34,7 +34,17 @@ def reader() -> keras.Model:
         4, return_sequences=True, return_gates=True
     )(states, largest, sequence_mask=mask)
     pooled = keras_seqmech.MaxAttentionPooling()(upper, mask=mask)
-    outputs = {"pooled": pooled, "size": field["size"], "gates": gates["gates"]}
+    emission = keras_seqmech.EmissionProbabilities(share=0.5)(upper)
+    short, decisions = keras_seqmech.ExpectedSubsample(4, return_emission=True)(
+        upper, emission, sequence_mask=mask
+    )
+    outputs = {
+        "pooled": pooled,
+        "size": field["size"],
+        "gates": gates["gates"],
+        "short": short,
+        "lengths": decisions["length_distribution"],
+    }
     return keras.Model({"x": x, "mask": given}, outputs)
 
 

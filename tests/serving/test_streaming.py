@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from keras_seqmech import ExpectedSubsample
 from keras_seqmech import FocusedHierarchicalEncoder
+from keras_seqmech import KeepMask
 from keras_seqmech import LearnedInitialState
 from keras_seqmech import MaxPooling
 from keras_seqmech import PolicyGradientModel
@@ -114,22 +114,24 @@ def test_dtypes(policy):
         keras.config.set_dtype_policy("float32")
 
 
-class Shared(layers.Layer):
-    """Holds a recurrent layer."""
-
-    def __init__(self):
-        super().__init__()
-        self.rnn = layers.GRU(3, return_sequences=True)
-
-    def call(self, x):
-        return self.rnn(x)
+class Subclass(layers.Dense):
+    """Its class is not known, though the one it is of is."""
 
 
-class RunningSum(layers.Layer):
-    """Carries something that no one knows of."""
+class Timed(layers.Layer):
+    """Adds the time as a feature."""
 
     def call(self, x):
-        return keras.ops.cumsum(x, axis=1)
+        steps = keras.ops.cumsum(keras.ops.ones_like(x[..., :1]), axis=1)
+        return keras.ops.concatenate([x, steps / 1000], axis=-1)
+
+
+class SlowlyTimed(layers.Layer):
+    """Multiplies by a number that changes every eight steps."""
+
+    def call(self, x):
+        steps = keras.ops.arange(keras.ops.shape(x)[1]) // 8
+        return x * keras.ops.cast(1 + steps[:, None], x.dtype)
 
 
 class TwiceLSTM(layers.LSTM):
@@ -139,56 +141,92 @@ class TwiceLSTM(layers.LSTM):
         return 2 * super().call(sequences, initial_state, mask, training)
 
 
-class First(layers.Layer):
-    """Cuts sequences, to more steps than a check tries."""
+class InnerLoop(layers.GRU):
+    """Does more than its cell says, within the loop."""
 
-    def call(self, x):
-        return x[:, :512]
+    def inner_loop(self, *args, **kwargs):
+        last, outputs, states = super().inner_loop(*args, **kwargs)
+        return 2 * last, 2 * outputs, states
 
 
-class Subsampled(layers.Layer):
-    """Expected subsampling with a probability made of each step."""
+class OuterCall(layers.SimpleRNN):
+    """Does more than its cell says, around the call."""
 
-    def __init__(self):
-        super().__init__()
-        self.subsample = ExpectedSubsample()
+    def __call__(self, *args, **kwargs):
+        return 2 * super().__call__(*args, **kwargs)
 
-    def call(self, x):
-        return self.subsample(x, keras.ops.sigmoid(x[..., 0]))
+
+def operation(function):
+    """A model's operation that is no layer."""
+    return lambda: function
+
+
+UNKNOWN = "is not known to treat each step alone"
 
 
 @pytest.mark.parametrize(
     "layer, reason",
     [
-        (lambda: layers.Conv1D(3, 2, padding="causal"), "each step alone"),
-        (lambda: layers.Conv1D(3, 2, padding="same"), "each step alone"),
+        (lambda: layers.Conv1D(3, 3, padding="same", dilation_rate=8), UNKNOWN),
+        (lambda: layers.Conv1D(3, 2, 2, padding="causal"), UNKNOWN),
+        (lambda: layers.Conv1D(3, 1, 2), UNKNOWN),
         (
             lambda: layers.Conv1D(
-                3000, 3, padding="causal", activation="softmax"
+                3, 2, padding="causal", activation=keras.ops.cumsum
             ),
-            "each step alone",
+            UNKNOWN,
         ),
-        (lambda: layers.MaxPooling1D(2, 1, "same"), "each step alone"),
-        (RunningSum, "each step alone"),
-        (First, "a step for each step"),
-        (lambda: layers.MaxPooling1D(2), "a step for each step"),
-        (lambda: TwiceLSTM(3), "`call` of its own"),
-        (lambda: layers.GRU(3, go_backwards=True), "from the end"),
+        (lambda: layers.MaxPooling1D(2, 1, "same"), UNKNOWN),
+        (lambda: layers.Lambda(lambda x: 2 * x), UNKNOWN),
+        (Timed, rf"{UNKNOWN}.*per_step=\(Timed,\)"),
+        (SlowlyTimed, UNKNOWN),
+        (lambda: Subclass(3), UNKNOWN),
+        (lambda: TwiceLSTM(3), UNKNOWN),
+        (lambda: InnerLoop(3, return_sequences=True), UNKNOWN),
+        (lambda: OuterCall(3, return_sequences=True), UNKNOWN),
+        (lambda: KeepMask(TwiceLSTM(3)), UNKNOWN),
+        (lambda: LearnedInitialState(InnerLoop(3)), UNKNOWN),
+        (lambda: layers.Dense(3, activation=keras.ops.cumsum), UNKNOWN),
+        (lambda: layers.EinsumDense("abc,cd->adb", (3, None)), UNKNOWN),
+        (lambda: layers.GroupNormalization(1), UNKNOWN),
         (
-            lambda: ReceptiveFieldRNN(
-                layers.GRUCell(3), 2, sample_at_inference=True
-            ),
-            "draws at inference",
+            lambda: layers.LayerNormalization(1, center=False, scale=False),
+            UNKNOWN,
         ),
-        (Subsampled, "each step alone"),
-        (lambda: layers.Bidirectional(layers.GRU(3)), "holds a recurrent"),
-        (Shared, "holds a recurrent"),
-        (MaxPooling, "a step for each step"),
+        (lambda: layers.Softmax(axis=1), UNKNOWN),
+        (lambda: layers.UnitNormalization(axis=-2), UNKNOWN),
+        (lambda: layers.Bidirectional(layers.GRU(3)), UNKNOWN),
+        (MaxPooling, UNKNOWN),
+        (operation(lambda x: keras.ops.cumsum(x, axis=1)), UNKNOWN),
+        (operation(lambda x: keras.ops.softmax(x, axis=1)), UNKNOWN),
+        (operation(lambda x: keras.ops.max(x)), UNKNOWN),
+        (operation(lambda x: keras.ops.expand_dims(x, 1)), UNKNOWN),
+        (operation(lambda x: keras.ops.flip(x, axis=1)), UNKNOWN),
+        (operation(lambda x: x[:, :512]), UNKNOWN),
+        (operation(lambda x: x[:, ::-1]), UNKNOWN),
+        (operation(lambda x: x[..., ::-1, :]), UNKNOWN),
+        (operation(lambda x: x + np.ones((1, 5, 3))), UNKNOWN),
+        # Time meets features, and the batch meets time.
+        (operation(lambda x: x + keras.ops.max(x, axis=-1)), UNKNOWN),
+        (operation(lambda x: layers.Add()([x, x[..., 0]])), UNKNOWN),
+        (operation(lambda x: layers.Activation("softmax")(x[..., 0])), UNKNOWN),
+        (operation(lambda x: layers.Masking()(x[..., 0])), UNKNOWN),
+        (
+            operation(lambda x: layers.Concatenate(axis=1)([x, x])),
+            UNKNOWN,
+        ),
+        (lambda: layers.GRU(3, go_backwards=True), "from the end"),
         (
             lambda: LearnedInitialState(
                 layers.GRU(3, go_backwards=True, return_sequences=True)
             ),
             "from the end",
+        ),
+        (
+            lambda: ReceptiveFieldRNN(
+                layers.GRUCell(3), 2, sample_at_inference=True
+            ),
+            "draws at inference",
         ),
     ],
 )
@@ -197,6 +235,82 @@ def test_layers_that_need_the_whole_sequence(layer, reason):
     model = keras.Model(x, layer()(x))
     with pytest.raises(ValueError, match=f"(?s)one step after.*{reason}"):
         StreamingModel(model)
+
+
+def test_contexts_do_not_meet_time():
+    """Where a batch is as large as a sequence is long, they would."""
+    x, context = streamed.sequence(), keras.Input((3,))
+    table = keras.Input((7, 3))
+    for y in (x + context, layers.Add()([x, table])):
+        with pytest.raises(ValueError, match=UNKNOWN):
+            StreamingModel(keras.Model([x, context, table], y))
+    any_length = layers.Lambda(lambda x: x, output_shape=(None, 3))(table)
+    with pytest.raises(ValueError, match="makes a sequence of what is none"):
+        StreamingModel(keras.Model([x, table], x + any_length))
+
+
+def test_masks_that_a_model_that_reads_ahead_would_pass_on_too_early():
+    ids, words = _words()
+    inner = _inner(_field(3), layers.Conv1D(4, 1))
+    inner.supports_masking = True
+    with pytest.raises(ValueError, match="passes on a mask"):
+        StreamingModel(keras.Model(ids, inner(words)))
+
+
+class Doubled(keras.Model):
+    """A functional model with a `call` of its own."""
+
+    def call(self, inputs, **kwargs):
+        return 2 * super().call(inputs, **kwargs)
+
+
+def test_models_with_a_call_of_their_own():
+    x = streamed.sequence()
+    doubled = Doubled(x, layers.Dense(3)(x))
+    for model in (doubled, keras.Model(x, doubled(x))):
+        with pytest.raises(ValueError, match="class Doubled.*`call` of its own"):
+            StreamingModel(model)
+
+
+class Swish(layers.Layer):
+    """Treats each step alone."""
+
+    def call(self, x):
+        return x * keras.ops.sigmoid(x)
+
+
+class Largest(layers.Layer):
+    """Treats all steps as one."""
+
+    def call(self, x):
+        return keras.ops.max(x, axis=1)
+
+
+def test_layers_that_are_declared(monkeypatch, tmp_path):
+    x = streamed.sequence()
+    model = keras.Model(x, layers.GRU(3, return_sequences=True)(Swish()(x)))
+    stream = StreamingModel(model, per_step=(Swish,))
+    generator = np.random.default_rng(1)
+    inputs = streamed.example(stream.specs, generator, 2, LENGTH)
+    found = streamed.run(stream, inputs, [4, LENGTH - 4])
+    for name, x in streamed.whole(stream, model, inputs).items():
+        near = within("float32", operations=100)
+        np.testing.assert_allclose(found[name], x, **near)
+    monkeypatch.setattr(
+        export, "_serve_in_fresh_process", export_tools.answer_here
+    )
+    path = serving.export_model(
+        model, tmp_path, streaming=True, per_step=[Swish]
+    )
+    assert "step" in tf.saved_model.load(str(path)).signatures
+    with pytest.raises(ValueError, match="`per_step` needs `streaming=True`"):
+        serving.export_model(model, tmp_path, per_step=[Swish])
+    for wrong in (Swish, [Swish()], ["Swish"]):
+        with pytest.raises(ValueError, match="`per_step` must be a tuple"):
+            StreamingModel(model, per_step=wrong)
+    x = streamed.sequence()
+    with pytest.raises(ValueError, match="does not return a step for each"):
+        StreamingModel(keras.Model(x, Largest()(x)), per_step=(Largest,))
 
 
 def test_models_that_cannot_be_streamed():
@@ -298,14 +412,15 @@ def exported(tmp_path_factory):
 @pytest.mark.long
 def test_signatures_of_the_export(exported):
     _, path = exported
-    found = serving.inspect(path).signatures
-    assert sorted(found) == ["serve", "serving_default", "start", "step"]
-    states = {k for k in found["step"].inputs if k.startswith("state_")}
-    assert found["step"].inputs.keys() - states == {"ids", "end"}
-    assert found["start"].outputs.keys() - states == {"delay"}
-    outputs = found["serving_default"].outputs.keys()
-    assert found["step"].outputs.keys() == outputs | states
-    start = tf.saved_model.load(str(path)).signatures["start"]
+    signatures = tf.saved_model.load(str(path)).signatures
+    assert sorted(signatures) == ["serve", "serving_default", "start", "step"]
+    start, step = signatures["start"], signatures["step"]
+    inputs = step.structured_input_signature[1].keys()
+    states = {name for name in inputs if name.startswith("state_")}
+    assert inputs - states == {"ids", "end"}
+    assert start.structured_outputs.keys() - states == {"delay"}
+    outputs = signatures["serving_default"].structured_outputs.keys()
+    assert step.structured_outputs.keys() == outputs | states
     assert int(start(batch_size=tf.constant(1))["delay"]) == 5
 
 
@@ -373,41 +488,86 @@ def test_export_says_what_cannot_be_streamed(monkeypatch, tmp_path):
     )
     x = streamed.sequence()
     model = keras.Model(x, MaxPooling()(x))
-    with pytest.raises(ValueError, match="a step for each step"):
+    with pytest.raises(ValueError, match=UNKNOWN):
         serving.export_model(model, tmp_path, streaming=True)
     with pytest.raises(ValueError, match="`streaming` must be"):
         serving.export_model(model, tmp_path, streaming="yes")
     assert not list(tmp_path.iterdir())
 
 
-def test_masks_go_into_models_within_models():
+def _words():
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    return ids, layers.Embedding(9, 4, mask_zero=True)(ids)
+
+
+def _field(max_size):
+    return ReceptiveFieldRNN(layers.GRUCell(4), max_size, return_sequences=True)
+
+
+def _inner(*parts):
+    return keras.Sequential([keras.Input((None, 4)), *parts])
+
+
+def _masks_from_within():
     """Symbolically their outputs have no mask; when they run, they have."""
-    ids = keras.Input((None,), dtype="int32", name="ids")
-    inner = keras.Model(ids, layers.Embedding(9, 4, mask_zero=True)(ids))
-    twice = keras.Sequential([keras.Input((None, 4)), layers.Dense(4)])
+    ids, words = _words()
+    words = keras.Model(ids, words)(ids)
+    twice = _inner(layers.Dense(4))
     twice.supports_masking = True
-    ids = keras.Input((None,), dtype="int32", name="ids")
-    words = inner(ids)
-    read = ReceptiveFieldRNN(layers.GRUCell(4), 3, return_sequences=True)(words)
-    y = layers.Add()([twice(read), twice(words)])
-    model = keras.Model(ids, layers.LSTM(3, name="y")(y))
+    y = layers.Add()([twice(_field(3)(words)), twice(words)])
+    return ids, y
+
+
+def _masked_words():
+    ids, words = _words()
+    read = layers.LSTM(4, return_sequences=True)
+    return ids, _inner(read, _field(3))(words)
+
+
+def _masked_steps():
+    x = keras.Input((None, 4), name="x")
+    return x, _inner(layers.Dense(4), _field(3))(layers.Masking()(x))
+
+
+def _masks_of_two():
+    """Two masked inputs that lie apart."""
+    ids, words = _words()
+    a, b = keras.Input((None, 4)), keras.Input((None, 4))
+    both = keras.Model([a, b], layers.Add()([_field(2)(a), b]))
+    return ids, both([_field(3)(words), words])
+
+
+def _given_mask():
+    """A mask as an argument, not that of the input."""
+    ids, words = _words()
+    mask = keras.ops.greater(ids, 2)
+    return ids, _inner(_field(3))(_field(2)(words), mask=mask)
+
+
+@pytest.mark.filterwarnings("ignore:Layer .* does not support masking")
+@pytest.mark.parametrize(
+    "make",
+    [
+        _masks_from_within,
+        _masked_words,
+        _masked_steps,
+        _masks_of_two,
+        _given_mask,
+    ],
+)
+def test_masks_go_into_models_within_models(make):
+    keras.utils.set_random_seed(2)
+    given, y = make()
+    model = keras.Model(given, layers.LSTM(3, name="y")(y))
     stream = StreamingModel(model)
-    inputs = {"ids": np.array([[3, 1, 2, 0, 0], [0, 5, 0, 4, 1]], "int32")}
-    found = streamed.run(stream, inputs, [2, 3])
-    np.testing.assert_allclose(
-        found["y"], model(inputs["ids"]), **within("float32", operations=1000)
-    )
-
-
-def test_nothing_is_left_of_the_check():
-    x = streamed.sequence()
-    y = layers.BatchNormalization()(x)
-    y = layers.GaussianNoise(0.1, seed=1)(y)
-    model = keras.Model(x, layers.GRU(3)(y))
-    before = model.get_weights()
-    StreamingModel(model)
-    for a, b in zip(before, model.get_weights()):
-        np.testing.assert_array_equal(a, b)
+    ids = np.array([[3, 1, 2, 4, 6, 0, 0], [0, 5, 0, 4, 1, 0, 8]], "int32")
+    if given.name == "x":
+        generator = np.random.default_rng(4)
+        ids = np.sign(ids)[..., None] * generator.normal(size=(2, 7, 4))
+    for cuts in ([7], [2, 0, 4, 1]):
+        found = streamed.run(stream, {given.name: ids}, cuts)
+        near = within("float32", operations=1000)
+        np.testing.assert_allclose(found["y"], model(ids), **near)
 
 
 def test_sizes_are_hard():

@@ -1,14 +1,11 @@
 """The memory task: exact answers, streams of batches, the picture."""
 
-import io
 import itertools
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_seqmech import analysis
-from keras_seqmech.ops.emission import expectation
 from keras_seqmech.tasks import memory
 from tests.tasks.streams import arrays
 from tests.tasks.streams import same
@@ -202,60 +199,3 @@ def test_bad_input(call, message):
 def test_no_sequences():
     targets, mask = memory.answers(np.zeros((0, 6), "int32"))
     assert targets.shape == mask.shape == (0, 3)
-
-
-class TestPlot:
-    """The picture of p(y_m = s_n)."""
-
-    @pytest.fixture(autouse=True)
-    def matplotlib(self):
-        pytest.importorskip("matplotlib")
-
-    def emission(self, steps, outputs):
-        probabilities = np.random.default_rng(0).random((1, steps))
-        return expectation.emission_matrix(
-            probabilities.astype("float32"), outputs
-        )[0]
-
-    @pytest.mark.parametrize("steps, outputs", [(1, 1), (50, 25), (300, 150)])
-    def test_what_is_drawn(self, steps, outputs):
-        matrix = self.emission(steps, outputs)
-        marks = list(range(0, steps, 7))
-        tokens = [n % 3 for n in range(steps)]
-        figure = analysis.plot_emission(matrix, tokens, marks, "a $title$")
-        figure.savefig(io.BytesIO(), format="png", dpi=50)
-        axes = figure.axes[0]
-        (image,) = axes.images
-        np.testing.assert_allclose(image.get_array(), matrix, rtol=1e-6)
-        assert image.get_clim() == (0, 1)
-        left, right, bottom, top = image.get_extent()
-        assert (left, right) == (-0.5, steps - 0.5)
-        assert (top, bottom) == (-0.5, outputs - 0.5)
-        assert [line.get_xdata()[0] for line in axes.lines] == marks
-        texts = [label.get_text() for label in axes.get_xticklabels()]
-        assert (texts == [str(token) for token in tokens]) == (steps <= 100)
-        # Rows are whole, so their numbers are.
-        assert all(float(y).is_integer() for y in axes.get_yticks())
-
-    def test_matrix_alone(self):
-        figure = analysis.plot_emission(self.emission(4, 2))
-        figure.savefig(io.BytesIO(), format="png", dpi=50)
-        assert not figure.axes[0].lines
-        assert figure.axes[0].get_xlabel() == "step n"
-
-    @pytest.mark.parametrize(
-        "arguments, message",
-        [
-            ([[0.5, 0.5]], r"`emission`.*\(U, T\).*\(2,\)"),
-            ([np.zeros((0, 3))], r"`emission`.*\(0, 3\)"),
-            ([[[0.5, 1.1]]], "`emission`.*probabilities.*0.5 to 1.1"),
-            ([[[-0.1, 1.0]]], "`emission`.*probabilities"),
-            ([[[np.nan, 1.0]]], "`emission`.*probabilities.*nan"),
-            ([[[0.5, 0.5]], ["a"]], "`tokens`.*2 tokens"),
-            ([[[0.5, 0.5]], None, [2]], "`marks`.*0 to 1.*2"),
-            ([[[0.5, 0.5]], None, [-1]], "`marks`.*0 to 1.*-1"),
-        ],
-    )
-    def test_bad_input(self, arguments, message):
-        with pytest.raises(ValueError, match=message):
-            analysis.plot_emission(*arguments)

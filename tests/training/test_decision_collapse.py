@@ -105,6 +105,7 @@ def seen(choice_entropy, certain=1.0, size=1.0):
         "field_mean_size": size,
         "field_choice_entropy": choice_entropy,
         "field_certain": certain,
+        "field_size_entropy": 1.0,
         "val_field_mean_size": 2.0,
         "val_field_choice_entropy": 1.0,
         "val_field_certain": 0.9,
@@ -183,7 +184,7 @@ def test_targets_that_alike_decisions_meet(options, entropy, is_alike):
     ],
 )
 def test_small_shares_of_gates(options, is_alike):
-    logs = {"gate_openness": 0.0, "gate_certain": 1.0}
+    logs = {"gate_openness": 0.0, "gate_certain": 1.0, "gate_gate_entropy": 0.0}
     logs["gate_choice_entropy"] = 0.02
     first, _ = follow([logs], model_of_gates(**options))
     assert bool(first) == is_alike
@@ -195,6 +196,7 @@ def test_two_layers_are_followed_apart():
     y = field(return_sequences=True)(x)
     model = keras.Model(x, inner(y))
     logs = {"kept_kept": 0.0, "kept_certain": 1.0, "kept_choice_entropy": 0.0}
+    logs["kept_emission_entropy"] = 0.0
     texts = follow([{**seen(1.0), **logs}, seen(0.0)], model, begin=0)
     assert [len(found) for found in texts] == [1, 1, 0]
     assert "'kept'" in texts[0][0] and "EmissionProbabilities" in texts[0][0]
@@ -228,6 +230,23 @@ def test_a_model_without_statistics_is_refused_before_it_trains():
             fit(model, WarnOnDecisionCollapse())
         for one, other in zip(before, model.get_weights()):
             np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("length, jit_compile", [(2, False), (6, True)])
+def test_one_size_everywhere_but_near_the_end(length, jit_compile):
+    """All read three positions, or what is left of them."""
+    model = model_of_sizes(size_from="field")
+    cell = model.get_layer("field").cell
+    for kernel in (cell.stop_kernel, cell.stop_recurrent_kernel):
+        kernel.assign(0 * kernel)
+    cell.stop_bias.assign(0 * cell.stop_bias - 20)
+    model = keras.Sequential([keras.Input((length, 2)), *model.layers])
+    model.compile("sgd", "mse", jit_compile=jit_compile)
+    x, y = data(model)
+    callback = WarnOnDecisionCollapse()
+    texts = caught(model.fit, x[:, :length], y, verbose=0, callbacks=[callback])
+    # Of two positions none can show whether it would read three.
+    assert [ALIKE in text for text in texts] == [True] * (length == 6)
 
 
 MODELS = [model_of_sizes, model_of_gates, model_of_emissions]

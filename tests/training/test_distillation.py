@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_seqmech.layers import LastPooling
-from keras_seqmech.layers import MaxPooling
+from keras_seqmech.pooling import LastPooling
+from keras_seqmech.pooling import MaxPooling
 from keras_seqmech.training import DistillationModel
 from keras_seqmech.training import GradientDirectedModel
 from tests import ROOT

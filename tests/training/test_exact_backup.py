@@ -78,8 +78,8 @@ def train(model, *callbacks, epochs=EPOCHS):
     ]
     if isinstance(model, keras_seqmech.PolicyGradientModel):
         schedules += [
-            keras_seqmech.Curriculum("attention_dropout", 9, final=0.5),
-            keras_seqmech.TemperatureAnnealing(0.2, BATCHES * epochs),
+            keras_seqmech.Schedule({"attention_dropout": (0.0, 0.2)}),
+            keras_seqmech.Schedule({"temperature": (1.0, 0.2)}),
         ]
     callbacks = [*schedules, *callbacks]
     return model.fit(
@@ -258,15 +258,16 @@ def test_backups_of_another_model(stopped, options, message):
 
 
 @pytest.mark.parametrize(
-    "name",
+    "name, kept",
     [
-        "latest.weights.h5",
-        "training_metadata.json",
-        exact_backup.SEEDS,
-        exact_backup.KIND,
+        ("latest.weights.h5", None),
+        ("latest.weights.h5", 0.5),
+        ("training_metadata.json", 0),
+        (exact_backup.SEEDS, None),
+        (exact_backup.SEEDS, 0.5),
+        (exact_backup.KIND, 0),
     ],
 )
-@pytest.mark.parametrize("kept", [None, 0, 0.5])
 def test_damaged_backups(stopped, tmp_path, name, kept):
     directory = shutil.copytree(stopped, tmp_path / "backup")
     path = directory / "epoch-2" / name

@@ -50,18 +50,17 @@ def shares(compiled, y, y_pred, sample_weight=None, rtol=1e-5):
 
 
 @pytest.mark.parametrize(
-    "loss",
+    "loss, sample_weight",
     [
-        "mae",
-        "MeanAbsoluteError",
-        keras.losses.MeanAbsoluteError,
-        keras.losses.MeanAbsoluteError(),
-        keras.losses.mean_absolute_error,
-        absolute_error,
+        ("mae", None),
+        ("MeanAbsoluteError", WEIGHTS),
+        (keras.losses.MeanAbsoluteError, WEIGHTS),
+        (keras.losses.MeanAbsoluteError(), None),
+        (keras.losses.mean_absolute_error, WEIGHTS),
+        (absolute_error, None),
     ],
     ids=["name", "class_name", "class", "object", "function", "own_function"],
 )
-@pytest.mark.parametrize("sample_weight", [None, WEIGHTS])
 def test_losses_of_every_kind(loss, sample_weight):
     total, losses, weights = shares(
         compiled(loss), TARGETS, tf.constant(OUTPUTS), sample_weight

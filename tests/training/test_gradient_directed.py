@@ -10,11 +10,12 @@ import pytest
 import tensorflow as tf
 
 import keras_seqmech
-from keras_seqmech.ops.decisions import sampling
-from keras_seqmech.training import Curriculum
 from keras_seqmech.training import GradientDirectedModel
+from keras_seqmech.training import Schedule
 from tests import ROOT
 from tests import references
+from tests.fixed_noise import fix_gates
+from tests.fixed_noise import fix_sizes
 from tests.tolerances import tolerance
 
 BATCH, TIME, WORDS = 4, 5, 6
@@ -445,7 +446,7 @@ def test_small_gradients_survive_in_half_precision():
     assert found[1] == pytest.approx(found[0], rel=0.2)
 
 
-def test_curriculum_drives_the_weight_without_retracing():
+def test_a_schedule_drives_the_weight_without_retracing():
     inputs, labels = sample()
     calls = []
 
@@ -458,29 +459,30 @@ def test_curriculum_drives_the_weight_without_retracing():
     h = keras.layers.SimpleRNN(2, unroll=True)(x)
     model = GradientDirectedModel(keras.Model(x, Counted(1)(h)), layer="x")
     model.compile(keras.optimizers.SGD(0.0), "mse")
-    curriculum = Curriculum("gradient_weight", 2, initial=1.0, final=0.0)
+    schedule = Schedule({"gradient_weight": (1.0, 0.0)}, 2)
     arrays = np.random.default_rng(0).normal(size=(BATCH, TIME, 2)), labels
+    traced = []
+    count = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: traced.append(len(calls))
+    )
     history = model.fit(
-        *arrays, epochs=1, verbose=0, callbacks=[curriculum]
+        *arrays, epochs=4, verbose=0, callbacks=[schedule, count]
     ).history
-    traced = len(calls)
-    more = model.fit(
-        *arrays, epochs=4, initial_epoch=1, verbose=0, callbacks=[curriculum]
-    ).history
-    assert len(calls) == traced
-    weights = history["gradient_weight"] + more["gradient_weight"]
-    assert weights == [1.0, 0.5, 0.0, 0.0]
-    losses = history["loss"] + more["loss"]
+    assert traced == traced[:1] * 4
+    assert history["gradient_weight"] == [0.5, 0.0, 0.0, 0.0]
+    losses = history["loss"]
     assert losses[0] - losses[1] == pytest.approx(losses[1] - losses[2])
     kl = history["gradient_divergence"][0]
     assert losses[0] - losses[2] == pytest.approx(kl, rel=1e-4)
 
 
 def test_a_negative_weight_is_refused():
-    curriculum = Curriculum("gradient_weight", 1, final=-1.0)
-    curriculum.set_model(classifier())
-    with pytest.raises(ValueError, match="`final` .*nearest is 0.0"):
-        curriculum.on_train_begin()
+    schedule = Schedule({"gradient_weight": (0.0, -1.0)})
+    model = classifier()
+    model.compile("sgd", "mse")
+    schedule.set_model(model)
+    with pytest.raises(ValueError, match="values that `.*gradient_weight` may"):
+        schedule.on_train_begin()
 
 
 @pytest.mark.long
@@ -497,7 +499,7 @@ def test_interrupted_run_is_restored(tmp_path):
         model = classifier(layer="embedding")
         model.compile("adam", "binary_crossentropy", run_eagerly=True)
         callbacks = [
-            Curriculum("gradient_weight", 3, initial=1.0, final=0.0),
+            Schedule({"gradient_weight": (1.0, 0.0, 0.0, 0.75)}),
             keras.callbacks.BackupAndRestore(directory),
             Stop(),
         ]
@@ -644,9 +646,7 @@ def test_receptive_fields_against_finite_differences(
 ):
     """First derivatives are those of the loop's own gradient."""
     noise = np.random.default_rng(2).gumbel(size=(TIME, BATCH, 2))
-    monkeypatch.setattr(
-        sampling, "gumbel_noise", lambda shape, generator, dtype: noise
-    )
+    fix_sizes(monkeypatch, lambda *_: noise)
     cell = keras.layers.SimpleRNNCell(2)
     layer = keras_seqmech.ReceptiveFieldRNN(
         cell, max_size=2, size_from=size_from, estimator=estimator
@@ -682,9 +682,7 @@ class EncodedRows(keras.layers.Layer):
 def test_an_encoder_is_directed(double, estimator, monkeypatch):
     """First derivatives are those of the loops' own gradients."""
     noise = np.random.default_rng(2).logistic(size=(BATCH, TIME))
-    monkeypatch.setattr(
-        sampling, "logistic_noise", lambda shape, generator, dtype: noise
-    )
+    fix_gates(monkeypatch, noise)
     check_deciding(EncodedRows(estimator), estimator)
 
 

@@ -1,6 +1,4 @@
 import contextlib
-import copy
-import itertools
 import json
 import pickle
 import subprocess
@@ -15,13 +13,11 @@ from keras import ops
 
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
-from keras_seqmech.layers.focused_encoder.encoder import (
-    FocusedHierarchicalEncoder,
-)
-from keras_seqmech.ops.decisions import sampling
+from keras_seqmech.focused.encoder import FocusedHierarchicalEncoder
 from keras_seqmech.training import collect_log_probabilities
 from tests import ROOT
 from tests import drawing_layers
+from tests.fixed_noise import fix_gates
 
 BASELINES = ("moving_average", "batch_mean", None)
 
@@ -96,11 +92,10 @@ def test_leaving_oneself_out_is_unbiased_in_a_batch_of_two():
 @pytest.mark.parametrize(
     ("reduction", "baseline", "length"),
     [
-        *itertools.product(
-            ["sum_over_batch_size", "sum", "mean_with_sample_weight"],
-            BASELINES,
-            [6],
-        ),
+        ("sum_over_batch_size", "moving_average", 6),
+        ("sum_over_batch_size", "batch_mean", 6),
+        ("sum", None, 6),
+        ("mean_with_sample_weight", "batch_mean", 6),
         ("sum", "moving_average", 1),
     ],
 )
@@ -215,9 +210,7 @@ def test_focused_encoder_by_enumeration(monkeypatch):
         return [np.repeat(part, count, axis=0) for part in (x, context, mask)]
 
     with monkeypatch.context() as patch:
-        patch.setattr(
-            sampling, "logistic_noise", lambda *_: 1e4 * (2 * choices - 1)
-        )
+        fix_gates(patch, 1e4 * (2 * choices - 1))
         with tf.GradientTape() as tape, collect_log_probabilities():
             sequence, query, real = repeated(16)
             states, decisions = encoder(
@@ -552,10 +545,9 @@ def test_several_losses_survive_saving(tmp_path, kind):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("make", [reading_model, drawing_layers.gated_model])
-def test_saves_and_loads(tmp_path, make):
+def test_saves_and_loads(tmp_path):
     x, y = examples()
-    model = make(baseline="batch_mean", name="reader")
+    model = reading_model(baseline="batch_mean", name="reader")
     model.compile("adam", "mse", metrics=["mae"], run_eagerly=True)
     model.fit(x, y, verbose=0)
     model.save(tmp_path / "model.keras")
@@ -632,45 +624,24 @@ def test_a_layer_is_a_network():
     assert np.abs(model.network.gates.bias.numpy()).max() > 0
 
 
-def test_summary_shows_the_network(capsys):
-    model = drawing_layers.gated_model()
-    model.summary(expand_nested=True)
-    shown = capsys.readouterr().out
-    assert "gated" in shown and "gates" in shown
-
-
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, None])
-def test_pickle_and_deepcopy(duplicate):
-    x, _ = examples()
-    model = drawing_layers.gated_model(baseline="batch_mean")
-    if duplicate is None:
-        made = pickle.loads(pickle.dumps(model))
-    else:
-        made = duplicate(model)
-    assert isinstance(made, PolicyGradientModel)
-    assert made.baseline == "batch_mean"
-    np.testing.assert_array_equal(made(x), model(x))
-
-
 @keras.saving.register_keras_serializable(package="tests")
 class Named(PolicyGradientModel):
     """A subclass of the model that trains."""
 
 
-@pytest.mark.parametrize("model_class", [PolicyGradientModel, Named])
-def test_copies(model_class):
+def test_copies():
+    x, _ = examples()
     model = drawing_layers.gated_model(
-        model_class=model_class, baseline="batch_mean", name="reader"
+        model_class=Named, baseline="batch_mean", name="reader"
     )
-    copy = model_class.from_config(model.get_config())
-    again = keras.saving.deserialize_keras_object(
-        keras.saving.serialize_keras_object(model)
-    )
-    for made in (copy, again):
-        assert type(made) is model_class
+    copy = Named.from_config(model.get_config())
+    copy.set_weights(model.get_weights())
+    for made in (copy, pickle.loads(pickle.dumps(model))):
+        assert type(made) is Named
         assert made.baseline == "batch_mean"
         assert made.name == "reader"
         assert [w.path for w in made.weights] == [w.path for w in model.weights]
+        np.testing.assert_array_equal(made(x), model(x))
 
 
 def test_resumes_where_a_killed_run_was(tmp_path):
@@ -740,6 +711,7 @@ import keras
 import keras_seqmech
 from tests import ROOT
 from tests import drawing_layers
+from tests.fixed_noise import fix_gates
 directory = sys.argv[1]
 
 model = keras.saving.load_model(directory + "/model.keras")
@@ -1028,14 +1000,9 @@ LABELS = np.arange(12) % 3
 @pytest.mark.parametrize(
     ("loss", "labels"),
     [
-        ("sparse_categorical_crossentropy", LABELS),
-        ("sparse_categorical_crossentropy", LABELS.astype("float32")),
         ("sparse_categorical_crossentropy", LABELS[:, None] * 1.0),
-        ("categorical_crossentropy", np.eye(3)[LABELS]),
         ("categorical_crossentropy", np.eye(3, dtype="int32")[LABELS]),
         ("crossentropy", LABELS),
-        ("crossentropy", LABELS[:, None] * 1.0),
-        ("crossentropy", np.eye(3)[LABELS]),
         ("binary_crossentropy", np.eye(3)[LABELS]),
     ],
 )

@@ -1,4 +1,7 @@
-"""Run as a script, this file trains a model that may kill itself."""
+"""Scheduled variables: their values, kill and resume, which are found.
+
+Run as a script, this file trains a model that may kill itself.
+"""
 
 import json
 import os
@@ -13,171 +16,29 @@ import pytest
 import tensorflow as tf
 
 import keras_seqmech
-from keras_seqmech.layers import LastAttentionPooling
-from keras_seqmech.training import Curriculum
+from keras_seqmech import ExploreThenCommit
+from keras_seqmech import LastAttentionPooling
+from keras_seqmech import Schedule
 from keras_seqmech.training import DistillationModel
-from keras_seqmech.training import TemperatureAnnealing
+from keras_seqmech.training import Ramp
+from keras_seqmech.training import TruncatedBackpropagationModel
 from tests import ROOT
 
 
-class Thermometer(keras.layers.Layer):
-    """Returns its temperature; counts how often it is traced."""
-
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self.traces = 0
-        self.temperature = self.add_weight(
-            name="temperature", initializer="ones", trainable=False
-        )
-        self.offset = self.add_weight(name="offset", initializer="zeros")
-
-    def call(self, inputs):
-        self.traces += 1
-        return 0 * inputs + self.temperature + self.offset
-
-
-def fit(model, callbacks, epochs=3, steps=2, **options):
-    model.compile(keras.optimizers.SGD(0.0), "mae", **options)
-    inputs, targets = np.ones((4 * steps, 1)), np.zeros((4 * steps, 1))
-    return model.fit(
-        inputs,
-        targets,
-        batch_size=4,
-        epochs=epochs,
-        shuffle=False,
-        callbacks=callbacks,
-        verbose=0,
-    ).history
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("jit_compile", [False, True])
 @pytest.mark.parametrize(
-    "schedule, closed_form",
+    "ramp, share, expected",
     [
-        ("exponential", lambda i: 2 * 0.25 ** (min(i, 4) / 4)),
-        ("linear", lambda i: 2 - 1.5 * min(i, 4) / 4),
+        ((1.0, 0.0, 0.0, 0.8, 3), 0.0, 1.0),
+        ((1.0, 0.0, 0.0, 0.8, 3), 0.4, 1 / 8),
+        ((1.0, 0.5, 0.0, 0.8, 2), 0.4, 0.5 + 0.5 / 4),
+        ((1.0, 0.0, 0.0, 0.8, 3), 0.8, 0.0),
+        ((0.0, 0.2, 0.25, 0.75), 0.25, 0.0),
+        ((0.0, 0.2, 0.25, 0.75), 0.375, 0.05),
+        ((0.0, 0.2, 0.25, 0.75), 1.0, 0.2),
     ],
 )
-def test_compiled_steps_see_the_closed_form(schedule, closed_form, jit_compile):
-    annealing = TemperatureAnnealing(0.5, 4, initial=2.0, schedule=schedule)
-    model = keras.Sequential([keras.Input((1,)), Thermometer()])
-    history = fit(
-        model, [annealing], steps=1, epochs=6, jit_compile=jit_compile
-    )
-    # The loss of step i is the temperature it ran with.
-    expected = [closed_form(i) for i in range(7)]
-    np.testing.assert_allclose(history["loss"], expected[:-1], rtol=1e-6)
-    np.testing.assert_allclose(history["temperature"], expected[1:], rtol=1e-6)
-    assert model.layers[0].temperature.numpy() == np.float32(0.5)
-
-
-def test_variables_of_replicas():
-    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
-        model = keras.Sequential([keras.Input((1,)), Thermometer()])
-        model.compile("sgd", "mae")
-    data = tf.data.Dataset.from_tensors((np.ones((4, 1)), np.zeros((4, 1))))
-    annealing = TemperatureAnnealing(0.5, 1)
-    history = model.fit(
-        data, shuffle=False, callbacks=[annealing], verbose=0
-    ).history
-    np.testing.assert_allclose(history["temperature"], [0.5])
-    temperature = keras.ops.convert_to_numpy(model.layers[0].temperature)
-    np.testing.assert_allclose(temperature, 0.5)
-
-
-def test_nothing_is_retraced():
-    model = keras.Sequential([keras.Input((1,)), Thermometer()])
-    annealing = TemperatureAnnealing(0.1, 8)
-    fit(model, [annealing], epochs=1)
-    traces = []
-    count = keras.callbacks.LambdaCallback(
-        on_train_batch_end=lambda batch, logs: traces.append(
-            model.layers[0].traces
-        )
-    )
-    fit(model, [annealing, count], epochs=4)
-    assert len(traces) == 8
-    assert len(set(traces)) == 1
-
-
-def test_second_fit_goes_on():
-    model = keras.Sequential([keras.Input((1,)), Thermometer()])
-    annealing = TemperatureAnnealing(0.5, 10)
-    first = fit(model, [annealing], epochs=2)["temperature"]
-    second = model.fit(
-        np.ones((4, 1)), np.zeros((4, 1)), callbacks=[annealing], verbose=0
-    ).history["temperature"]
-    expected = [0.5 ** (i / 10) for i in (2, 4, 5)]
-    np.testing.assert_allclose(first + second, expected, rtol=1e-6)
-
-
-def test_layers_are_chosen_by_name_through_nested_models():
-    inner = keras.Sequential(
-        [keras.Input((1,)), Thermometer(name="a")], name="inner"
-    )
-    model = keras.Sequential([keras.Input((1,)), inner, Thermometer(name="b")])
-    fit(model, [TemperatureAnnealing(0.5, 1, layer_names=["a"])])
-    values = [v.numpy() for v in model.non_trainable_variables]
-    assert values == [0.5, 1.0]
-    fit(model, [TemperatureAnnealing(0.25, 1)])
-    values = [v.numpy() for v in model.non_trainable_variables]
-    assert values == [0.25, 0.25]
-
-
-def test_wrapped_and_stacked_receptive_fields_are_found():
-    def layer(name, **options):
-        cell = keras.layers.SimpleRNNCell(2)
-        return keras_seqmech.ReceptiveFieldRNN(
-            cell, max_size=2, name=name, **options
-        )
-
-    first = keras.layers.Bidirectional(
-        layer("one", return_sequences=True), name="both"
-    )
-    model = keras.Sequential([keras.Input((3, 1)), first, layer("two")])
-    callback = TemperatureAnnealing(0.5, 1, layer_names=["both"])
-    callback.set_model(model)
-    model.compile("sgd", "mse")
-    model.optimizer.iterations.assign(5)
-    callback.on_train_begin()
-    callback.on_train_batch_begin(0)
-    assert first.forward_layer.temperature.numpy() == 0.5
-    assert first.backward_layer.temperature.numpy() == 0.5
-    assert model.layers[1].temperature.numpy() == 1.0
-
-
-@pytest.mark.parametrize("layer_names", [None, ["a"], ["b", "dense"]])
-def test_unknown_layer(layer_names):
-    layers = [keras.layers.Dense(1, name="dense")]
-    if layer_names is not None:
-        layers.append(Thermometer(name="b"))
-    model = keras.Sequential([keras.Input((1,)), *layers])
-    message = r"`layer_names` .*Variables there are: \[.*Rec.*: layer_names="
-    with pytest.raises(ValueError, match=message):
-        fit(model, [TemperatureAnnealing(0.5, 1, layer_names=layer_names)])
-
-
-@pytest.mark.parametrize(
-    "name, value",
-    [
-        ("final", 0),
-        ("final", -1.0),
-        ("final", float("inf")),
-        ("final", "cold"),
-        ("steps", 0),
-        ("steps", 2.5),
-        ("initial", 0.0),
-        ("initial", None),
-        ("schedule", "cosine"),
-        ("layer_names", "rnn"),
-        ("layer_names", []),
-    ],
-)
-def test_bad_arguments(name, value):
-    arguments = {"final": 0.5, "steps": 3, name: value}
-    with pytest.raises(ValueError, match=f"`{name}` must.*Received: {name}="):
-        TemperatureAnnealing(**arguments)
+def test_ramps_by_hand(ramp, share, expected):
+    np.testing.assert_allclose(Ramp(*ramp)(share), expected, rtol=1e-12)
 
 
 class Numbers(keras.layers.Layer):
@@ -186,11 +47,16 @@ class Numbers(keras.layers.Layer):
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.traces = 0
+
+    def build(self, shape):
         self.penalty = self.add_weight(
             name="penalty", trainable=False, constraint="non_neg"
         )
         self.rate = self.add_weight(
             name="rate", initializer="zeros", trainable=False
+        )
+        self.temperature = self.add_weight(
+            name="temperature", initializer="ones", trainable=False
         )
         self.offset = self.add_weight(name="offset", initializer="zeros")
         self.add_weight(name="count", dtype="int32", trainable=False)
@@ -200,7 +66,8 @@ class Numbers(keras.layers.Layer):
 
     def call(self, inputs):
         self.traces += 1
-        return 0 * inputs + self.penalty + 10 * self.rate + self.offset
+        numbers = self.penalty + 10 * self.rate + 100 * (self.temperature - 1)
+        return 0 * inputs + numbers + self.offset
 
 
 def numbers(*names):
@@ -208,62 +75,48 @@ def numbers(*names):
     return keras.Sequential([keras.Input((1,)), *layers])
 
 
-def test_curricula_run_side_by_side_with_the_closed_form():
+def fit(model, *callbacks, epochs=3, steps=2, compiled=None, **options):
+    """Steps that leave the optimizer's variables as they are."""
+    if compiled is not None or not model.compiled:
+        model.compile(keras.optimizers.SGD(0.0), "mae", **(compiled or {}))
+    inputs, targets = np.ones((4 * steps, 1)), np.zeros((4 * steps, 1))
+    options = {"batch_size": 4, "epochs": epochs, "verbose": 0, **options}
+    return model.fit(inputs, targets, callbacks=callbacks, **options).history
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_compiled_steps_see_the_values_and_trace_once(jit_compile):
+    """Of ramps and functions, beside each other; a second `fit` goes on."""
     model = numbers()
-    callbacks = [
-        Curriculum("penalty", 4, eta=2),
-        Curriculum("rate", 2.5, eta=0.5, initial=3.0, final=1.0),
-    ]
-    history = fit(model, callbacks, epochs=6)
-    penalty = [min(1, (i / 4) ** 2) for i in range(6)]
-    rate = [3 - 2 * min(1, (i / 2.5) ** 0.5) for i in range(6)]
-    np.testing.assert_allclose(history["penalty"], penalty, rtol=1e-12)
-    np.testing.assert_allclose(history["rate"], rate, rtol=1e-12)
-    # The loss of an epoch is what its compiled steps saw.
-    seen = np.array(penalty) + 10 * np.array(rate)
-    np.testing.assert_allclose(history["loss"], seen, rtol=1e-6)
+    compiled = {"jit_compile": jit_compile}
+    schedule = Schedule(
+        {"penalty": lambda share: 4**share, "rate": (3, 1, 0.25, 0.75)}, steps=8
+    )
+    with pytest.warns(UserWarning, match=r"5 of 8 steps.*`penalty` 2.378, not"):
+        first = fit(model, schedule, steps=1, epochs=5, compiled=compiled)
     traces = model.layers[0].traces
-    model.fit(
-        np.ones((4, 1)),
-        np.zeros((4, 1)),
-        batch_size=4,
-        initial_epoch=1,
-        epochs=3,
-        callbacks=callbacks,
-        verbose=0,
-    )
-    assert model.history.history["penalty"] == penalty[1:3]
+    second = fit(model, schedule, steps=1, epochs=5)
+    penalty = [4 ** min(i / 8, 1) for i in range(11)]
+    rate = [3, 3, 3, 2.5, 2, 1.5, 1, 1, 1, 1, 1]
+    # The loss of step i is made of the numbers it ran with.
+    seen = np.array(penalty) + 10 * np.array(rate)
+    found = {name: first[name] + second[name] for name in first}
+    np.testing.assert_allclose(found["loss"], seen[:-1], rtol=1e-6)
+    np.testing.assert_allclose(found["penalty"], penalty[1:], rtol=1e-12)
+    np.testing.assert_allclose(found["rate"], rate[1:], rtol=1e-12)
     assert model.layers[0].traces == traces
+    assert float(model.layers[0].penalty) == 4
 
 
-def test_curricula_of_chosen_layers_are_told_apart():
-    model = numbers("a", "b")
-    fit(model, [Curriculum("rate", 1, layer_names=["b"])])
-    assert [float(layer.rate) for layer in model.layers] == [0.0, 1.0]
-    history = fit(
-        model,
-        [
-            Curriculum("rate", 1, layer_names=["a"]),
-            Curriculum("rate", 2, final=4.0, layer_names=["b"]),
-            Curriculum("penalty", 2),
-        ],
-    )
-    assert history["a/rate"] == [0.0, 1.0, 1.0]
-    assert history["b/rate"] == [0.0, 2.0, 4.0]
-    assert history["penalty"] == [0.0, 0.5, 1.0]
-    assert [float(layer.rate) for layer in model.layers] == [1.0, 4.0]
-    model = keras.Sequential(
-        [keras.Input((1,)), Thermometer(name="a"), Thermometer(name="b")]
-    )
-    names = [["a"], ["b"]]
-    steps = zip(names, (1, 12))
-    history = fit(
-        model,
-        [TemperatureAnnealing(0.25, n, layer_names=name) for name, n in steps],
-    )
-    assert history["a/temperature"] == [0.25] * 3
-    expected = [0.25 ** (i / 12) for i in (2, 4, 6)]
-    np.testing.assert_allclose(history["b/temperature"], expected, rtol=1e-6)
+def test_variables_of_replicas():
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        model = numbers()
+        model.compile("sgd", "mae")
+    data = tf.data.Dataset.from_tensors((np.ones((4, 1)), np.zeros((4, 1))))
+    schedule = Schedule({"rate": (1.0, 0.5)}, 1)
+    model.fit(data, shuffle=False, callbacks=[schedule], verbose=0)
+    rate = keras.ops.convert_to_numpy(model.layers[0].rate)
+    np.testing.assert_allclose(rate, 0.5)
 
 
 class Wrapper(keras.layers.Layer):
@@ -277,36 +130,50 @@ class Wrapper(keras.layers.Layer):
         return self.held["layers"][0](inputs)
 
 
-def test_enclosing_models_and_wrappers_name_what_they_hold():
+def test_names_select_layers_and_what_is_within_them():
     """The inner model is built alone, before the outer ones have a name."""
     x = keras.Input((1,))
-    both = Thermometer(name="t")(Numbers(name="n")(x))
-    inner = keras.Model(x, both, name="inner")
+    inner = keras.Model(x, Numbers(name="n")(x), name="inner")
     steps = keras.Input((2, 1))
     timed = keras.layers.TimeDistributed(inner, name="timed")
     h = Wrapper(timed, name="wrapper")(steps)
     outer = keras.Model(steps, h, name="outer")
-    other = Thermometer(name="other")
+    other = Numbers(name="other")
     model = keras.Sequential([keras.Input((2, 1)), outer, other], name="all")
     model.compile("sgd", "mse")
-    t, n = inner.get_layer("t"), inner.get_layer("n")
-    metric = n.metric.variables[0]
-    model.optimizer.iterations.assign(1)
-    for name in ("inner", "timed", "wrapper", "outer", "all"):
-        t.temperature.assign(1.0)
-        other.temperature.assign(1.0)
-        n.rate.assign(0.0)
-        for callback in (
-            TemperatureAnnealing(0.5, 1, layer_names=[name]),
-            Curriculum("rate", 1, initial=2.0, layer_names=[name]),
-        ):
-            callback.set_model(model)
-            callback.on_train_begin()
-            callback.on_epoch_begin(0)
-            callback.on_train_batch_begin(0)
-        assert (float(t.temperature), float(n.rate)) == (0.5, 2.0), name
-        assert float(other.temperature) == (0.5 if name == "all" else 1.0)
-    assert float(metric) == 0 and int(model.optimizer.iterations) == 1
+    n = inner.get_layer("n")
+    for name in ("n", "inner", "timed", "wrapper", "outer", "all"):
+        for layer in (n, other):
+            layer.rate.assign(0.0)
+        schedule = Schedule({"rate": (2.0, 1.0)}, 1, layer_names=[name])
+        schedule.set_model(model)
+        schedule.on_train_begin()
+        rates = float(n.rate), float(other.rate)
+        assert rates == (2.0, 2.0 if name == "all" else 0.0), name
+    # A layer that wraps two, and a cell within a layer.
+    field = keras_seqmech.ReceptiveFieldRNN(keras.layers.SimpleRNNCell(2), 2)
+    both = keras.layers.Bidirectional(field, name="both")
+    model = keras.Sequential([keras.Input((3, 1)), both])
+    model.compile("sgd", "mse")
+    schedule = Schedule({"temperature": (0.5, 1)}, 1, layer_names=["both"])
+    schedule.set_model(model)
+    schedule.on_train_begin()
+    parts = both.forward_layer, both.backward_layer
+    assert [float(part.temperature) for part in parts] == [0.5, 0.5]
+
+
+def test_schedules_of_chosen_layers_are_told_apart():
+    model = numbers("a", "b")
+    history = fit(
+        model,
+        Schedule({"rate": (0.0, 1.0)}, 2, layer_names=["a"]),
+        Schedule({"rate": (0.0, 4.0)}, 4, layer_names=["b"]),
+        Schedule({"penalty": (0.0, 3.0)}),
+    )
+    assert history["a/rate"] == [1.0, 1.0, 1.0]
+    assert history["b/rate"] == [2.0, 4.0, 4.0]
+    assert history["penalty"] == [1.0, 2.0, 3.0]
+    assert [float(layer.rate) for layer in model.layers] == [1.0, 4.0]
 
 
 def test_frozen_parts_of_a_distillation_stay_as_they_are():
@@ -320,69 +187,225 @@ def test_frozen_parts_of_a_distillation_stay_as_they_are():
     learner = keras.Sequential([student, keras.layers.Dense(1)])
     model = DistillationModel(learner, teacher, head)
     model.compile("sgd")
-    curricula = [
-        Curriculum("attention_dropout", 1, initial=0.5),
-        Curriculum("penalty", 1, layer_names=["pool"]),
+    x = np.ones((4, 3, 1))
+    schedules = [
+        Schedule({"attention_dropout": (0.5, 1)}),
+        Schedule({"penalty": (0, 1)}, layer_names=["pool"]),
     ]
-    model.fit(np.ones((4, 3, 1)), epochs=2, callbacks=curricula, verbose=0)
+    model.fit(x, callbacks=schedules, verbose=0)
     pools = [part.get_layer("pool") for part in (student, teacher)]
     assert [float(pool.attention_dropout) for pool in pools] == [1.0, 0.25]
     assert [float(pool.penalty) for pool in pools] == [1.0, 0.0]
-    for curriculum in (
-        Curriculum("rate", 1),
-        Curriculum("penalty", 1, layer_names=["teacher"]),
+    for name, layer_names in (("rate", None), ("penalty", ["teacher"])):
+        schedule = Schedule({name: (0, 1)}, 1, layer_names)
+        with pytest.raises(ValueError, match="not frozen.*there are.*Received"):
+            model.fit(x, callbacks=[schedule], verbose=0)
+
+
+def test_a_model_that_its_first_step_builds():
+    model, recorder = keras.Sequential([Numbers(name="a")]), Recorder()
+    fit(model, ramp(), recorder, epochs=2)
+    assert recorder.seen == [0, 0.25, 0.5, 0.75]
+    model = keras.Sequential([Numbers(name="a")])
+    fit(model, Schedule({"rate": (3.0, 3.0)}), steps=1, epochs=1)
+    assert float(model.layers[0].rate) == 3
+    model = keras.Sequential([Numbers(name="a")])
+    with pytest.raises(ValueError, match="`layer_names`.*Received"):
+        fit(model, Schedule({"rate": (1.0, 5.0)}, layer_names=["b"]))
+
+
+def test_unknown_names_list_what_there_is():
+    for schedule in (
+        Schedule({"count": (0, 1)}),
+        Schedule({"rate": (0, 1), "vector": (0, 1)}),
+        Schedule({"rate": (0, 1)}, layer_names=["a", "c"]),
     ):
-        with pytest.raises(ValueError, match="there are: .*Received: "):
-            model.fit(np.ones((4, 3, 1)), callbacks=[curriculum], verbose=0)
+        message = (
+            "`numbers` must name.*a/penalty', '.*a/rate', '.*a/temp.*'.*Rec"
+        )
+        with pytest.raises(ValueError, match=message):
+            fit(numbers(), schedule)
 
 
 @pytest.mark.parametrize(
-    "callback",
-    [Curriculum("rate", 1), TemperatureAnnealing(0.5, 1, layer_names=["a"])],
+    "name, value, message",
+    [
+        ("penalty", (0.0, -1.0), "values that `.*a/penalty` may"),
+        ("penalty", lambda share: -1 + share, "values that `.*a/penalty` may"),
+        ("temperature", (1.0, 0.0), "above 0.*Received: 0.0 for 'temp"),
+        ("rate", lambda share: 1 / share if share else "x", "numbers.'rate'"),
+        ("rate", lambda share: np.inf, "must be a finite"),
+    ],
 )
-def test_a_model_that_is_not_built(callback):
-    model = keras.Sequential([LastAttentionPooling()])
-    message = "built before `fit`.*call it once.*Received: model 'sequential'"
+def test_values_that_a_variable_may_not_have(name, value, message):
     with pytest.raises(ValueError, match=message):
-        fit(model, [callback])
-
-
-def test_unknown_target_lists_the_numbers_there_are():
-    message = r"`target` .* there are: \['penalty', 'rate'\].*target='count'"
-    with pytest.raises(ValueError, match=message):
-        fit(numbers(), [Curriculum("count", 1)])
-    message = r"`layer_names` .*\['a/rate'\].*layer_names=\['c'\]"
-    with pytest.raises(ValueError, match=message):
-        fit(numbers(), [Curriculum("rate", 1, layer_names=["c"])])
-
-
-def test_values_must_meet_the_constraint():
-    fit(numbers(), [Curriculum("rate", 1, final=-1.0)])
-    message = r"`final` .*`a/penalty` .*nearest is 0.0.*Received: final=-1.0"
-    with pytest.raises(ValueError, match=message):
-        fit(numbers(), [Curriculum("penalty", 1, final=-1)])
+        fit(numbers(), Schedule({name: value}))
 
 
 @pytest.mark.parametrize(
     "name, value",
     [
-        ("target", ""),
-        ("target", None),
-        ("max_epochs", 0),
-        ("max_epochs", -2.0),
-        ("max_epochs", "ten"),
-        ("eta", 0.0),
-        ("eta", float("nan")),
-        ("initial", float("inf")),
-        ("final", None),
+        ("numbers", None),
+        ("numbers", {}),
+        ("numbers", {"rate": 1.0}),
+        ("numbers", {"rate": "01"}),
+        ("numbers", {"rate": (0, 1, 0.5, 0.5)}),
+        ("numbers", {"rate": Ramp(0, float("nan"))}),
+        ("numbers", {1: (0, 1)}),
+        ("steps", 0),
+        ("steps", 2.5),
         ("layer_names", "rnn"),
         ("layer_names", []),
     ],
 )
-def test_bad_curriculum_arguments(name, value):
-    arguments = {"target": "penalty", "max_epochs": 3, name: value}
+def test_bad_arguments(name, value):
+    arguments = {"numbers": {"rate": (0, 1)}, name: value}
     with pytest.raises(ValueError, match=f"`{name}` must.*Received: {name}="):
-        Curriculum(**arguments)
+        Schedule(**arguments)
+
+
+def ramp(**options):
+    """A schedule whose value is the share of the steps."""
+    return Schedule({"rate": (0.0, 1.0)}, **options)
+
+
+class Recorder(keras.callbacks.Callback):
+    """The rate of each step."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.seen.append(float(self.model.layers[0].rate))
+
+
+def test_early_stopping_says_so_once():
+    class Stop(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            self.model.stop_training = True
+
+    model, schedule = numbers(), ramp()
+    with pytest.warns(UserWarning, match="2 of 6 steps.*`EarlyStopping`"):
+        fit(model, schedule, Stop())
+    fit(model, schedule, Stop())  # A second warning would be an error.
+    fit(model, schedule, epochs=1)
+    assert float(model.layers[0].rate) == 1
+
+
+@pytest.mark.parametrize("made", [3, 2])
+def test_steps_that_a_loss_scaler_skips(made, recwarn):
+    """They are told of where values have not arrived without them."""
+    model = keras.Sequential(
+        [keras.Input((1,)), Numbers(), keras.layers.Dense(1)]
+    )
+    optimizer = keras.optimizers.SGD()
+    model.compile(keras.optimizers.LossScaleOptimizer(optimizer), "mse")
+    schedule = Schedule({"rate": (0.0, 0.3, 0.0, 0.75)})
+    y = np.ones((4, 1))
+    y[made:] = np.inf
+    model.fit(y * 0, y, 1, shuffle=False, verbose=0, callbacks=[schedule])
+    told = [f"{made} of 4 steps" in str(x.message) for x in recwarn.list]
+    assert any(told) == (made < 3)
+
+
+def test_accumulated_gradients_are_one_step():
+    for accumulated, shares in ((2, [0, 0.25, 0.5, 0.75]), (4, [0, 0.5])):
+        model, recorder = numbers(), Recorder()
+        optimizer = keras.optimizers.SGD(
+            0.0, gradient_accumulation_steps=accumulated
+        )
+        model.compile(optimizer, "mae")
+        # With 4, the first epoch ends before the first step is made.
+        fit(model, ramp(), recorder, epochs=4)
+        assert recorder.seen == np.repeat(shares, accumulated).tolist()
+        assert float(model.layers[0].rate) == 1
+
+
+def test_a_schedule_that_is_over_before_it_begins_says_so():
+    model = numbers()
+    fit(model)
+    with pytest.warns(UserWarning, match="over before it begins.*`steps`"):
+        fit(model, ramp())
+
+
+def test_an_initial_epoch_without_steps_before_it():
+    """A new optimizer: the schedule is as long as the `fit`."""
+    model, recorder = numbers(), Recorder()
+    fit(model, ramp(), recorder, initial_epoch=1)
+    assert recorder.seen == [0, 0.25, 0.5, 0.75]
+    # Given steps stay, and so do those that were made.
+    model = numbers()
+    with pytest.warns(UserWarning, match="2 of 8 steps"):
+        fit(model, ramp(steps=8), initial_epoch=2)
+    with pytest.warns(UserWarning, match="4 of 6 steps"):
+        fit(model, ramp(), initial_epoch=2)
+
+
+def test_an_epoch_of_unknown_length_needs_steps():
+    def batches():
+        while True:
+            yield np.ones((2, 1)), np.ones((2, 1))
+
+    schedule, model = ramp(), numbers()
+    model.compile("sgd", "mse")
+    schedule.set_model(model)
+    schedule.set_params({"epochs": 3, "steps": None})
+    with pytest.raises(ValueError, match="`steps` must be given"):
+        schedule.on_train_begin()
+    # With them, and steps_per_epoch, a generator is as good as arrays.
+    model.fit(
+        batches(),
+        steps_per_epoch=2,
+        shuffle=False,
+        verbose=0,
+        callbacks=[ramp()],
+    )
+    assert float(model.layers[0].rate) == 1
+
+
+def test_several_steps_a_batch_need_steps():
+    x = keras.Input((4, 2))
+    states = keras.layers.SimpleRNN(
+        1, return_sequences=True, return_state=True
+    )(x)[0]
+    network = keras.Model(x, LastTemperature(name="t")(states))
+    model = TruncatedBackpropagationModel(network, chunk_length=2)
+    model.compile("sgd", "mse")
+    data = np.ones((2, 4, 2)), np.ones((2, 4, 1))
+    schedule = {"temperature": (1.0, 0.5)}
+    with pytest.raises(ValueError, match="`steps` must be given.*steps=None"):
+        model.fit(*data, verbose=0, callbacks=[Schedule(schedule)])
+    model.optimizer.iterations.assign(0)
+    model.fit(*data, verbose=0, callbacks=[Schedule(schedule, 2)])
+    assert float(network.get_layer("t").temperature) == 0.5
+
+
+class LastTemperature(keras.layers.Layer):
+    """Divides by a temperature of few digits."""
+
+    def build(self, shape):
+        self.temperature = self.add_weight(
+            name="temperature",
+            initializer="ones",
+            trainable=False,
+            dtype="bfloat16",
+        )
+
+    def call(self, x):
+        return x / keras.ops.cast(self.temperature, x.dtype)
+
+
+def test_two_callbacks_that_set_one_variable():
+    def train(*schedules):
+        layers = [LastTemperature(), keras.layers.Dense(1)]
+        model = keras.Sequential([keras.Input((1,)), *layers])
+        fit(model, *schedules, epochs=2)
+
+    one = {"temperature": (1.0, 0.3)}
+    with pytest.warns(UserWarning, match=r"sets the variables \['temperature'"):
+        train(Schedule(one), Schedule({"temperature": (1.0, 0.5)}))
+    train(Schedule(one))  # What is rounded is no change: no warning.
 
 
 NAMES = ("temperature", "penalty", "attention_dropout")
@@ -419,9 +442,9 @@ def train(directory: pathlib.Path, kill_at: int | None = None) -> None:
         epochs=4,
         shuffle=False,
         callbacks=[
-            TemperatureAnnealing(final=0.1, steps=10),
-            Curriculum("penalty", 3, eta=4),
-            Curriculum("attention_dropout", 3, eta=999),
+            ExploreThenCommit(temperature=(1.0, 0.1, 0.0, 0.75)),
+            Schedule({"penalty": lambda share: share**4}),
+            Schedule({"attention_dropout": lambda share: float(share >= 0.75)}),
             keras.callbacks.BackupAndRestore(directory / "backup"),
             Witness(),
         ],
@@ -452,14 +475,15 @@ def test_killed_run_continues_the_schedules(tmp_path):
 
     expected = steps(whole)
     assert [step for step, *_ in expected] == list(range(12))
-    assert expected[8][2:] == pytest.approx([(2 / 3) ** 4, 0.0])
-    assert expected[9][2:] == (1.0, 1.0)
+    assert expected[8][1:] == pytest.approx([0.2, (2 / 3) ** 4, 0.0])
+    assert expected[9][1:] == pytest.approx([0.1, 0.75**4, 1.0])
     # Steps 6 and 7 are run again, with the numbers they had.
     assert steps(resumed) == expected[:8] + expected[6:]
     histories = [
         json.loads((d / "history").read_text()) for d in (whole, resumed)
     ]
-    assert set(histories[0]) == {"loss", *NAMES}
+    weights = ("entropy_weight", "cost_weight", "indecision_weight")
+    assert set(histories[0]) == {"loss", *NAMES, *weights}
     for name, values in histories[0].items():
         assert histories[1][name] == pytest.approx(values[2:], rel=1e-6), name
     with (
@@ -476,48 +500,3 @@ if __name__ == "__main__":
         pathlib.Path(sys.argv[1]),
         int(sys.argv[2]) if len(sys.argv) > 2 else None,
     )
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_two_callbacks_that_set_the_temperature(first):
-    layer = keras_seqmech.ReceptiveFieldRNN(keras.layers.GRUCell(2), 2)
-    model = keras.Sequential([keras.Input((3, 2)), layer])
-    model.compile("sgd", "mse")
-    x, y = np.ones((4, 3, 2)), np.ones((4, 2))
-
-    def fit(**options):
-        callbacks = [
-            TemperatureAnnealing(final=0.1, steps=4),
-            keras_seqmech.ExploreThenCommit(steps=4, **options),
-        ]
-        if first:
-            callbacks.reverse()
-        model.fit(x, y, batch_size=1, verbose=0, callbacks=callbacks)
-
-    with pytest.warns(UserWarning, match="Something else sets the temp"):
-        fit()
-    model.optimizer.iterations.assign(0)
-    fit(temperature=None)  # A warning would be an error.
-    assert float(layer.temperature) == pytest.approx(0.1)
-
-
-def test_a_temperature_of_few_digits_is_not_taken_for_another():
-    """The variable holds what bfloat16 can of it."""
-
-    class Halved(keras.layers.Layer):
-        def build(self, shape):
-            self.temperature = self.add_weight(
-                name="temperature", trainable=False, dtype="bfloat16"
-            )
-
-        def call(self, x):
-            return x * keras.ops.cast(self.temperature, x.dtype)
-
-    model = keras.Sequential(
-        [keras.Input((1,)), Halved(), keras.layers.Dense(1)]
-    )
-    model.compile("sgd", "mse")
-    annealing = TemperatureAnnealing(final=0.3, steps=7)
-    x = np.ones((4, 1))
-    model.fit(x, x, batch_size=1, verbose=0, callbacks=[annealing])
-    assert float(model.layers[0].temperature) == pytest.approx(0.5, rel=0.01)

@@ -20,6 +20,7 @@ class Number(keras.layers.Layer):
 
 
 def build_number(hp, field):
+    """A model whose training diverges where S is above 2."""
     model = keras.Sequential([keras.Input((1,)), Number(name="number")])
     rate = 1e30 if field["max_size"] > 2 else 0.1
     optimizer = keras.optimizers.SGD(rate, momentum=0.5)
@@ -57,3 +58,9 @@ def search(hypermodel, folder, tuner=keras_tuner.RandomSearch, **options):
     )
     tuner.search(verbose=0)
     return tuner
+
+
+def trials(tuner):
+    """The trials of a search, by number."""
+    found = sorted(tuner.oracle.trials.items(), key=lambda item: int(item[0]))
+    return [trial for _, trial in found]

@@ -1,19 +1,27 @@
-"""Chiefs and workers: who is missing, addresses that are none."""
+"""Chiefs and workers: a search by three processes, and who is missing."""
 
+import json
+import os
 import socket
+import subprocess
+import sys
 
 import pytest
 
 pytest.importorskip("keras_tuner")
 pytest.importorskip("tensorboard")
 
-from keras_seqmech import tuning  # noqa: E402
+from tests import ROOT  # noqa: E402
 from tests.tuning.searches import Counted  # noqa: E402
 from tests.tuning.searches import search  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*(currentThread|getName):DeprecationWarning"
-)
+SEARCH = """
+import json, sys
+from tests.tuning.searches import Counted, search
+hypermodel = Counted(fails=[2], max_size=(1, 9))
+search(hypermodel, sys.argv[1], max_trials=8, chief_timeout=300)
+print(json.dumps(hypermodel.ran))
+"""
 
 
 @pytest.fixture
@@ -28,41 +36,60 @@ def address(monkeypatch):
     return port
 
 
+@pytest.mark.long
+def test_a_chief_and_two_workers(address, tmp_path):
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", SEARCH, tmp_path],
+            cwd=ROOT,
+            env={**os.environ, "KERASTUNER_TUNER_ID": name},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in ("chief", "worker0", "worker1")
+    ]
+    try:
+        answers = [process.communicate(timeout=300)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    by_chief, *ran = [json.loads(a.splitlines()[-1]) for a in answers]
+    files = tmp_path.glob("sweep/trial_*/trial.json")
+    states = [json.loads(file.read_text()) for file in files]
+    assert len(states) == 8 and by_chief == []
+    values = {
+        (found["max_size"], found["temperature"], state["status"])
+        for state in states
+        for found in [state["hyperparameters"]["values"]]
+    }
+    done = {(*one, "COMPLETED") for one in ran[0] + ran[1]}
+    assert done == {one for one in values if one[0] != 2}
+    assert {one[2] for one in values - done} <= {"FAILED"}
+
+
 def test_a_chief_that_is_missing(address, tmp_path):
-    assert tuning.is_worker() and not tuning.is_chief()
     message = f"No chief.*127.0.0.1:{address}.*after 0.2 seconds. Start it"
     with pytest.raises(TimeoutError, match=message):
         search(Counted(), tmp_path, chief_timeout=0.2)
-    assert not list(tmp_path.iterdir())
-
-
-def test_something_else_that_listens_is_no_chief(address):
     with socket.create_server(("127.0.0.1", address)):
         with pytest.raises(TimeoutError, match="No chief"):
-            tuning.wait_for_chief(timeout=0.5)
+            search(Counted(), tmp_path, chief_timeout=0.5)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_port_that_is_taken(address, monkeypatch, tmp_path):
     monkeypatch.setenv("KERASTUNER_TUNER_ID", "chief")
-    assert tuning.is_chief() and not tuning.is_worker()
-    tuning.check_port()
     with socket.create_server(("127.0.0.1", address), reuse_port=True):
-        message = f"KERASTUNER_ORACLE_PORT={address}: the port is taken"
-        with pytest.raises(OSError, match=message):
+        with pytest.raises(OSError, match=f"in use.*{address}"):
             search(Counted(), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
-def test_half_an_address_does_not_search_alone(address, monkeypatch):
-    monkeypatch.delenv("KERASTUNER_ORACLE_IP")
-    with pytest.raises(ValueError, match="KERASTUNER_ORACLE_IP=None"):
-        tuning.is_worker()
-
-
-@pytest.mark.parametrize(
-    "name, value", [("PORT", "http"), ("PORT", "0"), ("PORT", ""), ("IP", "")]
-)
-def test_addresses_that_are_none(address, monkeypatch, name, value):
-    monkeypatch.setenv(f"KERASTUNER_ORACLE_{name}", value)
-    with pytest.raises(ValueError, match=f"KERASTUNER_ORACLE_{name}"):
-        tuning.wait_for_chief(timeout=0.1)
+@pytest.mark.parametrize("missing", ["ORACLE_IP", "ORACLE_PORT", "TUNER_ID"])
+def test_half_an_address_does_not_search_alone(
+    address, monkeypatch, tmp_path, missing
+):
+    monkeypatch.delenv(f"KERASTUNER_{missing}")
+    with pytest.raises(ValueError, match=f"KERASTUNER_{missing}.*: None"):
+        search(Counted(), tmp_path)

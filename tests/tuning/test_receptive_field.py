@@ -9,15 +9,14 @@ pytest.importorskip("tensorboard")
 
 from keras_seqmech import ExploreThenCommit  # noqa: E402
 from keras_seqmech import ReceptiveFieldRNN  # noqa: E402
-from keras_seqmech import TemperatureAnnealing  # noqa: E402
+from keras_seqmech import Schedule  # noqa: E402
 from keras_seqmech import tuning  # noqa: E402
 from tests.tuning.searches import build_number  # noqa: E402
+from tests.tuning.searches import trials  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*(currentThread|getName):DeprecationWarning"
 )
-
-FIELD = {"max_size", "summary", "estimator", "temperature"}
 
 
 class TraceCounter(keras.layers.Layer):
@@ -30,50 +29,59 @@ class TraceCounter(keras.layers.Layer):
         return x
 
 
+class Recorder(keras.callbacks.Callback):
+    """What the layer is at each step of each trial."""
+
+    trials, traces = [], []
+
+    def __deepcopy__(self, memo):
+        return Recorder()
+
+    def on_train_begin(self, logs=None):
+        self.trials.append([])
+        self.traces.append(TraceCounter.traces)
+
+    def on_train_batch_end(self, batch, logs=None):
+        layer = self.model.get_layer("field")
+        numbers = [layer.temperature, layer.costs.entropy_weight]
+        self.trials[-1].append((layer.get_config(), *map(float, numbers)))
+
+    def on_train_end(self, logs=None):
+        self.traces[-1] = TraceCounter.traces - self.traces[-1]
+
+
 def build_model(hp, field):
-    assert set(field) == FIELD
     layers = [
         keras.Input((3, 2)),
         TraceCounter(),
         ReceptiveFieldRNN(
-            keras.layers.SimpleRNNCell(3), seed=1, name="field", **field
+            keras.layers.LSTMCell(3), seed=1, name="field", **field
         ),
         keras.layers.Dense(1),
     ]
     model = keras.Sequential(layers)
-    model.compile("sgd", loss="mse")
+    model.compile("sgd", loss="mse", jit_compile=False)
     return model
 
 
+def choose_callbacks(hp, field):
+    explore = ExploreThenCommit(
+        steps=100, entropy=hp.Float("entropy", 0.1, 3.0), temperature=None
+    )
+    annealing = tuning.choose_annealing(hp, 4, field["temperature"], 0.1)
+    return [annealing, explore]
+
+
 @pytest.mark.long
-def test_a_trial_follows_its_temperature_without_retracing(tmp_path):
-    seen, traces = [], []
-
-    class Recorder(keras.callbacks.Callback):
-        """The temperature of every step; shared by all its copies."""
-
-        def __deepcopy__(self, memo):
-            return Recorder()
-
-        def on_train_begin(self, logs=None):
-            seen.append([])
-            traces.append(TraceCounter.traces)
-
-        def on_train_batch_end(self, batch, logs=None):
-            layer = self.model.get_layer("field")
-            seen[-1].append(float(layer.temperature))
-
-        def on_train_end(self, logs=None):
-            traces[-1] = TraceCounter.traces - traces[-1]
-
+@pytest.mark.filterwarnings("ignore:.*has not reached its end")
+def test_trials_train_with_what_was_drawn_and_trace_once(tmp_path):
     hypermodel = tuning.ReceptiveFieldHyperModel(
         build_model,
-        max_size=(1, 2),
+        max_size=(1, 3),
         temperature=(0.5, 2.0),
-        final_temperature=0.1,
-        schedules=("fixed", "exponential", "linear"),
-        annealing_steps=4,
+        choices={"gated": ("memory", "all"), "summary": ("last",)},
         sequence_length=3,
+        callbacks=choose_callbacks,
     )
     tuner = tuning.open_search(
         keras_tuner.RandomSearch,
@@ -81,10 +89,11 @@ def test_a_trial_follows_its_temperature_without_retracing(tmp_path):
         tmp_path,
         "sweep",
         objective="loss",
-        max_trials=3,
+        max_trials=4,
         seed=2,
     )
     x = np.random.default_rng(0).normal(size=(12, 3, 2)).astype("float32")
+    Recorder.trials.clear()
     tuner.search(
         x,
         x[:, 0, :1],
@@ -93,183 +102,117 @@ def test_a_trial_follows_its_temperature_without_retracing(tmp_path):
         callbacks=[Recorder()],
         verbose=0,
     )
-    results = tuning.trial_results(tuner.project_dir)
-    assert [result.status for result in results] == ["COMPLETED"] * 3
-    schedules = {r.values["temperature_schedule"] for r in results}
-    assert schedules == {"fixed", "exponential", "linear"}
-    assert len({r.values["temperature"] for r in results}) == 3
-    for result, temperatures in zip(results, seen):
-        first = result.values["temperature"]
+    found = trials(tuner)
+    assert [trial.status for trial in found] == ["COMPLETED"] * 4
+    values = [trial.hyperparameters.values for trial in found]
+    searched = ("temperature", "temperature_schedule", "gated", "entropy")
+    for name in (*searched, "max_size"):
+        assert len({v[name] for v in values}) > 1
+    for drawn, steps in zip(values, Recorder.trials, strict=True):
+        fields, temperatures, entropies = zip(*steps)
+        for name in ("gated", "max_size"):
+            assert {field[name] for field in fields} == {drawn[name]}
+        first = drawn["temperature"]
         progress = np.minimum(1, np.arange(6) / 4)
         expected = {
             "fixed": np.full(6, first),
             "exponential": first * (0.1 / first) ** progress,
             "linear": first + (0.1 - first) * progress,
-        }[result.values["temperature_schedule"]]
+        }[drawn["temperature_schedule"]]
         np.testing.assert_allclose(temperatures, expected, rtol=1e-5)
+        assert entropies[0] == pytest.approx(drawn["entropy"])
     # One batch shape, two epochs of changing temperatures: one trace a trial.
-    assert traces == [1] * 3
+    assert Recorder.traces == [1] * 4
 
 
-@pytest.mark.long
-def test_a_search_of_what_sizes_cost(tmp_path):
-    """KerasTuner's random search: each trial has what was drawn for it."""
-    fields, seen = [], []
-
-    def build(hp, field):
-        fields.append(field)
-        layers = [
-            keras.Input((3, 2)),
-            ReceptiveFieldRNN(keras.layers.LSTMCell(2), name="field", **field),
-            keras.layers.Dense(1),
-        ]
-        model = keras.Sequential(layers)
-        model.compile("sgd", loss="mse", jit_compile=False)
-        return model
-
-    class Recorder(keras.callbacks.Callback):
-        """What the first and last step are trained with."""
-
-        def __deepcopy__(self, memo):
-            return Recorder()
-
-        def on_train_batch_end(self, batch, logs=None):
-            layer = self.model.get_layer("field")
-            names = ("entropy_weight", "cost_weight", "indecision_weight")
-            numbers = [float(getattr(layer.costs, name)) for name in names]
-            seen.append([*numbers, float(layer.temperature)])
-
+def test_a_range_has_steps():
     hypermodel = tuning.ReceptiveFieldHyperModel(
-        build,
-        max_size=(2, 3),
-        gated=("memory", "output", "all"),
-        size_from=("input", "field"),
-        exploration=(0.01, 0.5),
-        price=(0.01, 0.1),
-        exploration_steps=2,
+        lambda hp, field: field, (2, 8, 3), (0.25, 2.0, 2)
     )
-    tuner = tuning.open_search(
-        keras_tuner.RandomSearch,
-        hypermodel,
-        tmp_path,
-        "sweep",
-        objective="loss",
-        max_trials=3,
-        seed=2,
-    )
-    x = np.random.default_rng(0).normal(size=(9, 3, 2)).astype("float32")
-    fields.clear()
-    tuner.search(
-        x, x[:, 0, :1], batch_size=3, callbacks=[Recorder()], verbose=0
-    )
-    results = tuning.trial_results(tuner.project_dir)
-    assert [result.status for result in results] == ["COMPLETED"] * 3
-    commitment = ExploreThenCommit().ramps["indecision_weight"].final
-    first, last = seen[::3], seen[2::3]
-    for i, values in enumerate(result.values for result in results):
-        for name in ("gated", "size_from"):
-            assert fields[i][name] == values[name]
-        assert "target" not in fields[i] and "commitment" not in values
-        temperature = values["temperature"]
-        assert first[i] == pytest.approx(
-            [values["exploration"], 0, 0, temperature]
-        )
-        # After two steps the schedule is over.
-        assert last[i] == pytest.approx(
-            [0, values["price"], commitment, temperature]
-        )
-    assert len({result.values["price"] for result in results}) == 3
-
-
-def test_a_target_is_an_argument_of_the_layer():
-    given = {"target": (1.5, 2.0), "target_weight": 3.0, "max_size": (2, 4)}
-    hypermodel = tuning.ReceptiveFieldHyperModel(print, **given)
-    field, _ = hypermodel.choose(keras_tuner.HyperParameters())
-    assert (field["target"], field["target_weight"]) == (1.5, 3.0)
-    assert hypermodel.choose_exploration(keras_tuner.HyperParameters()) is None
+    hp = keras_tuner.HyperParameters()
+    assert hypermodel.build(hp) == {"max_size": 2, "temperature": 0.25}
+    drawn = [
+        [space.random_sample(seed) for seed in range(60)] for space in hp.space
+    ]
+    assert set(drawn[0]) == {2, 5, 8}
+    assert set(drawn[1]) == {0.25, 0.5, 1.0, 2.0}
 
 
 @pytest.mark.long
 def test_trials_that_diverge_fail_and_the_search_goes_on(tmp_path, caplog):
     hypermodel = tuning.ReceptiveFieldHyperModel(
-        build_number, max_size=(1, 6), temperature=1.0, summaries=("mean",)
+        build_number, max_size=(1, 6), temperature=1.0
     )
     tuner = tuning.open_search(
-        keras_tuner.GridSearch,
-        hypermodel,
-        tmp_path,
-        "sweep",
-        objective="loss",
-        max_trials=6,
+        keras_tuner.GridSearch, hypermodel, tmp_path, "sweep", objective="loss"
     )
-    x = np.ones((8, 1), "float32")
+    x = np.ones((4, 1), "float32")
     tuner.search(x, 2 * x, batch_size=1, epochs=2, verbose=0)
-    results = tuning.trial_results(tuner.project_dir)
-    status = {r.values["max_size"]: r.status for r in results}
+    status = {
+        trial.hyperparameters.values["max_size"]: trial.status
+        for trial in trials(tuner)
+    }
     # Four in a row: more than the three after which KerasTuner gives up.
     assert status == {
         size: "COMPLETED" if size <= 2 else "FAILED" for size in range(1, 7)
     }
-    failed = [r for r in results if r.status == "FAILED"]
-    assert all(
-        r.score is None
-        and "FailedTrialError: Training diverged: loss is " in r.message
-        and r.message.endswith("in epoch 1.")
-        for r in failed
-    )
+    for trial in trials(tuner):
+        if trial.status == "FAILED":
+            message = trial.message.strip().splitlines()[-1]
+            assert "FailedTrialError: Training diverged: loss is " in message
+            assert message.endswith("in epoch 1.")
     assert "Training diverged" in caplog.text
-    table = tuning.results_table(results, "loss", maximize=False)
-    assert "| failed: " in table.splitlines()[-1]
     assert tuner.get_best_hyperparameters()[0]["max_size"] <= 2
+
+
+def trial(max_size, **options):
+    """A hypermodel, and the arguments of its `fit`."""
+    hypermodel = tuning.ReceptiveFieldHyperModel(
+        build_number, max_size=max_size, temperature=0.5, **options
+    )
+    hp = keras_tuner.HyperParameters()
+    return hypermodel, hp, hypermodel.build(hp)
 
 
 def test_a_last_step_that_diverges_fails_a_trial():
     """The only step of the only epoch: its loss is finite."""
-    hypermodel = tuning.ReceptiveFieldHyperModel(build_number, max_size=6)
-    hp = keras_tuner.HyperParameters()
-    model = hypermodel.build(hp)
+    hypermodel, *arguments = trial(max_size=6)
     x = np.ones((4, 1), "float32")
-    message = "number/offset is not finite after the last step"
+    message = "number/offset is not finite in the end"
     with pytest.raises(keras_tuner.errors.FailedTrialError, match=message):
-        hypermodel.fit(hp, model, x, 1e10 * x, verbose=0)
+        hypermodel.fit(*arguments, x, 1e10 * x, verbose=0)
 
 
 def test_a_validation_loss_that_is_no_number_fails_a_trial():
-    hypermodel = tuning.ReceptiveFieldHyperModel(build_number, max_size=1)
-    hp = keras_tuner.HyperParameters()
-    model = hypermodel.build(hp)
+    hypermodel, *arguments = trial(max_size=1)
     x = np.ones((4, 1), "float32")
     with pytest.raises(
         keras_tuner.errors.FailedTrialError, match="val_loss is nan in epoch 1"
     ):
         hypermodel.fit(
-            hp, model, x, x, validation_data=(x, np.nan * x), verbose=0
+            *arguments, x, x, validation_data=(x, np.nan * x), verbose=0
         )
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore:.*has not reached its end")
 def test_hyperband_continues_the_temperature(tmp_path):
     temperatures = {}
 
     class Recorder(tuning.ReceptiveFieldHyperModel):
         def fit(self, hp, model, *args, **kwargs):
             history = super().fit(hp, model, *args, **kwargs)
-            start = kwargs["initial_epoch"]
-            key = hp["temperature"], start
+            key = hp["temperature"], kwargs["initial_epoch"]
             temperatures[key] = history.history["temperature"]
             return history
 
-    hypermodel = Recorder(
-        build_number,
-        max_size=1,
-        temperature=(0.5, 2.0),
-        final_temperature=0.1,
-        schedules=("linear",),
-        annealing_steps=100,
-    )
+    def anneal(hp, field):
+        first = field["temperature"]
+        return [tuning.choose_annealing(hp, 100, first, 0.1, ("linear",))]
+
     tuner = tuning.open_search(
         keras_tuner.Hyperband,
-        hypermodel,
+        Recorder(build_number, 1, (0.5, 2.0), callbacks=anneal),
         tmp_path,
         "sweep",
         objective="loss",
@@ -287,52 +230,60 @@ def test_hyperband_continues_the_temperature(tmp_path):
         assert temperatures[first, 1] == pytest.approx([first - 2 * per_epoch])
 
 
-@pytest.mark.parametrize("callbacks", [None, keras.callbacks.History()])
-def test_callbacks_may_be_none_or_one(callbacks):
-    hypermodel = tuning.ReceptiveFieldHyperModel(build_number, max_size=1)
-    hp = keras_tuner.HyperParameters()
-    model = hypermodel.build(hp)
+def test_callbacks_of_a_search():
+    hypermodel, *arguments = trial(max_size=1)
     x = np.ones((2, 1), "float32")
-    hypermodel.fit(hp, model, x, x, callbacks=callbacks, verbose=0)
-    assert callbacks is None or len(callbacks.history["loss"]) == 1
-
-
-def test_callbacks_that_would_move_what_is_searched():
-    hypermodel = tuning.ReceptiveFieldHyperModel(build_number, max_size=1)
-    hp = keras_tuner.HyperParameters()
-    model = hypermodel.build(hp)
-    x = np.ones((2, 1), "float32")
-    own = TemperatureAnnealing(final=0.1, steps=5)
-    with pytest.raises(ValueError, match="temperature is searched.*Received"):
-        hypermodel.fit(hp, model, x, x, callbacks=[own], verbose=0)
-    with pytest.raises(ValueError, match="`temperature=None`. Received"):
-        hypermodel.fit(hp, model, x, x, callbacks=ExploreThenCommit())
-    named = TemperatureAnnealing(final=0.1, steps=1, layer_names=["number"])
-    hypermodel.fit(hp, model, x, x, callbacks=[named], verbose=0)
-    assert float(model.get_layer("number").temperature) == pytest.approx(0.1)
+    own = keras.callbacks.History()
+    hypermodel.fit(*arguments, x, x, callbacks=own, verbose=0)
+    assert len(own.history["loss"]) == 1
+    hypermodel.fit(*arguments, x, x, callbacks=None, verbose=0)
+    for schedule in (Schedule({"temperature": (1, 0.1)}), ExploreThenCommit()):
+        with pytest.raises(ValueError, match="as its `callbacks`. Received"):
+            hypermodel.fit(*arguments, x, x, callbacks=[schedule], verbose=0)
 
 
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"build_model": None}, "`build_model`"),
-        ({"temperature": (0.0, 1.0)}, "`temperature`.*temperature=0.0"),
-        ({"temperature": 1.0, "schedules": ("cosine",)}, "`schedules`"),
-        ({"schedules": ("fixed", "linear")}, "`annealing_steps`"),
-        ({"estimators": ("exact",)}, "`estimators`"),
-        ({"temperature_step": 1.0}, "`step`"),
-        ({"size_step": 0}, "`step`"),
-        ({"gated": ("h",)}, "`gated`"),
-        ({"size_from": ()}, "`size_from`"),
-        ({"exploration": (0.0, 1.0)}, "`exploration`.*exploration=0.0"),
-        ({"price": -1}, "`price`"),
-        ({"commitment": 1, "exploration_steps": 0}, "`steps`"),
-        ({"target": (1, 2), "max_size": (1, 4)}, "`target`.*smallest S, 1"),
-        ({"target": 0.5, "max_size": 4}, "`target`.*target=0.5"),
-        ({"target": 2, "max_size": 4, "price": 0.1}, "`price`.*target=2"),
-        ({"target_weight": 0}, "`target_weight`"),
+        ({"max_size": 0}, "`max_size`.*max_size=0"),
+        ({"max_size": (0, 2)}, "`max_size`.*max_size=0"),
+        ({"max_size": (1, 2.5)}, "must be an int"),
+        ({"max_size": (3, 2)}, "max_size.*greater"),
+        ({"max_size": (1, 2, 3, 4)}, "`max_size` must be.*Received: max_size="),
+        ({"max_size": (2, 6), "sequence_length": 5}, "must not exceed.*=5"),
+        ({"temperature": (0.0, 1.0)}, "temperature.*0.0"),
+        ({"temperature": -1.0}, "`temperature`.*temperature=-1.0"),
+        ({"temperature": (1.0, np.inf)}, "temperature=inf"),
+        ({"temperature": (0.5, 1.0, 1.0)}, "temperature.*step=1.0"),
+        ({"choices": {"estimator": ("exact",)}}, "`estimator`.*'exact'"),
+        ({"choices": {"summary": ("mean", "middle")}}, "`summary`.*'middle'"),
+        ({"choices": {"summary": ()}}, "`values` must be provided"),
+        ({"choices": {"gate": ("all",)}}, "gate"),
     ],
 )
 def test_hypermodels_that_cannot_be(options, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        tuning.ReceptiveFieldHyperModel(print, **options)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"steps": 0}, "`steps`.*steps=0"),
+        ({"initial": 0}, "`initial`.*initial=0"),
+        ({"final_temperature": (0, 1)}, "`final`.*final=0"),
+        ({"schedules": ("fixed", "cosine")}, "`schedules`.*'cosine'"),
+    ],
+)
+def test_annealing_that_cannot_be(options, message):
+    hp = keras_tuner.HyperParameters()
     with pytest.raises(ValueError, match=message):
-        tuning.ReceptiveFieldHyperModel(**{"build_model": print, **options})
+        tuning.choose_annealing(hp, **{"steps": 3, "initial": 1.0, **options})
+
+
+def test_a_fixed_temperature_has_no_last_one():
+    hp = keras_tuner.HyperParameters()
+    for schedules in (("fixed",), ("fixed", "linear")):
+        found = tuning.choose_annealing(hp, 4, 0.75, schedules=schedules)
+        assert found is None
+    assert "final_temperature" not in hp.values

@@ -1,13 +1,11 @@
 """`show`: a sequence with its decisions, as a piece of HTML."""
 
 import os
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from typing import NamedTuple
 
-from keras_seqmech.analysis.characters import escaped
 from keras_seqmech.analysis.characters import visible
 from keras_seqmech.analysis.markup import tracks
 from keras_seqmech.analysis.markup import values
@@ -33,13 +31,13 @@ class HtmlPicture(NamedTuple):
             '<!doctype html>\n<html>\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, '
             'initial-scale=1">\n'
-            f"<title>{escaped(self.title)}</title>\n"
+            f"<title>{tracks.escaped(self.title)}</title>\n"
             f"<style>{PAGE_STYLE}</style>\n</head>\n<body>\n{self.html}\n"
             "</body>\n</html>\n"
         )
 
     def save(self, path: str | os.PathLike) -> Path:
-        """Writes the document in one step: the file is complete, or as before.
+        """Writes the document.
 
         Args:
             path: Path of an HTML file; missing folders are made.
@@ -49,12 +47,7 @@ class HtmlPicture(NamedTuple):
         """
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.part")
-        try:
-            temporary.write_text(self.document, "utf-8", newline="\n")
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        path.write_text(self.document, "utf-8", newline="\n")
         return path
 
     def __repr__(self) -> str:
@@ -72,37 +65,33 @@ def show(
     attention: Any = None,
     kept: Any = None,
     probabilities: Any = None,
-    mask: Any = None,
     title: str | None = None,
 ) -> HtmlPicture:
     """Shows a sequence with the decisions that a model made on it.
 
-    Each decision that is given is a track of the picture: the tokens, which
-    wrap to the width of the window and run from right to left where their
-    script does, with the decision around and below them. The numbers are what
-    layers return, arrays or tensors: `(time,)`; `(rows, time)` for several
-    rows; or a mapping from the rows' names, such as questions, to `(time,)`.
+    Each decision that is given is a track of the picture: the tokens, with the
+    decision around and below them. Tokens wrap to the width of the window, and
+    run from right to left where the first letter does. The numbers are what
+    layers return, arrays or tensors, of one sequence: `(time,)`, or a mapping
+    from the names of rows, such as questions, to `(time,)`.
 
     Args:
-        tokens: A string, or words, characters or numbers, one for each step
-            or, with a mask, for each real one. Bytes are read as UTF-8; an
-            array or tensor may also be `(1, time)`, or one string.
+        tokens: A string, or words, characters or numbers, one for each step;
+            of padded sequences, those of the real steps. Bytes are read as
+            UTF-8.
         sizes: How many tokens each step read, itself first: the `"size"` of
             `ReceptiveFieldRNN`, with `return_field=True`. They are bars, or
-            columns where more than 24 bars would lie over one token.
+            columns where one is above 24.
         gates: `"gates"` or their `"probabilities"`, of
             `FocusedHierarchicalEncoder` and `BoundaryGate`, with
             `return_gates=True`.
         attention: `"attention_scores"` of the pooling layers,
             `ContextAttention` and `PointerSoftmax`, with
             `return_attention_scores=True`.
-        kept: What a subsample keeps: emission probabilities `(time,)`, or the
-            `"emission"` of `ExpectedSubsample`, `(outputs, time)`, which is
-            summed over outputs.
+        kept: Emission probabilities of a subsample: those it is called with,
+            or the sum of its `"emission"` over outputs.
         probabilities: Probability of a class after each token, such as a
             model's answers to `keras_seqmech.analysis.prefixes`.
-        mask: Bools or integers `(time,)`, True at real steps; others are left
-            out.
         title: Title of the picture.
 
     Returns:
@@ -111,8 +100,8 @@ def show(
 
     Raises:
         ValueError: If there is no token or no decision, lengths differ, or a
-            number at a real step is not allowed: sizes are finite and not
-            below 0, all others from 0 to 1.
+            number is not allowed: sizes are finite and not below 0, all others
+            from 0 to 1.
 
     Example:
 
@@ -124,8 +113,7 @@ def show(
     ... )
     >>> picture.save("decisions.html")  # doctest: +SKIP
     """
-    real_tokens, real = values.real_steps(values.token_list(tokens), mask)
-    seen = [visible(token) for token in real_tokens]
+    seen = [visible(token) for token in values.token_list(tokens)]
     given = {
         "sizes": sizes,
         "gates": gates,
@@ -136,23 +124,18 @@ def show(
     drawn = []
     for name, kind in tracks.KINDS.items():
         if given[name] is not None:
-            rows = values.rows(
-                name, given[name], real, kind.largest, kind.summed
-            )
-            drawn.append(tracks.draw_track(kind, seen, rows))
+            rows = values.rows(name, given[name], len(seen), kind.largest)
+            drawn.append(tracks.draw_track(name, seen, rows))
     if not drawn:
         raise ValueError(
             f"At least one argument of {', '.join(given)} must be given. "
             "Received: None for all"
         )
-    label = "Decisions" if title is None else visible(title)
-    heading = "" if title is None else _heading(label)
+    label = tracks.escaped("Decisions" if title is None else visible(title))
+    heading = f'<p class="sq-title" dir="auto">{label}</p>'
     return HtmlPicture(
-        f'<div class="seqmech" role="figure" aria-label="{escaped(label)}">'
-        f"<style>{STYLE}</style>{heading}{''.join(drawn)}</div>",
-        label,
+        f'<div class="seqmech" role="figure" aria-label="{label}">'
+        f"<style>{STYLE}</style>{'' if title is None else heading}"
+        f"{''.join(drawn)}</div>",
+        "Decisions" if title is None else visible(title),
     )
-
-
-def _heading(text: str) -> str:
-    return f'<p class="sq-title" dir="auto">{escaped(text)}</p>'

@@ -35,16 +35,16 @@ STYLE = """
 .seqmech .sq-name {
   font-weight: 600; font-size: .9rem; margin-inline-end: .4em;
 }
-.seqmech .sq-tokens, .seqmech .sq-run {
+.seqmech .sq-tokens {
   display: flex; flex-wrap: wrap; align-items: flex-start; row-gap: .5rem;
+  margin-block-start: .2rem;
 }
-.seqmech .sq-tokens { margin-block-start: .2rem; }
 .seqmech .sq-cell {
   display: flex; flex-direction: column; align-items: stretch;
   min-inline-size: 1.6rem; max-inline-size: 100%; text-align: center;
 }
 .seqmech .sq-token {
-  unicode-bidi: isolate; white-space: pre-wrap; align-self: center;
+  unicode-bidi: plaintext; white-space: pre-wrap; align-self: center;
   margin: 0 1px; padding: .05rem .25rem; border: 1px solid transparent;
   border-radius: 4px; color: var(--ink); text-decoration: none;
   font-size: 1.1rem; max-inline-size: 100%; box-sizing: border-box;

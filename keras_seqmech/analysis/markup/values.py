@@ -1,8 +1,7 @@
-"""What `show` is given, checked: one number a real step, in rows with names."""
+"""Checks of what `show` is given: tokens, and one number for each."""
 
 from collections.abc import Mapping
 from typing import Any
-from typing import NamedTuple
 
 import numpy as np
 
@@ -10,142 +9,65 @@ import numpy as np
 TOLERANCE = 1e-4
 
 
-class Row(NamedTuple):
-    """One number for each real step.
-
-    Attributes:
-        name: Name of the row, such as a question; "" for none.
-        values: float64 `(steps,)`.
-    """
-
-    name: str
-    values: np.ndarray
-
-
 def token_list(tokens: Any) -> list:
-    """The tokens of a string, a sequence, an array or a tensor.
-
-    An array or tensor may be a batch of one row, or one string.
-    """
-    if hasattr(tokens, "to_list"):  # a ragged tensor
-        tokens = tokens.to_list()
-        tokens = tokens[0] if _is_one_row(tokens) else tokens
-    elif not isinstance(tokens, (str, bytes)) and hasattr(tokens, "__array__"):
-        array = np.asarray(tokens)
-        if array.ndim > 1 and (array.ndim > 2 or len(array) != 1):
+    """Tokens of a string, a sequence, an array or a tensor `(time,)`."""
+    if hasattr(tokens, "__array__"):
+        tokens = np.asarray(tokens)
+        if tokens.ndim != 1:
             raise ValueError(
                 "Argument `tokens` must have the shape (time,). "
-                f"Received: tokens of shape {array.shape}"
+                f"Received: tokens of shape {tokens.shape}"
             )
-        tokens = (array[0] if array.ndim == 2 else array).tolist()
-    if isinstance(tokens, bytes):
-        tokens = tokens.decode("utf-8", errors="replace")
-    try:
-        return list(tokens)
-    except TypeError:
+        tokens = tokens.tolist()
+    if not len(tokens):
         raise ValueError(
-            "Argument `tokens` must be a string or a sequence of tokens. "
+            "Argument `tokens` must have at least one token. "
             f"Received: tokens={tokens!r}"
-        ) from None
-
-
-def _is_one_row(rows: list) -> bool:
-    return len(rows) == 1 and isinstance(rows[0], list)
-
-
-def real_steps(tokens: list, mask: Any) -> tuple[list, np.ndarray]:
-    """Tokens of real steps, and the mask of all steps, bool `(time,)`."""
-    real = np.ones(len(tokens), bool) if mask is None else np.asarray(mask)
-    real = real[0] if real.ndim == 2 and len(real) == 1 else real
-    if real.dtype.kind not in "biu" or real.ndim != 1:
-        raise ValueError(
-            "Argument `mask` must hold a bool or an integer for each step, "
-            f"(time,). Received: mask={mask!r}"
         )
-    real = real.astype(bool)
-    if len(tokens) == len(real):
-        tokens = [token for token, is_real in zip(tokens, real) if is_real]
-    if len(tokens) != real.sum():
-        raise ValueError(
-            "Argument `tokens` must have one token for each step of `mask`, "
-            f"{len(real)}, or for each real one, {real.sum()}. "
-            f"Received: {len(tokens)} tokens"
-        )
-    if not tokens:
-        raise ValueError(
-            "Argument `tokens` must have at least one token at a real step. "
-            f"Received: tokens={tokens!r}, mask={mask!r}"
-        )
-    return tokens, real
+    return list(tokens)
 
 
 def rows(
-    name: str, given: Any, real: np.ndarray, largest: float, summed: bool
-) -> list[Row]:
-    """The rows of one argument, at real steps.
+    name: str, given: Any, count: int, largest: float
+) -> dict[str, np.ndarray]:
+    """Numbers `(time,)`, float64, by the names of the rows.
 
     Args:
         name: Name of the argument, for errors.
-        given: Numbers `(time,)` or `(rows, time)`, or a mapping from the names
-            of rows to numbers `(time,)`.
-        real: Bool `(time,)`.
-        largest: The largest allowed number; none may be below 0.
-        summed: Whether numbers `(..., time)` are one row, their sum.
+        given: Numbers `(time,)`, or a mapping from names to such numbers.
+        count: Number of tokens.
+        largest: Largest allowed number; none may be below 0.
     """
-    parts = given if isinstance(given, Mapping) else {"": given}
-    found = []
-    for key, part in parts.items():
-        argument = f"{name}[{key!r}]" if isinstance(given, Mapping) else name
-        numbers = _numbers(argument, part, real, summed)
-        _check_range(argument, numbers, largest)
-        numbers = np.clip(numbers, 0, largest)
-        several = len(numbers) > 1
-        if several and isinstance(given, Mapping):
-            raise ValueError(
-                f"Argument `{argument}` must have the shape (time,). "
-                f"Received: {argument} with {len(numbers)} rows"
-            )
-        names = map(str, range(1, len(numbers) + 1)) if several else [str(key)]
-        found += [Row(*row) for row in zip(names, numbers)]
-    if not found:
+    if not isinstance(given, Mapping):
+        return {"": _numbers(name, given, count, largest)}
+    if not given:
         raise ValueError(
             f"Argument `{name}` must have at least one row. "
             f"Received: {name}={given!r}"
         )
-    return found
+    return {
+        str(key): _numbers(f"{name}[{key!r}]", part, count, largest)
+        for key, part in given.items()
+    }
 
 
-def _numbers(
-    name: str, given: Any, real: np.ndarray, summed: bool
-) -> np.ndarray:
-    """float64 `(rows, real steps)`."""
-    if hasattr(given, "to_list"):  # a ragged tensor
-        given = given.to_list()
+def _numbers(name: str, given: Any, count: int, largest: float) -> np.ndarray:
     try:
         array = np.asarray(given, "float64")
     except (TypeError, ValueError):
         raise ValueError(
             f"Argument `{name}` must hold numbers. Received: {name}={given!r}"
         ) from None
-    if array.ndim not in (1, 2) or array.shape[-1] != len(real):
+    if array.shape != (count,):
         raise ValueError(
-            f"Argument `{name}` must have a number for each of the "
-            f"{len(real)} steps, (time,) or (rows, time). "
-            f"Received: {name} of shape {array.shape}"
+            f"Argument `{name}` must have a number for each of the {count} "
+            f"tokens, (time,). Received: {name} of shape {array.shape}"
         )
-    array = np.atleast_2d(array)[:, real]
-    return array.sum(axis=0, keepdims=True) if summed else array
-
-
-def _check_range(name: str, numbers: np.ndarray, largest: float) -> None:
-    inside = (numbers >= -TOLERANCE) & (numbers <= largest + TOLERANCE)
-    if not (np.isfinite(numbers) & inside).all():
-        allowed = (
-            f"numbers from 0 to {largest:g}"
-            if np.isfinite(largest)
-            else "finite numbers of at least 0"
-        )
+    inside = (array >= -TOLERANCE) & (array <= largest + TOLERANCE)
+    if not (np.isfinite(array) & inside).all():
         raise ValueError(
-            f"Argument `{name}` must hold {allowed} at real steps. "
-            f"Received: {name} from {numbers.min()} to {numbers.max()}"
+            f"Argument `{name}` must hold finite numbers from 0 to "
+            f"{largest:g}. Received: {name} from {array.min()} to "
+            f"{array.max()}"
         )
+    return np.clip(array, 0, largest)

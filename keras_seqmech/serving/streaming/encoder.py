@@ -5,11 +5,7 @@ from typing import Any
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.layers import cells
-from keras_seqmech.layers.focused_encoder.encoder import (
-    FocusedHierarchicalEncoder,
-)
-from keras_seqmech.serving.streaming.clock import Clock
+from keras_seqmech.core import cells
 from keras_seqmech.serving.streaming.layer import State
 from keras_seqmech.serving.streaming.layer import StreamedLayer
 from keras_seqmech.serving.streaming.layer import choose
@@ -25,12 +21,6 @@ class StreamedEncoder(StreamedLayer):
     Without `return_sequences` the output, like returned states, is that after
     the steps so far.
     """
-
-    def __init__(
-        self, clock: Clock, delay: int, layer: FocusedHierarchicalEncoder
-    ):
-        super().__init__(clock, delay, dtype=layer.dtype_policy)
-        self.layer = layer
 
     def initial_state(self, batch_size: Tensor) -> State:
         states = [
@@ -82,15 +72,3 @@ class StreamedEncoder(StreamedLayer):
 
     def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
         return self.layer.compute_mask(sequence, mask)
-
-    def compute_output_spec(
-        self,
-        sequence: Tensor,
-        context: Tensor,
-        sequence_mask: Tensor | None = None,
-        initial_state: Any = None,
-        training: bool = False,
-        mask: None = None,
-    ) -> Any:
-        self.set_spec(sequence)
-        return self.layer.compute_output_spec(sequence, context, sequence_mask)

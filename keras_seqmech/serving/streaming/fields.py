@@ -11,11 +11,11 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.layers.receptive_field import loop
-from keras_seqmech.layers.receptive_field.choices import compute_choices
-from keras_seqmech.layers.receptive_field.windows import ReceptiveFieldWindows
-from keras_seqmech.ops.receptive_field.inputs import Sequences
-from keras_seqmech.ops.receptive_field.inputs import pad_inputs
+from keras_seqmech.receptive_field import loop
+from keras_seqmech.receptive_field.choices import compute_choices
+from keras_seqmech.receptive_field.inputs import Sequences
+from keras_seqmech.receptive_field.inputs import pad_inputs
+from keras_seqmech.receptive_field.windows import ReceptiveFieldWindows
 from keras_seqmech.serving.streaming.clock import Clock
 from keras_seqmech.serving.streaming.layer import State
 from keras_seqmech.serving.streaming.layer import StreamedLayer
@@ -39,10 +39,10 @@ class Window(NamedTuple):
 
 def empty_window(layer: StreamedLayer, batch_size: Tensor) -> State:
     """The state of a layer that waits for as many steps as it must see."""
-    shape, dtype = layer.spec
+    shape = (batch_size, layer.waits, layer.spec.shape[-1])
     return {
-        "ahead": tf.zeros((batch_size, layer.waits, shape[-1]), dtype),
-        "ahead_real": tf.zeros((batch_size, layer.waits), "bool"),
+        "ahead": tf.zeros(shape, layer.spec.dtype),
+        "ahead_real": tf.zeros(shape[:2], "bool"),
     }
 
 
@@ -67,8 +67,7 @@ class StreamedFieldRNN(StreamedRNN):
     """A `ReceptiveFieldRNN`, or a `LearnedInitialState` of one."""
 
     def __init__(self, clock: Clock, delay: int, layer: keras.Layer):
-        waits = unwrap(layer).max_size - 1
-        super().__init__(clock, delay, layer, waits=waits)
+        super().__init__(clock, delay, layer, unwrap(layer).max_size - 1)
 
     def initial_state(self, batch_size: Tensor) -> State:
         states = super().initial_state(batch_size)
@@ -103,24 +102,12 @@ class StreamedFieldRNN(StreamedRNN):
         mask = StreamedLayer.compute_mask(self, sequence, mask)
         return super().compute_mask(sequence, mask)
 
-    def compute_output_spec(
-        self,
-        sequence: Tensor,
-        initial_state: Any = None,
-        mask: Tensor | None = None,
-        training: bool = False,
-    ) -> Any:
-        self.set_spec(sequence)
-        return self.rnn.compute_output_spec(sequence, mask=mask)
-
 
 class StreamedWindows(StreamedLayer):
     """A `ReceptiveFieldWindows`."""
 
     def __init__(self, clock: Clock, delay: int, layer: ReceptiveFieldWindows):
-        waits = layer.max_size - 1
-        super().__init__(clock, delay, waits, dtype=layer.dtype_policy)
-        self.layer = layer
+        super().__init__(clock, delay, layer, layer.max_size - 1)
 
     def initial_state(self, batch_size: Tensor) -> State:
         return empty_window(self, batch_size)
@@ -129,12 +116,6 @@ class StreamedWindows(StreamedLayer):
         window, self.state = read_window(self, sequence, mask)
         real = ops.cast(window.real, window.values.dtype)[..., None]
         return ops.concatenate([window.values, real], axis=-1)[:, None]
-
-    def compute_output_spec(
-        self, sequence: Tensor, mask: Tensor | None = None
-    ) -> keras.KerasTensor:
-        self.set_spec(sequence)
-        return self.layer.compute_output_spec(sequence, mask)
 
 
 def _read(window: Window) -> Sequences:

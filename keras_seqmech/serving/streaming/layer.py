@@ -1,7 +1,6 @@
 """Layers that are given a sequence one step after the other."""
 
 from typing import Any
-from typing import NamedTuple
 
 import keras
 import tensorflow as tf
@@ -14,18 +13,6 @@ from keras_seqmech.typing import Tensor
 State = dict[str, Tensor]
 
 
-class StepSpec(NamedTuple):
-    """What is known of the steps of a sequence before the first one comes.
-
-    Attributes:
-        shape: Shape of the sequence, `(batch, time, ...)`.
-        dtype: Dtype of the values.
-    """
-
-    shape: tuple[int | None, ...]
-    dtype: str
-
-
 class StreamedLayer(keras.layers.Layer):
     """Base of the layers of a streaming network that carry a state.
 
@@ -35,18 +22,22 @@ class StreamedLayer(keras.layers.Layer):
     Args:
         clock: The clock of the network.
         delay: How many steps the inputs are behind those of the network.
+        layer: The layer in place of which it is called.
         waits: How many steps the outputs are behind the inputs.
-        **kwargs: Base layer keyword arguments.
     """
 
-    def __init__(self, clock: Clock, delay: int, waits: int = 0, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.supports_masking = True
+    def __init__(
+        self, clock: Clock, delay: int, layer: keras.Layer, waits: int = 0
+    ):
+        super().__init__(dtype=layer.dtype_policy, autocast=layer.autocast)
+        self.supports_masking = layer.supports_masking
         self.clock = clock
         self.delay = delay
+        self.layer = layer
         self.waits = waits
         self.state: State = {}
-        self.spec = StepSpec((), "")
+        # The shape and dtype of the sequence that it is given.
+        self.spec = keras.KerasTensor(())
         # The mask of the step that was returned last.
         self.mask: Tensor | None = None
 
@@ -54,9 +45,11 @@ class StreamedLayer(keras.layers.Layer):
         """The state before the first step."""
         raise NotImplementedError
 
-    def set_spec(self, sequence: keras.KerasTensor) -> None:
-        """Sets the shape and dtype of the steps."""
-        self.spec = StepSpec(tuple(sequence.shape), sequence.dtype)
+    def compute_output_spec(
+        self, sequence: keras.KerasTensor, *args: Any, **kwargs: Any
+    ) -> Any:
+        self.spec = keras.KerasTensor(sequence.shape, sequence.dtype)
+        return self.layer.compute_output_spec(sequence, *args, **kwargs)
 
     def start_from(self, given: Any, states: list[Tensor]) -> list[Tensor]:
         """The states before a step; before the first, those given if any."""
@@ -81,18 +74,25 @@ class StreamedLayer(keras.layers.Layer):
         return ops.broadcast_to(real, (batch_size, 1))
 
     def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
-        """The mask of the step that was returned, if the given one had any."""
-        if mask is None or isinstance(sequence, keras.KerasTensor):
+        """The mask of the step that was returned, if the given one had any.
+
+        Of a layer that waits it is known when the layer runs.
+        """
+        if mask is None or not self.waits:
             return mask
-        return self.mask
+        return None if isinstance(sequence, keras.KerasTensor) else self.mask
 
 
 class DelayLine(StreamedLayer):
     """Returns each step, and its mask, `waits` steps later."""
 
+    def __init__(self, clock: Clock, delay: int, waits: int):
+        layer = keras.layers.Identity(autocast=False)
+        super().__init__(clock, delay, layer, waits)
+
     def initial_state(self, batch_size: Tensor) -> State:
-        shape, dtype = self.spec
-        values = tf.zeros((batch_size, self.waits, *shape[2:]), dtype)
+        shape = (batch_size, self.waits, *self.spec.shape[2:])
+        values = tf.zeros(shape, self.spec.dtype)
         mask = tf.zeros((batch_size, self.waits), "bool")
         return {"waiting": values, "mask": mask}
 
@@ -106,8 +106,7 @@ class DelayLine(StreamedLayer):
     def compute_output_spec(
         self, sequence: keras.KerasTensor, mask: Any = None
     ) -> keras.KerasTensor:
-        self.set_spec(sequence)
-        return keras.KerasTensor(sequence.shape, sequence.dtype)
+        return super().compute_output_spec(sequence)
 
 
 def shift(waiting: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:

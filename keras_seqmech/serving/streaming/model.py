@@ -11,12 +11,12 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from keras_seqmech.layers import validation
-from keras_seqmech.layers.decisions.tracking import without_statistics
+from keras_seqmech.core import checks
+from keras_seqmech.core.decisions.statistics import without_statistics
 from keras_seqmech.serving import signature
 from keras_seqmech.serving.streaming.clock import ENDLESS
-from keras_seqmech.serving.streaming.network import has_time
 from keras_seqmech.serving.streaming.network import streaming_network
+from keras_seqmech.serving.streaming.per_step import has_time
 from keras_seqmech.typing import Tensor
 
 # What the names of states begin with, in signatures.
@@ -50,10 +50,13 @@ class StreamingModel:
     Args:
         model: A functional model or a built `keras.Sequential`, with inputs of
             free length, `keras.Input((None, ...))`. Its layers may be
-            recurrent ones of Keras that read forwards, `ReceptiveFieldRNN`,
+            recurrent ones of Keras that read forwards,
+            `keras.layers.Conv1D(padding="causal")`, `ReceptiveFieldRNN`,
             `FocusedHierarchicalEncoder`, `keras.layers.RNN` with an `RFCell`
-            over `ReceptiveFieldWindows`, `LearnedInitialState`, and whatever
-            treats each step alone.
+            over `ReceptiveFieldWindows`, `LearnedInitialState`, and layers and
+            operations of Keras that are known to treat each step alone.
+        per_step: Classes of further layers, such as those of your own, that
+            treat each step alone. Whether they do is not checked.
 
     Attributes:
         delay: Steps that outputs are behind the inputs: the sum of
@@ -61,6 +64,7 @@ class StreamingModel:
 
     Raises:
         ValueError: If the model has another layer, or no input of free length.
+            A subclass is another layer, as its `call` may do more.
 
     Cost: each step is computed alone, in a loop; the state of a batch is
     that of its layers, with `max_size - 1` inputs of each field.
@@ -84,8 +88,10 @@ class StreamingModel:
     TensorShape([1, 3, 4])
     """
 
-    def __init__(self, model: keras.Model):
-        self.network = streaming_network(model)
+    def __init__(
+        self, model: keras.Model, per_step: Sequence[type[keras.Layer]] = ()
+    ):
+        self.network = streaming_network(model, per_step)
         self.delay = self.network.delay
         self.structure, self.specs = signature.input_specs(model, None)
         self.outputs = self._output_specs(model)
@@ -118,7 +124,7 @@ class StreamingModel:
 
     def start(self, batch_size: int = 1) -> Tensors:
         """The state before the first chunk, of `batch_size` sequences."""
-        batch_size = validation.check_positive_int("batch_size", batch_size)
+        batch_size = checks.check_positive_int("batch_size", batch_size)
         return self._start(batch_size)
 
     def step(
@@ -144,7 +150,7 @@ class StreamingModel:
         values = signature.named_inputs(
             self.structure, self.specs, inputs, "inputs"
         )
-        end = validation.check_bool("end", end)
+        end = checks.check_bool("end", end)
         return self._step(values, self._check_state(state), end)
 
     def _check_state(self, state: Any) -> Tensors:
@@ -352,7 +358,7 @@ def _checked(chunk: _Chunk, state: Tensors) -> tuple[_Chunk, Tensors]:
     """Returns its arguments; refuses inputs and states that do not match."""
     batched = [x for name, x in state.items() if name != _POSITION]
     batched += chunk.inputs.values()
-    checks = [
+    assertions = [
         tf.debugging.assert_equal(
             tf.shape(x)[0],
             chunk.batch_size,
@@ -360,7 +366,7 @@ def _checked(chunk: _Chunk, state: Tensors) -> tuple[_Chunk, Tensors]:
         )
         for x in batched
     ]
-    checks += [
+    assertions += [
         tf.debugging.assert_equal(
             tf.shape(x)[1],
             chunk.length,
@@ -368,13 +374,13 @@ def _checked(chunk: _Chunk, state: Tensors) -> tuple[_Chunk, Tensors]:
         )
         for x in chunk.sequences.values()
     ]
-    checks.append(
+    assertions.append(
         tf.debugging.assert_non_negative(
             state[_POSITION],
             "The sequences have ended; new ones begin with `start`",
         )
     )
-    with tf.control_dependencies([x for x in checks if x is not None]):
+    with tf.control_dependencies([x for x in assertions if x is not None]):
         inputs = {k: tf.identity(x) for k, x in chunk.inputs.items()}
         state = {k: tf.identity(x) for k, x in state.items()}
     return chunk._replace(inputs=inputs), state

@@ -6,10 +6,9 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.layers import cells
-from keras_seqmech.layers.initial_state import LearnedInitialState
-from keras_seqmech.layers.keep_mask import KeepMask
-from keras_seqmech.serving.streaming.clock import Clock
+from keras_seqmech.core import cells
+from keras_seqmech.initial_state import LearnedInitialState
+from keras_seqmech.keep_mask import KeepMask
 from keras_seqmech.serving.streaming.layer import State
 from keras_seqmech.serving.streaming.layer import StreamedLayer
 from keras_seqmech.serving.streaming.layer import choose
@@ -19,12 +18,12 @@ from keras_seqmech.typing import Tensor
 def unwrap(layer: keras.Layer) -> keras.Layer:
     """The recurrent layer itself, without what keeps masks or learns states."""
     layer = _starting(layer)
-    return layer.rnn if isinstance(layer, LearnedInitialState) else layer
+    return layer.rnn if type(layer) is LearnedInitialState else layer
 
 
 def _starting(layer: keras.Layer) -> keras.Layer:
     """What has the initial states of a layer."""
-    return layer.layer if isinstance(layer, KeepMask) else layer
+    return layer.layer if type(layer) is KeepMask else layer
 
 
 def one_or_all(returned: tuple) -> Any:
@@ -37,20 +36,12 @@ class StreamedRNN(StreamedLayer):
 
     Without `return_sequences` the output, like returned states, is that after
     the steps so far.
-
-    Args:
-        clock: The clock of the network.
-        delay: How many steps the inputs are behind those of the network.
-        layer: The layer; it reads forwards and is not stateful.
-        **kwargs: Base layer keyword arguments, and `waits`.
     """
 
-    def __init__(
-        self, clock: Clock, delay: int, layer: keras.Layer, **kwargs: Any
-    ):
-        super().__init__(clock, delay, dtype=layer.dtype_policy, **kwargs)
-        self.layer = layer
-        self.rnn = unwrap(layer)
+    @property
+    def rnn(self) -> keras.layers.RNN:
+        """The recurrent layer itself."""
+        return unwrap(self.layer)
 
     def initial_state(self, batch_size: Tensor) -> State:
         first = _starting(self.layer).get_initial_state(batch_size=batch_size)
@@ -117,16 +108,3 @@ class StreamedRNN(StreamedLayer):
 
     def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
         return self.layer.compute_mask(sequence, mask)
-
-    def compute_output_spec(
-        self,
-        sequence: Tensor,
-        initial_state: Any = None,
-        mask: Tensor | None = None,
-        training: bool = False,
-    ) -> Any:
-        self.set_spec(sequence)
-        return keras.tree.map_shape_structure(
-            lambda shape: keras.KerasTensor(shape, self.compute_dtype),
-            self.rnn.compute_output_shape(sequence.shape),
-        )

@@ -43,12 +43,12 @@ def test_tokens_wrap_and_cover_nothing(driver, tmp_path, width):
     assert all(0 <= box[1] and box[3] <= width for box in inside)
 
 
-def test_hebrew_runs_from_right_to_left(driver, tmp_path):
-    text = "שלום 42 ab"
-    picture = analysis.show(text, sizes=[1] * len(text))
-    opened(driver, picture, tmp_path)
-    placed = sorted(browser.boxes(driver, ".sq-token"), key=lambda b: b[1])
-    assert "".join(box[0] for box in placed) == "ab␣42␣םולש"
+def test_lines_run_in_the_direction_of_their_first_letter(driver, tmp_path):
+    for text, seen in (("שלום!", "!םולש"), ("(שלום", "םולש("), ("ab!", "ab!")):
+        picture = analysis.show(text, sizes=[2] + [1] * (len(text) - 1))
+        opened(driver, picture, tmp_path)
+        placed = sorted(browser.boxes(driver, ".sq-token"), key=lambda b: b[1])
+        assert "".join(box[0] for box in placed) == seen
 
 
 def test_bars_are_as_long_as_the_field(driver, tmp_path):

@@ -16,7 +16,6 @@ from tests.conformance.registry.entry import SCALARS
 from tests.conformance.registry.entry import TIME
 from tests.conformance.registry.entry import NoiseSwitch
 from tests.conformance.registry.entry import name_outputs
-from tests.conformance.registry.entry import silence
 
 ENTRIES = [
     *fields.ENTRIES,
@@ -57,5 +56,4 @@ __all__ = [
     "TIME",
     "NoiseSwitch",
     "name_outputs",
-    "silence",
 ]

@@ -9,7 +9,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_seqmech.ops.decisions import sampling
+from keras_seqmech.core.decisions import sampling
+from tests.fixed_noise import DRAWS
+from tests.fixed_noise import silence
 
 # No other size in the registry is this one: an output of this second
 # dimension has a time axis.
@@ -175,27 +177,24 @@ def name_outputs(outputs) -> dict:
     return {**{f"output_{i}": x for i, x in enumerate(flat)}, **decisions}
 
 
-def silence(monkeypatch) -> None:
-    """Takes the noise out of training: all that is drawn is zero."""
-    monkeypatch.setattr(
-        "keras_seqmech.ops.decisions.sampling.gumbel_noise",
-        lambda shape, seed_generator, dtype="float32": ops.zeros(shape, dtype),
-    )
-
-
 class NoiseSwitch:
     """Turns all that is drawn to zero and back, in compiled graphs, too."""
 
     def __init__(self, monkeypatch):
-        scale = keras.Variable(1.0, trainable=False, dtype="float32")
-        draw = sampling.gumbel_noise
+        self._scale = keras.Variable(1.0, trainable=False, dtype="float32")
+        drawn = {name: getattr(sampling, name) for name in DRAWS}
+        silence(monkeypatch)
+        for name, draw in drawn.items():
+            silent = getattr(sampling, name)
+            monkeypatch.setattr(sampling, name, self._switched(draw, silent))
 
-        def gumbel_noise(*args, **kwargs):
-            noise = draw(*args, **kwargs)
-            return noise * ops.cast(scale, noise.dtype)
+    def _switched(self, draw, silent):
+        def switched(*args, **kwargs):
+            return ops.where(
+                self._scale > 0, draw(*args, **kwargs), silent(*args, **kwargs)
+            )
 
-        monkeypatch.setattr(sampling, "gumbel_noise", gumbel_noise)
-        self._scale = scale
+        return switched
 
     def turn(self, on: bool) -> None:
         self._scale.assign(float(on))

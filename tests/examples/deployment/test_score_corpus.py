@@ -16,7 +16,7 @@ pytest.importorskip("pyarrow", reason="needs keras_seqmech[scaling]")
 
 from pyarrow import parquet  # noqa: E402
 
-from examples.deployment import corpus_manifest  # noqa: E402
+from examples.deployment import corpus  # noqa: E402
 from examples.deployment import score_corpus  # noqa: E402
 from tests import ROOT  # noqa: E402
 from tests.examples.deployment import text_models  # noqa: E402
@@ -66,7 +66,7 @@ def contents(folder):
     return {
         path.name: path.read_bytes()
         for path in folder.iterdir()
-        if path.name != corpus_manifest.LOCK
+        if path.name != corpus.LOCK
     }
 
 
@@ -106,27 +106,18 @@ def test_a_run_continues_where_it_was(tmp_path, letters, capsys):
     assert score_here(path, letters, output) == {"rows": 7, "rejected": 0}
 
 
-@pytest.mark.parametrize(
-    "more, message",
-    [
-        (["--batch-size", 3], "batch_size=3, then 2"),
-        (["--text-field", "n"], "text_field='n', then 'text'"),
-        (["--format", "parquet"], "format='parquet', then 'jsonl'"),
-    ],
-)
-def test_other_settings_are_refused(tmp_path, letters, more, message):
-    path = write_texts(tmp_path / "a.jsonl", TEXTS)
-    score_here(path, letters, tmp_path / "scored")
-    with pytest.raises(SystemExit, match=message):
-        score_here(path, letters, tmp_path / "scored", *more)
-
-
-def test_another_model_is_refused(tmp_path, letters):
+def test_another_question_is_refused(tmp_path, letters):
     path = write_texts(tmp_path / "a.jsonl", TEXTS)
     score_here(path, letters, tmp_path / "scored")
     slow = text_models.save(text_models.Slow(1), tmp_path / "slow")
-    with pytest.raises(SystemExit, match="with model='.*', then '.*"):
-        score_here(path, slow, tmp_path / "scored")
+    for model, more, message in (
+        (letters, ["--batch-size", 3], "batch_size=3, then 2"),
+        (letters, ["--text-field", "n"], "text_field='n', then 'text'"),
+        (letters, ["--format", "parquet"], "format='parquet', then 'jsonl'"),
+        (slow, [], "with model='.*', then '.*"),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            score_here(path, model, tmp_path / "scored", *more)
 
 
 def test_bad_rows_end_a_run_or_are_kept_apart(tmp_path, letters, capsys):
@@ -146,7 +137,8 @@ def test_bad_rows_end_a_run_or_are_kept_apart(tmp_path, letters, capsys):
 def test_a_second_run_leaves_the_first_alone(tmp_path, letters):
     path = write_texts(tmp_path / "a.jsonl", TEXTS)
     output = tmp_path / "scored"
-    with corpus_manifest.reserved(output):
+    folder = corpus.ScoreFolder(output, "jsonl", None, {})
+    with folder.reserved():
         (output / ".shard-000000.0.part").touch()
         before = contents(output)
         with pytest.raises(SystemExit, match="no other run uses"):
@@ -162,29 +154,10 @@ def test_scores_are_kept_apart_from_texts(tmp_path, letters):
     assert not (tmp_path / "scored").exists()
 
 
-def test_threads_of_this_process(tmp_path, letters, monkeypatch):
-    asked = []
-    model = score_corpus.text_model
-    monkeypatch.setattr(model, "limit_tensorflow", asked.append)
-    path = write_texts(tmp_path / "a.jsonl", TEXTS)
-    score_here(path, letters, tmp_path / "all")
-    assert asked == []
-    score_here(path, letters, tmp_path / "two", "--threads", 2)
-    assert asked == [2]
-    assert score_corpus.parse(options(path, letters, tmp_path)).threads == 1
-
-
 def test_this_process_has_no_address(tmp_path, letters):
     path = write_texts(tmp_path / "a.jsonl", TEXTS)
     with pytest.raises(SystemExit, match="`address` must be left out.*'here'"):
         score_here(path, letters, tmp_path / "scored", "--address", "here")
-
-
-def test_a_model_that_is_damaged_ends_the_run(tmp_path):
-    path = write_texts(tmp_path / "a.jsonl", TEXTS)
-    (tmp_path / "saved_model.pb").write_bytes(b"garbage")
-    with pytest.raises(SystemExit, match="that TensorFlow can load"):
-        score_here(path, tmp_path, tmp_path / "scored")
 
 
 def test_what_a_model_cannot_answer_is_named(tmp_path, letters, monkeypatch):
@@ -192,7 +165,7 @@ def test_what_a_model_cannot_answer_is_named(tmp_path, letters, monkeypatch):
         raise RuntimeError("no memory")
 
     path = write_texts(tmp_path / "a.jsonl", TEXTS)
-    monkeypatch.setattr(score_corpus.text_model, "score", fail)
+    monkeypatch.setattr(score_corpus.text_model.TextModel, "score", fail)
     with pytest.raises(SystemExit, match="a.jsonl, rows 0 to 2: no memory"):
         score_here(path, letters, tmp_path / "scored")
 

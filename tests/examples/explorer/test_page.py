@@ -1,39 +1,18 @@
 """The page, typed into in a browser."""
 
-import contextlib
-import socket
-import threading
 import urllib.parse
 
 import pytest
 
 pytest.importorskip("shiny", reason="needs keras_seqmech[explorer]")
 
-import uvicorn  # noqa: E402
-
 from examples.explorer import page  # noqa: E402
 from examples.explorer.questions import EXPLORABLES  # noqa: E402
 from tests import browser  # noqa: E402
+from tests.examples.explorer.page_server import served  # noqa: E402
 from tests.examples.explorer.small_models import save_all  # noqa: E402
 
 pytestmark = [pytest.mark.long, browser.needs_browser]
-
-
-@contextlib.contextmanager
-def served(models):
-    """The address of a page that is served by a thread."""
-    server = uvicorn.Server(
-        uvicorn.Config(page.make_app(models), log_level="warning")
-    )
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        thread = threading.Thread(target=server.run, args=([listener],))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        finally:
-            server.should_exit = server.force_exit = True
-            thread.join(30)
 
 
 @pytest.fixture(scope="module")

@@ -49,5 +49,4 @@ def test_scores_of_labels():
     assert scores == {
         "accuracy": 75,
         "macro_f1": round(100 * (0.8 + 2 / 3) / 3, 2),
-        "majority": 50,
     }

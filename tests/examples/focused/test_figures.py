@@ -16,8 +16,8 @@ from examples.focused import pixel_questions  # noqa: E402
 
 pytestmark = pytest.mark.long
 
-# Gates of a model that has learned nothing are then open here and there.
-SMALL = ["--units", "6", "--initial-openness", "0.5"]
+# Gates of a model that has learned nothing are open here and there.
+SMALL = ["--units", "6"]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def model(folder, study, name):
 def test_all_figures(folder, tmp_path):
     shown = figures.main(
         [
-            *("--output-dir", str(tmp_path / "figures"), "--count", "5"),
+            *("--output-dir", str(tmp_path / "figures")),
             *("--runs", str(folder / "picking.csv")),
             str(folder / "pixels.csv"),
             *("--picking-model", model(folder, "picking", "fhe")),
@@ -72,8 +72,8 @@ def test_all_figures(folder, tmp_path):
     assert shown["openness_digits"] == {"reinforce": [(0.1, 0.9)]}
     gates, focus = (shown["positions"][name] for name in ("gates", "focus"))
     assert list(gates) == list(focus) == [1, 3, 5, 7]
-    asked, _ = picking.picking.examples(20, 8)
-    asked["k"] = np.repeat(np.array([1, 3, 5, 7], "int32"), 5)
+    asked, _ = picking.picking.examples(800, 8)
+    asked["k"] = np.repeat(np.array([1, 3, 5, 7], "int32"), 200)
     trained = keras.models.load_model(model(folder, "picking", "fhe"))
     opened = models.probe(trained).predict(asked, verbose=0)["gates"]
     expected = {k: opened[asked["k"] == k].mean(axis=0) for k in gates}
@@ -96,21 +96,8 @@ def test_weights_go_to_the_step_that_made_the_state():
     assert found.max() == 1
 
 
-def test_positions_are_those_asked(folder, tmp_path):
-    path = model(folder, "picking", "fhe")
-    options = ["--output-dir", str(tmp_path), "--picking-model", path]
-    options += ["--positions", "2", "8", "--length", "11", "--count", "3"]
-    shown = figures.main(options)["positions"]
-    for curves in shown.values():
-        assert list(curves) == [2, 8]
-        assert {curve.shape for curve in curves.values()} == {(11,)}
-
-
 def test_bad_input(folder, tmp_path, capsys):
     options = ["--output-dir", str(tmp_path)]
-    path = model(folder, "picking", "fhe")
-    with pytest.raises(ValueError, match="--positions: .*at most 8.*9"):
-        figures.main([*options, "--picking-model", path, "--positions", "9"])
     path = model(folder, "picking", "lstm1")
     with pytest.raises(ValueError, match="Needs a model fhe"):
         figures.main([*options, "--picking-model", path])

@@ -92,47 +92,14 @@ def test_pubmedqa_in_both_layouts(tmp_path):
     assert {q.answers[0] for part in data for q in part} == set(labels)
 
 
-def search_parts():
-    return {
-        part: [(f"{part} {i}", f"s{i} t{i}", f"answer {i}") for i in range(3)]
-        for part in ("train", "val", "test")
-    }
-
-
-def test_searchqa_in_both_layouts(tmp_path):
-    for part, rows in search_parts().items():
-        text = ""
-        for i, (question, snippets, answer) in enumerate(rows):
-            first, second = snippets.split()
-            row = {
-                "category": "WORDS",
-                "question": question,
-                "answer": answer,
-                "search_results": [
-                    {"snippet": first, "url": "x"},
-                    {"snippet": None, "url": "y"},
-                    {"snippet": second, "url": "z"},
-                ],
-            }
-            write(tmp_path / "json" / "searchqa" / part / f"{i}.json", row)
-            text += f"{snippets} ||| {question} ||| {answer}\n"
-        write(tmp_path / "text" / "searchqa" / f"{part}.txt", text)
-    data = passage_data.load("searchqa", tmp_path / "json")
-    assert data == passage_data.load("searchqa", tmp_path / "text")
+def test_searchqa(tmp_path):
+    for part in ("train", "val", "test"):
+        rows = [f"s{i} t{i} ||| {part} {i} ||| answer {i}" for i in range(3)]
+        path = tmp_path / "searchqa" / f"{part}.txt"
+        write(path, "".join(f"{row}\n" for row in rows))
+    data = passage_data.load("searchqa", tmp_path)
     assert data.validation[1] == Question("val 1", "s1 t1", ("answer 1",))
     assert [len(part) for part in data] == [3, 3, 3]
-
-
-def test_no_more_than_50_snippets(tmp_path):
-    row = {
-        "question": "q",
-        "answer": "a",
-        "search_results": [{"snippet": f"s{i}"} for i in range(80)],
-    }
-    for part in ("train", "val", "test"):
-        write(tmp_path / part / "0.json", row)
-    (question,) = passage_data.load("searchqa", tmp_path).train
-    assert question.passage.split() == [f"s{i}" for i in range(50)]
 
 
 def marco(count, part):
@@ -180,27 +147,13 @@ def test_missing_files_are_named(tmp_path, name):
         passage_data.load(name, tmp_path)
 
 
-def test_unknown_name(tmp_path):
-    with pytest.raises(
-        ValueError, match="`name` must .*Received: name='squad'"
-    ):
-        passage_data.load("squad", tmp_path)
-
-
 @pytest.mark.parametrize(
     "name, file, content, message",
     [
-        (
-            "xquad",
-            "all.jsonl.gz",
-            lines(FLAT[:1]) + "{\n",
-            "line 2: expected a",
-        ),
+        ("xquad", "all.jsonl.gz", lines(FLAT[:1]) + "{\n", "line 2: expected"),
         ("xquad", "all.jsonl.gz", lines([{"a": 1}]), "line 1: .*KeyError"),
         ("xquad", "all.jsonl.gz", lines([3]), "line 1: .*TypeError"),
-        ("xquad", "all.jsonl.gz", lines(FLAT[:1]), "at least 2 passages"),
         ("xquad", "xquad.en.json", "[", "expected JSON"),
-        ("xquad", "xquad.en.json", [], "expected as SQuAD"),
         ("xquad", "xquad.en.json.gz", {"data": [{}]}, "expected as SQuAD"),
         (
             "xquad",
@@ -222,10 +175,9 @@ def test_unknown_name(tmp_path):
             "Received: 'perhaps'",
         ),
         ("searchqa", "train.txt", "a ||| b\n", "line 1: .*ValueError"),
-        ("searchqa", "train/1.json", {"question": "q"}, "1.json.*KeyError"),
         ("msmarco", "train_v1.1.json", lines([{"query": "q"}]), "line 1: "),
-        ("msmarco", "train_v2.1.json", {"query": {"0": "q"}}, "or columns"),
-        ("msmarco", "train_v2.1.json", "", "an empty file"),
+        ("msmarco", "train_v2.1.json", {"query": {"0": "q"}}, "columns"),
+        ("msmarco", "train_v1.1.json", "", "an empty file"),
     ],
 )
 def test_malformed_files(tmp_path, name, file, content, message):

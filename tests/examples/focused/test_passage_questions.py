@@ -1,7 +1,6 @@
 """The passage question example, on small made-up data sets."""
 
 import json
-import re
 
 import keras
 import numpy as np
@@ -18,10 +17,7 @@ from tests.examples.csv_files import read  # noqa: E402
 
 pytestmark = pytest.mark.long
 
-SMALL = (
-    "--units 8 --embedding-size 6 --epochs 2 --seeds 1 --vocabulary 30 "
-    "--question-length 6 --passage-length 12 --answer-length 4 --batch-size 64"
-).split()
+SMALL = "--units 8 --epochs 2 --seeds 1 --batch-size 64".split()
 FILLERS = "one of them saw the other near a house".split()
 
 
@@ -46,6 +42,14 @@ def row(random):
         "context": " ".join(words),
         "answer": name,
     }
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Few words, short texts, small vectors."""
+    monkeypatch.setattr(passage_questions, "VOCABULARY", 30)
+    monkeypatch.setattr(passage_questions, "LENGTHS", (6, 12, 4))
+    monkeypatch.setattr(passage_questions, "EMBEDDING_SIZE", 6)
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +115,7 @@ def test_written_answers_and_again(folder, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(passage_models, "openness", open_and_keep)
     output = tmp_path / "results" / "runs.csv"
     command = arguments(folder, output, "xquad", "--models", "fhe")
-    report = passage_questions.main(command)
+    table = passage_questions.main(command)
     rows = read(output)
     assert [r["model"] for r in rows] == ["fhe"]
     test = passage_data.load("xquad", folder).test
@@ -124,17 +128,17 @@ def test_written_answers_and_again(folder, tmp_path, capsys, monkeypatch):
     assert float(rows[0]["openness"]) == round(seen["openness"], 4)
     assert rows[0]["epochs"] == "2"
     printed = capsys.readouterr().out
-    assert report in printed
+    assert table in printed
+    assert f"| xquad | fhe | {float(rows[0]['exact_match']):.4g} |" in table
     assert "44 training, 4 validation and 12 test questions" in printed
     assert "the words of 100.0 % of the test answers" in printed
-    assert "Small data: 44 questions to train on, 12 to test" in printed
     # What is done is not repeated.
-    assert passage_questions.main(command) == report
+    assert passage_questions.main(command) == table
     assert read(output) == rows
     assert "{" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["fhe", "fhe_no_product", "fhe_fixed_gates"])
+@pytest.mark.parametrize("name", ["fhe_no_product", "fhe_fixed_gates"])
 def test_labels(name, folder, tmp_path, monkeypatch):
     score, seen = answer_scores.score_labels, []
 
@@ -144,7 +148,7 @@ def test_labels(name, folder, tmp_path, monkeypatch):
 
     monkeypatch.setattr(answer_scores, "score_labels", score_and_keep)
     output = tmp_path / "runs.csv"
-    report = passage_questions.main(
+    passage_questions.main(
         arguments(folder, output, "pubmedqa", "--models", name)
     )
     (r,) = read(output)
@@ -160,51 +164,15 @@ def test_labels(name, folder, tmp_path, monkeypatch):
     f1 = np.mean([2 * h / n if n else 0 for h, n in zip(hits, sizes)])
     assert float(r["macro_f1"]) == pytest.approx(100 * f1, abs=0.006)
     assert r["exact_match"] == r["bleu1"] == ""
-    assert "| pubmedqa | accuracy % | macro F1 % | gates open % |" in report
-    assert re.search(r"Always answering '\w+' has an accuracy of \d", report)
+    assert 0 <= float(r["openness"]) <= 1
 
 
-@pytest.mark.parametrize(
-    "dataset, scores, header, line",
-    [
-        (
-            "searchqa",
-            ("exact_match", "f1"),
-            "exact match % | paper | F1 % | paper",
-            "21.0 ± 1.4 | 46.8 | 21.0 ± 1.4 | 53.4",
-        ),
-        (
-            "msmarco",
-            ("f1", "rouge_l"),
-            "F1 % | ROUGE-L % | paper",
-            "21.0 ± 1.4 | 21.0 ± 1.4 | 30.0",
-        ),
-        ("pubmedqa", ("accuracy",), "accuracy %", "21.0 ± 1.4"),
-    ],
-)
-def test_the_table_shows_what_is_there(dataset, scores, header, line):
-    rows = [
-        {
-            **dict.fromkeys(passage_questions.FIELDS, ""),
-            **{"model": "fhe", "openness": gates, "seconds": "4"},
-            **dict.fromkeys(scores, score),
-        }
-        for score, gates in (("20.0", "0.1"), ("22.0", "0.3"))
-    ]
-    lines = passage_questions.table(dataset, rows).splitlines()
-    more = "gates open % | seeds | s per run"
-    assert lines[0] == f"| {dataset} | {header} | {more} |"
-    assert lines[2] == f"| fhe | {line} | 20.0 ± 14.1 | 2 | 4 |"
-
-
-def make_network(name, folder, *more, dataset="xquad"):
-    args = passage_questions.parse(
-        arguments(folder, "unused.csv", dataset, *more)
-    )
-    data = passage_data.load(dataset, folder)
+def make_network(name, folder):
+    args = passage_questions.parse(arguments(folder, "unused.csv", "xquad"))
+    data = passage_data.load("xquad", folder)
     task = passage_questions.prepare(data, args)
     matrix = np.random.default_rng(0).normal(
-        size=(len(task.words.words), args.embedding_size)
+        size=(len(task.words.words), passage_questions.EMBEDDING_SIZE)
     )
     network = passage_models.build_writer(
         name, matrix, task.words, task.extra_words, args
@@ -298,10 +266,10 @@ def test_words_without_a_pointer_are_those_of_the_vocabulary(folder):
     assert abs(moved - p).max() > 1e-4
 
 
-@pytest.mark.parametrize("target, every", [("0.5", 2), ("0.3", 4), ("1", 1)])
-def test_fixed_gates(target, every, folder):
-    more = ("--openness-target", target)
-    network, task = make_network("fhe_fixed_gates", folder, *more)
+@pytest.mark.parametrize("every", [2, 4])
+def test_fixed_gates(every, folder, monkeypatch):
+    monkeypatch.setattr(passage_models, "EVERY", every)
+    network, task = make_network("fhe_fixed_gates", folder)
     asked = {k: v for k, v in task.test.inputs.items() if k != "previous"}
     real = asked["passage"] != passage_words.PADDING
     assert not real.all()
@@ -334,35 +302,23 @@ def test_ablations_are_trained(folder, tmp_path, monkeypatch):
     output = tmp_path / "runs.csv"
     names = passage_models.ABLATIONS
     more = ("--epochs", "1", "--models", *names)
-    report = passage_questions.main(arguments(folder, output, "xquad", *more))
+    passage_questions.main(arguments(folder, output, "xquad", *more))
     rows = read(output)
     assert [r["model"] for r in rows] == list(names)
     assert all(0 <= float(r["openness"]) <= 1 for r in rows)
-    for name in names:
-        assert f"| {name} |" in report
     # Of 30 words and four that are none, those that follow are copied.
     product, pointer, fixed = known
     assert pointer < 34 <= product == fixed
 
 
-def test_labels_are_not_written(folder, capsys):
+def test_options_that_cannot_be(folder, capsys):
     more = ("--models", "fhe", "fhe_no_pointer")
     with pytest.raises(SystemExit):
         passage_questions.parse(arguments(folder, "a.csv", "pubmedqa", *more))
     assert "Received: fhe_no_pointer" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("target", ["0", "1.1", "nan"])
-def test_targets_that_cannot_be(target, capsys):
-    more = ("--openness-target", target)
-    with pytest.raises(SystemExit):
-        passage_questions.parse(arguments("data", "a.csv", "xquad", *more))
-    error = capsys.readouterr().err
-    assert "--openness-target: must be a number in (0, 1]" in error
-    assert f"Received: '{target}'" in error
-
-
-def test_it_learns_to_copy_names_it_never_saw(tmp_path):
+def test_it_learns_to_copy_names_it_never_saw(tmp_path, monkeypatch):
     random = np.random.default_rng(7)
     for part, count in (("train", 256), ("val", 32), ("test", 64)):
         text = "".join(
@@ -371,19 +327,11 @@ def test_it_learns_to_copy_names_it_never_saw(tmp_path):
         )
         (tmp_path / f"{part}.txt").write_text(text)
     # The words that passages share; names are beyond the vocabulary.
-    more = "--models lstm1 --epochs 8 --units 16 --vocabulary 14 --dropout 0"
-    rate = ["--learning-rate", "0.03", "--batch-size", "16"]
+    monkeypatch.setattr(passage_questions, "VOCABULARY", 14)
+    monkeypatch.setattr(passage_models, "DROPOUT", 0)
+    monkeypatch.setattr(passage_models, "LEARNING_RATE", 0.03)
+    more = "--models lstm1 --epochs 8 --units 16 --batch-size 16".split()
     output = tmp_path / "runs.csv"
-    passage_questions.main(
-        arguments(tmp_path, output, "searchqa", *more.split(), *rate)
-    )
+    passage_questions.main(arguments(tmp_path, output, "searchqa", *more))
     (result,) = read(output)
     assert float(result["exact_match"]) > 90
-
-
-def test_real_xquad(data_dir, tmp_path):
-    more = "--models fhe --epochs 1 --passage-length 40 --question-length 10"
-    report = passage_questions.main(
-        arguments(data_dir, tmp_path / "runs.csv", "xquad", *more.split())
-    )
-    assert "| fhe |" in report

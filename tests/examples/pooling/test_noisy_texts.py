@@ -5,7 +5,6 @@ import pytest
 
 pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
 
-from examples.pooling import noise_sentences  # noqa: E402
 from examples.pooling import noisy_texts  # noqa: E402
 from tests.examples.pooling.small_study import BAD  # noqa: E402
 from tests.examples.pooling.small_study import GOOD  # noqa: E402
@@ -25,7 +24,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def corpus(folder):
-    return noisy_texts.load("imdb", folder, min_words=4)
+    return noisy_texts.load(folder)
 
 
 def strings(data, ids):
@@ -38,52 +37,46 @@ def is_noise(word):
 
 
 def test_texts_are_long_enough_and_subsets_always_the_same(folder, corpus):
-    assert [len(part.ids) for part in corpus[2:5]] == [60, 20, 24]
-    kept = [
-        noisy_texts.load("imdb", folder, None, 7, validation_size, 5)
-        for validation_size in (8, 8, None)
-    ]
+    assert [len(part.ids) for part in corpus[1:4]] == [60, 20, 24]
+    kept = [noisy_texts.load(folder, 8, 5) for _ in range(2)]
     for part in ("validation", "test"):
-        first, second = (getattr(corpus, part) for corpus in kept[:2])
+        first, second = (getattr(corpus, part) for corpus in kept)
         for a, b in zip(first.ids, second.ids, strict=True):
             np.testing.assert_array_equal(a, b)
-    assert len(kept[0].test.ids) == 5
+    assert len(kept[0].validation.ids) == 8 and len(kept[0].test.ids) == 5
     # Validation texts that are left over may be trained on.
-    totals = [len(c.train.ids) + len(c.validation.ids) for c in kept]
-    assert len(kept[0].validation.ids) == 8 and len(set(totals)) == 1
-    assert min(len(text) for text in kept[0].train.ids) == 8
+    assert len(kept[0].train.ids) == 60 + 12
+    assert min(len(text) for text in kept[0].train.ids) == 101
 
 
 @pytest.mark.parametrize("setting", PLACES)
 def test_noise_has_its_share_and_the_text_its_place(corpus, setting):
-    data = noisy_texts.prepare(corpus, setting, 60, 0, 20, share=0.75)
+    data = noisy_texts.prepare(corpus, setting, 60, 0, 20)
     assert len(data.train.ids) == 60
     for ids in data.train.ids:
         words = strings(data, ids)
         noise = [is_noise(word) for word in words]
-        # Texts have 6 to 14 words, of which 20 / 4 stay.
-        assert len(words) == 20 and sum(noise) == 15
-        start = {"left": 0, "mid": 7, "right": 15}[setting]
-        assert not any(noise[start : start + 5])
-        assert set(words[start : start + 5]) <= {*GOOD, *BAD, *OTHER}
+        # 6 words stay, and 12 are 66 % of the whole.
+        assert len(words) == 18 and sum(noise) == 12
+        start = {"left": 0, "mid": 6, "right": 12}[setting]
+        assert not any(noise[start : start + 6])
+        assert set(words[start : start + 6]) <= {*GOOD, *BAD, *OTHER}
     for ids in (*data.validation.ids, *data.test.ids):
-        assert len(ids) == 20
+        assert len(ids) == 18
 
 
 def test_the_share_of_the_paper_fills_the_length_exactly(corpus):
     text = np.zeros(500, dtype="int32")
-    (ids,) = noisy_texts.arrange([text], [[1, 1, 1]], "mid", 400, 0.66, 0)
+    (ids,) = noisy_texts.arrange([text], [[1, 1, 1]], "mid", 400, 0)
     assert len(ids) == 400 and (ids == 1).sum() == 264
-    (ids,) = noisy_texts.arrange([text], [[1]], "standard", 400, 0.66, 0)
+    (ids,) = noisy_texts.arrange([text], [[1]], "standard", 400, 0)
     assert len(ids) == 400 and not ids.any()
 
 
 @pytest.mark.parametrize("place", ["left", "mid", "right"])
 def test_short_texts_are_those_in_the_noise(corpus, place):
     short, noisy = (
-        noisy_texts.arrange(
-            corpus.test.ids, [[10**6]], setting, 20, 0.66, seed=0
-        )
+        noisy_texts.arrange(corpus.test.ids, [[10**6]], setting, 20, seed=0)
         for setting in ("short", place)
     )
     assert max(len(ids) for ids in short) == 6
@@ -94,20 +87,20 @@ def test_short_texts_are_those_in_the_noise(corpus, place):
 def test_parts_share_no_noise(corpus):
     seen = {
         part: {tuple(sentence) for sentence in corpus.noise[part]}
-        for part in noise_sentences.PARTS
+        for part in noisy_texts.PARTS
     }
-    sizes = [len(corpus.noise[part]) for part in noise_sentences.PARTS]
+    sizes = [len(corpus.noise[part]) for part in noisy_texts.PARTS]
     assert sizes == [30, 10, 10]
     assert len(set().union(*seen.values())) == 50
     # What stands around test texts was never seen in training.
-    data = noisy_texts.prepare(corpus, "mid", 60, 0, 20, 0.5)
+    data = noisy_texts.prepare(corpus, "mid", 60, 0, 20)
     noise = [word for word in data.words if is_noise(word)]
     trained = {corpus.words[i] for s in corpus.noise["train"] for i in s}
     assert noise and set(noise) <= trained
     for ids in data.test.ids:
         words = strings(data, ids)
         kept = sum(word != "?" for word in words)
-        assert kept == len(words) / 2
+        assert kept == 6 and len(words) == 18
 
 
 def test_the_seed_draws_nested_training_texts(corpus):
@@ -138,8 +131,7 @@ def test_validation_and_test_texts_are_those_of_all_seeds(corpus, monkeypatch):
     # Ids depend on the seed: noise is told by the numbers of a corpus.
     monkeypatch.setattr(noisy_texts, "encode", lambda _, texts, words: texts)
     first, second = (
-        noisy_texts.prepare(corpus, "right", 60, seed, 20, 0.5)
-        for seed in (0, 3)
+        noisy_texts.prepare(corpus, "right", 60, seed, 20) for seed in (0, 3)
     )
     for part in ("validation", "test"):
         texts, others = (getattr(data, part) for data in (first, second))
@@ -182,18 +174,13 @@ def test_batches_hold_each_text_once(corpus):
     assert [n for _, labels in by_length for n in labels] == sorted(orders[0])
 
 
-def test_noise_of_a_file(folder, tmp_path):
-    path = tmp_path / "noise.txt"
-    path.write_text("x1 x1\n\nx2 x2\nx3 x3\n")
-    corpus = noisy_texts.load("imdb", folder, path, 4)
-    found = {corpus.words[i] for s in corpus.noise.values() for i in s[0]}
-    assert found == {"x1", "x2", "x3"}
-    path.write_text("x1\nx1\nx2\n")
+def test_noise_that_is_refused(tmp_path):
+    sentences = [np.array([1]), np.array([1]), np.array([2]), np.array([])]
     with pytest.raises(ValueError, match="at least 3 .* Received: 2"):
-        noisy_texts.load("imdb", folder, path, 4)
-    (tmp_path / "wiki").mkdir()
-    write(tmp_path / "wiki" / "sentences.jsonl.gz", [{"text": "a"}, {"b": 1}])
-    with pytest.raises(ValueError, match="jsonl.gz, line 2: .*Received"):
-        noise_sentences.read(tmp_path, None)
+        noisy_texts.split_noise(sentences)
+    path = tmp_path / "sentences.jsonl.gz"
     with pytest.raises(FileNotFoundError, match="sentences.jsonl.gz"):
-        noise_sentences.read(tmp_path / "none", None)
+        noisy_texts.read_noise(path)
+    write(path, [{"text": "a"}, {"b": 1}])
+    with pytest.raises(ValueError, match="jsonl.gz, line 2: .*Received"):
+        noisy_texts.read_noise(path)

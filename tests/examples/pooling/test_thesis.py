@@ -16,20 +16,13 @@ print({"keras", "tensorflow"} & set(sys.modules) or "light", file=sys.stderr)
 """
 
 
-def test_numbers_of_poolings_are_complete():
-    assert list(thesis.POOLING) == ["standard", "left", "mid", "right"]
+def test_numbers_are_complete():
     for numbers in thesis.POOLING.values():
-        assert list(numbers) == list(thesis.MODELS)
+        assert list(numbers) == list(thesis.RATIOS)
         for text in numbers.values():
-            values = [part.split("±") for part in text.split()]
-            assert len(values) == len(thesis.POOLING_SIZES)
-            assert all(45 < float(mean) < 91 for mean, _ in values)
-    assert list(thesis.RATIOS) == list(thesis.MODELS)
+            assert len(text.split()) == len(thesis.POOLING_SIZES)
     for ratios in thesis.RATIOS.values():
         assert len(ratios) == len(thesis.RATIO_SIZES)
-
-
-def test_numbers_of_methods_are_complete():
     for numbers in thesis.LEARNABILITY.values():
         assert list(numbers) == list(thesis.METHODS)
 

@@ -6,9 +6,9 @@ import pytest
 
 pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
 
+from examples.receptive_field import cells  # noqa: E402
 from examples.receptive_field import classifiers  # noqa: E402
 from examples.receptive_field import classify_text  # noqa: E402
-from examples.receptive_field import kinds  # noqa: E402
 from keras_seqmech import PolicyGradientModel  # noqa: E402
 from tests.examples.receptive_field.small_reviews import SMALL  # noqa: E402
 
@@ -22,7 +22,7 @@ def arguments(folder, results, *more):
     ]
 
 
-@pytest.mark.parametrize("name", kinds.MODELS)
+@pytest.mark.parametrize("name", cells.MODELS)
 def test_models_ignore_padding(name):
     """More padding changes nothing, and each has the parts it is named for."""
     args = classify_text.parse(arguments("data", "results"))

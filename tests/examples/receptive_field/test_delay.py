@@ -1,4 +1,4 @@
-"""Word F1 against the delay, on a few sentences."""
+"""Word F1 against the mean look-ahead, on a few sentences."""
 
 import importlib.util
 
@@ -50,5 +50,6 @@ def test_the_table_has_means_over_seeds():
     rows = [row, row | {"seed": "1", "f1": "82.00"}]
     expected = f"{81:.2f} ± {np.std([80, 82], ddof=1):.2f}"
     assert delay.table(rows).splitlines()[-1] == (
-        f"| forward | output | 2 |  | 2 | {expected} | 1.00 | 0.10 | 1.00 |"
+        f"| forward | output | 2 |  | 2 | {expected} | "
+        "1.00 ± 0.00 | 0.10 ± 0.00 | 1.00 ± 0.00 |"
     )

@@ -118,13 +118,8 @@ def test_finished_runs_are_kept_and_not_repeated(folder, tmp_path, monkeypatch):
     assert whole == found and len(done) == 8
     figures.main([*options, "--gated", "output"])
     assert len(done) == 12
-    # Both are kept, as are those of programs that did not name the settings.
+    # Both are kept.
     assert figures.main(options) == found and len(done) == 12
-    path = figures.run_path("mr", "plain", 1, figures.parse(options))
-    path.rename(path.with_name("mr-plain-1.json"))
-    assert figures.main(options) == found and len(done) == 12
-    figures.main([*options, "--max-size", "3"])
-    assert len(done) == 16
 
 
 def test_runs_of_other_processes_are_left_to_them(
@@ -158,9 +153,17 @@ def test_the_study_reads_the_summary(tmp_path):
     history = {"mean_size": [2.5, 3.0, 1.5], "accuracy": [0.5, 0.6, 0.75]}
     end = {**history, "mean_size": [2.5, 2.0, 1.25]}
     histories = {"plain": history, "dropout": end}
-    sizes = {x: analysis.TokenFieldSize(i, 9) for i, x in enumerate("abcd")}
-    entropies = dict(zip("abcd", (0.1, 0.2, 0.3, 0.4)))
-    summary = figures.summarise(histories, sizes, sizes, entropies)
+    # Means over two seeds: start 1 at all words, end 0 to 3.
+    runs = [
+        figures.Run({}, dict.fromkeys("abcd", (1, 9)), dict(zip("abcde", own)))
+        for own in (
+            [(0, 9), (0, 9), (1, 9), (2, 9), (9, 9)],
+            [(0, 9), (2, 9), (3, 9), (4, 9), (9, 9)],
+        )
+    ]
+    entropies = dict(zip("abcd", (0.1, 0.3, 0.2, 0.4)))
+    words = figures.mean_words(runs, entropies)
+    summary = figures.summarise(histories, words)
     path = tmp_path / "summary.json"
     path.write_text(json.dumps({"mr": summary}), encoding="utf8")
     (row,) = programs.FIELD_FIGURES.read(tmp_path)
@@ -168,6 +171,13 @@ def test_the_study_reads_the_summary(tmp_path):
     assert (row["dataset"], row["words"]) == ("mr", "4")
     assert (row["end_plain"], row["end_dropout"]) == ("1.5000", "1.2500")
     assert (row["size_lowest"], row["size_highest"]) == ("0.0000", "3.0000")
+    # Spearman's: 1 - 6 * (0 + 1 + 1 + 0) / (4 * 15); nan of equal sizes.
+    assert (row["correlation_end"], row["correlation_start"]) == (
+        "0.8000",
+        "nan",
+    )
+    assert summary["largest_fields"] == [*"dcba"]
+    assert summary["lowest_entropy"] == [*"acbd"]
 
 
 def test_the_study_takes_the_summary_of_its_settings_alone(tmp_path):
@@ -191,13 +201,3 @@ def test_the_study_takes_the_summary_of_its_settings_alone(tmp_path):
     assert row["settings"] == settings and "length=" in settings
     others = [*options, "--gated", "output"]
     assert programs.FIELD_FIGURES.find(tmp_path, others) == []
-
-
-def test_rank_correlation_is_spearmans():
-    stats = pytest.importorskip("scipy.stats")
-    random = np.random.default_rng(1)
-    x = random.integers(0, 8, 40).tolist()
-    y = (np.array(x) + random.normal(0, 4, 40)).round().tolist()
-    expected = stats.spearmanr(x, y).statistic
-    assert figures.rank_correlation(x, y) == pytest.approx(expected)
-    assert np.isnan(figures.rank_correlation([1, 1, 1], [1, 2, 3]))

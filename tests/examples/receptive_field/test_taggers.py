@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from keras import ops
 
-from examples.receptive_field import kinds
+from examples.receptive_field import cells
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
 from keras_seqmech import analysis
-from keras_seqmech.layers.receptive_field import layer
-from keras_seqmech.layers.receptive_field.choices import FieldChoices
+from keras_seqmech.receptive_field import layer
+from keras_seqmech.receptive_field.choices import FieldChoices
 
 
 def test_vocabulary_and_unknown_characters():
@@ -67,8 +67,10 @@ def test_unknown_model():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("bidirectional", [False, True])
-@pytest.mark.parametrize("kind", kinds.MODELS)
+@pytest.mark.parametrize(
+    "kind, bidirectional",
+    [(kind, (i + i // 4) % 2 == 0) for i, kind in enumerate(cells.MODELS)],
+)
 def test_segments_long_texts_whole(kind, bidirectional):
     model = taggers.build_model(
         kind, 2, units=3, embedding_units=3, bidirectional=bidirectional
@@ -102,8 +104,11 @@ def test_fields_are_reported_of_each_direction(bidirectional):
         p = keras.Model(model.input, probabilities)(ids).numpy()
         chosen = p.argmax(axis=-1)
         read = ids[:, ::-1] if name == "field_backwards" else ids
-        information.append(analysis.decision_information(chosen, read))
-        certain.append((p.max(axis=-1) > 0.9).mean())
+        # The last three of nine steps cannot choose every size up to 4.
+        information.append(
+            analysis.decision_information(chosen[:, :6], read[:, :6])
+        )
+        certain.append((p[:, :6].max(axis=-1) > 0.9).mean())
     assert found.information == pytest.approx(np.mean(information))
     assert found.certain == pytest.approx(np.mean(certain))
     assert (

@@ -1,4 +1,4 @@
-"""The tables of the pages are those of the rows, and of nothing else."""
+"""The tables and numbers of the pages are those of the rows."""
 
 import csv
 import re
@@ -6,122 +6,146 @@ import shutil
 
 import pytest
 
-from examples.study import __main__ as program
 from examples.study import pages
-from examples.study import registry
-from examples.study import report
+from examples.study import records
 from examples.study import rows
 from tests.examples.study import tiny_program
 
+RESULTS, *DOCUMENTS = pages.PAGES
 MADE_BY_HAND = {"serving.md", "speed.md"}
+VERDICTS = {"yes", "partly", "no", "open"}
+
+
+def read(path):
+    return path.read_text(encoding="utf8")
 
 
 @pytest.mark.parametrize("path", pages.PAGES, ids=lambda path: path.name)
-def test_tables_are_those_of_the_rows(path):
-    content = path.read_text(encoding="utf8")
-    assert pages.generated(content) == content, (
+def test_pages_are_those_of_the_rows(path):
+    content = read(path)
+    assert pages.with_tables(content) == content, (
         "Tables differ from the rows: python -m examples.study --write"
     )
+    assert pages.wrong_quotes(content) == []
 
 
-def test_all_tables_of_the_documents_are_generated():
-    for path in pages.PAGES[1:]:
-        by_hand = pages.PART.sub("", path.read_text(encoding="utf8"))
+def test_every_study_is_on_a_page_and_no_other_table():
+    found = []
+    for path in DOCUMENTS:
+        found += [match[2] for match in pages.TABLE.finditer(read(path))]
+        by_hand = pages.TABLE.sub("", read(path))
         has_table = bool(re.search(r"^\|", by_hand, re.MULTILINE))
         assert has_table == (path.name in MADE_BY_HAND), path
+    assert sorted(found) == sorted(records.STUDIES)
 
 
-def test_every_study_is_on_a_page():
-    parts = [
-        match["name"]
-        for path in pages.PAGES
-        for match in pages.PART.finditer(path.read_text(encoding="utf8"))
-        if match["kind"] == "rows"
-    ]
-    assert sorted(parts) == sorted(registry.STUDIES)
+def claims(width):
+    """Lines of the tables of RESULTS.md of this width, but for headers."""
+    lines = re.findall(r"^\| (.*) \|$", read(RESULTS), re.MULTILINE)
+    found = [line.split(" | ") for line in lines]
+    return [x for x in found if len(x) == width and x[0] not in ("", "---")]
+
+
+def test_claims_and_verdicts_agree():
+    """The numbers of a claim are in one table, of its verdict in another."""
+    ours, ran = {}, []
+    for name, claim, _, numbers, seeds, verdict, run in claims(7):
+        ours[name, claim] = numbers, seeds, verdict
+        studies = re.findall(r"`(\w+)`", run)
+        assert run and set(studies) <= set(records.STUDIES), run
+        ran.append((name, claim))
+    verdicts = claims(6)
+    assert [x[0] for x in verdicts[:12]] == [f"C{i}" for i in range(1, 13)]
+    for name, _, claim, verdict, reason, seeds in verdicts:
+        verdict = verdict.strip("*")
+        if verdict == "not run":
+            assert not seeds and (name, claim) not in ours
+            continue
+        numbers, *others = ours.pop((name, claim))
+        assert verdict in VERDICTS and others == [seeds, verdict], name
+        quotes = pages.QUOTE.findall(numbers + reason)
+        counts = {pages.number(quote).seeds for quote in quotes}
+        if counts:
+            found = dict.fromkeys([min(counts), max(counts)])
+            assert seeds == " to ".join(map(str, found)), name
+    assert not ours
 
 
 def test_rows_that_disagree_are_noticed(tmp_path):
     folder = tmp_path / "rows"
     shutil.copytree(rows.FOLDER, folder)
-    (page,) = [path for path in pages.PAGES if path.name == "titles.md"]
-    content = page.read_text(encoding="utf8")
-    assert pages.generated(content, folder) == content
     path = folder / "titles.csv"
     with path.open(newline="", encoding="utf8") as file:
         lines = list(csv.reader(file))
-    column = lines[0].index("accuracy")
-    lines[1][column] = str(float(lines[1][column]) + 0.01)
+    for line in lines[1:]:
+        if line[0] == "words max":
+            line[lines[0].index("accuracy")] = "0.75"
     with path.open("w", newline="", encoding="utf8") as file:
         csv.writer(file).writerows(lines)
-    assert pages.generated(content, folder) != content
+    (page,) = (read(path) for path in DOCUMENTS if path.stem == "titles")
+    assert pages.with_tables(page, folder) != page
+    quote = "titles accuracy: words max"
+    content = f"<!-- quoted: {quote} -->67.75 ± 0.40"
+    assert content in read(RESULTS) and pages.wrong_quotes(content) == []
+    assert pages.wrong_quotes(content, folder) == [f"{quote}: 75.00 ± 0.00"]
 
 
-def test_an_unknown_part():
-    content = "<!-- generated: lines x -->\n\n<!-- end of generated -->"
-    with pytest.raises(ValueError, match="Received: <!-- generated: lines x"):
-        pages.generated(content)
-    with pytest.raises(ValueError, match="must be one of .* Received: x"):
-        pages.generated(content.replace("lines", "rows"))
+@pytest.fixture
+def add(tmp_path, monkeypatch):
+    """Adds a row of a study that has the options `--units 4`."""
+    study = tiny_program.study("--units 4")
+    monkeypatch.setitem(records.STUDIES, "tiny", study)
+
+    def add_row(model, seeds, score, options="--units 4"):
+        row = {"model": model, "seeds": seeds, "score": score}
+        rows.add(study, [{**row, "options": options}], tmp_path)
+
+    return add_row
 
 
-def test_a_report(tmp_path):
-    study = tiny_program.study(
-        paper=lambda labels: {"score": f"5{labels['model']}"}
-    )
-    run = {"options": "", "date": "2026-11-22", "commit": "abc"}
-    new = [
-        {**run, "model": model, "seeds": str(seed), "score": str(score)}
-        for model, scores in {"b": (4, 6, 9), "a": (1, 2, 3)}.items()
-        for seed, score in enumerate(scores)
-    ]
-    older = {"model": "a", "seeds": "0 1", "score": "7 ± 1", "note": "by hand"}
-    rows.add(study, [*new, {**older, "options": "--units 4"}], tmp_path)
-    found = report.rows_report(study, tmp_path).split("\n\n")
-    assert found[0].split("\n") == [
-        "| model | score | score, paper | difference | seeds |",
-        "| --- | --- | --- | --- | --- |",
-        "| a | 2.0 ± 1.0 | 5a |  | 3 |",
-        "| b | 6.3 ± 2.5 | 5b | +4.3 [3.0, 6.0] to a | 3 |",
-    ]
-    assert found[1] == report.INTERVALS
-    assert found[2:5] == [
-        "Rows: 2026-11-22; commit abc.",
-        "All runs of `python -m examples.study tiny`.",
-        "Rows with other options than today's, `--units 4`:",
-    ]
-    assert "| a | 7 ± 1 | 5a | 2 |" in found[5]
-    assert found[6] == "Rows: by hand."
+def test_the_options_of_most_seeds_and_of_today_come_first(add, tmp_path):
+    add("a", "0", "7", options="")
+    assert pages.number("tiny score: a", tmp_path) == ("7.0", 1)
+    add("a", "0", "6", options="--units 5")
+    assert pages.number("tiny score: a", tmp_path) == ("6.0", 1)
+    add("a", "0", "8")
+    assert pages.number("tiny score: a", tmp_path) == ("8.0", 1)
+    add("a", "1 2", "5.0 ± 1.0", options="")
+    assert pages.number("tiny score: a", tmp_path) == ("5.0 ± 1.0", 2)
 
 
-def test_the_program_lists_and_reports(tmp_path, capsys):
-    program.main(["--list"])
-    lines = capsys.readouterr().out.strip().split("\n")
-    assert len(lines) == 2 + len(registry.STUDIES)
-    program.main(["titles", "--report"])
-    assert "| words concat | 67.95 ± 0.55 |" in capsys.readouterr().out
-    places = ["--rows-dir", str(tmp_path), "--work-dir", str(tmp_path)]
-    program.main(["pixels_digits", "--dry-run", "--only", "fhe", *places])
-    options = "--jit-compile --models fhe --seeds 0"
-    assert capsys.readouterr().out.split("\n")[:2] == [
-        "pixels_digits: 3 runs are left",
-        f"  examples.focused.pixel_questions {options}",
-    ]
+def test_differences_are_of_the_options_with_most_pairs(add, tmp_path):
+    for seed, scores in enumerate([(1, 4), (2, 6), (3, 9)]):
+        for model, score in zip("ab", scores):
+            add(model, str(seed), str(score), options="")
+    add("a", "0", "1")
+    add("b", "0", "0")
+    # Without a pair of the same options.
+    add("b", "7", "100", options="--units 2")
+    found = pages.number("tiny score: b - a", tmp_path)
+    assert found == ("+4.3 [3.0, 6.0]", 3)
 
 
 @pytest.mark.parametrize(
-    "options, message",
-    [
-        (["tables"], "NAME: must be one of"),
-        ([], "NAME: must be given"),
-        (["memory", "delay", "--import", "x.csv"], "for one study"),
-        (["demo"], "NAME: demo has no runs"),
-        (["table_1_trec"], "--data-dir: must be given for table_1_trec"),
-        (["titles", "--write"], "NAME: --write is for all studies"),
-        (["--list", "--report"], "not allowed with"),
-    ],
+    "quote", ["score: b", "score: b - a", "score: a - b", "size: a"]
 )
-def test_options_are_checked(options, message, capsys):
-    with pytest.raises(SystemExit):
-        program.parse(options)
-    assert message in capsys.readouterr().err
+def test_numbers_that_no_row_has(quote, add, tmp_path):
+    add("a", "0", "7")
+    with pytest.raises(ValueError, match=f"Received: tiny {quote}"):
+        pages.number(f"tiny {quote}", tmp_path)
+
+
+def test_quotes_are_whole_numbers(add, tmp_path):
+    add("a", "0", "7")
+    comment = "From <!-- quoted: tiny score: a -->"
+    for text in ("7.0 of", "7.0", "7.0.", "7.0, 8"):
+        assert pages.wrong_quotes(comment + text, tmp_path) == []
+    for text in ("7.05", "7.0 ± 1.0", "7.0 [1, 2]", "7.0e-4", " 7.0", "8.0"):
+        wrong = pages.wrong_quotes(f"{comment}7.0, {comment}{text}", tmp_path)
+        assert wrong == ["tiny score: a: 7.0"]
+
+
+def test_an_unknown_study():
+    content = "<!-- generated: rows x -->\n\n<!-- end of generated -->"
+    with pytest.raises(ValueError, match="must be one of .* Received: x"):
+        pages.with_tables(content)

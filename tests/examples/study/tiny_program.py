@@ -5,14 +5,14 @@ when it starts, and ends when so many runs may as the file `--gate` says.
 """
 
 import argparse
+import sys
 import time
 from pathlib import Path
 
 from examples.common import results
-from examples.study.programs import Program
-from examples.study.studies import Measure
-from examples.study.studies import Study
-from examples.study.studies import grid
+from examples.study import programs
+from examples.study.records import Column
+from examples.study.records import Study
 
 KEY = ("model", "seed", "settings")
 FIELDS = (*KEY, "score")
@@ -67,23 +67,22 @@ def main(argv):
     results.ResultsFile(args.output, FIELDS, KEY).do_missing(keys(args), run)
 
 
-class TinyProgram(Program):
+class TinyProgram(programs.Program):
     """The program above, which is no module of the examples."""
 
     @property
     def module(self):
-        import sys
-
         return sys.modules[__name__]
 
 
 def study(options: str = "", **more) -> Study:
     """Two models, three seeds; see the program for `options`."""
     fields = {
-        "cases": grid(model=("--models", ["a", "b"])),
-        "measures": [Measure("score", "score", ".1f")],
+        "name": "tiny",
+        "shows": "table 0",
+        "grid": {"model": "--models a b"},
+        "columns": [Column("score", "score", ".1f")],
         "program": TinyProgram("tiny"),
-        "options": options,
-        "against": {"b": "a"},
+        "against": {"a": ["b"]},
     }
-    return Study("tiny", "titles", "table 0", **{**fields, **more})
+    return Study(**{**fields, "options": options, **more})

@@ -1,7 +1,6 @@
 """The program on small data, and its SavedModel on titles of all kinds."""
 
 import json
-import re
 import subprocess
 import sys
 
@@ -134,7 +133,7 @@ def test_characters_by_chunks_are_exported(folder, tmp_path):
     found = classify.main(
         [
             *("--data-dir", str(folder), "--output", str(tmp_path / "out")),
-            *("--inputs", "characters", "--length", "40", "--units", "8"),
+            *("--inputs", "characters", "--units", "8"),
             *("--read-out", "last", "--truncate", "16", "--epochs", "1"),
             *("--export-dir", str(exported), "--title", "a graph"),
         ]
@@ -149,53 +148,41 @@ def test_characters_by_chunks_are_exported(folder, tmp_path):
     [
         {"field_size": 2, "read_out": "attention"},
         {"cell": "lstm", "bidirectional": True, "read_out": "concat"},
-        {"cell": "simple", "initial_state": "learned", "layers": 3},
+        {"cell": "simple", "layers": 3, "read_out": "last"},
     ],
 )
 def test_all_kinds_of_classifiers_learn(folder, options):
     data = titles.load(folder)
-    settings = models.Settings(units=8, embedding_size=8, **options)
+    settings = models.Settings(
+        units=8, embedding_size=8, initial_state="drawn", **options
+    )
     fit = training.Fit(epochs=12, batch_size=8, learning_rate=0.02)
     trained = training.train(data, settings, fit, length=8)
-    assert max(trained.history["val_accuracy"]) > 0.9
     right = (trained.probabilities(data.test.texts) > 0.5) == data.test.labels
     assert right.mean() > 0.9
-    read = reading.read(trained, "graphs random on the the size")
-    assert read.tokens == "graphs random on the the size".split()
-    assert read.probability == pytest.approx(
-        float(trained.probabilities([" ".join(read.tokens)])[0]), abs=1e-6
-    )
-    units = reading.weighted_units(trained, "graphs on")
-    if options.get("read_out") == "concat":
+    title = "graphs random on the the size"
+    read = reading.read(trained, title)
+    assert read.tokens == title.split()
+    expected = float(trained.probabilities([title])[0])
+    assert read.probability == pytest.approx(expected, abs=1e-6)
+    units = reading.weighted_units(trained, title)
+    if settings.read_out == "concat":
         assert units is None
     else:
-        assert units.shape == (2, 8)
-
-
-def test_units_of_the_last_state_add_up_to_the_logits(folder):
-    data = titles.load(folder)
-    settings = models.Settings(units=8, embedding_size=8, read_out="last")
-    fit = training.Fit(epochs=1, batch_size=8)
-    trained = training.train(data, settings, fit, length=8)
-    units = reading.weighted_units(trained, "on the size of graphs")
-    read = reading.read(trained, "on the size of graphs")
-    np.testing.assert_allclose(units.sum(axis=1), read.logits, atol=1e-5)
+        assert units.shape == (6, 8)
+    if settings.read_out == "last":
+        np.testing.assert_allclose(units.sum(axis=1), read.logits, atol=1e-5)
 
 
 @pytest.mark.parametrize(
     "wrong, message",
     [
         (["--truncate", "4"], "needs --read-out last"),
-        (
-            ["--truncate", "4", "--read-out", "last", "--bidirectional"],
-            "no --bidirectional",
-        ),
-        (["--dropout", "1"], r"must be a number in \[0, 1\)"),
-        (["--vectors", "nowhere.npz"], "nowhere.npz: no such file"),
+        (["--learning-rate", "nan"], "must be a number in (0, inf)"),
         (["--units", "0"], "at least 1"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(wrong, message, capsys):
     with pytest.raises(SystemExit):
         classify.parse(wrong)
-    assert re.search(message, capsys.readouterr().err)
+    assert message in capsys.readouterr().err

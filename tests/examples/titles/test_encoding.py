@@ -22,7 +22,7 @@ def ids(encoder, text):
 def test_all_characters_of_the_source_are_known():
     wanted = string.ascii_lowercase + string.digits + string.punctuation + " "
     assert sorted(encoding.CHARACTERS) == sorted(wanted)
-    encoder = encoding.make_encoder("characters", 80)
+    encoder = encoding.make_encoder(80)
     title = wanted.strip() + " a"
     assert ids(encoder, title) == [ID[c] for c in title]
 
@@ -46,7 +46,7 @@ def test_all_characters_of_the_source_are_known():
     ],
 )
 def test_titles_are_brought_to_one_form(title, read):
-    encoder = encoding.make_encoder("characters", 20)
+    encoder = encoding.make_encoder(20)
     expected = [encoding.UNKNOWN if c == "?" else ID[c] for c in read]
     assert ids(encoder, title) == expected
     assert len(encoding.tokens("characters", title, 20)) == len(read)
@@ -56,7 +56,7 @@ def test_words_are_numbered_by_how_frequent_they_are():
     titles = ["The Graph: a graph", "the graph."]
     words = encoding.vocabulary(titles)
     assert words[:2] == ["graph", "the"] and set(words[2:]) == {"a", ":", "."}
-    encoder = encoding.make_encoder("words", 4, words)
+    encoder = encoding.make_encoder(4, words)
     assert ids(encoder, "THE ｇｒａｐｈ of graph graph") == [3, 2, 1, 2]
     assert ids(encoder, b"\xff \xfe") == [1, 1]
     assert ids(encoder, "") == []
@@ -66,7 +66,7 @@ def test_words_are_numbered_by_how_frequent_they_are():
 
 
 def test_an_encoder_takes_many_titles():
-    encoder = encoding.make_encoder("characters", 3)
+    encoder = encoding.make_encoder(3)
     found = encoding.encode(encoder, ["ab"] * 1500 + [""])
     assert found.shape == (1501, 3)
     np.testing.assert_array_equal(found[-2:], [[2, 3, 0], [0, 0, 0]])

@@ -7,8 +7,9 @@ pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
 
 from examples.titles import encoding  # noqa: E402
 from examples.titles import models  # noqa: E402
-from examples.titles import truncated  # noqa: E402
+from examples.titles import training  # noqa: E402
 from examples.titles.models import Settings  # noqa: E402
+from keras_seqmech import TruncatedBackpropagationModel  # noqa: E402
 from tests import tolerances  # noqa: E402
 
 # Up to 7 steps of up to two layers of 4 units.
@@ -66,7 +67,7 @@ def test_characters_are_one_hot():
 
 def test_the_truncated_answer_is_that_of_the_last_real_step():
     settings = Settings(units=4, read_out="last", initial_state="drawn")
-    steps, network = truncated.build_network(settings, 4, matrix())
+    steps, network = models.build_steps(settings, 4, matrix())
     by_step = steps.predict(IDS, verbose=0)[:, :, 0]
     last = network.predict(IDS, verbose=0)[:, 0]
     np.testing.assert_allclose(last[:2], by_step[[0, 1], [3, 1]], **CLOSE)
@@ -75,26 +76,21 @@ def test_the_truncated_answer_is_that_of_the_last_real_step():
     np.testing.assert_allclose(last[:2], expected[:2, 0], **CLOSE)
 
 
-def test_every_title_counts_as_much_as_any_other():
-    y, weights = truncated.targets(IDS, np.array([1, 0, 1]))
-    assert y.shape == (3, 4, 1) and (y[:, 0, 0] == [1, 0, 1]).all()
-    np.testing.assert_allclose(weights.mean(axis=1), [1, 1, 0])
-    assert (weights[IDS == 0] == 0).all()
-    _, weights = truncated.targets(IDS, np.array([1, 0, 1]), read_padding=True)
-    np.testing.assert_array_equal(weights, np.ones((3, 4)))
-
-
 @pytest.mark.long
 def test_one_chunk_trains_as_the_plain_mean_over_steps():
-    """Weighted as `targets` says: padding is left out."""
+    """Weighted as `step_targets` says: padding is left out."""
     settings = Settings(units=4, read_out="last")
     labels = np.array([1, 0, 1])
-    steps, network = truncated.build_network(settings, 4, matrix())
+    steps, network = models.build_steps(settings, 4, matrix())
     by_step = steps.predict(IDS, verbose=0)[:, :, 0].astype("float64")
     losses = np.log1p(np.exp(-by_step * np.where(labels, 1, -1)[:, None]))
-    y, weights = truncated.targets(IDS, labels)
+    y, weights = training.step_targets(IDS, labels)
+    # Every title counts as much as any other, but one that has no step.
+    np.testing.assert_allclose(weights.mean(axis=1), [1, 1, 0])
+    _, read = training.step_targets(IDS, labels, read_padding=True)
+    np.testing.assert_array_equal(read, np.ones((3, 4)))
     expected = (losses * weights).sum() / weights.size
-    model = truncated.trainable(steps, chunk_length=4)
+    model = TruncatedBackpropagationModel(steps, chunk_length=4)
     models.compile_network(model, learning_rate=1e-3)
     loss, _ = model.evaluate(IDS, y, sample_weight=weights, verbose=0)
     assert loss == pytest.approx(expected, rel=CLOSE["rtol"])
@@ -104,4 +100,4 @@ def test_truncation_refuses_other_read_outs():
     for wrong in ({"read_out": "max"}, {"bidirectional": True}):
         settings = Settings(**{"read_out": "last", **wrong})
         with pytest.raises(ValueError, match="read-out `last` and one"):
-            truncated.build_network(settings, 4, matrix())
+            models.build_steps(settings, 4, matrix())

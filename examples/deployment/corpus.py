@@ -1,0 +1,544 @@
+"""Files of texts cut into shards, and the folder of their scores.
+
+A shard is a range of rows of one file, small enough to be held in memory. Rows
+are numbered from 0 in each file; in JSON lines, row 0 is line 1. The scores of
+a shard are a file that is there as a whole or not at all, so a run that was
+killed continues with those that are missing.
+"""
+
+import contextlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from typing import NamedTuple
+
+from examples.common import locks
+from examples.common import whole_files
+from examples.deployment.text_model import Output
+
+try:
+    import pyarrow as pa
+    from pyarrow import parquet
+except ImportError as error:
+    raise ImportError(
+        "Files of texts need `pip install 'keras_seqmech[scaling]'`."
+    ) from error
+
+ENDINGS = (".jsonl", ".parquet")
+FORMATS = ("jsonl", "parquet")
+MANIFEST = "manifest.json"
+# Claimed by a run as long as it goes on.
+LOCK = ".lock"
+# Ending of files that are being written.
+TEMPORARY = ".part"
+ATTEMPTS = 3
+# Rows of Parquet that are decoded, and bytes of a column read, at a time.
+_PARQUET_ROWS = 1024
+_PARQUET_BYTES = 2**20
+
+
+class CorpusFile(NamedTuple):
+    """A file, and what tells whether it is still the same."""
+
+    path: str
+    size: int
+    modified_ns: int
+
+
+class Shard(NamedTuple):
+    """Rows of a file.
+
+    Attributes:
+        number: Position among all shards of the corpus.
+        file: The file of the rows.
+        first: Number of the first row.
+        rows: Number of rows.
+        offset: Bytes before the first row; 0 in Parquet.
+    """
+
+    number: int
+    file: CorpusFile
+    first: int
+    rows: int
+    offset: int
+
+
+class Fields(NamedTuple):
+    """Names of the fields that are read; `id` may be None."""
+
+    text: str
+    id: str | None
+
+
+class Row(NamedTuple):
+    """A text, with the number of its row and its id."""
+
+    number: int
+    text: str
+    id: str | None
+
+
+class BadRow(NamedTuple):
+    """A row that cannot be scored, and why not."""
+
+    number: int
+    reason: str
+
+
+def find(inputs: Iterable[str | Path]) -> list[CorpusFile]:
+    """The files that are named, and those in folders that are named.
+
+    Folders are searched with all folders in them, in the order of names. What
+    is hidden, or starts with `_` as Spark's own files do, is left out; what
+    else is left out is printed.
+
+    Raises:
+        ValueError: If there is none, or one is missing, of another kind, named
+            twice, or has a path that is no UTF-8.
+    """
+    names: list[str] = []
+    for path in map(Path, inputs):
+        inside = _files_in(path) if path.is_dir() else [path]
+        found, others = [], []
+        for file in inside:
+            is_taken = file.suffix.lower() in ENDINGS and file.is_file()
+            (found if is_taken else others).append(str(file.absolute()))
+        if not found:
+            raise ValueError(
+                f"Argument `inputs` must name files that end in "
+                f"{' or '.join(ENDINGS)}, or folders of them. "
+                f"Received: inputs={str(path)!r}"
+            )
+        if others:
+            shown = ", ".join(map(ascii, others[:3]))
+            print(
+                f"Left out, of other kinds: {len(others)} files, {shown}",
+                flush=True,
+            )
+        names += found
+    count = Counter(map(os.path.realpath, names))
+    wrong = [n for n in names if count[os.path.realpath(n)] > 1]
+    # Scores name the files of their rows.
+    wrong = wrong or [name for name in names if not _is_text(name)]
+    if wrong or not names:
+        raise ValueError(
+            "Argument `inputs` must name at least one file, each once, with "
+            f"paths in UTF-8. Received: inputs={wrong[:4]}"
+        )
+    return [look_at(name) for name in names]
+
+
+def _files_in(folder: Path) -> list[Path]:
+    files = []
+    for place, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = [name for name in folders if name[0] not in "._"]
+        files += [Path(place, name) for name in names if name[0] not in "._"]
+    return sorted(files)
+
+
+def look_at(path: str) -> CorpusFile:
+    """What tells a file from another of its name."""
+    found = os.stat(path)
+    return CorpusFile(path, found.st_size, found.st_mtime_ns)
+
+
+def split(
+    files: Iterable[CorpusFile], shard_rows: int, fields: Fields
+) -> list[Shard]:
+    """Cuts files into shards of `shard_rows` rows; a file's last may be less.
+
+    Files without rows are printed.
+
+    Raises:
+        ValueError: If no file has rows, or one does not have one field of each
+            of these names.
+    """
+    shards: list[Shard] = []
+    for file in files:
+        if _is_parquet(file.path):
+            starts, rows = _parquet_starts(file.path, shard_rows, fields)
+        else:
+            starts, rows = _line_starts(file.path, shard_rows)
+        if not rows:
+            print(f"Without rows: {file.path}", flush=True)
+        for i, offset in enumerate(starts):
+            first = i * shard_rows
+            count = min(shard_rows, rows - first)
+            shards.append(Shard(len(shards), file, first, count, offset))
+    if not shards:
+        raise ValueError(
+            "Argument `inputs` must name files with at least one row in all. "
+            "Received: inputs=empty files"
+        )
+    return shards
+
+
+def read(shard: Shard, fields: Fields) -> Iterator[Row | BadRow]:
+    """Reads the rows of a shard, in order.
+
+    Raises:
+        ValueError: If the file is not what it was when it was split.
+    """
+    if look_at(shard.file.path) != shard.file:
+        raise ValueError(
+            f"{shard.file.path}: changed since the run began. "
+            f"Received: {look_at(shard.file.path)}"
+        )
+    if _is_parquet(shard.file.path):
+        yield from _read_parquet(shard, fields)
+    else:
+        yield from _read_lines(shard, fields)
+
+
+def _is_parquet(path: str) -> bool:
+    return path.lower().endswith(".parquet")
+
+
+def _line_starts(path, shard_rows) -> tuple[list[int], int]:
+    """The offset of each shard, and the number of lines."""
+    starts, rows, offset = [], 0, 0
+    with open(path, "rb") as file:
+        for line in file:
+            if rows % shard_rows == 0:
+                starts.append(offset)
+            rows += 1
+            offset += len(line)
+    return starts, rows
+
+
+def _parquet_starts(path, shard_rows, fields) -> tuple[list[int], int]:
+    with _opened_parquet(path) as file:
+        names, rows = file.schema_arrow.names, file.metadata.num_rows
+    for name in filter(None, fields):
+        if rows and names.count(name) != 1:
+            raise ValueError(
+                f"{path}: expected one field {name!r}. Received: fields={names}"
+            )
+    return [0] * -(-rows // shard_rows), rows
+
+
+def _read_lines(shard, fields):
+    with open(shard.file.path, "rb") as file:
+        file.seek(shard.offset)
+        for number in range(shard.first, shard.first + shard.rows):
+            line = file.readline()
+            # Some editors begin a file with a byte order mark.
+            encoding = "utf8" if number else "utf-8-sig"
+            try:
+                value = json.loads(
+                    line.decode(encoding), object_pairs_hook=_object
+                )
+                if not isinstance(value, dict):
+                    raise ValueError("not an object")
+            except (ValueError, RecursionError) as error:
+                start = line[:60].decode(encoding, "replace")
+                yield BadRow(
+                    number,
+                    f"{shard.file.path}, line {number + 1}: expected a JSON "
+                    f"object in UTF-8 ({error}). Received: {start!r}",
+                )
+            else:
+                yield _row(f"line {number + 1}", number, value, shard, fields)
+
+
+def _object(pairs):
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise ValueError("a name is there twice")
+    return value
+
+
+def _read_parquet(shard, fields):
+    names = list(filter(None, fields))
+    first, end, next_group = shard.first, shard.first + shard.rows, 0
+    with _opened_parquet(shard.file.path) as file:
+        for group in range(file.num_row_groups):
+            number = next_group
+            next_group += file.metadata.row_group(group).num_rows
+            if next_group <= first or number >= end:
+                continue
+            for batch in file.iter_batches(
+                _PARQUET_ROWS, [group], columns=names
+            ):
+                skipped = min(max(0, first - number), batch.num_rows)
+                wanted = batch.slice(skipped, max(0, end - number - skipped))
+                rows = enumerate(wanted.to_pylist(), number + skipped)
+                for row, value in rows:
+                    yield _row(f"row {row}", row, value, shard, fields)
+                number += batch.num_rows
+                if number >= end:
+                    break
+
+
+@contextlib.contextmanager
+def _opened_parquet(path):
+    """Opens a file, whose name is in each error of its content."""
+    try:
+        # A column of a row group may be too large to be read as a whole.
+        with parquet.ParquetFile(
+            path, buffer_size=_PARQUET_BYTES, pre_buffer=False
+        ) as file:
+            yield file
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
+        raise ValueError(
+            f"{path}: expected a Parquet file. Received: {error}"
+        ) from error
+
+
+def _row(where: str, number: int, value: dict, shard, fields) -> Row | BadRow:
+    """A row of the fields wanted, or why it is none."""
+    text = value.get(fields.text)
+    key = value.get(fields.id) if fields.id is not None else None
+    if isinstance(key, int) and not isinstance(key, bool):
+        key = str(key)
+    if not _is_text(text):
+        name, kinds = fields.text, "a string of Unicode characters"
+    elif fields.id is not None and not _is_text(key):
+        name, kinds = fields.id, "a string or an integer"
+    else:
+        return Row(number, text, key)
+    got = repr(value[name])[:80] if name in value else "no such field"
+    return BadRow(
+        number,
+        f"{shard.file.path}, {where}: expected {kinds} in field {name!r}. "
+        f"Received: {got}",
+    )
+
+
+def _is_text(value) -> bool:
+    """Whether it is a string; half a surrogate pair from JSON is none."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode("utf8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class ScoreFolder:
+    """Where the scores of a run go, with what they depend on.
+
+    Args:
+        path: The folder; made if there is none.
+        form: `"jsonl"` or `"parquet"`.
+        id_field: Name of the column of ids; None for none.
+        outputs: Outputs of the model.
+
+    Raises:
+        ValueError: If an output has the name of another column.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        form: str,
+        id_field: str | None,
+        outputs: Mapping[str, Output],
+    ):
+        columns = [("file", pa.string()), ("row", pa.int64())]
+        if id_field is not None:
+            columns.append((id_field, pa.string()))
+        columns += [(name, _arrow_type(x)) for name, x in outputs.items()]
+        count = Counter(name for name, _ in columns)
+        if len(count) < len(columns):
+            raise ValueError(
+                "Columns must differ: file, row, the ids and the outputs of "
+                f"the model. Received: {count.most_common(1)[0][0]!r} twice"
+            )
+        self.path = Path(path)
+        self.form = form
+        self._id_field = id_field
+        self._schema = pa.schema(columns)
+
+    @contextlib.contextmanager
+    def reserved(self) -> Iterator[None]:
+        """Keeps the folder for one run.
+
+        Raises:
+            ValueError: If it cannot be written to, holds something else than a
+                run, or another run uses it.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        received = f"Received: output={str(self.path)!r}"
+        if not os.access(self.path, os.W_OK | os.X_OK):
+            raise ValueError(
+                "Argument `output` must be a folder that can be written to. "
+                f"{received}"
+            )
+        others = sorted(
+            p.name
+            for p in self.path.iterdir()
+            if p.suffix != TEMPORARY and p.name != LOCK
+        )
+        if others and MANIFEST not in others:
+            raise ValueError(
+                "Argument `output` must be a new or empty folder, or one that "
+                f"a run began. {received} with {others[:9]}"
+            )
+        with locks.claimed(self.path / LOCK) as is_ours:
+            if not is_ours:
+                other = locks.owner(self.path / LOCK) or "another process"
+                raise ValueError(
+                    "Argument `output` must be a folder that no other run "
+                    f"uses. {received}, used by {other}"
+                )
+            yield
+
+    def shards(
+        self,
+        settings: Mapping[str, Any],
+        files: Sequence[CorpusFile],
+        shard_rows: int,
+        fields: Fields,
+    ) -> list[Shard]:
+        """The shards of the run that is continued, or of one that begins.
+
+        Args:
+            settings: What the scores depend on, in JSON's types.
+            files: Files of texts.
+            shard_rows: Rows of a shard.
+            fields: Fields of the texts.
+
+        Raises:
+            ValueError: If the folder holds a run with other settings or files.
+        """
+        path = self.path / MANIFEST
+        wanted = {**settings, "files": [[*file] for file in files]}
+        if not path.exists():
+            shards = split(files, shard_rows, fields)
+            index = {file: i for i, file in enumerate(files)}
+            cut = [(index[s.file], *s[2:]) for s in shards]
+            whole_files.write_json(path, {**wanted, "shards": cut})
+            return shards
+        try:
+            found = json.loads(path.read_text(encoding="utf8"))
+            cut = found.pop("shards")
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
+            raise ValueError(
+                f"{path}: expected the manifest of a run. Received: {error!r}"
+            ) from error
+        changed = [
+            f"{name}={wanted.get(name)!r:.300}, then {found.get(name)!r:.300}"
+            for name in sorted({*wanted, *found})
+            if wanted.get(name) != found.get(name)
+        ]
+        if changed:
+            raise ValueError(
+                "Argument `output` holds a run that began otherwise: give it "
+                "what it had then, or another folder. "
+                f"Received: output={str(self.path)!r} with {'; '.join(changed)}"
+            )
+        return [
+            Shard(number, files[file], *rest)
+            for number, (file, *rest) in enumerate(cut)
+        ]
+
+    def scores(self, number: int) -> Path:
+        """The file of a shard's scores."""
+        return self.path / f"shard-{number:06d}.{self.form}"
+
+    def rejects(self, number: int) -> Path:
+        """The file of a shard's rows that were left out, if there are any."""
+        return self.path / f"rejects-{number:06d}.jsonl"
+
+    def write(
+        self,
+        shard: Shard,
+        rows: Sequence[Row],
+        answers: Mapping[str, list[Any]],
+        bad: Sequence[BadRow],
+    ) -> None:
+        """Writes what became of a shard."""
+        if bad:
+            reasons = [
+                {"file": shard.file.path, "row": row, "reason": reason}
+                for row, reason in bad
+            ]
+            _write_lines(self.rejects(shard.number), reasons)
+        columns = {
+            "file": [shard.file.path] * len(rows),
+            "row": [row.number for row in rows],
+            **answers,
+        }
+        if self._id_field is not None:
+            columns[self._id_field] = [row.id for row in rows]
+        table = pa.table(columns, schema=self._schema)
+        path = self.scores(shard.number)
+        if self.form == "jsonl":
+            _write_lines(path, table.to_pylist())
+        else:
+            with _replacing_synced(path, "wb") as file:
+                parquet.write_table(table, file)
+
+    @contextlib.contextmanager
+    def attempt(self, number: int) -> Iterator[None]:
+        """Leaves a mark if the process dies within.
+
+        Workers that die are replaced without end. A shard that kills them, by
+        its need of memory for one, would keep a run from ending.
+
+        Raises:
+            ValueError: If `ATTEMPTS` marks were left.
+        """
+        for i in range(ATTEMPTS):
+            mark = self.path / f".shard-{number:06d}.{i}{TEMPORARY}"
+            try:
+                mark.touch(exist_ok=False)
+                break
+            except FileExistsError:
+                pass
+        else:
+            raise ValueError(
+                f"{ATTEMPTS} workers died over this shard. If memory ran out, "
+                "take smaller batches, or fewer workers"
+            )
+        try:
+            yield
+        finally:
+            mark.unlink(missing_ok=True)
+
+    def count_rejects(self) -> int:
+        """How many rows were left out, of all shards that are done."""
+        files = self.path.glob("rejects-*.jsonl")
+        return sum(path.read_bytes().count(b"\n") for path in files)
+
+    def clean(self) -> None:
+        """Deletes what workers that were killed had begun to write."""
+        for path in self.path.glob(f"*{TEMPORARY}"):
+            path.unlink(missing_ok=True)
+
+
+def _arrow_type(output: Output) -> pa.DataType:
+    """The type of a column."""
+    if output.dtype == "string":
+        kind = pa.string()
+    elif output.dtype == "bool":
+        kind = pa.bool_()
+    else:
+        kind = pa.from_numpy_dtype(output.dtype)
+    for _ in range(output.axes):
+        kind = pa.list_(kind)
+    return kind
+
+
+def _write_lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Writes JSON lines; what is no number is `NaN` there, as Python reads."""
+    with _replacing_synced(path) as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+@contextlib.contextmanager
+def _replacing_synced(path, mode="w"):
+    """`whole_files.replacing`, whole after a crash of the machine, too."""
+    with whole_files.replacing(path, mode) as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())

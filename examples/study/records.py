@@ -1,0 +1,211 @@
+"""What a study is: a record of the runs behind a table or figure.
+
+`examples/study/studies` holds them, a TOML file for each of the documents. A
+table there has the fields of `Study`. The fields that it does not give are
+those of the study that it is `like`. Each key of `grid` is a column; its value
+is an option with the labels that it takes ("--units 8 16"), labels that need no
+option ("8 16"), "" for no label, or options by label. All combinations are
+cases; of several grids, those of each.
+"""
+
+import itertools
+import shlex
+import tomllib
+from collections.abc import Mapping
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from typing import NamedTuple
+
+from examples.study import papers
+from examples.study import programs
+
+FOLDER = Path(__file__).parent / "studies"
+
+
+class Column(NamedTuple):
+    """A number that runs measure.
+
+    Attributes:
+        name: Name in the program's rows.
+        title: Title in tables.
+        form: Format of means and standard deviations; "" lists all runs'.
+        scale: Factor of what is shown.
+    """
+
+    name: str
+    title: str
+    form: str = ".2f"
+    scale: float = 1.0
+
+
+class Case(NamedTuple):
+    """What is compared: runs that differ in their seed alone.
+
+    Attributes:
+        labels: What tells it from other cases, by column.
+        options: Options of the program.
+        seeds: Seeds.
+    """
+
+    labels: Mapping[str, str]
+    options: str
+    seeds: Sequence[int]
+
+
+class Run(NamedTuple):
+    """A case with one seed."""
+
+    case: Case
+    seed: int
+
+    @property
+    def name(self) -> str:
+        labels = filter(None, self.case.labels.values())
+        return f"{', '.join(labels)}, seed {self.seed}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A table or figure of a document, or a part of one.
+
+    Attributes:
+        name: Name, also that of the file of its rows.
+        shows: Table or figure, in words.
+        grid: Axes of what is compared, or several grids.
+        columns: What is measured; the first decides.
+        seeds: Seeds of each case, unless its grid has its own.
+        program: Program of the runs; None if rows are written by hand from
+            what `command` prints.
+        options: Options of all runs. Rows with other options are older.
+        by: Columns that tell the rows of one run apart, if it has several.
+        data: What `--data-dir` must hold, "" if none is needed.
+        compared: Column in which cases and baselines differ.
+        against: Labels of this column, by that of their baseline.
+        paper: Name and arguments of a function of `papers`.
+        chained: Whether a case starts from the one before with the same seed,
+            in whose folder it works.
+        command: Command that printed the rows, without a program.
+    """
+
+    name: str
+    shows: str
+    grid: Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    columns: Sequence[Column]
+    seeds: Sequence[int] = (0, 1, 2)
+    program: programs.Program | None = None
+    options: str = ""
+    by: Sequence[str] = ()
+    data: str = ""
+    compared: str = "model"
+    against: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    paper: Sequence[Any] = ()
+    chained: bool = False
+    command: str = ""
+
+    @cached_property
+    def cases(self) -> list[Case]:
+        """All that is compared."""
+        grids = [self.grid] if isinstance(self.grid, Mapping) else self.grid
+        return [case for grid in grids for case in _cases(**grid, study=self)]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Columns that tell rows apart, but for their seeds."""
+        return (*self.cases[0].labels, *self.by)
+
+    @property
+    def runs(self) -> list[Run]:
+        """All runs, seed by seed."""
+        found = [Run(case, x) for case in self.cases for x in case.seeds]
+        return sorted(found, key=lambda run: run.seed)
+
+    def baseline(self, labels: Mapping[str, str]) -> Mapping[str, str] | None:
+        """Labels of what a case is compared with, if anything."""
+        for name, others in self.against.items():
+            if labels[self.compared] in others:
+                return {**labels, self.compared: name}
+        return None
+
+    def paper_numbers(self, labels: Mapping[str, str]) -> Mapping[str, str]:
+        """The document's numbers of a case, by column."""
+        if not self.paper:
+            return {}
+        name, *arguments = self.paper
+        return getattr(papers, name)(labels, *arguments)
+
+    def arguments(self, run: Run, data_dir: str | None) -> list[str]:
+        """Options that ask the program for one run."""
+        seed = self.program.seed.format(run.seed)
+        options = shlex.split(f"{self.options} {run.case.options} {seed}")
+        if self.data:
+            if not data_dir:
+                raise ValueError(
+                    f"--data-dir: must be given for {self.name}, which reads "
+                    f"{self.data}. Received: {data_dir}"
+                )
+            options += ["--data-dir", data_dir]
+        return options
+
+
+def _cases(
+    study: Study, seeds: Sequence[int] = (), **axes: str | Mapping[str, str]
+) -> list[Case]:
+    """A case for each combination of labels."""
+    cases = []
+    choices = [_options(axis).items() for axis in axes.values()]
+    for chosen in itertools.product(*choices):
+        labels = {column: label for column, (label, _) in zip(axes, chosen)}
+        options = " ".join(filter(None, (given for _, given in chosen)))
+        cases.append(Case(labels, options, seeds or study.seeds))
+    return cases
+
+
+def _options(axis: str | Mapping[str, str]) -> Mapping[str, str]:
+    """Options by label."""
+    if isinstance(axis, Mapping):
+        return axis
+    option, *labels = shlex.split(axis) or [""]
+    if not option.startswith("--"):
+        return dict.fromkeys([option, *labels], "")
+    return {label: f"{option} {shlex.quote(label)}" for label in labels}
+
+
+def load(path: Path) -> dict[str, Study]:
+    """The studies of a TOML file by name."""
+    given: dict[str, dict[str, Any]] = {}
+    for name, own in tomllib.loads(path.read_text(encoding="utf8")).items():
+        like = own.pop("like", "")
+        given[name] = given[like] | own if like else own
+    return {name: _study(name, **fields) for name, fields in given.items()}
+
+
+def _study(
+    name: str, columns: Sequence[Any], program: str = "", **fields: Any
+) -> Study:
+    return Study(
+        name=name,
+        columns=[Column(*column) for column in columns],
+        program=programs.PROGRAMS[program] if program else None,
+        **fields,
+    )
+
+
+DOCUMENTS = ("receptive_field", "pooling", "focused", "subsampling", "titles")
+STUDIES = {
+    name: study
+    for document in DOCUMENTS
+    for name, study in load(FOLDER / f"{document}.toml").items()
+}
+
+
+def study(name: str) -> Study:
+    """The study of this name."""
+    if name not in STUDIES:
+        raise ValueError(
+            f"A study must be one of {', '.join(STUDIES)}. Received: {name}"
+        )
+    return STUDIES[name]

@@ -1,0 +1,1 @@
+"""What mechanisms share: the time loop, decisions, cells, checks, masks."""

@@ -1,0 +1,216 @@
+r"""Attention over the steps of one sequence.
+
+A query q of `(features,)` or `(batch, features)` scores each step; scores
+become weights, $\alpha_t = \exp(s_t) / \sum_j \exp(s_j)$ over real steps, and
+the weights sum up the steps. One query a row: time and memory grow with T, not
+with its square. Scores and weights are float32 or wider.
+"""
+
+from typing import NamedTuple
+
+from keras import ops
+
+from keras_seqmech.core import masks
+from keras_seqmech.core import time_reductions
+from keras_seqmech.core.numerics import finite
+from keras_seqmech.core.numerics import score_dtype
+from keras_seqmech.typing import Tensor
+
+# Squared norms that float32 holds; others would give 0/0 or inf/inf.
+MIN_SQUARED_NORM, MAX_SQUARED_NORM = 1e-36, 1e36
+# Larger scores count as this one and take no gradient, which could overflow.
+LARGEST_SCORE = 1e15
+# Larger differences of scores count as this one: their exponential is finite.
+LARGEST_DIFFERENCE = 60
+
+
+class Attended(NamedTuple):
+    """What attention returns.
+
+    Attributes:
+        pooled: Tensor `(batch, features)`, the weighted sum of the steps.
+        weights: Tensor `(batch, time)`, float32 or wider, 0 at masked steps.
+    """
+
+    pooled: Tensor
+    weights: Tensor
+
+
+def learned_attention(
+    query: Tensor, sequences: Tensor, mask: Tensor | None
+) -> Attended:
+    """Attention of one query for all rows.
+
+    Args:
+        query: Tensor `(features,)`.
+        sequences: Tensor `(batch, time, features)`.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        `Attended`.
+    """
+    sequences = masks.zero_masked_forward(sequences, mask)
+    weights = attention_weights(dot_scores(query, sequences), mask)
+    return Attended(time_reductions.weighted_sum(weights, sequences), weights)
+
+
+def max_attention(sequences: Tensor, mask: Tensor | None) -> Attended:
+    """Attention whose query is the maximum over time, to unit keys.
+
+    Args:
+        sequences: Tensor `(batch, time, features)`.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        `Attended`.
+    """
+    sequences = masks.zero_masked_forward(sequences, mask)
+    query = time_reductions.maximum(sequences, mask)
+    weights = attention_weights(normalized_scores(query, sequences), mask)
+    return Attended(time_reductions.weighted_sum(weights, sequences), weights)
+
+
+def last_attention(
+    sequences: Tensor, mask: Tensor | None, rate: Tensor, noise: Tensor
+) -> tuple[Attended, Tensor]:
+    """Attention whose query is the last real step, to unit keys.
+
+    Args:
+        sequences: Tensor `(batch, time, features)`.
+        mask: Boolean tensor `(batch, time)` or None.
+        rate: As in `drop_steps`.
+        noise: As in `drop_steps`.
+
+    Returns:
+        `Attended`, and the ratio `(batch,)` of the attention to the other
+        steps to that to the last.
+    """
+    sequences = masks.zero_masked_forward(sequences, mask)
+    last = time_reductions.last_index(sequences, mask)
+    query = time_reductions.steps_at(sequences, last[:, None])[:, 0]
+    scores = normalized_scores(query, sequences)
+    real = masks.real_steps(sequences, mask)
+    kept = drop_steps(real, last, rate, noise)
+    weights = attention_weights(scores, kept)
+    ratio = attention_ratio(scores, last, kept)
+    return Attended(
+        time_reductions.weighted_sum(weights, sequences), weights
+    ), ratio
+
+
+def dot_scores(query: Tensor, sequences: Tensor) -> Tensor:
+    """Scores $s_t = h_t^T q$.
+
+    Args:
+        query: Tensor `(features,)` or `(batch, features)`.
+        sequences: Tensor `(batch, time, features)`, finite.
+
+    Returns:
+        Tensor `(batch, time)`.
+    """
+    dtype = score_dtype(sequences.dtype)
+    keys, query = ops.cast(sequences, dtype), ops.cast(query, dtype)
+    if len(query.shape) == 1:
+        return finite(ops.matmul(keys, query), LARGEST_SCORE)
+    scores = ops.matmul(keys, ops.expand_dims(query, axis=-1))
+    return finite(ops.squeeze(scores, axis=-1), LARGEST_SCORE)
+
+
+def normalized_scores(query: Tensor, sequences: Tensor) -> Tensor:
+    r"""Scores of unit keys, $s_t = (h_t / \lVert h_t \rVert)^T q$.
+
+    The scale of a key does not matter, and $|s_t| \le \lVert q \rVert$. A key
+    that is zero scores 0 and takes no gradient; so do keys of norm below 1e-18
+    or above 1e18. A query with an entry beyond 1e15 passes no gradient
+    through its scores. Other gradients are finite.
+
+    Args:
+        query: Tensor `(batch, features)`.
+        sequences: Tensor `(batch, time, features)`, finite.
+
+    Returns:
+        Tensor `(batch, time)`.
+    """
+    dtype = score_dtype(sequences.dtype)
+    keys, query = ops.cast(sequences, dtype), ops.cast(query, dtype)
+    # Not `ops.square`: where the square overflows, so does its derivative, and
+    # 0 times infinity would be NaN.
+    squares = ops.sum(keys * keys, axis=-1)
+    has_norm = ops.logical_and(
+        squares > MIN_SQUARED_NORM, squares < MAX_SQUARED_NORM
+    )
+    squares = ops.where(has_norm, squares, ops.ones_like(squares))
+    # A query of entries up to 1 keeps the product within what float32 holds.
+    scale = ops.max(ops.abs(query), axis=-1, keepdims=True, initial=1)
+    scale = ops.stop_gradient(scale)
+    cosines = dot_scores(query / scale, keys) / ops.sqrt(squares)
+    scores = ops.where(has_norm, cosines, ops.zeros_like(cosines)) * scale
+    scores = finite(scores, LARGEST_SCORE)
+    return ops.where(scale <= LARGEST_SCORE, scores, ops.stop_gradient(scores))
+
+
+def attention_weights(scores: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Softmax over the real steps; zeros in rows without one.
+
+    Args:
+        scores: Tensor `(batch, time)`, float32 or wider.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        Tensor `(batch, time)`, 0 at masked steps.
+    """
+    real = masks.real_steps(scores, mask)
+    scores = ops.where(real, scores, ops.full_like(scores, -1e30))
+    largest = ops.max(scores, axis=1, keepdims=True, initial=-1e30)
+    largest = ops.stop_gradient(largest)
+    masses = ops.exp(scores - largest)
+    masses = ops.where(real, masses, ops.zeros_like(masses))
+    # A row without a real step divides by 1; in others the sum is above 1.
+    return masses / ops.maximum(ops.sum(masses, axis=1, keepdims=True), 1)
+
+
+def drop_steps(
+    mask: Tensor, index: Tensor, rate: Tensor, noise: Tensor
+) -> Tensor:
+    """Takes steps out of attention at random, never the one at `index`.
+
+    Args:
+        mask: Boolean tensor `(batch, time)`.
+        index: Int tensor `(batch,)`, the step of each row that stays.
+        rate: Scalar in [0, 1], the share of the others to drop; 1 drops all.
+        noise: Tensor `(batch, time)`, uniform in [0, 1).
+
+    Returns:
+        Boolean tensor `(batch, time)`, True where a step is real and stays.
+    """
+    steps = ops.arange(ops.shape(mask)[1], dtype="int32")
+    stays = ops.equal(steps, ops.expand_dims(ops.cast(index, "int32"), 1))
+    return ops.logical_and(mask, ops.logical_or(stays, noise >= rate))
+
+
+def attention_ratio(
+    scores: Tensor, index: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    r"""Ratio of the attention to the other steps to that to one, per row.
+
+    $$\sum_{t \ne n} \alpha_t / \alpha_n = \sum_{t \ne n} \exp(s_t - s_n)$$
+
+    Computed from the scores, so that nothing is divided by a vanishing
+    $\alpha_n$; differences of scores above 60 count as 60.
+
+    Args:
+        scores: Tensor `(batch, time)`.
+        index: Int tensor `(batch,)`, n of each row.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        Tensor `(batch,)`; 0 in rows without a real step.
+    """
+    real = masks.real_steps(scores, mask)
+    steps = ops.arange(ops.shape(scores)[1], dtype="int32")
+    chosen = ops.equal(steps, ops.expand_dims(ops.cast(index, "int32"), 1))
+    others = ops.logical_and(real, ops.logical_not(chosen))
+    score = ops.where(chosen, scores, ops.zeros_like(scores))
+    differences = scores - ops.sum(score, axis=1, keepdims=True)
+    ratios = ops.exp(ops.minimum(differences, LARGEST_DIFFERENCE))
+    return ops.sum(ops.where(others, ratios, ops.zeros_like(ratios)), axis=1)

@@ -1,0 +1,429 @@
+"""Adapters of Keras RNN cells.
+
+A cell is called with any number of states, within a loop of Keras or of ours.
+Of the cells that the package knows, the products with the inputs are hoisted
+out of the time loop, and a step computes the rest.
+"""
+
+import contextlib
+import inspect
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+from typing import Protocol
+from typing import TypeAlias
+from typing import runtime_checkable
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech.core import numerics
+from keras_seqmech.core.scan import Affine
+from keras_seqmech.core.scan import Named
+from keras_seqmech.core.scan import Operands
+from keras_seqmech.core.scan import States
+from keras_seqmech.typing import Tensor
+
+# Cells whose weights and steps are known; any other is only called.
+KNOWN_CELLS = (
+    keras.layers.SimpleRNNCell,
+    keras.layers.LSTMCell,
+    keras.layers.GRUCell,
+)
+
+
+@runtime_checkable
+class CachesDropout(Protocol):
+    """A cell that keeps its dropout masks, the same for all steps.
+
+    `LSTMCell`, `GRUCell` and `SimpleRNNCell` have these methods, and
+    `keras.layers.RNN` calls them on every cell that has them.
+    """
+
+    def get_dropout_mask(self, step_input: Tensor) -> Any:
+        """Mask of the inputs, drawn like `step_input` at the first call."""
+
+    def get_recurrent_dropout_mask(self, step_input: Tensor) -> Any:
+        """Mask of the state, drawn like `step_input` at the first call."""
+
+    def reset_dropout_mask(self) -> None:
+        """Forgets the mask of the inputs."""
+
+    def reset_recurrent_dropout_mask(self) -> None:
+        """Forgets the mask of the state."""
+
+
+def state_size(cell: Any) -> Any:
+    """Sizes of a cell's states in their structure, as ints of Python."""
+    return keras.tree.map_structure(int, cell.state_size)
+
+
+def flat_state_sizes(cell: Any) -> list[int]:
+    """Sizes of a cell's states, nested structures flattened."""
+    return keras.tree.flatten(state_size(cell))
+
+
+def output_size(cell: Any) -> int:
+    """Size of a cell's output: `output_size`, or that of its first state."""
+    size = getattr(cell, "output_size", None)
+    return flat_state_sizes(cell)[0] if size is None else int(size)
+
+
+def gated_states(cell: Any, gated: str) -> tuple[int, ...]:
+    """Which of a cell's states a gate acts on.
+
+    Args:
+        cell: A Keras cell. Of stacked cells the first is meant, whose states
+            come first.
+        gated: `"output"`, its first state; `"memory"`, its last, which in an
+            `LSTMCell` is c; or `"all"`.
+
+    Returns:
+        Indices into the cell's flat states.
+    """
+    count = len(flat_state_sizes(_parts(cell)[0]))
+    indices = {"output": (0,), "memory": (count - 1,), "all": range(count)}
+    return tuple(indices[gated])
+
+
+def build(cell: Any, batch_size: int | None, features: int) -> None:
+    """Builds a cell; one that is built must have been built for the features.
+
+    Args:
+        cell: A cell of `keras.layers.RNN`. One that is no Keras layer has
+            nothing to build.
+        batch_size: Size of a batch, or None.
+        features: Number of features of the cell's inputs.
+
+    Raises:
+        ValueError: If an `LSTMCell`, `GRUCell` or `SimpleRNNCell` is built for
+            another number of features.
+    """
+    if not isinstance(cell, keras.layers.Layer):
+        return
+    if not cell.built:
+        cell.build((batch_size, features))
+        cell.built = True
+    elif type(cell) in KNOWN_CELLS and cell.kernel.shape[0] != features:
+        raise ValueError(
+            "Argument `cell` must not be built for other inputs than those it "
+            f"gets, of {features} features. "
+            f"Received: cell.kernel.shape={tuple(cell.kernel.shape)}"
+        )
+
+
+def call_cell(
+    cell: Any, inputs: Tensor, states: Sequence[Tensor], training: bool
+) -> tuple[Tensor, list[Tensor]]:
+    """Calls any cell on one step, with flat lists of states.
+
+    Args:
+        cell: A built cell of `keras.layers.RNN`.
+        inputs: Tensor `(batch, features)`.
+        states: States before the step, `(batch, size)` each, in the order of
+            `flat_state_sizes`.
+        training: Whether the cell trains; passed on if its `call` takes it.
+
+    Returns:
+        The output `(batch, output size)`, and the states after the step.
+    """
+    packed = keras.tree.pack_sequence_as(cell.state_size, list(states))
+    if not keras.tree.is_nested(packed):
+        packed = [packed]
+    arguments = {}
+    if "training" in inspect.signature(cell.call).parameters:
+        arguments["training"] = training
+    run = cell if callable(cell) else cell.call
+    output, new_states = run(inputs, packed, **arguments)
+    return output, keras.tree.flatten(new_states)
+
+
+def _parts(cell: Any) -> list:
+    """The cells that a cell is made of, itself if it is no stack."""
+    if not isinstance(cell, keras.layers.StackedRNNCells):
+        return [cell]
+    return [part for inner in cell.cells for part in _parts(inner)]
+
+
+@contextlib.contextmanager
+def fresh_dropout(cell: Any) -> Iterator[None]:
+    """Within it, a cell's cached dropout masks are those of this call alone."""
+
+    def reset() -> None:
+        for part in _parts(cell):
+            if isinstance(part, CachesDropout):
+                part.reset_dropout_mask()
+                part.reset_recurrent_dropout_mask()
+
+    reset()
+    try:
+        yield
+    finally:
+        reset()
+
+
+def draw_dropout(cell: Any, batch_size: Any, features: int, dtype: str) -> None:
+    """Draws and caches a cell's dropout masks, one for all following steps.
+
+    Args:
+        cell: A built cell; stacked cells draw for each of theirs. Cells that
+            cache no masks are left as they are.
+        batch_size: Size of the batch, an int or a scalar tensor.
+        features: Number of features of the cell's inputs.
+        dtype: Dtype of the masks.
+    """
+    for part in _parts(cell):
+        if isinstance(part, CachesDropout):
+            hidden = flat_state_sizes(part)[0]
+            part.get_dropout_mask(ops.zeros((batch_size, features), dtype))
+            part.get_recurrent_dropout_mask(
+                ops.zeros((batch_size, hidden), dtype)
+            )
+        features = output_size(part)
+
+
+Activation: TypeAlias = Callable[[Tensor], Tensor]
+
+
+def simple_rnn_step(
+    states: States, affine: Affine, activation: Activation
+) -> tuple[Tensor, States]:
+    r"""$h_t = g(z_t + U h_{t-1})$.
+
+    Args:
+        states: `(h,)`, `(batch, units)`.
+        affine: Supplies the product `"cell"`, one part.
+        activation: $g$.
+
+    Returns:
+        Output and new states.
+    """
+    (pre_activation,) = affine("cell", states[0])
+    hidden = activation(pre_activation)
+    return hidden, (hidden,)
+
+
+def lstm_step(
+    states: States,
+    affine: Affine,
+    activation: Activation,
+    recurrent_activation: Activation,
+) -> tuple[Tensor, States]:
+    r"""$c_t = f_t c_{t-1} + i_t g(\tilde c_t)$, $h_t = o_t g(c_t)$.
+
+    Args:
+        states: `(h, c)`, `(batch, units)` each.
+        affine: Supplies the product `"cell"`, four parts: input, forget,
+            candidate, output (Keras' order).
+        activation: $g$.
+        recurrent_activation: The gates' activation.
+
+    Returns:
+        Output and new states.
+    """
+    hidden, carry = states
+    input_gate, forget_gate, candidate, output_gate = affine("cell", hidden)
+    carry = recurrent_activation(forget_gate) * carry + recurrent_activation(
+        input_gate
+    ) * activation(candidate)
+    hidden = recurrent_activation(output_gate) * activation(carry)
+    return hidden, (hidden, carry)
+
+
+def gru_step(
+    inputs: dict[str, Tensor],
+    states: States,
+    affine: Affine,
+    activation: Activation,
+    recurrent_activation: Activation,
+    reset_after: bool,
+) -> tuple[Tensor, States]:
+    r"""$h_t = z_t h_{t-1} + (1 - z_t) \tilde h_t$.
+
+    Args:
+        inputs: With `reset_after`, `"cell_candidate"` holds the input's part
+            of the candidate, `(batch, units)`.
+        states: `(h,)`, `(batch, units)`.
+        affine: Supplies the product `"cell"`: update and reset gate, and with
+            `reset_after` the state's part of the candidate. Without, supplies
+            `"cell_candidate"` too, one part.
+        activation: The candidate's activation.
+        recurrent_activation: The gates' activation.
+        reset_after: Whether the reset gate acts after the product.
+
+    Returns:
+        Output and new states.
+    """
+    (hidden,) = states
+    update, reset, *state_candidate = affine("cell", hidden)
+    update = recurrent_activation(update)
+    reset = recurrent_activation(reset)
+    if reset_after:
+        candidate = inputs["cell_candidate"] + reset * state_candidate[0]
+    else:
+        (candidate,) = affine("cell_candidate", reset * hidden)
+    hidden = update * hidden + (1 - update) * activation(candidate)
+    return hidden, (hidden,)
+
+
+class CellRun(NamedTuple):
+    """What `scan` needs to run a cell.
+
+    Attributes:
+        inputs: Tensors by name to scan over, `(time, ...)`.
+        weights: Matrices of the products inside the loop, by name.
+        step: Function `(inputs_t, states, affine) -> (output, states)`, the
+            states flat.
+    """
+
+    inputs: dict[str, Any]
+    weights: dict[str, Tensor]
+    step: Callable
+
+    @property
+    def operands(self) -> Operands:
+        """The operands of the cell's part of a step."""
+        return Operands(self.inputs, self.weights)
+
+
+def prepare(
+    cell: Any, sequences: Tensor, dtype: str, training: bool
+) -> CellRun:
+    """Splits a cell's work into what precedes the loop and what stays in it.
+
+    `SimpleRNNCell`, `LSTMCell` and `GRUCell` have their input products taken
+    out of the loop. Other cells, subclasses, and cells with dropout in
+    training or with an activation that has weights are called as they are,
+    step by step.
+
+    Args:
+        cell: A built Keras cell.
+        sequences: The cell's inputs, `(time, batch, features)`.
+        dtype: Compute dtype.
+        training: Whether dropout is active.
+
+    Returns:
+        A `CellRun`.
+    """
+    if not projects_before_loop(cell, training):
+
+        def step(
+            inputs: dict[str, Tensor], states: Sequence[Tensor], affine: Affine
+        ) -> tuple[Tensor, tuple[Tensor, ...]]:
+            output, states = call_cell(
+                cell, inputs["cell_inputs"], states, training
+            )
+            return ops.cast(output, dtype), tuple(
+                ops.cast(s, dtype) for s in states
+            )
+
+        return CellRun({"cell_inputs": sequences}, {}, step)
+
+    def cast(variable: Any) -> Tensor | None:
+        return None if variable is None else ops.cast(variable, dtype)
+
+    kernel = cast(cell.kernel)
+    recurrent_kernel = cast(cell.recurrent_kernel)
+    builder = _BUILDERS[type(cell)]
+    return builder(cell, sequences, kernel, recurrent_kernel, cast(cell.bias))
+
+
+def projects_before_loop(cell: Any, training: bool) -> bool:
+    """Whether a cell's input products leave the loop; see `prepare`."""
+    if type(cell) not in _BUILDERS:
+        return False
+    if training and (cell.dropout or cell.recurrent_dropout):
+        return False
+    activations = (cell.activation, getattr(cell, "recurrent_activation", None))
+    return not any(isinstance(a, keras.layers.Layer) for a in activations)
+
+
+def _simple_rnn(
+    cell: Any,
+    sequences: Tensor,
+    kernel: Tensor,
+    recurrent_kernel: Tensor,
+    bias: Tensor | None,
+) -> CellRun:
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Tensor, States]:
+        return simple_rnn_step(states, affine, cell.activation)
+
+    inputs = {"cell": numerics.project(sequences, kernel, bias, 1)}
+    return CellRun(inputs, {"cell": recurrent_kernel}, step)
+
+
+def _lstm(
+    cell: Any,
+    sequences: Tensor,
+    kernel: Tensor,
+    recurrent_kernel: Tensor,
+    bias: Tensor | None,
+) -> CellRun:
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Tensor, States]:
+        return lstm_step(
+            states, affine, cell.activation, cell.recurrent_activation
+        )
+
+    inputs = {"cell": numerics.project(sequences, kernel, bias, 4)}
+    return CellRun(inputs, {"cell": recurrent_kernel}, step)
+
+
+def _gru(
+    cell: Any,
+    sequences: Tensor,
+    kernel: Tensor,
+    recurrent_kernel: Tensor,
+    bias: Tensor | None,
+) -> CellRun:
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Tensor, States]:
+        return gru_step(
+            inputs,
+            states,
+            affine,
+            cell.activation,
+            cell.recurrent_activation,
+            cell.reset_after,
+        )
+
+    split = 2 * cell.units
+    if not cell.reset_after:
+        update, reset, candidate = numerics.project(sequences, kernel, bias, 3)
+        inputs = {"cell": [update, reset], "cell_candidate": [candidate]}
+        weights = {
+            "cell": recurrent_kernel[:, :split],
+            "cell_candidate": recurrent_kernel[:, split:],
+        }
+        return CellRun(inputs, weights, step)
+
+    input_bias, recurrent_bias = (
+        (None, None) if bias is None else tf.unstack(bias)
+    )
+    update, reset, candidate = numerics.project(
+        sequences, kernel, input_bias, 3
+    )
+    state_candidate = tf.zeros_like(candidate)
+    if recurrent_bias is not None:
+        update_bias, reset_bias, state_bias = tf.split(recurrent_bias, 3)
+        update, reset = update + update_bias, reset + reset_bias
+        state_candidate += state_bias
+    inputs = {
+        "cell": [update, reset, state_candidate],
+        "cell_candidate": candidate,
+    }
+    return CellRun(inputs, {"cell": recurrent_kernel}, step)
+
+
+_BUILDERS = {
+    keras.layers.SimpleRNNCell: _simple_rnn,
+    keras.layers.LSTMCell: _lstm,
+    keras.layers.GRUCell: _gru,
+}

@@ -1,0 +1,6 @@
+"""Decisions: how they are drawn, relaxed and learned, and what they cost.
+
+`categorical` chooses one of S values, `bernoulli` opens gates; `sampling` draws
+for both and says what an estimator makes of a draw; `penalties` are the
+auxiliary losses.
+"""

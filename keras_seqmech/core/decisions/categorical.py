@@ -1,0 +1,221 @@
+r"""A choice among S values, its continuous relaxation, and choice by stopping.
+
+A choice with logits $\log d$ is drawn as the largest of the scores
+$\log d_i + g_i$, $g_i \sim \mathrm{Gumbel}(0, 1)$. The relaxed one-hot sample
+is their softmax at temperature $\tau$,
+
+$$I_i = \frac{\exp((\log d_i + g_i) / \tau)}
+             {\sum_j \exp((\log d_j + g_j) / \tau)},$$
+
+`RelaxedOneHotCategorical` of TensorFlow Probability, which `sample` draws. In a
+loop whose noise was drawn beforehand, `draw` computes the same from it.
+
+A choice by stopping asks at each value: is it this one, or a later one? After
+value i it stops with probability $\pi_i = \sigma(\ell_i)$, else it goes on to
+the next:
+
+$$p(s = i) = \pi_i \prod_{j<i} (1 - \pi_j), \quad i = 1..S$$
+
+where the last value that exists takes what is left, and values that do not
+exist take nothing. In logarithms nothing underflows, and they serve as the
+logits of a choice. Everything here is float32 or wider.
+"""
+
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech.core.decisions import sampling
+from keras_seqmech.core.decisions.sampling import estimate
+from keras_seqmech.core.numerics import LARGEST_LOGIT
+from keras_seqmech.core.numerics import finite
+from keras_seqmech.typing import Tensor
+
+
+def sample(
+    logits: Tensor,
+    temperature: Tensor,
+    estimator: str,
+    seed_generator: keras.random.SeedGenerator,
+) -> Tensor:
+    """Chooses by chance, as the estimator says.
+
+    Args:
+        logits: Finite tensor `(..., S)`, normalised or not.
+        temperature: Positive scalar; below 1e-6 it acts as 1e-6.
+        estimator: One of `estimators.ESTIMATORS`.
+        seed_generator: Source of the noise.
+
+    Returns:
+        One-hot or relaxed one-hot tensor of the shape and dtype of `logits`.
+    """
+    soft = sampling.relaxed_one_hot(logits, temperature, seed_generator)
+    return estimate(hard_one_hot(soft), lambda: soft, estimator)
+
+
+def draw(scores: Tensor, temperature: Tensor, estimator: str) -> Tensor:
+    """Chooses by noisy scores, as the estimator says.
+
+    Args:
+        scores: Logits with Gumbel noise, `(..., S)`.
+        temperature: Positive scalar; below 1e-6 it acts as 1e-6.
+        estimator: One of `estimators.ESTIMATORS`.
+
+    Returns:
+        One-hot or relaxed one-hot tensor of the shape and dtype of `scores`.
+    """
+    # Hard choices are made by the scores: high temperatures make entries of
+    # the soft one equal that are not equal in the scores.
+    return estimate(
+        hard_one_hot(scores),
+        lambda: relaxed_one_hot(scores, temperature),
+        estimator,
+    )
+
+
+def relaxed_one_hot(
+    logits: Tensor, temperature: Tensor, noise: Tensor = 0
+) -> Tensor:
+    """Relaxed one-hot sample, $softmax((logits + noise) / temperature)$.
+
+    Args:
+        logits: Tensor `(..., S)`, normalised or not.
+        temperature: Positive scalar; below 1e-6 it acts as 1e-6.
+        noise: Gumbel noise of the shape of `logits`; 0 for none.
+
+    Returns:
+        Tensor `(..., S)`, positive, sums to 1 over the last axis.
+    """
+    scores = ops.convert_to_tensor(logits + noise)
+    # The initial value is for batches of no rows.
+    largest = ops.max(scores, axis=-1, keepdims=True, initial=-LARGEST_LOGIT)
+    largest = ops.stop_gradient(largest)
+    # Scores up to 1e30 over 1e-6 stay finite once the largest is at 0.
+    temperature = ops.cast(ops.maximum(temperature, 1e-6), scores.dtype)
+    return ops.softmax((scores - largest) / temperature, axis=-1)
+
+
+def hard_one_hot(scores: Tensor) -> Tensor:
+    """One-hot vector of the largest score; passes no gradient.
+
+    Args:
+        scores: Tensor `(..., S)`.
+
+    Returns:
+        Tensor of the shape and dtype of `scores`.
+    """
+    return tf.one_hot(best(scores), scores.shape[-1], dtype=scores.dtype)
+
+
+def best(scores: Tensor) -> Tensor:
+    """Index of the largest score, the first where several are largest.
+
+    Args:
+        scores: Tensor `(..., S)`.
+
+    Returns:
+        int32 tensor `(...)`.
+    """
+    # `ops.argmax` orders zeros by their sign, in seven operations more, of
+    # which LiteRT lacks one.
+    return tf.argmax(scores, axis=-1, output_type="int32")
+
+
+def log_probability(logits: Tensor, selection: Tensor) -> Tensor:
+    """Log-probability of a one-hot `selection` under softmax `logits`.
+
+    Args:
+        logits: Tensor `(..., S)`.
+        selection: One-hot tensor of the same shape.
+
+    Returns:
+        Tensor `(...)`, at most 0, with a gradient to `logits`.
+    """
+    selection = ops.stop_gradient(selection)
+    return ops.sum(ops.log_softmax(logits, axis=-1) * selection, axis=-1)
+
+
+def entropy(logits: Tensor) -> Tensor:
+    """Entropy of softmax `logits` over the last axis, in nats.
+
+    Args:
+        logits: Tensor `(..., S)`.
+
+    Returns:
+        Tensor `(...)`, between 0 and log S.
+    """
+    log_probabilities = ops.log_softmax(logits, axis=-1)
+    # -inf * 0 would be NaN where a probability underflows.
+    log_probabilities = ops.maximum(log_probabilities, -1e30)
+    return -ops.sum(ops.exp(log_probabilities) * log_probabilities, axis=-1)
+
+
+class ValueMask(NamedTuple):
+    """Which of the S values exist, and after which there is a choice.
+
+    Attributes:
+        log_mask: Tensor `(..., S)`: 0 where a value exists, else the log of a
+            probability of 0, as a large negative number.
+        is_choice: Tensor `(..., S - 1)`: 1 where a value exists and a later
+            one does too, else 0.
+    """
+
+    log_mask: Tensor
+    is_choice: Tensor
+
+
+def value_mask(exist: Tensor, dtype: str) -> ValueMask:
+    """Finds which values exist and after which there is a choice.
+
+    Args:
+        exist: Boolean tensor `(..., S)`, any pattern: which values exist.
+        dtype: `"float32"` or `"float64"`, that of the logits.
+
+    Returns:
+        `ValueMask`.
+    """
+    size = exist.shape[-1]
+    exist = ops.cast(exist, dtype)
+    # Column i sums the entries j > i: how many values exist after i.
+    later = np.tril(np.ones((size, size)), -1)[:, :-1]
+    count_later = ops.matmul(exist, ops.cast(later, dtype))
+    is_choice = exist[..., :-1] * ops.cast(count_later > 0, dtype)
+    return ValueMask((exist - 1) * LARGEST_LOGIT, is_choice)
+
+
+def log_probabilities(stop_logits: Tensor, mask: ValueMask) -> Tensor:
+    r"""$\log p(s = i)$ for all i.
+
+    Args:
+        stop_logits: Tensor `(..., S - 1)`: $\ell_i$; those where there is no
+            choice have no effect.
+        mask: Which values exist, from `value_mask`; broadcasts.
+
+    Returns:
+        Tensor `(..., S)`: logits for `categorical`, whose probabilities sum
+        to 1. Where no value exists, all are equal.
+    """
+    stop_logits = finite(stop_logits)
+    stop = mask.is_choice * ops.log_sigmoid(stop_logits)
+    go_on = mask.is_choice * ops.log_sigmoid(-stop_logits)
+    size = mask.log_mask.shape[-1]
+    # Column i sums log(1 - pi_j) over j < i: the values that were passed.
+    before = np.triu(np.ones((size, size)), 1)[:-1]
+    reached = ops.matmul(go_on, ops.cast(before, go_on.dtype))
+    last = ops.zeros_like(stop[..., :1])
+    return ops.concatenate([stop, last], axis=-1) + reached + mask.log_mask
+
+
+def uniform_stop_logits(size: int) -> list[float]:
+    r"""Stop logits that make S values equally likely, $-\log(S - i)$.
+
+    Args:
+        size: S.
+
+    Returns:
+        S - 1 floats.
+    """
+    return [-float(np.log(size - i)) for i in range(1, size)]

@@ -1,0 +1,206 @@
+"""Statistics of decisions, as metrics in `history`."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+from typing import NamedTuple
+
+import keras
+from keras import ops
+
+from keras_seqmech.typing import Tensor
+
+# A decision is certain when its likeliest value has more than this.
+CERTAIN = 0.9
+
+
+class Decided(NamedTuple):
+    """What is counted of the decisions of a batch, step by step.
+
+    Attributes:
+        amount: Tensor `(batch, time)`: what each step reads.
+        entropy: Tensor `(batch, time)`: the entropy of each decision, in nats.
+        confidence: Tensor `(batch, time)`: the likeliest value's probability.
+        choice: Int tensor `(batch, time)`: the likeliest value, from 0, in
+            training too, where draws differ even if probabilities do not.
+        free: Tensor `(batch, time)`, 1 at real steps that can choose every
+            value and 0 at the others; None: all real steps can.
+    """
+
+    amount: Tensor
+    entropy: Tensor
+    confidence: Tensor
+    choice: Tensor
+    free: Tensor | None = None
+
+
+class DecisionStatistics(keras.layers.Layer):
+    """Metrics of a layer's decisions.
+
+    Over real steps:
+
+    - `<prefix>_<amount>`: what is read, such as the mean size.
+
+    Over the real steps that can choose every value:
+
+    - `<prefix>_<entropy>`: the entropy of the probabilities, in nats.
+    - `<prefix>_certain`: the share of decisions whose likeliest value has a
+      probability above 0.9.
+    - `<prefix>_choice_entropy`: the entropy of the likeliest values, in nats:
+      0 where all are alike.
+
+    They are 0 where there is no such step.
+
+    Args:
+        prefix: Beginning of the metrics' names, the layer's name.
+        amount: Name of what is read.
+        entropy: Name of the entropy.
+        choices: Number of values that a decision can have.
+        **kwargs: Base layer keyword arguments, such as `name`.
+    """
+
+    def __init__(
+        self,
+        prefix: str,
+        amount: str,
+        entropy: str,
+        choices: int,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.prefix = prefix
+        self.amount = keras.metrics.Mean(f"{prefix}_{amount}")
+        self.entropy = keras.metrics.Mean(f"{prefix}_{entropy}")
+        self.certain = keras.metrics.Mean(f"{prefix}_certain")
+        self.choice_entropy = ChoiceEntropy(
+            choices, name=f"{prefix}_choice_entropy"
+        )
+        self.built = True
+
+    def update(self, decided: Decided, mask: Tensor | None) -> None:
+        """Counts the decisions of a batch, unless within `without_statistics`.
+
+        Args:
+            decided: What is counted.
+            mask: Boolean tensor `(batch, time)` or None.
+        """
+        if not is_active():
+            return
+
+        def flat(values: Tensor | None) -> Tensor | None:
+            return None if values is None else ops.reshape(values, (-1,))
+
+        self.amount.update_state(flat(decided.amount), flat(mask))
+        free = flat(mask if decided.free is None else decided.free)
+        self.entropy.update_state(flat(decided.entropy), free)
+        certain = ops.cast(decided.confidence > CERTAIN, "float32")
+        self.certain.update_state(flat(certain), free)
+        self.choice_entropy.update_state(flat(decided.choice), free)
+
+
+class KeepsStatistics(keras.layers.Layer):
+    """A layer whose statistics are listed once among a model's metrics.
+
+    `keras.Model.metrics` asks every layer at any depth for its metrics, and
+    each answers with those of the layers within it too. So a metric of a layer
+    within layers would be listed, and returned by `evaluate`, several times.
+    """
+
+    statistics: DecisionStatistics | None = None
+
+    @property
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """The layer's metrics but for `statistics`, which lists its own."""
+        if self.statistics is None:
+            return super().metrics
+        own = {id(metric) for metric in self.statistics.metrics}
+        return [x for x in super().metrics if id(x) not in own]
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class ChoiceEntropy(keras.metrics.Metric):
+    r"""Entropy of hard decisions over all steps, in nats.
+
+    $H = -\sum_k f_k \log f_k$ with $f_k$ the share of decisions with value k.
+
+    Args:
+        choices: Number of values.
+        name: Name of the metric.
+        dtype: Its dtype.
+
+    Example:
+
+    >>> metric = ChoiceEntropy(3)
+    >>> metric.update_state([0, 1, 1, 0])
+    >>> round(float(metric.result()), 4)
+    0.6931
+    """
+
+    def __init__(
+        self,
+        choices: int,
+        name: str = "choice_entropy",
+        dtype: Any = None,
+    ):
+        super().__init__(name=name, dtype=dtype)
+        self.choices = choices
+        self.counts = self.add_variable(
+            shape=(choices,), initializer="zeros", name="counts"
+        )
+
+    def update_state(
+        self, choice: Tensor, sample_weight: Tensor | None = None
+    ) -> None:
+        """Counts decisions.
+
+        Args:
+            choice: Ints from 0 to `choices - 1`, of any shape.
+            sample_weight: How often each counts, of the same shape.
+        """
+        chosen = ops.one_hot(
+            ops.cast(choice, "int32"), self.choices, dtype=self.dtype
+        )
+        if sample_weight is not None:
+            chosen *= ops.cast(sample_weight, self.dtype)[..., None]
+        axes = tuple(range(len(chosen.shape) - 1))
+        self.counts.assign(self.counts + ops.sum(chosen, axis=axes))
+
+    def result(self) -> Tensor:
+        shares = self.counts / ops.maximum(ops.sum(self.counts), 1)
+        shares = ops.maximum(shares, keras.config.epsilon() ** 2)
+        return -ops.sum(shares * ops.log(shares))
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "choices": self.choices}
+
+
+_context = threading.local()
+
+
+@contextlib.contextmanager
+def without_statistics() -> Iterator[None]:
+    """Within it, in this thread, no layer updates its statistics.
+
+    For calls that are no training and no evaluation, such as the trace of a
+    served model. The layers themselves stay as they are.
+
+    Example:
+
+    >>> with without_statistics():
+    ...     is_active()
+    False
+    >>> is_active()
+    True
+    """
+    before = is_active()
+    _context.is_active = False
+    try:
+        yield
+    finally:
+        _context.is_active = before
+
+
+def is_active() -> bool:
+    """Whether a layer that is called now is to update its statistics."""
+    return getattr(_context, "is_active", True)

@@ -1,0 +1,117 @@
+"""Layers within layers, and functional models as graphs of operations."""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+
+from keras_seqmech.typing import Tensor
+
+
+def check_functional(network: keras.Layer, argument: str = "network") -> None:
+    """Refuses networks without a graph of layers.
+
+    Args:
+        network: The model that was given.
+        argument: Name of the argument, for the error.
+    """
+    if not getattr(network, "outputs", None):
+        raise ValueError(
+            f"Argument `{argument}` must be a functional model, such as "
+            "`keras.Model(inputs, outputs)`, or a built `keras.Sequential`; of "
+            "a model that trains another, give its `network`. "
+            f"Received: {argument}={network!r}"
+        )
+
+
+def as_functional(model: keras.Model) -> keras.Model:
+    """A built `keras.Sequential` as a functional model; others as they are."""
+    if not isinstance(model, keras.Sequential):
+        return model
+    return keras.Model(model.inputs[0], model.outputs[0], name=model.name)
+
+
+def run_again(
+    network: keras.Model,
+    call: Callable[..., Tensor],
+    inputs: Tensor | None = None,
+    name: str | None = None,
+) -> keras.Model:
+    """Rebuilds a functional model with `call(operation, ...)` for each call.
+
+    Args:
+        network: A functional model, or a built `keras.Sequential`.
+        call: Function `(operation, *args, **kwargs) -> outputs`, which calls
+            the operation, such as a layer, or something in its place.
+        inputs: Symbolic inputs in the structure of the network's; new ones of
+            the same shapes if None.
+        name: Name of the new model; that of the network if None.
+
+    Returns:
+        A functional model of the same layers.
+    """
+    graph = as_functional(network)
+    return keras.models.clone_model(
+        keras.Model(graph.input, graph.output, name=name or network.name),
+        input_tensors=inputs,
+        clone_function=lambda layer: layer,
+        call_function=call,
+    )
+
+
+def record_calls(
+    network: keras.Model, inputs: Tensor | None = None
+) -> tuple[keras.Model, list[tuple[keras.Operation, Any]]]:
+    """Rebuilds a functional model and keeps what its operations return.
+
+    Args:
+        network: As in `run_again`.
+        inputs: As in `run_again`.
+
+    Returns:
+        A functional model of the same layers; and, in the order of the calls,
+        each operation with its outputs.
+    """
+    calls: list[tuple[keras.Operation, Any]] = []
+
+    def call(operation: keras.Operation, *args: Any, **kwargs: Any) -> Any:
+        outputs = operation(*args, **kwargs)
+        calls.append((operation, outputs))
+        return outputs
+
+    return run_again(network, call, inputs), calls
+
+
+def sublayers(layer: keras.Layer) -> Iterator[keras.Layer]:
+    """A layer and all layers within it, each once.
+
+    Layers have no public list of their own; what their attributes hold,
+    also in lists and dicts, is theirs.
+
+    Args:
+        layer: A layer or a model.
+
+    Yields:
+        `layer` first, then the others in no particular order.
+
+    Example:
+
+    >>> import keras
+    >>> layer = keras.layers.RNN(keras.layers.LSTMCell(2))
+    >>> [type(part).__name__ for part in sublayers(layer)]
+    ['RNN', 'LSTMCell']
+    """
+    seen, left = set(), [layer]
+    while left:
+        value = left.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, keras.Layer):
+            yield value
+            left.extend(vars(value).values())
+        elif isinstance(value, dict):
+            left.extend(value.values())
+        elif isinstance(value, (list, tuple, set)):
+            left.extend(value)

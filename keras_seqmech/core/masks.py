@@ -1,0 +1,79 @@
+"""Masks: boolean, `(batch, time)`, True where a step is real."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_seqmech._keras_compat import custom_gradient
+from keras_seqmech.typing import Tensor
+
+
+def zero_masked(sequences: Tensor, mask: Tensor | None) -> Tensor:
+    """Sets masked steps to zero, whatever their values (NaN included).
+
+    Args:
+        sequences: Tensor `(batch, time, ...)`.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        Tensor of the shape of `sequences`. No gradient reaches masked steps.
+    """
+    if mask is None:
+        return sequences
+    mask = ops.cast(mask, "bool")
+    for _ in sequences.shape[2:]:
+        mask = ops.expand_dims(mask, axis=-1)
+    return ops.where(mask, sequences, ops.cast(0, sequences.dtype))
+
+
+def zero_masked_forward(sequences: Tensor, mask: Tensor | None) -> Tensor:
+    """Like `zero_masked` in value; the gradient is passed on unchanged.
+
+    Use it where masked steps have weight 0 downstream: their gradient is 0
+    anyway, and one pass over the tensor is saved.
+    """
+    if mask is None:
+        return sequences
+
+    @custom_gradient
+    def fill(sequences: Tensor) -> Any:
+        def gradient(upstream: Tensor) -> Tensor:
+            return upstream
+
+        return zero_masked(sequences, mask), gradient
+
+    return fill(sequences)
+
+
+def as_booleans(mask: Tensor | None) -> Tensor | None:
+    """The mask as booleans; None stays None."""
+    return None if mask is None else ops.cast(mask, "bool")
+
+
+def real_steps(sequences: Tensor, mask: Tensor | None) -> Tensor:
+    """The mask as booleans `(batch, time)`; all True for None."""
+    if mask is None:
+        return ops.ones(ops.shape(sequences)[:2], dtype="bool")
+    return ops.cast(mask, "bool")
+
+
+def output_masks(layer: keras.layers.Layer, mask: Any) -> Any:
+    """The masks of what a layer over sequences returns, in every Keras.
+
+    From Keras 3.16 on its own recurrent layers pass none on.
+
+    Args:
+        layer: A `keras.layers.RNN`, a `keras.layers.Bidirectional` or a
+            `keras.layers.TimeDistributed`.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        The mask of the outputs, a list of two where both directions of a
+        `Bidirectional` are returned; these come before states, which get none.
+        None where there is no mask to pass on.
+    """
+    if mask is None or not getattr(layer, "return_sequences", True):
+        return None
+    is_both = isinstance(layer, keras.layers.Bidirectional)
+    return [mask, mask] if is_both and layer.merge_mode is None else mask

@@ -1,0 +1,290 @@
+"""Packed sequences: the kept steps of a batch, without gaps.
+
+A padded batch of rows with 19.6 real steps on average and 118 at most is five
+sixths padding, and a loop over it spends its time accordingly. `pack` says, of
+any boolean pattern `(batch, time)`, how its kept steps lie in one tensor
+`(total, ...)`: step by step, first the first kept step of every row, then the
+second of every row that has two, and so on; within a step the rows are in
+order of their number of kept steps, the shortest first. So the rows of a step
+are one slice, and those that go on to the next are the end of that slice.
+
+>>> packing = pack(tf.constant([[True, True, True], [False, True, False]]))
+>>> packing.gather(tf.constant([[1, 2, 3], [4, 5, 6]])).numpy().tolist()
+[5, 1, 2, 3]
+
+A recurrent layer gathers its inputs first, so that everything before the loop
+(products with the inputs above all) is computed at kept steps alone; calls
+`scan` with `packing=packing`; and brings the packed outputs back: `scatter`
+fills the other steps with zeros, `hold` repeats the last kept step, `compact`
+moves the kept steps of each row to its beginning.
+
+    packing = pack(mask)
+    inputs = project(packing.gather(sequence), kernel, bias, 4)
+    outputs, states = scan(
+        step, Operands({"cell": inputs}, weights), states, specs, options,
+        packing=packing,
+    )
+    hidden = packing.hold(outputs["hidden"], initial=states[0])
+
+It saves time where rows differ in length. The work is that of `total` steps of
+one row, in place of `batch * longest`. Near the end of the longest rows few
+rows are left, and a step of few rows is bound by reading the weights and by
+the number of its operations, so the time falls less than the work. Rows of
+equal length gain nothing. docs/packed_loops.md has times, from
+`python -m benchmarks.packed_loop`.
+
+Code compiled with XLA has static sizes and cannot be packed, nor can a loop
+that is compiled or unrolled on its own: see `can_pack`. A step may not use
+tensors with a row axis from outside, such as a dropout mask of the whole
+batch; they must be gathered like inputs. `tf.GradientTape.jacobian` needs
+`experimental_use_pfor=False`, as TensorFlow cannot vectorise lists of tensors
+of different lengths.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from keras_seqmech._keras_compat import custom_gradient
+from keras_seqmech._keras_compat import in_xla
+from keras_seqmech.core import compaction
+from keras_seqmech.core.scan.protocol import ScanOptions
+from keras_seqmech.core.scan.protocol import is_differentiable_twice
+from keras_seqmech.typing import Tensor
+
+
+def can_pack(options: ScanOptions = ScanOptions()) -> bool:  # noqa: B008
+    """Whether a loop with these options can run packed where it is called.
+
+    It cannot where sizes are static: in code around the loop or a loop alone
+    that XLA compiles, and in an unrolled loop; nor within
+    `differentiable_twice`.
+    """
+    compiled = options.jit_compile and not tf.executing_eagerly()
+    fixed = options.unroll or options.steps is not None
+    return not (compiled or fixed or in_xla() or is_differentiable_twice())
+
+
+class Packing(NamedTuple):
+    """Where the kept steps of a batch lie when they are packed; see `pack`.
+
+    Attributes:
+        keep: Boolean `(batch, time)`: the kept steps.
+        lengths: `(batch,)`: how many steps each row keeps.
+        order: `(batch,)`: the rows, by length, the shortest first.
+        ranks: `(batch,)`: the place of each row in `order`.
+        counts: `(longest,)`: how many rows have a first, second, ... kept
+            step.
+        offsets: `(longest,)`: where these begin among the packed elements.
+        rows: `(total,)`: the row of each packed element.
+        times: `(total,)`: its step in time.
+        last: `(batch, time)`: the packed element of the last kept step up to
+            each step and with it; -1 before the first.
+    """
+
+    keep: Tensor
+    lengths: Tensor
+    order: Tensor
+    ranks: Tensor
+    counts: Tensor
+    offsets: Tensor
+    rows: Tensor
+    times: Tensor
+    last: Tensor
+
+    def gather(self, sequences: Tensor, time_major: bool = False) -> Tensor:
+        """Takes the kept steps.
+
+        Args:
+            sequences: Tensor `(batch, time, ...)`.
+            time_major: Whether it is `(time, batch, ...)` instead.
+
+        Returns:
+            Tensor `(total, ...)`.
+        """
+        batch_size, length = tf.unstack(tf.shape(self.keep))
+        if time_major:
+            indices = self.times * batch_size + self.rows
+        else:
+            indices = self.rows * length + self.times
+
+        @custom_gradient
+        def take(sequences: Tensor) -> tuple[Tensor, Callable]:
+            def gradient(upstream: Tensor) -> Tensor:
+                return self.scatter(upstream, time_major)
+
+            features = tf.shape(sequences)[2:]
+            shape = tf.concat([[batch_size * length], features], axis=0)
+            return tf.gather(tf.reshape(sequences, shape), indices), gradient
+
+        sequences = tf.convert_to_tensor(sequences)
+        return tf.ensure_shape(take(sequences), [None, *sequences.shape[2:]])
+
+    def scatter(self, values: Tensor, time_major: bool = False) -> Tensor:
+        """Puts packed values back at their steps, zeros at the others.
+
+        Args:
+            values: Tensor `(total, ...)`.
+            time_major: Whether to return `(time, batch, ...)`.
+
+        Returns:
+            Tensor `(batch, time, ...)`.
+        """
+        places = tf.where(self.keep, self.last, -1)
+        places = tf.transpose(places) if time_major else places
+
+        @custom_gradient
+        def put(values: Tensor) -> tuple[Tensor, Callable]:
+            def gradient(upstream: Tensor) -> Tensor:
+                return self.gather(upstream, time_major)
+
+            return entries(values, places), gradient
+
+        return put(tf.convert_to_tensor(values))
+
+    def hold(
+        self, values: Tensor, initial: Tensor, time_major: bool = False
+    ) -> Tensor:
+        """Puts packed values back; the other steps repeat the last kept one.
+
+        Args:
+            values: Tensor `(total, ...)`.
+            initial: Tensor `(batch, ...)`: the value before the first kept
+                step.
+            time_major: Whether to return `(time, batch, ...)`.
+
+        Returns:
+            Tensor `(batch, time, ...)`.
+        """
+        batch_size = tf.shape(self.keep)[0]
+        own = tf.range(batch_size)[:, None]
+        places = tf.where(self.last < 0, own, batch_size + self.last)
+        places = tf.transpose(places) if time_major else places
+
+        @custom_gradient
+        def put(values: Tensor, initial: Tensor) -> tuple[Tensor, Callable]:
+            def gradient(upstream: Tensor) -> tuple[Tensor, Tensor]:
+                size = batch_size + tf.shape(self.rows)[0]
+                total = tf.math.unsorted_segment_sum(upstream, places, size)
+                return total[batch_size:], total[:batch_size]
+
+            return tf.gather(tf.concat([initial, values], axis=0), places), (
+                gradient
+            )
+
+        return put(tf.convert_to_tensor(values), tf.convert_to_tensor(initial))
+
+    def final(self, values: Tensor, initial: Tensor) -> Tensor:
+        """Takes the last kept step of each row.
+
+        Args:
+            values: Tensor `(total, ...)`.
+            initial: Tensor `(batch, ...)`: the value for rows that keep no
+                step.
+
+        Returns:
+            Tensor `(batch, ...)`.
+        """
+        at_end = self._replace(last=self.last[:, -1:])
+        return tf.squeeze(at_end.hold(values, initial), axis=1)
+
+    def compact(self, values: Tensor, length: int | Tensor) -> Tensor:
+        """Moves the kept steps of each row to its beginning, then zeros.
+
+        Args:
+            values: Tensor `(total, ...)`.
+            length: Steps to return, at least the most that any row keeps.
+
+        Returns:
+            Tensor `(batch, length, ...)`.
+        """
+        numbers = tf.range(length)[None]
+        steps = tf.shape(self.counts)[0]
+        # A row's element lies as far from the end of a step as the row does
+        # from the end of the order.
+        ends = tf.concat([self.offsets + self.counts, [0]], axis=0)
+        from_end = tf.shape(self.keep)[0] - self.ranks[:, None]
+        places = tf.gather(ends, tf.minimum(numbers, steps)) - from_end
+        places = tf.where(numbers < self.lengths[:, None], places, -1)
+        elements = tf.stack([self.rows, self._numbers()], axis=1)
+
+        @custom_gradient
+        def put(values: Tensor) -> tuple[Tensor, Callable]:
+            def gradient(upstream: Tensor) -> Tensor:
+                return tf.gather_nd(upstream, elements)
+
+            return entries(values, places), gradient
+
+        return put(tf.convert_to_tensor(values))
+
+    def sort(self, rows: Tensor) -> Tensor:
+        """Brings a tensor `(batch, ...)` into the order of lengths."""
+        return _permute(tf.convert_to_tensor(rows), self.order, self.ranks)
+
+    def unsort(self, rows: Tensor) -> Tensor:
+        """Brings a tensor `(batch, ...)` back from the order of lengths."""
+        return _permute(tf.convert_to_tensor(rows), self.ranks, self.order)
+
+    def _numbers(self) -> Tensor:
+        """For each packed element, how many its row has before it."""
+        return tf.repeat(tf.range(tf.shape(self.counts)[0]), self.counts)
+
+
+def pack(keep: Tensor) -> Packing:
+    """Finds where the kept steps of a batch lie when they are packed.
+
+    Args:
+        keep: Boolean tensor `(batch, time)` of any pattern, True at the steps
+            that a row really does: a mask, or open gates.
+
+    Returns:
+        A `Packing`.
+    """
+    keep = tf.convert_to_tensor(keep)
+    batch_size = tf.shape(keep)[0]
+    numbers = compaction.running_count(keep) - 1
+    lengths = tf.reduce_sum(tf.cast(keep, "int32"), axis=1)
+    order = tf.argsort(lengths, stable=True)
+    ranks = tf.math.invert_permutation(order)
+    shorter = tf.searchsorted(
+        tf.gather(lengths, order),
+        tf.range(compaction.longest(keep)),
+        side="right",
+    )
+    counts = batch_size - shorter
+    offsets = tf.cumsum(counts, exclusive=True)
+    # Ranks count from the shortest row, elements of a step from the shortest
+    # row that has it. One more entry serves batches that keep no step at all.
+    starts = tf.concat([offsets - shorter, [0]], axis=0)
+    places = tf.gather(starts, tf.maximum(numbers, 0)) + ranks[:, None]
+    rows, times = tf.unstack(tf.cast(tf.where(keep), "int32"), axis=1)
+    elements = tf.math.invert_permutation(tf.boolean_mask(places, keep))
+    return Packing(
+        keep,
+        lengths,
+        order,
+        ranks,
+        counts,
+        offsets,
+        tf.gather(rows, elements),
+        tf.gather(times, elements),
+        tf.where(numbers < 0, -1, places),
+    )
+
+
+def entries(values: Tensor, places: Tensor) -> Tensor:
+    """The entries of a tensor at places; zeros at places below 0."""
+    others = [[0, 0]] * (values.shape.rank - 1)
+    return tf.gather(tf.pad(values, [[1, 0], *others]), places + 1)
+
+
+def _permute(values: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
+    @custom_gradient
+    def permute(values: Tensor) -> tuple[Tensor, Callable]:
+        def gradient(upstream: Tensor) -> Tensor:
+            return _permute(upstream, inverse, order)
+
+        return tf.gather(values, order), gradient
+
+    return permute(values)

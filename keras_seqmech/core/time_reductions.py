@@ -1,0 +1,115 @@
+"""A sequence in one vector: reductions over time that skip masked steps.
+
+All take `(batch, time, features)` and a boolean mask `(batch, time)`, True
+where a step is real, of any pattern; None means all True. The values at
+masked steps reach neither output nor gradient, and a row without a real step
+gives zeros.
+"""
+
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech.core import masks
+from keras_seqmech.core.numerics import score_dtype
+from keras_seqmech.typing import Tensor
+
+
+def mean(sequences: Tensor, mask: Tensor | None = None) -> Tensor:
+    r"""Mean of the real steps, $\sum_t v_t h_t / \sum_t v_t$, v the mask.
+
+    The steps are divided by their number before they are summed, in float32 or
+    wider, so that half precision neither overflows nor loses accuracy over
+    long sequences.
+
+    Args:
+        sequences: Tensor `(batch, time, features)`.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        Tensor `(batch, features)` of the dtype of `sequences`.
+    """
+    dtype = score_dtype(sequences.dtype)
+    real = ops.cast(masks.real_steps(sequences, mask), dtype)
+    count = ops.sum(real, axis=1, keepdims=True)
+    weights = real / ops.maximum(count, 1)
+    return weighted_sum(weights, masks.zero_masked_forward(sequences, mask))
+
+
+def weighted_sum(weights: Tensor, sequences: Tensor) -> Tensor:
+    r"""$\sum_t \alpha_t h_t$, in the dtype of the weights.
+
+    Args:
+        weights: Tensor `(batch, time)`, float32 or wider.
+        sequences: Tensor `(batch, time, features)`, finite also where weights
+            are 0.
+
+    Returns:
+        Tensor `(batch, features)` of the dtype of `sequences`.
+    """
+    values = ops.cast(sequences, weights.dtype)
+    # As a product of matrices; an einsum takes twice as long here.
+    pooled = ops.matmul(ops.expand_dims(weights, axis=1), values)
+    return ops.cast(ops.squeeze(pooled, axis=1), sequences.dtype)
+
+
+def maximum(sequences: Tensor, mask: Tensor | None = None) -> Tensor:
+    r"""Largest value of each feature over the real steps.
+
+    Where several steps share the largest value, its gradient is divided
+    between them.
+
+    Args:
+        sequences: Tensor `(batch, time, features)`.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        Tensor `(batch, features)` of the dtype of `sequences`.
+    """
+    # Not -inf, which ONNX turns into NaN in rows without a real step.
+    lowest = float(tf.as_dtype(sequences.dtype).min)
+    real = ops.shape(sequences)[1] > 0
+    if mask is not None:
+        mask = ops.expand_dims(ops.cast(mask, "bool"), axis=-1)
+        sequences = ops.where(mask, sequences, lowest)
+        real = ops.any(mask, axis=1)
+    # Without an initial value Keras refuses empty batches.
+    largest = ops.max(sequences, axis=1, initial=lowest)
+    return ops.where(real, largest, ops.zeros_like(largest))
+
+
+def first_index(sequences: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Position `(batch,)` of each row's first real step, 0 without one."""
+    real = ops.cast(masks.real_steps(sequences, mask), "int32")
+    return ops.argmax(real, axis=1)
+
+
+def last_index(sequences: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Position `(batch,)` of each row's last real step, 0 without one."""
+    real = ops.cast(masks.real_steps(sequences, mask), "int32")
+    steps = ops.arange(ops.shape(sequences)[1], dtype="int32")
+    return ops.argmax(real * steps, axis=1)
+
+
+def steps_at(
+    sequences: Tensor, indices: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    """Some steps of each row.
+
+    Args:
+        sequences: Tensor `(batch, time, features)`.
+        indices: Int tensor `(batch, steps)`, positions of real steps.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        Tensor `(batch, steps, features)`; zeros in rows without a real step.
+    """
+    batch_size, length, features = ops.shape(sequences)
+    rows = ops.arange(batch_size, dtype="int32")
+    rows = ops.expand_dims(rows * length, axis=1)
+    # Gathered from one long row of steps: the gradient is a plain scatter.
+    flat = ops.reshape(sequences, (-1, features))
+    steps = ops.take(flat, ops.cast(indices, "int32") + rows, axis=0)
+    if mask is None:
+        return steps
+    has_real = ops.any(ops.cast(mask, "bool"), axis=1)
+    return masks.zero_masked(steps, ops.expand_dims(has_real, axis=1))

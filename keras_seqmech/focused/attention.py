@@ -1,0 +1,217 @@
+"""What a context reads from the states of a focused encoder."""
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_seqmech.core import attention
+from keras_seqmech.core import checks
+from keras_seqmech.core import masks
+from keras_seqmech.core import time_reductions
+from keras_seqmech.core.numerics import score_dtype
+from keras_seqmech.focused import gate_equations
+from keras_seqmech.focused import gated_attention
+from keras_seqmech.focused import inputs
+from keras_seqmech.typing import Tensor
+
+STATES = ("every", "open")
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class ContextAttention(keras.layers.Layer):
+    r"""Attention of a context to the states of a focused encoder.
+
+    $$\alpha_t \propto g_t \exp(q^T s_t / \sqrt{u}), \qquad
+      r = \sum_t \alpha_t s_t$$
+
+    with q the context, which a kernel projects to the size u of the states if
+    its own differs, and $s_t$ the state after step t.
+
+    - `states="every"`: $g_t = 1$ at all real steps. A state counts once for
+      each step that it lasts; before the first open gate it is the initial
+      state. Straight-through gates learn better this way: a gate that opens
+      changes what is read at all following steps.
+    - `states="open"`: $g_t$ is the gate, so that each state is read once, the
+      source's "unique states". The number of closed steps does not matter.
+      Soft gates take part as far as they are open, and gates learn from what
+      is read.
+
+    Args:
+        states: `"every"` or `"open"`.
+        kernel_initializer: Initializer of the context's kernel.
+        kernel_regularizer: Regularizer of the context's kernel.
+        return_attention_scores: Whether to return $\alpha$ too.
+        **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
+
+    Call arguments:
+        sequence: Tensor `(batch, time, features)`: the states after every
+            step, of an encoder with `return_sequences=True`.
+        context: Tensor `(batch, context features)`. Entries beyond a million
+            act as a million.
+        gates: Tensor `(batch, time)`, from 0 to 1, as the encoder returns them
+            with `return_gates=True`. Needed with `states="open"`; without
+            effect otherwise.
+        sequence_mask: Boolean tensor `(batch, time)`, any pattern, True where
+            a step is real.
+        mask: Must be None (else ValueError); give `sequence_mask` instead.
+
+    Output shape:
+        `(batch, features)`; with `return_attention_scores` a tuple of that and
+        `{"attention_scores": (batch, time)}`, float32 or wider.
+
+    Masking: masked steps have weight 0, and their values reach neither output
+    nor gradient. A row without a real step, or without an open gate, reads
+    zeros.
+
+    Cost: one product a step; time and memory grow with T, not with its square.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_seqmech import FocusedHierarchicalEncoder
+    >>> encoder = FocusedHierarchicalEncoder(
+    ...     8, return_sequences=True, return_gates=True)
+    >>> x, question = np.ones((2, 7, 5)), np.ones((2, 3))
+    >>> states, decisions = encoder(x, question)
+    >>> read = ContextAttention(states="open")
+    >>> read(states, question, decisions["gates"]).shape
+    TensorShape([2, 8])
+
+    Source: "Focused Hierarchical RNNs for Conditional Sequence Processing".
+    """
+
+    def __init__(
+        self,
+        states: str = "every",
+        kernel_initializer: Any = "glorot_uniform",
+        kernel_regularizer: Any = None,
+        return_attention_scores: bool = False,
+        **kwargs: Any,
+    ):
+        # Gates and context stay as they are given, float32 or wider.
+        super().__init__(autocast=False, **kwargs)
+        self.states = checks.check_choice("states", states, STATES)
+        self.kernel_initializer = checks.get_initializer(
+            "kernel_initializer", kernel_initializer
+        )
+        self.kernel_regularizer = checks.get_regularizer(
+            "kernel_regularizer", kernel_regularizer
+        )
+        self.return_attention_scores = checks.check_bool(
+            "return_attention_scores", return_attention_scores
+        )
+        self.supports_masking = True
+        # Features of the sequence and of the context, from `build` on.
+        self.size: Any = None
+        self.context_size: Any = None
+
+    def build(
+        self, sequence_shape: Any, context_shape: Any, gates_shape: Any = None
+    ) -> None:
+        inputs.check_shapes(sequence_shape, context_shape)
+        self.size, self.context_size = sequence_shape[-1], context_shape[-1]
+        self.context_kernel = None
+        if self.size != self.context_size:
+            self.context_kernel = self.add_weight(
+                name="context_kernel",
+                shape=(self.context_size, self.size),
+                initializer=checks.fresh(self.kernel_initializer),
+                regularizer=self.kernel_regularizer,
+            )
+
+    def call(
+        self,
+        sequence: Tensor,
+        context: Tensor,
+        gates: Tensor | None = None,
+        sequence_mask: Tensor | None = None,
+        mask: None = None,
+    ) -> Any:
+        gates = checks.as_tensor(gates)
+        self._check_call(sequence, context, gates, sequence_mask, mask)
+        sequence, context, real = inputs.assert_sizes(
+            sequence, context, sequence_mask
+        )
+        gates = checks.assert_by_step("gates", gates, sequence)
+        sequence = ops.cast(sequence, self.compute_dtype)
+        sequence = masks.zero_masked_forward(sequence, real)
+
+        scores = attention.dot_scores(self._query(context), sequence)
+        if self.states == "open":
+            weights = gated_attention.gated_weights(scores, gates, real)
+        else:
+            weights = attention.attention_weights(scores, real)
+        read = time_reductions.weighted_sum(weights, sequence)
+        if not self.return_attention_scores:
+            return read
+        return read, {"attention_scores": weights}
+
+    def _query(self, context: Tensor) -> Tensor:
+        dtype = score_dtype(self.compute_dtype)
+        query = gate_equations.bounded_context(ops.cast(context, dtype))
+        if self.context_kernel is not None:
+            query = ops.matmul(query, ops.cast(self.context_kernel, dtype))
+        return query / math.sqrt(self.size)
+
+    def _check_call(
+        self,
+        sequence: Tensor,
+        context: Tensor,
+        gates: Tensor | None,
+        sequence_mask: Tensor | None,
+        mask: Any,
+    ) -> None:
+        inputs.check_inputs(
+            sequence,
+            context,
+            sequence_mask,
+            mask,
+            (self.size, self.context_size),
+        )
+        checks.check_by_step("gates", gates, sequence.shape)
+        if gates is None and self.states == "open":
+            raise ValueError(
+                "Argument `gates` must be a tensor (batch, time) where "
+                '`states` is "open". Received: gates=None'
+            )
+
+    def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> Any:
+        return None
+
+    def compute_output_shape(
+        self, sequence_shape: Any, context_shape: Any, gates_shape: Any = None
+    ) -> Any:
+        batch_size, length, size = sequence_shape
+        if not self.return_attention_scores:
+            return (batch_size, size)
+        return (batch_size, size), {"attention_scores": (batch_size, length)}
+
+    def compute_output_spec(
+        self,
+        sequence: Tensor,
+        context: Tensor,
+        gates: Tensor | None = None,
+        sequence_mask: Tensor | None = None,
+        mask: None = None,
+    ) -> Any:
+        gates = checks.as_tensor(gates)
+        self._check_call(sequence, context, gates, sequence_mask, mask)
+        batch_size, length, size = sequence.shape
+        read = keras.KerasTensor((batch_size, size), self.compute_dtype)
+        if not self.return_attention_scores:
+            return read
+        dtype = score_dtype(self.compute_dtype)
+        scores = keras.KerasTensor((batch_size, length), dtype)
+        return read, {"attention_scores": scores}
+
+    def get_config(self) -> dict[str, Any]:
+        serialize = keras.saving.serialize_keras_object
+        return {
+            **super().get_config(),
+            "states": self.states,
+            "kernel_initializer": serialize(self.kernel_initializer),
+            "kernel_regularizer": serialize(self.kernel_regularizer),
+            "return_attention_scores": self.return_attention_scores,
+        }

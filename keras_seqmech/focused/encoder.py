@@ -1,0 +1,421 @@
+"""The focused hierarchical encoder."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_seqmech.core import checks
+from keras_seqmech.core import masks
+from keras_seqmech.core.decisions.penalties import DecisionCosts
+from keras_seqmech.core.scan import States
+from keras_seqmech.focused import inputs
+from keras_seqmech.focused import loops
+from keras_seqmech.focused.gate import BoundaryGate
+from keras_seqmech.focused.outputs import ReturnOptions
+from keras_seqmech.typing import Tensor
+
+# Arguments of the gate that the encoder takes under the same names.
+GATE_ARGUMENTS = (
+    "estimator",
+    "openness_target",
+    "sparsity_weight",
+    "entropy_weight",
+    "cost_weight",
+    "target",
+    "target_weight",
+    "indecision_weight",
+    "temperature",
+    "initial_openness",
+    "sample_at_inference",
+    "seed",
+)
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class FocusedHierarchicalEncoder(keras.layers.Layer):
+    r"""Two LSTMs, the upper of which is updated only at steps that matter.
+
+    The lower LSTM reads every step, a `BoundaryGate` decides from its state
+    and the context q which steps matter, and the upper LSTM is updated there:
+
+    $$h^l_t = \mathrm{LSTM}^l(x_t, h^l_{t-1}), \quad
+      b_t \sim \mathrm{gate}(h^l_t, q)$$
+    $$s_t = b_t\,\mathrm{LSTM}^u(h^l_t, s_{t-1}) + (1 - b_t)\,s_{t-1}$$
+
+    with s the upper states h and c. At inference, and in training with
+    `"reinforce"`, closed steps are skipped: the upper LSTM runs over the open
+    ones of each row, gathered, so that cost falls with openness.
+    `ContextAttention` reads the states, those at open gates or all.
+
+    Args:
+        units: Positive int, size of the upper LSTM.
+        lower_units: Size of the lower LSTM. Defaults to `units`.
+        gate_units: Width of the gate's hidden layer. Defaults to a quarter of
+            `lower_units`, at least 32: a step costs `lower_units *
+            gate_units` multiplications, a few percent of what an LSTM does.
+        estimator: `"relaxed"`, `"straight_through"` or `"reinforce"`, see
+            `BoundaryGate`. The first two give the gates gradients, for which
+            training computes the upper LSTM at every step. The last, the
+            source's, learns in a `keras_seqmech.PolicyGradientModel`.
+        openness_target: Share of a row's gates that may be open without cost.
+        sparsity_weight: Cost of each open gate above that, in training.
+        entropy_weight: Weight of the mean entropy of the gates in nats,
+            subtracted from the loss in training (exploration).
+        cost_weight: Weight of the open rate, added to the loss in training.
+        target: Open rate that training pulls a batch towards, from 0 to 1; or
+            None.
+        target_weight: Weight of the distance of the open rate from `target`,
+            added to the loss in training.
+        indecision_weight: Weight of the mean of 4p(1 - p), p the probability
+            of being open, added to the loss in training (commitment).
+        temperature: Positive float, temperature of soft gates. This and the
+            weights are kept in non-trainable variables, which callbacks may
+            change.
+        initial_openness: Approximate probability of being open at first.
+        kernel_initializer: Initializer of the kernels.
+        recurrent_initializer: Initializer of the LSTMs' recurrent kernels.
+        unit_forget_bias: Whether the LSTMs' forget biases start at 1.
+        kernel_regularizer: Regularizer of the kernels (recurrent ones not
+            included, as in Keras).
+        sample_at_inference: Whether to draw gates at inference too. By
+            default they are open where the probability is above one half.
+        seed: Int, seed of the noise.
+        return_gates: Whether to return, after everything else, a dict of
+            `(batch, time)`, float32 or wider, 0 at masked steps: `"gates"`,
+            `"probabilities"` of being open, and with `estimator="reinforce"`
+            the `"log_probability"` of the gates as drawn. With
+            `return_focused` also `"indices"`, int32 `(batch, K)`: the steps of
+            the focused states, 0 where there is none. `ops.take_along_axis(
+            ids, gates["indices"], axis=1)` are the words a `PointerSoftmax`
+            over them points to.
+        return_focused: Whether to return, in place of the last state, the
+            states at open gates (soft ones: above one half), `(batch, K,
+            units)`, and their boolean mask `(batch, K)`. K is the largest
+            number of open gates in a row, at least 1; compiled with XLA, it is
+            the number of steps. Not together with `return_sequences`.
+        track_statistics: Whether to keep the metrics of the gate, see there,
+            with the encoder's name; they appear in `history`.
+        jit_compile: Whether to compile the loops over all steps with XLA where
+            the model is not, in `fit` or another `tf.function`; see Cost.
+        packed: Whether loops run packed where they can; see Cost.
+        return_sequences: Whether to return the state after every step.
+        return_state: Whether to return the final states too.
+        **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
+
+    Call arguments:
+        sequence: Tensor `(batch, time, features)`.
+        context: Tensor `(batch, context features)`, on which gates depend.
+        sequence_mask: Boolean tensor `(batch, time)`, any pattern, True where
+            a step is real.
+        initial_state: List of the states to start from: lower h, lower c,
+            upper h, upper c; zeros if None.
+        training: Whether gates are drawn, from noise drawn once a call.
+        mask: Must be None (else ValueError); give `sequence_mask` instead.
+
+    Output shape:
+        `(batch, units)`, the upper h at the end; with `return_sequences`
+        `(batch, time, units)`, with `return_focused` two outputs in its
+        place; with `return_state`, followed by lower h, lower c, upper h,
+        upper c; with `return_gates`, followed by the dict.
+
+    Masking: masked steps have closed gates and keep both states; their values
+    reach neither outputs nor gradients. As in Keras, outputs are zeros before
+    a call's first real step, and so throughout a row without one; a mask that
+    comes with the sequence is passed on with the output sequence.
+
+    Attributes: `lower` and `upper` are `keras.layers.LSTM`s whose weights are
+    those of plain ones; `gate` is the `BoundaryGate`, whose `costs` and
+    `temperature` are those of the encoder too. With all gates open the
+    encoder equals the two LSTMs stacked.
+
+    Cost: the lower LSTM over the real steps, the upper, where it skips, over
+    the open ones, both in time and in memory held for the gradient. With
+    `packed=True` the cost grows with the total over all rows, not with the
+    fullest row: each loop step computes only the rows that have it. Numbers of
+    steps differ from batch to batch without retracing. Where all is compiled
+    with XLA, arrays have room for all steps, loops are not packed, and they
+    end after the fullest row's: time falls, memory does not.
+    `jit_compile=True` compiles the loops over T steps alone, which on CPU saves
+    a sixth to a third (see the benchmarks). XLA compiles anew for every T.
+
+    Example:
+
+    >>> import numpy as np
+    >>> encoder = FocusedHierarchicalEncoder(8, return_gates=True)
+    >>> state, gates = encoder(np.ones((2, 7, 5)), np.ones((2, 3)))
+    >>> state.shape, gates["gates"].shape
+    (TensorShape([2, 8]), TensorShape([2, 7]))
+
+    Source: "Focused Hierarchical RNNs for Conditional Sequence Processing".
+    """
+
+    def __init__(
+        self,
+        units: int,
+        lower_units: int | None = None,
+        gate_units: int | None = None,
+        estimator: str = "relaxed",
+        openness_target: float | None = None,
+        sparsity_weight: float = 0.0,
+        entropy_weight: float = 0.0,
+        cost_weight: float = 0.0,
+        target: float | None = None,
+        target_weight: float = 0.0,
+        indecision_weight: float = 0.0,
+        temperature: float = 1.0,
+        initial_openness: float = 0.75,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        unit_forget_bias: bool = True,
+        kernel_regularizer: Any = None,
+        sample_at_inference: bool = False,
+        seed: int | None = None,
+        return_gates: bool = False,
+        return_focused: bool = False,
+        track_statistics: bool = False,
+        jit_compile: bool = False,
+        packed: bool = True,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        check_int = checks.check_positive_int
+        check_bool = checks.check_bool
+        self.units = check_int("units", units)
+        if lower_units is None:
+            lower_units = self.units
+        self.lower_units = check_int("lower_units", lower_units)
+        if gate_units is None:
+            gate_units = max(32, self.lower_units // 4)
+        self.gate_units = check_int("gate_units", gate_units)
+        self.kernel_initializer = checks.get_initializer(
+            "kernel_initializer", kernel_initializer
+        )
+        self.recurrent_initializer = checks.get_initializer(
+            "recurrent_initializer", recurrent_initializer
+        )
+        self.unit_forget_bias = check_bool("unit_forget_bias", unit_forget_bias)
+        self.kernel_regularizer = checks.get_regularizer(
+            "kernel_regularizer", kernel_regularizer
+        )
+        self.track_statistics = check_bool("track_statistics", track_statistics)
+        self.jit_compile = check_bool("jit_compile", jit_compile)
+        self.packed = check_bool("packed", packed)
+        self.returned = ReturnOptions(
+            sequences=check_bool("return_sequences", return_sequences),
+            state=check_bool("return_state", return_state),
+            focused=check_bool("return_focused", return_focused),
+            gates=check_bool("return_gates", return_gates),
+        )
+        if return_focused and return_sequences:
+            raise ValueError(
+                "Argument `return_focused` must be False where "
+                "`return_sequences` is True: states are returned at open gates "
+                "or after every step. Received: return_focused=True"
+            )
+        self.gate = BoundaryGate(
+            self.gate_units,
+            estimator=estimator,
+            temperature=temperature,
+            openness_target=openness_target,
+            sparsity_weight=sparsity_weight,
+            entropy_weight=entropy_weight,
+            cost_weight=cost_weight,
+            target=target,
+            target_weight=target_weight,
+            indecision_weight=indecision_weight,
+            initial_openness=initial_openness,
+            kernel_initializer=self.kernel_initializer,
+            kernel_regularizer=self.kernel_regularizer,
+            sample_at_inference=sample_at_inference,
+            seed=seed,
+            return_gates=True,
+            name="gate",
+            dtype=self.dtype_policy,
+        )
+        if track_statistics:
+            self.gate.keep_statistics(self.name)
+        self.supports_masking = True
+        self.lower = self._lstm(self.lower_units, "lower")
+        self.upper = self._lstm(self.units, "upper")
+        # Features of the sequence, from `build` on.
+        self.size = None
+
+    def _lstm(self, units: int, name: str) -> keras.layers.LSTM:
+        """An LSTM that only holds weights and settings; `loops` run it."""
+        return keras.layers.LSTM(
+            units,
+            kernel_initializer=checks.fresh(self.kernel_initializer),
+            recurrent_initializer=checks.fresh(self.recurrent_initializer),
+            unit_forget_bias=self.unit_forget_bias,
+            kernel_regularizer=self.kernel_regularizer,
+            return_sequences=True,
+            use_cudnn=False,
+            name=name,
+            dtype=self.dtype_policy,
+        )
+
+    def build(
+        self,
+        sequence_shape: Any,
+        context_shape: Any,
+        initial_state_shape: Any = None,
+    ) -> None:
+        inputs.check_shapes(sequence_shape, context_shape)
+        self.size = sequence_shape[-1]
+        states_shape = (*sequence_shape[:2], self.lower_units)
+        self.lower.build(tuple(sequence_shape))
+        self.gate.build(states_shape, tuple(context_shape))
+        self.upper.build(states_shape)
+
+    def call(
+        self,
+        sequence: Tensor,
+        context: Tensor,
+        sequence_mask: Tensor | None = None,
+        initial_state: Any = None,
+        training: bool = False,
+        mask: None = None,
+    ) -> Any:
+        self._check_call(sequence, context, sequence_mask, initial_state, mask)
+        sequence, context, real = inputs.assert_sizes(
+            sequence, context, sequence_mask
+        )
+        sequence = ops.cast(sequence, self.compute_dtype)
+        sequence = masks.zero_masked(sequence, real)
+        states = self._initial_states(sequence, initial_state)
+        lower_states, upper_states = states[:2], states[2:]
+        options = loops.LoopOptions(training, self.jit_compile, self.packed)
+
+        hidden, lower_states = loops.run_lower(
+            self.lower.cell, sequence, lower_states, real, options
+        )
+        gates, decisions = self.gate(
+            hidden, context, sequence_mask=real, training=training
+        )
+        is_soft = training and self.gate.is_soft
+        run_upper = loops.run_every if is_soft else loops.run_open
+        upper = run_upper(
+            self.upper.cell, hidden, gates, upper_states, options, self.returned
+        )
+        return self.returned.assemble(upper, lower_states, decisions, real)
+
+    def _initial_states(self, sequence: Tensor, states: Any) -> States:
+        dtype = self.compute_dtype
+        if states is None:
+            batch_size = ops.shape(sequence)[0]
+            shapes = [(batch_size, size) for size in self.state_size]
+            return tuple(ops.zeros(shape, dtype) for shape in shapes)
+        return tuple(
+            ops.cast(
+                checks.assert_rows("initial_state", state, sequence), dtype
+            )
+            for state in keras.tree.flatten(states)
+        )
+
+    @property
+    def estimator(self) -> str:
+        """How training passes gradients to the gates."""
+        return self.gate.estimator
+
+    @property
+    def costs(self) -> DecisionCosts:
+        """The weights of what gates cost, as variables."""
+        return self.gate.costs
+
+    @property
+    def temperature(self) -> keras.Variable | None:
+        """The temperature of soft gates; None before the layer is built."""
+        return self.gate.temperature
+
+    @property
+    def return_sequences(self) -> bool:
+        """Whether the state after every step is returned."""
+        return self.returned.sequences
+
+    @property
+    def return_state(self) -> bool:
+        """Whether the final states are returned too."""
+        return self.returned.state
+
+    @property
+    def state_size(self) -> list[int]:
+        """Sizes of lower h, lower c, upper h, upper c."""
+        return [self.lower_units] * 2 + [self.units] * 2
+
+    def _check_call(
+        self,
+        sequence: Tensor,
+        context: Tensor,
+        sequence_mask: Tensor | None,
+        initial_state: Any,
+        mask: Any,
+    ) -> None:
+        inputs.check_inputs(
+            sequence,
+            context,
+            sequence_mask,
+            mask,
+            (self.size, self.gate.context_size),
+        )
+        if initial_state is not None:
+            checks.check_states(
+                initial_state, self.state_size, sequence.shape[0]
+            )
+
+    def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> Any:
+        return previous_mask if self.returned.sequences else None
+
+    def compute_output_shape(
+        self,
+        sequence_shape: Any,
+        context_shape: Any,
+        initial_state_shape: Any = None,
+    ) -> Any:
+        return keras.tree.map_structure(
+            lambda spec: spec.shape, self._output_spec(sequence_shape)
+        )
+
+    def compute_output_spec(
+        self,
+        sequence: Tensor,
+        context: Tensor,
+        sequence_mask: Tensor | None = None,
+        initial_state: Any = None,
+        training: bool = False,
+        mask: None = None,
+    ) -> Any:
+        self._check_call(sequence, context, sequence_mask, initial_state, mask)
+        return self._output_spec(sequence.shape)
+
+    def _output_spec(self, sequence_shape: Any) -> Any:
+        return self.returned.specs(
+            sequence_shape,
+            self.state_size,
+            self.compute_dtype,
+            self.gate.decision_specs(*sequence_shape[:2]),
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        serialize = keras.saving.serialize_keras_object
+        gate = self.gate.get_config()
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "lower_units": self.lower_units,
+            "gate_units": self.gate_units,
+            **{name: gate[name] for name in GATE_ARGUMENTS},
+            "kernel_initializer": serialize(self.kernel_initializer),
+            "recurrent_initializer": serialize(self.recurrent_initializer),
+            "unit_forget_bias": self.unit_forget_bias,
+            "kernel_regularizer": serialize(self.kernel_regularizer),
+            "return_gates": self.returned.gates,
+            "return_focused": self.returned.focused,
+            "track_statistics": self.track_statistics,
+            "jit_compile": self.jit_compile,
+            "packed": self.packed,
+            "return_sequences": self.returned.sequences,
+            "return_state": self.returned.state,
+        }

@@ -1,0 +1,493 @@
+"""A gate that chooses, given a context, which steps matter."""
+
+import math
+from typing import Any
+from typing import NamedTuple
+
+import keras
+from keras import ops
+
+from keras_seqmech.core import checks
+from keras_seqmech.core import masks
+from keras_seqmech.core.decisions import bernoulli
+from keras_seqmech.core.decisions import log_probabilities
+from keras_seqmech.core.decisions import penalties
+from keras_seqmech.core.decisions.penalties import DecisionCosts
+from keras_seqmech.core.decisions.sampling import ESTIMATORS
+from keras_seqmech.core.decisions.statistics import Decided
+from keras_seqmech.core.decisions.statistics import DecisionStatistics
+from keras_seqmech.core.decisions.statistics import KeepsStatistics
+from keras_seqmech.core.layers import add_scalar
+from keras_seqmech.core.layers import batch_mean
+from keras_seqmech.core.numerics import score_dtype
+from keras_seqmech.focused import gate_equations
+from keras_seqmech.focused import inputs
+from keras_seqmech.typing import Tensor
+
+
+class GateDecisions(NamedTuple):
+    """What a gate decides at each step; 0 at masked ones.
+
+    Attributes:
+        gates: Tensor `(batch, time)`, 0 or 1, or between them.
+        probabilities: Tensor `(batch, time)`: the probability of being open.
+        log_probability: Tensor `(batch, time)`: the log-probability of the
+            gates as drawn.
+        entropy: Tensor `(batch, time)`: the entropy in nats.
+    """
+
+    gates: Tensor
+    probabilities: Tensor
+    log_probability: Tensor
+    entropy: Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class BoundaryGate(KeepsStatistics):
+    r"""Opens at the steps of a sequence that matter in a context.
+
+    $$b_t \sim \mathrm{Bernoulli}(\sigma(\ell_t)), \quad
+      \ell_t = w^T \mathrm{LReLU}(W z_t + b) + b_o, \quad
+      z_t = [q \odot h_t, h_t, q]$$
+
+    with $h_t$ the steps and q the context, which a kernel projects to the size
+    of the steps if its own differs. Gates do not depend on each other.
+
+    In training the layer adds to the loss what its decisions cost, averaged
+    over the real steps of the batch ($\overline{\,\cdot\,}$, H in nats),
+
+    $$w_c \overline{b} + w_g |\overline{b} - g| - \eta \overline{H(b)}
+      + w_d \overline{4 p (1 - p)},$$
+
+    and the sparsity term of the source, averaged over the rows of the batch,
+    with T a row's real steps:
+
+    $$\beta\,\mathrm{ReLU}(\textstyle\sum_t b_t - \gamma T).$$
+
+    Gates tend to collapse, to all open or all closed. The initial bias starts
+    them open often enough to learn from. Exploration, $\eta$, keeps them
+    undecided until the loss favours a decision (try 0.1 to 1, more while
+    gates collapse). The sparsity term charges only the open gates above a
+    share and never rewards closing all of them. Lower `entropy_weight` while
+    `cost_weight` rises: a gate already near probability 1 when the cost sets
+    in has almost no gradient to close.
+
+    If any of several steps would do, training may leave each of them open
+    with a probability below one half: some are open in every draw, but at
+    inference, which thresholds at one half, all are closed. Compare with
+    `sample_at_inference=True`; raise `indecision_weight` late in training.
+
+    Do not also weight the states by straight-through gates, as
+    `ContextAttention("open")` does. A gate then has two uses, and each has
+    hardly any gradient while the other is off: opening the gate gains nothing
+    while its state is not read, and reading the state gains nothing while the
+    gate leaves it unchanged. Read the states of `FocusedHierarchicalEncoder`
+    after every step instead (`ContextAttention("every")`).
+
+    Args:
+        units: Positive int, width of the hidden layer.
+        estimator: How gates are learned. `"relaxed"`: soft gates in training
+            (binary Concrete). `"straight_through"`: drawn hard, with the
+            gradient of the soft ones. `"reinforce"`, the source's: drawn hard,
+            without gradient; `keras_seqmech.PolicyGradientModel` learns them
+            from their log-probabilities and from what each example's gates
+            cost.
+        temperature: Positive float, $\tau$ of the soft gates. This and the
+            weights below are kept in non-trainable variables of these names,
+            so that a `Schedule` can change them without retracing.
+        openness_target: $\gamma$, share of gates of a row (its openness, or
+            open rate) that may be open without cost, above 0 and up to 1.
+        sparsity_weight: $\beta$ at the start, cost of each open gate above
+            `openness_target`; without one there is no such term.
+        entropy_weight: $\eta$ at the start, the weight of the mean entropy of
+            the gates in nats, subtracted from the loss (exploration).
+        cost_weight: $w_c$ at the start, the weight of the open rate, added to
+            the loss.
+        target: g, the open rate that training pulls a batch towards, from 0
+            to 1; single rows may differ. Or None.
+        target_weight: $w_g$ at the start, the weight of the distance of the
+            open rate from `target`, added to the loss; needs a `target`.
+        indecision_weight: $w_d$ at the start, the weight of the mean of
+            4p(1 - p), p the probability of being open, added to the loss
+            (commitment).
+        initial_openness: About the probability of being open at first, above
+            0 and below 1: the initial bias $b_o$ is its logit.
+        negative_slope: Slope of the LeakyReLU below 0.
+        kernel_initializer: Initializer of the kernels.
+        kernel_regularizer: Regularizer of the kernels.
+        sample_at_inference: Whether to draw gates at inference too, hard. By
+            default gates are open where the probability is above one half.
+        seed: Int, seed of the noise.
+        return_gates: Whether to return a dict after the gates: `"gates"` and
+            `"probabilities"` of being open, `(batch, time)`, and with
+            `estimator="reinforce"` the `"log_probability"` of the gates as
+            drawn. 0 at masked steps.
+        track_statistics: Whether to keep metrics over real steps, which
+            appear in `history`: `<name>_openness`, the share of open gates;
+            `<name>_gate_entropy`, in nats a gate; `<name>_certain`, the share
+            of gates decided with a probability above 0.9; and
+            `<name>_choice_entropy`, that of the gates as inference decides
+            them, by a probability above one half: 0 where all are open or all
+            are closed.
+        **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
+
+    Call arguments:
+        sequence: Tensor `(batch, time, features)`.
+        context: Tensor `(batch, context features)`. Entries beyond a million
+            act as a million.
+        sequence_mask: Boolean tensor `(batch, time)`, any pattern, True where
+            a step is real.
+        training: Whether gates are drawn, from noise drawn once a call.
+        mask: Must be None (else ValueError); give `sequence_mask` instead.
+
+    Output shape:
+        `(batch, time)`, float32 or wider; with `return_gates` a tuple of that
+        and the dict.
+
+    Masking: gates of masked steps are 0, and their values reach neither
+    outputs nor gradients.
+
+    Cost: a step takes one product with a `(features, units)` matrix of its
+    row, float32 or wider; there is no loop over steps.
+
+    Example:
+
+    >>> import numpy as np
+    >>> gate = BoundaryGate(8)
+    >>> gate(np.ones((2, 5, 3)), np.ones((2, 4))).shape
+    TensorShape([2, 5])
+
+    Source: "Focused Hierarchical RNNs for Conditional Sequence Processing",
+    the boundary gate and its training.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        estimator: str = "relaxed",
+        temperature: float = 1.0,
+        openness_target: float | None = None,
+        sparsity_weight: float = 0.0,
+        entropy_weight: float = 0.0,
+        cost_weight: float = 0.0,
+        target: float | None = None,
+        target_weight: float = 0.0,
+        indecision_weight: float = 0.0,
+        initial_openness: float = 0.75,
+        negative_slope: float = 0.2,
+        kernel_initializer: Any = "glorot_uniform",
+        kernel_regularizer: Any = None,
+        sample_at_inference: bool = False,
+        seed: int | None = None,
+        return_gates: bool = False,
+        track_statistics: bool = False,
+        **kwargs: Any,
+    ):
+        check_bool = checks.check_bool
+        super().__init__(**kwargs)
+        self.units = checks.check_positive_int("units", units)
+        self.estimator = checks.check_choice("estimator", estimator, ESTIMATORS)
+        self.initial_temperature = checks.check_positive(
+            "temperature", temperature
+        )
+        self.openness_target, self.initial_sparsity_weight = _check_sparsity(
+            openness_target, sparsity_weight
+        )
+        if target is not None:
+            target = checks.check_share("target", target)
+        self.costs = DecisionCosts(
+            cost_weight=cost_weight,
+            target=target,
+            target_weight=target_weight,
+            entropy_weight=entropy_weight,
+            indecision_weight=indecision_weight,
+            name="costs",
+        )
+        self.initial_openness = checks.check_open_share(
+            "initial_openness", initial_openness
+        )
+        self.negative_slope = checks.check_not_negative(
+            "negative_slope", negative_slope
+        )
+        self.kernel_initializer = checks.get_initializer(
+            "kernel_initializer", kernel_initializer
+        )
+        self.kernel_regularizer = checks.get_regularizer(
+            "kernel_regularizer", kernel_regularizer
+        )
+        self.sample_at_inference = check_bool(
+            "sample_at_inference", sample_at_inference
+        )
+        self.return_gates = check_bool("return_gates", return_gates)
+        self.track_statistics = check_bool("track_statistics", track_statistics)
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.supports_masking = True
+        # Features of the sequence and of the context, from `build` on.
+        self.size: int | None = None
+        self.context_size: int | None = None
+        self.context_kernel: keras.Variable | None = None
+        self.temperature: keras.Variable | None = None
+        self.sparsity_weight: keras.Variable | None = None
+        if track_statistics:
+            self.keep_statistics(self.name)
+
+    def keep_statistics(self, prefix: str) -> None:
+        """Adds the metrics of `track_statistics`, named with a prefix."""
+        self.statistics = DecisionStatistics(
+            prefix, "openness", "gate_entropy", choices=2, name="statistics"
+        )
+
+    def build(self, sequence_shape: Any, context_shape: Any) -> None:
+        inputs.check_shapes(sequence_shape, context_shape)
+        size, context_size = sequence_shape[-1], context_shape[-1]
+        self.size, self.context_size = size, context_size
+        if context_size != size:
+            self.context_kernel = self._kernel(
+                "context_kernel", context_size, size
+            )
+        self.kernel = self._kernel("kernel", 3 * size, self.units)
+        self.bias = self._weight("bias", (self.units,), "zeros")
+        self.output_kernel = self._kernel("output_kernel", self.units, 1)
+        logit = math.log(self.initial_openness / (1 - self.initial_openness))
+        self.output_bias = self._weight(
+            "output_bias", (), keras.initializers.Constant(logit)
+        )
+        self.temperature = add_scalar(
+            self, "temperature", self.initial_temperature
+        )
+        if self.openness_target is not None:
+            self.sparsity_weight = add_scalar(
+                self, "sparsity_weight", self.initial_sparsity_weight
+            )
+        self.costs.build()
+
+    def _weight(
+        self, name: str, shape: Any, initializer: Any, **options: Any
+    ) -> keras.Variable:
+        # Decisions are float32 or wider, and so are their weights.
+        return self.add_weight(
+            name=name,
+            shape=shape,
+            initializer=initializer,
+            autocast=False,
+            **options,
+        )
+
+    def _kernel(self, name: str, rows: int, columns: int) -> keras.Variable:
+        return self._weight(
+            name,
+            (rows, columns),
+            checks.fresh(self.kernel_initializer),
+            regularizer=self.kernel_regularizer,
+        )
+
+    def call(
+        self,
+        sequence: Tensor,
+        context: Tensor,
+        sequence_mask: Tensor | None = None,
+        training: bool = False,
+        mask: None = None,
+    ) -> Any:
+        self._check_call(sequence, context, sequence_mask, mask)
+        sequence, context, real = inputs.assert_sizes(
+            sequence, context, sequence_mask
+        )
+        logits = self._logits(
+            masks.zero_masked_forward(sequence, real), context
+        )
+        decisions = self._decide(logits, real, training)
+        if training:
+            self._charge(logits, decisions, real)
+        self._update_statistics(decisions, real)
+        return self._assemble(decisions)
+
+    def _logits(self, sequence: Tensor, context: Tensor) -> Tensor:
+        context = gate_equations.bounded_context(
+            ops.cast(context, self.score_dtype)
+        )
+        if self.context_kernel is not None:
+            context = ops.matmul(context, self.context_kernel)
+        weights = gate_equations.GateWeights(
+            self.kernel, self.bias, self.output_kernel, self.output_bias
+        )
+        return gate_equations.boundary_logits(
+            sequence, context, weights, self.negative_slope
+        )
+
+    def _decide(
+        self, logits: Tensor, mask: Tensor | None, training: bool
+    ) -> GateDecisions:
+        if training or self.sample_at_inference:
+            gates = bernoulli.draw(
+                logits,
+                self.temperature,
+                self.estimator if training else "reinforce",
+                self.seed_generator,
+            )
+        else:
+            gates = bernoulli.most_likely(logits)
+        decisions = GateDecisions(
+            gates,
+            ops.sigmoid(logits),
+            bernoulli.log_probability(logits, gates),
+            bernoulli.entropy(logits),
+        )
+        if mask is None:
+            return decisions
+        return GateDecisions(
+            *(ops.where(mask, x, ops.zeros_like(x)) for x in decisions)
+        )
+
+    def _charge(
+        self, logits: Tensor, decisions: GateDecisions, mask: Tensor | None
+    ) -> None:
+        """Adds what decisions cost to the loss, and reports what was drawn."""
+        measures = penalties.measure_gates(logits, decisions.gates)
+        charges = self.costs.charge(measures, mask)
+        reading_cost = charges.reading_cost
+        if self.openness_target is not None:
+            excess = penalties.excess(
+                decisions.gates, mask, self.openness_target
+            )
+            sparsity_weight = ops.cast(self.sparsity_weight, excess.dtype)
+            reading_cost += sparsity_weight * excess
+        self.add_loss(batch_mean(reading_cost))
+        self.add_loss(batch_mean(charges.uncertainty_cost))
+        if self.estimator == "reinforce":
+            total = ops.sum(decisions.log_probability, axis=1)
+            log_probabilities.report(self, total, reading_cost)
+
+    def _update_statistics(
+        self, decisions: GateDecisions, mask: Tensor | None
+    ) -> None:
+        if self.statistics is None:
+            return
+        p = decisions.probabilities
+        decided = Decided(
+            amount=decisions.gates,
+            entropy=decisions.entropy,
+            confidence=ops.maximum(p, 1 - p),
+            # As at inference: drawn gates differ even at equal probabilities.
+            choice=p > 0.5,
+        )
+        self.statistics.update(decided, mask)
+
+    def _assemble(self, decisions: GateDecisions) -> Any:
+        if not self.return_gates:
+            return decisions.gates
+        return decisions.gates, {
+            name: getattr(decisions, name) for name in self._returned
+        }
+
+    @property
+    def score_dtype(self) -> str:
+        """The dtype of logits, probabilities, gates and noise."""
+        return score_dtype(self.compute_dtype)
+
+    @property
+    def is_soft(self) -> bool:
+        """Whether gates drawn in training have a gradient."""
+        return self.estimator != "reinforce"
+
+    @property
+    def _returned(self) -> tuple[str, ...]:
+        names = ("gates", "probabilities", "log_probability")
+        return names[:2] if self.is_soft else names
+
+    def _check_call(
+        self,
+        sequence: Tensor,
+        context: Tensor,
+        sequence_mask: Tensor | None,
+        mask: Any,
+    ) -> None:
+        inputs.check_inputs(
+            sequence,
+            context,
+            sequence_mask,
+            mask,
+            (self.size, self.context_size),
+        )
+
+    def decision_specs(
+        self, batch_size: int | None, length: int | None
+    ) -> dict[str, keras.KerasTensor]:
+        """Shapes and dtypes of the dict of decisions, by name."""
+        return {
+            name: keras.KerasTensor((batch_size, length), self.score_dtype)
+            for name in self._returned
+        }
+
+    def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> None:
+        # Keras would mask losses of `(batch, time)`, which have no time axis.
+        return None
+
+    def compute_output_spec(
+        self,
+        sequence: Tensor,
+        context: Tensor,
+        sequence_mask: Tensor | None = None,
+        training: bool = False,
+        mask: None = None,
+    ) -> Any:
+        self._check_call(sequence, context, sequence_mask, mask)
+        return self._output_spec(sequence.shape)
+
+    def compute_output_shape(
+        self, sequence_shape: Any, context_shape: Any
+    ) -> Any:
+        return keras.tree.map_structure(
+            lambda spec: spec.shape, self._output_spec(sequence_shape)
+        )
+
+    def _output_spec(self, sequence_shape: Any) -> Any:
+        decisions = self.decision_specs(*sequence_shape[:2])
+        gates = decisions["gates"]
+        return (gates, decisions) if self.return_gates else gates
+
+    def load_own_variables(self, store: Any) -> None:
+        # Files written before `costs` hold the entropy's weight here, after
+        # the trained weights and the temperature.
+        values = [store[str(i)] for i in range(len(store.keys()))]
+        place = 5 if self.context_kernel is None else 6
+        own = place if self.sparsity_weight is None else place + 1
+        if len(values) == own + 1:
+            self.costs.entropy_weight.assign(values.pop(place)[()])
+        super().load_own_variables({str(i): x for i, x in enumerate(values)})
+
+    def get_config(self) -> dict[str, Any]:
+        serialize = keras.saving.serialize_keras_object
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "estimator": self.estimator,
+            "temperature": self.initial_temperature,
+            "openness_target": self.openness_target,
+            "sparsity_weight": self.initial_sparsity_weight,
+            **self.costs.arguments(),
+            "initial_openness": self.initial_openness,
+            "negative_slope": self.negative_slope,
+            "kernel_initializer": serialize(self.kernel_initializer),
+            "kernel_regularizer": serialize(self.kernel_regularizer),
+            "sample_at_inference": self.sample_at_inference,
+            "seed": self.seed,
+            "return_gates": self.return_gates,
+            "track_statistics": self.track_statistics,
+        }
+
+
+def _check_sparsity(
+    target: float | None, weight: float
+) -> tuple[float | None, float]:
+    if target is not None:
+        target = checks.check_positive_share("openness_target", target)
+    weight = checks.check_not_negative("sparsity_weight", weight)
+    if weight and target is None:
+        raise ValueError(
+            "Argument `openness_target` must be given, above 0 and up to 1, "
+            "for `sparsity_weight` to act on. Received: openness_target=None, "
+            f"sparsity_weight={weight}"
+        )
+    return target, weight

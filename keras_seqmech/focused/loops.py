@@ -1,0 +1,341 @@
+"""The two loops behind `FocusedHierarchicalEncoder`.
+
+The lower network reads every step. The upper one has two implementations with
+the same results: `run_open` shortens each row to the steps whose gates are
+open, runs over those, and brings the states back; `run_every` computes a
+candidate at every step and blends it in by the gate, as soft gates and the
+gradients of closed gates need it.
+"""
+
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech._keras_compat import in_xla
+from keras_seqmech.core import cells
+from keras_seqmech.core import compaction
+from keras_seqmech.core.scan import Affine
+from keras_seqmech.core.scan import Named
+from keras_seqmech.core.scan import Operands
+from keras_seqmech.core.scan import Packing
+from keras_seqmech.core.scan import ScanOptions
+from keras_seqmech.core.scan import States
+from keras_seqmech.core.scan import Step
+from keras_seqmech.core.scan import can_pack
+from keras_seqmech.core.scan import pack
+from keras_seqmech.core.scan import scan
+from keras_seqmech.focused.outputs import ReturnOptions
+from keras_seqmech.focused.outputs import UpperOutputs
+from keras_seqmech.typing import Tensor
+
+
+class LoopOptions(NamedTuple):
+    """How the loops run.
+
+    Attributes:
+        training: Whether to use the recomputing gradient.
+        jit_compile: Whether to compile the loops over all steps with XLA where
+            the code around them is not.
+        packed: Whether loops of rows that differ, by masks or hard gates, run
+            packed where they can.
+    """
+
+    training: bool = False
+    jit_compile: bool = False
+    packed: bool = True
+
+    @property
+    def scan(self) -> ScanOptions:
+        """Options of `scan` for a loop over all steps."""
+        return ScanOptions(
+            recompute_gradient=self.training, jit_compile=self.jit_compile
+        )
+
+
+def run_lower(
+    cell: keras.layers.LSTMCell,
+    sequence: Tensor,
+    states: States,
+    mask: Tensor | None,
+    options: LoopOptions,
+) -> tuple[Tensor, States]:
+    """Runs an `LSTMCell` over all steps; masked ones keep the states.
+
+    Args:
+        cell: A built cell.
+        sequence: Tensor `(batch, time, features)`, finite everywhere.
+        states: Initial h and c, `(batch, units)` each.
+        mask: Boolean tensor `(batch, time)` or None.
+        options: How to run.
+
+    Returns:
+        The states h after each step, `(batch, time, units)`, and the final
+        states.
+    """
+    if mask is not None and options.packed and can_pack(options.scan):
+        packing = pack(mask)
+        hidden, finals = _run_kept(
+            cell, sequence, packing, states, options.scan
+        )
+        return packing.hold(hidden, states[0]), finals
+    dtype = sequence.dtype
+    run = cells.prepare(
+        cell, ops.transpose(sequence, (1, 0, 2)), dtype, options.training
+    )
+    constants = {}
+    if mask is not None:
+        constants["mask"] = ops.transpose(mask)[..., None]
+
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Named, States]:
+        _, new = run.step(inputs, states, affine)
+        if mask is not None:
+            new = tuple(
+                tf.where(inputs["mask"], a, b) for a, b in zip(new, states)
+            )
+        return {"hidden": new[0]}, new
+
+    values, states = scan(
+        step,
+        run.operands.joined(Operands({}, constants=constants)),
+        states,
+        {"hidden": tf.TensorSpec((sequence.shape[0], cell.units), dtype)},
+        options.scan,
+    )
+    return ops.transpose(values["hidden"], (1, 0, 2)), states
+
+
+def _run_kept(
+    cell: keras.layers.LSTMCell,
+    sequence: Tensor,
+    packing: Packing,
+    states: States,
+    options: ScanOptions,
+) -> tuple[Tensor, States]:
+    """Runs an `LSTMCell` over kept steps alone, products with inputs too.
+
+    Returns:
+        The states h after each kept step, packed, and each row's final states.
+    """
+    run = cells.prepare(
+        cell,
+        packing.gather(sequence),
+        sequence.dtype,
+        options.recompute_gradient,
+    )
+
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Named, States]:
+        _, states = run.step(inputs, states, affine)
+        return {"hidden": states[0]}, states
+
+    states = tuple(tf.ensure_shape(x, (None, cell.units)) for x in states)
+    values, states = scan(
+        step,
+        run.operands,
+        states,
+        {"hidden": tf.TensorSpec((None, cell.units), sequence.dtype)},
+        options,
+        packing=packing,
+    )
+    return values["hidden"], states
+
+
+def run_every(
+    cell: keras.layers.LSTMCell,
+    sequence: Tensor,
+    gates: Tensor,
+    states: States,
+    options: LoopOptions,
+    returned: ReturnOptions,
+) -> UpperOutputs:
+    """Runs the upper cell at every step: state = b * new + (1 - b) * old.
+
+    Args:
+        cell: A built cell.
+        sequence: States of the lower network, `(batch, time, features)`.
+        gates: Tensor `(batch, time)`, from 0 to 1, 0 at masked steps. All
+            gates get a gradient, closed ones too.
+        states: Initial h and c, `(batch, units)` each.
+        options: How to run.
+        returned: What the encoder returns.
+
+    Returns:
+        `UpperOutputs`; the focused states are those at gates above one half.
+    """
+    dtype = sequence.dtype
+    run = cells.prepare(
+        cell, ops.transpose(sequence, (1, 0, 2)), dtype, options.training
+    )
+    gate_by_step = ops.transpose(ops.cast(gates, dtype))[..., None]
+
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Named, States]:
+        gate = inputs["gate"]
+        _, new = run.step(inputs, states, affine)
+        new = tuple(gate * a + (1 - gate) * b for a, b in zip(new, states))
+        return {"hidden": new[0]}, new
+
+    values, states = scan(
+        step,
+        run.operands.joined(Operands({"gate": gate_by_step})),
+        states,
+        {"hidden": tf.TensorSpec((sequence.shape[0], cell.units), dtype)},
+        options.scan,
+    )
+    if not (returned.sequences or returned.focused):
+        return UpperOutputs(states)
+    hidden = ops.transpose(values["hidden"], (1, 0, 2))
+    if not returned.focused:
+        return UpperOutputs(states, hidden)
+    keep = gates > 0.5
+    indices, mask = compaction.compact(keep, compaction.capacity(keep))
+    focused = compaction.gather(hidden, keep, indices)
+    focused = tf.where(mask[..., None], focused, 0)
+    return UpperOutputs(states, hidden, focused, mask, indices)
+
+
+def run_open(
+    cell: keras.layers.LSTMCell,
+    sequence: Tensor,
+    gates: Tensor,
+    states: States,
+    options: LoopOptions,
+    returned: ReturnOptions,
+) -> UpperOutputs:
+    """Runs the upper cell over the open steps of each row alone.
+
+    The loop is packed, so that a row is done after its own open steps. Compiled
+    with XLA it cannot be: there rows wait for the one with most open steps,
+    arrays have room for all steps, and the loops, backward too, end after the
+    open steps of that row.
+
+    Args:
+        cell: A built cell.
+        sequence: States of the lower network, `(batch, time, features)`.
+        gates: Tensor `(batch, time)`, open above one half; without gradient.
+        states: Initial h and c, `(batch, units)` each.
+        options: How to run. The loop over the open steps is not compiled on
+            its own: their number differs from batch to batch.
+        returned: What the encoder returns.
+
+    Returns:
+        `UpperOutputs`.
+    """
+    packed = options.packed and can_pack()
+    run = _run_packed if packed else _run_shortened
+    return run(cell, sequence, gates > 0.5, states, options, returned)
+
+
+def _run_packed(
+    cell: keras.layers.LSTMCell,
+    sequence: Tensor,
+    keep: Tensor,
+    states: States,
+    options: LoopOptions,
+    returned: ReturnOptions,
+) -> UpperOutputs:
+    """`run_open`, packed."""
+    packing = pack(keep)
+    loop = ScanOptions(recompute_gradient=options.training)
+    hidden, finals = _run_kept(cell, sequence, packing, states, loop)
+    outputs = UpperOutputs(finals if returned.state else finals[:1])
+    if returned.sequences:
+        expanded = packing.hold(hidden, states[0])
+        outputs = outputs._replace(sequence=expanded)
+    if returned.focused:
+        length = compaction.capacity(keep)
+        indices, mask = compaction.compact(keep, length)
+        outputs = outputs._replace(
+            focused=packing.compact(hidden, length),
+            focused_mask=mask,
+            focused_indices=indices,
+        )
+    return outputs
+
+
+def _run_shortened(
+    cell: keras.layers.LSTMCell,
+    sequence: Tensor,
+    keep: Tensor,
+    states: States,
+    options: LoopOptions,
+    returned: ReturnOptions,
+) -> UpperOutputs:
+    """`run_open`, each row shortened to its open steps, and padded."""
+    length = compaction.capacity(keep)
+    indices, mask = compaction.compact(keep, length)
+    compacted = compaction.gather(sequence, keep, indices)
+    compacted = ops.transpose(compacted, (1, 0, 2))
+    if in_xla():
+        step, operands = _project_in_loop(cell, compacted)
+        steps = compaction.longest(keep)
+    else:
+        run = cells.prepare(cell, compacted, compacted.dtype, options.training)
+        step, operands, steps = run.step, run.operands, None
+    names = ("hidden", "carry") if returned.state else ("hidden",)
+
+    def keep_states(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Named, States]:
+        _, states = step(inputs, states, affine)
+        return dict(zip(names, states)), states
+
+    spec = tf.TensorSpec((sequence.shape[0], cell.units), sequence.dtype)
+    kept, _ = scan(
+        keep_states,
+        operands,
+        states,
+        dict.fromkeys(names, spec),
+        ScanOptions(recompute_gradient=options.training, steps=steps),
+    )
+    values = [ops.transpose(kept[name], (1, 0, 2)) for name in names]
+    finals = tuple(
+        compaction.final(initial, value, keep)
+        for initial, value in zip(states, values)
+    )
+    expanded = focused = None
+    if returned.sequences:
+        expanded = compaction.expand(states[0], values[0], keep)
+    if returned.focused:
+        focused = tf.where(mask[..., None], values[0], 0)
+    return UpperOutputs(finals, expanded, focused, mask, indices)
+
+
+def _project_in_loop(
+    cell: keras.layers.LSTMCell, sequence: Tensor
+) -> tuple[Step, Operands]:
+    """A step that computes the products with its inputs itself.
+
+    Compiled with XLA, arrays have room for all steps: products before the loop
+    would be computed for all of them.
+    """
+    kernel, recurrent_kernel, bias = (
+        ops.cast(variable, sequence.dtype)
+        for variable in (cell.kernel, cell.recurrent_kernel, cell.bias)
+    )
+
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Named, States]:
+        (projected,) = affine("inputs", inputs["sequence"])
+
+        def both(name: str, operand: Tensor) -> list[Tensor]:
+            (product,) = affine(name, operand)
+            return tf.split(projected + product, 4, axis=-1)
+
+        return cells.lstm_step(
+            states, both, cell.activation, cell.recurrent_activation
+        )
+
+    operands = Operands(
+        {"sequence": sequence},
+        {"inputs": kernel, "cell": recurrent_kernel},
+        {"inputs": bias},
+    )
+    return step, operands

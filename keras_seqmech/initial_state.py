@@ -1,0 +1,245 @@
+"""Recurrent layers that learn their initial state."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_seqmech.core import checks
+from keras_seqmech.core import masks
+from keras_seqmech.core import wrapped
+from keras_seqmech.core.layers import unbuilt_config
+from keras_seqmech.core.masks import output_masks
+from keras_seqmech.typing import Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class LearnedInitialState(keras.layers.Layer):
+    r"""A recurrent layer whose initial state is learned.
+
+    $$h_0 = v_0, \quad c_0 = v_1, \quad \dots$$
+
+    with a trainable vector for each state of the wrapped layer, the same for
+    every sequence. A call with an `initial_state`, such as the final state of
+    the part of the sequence before, starts there instead.
+
+    Args:
+        rnn: The layer to wrap: a `keras.layers.RNN` of any kind (`LSTM`,
+            `GRU`, `SimpleRNN`, `RNN` with cells of your own or several,
+            `ReceptiveFieldRNN`), or a `keras.layers.Bidirectional` of one,
+            which then learns a state for each direction. Its states must be
+            vectors. Not stateful: such a layer starts from the final states
+            of the last batch.
+        state_initializer: Initializer of the vectors. With zeros, the
+            default, an untrained layer gives what the wrapped one gives. The
+            source draws them: `keras.initializers.RandomNormal(stddev=1.0)`.
+        state_regularizer: Regularizer of the vectors.
+        **kwargs: Base layer keyword arguments, such as `name`. The dtype
+            policy defaults to that of `rnn`.
+
+    Call arguments:
+        sequences: Tensor `(batch, time, features)`; the windows of
+            `ReceptiveFieldWindows` for an `RFCell` in a `keras.layers.RNN`.
+        initial_state: List of states to start from instead, `(batch, units)`
+            each, as the wrapped layer returns them with `return_state=True`.
+        mask: Boolean tensor `(batch, time)`, any pattern, True where a step
+            is real.
+        training: Whether the wrapped layer trains.
+        **kwargs: Further call arguments of the wrapped layer, such as
+            `lookahead`.
+
+    Input shape:
+        `(batch, time, features)`.
+
+    Output shape:
+        That of the wrapped layer.
+
+    Raises:
+        ValueError: If `rnn` is not such a layer, or is stateful.
+
+    Masking: that of the wrapped layer; in addition, no gradient depends on the
+    values at masked steps. A row without a real step gives zeros, and its
+    final states are those it started with. Keras fills in `mask` from
+    `sequences` only where these are the one tensor argument; with an
+    `initial_state`, pass it.
+
+    Cost: that of the wrapped layer.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> layer = LearnedInitialState(keras.layers.LSTM(8, return_state=True))
+    >>> outputs, h, c = layer(np.ones((2, 7, 5)))
+    >>> [v.name for v in layer.initial_states]
+    ['initial_state_0', 'initial_state_1']
+    >>> outputs, h, c = layer(np.ones((2, 7, 5)), initial_state=[h, c])
+
+    Source: "RNNs for arXiv/viXra title classification", on the initial hidden
+    state.
+    """
+
+    def __init__(
+        self,
+        rnn: keras.layers.Layer,
+        state_initializer: Any = "zeros",
+        state_regularizer: Any = None,
+        **kwargs: Any,
+    ):
+        _check_rnn(rnn)
+        kwargs.setdefault("dtype", rnn.dtype_policy)
+        super().__init__(**kwargs)
+        self.rnn = rnn
+        self.state_initializer = checks.get_initializer(
+            "state_initializer", state_initializer
+        )
+        self.state_regularizer = checks.get_regularizer(
+            "state_regularizer", state_regularizer
+        )
+        self.supports_masking = True
+        # Features of the sequences, from `build` on.
+        self.features: int | None = None
+
+    def build(self, sequences_shape: Sequence[int | None]) -> None:
+        wrapped.check_steps("sequences.shape", sequences_shape, self.rnn)
+        self.features = sequences_shape[-1]
+        self.initial_states = [
+            self.add_weight(
+                name=f"initial_state_{i}",
+                shape=(size,),
+                initializer=checks.fresh(self.state_initializer),
+                regularizer=self.state_regularizer,
+            )
+            for i, size in enumerate(_state_sizes(self.rnn))
+        ]
+        if not self.rnn.built:
+            self.rnn.build(sequences_shape)
+
+    def get_initial_state(self, batch_size: int | Tensor) -> list:
+        """The learned states for a batch, in the structure of the layer's."""
+        return self._pack(
+            [
+                ops.broadcast_to(vector, (batch_size, vector.shape[0]))
+                for vector in self.initial_states
+            ]
+        )
+
+    def call(
+        self,
+        sequences: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        self._check_call(sequences, initial_state, mask)
+        sequences = checks.assert_length("sequences.shape", sequences)
+        mask = masks.as_booleans(mask)
+        mask = checks.assert_by_step("mask", mask, sequences)
+        if initial_state is None:
+            # As many rows as the batch has, also for a `keras.Input`.
+            rows = sequences[:, 0]
+            for _ in rows.shape[2:]:
+                rows = rows[:, 0]
+            rows = ops.zeros_like(rows[:, :1])
+            states = self._pack(
+                [ops.add(rows, vector) for vector in self.initial_states]
+            )
+        else:
+            states = self._pack(
+                [
+                    checks.assert_rows("initial_state", state, sequences)
+                    for state in keras.tree.flatten(initial_state)
+                ]
+            )
+        return self.rnn(
+            masks.zero_masked(sequences, mask),
+            initial_state=states,
+            mask=mask,
+            training=training,
+            **kwargs,
+        )
+
+    def _pack(self, states: list) -> list:
+        """States in the structure of the wrapped layer's."""
+        structure = [
+            state
+            for rnn in wrapped.directions(self.rnn)
+            for state in rnn.get_initial_state(batch_size=1)
+        ]
+        return keras.tree.pack_sequence_as(structure, states)
+
+    def _check_call(
+        self, sequences: Tensor, initial_state: Any, mask: Tensor | None
+    ) -> None:
+        shape = tuple(sequences.shape)
+        wrapped.check_steps("sequences.shape", shape, self.rnn)
+        checks.check_features("sequences.shape", shape, self.features)
+        checks.check_mask("mask", mask, shape)
+        if initial_state is not None:
+            checks.check_states(initial_state, _state_sizes(self.rnn), shape[0])
+
+    def compute_mask(
+        self, sequences: Tensor, mask: Tensor | None = None
+    ) -> Any:
+        return output_masks(self.rnn, mask)
+
+    def compute_output_shape(
+        self, sequences_shape: Sequence[int | None]
+    ) -> Any:
+        wrapped.check_steps("sequences.shape", sequences_shape, self.rnn)
+        return self.rnn.compute_output_shape(sequences_shape)
+
+    def compute_output_spec(
+        self,
+        sequences: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        self._check_call(sequences, initial_state, mask)
+        return self.rnn.compute_output_spec(sequences, mask=mask, **kwargs)
+
+    def get_config(self) -> dict:
+        return {
+            **super().get_config(),
+            "rnn": unbuilt_config(self.rnn),
+            "state_initializer": keras.initializers.serialize(
+                self.state_initializer
+            ),
+            "state_regularizer": keras.regularizers.serialize(
+                self.state_regularizer
+            ),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict) -> "LearnedInitialState":
+        rnn = keras.saving.deserialize_keras_object(config["rnn"])
+        return cls(**{**config, "rnn": rnn})
+
+
+def _state_sizes(rnn: keras.layers.Layer) -> list[int]:
+    return [
+        size
+        for direction in wrapped.directions(rnn)
+        for size in keras.tree.flatten(direction.state_size)
+    ]
+
+
+def _check_rnn(rnn: Any) -> None:
+    """Refuses layers without initial states to learn."""
+    if (
+        not all(
+            isinstance(d, keras.layers.RNN) for d in wrapped.directions(rnn)
+        )
+        # Convolutional layers have states without a size.
+        or not all(isinstance(s, int) and s > 0 for s in _state_sizes(rnn))
+        or rnn.stateful
+    ):
+        raise ValueError(
+            "Argument `rnn` must be a recurrent layer, such as "
+            "`keras.layers.LSTM(units)`, or a `keras.layers.Bidirectional` of "
+            "one, with vectors as states and not stateful. "
+            f"Received: rnn={rnn!r}"
+        )

@@ -1,0 +1,168 @@
+"""Masks that outlive a layer."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+
+from keras_seqmech.core import checks
+from keras_seqmech.core import masks
+from keras_seqmech.core import wrapped
+from keras_seqmech.core.graph import sublayers
+from keras_seqmech.core.layers import unbuilt_config
+from keras_seqmech.core.masks import output_masks
+from keras_seqmech.typing import Tensor
+
+KINDS = (
+    keras.layers.RNN,
+    keras.layers.Bidirectional,
+    keras.layers.TimeDistributed,
+)
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class KeepMask(keras.layers.Layer):
+    """A layer whose output sequence has the mask of its input.
+
+    From Keras 3.16 on `keras.layers.RNN` (`LSTM`, `GRU`, ...),
+    `keras.layers.Bidirectional` and `keras.layers.TimeDistributed` do not pass
+    masks on: the layer after them, a pooling for example, sees padding as if
+    it were real. Within this layer they do, in every version of Keras.
+
+    Args:
+        layer: A `keras.layers.RNN` of any kind, a `keras.layers.Bidirectional`
+            or a `keras.layers.TimeDistributed`. Its `supports_masking` becomes
+            True.
+        **kwargs: Base layer keyword arguments, such as `name`. The dtype
+            policy defaults to that of `layer`.
+
+    Call arguments:
+        sequences: Tensor `(batch, time, features)`; the windows of
+            `ReceptiveFieldWindows` for an `RFCell` in a `keras.layers.RNN`;
+            of a `keras.layers.TimeDistributed`, any that it takes.
+        mask: Boolean tensor `(batch, time)`, any pattern, True where a step
+            is real.
+        initial_state: List of states, of a recurrent layer.
+        training: Whether the wrapped layer trains.
+        **kwargs: Further call arguments of the wrapped layer, such as
+            `lookahead`.
+
+    Output shape:
+        That of the wrapped layer.
+
+    Masking: that of the wrapped layer; in addition, no gradient of a recurrent
+    layer depends on the values at masked steps. Each output that is a sequence
+    has the mask, states have none. Keras fills in `mask` from `sequences` only
+    where these are the one tensor argument; beside `initial_state` pass it.
+
+    Cost: that of the wrapped layer.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> tokens = keras.Input((None,), dtype="int32")
+    >>> x = keras.layers.Embedding(9, 4, mask_zero=True)(tokens)
+    >>> rnn = keras.layers.LSTM(8, return_sequences=True)
+    >>> x = KeepMask(keras.layers.Bidirectional(rnn))(x)
+    >>> model = keras.Model(tokens, keras.layers.GlobalAveragePooling1D()(x))
+    >>> short, long = model(np.array([[3, 4]])), model(np.array([[3, 4, 0]]))
+    >>> np.allclose(short, long, atol=1e-6)
+    True
+    """
+
+    def __init__(self, layer: keras.layers.Layer, **kwargs: Any):
+        if not isinstance(layer, KINDS):
+            raise ValueError(
+                "Argument `layer` must be a `keras.layers.RNN`, such as "
+                "`keras.layers.LSTM(units)`, a `keras.layers.Bidirectional` or "
+                f"a `keras.layers.TimeDistributed`. Received: layer={layer!r}"
+            )
+        kwargs.setdefault("dtype", layer.dtype_policy)
+        super().__init__(**kwargs)
+        self.layer = layer
+        for part in sublayers(layer):
+            if isinstance(part, KINDS):
+                # Else Keras warns of the mask that it drops and this one keeps.
+                part.supports_masking = True
+        self.supports_masking = True
+        self._steps_alone = isinstance(layer, keras.layers.TimeDistributed)
+        # Features of the sequences, from `build` on.
+        self.features: int | None = None
+
+    def build(self, sequences_shape: Sequence[int | None]) -> None:
+        self._check_shape(sequences_shape)
+        self.features = sequences_shape[-1]
+        if not self.layer.built:
+            self.layer.build(sequences_shape)
+
+    def call(
+        self,
+        sequences: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        self._check_call(sequences, mask)
+        sequences = checks.assert_length("sequences.shape", sequences)
+        mask = masks.as_booleans(mask)
+        mask = checks.assert_by_step("mask", mask, sequences)
+        if not self._steps_alone:
+            sequences = masks.zero_masked(sequences, mask)
+        return self.layer(
+            sequences,
+            mask=mask,
+            training=training,
+            **self._states(initial_state),
+            **kwargs,
+        )
+
+    def _check_call(self, sequences: Tensor, mask: Tensor | None) -> None:
+        self._check_shape(sequences.shape)
+        checks.check_mask("mask", mask, sequences.shape)
+
+    def _check_shape(self, shape: Sequence[int | None]) -> None:
+        if not self._steps_alone:
+            wrapped.check_steps("sequences.shape", shape, self.layer)
+            checks.check_features("sequences.shape", shape, self.features)
+
+    def _states(self, initial_state: Any) -> dict[str, Any]:
+        if initial_state is None:
+            return {}
+        if self._steps_alone:
+            raise ValueError(
+                "Argument `initial_state` must be None of a "
+                "`keras.layers.TimeDistributed`, which has no states. "
+                f"Received: initial_state={initial_state!r}"
+            )
+        return {"initial_state": initial_state}
+
+    def compute_mask(self, sequences: Tensor, mask: Any = None) -> Any:
+        return output_masks(self.layer, mask)
+
+    def compute_output_shape(
+        self, sequences_shape: Sequence[int | None]
+    ) -> Any:
+        self._check_shape(sequences_shape)
+        return self.layer.compute_output_shape(sequences_shape)
+
+    def compute_output_spec(
+        self,
+        sequences: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        self._check_call(sequences, mask)
+        return self.layer.compute_output_spec(
+            sequences, mask=mask, **self._states(initial_state), **kwargs
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "layer": unbuilt_config(self.layer)}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "KeepMask":
+        layer = keras.saving.deserialize_keras_object(config["layer"])
+        return cls(**{**config, "layer": layer})

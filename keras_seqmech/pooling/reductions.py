@@ -1,0 +1,322 @@
+"""Pooling over time that honours any mask."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_seqmech.core import checks
+from keras_seqmech.core import masks
+from keras_seqmech.core import time_reductions
+from keras_seqmech.typing import Tensor
+
+PARTS = ("last", "max", "mean")
+
+
+class Pooling(keras.layers.Layer):
+    """Base of the layers that take `(batch, time, features)` to a vector.
+
+    A subclass computes it in `pool(sequences, mask)`.
+    """
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def build(self, input_shape: Sequence[int | None]) -> None:
+        self.check_shape(input_shape)
+
+    def call(self, sequences: Tensor, mask: Tensor | None = None) -> Any:
+        return self.pool(*self.prepare(sequences, mask))
+
+    def prepare(
+        self, sequences: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Checked sequences in the compute dtype, a boolean mask or None."""
+        self.check_shape(sequences.shape)
+        checks.check_mask("mask", mask, sequences.shape)
+        mask = masks.as_booleans(mask)
+        sequences = checks.assert_length("sequences.shape", sequences)
+        mask = checks.assert_by_step("mask", mask, sequences)
+        return ops.cast(sequences, self.compute_dtype), mask
+
+    def check_shape(self, shape: Sequence[int | None]) -> None:
+        """Refuses shapes of sequences that the layer does not take."""
+        checks.check_sequences("sequences.shape", shape)
+
+    def pool(self, sequences: Tensor, mask: Tensor | None) -> Any:
+        raise NotImplementedError
+
+    def compute_mask(
+        self, sequences: Tensor, mask: Tensor | None = None
+    ) -> None:
+        return None
+
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> Any:
+        self.check_shape(input_shape)
+        return (input_shape[0], input_shape[-1])
+
+    def compute_output_spec(
+        self, sequences: Tensor, mask: Tensor | None = None
+    ) -> Any:
+        checks.check_mask("mask", mask, sequences.shape)
+        shape = self.compute_output_shape(sequences.shape)
+        return keras.KerasTensor(shape, dtype=self.compute_dtype)
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class MeanPooling(Pooling):
+    r"""Mean over the real steps of a sequence.
+
+    $$y = \frac{\sum_t v_t h_t}{\sum_t v_t}$$
+
+    with v 1 at real steps. `keras.layers.GlobalAveragePooling1D` with a sum in
+    float32 under half precision, and zeros where it gives NaN: in rows without
+    a real step.
+
+    Args:
+        **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
+
+    Call arguments:
+        sequences: Tensor `(batch, time, features)`.
+        mask: Boolean tensor `(batch, time)`, True where a step is real, of any
+            pattern; all steps if None.
+
+    Output shape:
+        `(batch, features)`.
+
+    Masking: the values at masked steps reach neither output nor gradient; a row
+    without a real step gives zeros.
+
+    Cost: one pass over the sequences.
+
+    Example:
+
+    >>> import numpy as np
+    >>> h = np.array([[[1.0, 0.0], [0.0, 2.0], [9.0, 9.0]]])
+    >>> MeanPooling()(h, mask=np.array([[True, True, False]])).numpy()
+    array([[0.5, 1. ]], dtype=float32)
+
+    Source: "Analyzing the Learnability and Representability of Recurrent
+    Architectures", section 1.3.1.
+    """
+
+    def pool(self, sequences: Tensor, mask: Tensor | None) -> Tensor:
+        return time_reductions.mean(sequences, mask)
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class MaxPooling(Pooling):
+    r"""Largest value of each feature over the real steps of a sequence.
+
+    $$y^i = \max_{t : v_t = 1} h_t^i$$
+
+    with v 1 at real steps. `keras.layers.GlobalMaxPooling1D` takes no mask and
+    lets padding win wherever the real values are negative.
+
+    Args:
+        **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
+
+    Call arguments:
+        sequences: Tensor `(batch, time, features)`.
+        mask: Boolean tensor `(batch, time)`, True where a step is real, of any
+            pattern; all steps if None.
+
+    Output shape:
+        `(batch, features)`.
+
+    Masking: the values at masked steps reach neither output nor gradient; a row
+    without a real step gives zeros. Steps that share the largest value share
+    its gradient.
+
+    Cost: a few passes over the sequences.
+
+    Example:
+
+    >>> import numpy as np
+    >>> h = np.array([[[-1.0, -3.0], [-2.0, -2.0], [0.0, 0.0]]])
+    >>> MaxPooling()(h, mask=np.array([[True, True, False]])).numpy()
+    array([[-1., -2.]], dtype=float32)
+
+    Source: "Analyzing the Learnability and Representability of Recurrent
+    Architectures", section 1.3.1.
+    """
+
+    def pool(self, sequences: Tensor, mask: Tensor | None) -> Tensor:
+        return time_reductions.maximum(sequences, mask)
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class LastPooling(Pooling):
+    r"""The last real step of a sequence.
+
+    $$y = h_n, \qquad \text{or}\quad
+      y = [\overrightarrow{h}_n; \overleftarrow{h}_1]
+      \quad\text{if bidirectional}$$
+
+    with n the last real step and 1 the first. The second is what a
+    `keras.layers.Bidirectional` that concatenates its directions has read by
+    the end: its forward half at the last step, its backward half at the first.
+
+    Args:
+        bidirectional: Whether the first half of the features was read forwards
+            and the second half backwards.
+        **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
+
+    Call arguments:
+        sequences: Tensor `(batch, time, features)`.
+        mask: Boolean tensor `(batch, time)`, True where a step is real, of any
+            pattern; all steps if None.
+
+    Output shape:
+        `(batch, features)`.
+
+    Raises:
+        ValueError: If bidirectional and the number of features is odd.
+
+    Masking: the values at masked steps reach neither output nor gradient; a row
+    without a real step gives zeros.
+
+    Cost: it reads a step of each row.
+
+    Example:
+
+    >>> import numpy as np
+    >>> h = np.array([[[1.0, 5.0], [2.0, 6.0], [3.0, 7.0]]])
+    >>> mask = np.array([[True, True, False]])
+    >>> LastPooling()(h, mask=mask).numpy()
+    array([[2., 6.]], dtype=float32)
+    >>> LastPooling(bidirectional=True)(h, mask=mask).numpy()
+    array([[2., 5.]], dtype=float32)
+
+    Source: "Analyzing the Learnability and Representability of Recurrent
+    Architectures", section 1.3.1; the bidirectional case also "RNNs for
+    arXiv/viXra title classification".
+    """
+
+    def __init__(self, bidirectional: bool = False, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.bidirectional = checks.check_bool("bidirectional", bidirectional)
+
+    def check_shape(self, shape: Sequence[int | None]) -> None:
+        super().check_shape(shape)
+        if self.bidirectional:
+            _check_even(shape)
+
+    def pool(self, sequences: Tensor, mask: Tensor | None) -> Tensor:
+        return _last(sequences, mask, self.bidirectional)
+
+    def get_config(self) -> dict:
+        return {**super().get_config(), "bidirectional": self.bidirectional}
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class ConcatPooling(Pooling):
+    r"""Several poolings side by side: the last step, the maximum, the mean.
+
+    $$y = [h_n;\; \max_t h_t;\; \tfrac{1}{n} \sum_t h_t]$$
+
+    over real steps.
+
+    Args:
+        parts: What to concatenate and in which order, some of `"last"`,
+            `"max"` and `"mean"`.
+        bidirectional: Whether the first half of the features was read forwards
+            and the second half backwards; the last step is then that of
+            `LastPooling(bidirectional=True)`.
+        **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
+
+    Call arguments:
+        sequences: Tensor `(batch, time, features)`.
+        mask: Boolean tensor `(batch, time)`, True where a step is real, of any
+            pattern; all steps if None.
+
+    Output shape:
+        `(batch, features * len(parts))`.
+
+    Raises:
+        ValueError: If a part is unknown, given twice, or there is none; if
+            bidirectional and the number of features is odd.
+
+    Masking: the values at masked steps reach neither output nor gradient; a row
+    without a real step gives zeros.
+
+    Cost: that of its parts.
+
+    Example:
+
+    >>> import numpy as np
+    >>> h = np.array([[[4.0], [0.0], [2.0]]])
+    >>> ConcatPooling()(h).numpy()
+    array([[2., 4., 2.]], dtype=float32)
+
+    Source: "RNNs for arXiv/viXra title classification", after ULMFiT.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[str] = PARTS,
+        bidirectional: bool = False,
+        **kwargs: Any,
+    ):
+        if (
+            not isinstance(parts, (list, tuple))
+            or not parts
+            or not all(part in PARTS for part in parts)
+            or len(set(parts)) < len(parts)
+        ):
+            raise ValueError(
+                f"Argument `parts` must hold some of {PARTS}, each once. "
+                f"Received: parts={parts!r}"
+            )
+        super().__init__(**kwargs)
+        self.parts = tuple(parts)
+        self.bidirectional = checks.check_bool("bidirectional", bidirectional)
+
+    def check_shape(self, shape: Sequence[int | None]) -> None:
+        super().check_shape(shape)
+        if self.bidirectional and "last" in self.parts:
+            _check_even(shape)
+
+    def pool(self, sequences: Tensor, mask: Tensor | None) -> Tensor:
+        pools = {
+            "last": lambda: _last(sequences, mask, self.bidirectional),
+            "max": lambda: time_reductions.maximum(sequences, mask),
+            "mean": lambda: time_reductions.mean(sequences, mask),
+        }
+        return ops.concatenate([pools[part]() for part in self.parts], axis=-1)
+
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> Any:
+        batch_size, features = super().compute_output_shape(input_shape)
+        return (batch_size, features * len(self.parts))
+
+    def get_config(self) -> dict:
+        return {
+            **super().get_config(),
+            "parts": list(self.parts),
+            "bidirectional": self.bidirectional,
+        }
+
+
+def _last(
+    sequences: Tensor, mask: Tensor | None, bidirectional: bool
+) -> Tensor:
+    last = time_reductions.last_index(sequences, mask)
+    if not bidirectional:
+        return time_reductions.steps_at(sequences, last[:, None], mask)[:, 0]
+    first = time_reductions.first_index(sequences, mask)
+    ends = time_reductions.steps_at(
+        sequences, ops.stack([last, first], axis=1), mask
+    )
+    half = sequences.shape[-1] // 2
+    return ops.concatenate([ends[:, 0, :half], ends[:, 1, half:]], axis=-1)
+
+
+def _check_even(shape: Sequence[int | None]) -> None:
+    shape = tuple(shape)
+    if (shape[-1] or 0) % 2:
+        raise ValueError(
+            "Argument `bidirectional` needs an even number of features, half "
+            f"of them from each direction. Received: sequences.shape={shape}"
+        )

@@ -1,0 +1,19 @@
+"""The adaptive receptive field, from "An Informative Adaptive Receptive Field
+Model for Recurrent Neural Networks".
+
+`cell` is one step of it and `layer` the layer over sequences, whose `loop` is
+fast; `options` are the arguments of both, `equations` what both compute,
+`choices` what the sizes were, `windows` what the cell reads within
+`keras.layers.RNN`.
+
+Where each equation is computed: 1 and 3 in `equations`; 2, 4, 6 and 8 in
+`fields`; 5 in the wrapped cell; 7, the relaxed sample, and sizes from what was
+read in `keras_seqmech.core.decisions.categorical`, with draws from
+`keras_seqmech.core.decisions.sampling`.
+"""
+
+from keras_seqmech.receptive_field.cell import RFCell
+from keras_seqmech.receptive_field.layer import ReceptiveFieldRNN
+from keras_seqmech.receptive_field.windows import ReceptiveFieldWindows
+
+__all__ = ["RFCell", "ReceptiveFieldRNN", "ReceptiveFieldWindows"]

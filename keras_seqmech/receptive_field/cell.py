@@ -1,0 +1,475 @@
+"""The adaptive receptive field as a recurrent cell."""
+
+import warnings
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_seqmech.core import cells
+from keras_seqmech.core import checks
+from keras_seqmech.core import numerics
+from keras_seqmech.core.decisions import categorical
+from keras_seqmech.core.decisions import sampling
+from keras_seqmech.core.decisions.penalties import DecisionCosts
+from keras_seqmech.core.layers import UnitInterval
+from keras_seqmech.core.layers import add_scalar
+from keras_seqmech.core.layers import unbuilt_config
+from keras_seqmech.core.numerics import score_dtype
+from keras_seqmech.receptive_field import fields
+from keras_seqmech.receptive_field.equations import FieldEquations
+from keras_seqmech.receptive_field.equations import FieldWeights
+from keras_seqmech.receptive_field.options import FieldOptions
+from keras_seqmech.typing import Tensor
+
+# Arguments of configs that were saved before there were such arguments.
+OLDER_CONFIG = {"gated": "output"}
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class RFCell(keras.layers.Layer):
+    r"""Recurrent cell that looks ahead as far as each step needs.
+
+    Wraps any Keras cell. At each step it chooses how many of the next inputs
+    to read, reads them with a small inner network, and lets what it read gate
+    the state before the wrapped cell moves on:
+
+    $$d_t = \mathrm{softmax}(W_{sx} x_t + W_{sh} h_{t-1}), \quad
+      s_t \sim d_t \quad (1)$$
+    $$m_{t,i+1} = g(W_m x_{t+i} + U_m m_{t,i} + b_m), \quad m_{t,0} = 0
+      \quad (2)$$
+    $$h^f_{t-1} = \sigma(W_F \bar m_t + b_F) \odot h_{t-1} \quad (3, 4)$$
+    $$h_t = \mathrm{cell}(x_t, h^f_{t-1}) \quad (5)$$
+
+    where $\bar m_t$ sums up $m_{t,1..s_t}$. The gate of (3) and (4) acts on the
+    cell's memory, the paper's "long-term store": of an LSTM its carry c (see
+    `gated`). In (1) $h_{t-1}$ is the cell's first state, of an LSTM its output
+    h. With `estimator="relaxed"`, training replaces (2) by its soft form, eqs.
+    6 to 8.
+
+    By (1) the size is chosen before anything ahead is read. With
+    `size_from="field"`, which is not in the paper, the size depends on what
+    has been read so far: after each position the inner state gives the
+    probability to stop there,
+
+    $$\pi_{t,i} = \sigma(w m_{t,i} + v h_{t-1} + b_i), \quad
+      p(s_t = i) = \pi_{t,i} \prod_{j<i} (1 - \pi_{t,j}),$$
+
+    and the last position takes what is left. There is no choice at positions
+    that are masked or past the end: they get probability 0, and the last real
+    position takes what is left. Relaxed sizes then mix what fields of each
+    size read, $\bar m_t = \sum_i I_{t,i} n_{t,i}$, in place of eqs. 6 and 8.
+
+    Most people want `ReceptiveFieldRNN`, which has the same weights, gives
+    the same answers, makes the windows itself, and is several times faster.
+
+    Args:
+        cell: A Keras cell (`keras.layers.LSTMCell`, `GRUCell`,
+            `SimpleRNNCell`, `StackedRNNCells`, your own), or a list of cells
+            to stack. At masked steps the cell is called on zeros and its
+            result is discarded; its gradient at zero input must be finite.
+        max_size: Positive int, the largest field size S. With 1 the field is
+            always $x_t$ alone (the paper's RF-minus).
+        field_units: Width of the inner network. Defaults to the size of the
+            cell's first state.
+        summary: What the gate sees of a field: `"mean"` of its inner states
+            (easier to optimise, says the paper) or the `"last"` one.
+        estimator: How sizes are learned. `"relaxed"`: soft sizes in training
+            (eq. 7). `"straight_through"`: sizes drawn, with the gradient of
+            the relaxed sample. `"reinforce"`: sizes drawn, without a
+            gradient to the size weights, which a `ReceptiveFieldRNN` in a
+            `PolicyGradientModel` learns from log-probabilities; within
+            `keras.layers.RNN` they are not learned.
+        temperature: Positive float, $\tau$ of the relaxed sample. Kept in a
+            non-trainable variable of that name, so that callbacks can change
+            it without retracing.
+        activation: $g$, the inner network's activation, without weights.
+        gated: Which states the gate multiplies. `"memory"`: the cell's last
+            state, which is c of an `LSTMCell`, the only state of `GRUCell` and
+            `SimpleRNNCell`, and of a cell of your own the one it lists last.
+            `"output"`: its first state, h. `"all"`: each state, by a gate of
+            its own. Of stacked cells, states of the first, which reads the
+            inputs.
+        size_from: What the size is chosen from: the step's `"input"` (eq. 1),
+            or what the `"field"` has read so far.
+        cost_weight: Weight of the mean number of positions read ahead, added
+            to the loss when a `ReceptiveFieldRNN` trains the cell; within
+            `keras.layers.RNN` this and the weights below have no effect. They
+            are kept in non-trainable variables of `costs`, which
+            `keras_seqmech.ExploreThenCommit` changes during a `fit`.
+        target: Mean size that training pulls a batch towards, from 1 to
+            `max_size`; or None.
+        target_weight: Weight of the distance of the mean size from `target`,
+            added to the loss.
+        entropy_weight: Weight of the mean entropy of the sizes in nats,
+            subtracted from the loss (exploration).
+        indecision_weight: Weight of the mean of entropy / log S, added to the
+            loss (commitment).
+        unit_forget_bias: Whether $b_F$ starts at 1, so that the gate starts
+            mostly open; else at 0.
+        forget_strength: None for the gate of (3). A number from 0 to 1 puts
+            $1 - a \odot (1 - F_t)$ in its place, with a trainable vector $a$,
+            held between 0 and 1, that starts at this number. With 0 the cell
+            starts as the wrapped one, whatever it reads, and has a gradient
+            to learn from; with 1 it starts as (3).
+        kernel_initializer: Initializer of the kernels. One with a seed gives
+            kernels of the same shape the same values.
+        recurrent_initializer: Initializer of the inner network's $U_m$.
+        kernel_regularizer: Regularizer of all the kernels ($U_m$ included).
+        sample_at_inference: Whether to draw sizes at inference too. By
+            default inference takes the most probable size, so a served model
+            is deterministic.
+        seed: Int, seed of the noise. `keras.layers.Bidirectional` gives it to
+            both directions.
+        **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
+
+    Call arguments:
+        inputs: One window of each row, `(batch, max_size, features + 1)`,
+            from `ReceptiveFieldWindows(max_size)`.
+        states: The wrapped cell's states.
+        training: Whether sizes are drawn.
+
+    Input shape:
+        `(batch, max_size, features + 1)`; inside `keras.layers.RNN`,
+        `(batch, time, max_size, features + 1)`.
+
+    Output shape:
+        The wrapped cell's.
+
+    Masking: a field contains no masked position and none past the end; the
+    inner network carries its state over them.
+
+    Randomness: a step draws its own noise from the cell's seed generator.
+    Dropout masks of the wrapped cell are drawn each step too.
+
+    Cost: S inner steps and one cell step a time step.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> cell = RFCell(keras.layers.LSTMCell(8), max_size=4)
+    >>> inputs = keras.Input((None, 5))
+    >>> windows = ReceptiveFieldWindows(max_size=4)(inputs)
+    >>> model = keras.Model(inputs, keras.layers.RNN(cell)(windows))
+    >>> model(np.ones((2, 7, 5))).shape
+    TensorShape([2, 8])
+
+    Source: "An Informative Adaptive Receptive Field Model for Recurrent
+    Neural Networks", equations 1 to 8.
+    """
+
+    def __init__(
+        self,
+        cell: Any,
+        max_size: int,
+        field_units: int | None = None,
+        summary: str = "mean",
+        estimator: str = "relaxed",
+        temperature: float = 1.0,
+        activation: Any = "tanh",
+        gated: str = "memory",
+        size_from: str = "input",
+        cost_weight: float = 0.0,
+        target: float | None = None,
+        target_weight: float = 0.0,
+        entropy_weight: float = 0.0,
+        indecision_weight: float = 0.0,
+        unit_forget_bias: bool = True,
+        forget_strength: float | None = None,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        kernel_regularizer: Any = None,
+        sample_at_inference: bool = False,
+        seed: int | None = None,
+        **kwargs: Any,
+    ):
+        cell = checks.check_cell("cell", cell)
+        options = FieldOptions.checked(
+            max_size=max_size,
+            field_units=field_units,
+            summary=summary,
+            estimator=estimator,
+            temperature=temperature,
+            activation=activation,
+            gated=gated,
+            size_from=size_from,
+            unit_forget_bias=unit_forget_bias,
+            forget_strength=forget_strength,
+            kernel_initializer=kernel_initializer,
+            recurrent_initializer=recurrent_initializer,
+            kernel_regularizer=kernel_regularizer,
+            sample_at_inference=sample_at_inference,
+            seed=seed,
+        )
+        if target is not None:
+            target = checks.check_range("target", target, 1, options.max_size)
+        costs = DecisionCosts(
+            cost_weight,
+            target,
+            target_weight,
+            entropy_weight,
+            indecision_weight,
+            name="costs",
+        )
+        super().__init__(**kwargs)
+        self.cell = cell
+        self.costs = costs
+        self.options = options
+        self.max_size = options.max_size
+        self.state_size = cells.state_size(cell)
+        self.output_size = cells.output_size(cell)
+        # Indices of the gated states among all of them, flat.
+        self.gated_states = cells.gated_states(cell, options.gated)
+        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.temperature: keras.Variable | None = None
+
+    def build(self, input_shape: Any) -> None:
+        checks.check_window("input_shape", input_shape, self.max_size)
+        features = input_shape[-1] - 1
+        state_sizes = cells.flat_state_sizes(self.cell)
+        units = state_sizes[0]
+        field_units = self.options.field_units or units
+        self.temperature = add_scalar(
+            self, "temperature", self.options.temperature
+        )
+        if self.max_size > 1:
+            self._build_sizes(features, units, field_units)
+            self.field_recurrent_kernel = self._add_kernel(
+                "field_recurrent_kernel",
+                field_units,
+                field_units,
+                self.options.recurrent_initializer,
+            )
+        self.field_kernel = self._add_kernel(
+            "field_kernel", features, field_units
+        )
+        self.field_bias = self.add_weight(
+            name="field_bias", shape=(field_units,), initializer="zeros"
+        )
+        gated_units = sum(state_sizes[i] for i in self.gated_states)
+        self.forget_kernel = self._add_kernel(
+            "forget_kernel", field_units, gated_units
+        )
+        self.forget_bias = self.add_weight(
+            name="forget_bias",
+            shape=(gated_units,),
+            initializer="ones" if self.options.unit_forget_bias else "zeros",
+        )
+        if self.options.forget_strength is not None:
+            self.forget_strength = self.add_weight(
+                name="forget_strength",
+                shape=(gated_units,),
+                initializer=keras.initializers.Constant(
+                    self.options.forget_strength
+                ),
+                constraint=UnitInterval(),
+            )
+        self.costs.build()
+        cells.build(self.cell, input_shape[0], features)
+
+    def _build_sizes(self, features: int, units: int, field_units: int) -> None:
+        """Makes the weights that choose a size."""
+        if self.options.size_from == "input":
+            self.size_kernel = self._add_kernel(
+                "size_kernel", features, self.max_size
+            )
+            self.size_recurrent_kernel = self._add_kernel(
+                "size_recurrent_kernel", units, self.max_size
+            )
+            return
+        self.stop_kernel = self._add_kernel("stop_kernel", field_units, 1)
+        self.stop_recurrent_kernel = self._add_kernel(
+            "stop_recurrent_kernel", units, 1
+        )
+        # At first all sizes are about equally likely, so that all can learn.
+        self.stop_bias = self.add_weight(
+            name="stop_bias",
+            shape=(self.max_size - 1,),
+            initializer=lambda shape, dtype: ops.convert_to_tensor(
+                categorical.uniform_stop_logits(self.max_size), dtype
+            ),
+        )
+
+    def _add_kernel(
+        self, name: str, rows: int, columns: int, initializer: Any = None
+    ) -> keras.Variable:
+        return self.add_weight(
+            name=name,
+            shape=(rows, columns),
+            initializer=checks.fresh(
+                initializer or self.options.kernel_initializer
+            ),
+            regularizer=self.options.kernel_regularizer,
+        )
+
+    def call(
+        self, inputs: Tensor, states: Any, training: bool = False
+    ) -> tuple[Tensor, Any]:
+        self._check_call(inputs)
+        if training:
+            self._warn_of_what_is_lost()
+        equations = self.equations(training)
+        flat = keras.tree.flatten(states)
+        validity = inputs[..., -1] > 0.5
+        window = ops.where(validity[..., None], inputs[..., :-1], 0)
+        summary = self._read(equations, window, validity, flat[0])
+        gated = fields.forget(equations.gate(summary), flat, self.gated_states)
+        with cells.fresh_dropout(self.cell):
+            output, new = cells.call_cell(
+                self.cell, window[:, 0], gated, training
+            )
+        dtype = self.compute_dtype
+        new = [ops.cast(state, dtype) for state in new]
+        new = keras.tree.pack_sequence_as(states, new)
+        return ops.cast(output, dtype), new
+
+    def _read(
+        self,
+        equations: FieldEquations,
+        window: Tensor,
+        validity: Tensor,
+        hidden: Tensor,
+    ) -> Tensor:
+        """Chooses a field and reads it, one window a row."""
+        options, weights = self.options, equations.weights
+        offsets = [
+            equations.offsets(window[:, i]) for i in range(self.max_size)
+        ]
+        if self.max_size == 1:
+            return options.activation(offsets[0])
+        states: list[Tensor] = []
+        if not equations.reads_softly:
+            states = equations.states(offsets, validity)
+        kernel = weights.size_recurrent_kernel
+        scores = equations.size_scores(window[:, 0], states)
+        scores += numerics.product(ops.cast(hidden, kernel.dtype), kernel)
+        mask = equations.position_mask(validity)
+        logits = equations.size_logits(scores, mask)
+        if self.draws(equations.training):
+            selection = equations.sample(logits, self.seed_generator)
+        else:
+            selection = equations.select(logits, noise=None)
+        if states:
+            summaries = equations.summaries(states, validity)
+            return equations.selected(selection, summaries)
+
+        def candidate(i: int, state: Tensor) -> Tensor:
+            product = numerics.product(state, weights.recurrent_kernel)
+            return options.activation(offsets[i] + product)
+
+        return fields.soft_summary(
+            options.activation(offsets[0]),
+            candidate,
+            fields.keep_weights(selection, ops.cast(validity, selection.dtype)),
+            options.summary,
+        )
+
+    def _warn_of_what_is_lost(self) -> None:
+        """Warns of what has no effect within `keras.layers.RNN`."""
+        if self.options.estimator == "reinforce" and self.max_size > 1:
+            warnings.warn(
+                "Sizes that are drawn within `keras.layers.RNN` report no "
+                "log-probability and are not learned; use `ReceptiveFieldRNN` "
+                f"in a `PolicyGradientModel`. Received: {self.name!r} with "
+                "estimator='reinforce'",
+                UserWarning,
+                stacklevel=2,
+            )
+        if any(self.costs.initial.values()):
+            warnings.warn(
+                "The costs of decisions act in `ReceptiveFieldRNN` only, not "
+                f"in `keras.layers.RNN(RFCell(...))`. Received: {self.name!r} "
+                f"with {self.costs.initial}",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    def _check_call(self, inputs: Tensor) -> None:
+        checks.check_window("inputs.shape", inputs.shape, self.max_size)
+        features = self.field_kernel.shape[0]
+        checks.check_features("inputs.shape", inputs.shape, features + 1)
+
+    def equations(self, training: bool) -> FieldEquations:
+        """The equations over the cell's weights as they stand now."""
+
+        def data(variable: keras.Variable) -> Tensor:
+            return ops.cast(variable, self.compute_dtype)
+
+        def score(variable: keras.Variable) -> Tensor:
+            return ops.cast(variable, self.score_dtype)
+
+        weights = {
+            "kernel": data(self.field_kernel),
+            "bias": data(self.field_bias),
+            "forget_kernel": data(self.forget_kernel),
+            "forget_bias": data(self.forget_bias),
+        }
+        if self.options.forget_strength is not None:
+            weights["forget_strength"] = data(self.forget_strength)
+        if self.max_size > 1:
+            weights["recurrent_kernel"] = data(self.field_recurrent_kernel)
+            if self.options.size_from == "input":
+                weights["size_kernel"] = score(self.size_kernel)
+                recurrent_kernel = score(self.size_recurrent_kernel)
+            else:
+                weights["size_kernel"] = score(self.stop_kernel)
+                weights["size_bias"] = score(self.stop_bias)
+                recurrent_kernel = ops.repeat(
+                    score(self.stop_recurrent_kernel), self.max_size - 1, axis=1
+                )
+            weights["size_recurrent_kernel"] = recurrent_kernel
+        return FieldEquations(
+            self.options,
+            FieldWeights(**weights),
+            self.temperature,
+            bool(training),
+        )
+
+    @property
+    def window_size(self) -> int:
+        """Positions of a step's input: this cell reads windows."""
+        return self.max_size
+
+    @property
+    def score_dtype(self) -> str:
+        """The dtype of logits, probabilities and noise."""
+        return score_dtype(self.compute_dtype)
+
+    def draws(self, training: bool) -> bool:
+        """Whether sizes are drawn; if not, the most likely ones are chosen."""
+        return training or self.options.sample_at_inference
+
+    def sample_noise(self, shape: Any, training: bool) -> Tensor | None:
+        """Gumbel noise of `shape`, or None where sizes are not drawn."""
+        if not self.draws(training):
+            return None
+        return sampling.gumbel_noise(
+            shape, self.seed_generator, self.score_dtype
+        )
+
+    def get_initial_state(self, batch_size: Any = None) -> Any:
+        """The wrapped cell's initial state."""
+        get_initial_state = getattr(self.cell, "get_initial_state", None)
+        if get_initial_state is not None:
+            return get_initial_state(batch_size=batch_size)
+        return keras.tree.map_structure(
+            lambda size: ops.zeros((batch_size, size), self.compute_dtype),
+            self.state_size,
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "cell": unbuilt_config(self.cell),
+            **self.options.get_config(),
+            **self.costs.arguments(),
+        }
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: Any = None
+    ) -> "RFCell":
+        cell = keras.saving.deserialize_keras_object(
+            config["cell"], custom_objects=custom_objects
+        )
+        return cls(**{**OLDER_CONFIG, **config, "cell": cell})

@@ -1,0 +1,565 @@
+"""The adaptive receptive field as a recurrent layer."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_seqmech.core import cells
+from keras_seqmech.core import checks
+from keras_seqmech.core.decisions import categorical
+from keras_seqmech.core.decisions import log_probabilities
+from keras_seqmech.core.decisions import penalties
+from keras_seqmech.core.decisions.penalties import DecisionCosts
+from keras_seqmech.core.decisions.statistics import Decided
+from keras_seqmech.core.decisions.statistics import DecisionStatistics
+from keras_seqmech.core.decisions.statistics import KeepsStatistics
+from keras_seqmech.core.layers import batch_mean
+from keras_seqmech.core.masks import output_masks
+from keras_seqmech.receptive_field import loop
+from keras_seqmech.receptive_field.cell import OLDER_CONFIG
+from keras_seqmech.receptive_field.cell import RFCell
+from keras_seqmech.receptive_field.choices import FieldChoices
+from keras_seqmech.receptive_field.choices import compute_choices
+from keras_seqmech.receptive_field.choices import field_shapes
+from keras_seqmech.receptive_field.inputs import FieldInputs
+from keras_seqmech.receptive_field.inputs import Sequences
+from keras_seqmech.receptive_field.inputs import pack_inputs
+from keras_seqmech.receptive_field.inputs import pad_inputs
+from keras_seqmech.typing import Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
+    r"""Recurrent layer that looks ahead as far as each step needs.
+
+    `keras.layers.RNN(RFCell(cell, max_size))` over look-ahead windows: the
+    same weights and the same answers (see `RFCell` for the equations), but it
+    takes plain sequences and is several times faster, because all products
+    with the inputs, and at inference the whole inner network, leave the loop.
+
+    Args:
+        cell: A Keras cell or a list of cells to stack; see `RFCell`.
+        max_size: Positive int, the largest field size S.
+        field_units: Width of the inner network. Defaults to the size of the
+            cell's first state.
+        summary: `"mean"` or `"last"`.
+        estimator: `"relaxed"`, `"straight_through"` or `"reinforce"`; the
+            last learns its sizes in a `PolicyGradientModel`.
+        temperature: Positive float, temperature of the relaxed sample.
+        activation: The inner network's activation.
+        gated: Which states of the cell, of stacked cells of the first, the
+            gate multiplies: `"memory"` (c of an LSTM), `"output"` or `"all"`;
+            see `RFCell`.
+        size_from: `"input"`: the size is chosen before anything ahead is
+            read. `"field"`: after each position, what has been read decides
+            whether to stop there. See `RFCell`.
+        cost_weight: Weight of the mean number of positions read ahead, added
+            to the loss in training. This and the weights below are kept in
+            non-trainable variables of `costs`, which
+            `keras_seqmech.ExploreThenCommit` changes during a `fit`.
+        target: Mean size that training pulls a batch towards, from 1 to
+            `max_size`; or None.
+        target_weight: Weight of the distance of the mean size from `target`,
+            added to the loss.
+        entropy_weight: Weight of the mean entropy of the sizes in nats,
+            subtracted from the loss (exploration).
+        indecision_weight: Weight of the mean of entropy / log S, added to the
+            loss (commitment).
+        unit_forget_bias: Whether the gate's bias starts at 1.
+        forget_strength: None, or how much the gate may forget at first, from
+            0 to 1; see `RFCell`. With 0 the layer starts as the plain cell.
+        kernel_initializer: Initializer of the kernels.
+        recurrent_initializer: Initializer of the inner recurrent kernel.
+        kernel_regularizer: Regularizer of the kernels.
+        sample_at_inference: Whether to draw sizes at inference too.
+        seed: Int, seed of the noise.
+        return_field: Whether to return, after everything else, a dict with
+            `"size"`, the number of positions read, `(batch, time)`, expected
+            under soft sizes; `"probabilities"` of the sizes, `(batch, time,
+            max_size)`; and with `estimator="reinforce"` `"log_probability"`
+            of the drawn sizes, `(batch, time)`. float32 or wider, 0 at masked
+            steps. `keras.layers.Bidirectional` cannot merge it: use a layer
+            for each direction.
+        track_statistics: Whether to keep metrics, which appear in `history`:
+            `<name>_mean_size`, over real steps; and over the steps with
+            `max_size` real positions to read, as others cannot choose every
+            size, `<name>_size_entropy`, of the size probabilities, in nats;
+            `<name>_certain`, the share of sizes chosen with a probability
+            above 0.9; and `<name>_choice_entropy`, the entropy of the
+            likeliest sizes, 0 where all are equal. The last three are 0 where
+            no row has such a step.
+        jit_compile: Whether to compile the loop of training steps with XLA
+            where the model is not, in `fit` or another `tf.function`. On CPU
+            it takes half the time or less at small widths (see the
+            benchmarks); it compiles for seconds, and again for every new
+            length. Cells that run step by step as they are (see Cost) are
+            left uncompiled.
+        packed: Whether the loop runs packed where it can; see Cost.
+        return_sequences: Whether to return every step, or the last only.
+        return_state: Whether to return the final states too.
+        go_backwards: Whether to read from the end. Fields then reach towards
+            the start (as if the sequence were flipped first), and outputs come
+            in reading order, as in Keras.
+        stateful: Whether to start from the states the last batch ended with.
+        unroll: Whether to unroll the loop. Fast to run for a few steps, slow
+            to compile for many.
+        zero_output_for_mask: Whether masked steps return zeros; by default
+            they repeat the output before.
+        **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
+
+    Call arguments:
+        sequences: Tensor `(batch, time, features)`.
+        initial_state: List of the cell's states; zeros if None.
+        mask: Boolean tensor `(batch, time)`, any pattern, True where a step
+            is real.
+        training: Whether sizes are drawn (from noise drawn once a call) and
+            dropout is active.
+        lookahead: Tensor `(batch, steps, features)`: what follows the last
+            step. Fields may read it. With it, a sequence run in chunks, with
+            the state passed on, gives the same outputs as in one piece.
+        lookahead_mask: Boolean tensor `(batch, steps)`.
+
+    Input shape:
+        `(batch, time, features)`.
+
+    Output shape:
+        `(batch, time, units)` with `return_sequences`, else `(batch, units)`;
+        with `return_state`, followed by the states; with `return_field`,
+        followed by the dict.
+
+    Masking: a field contains no masked position; masked steps keep the state.
+    The values there reach neither outputs nor gradients. A row without a
+    real step gives zeros. Keras fills in `mask` from `sequences` only where
+    these are the one tensor argument; beside `initial_state` or `lookahead`
+    pass it.
+
+    Cost: time linear in T and S, for inner width f and u units O(T (S f^2 +
+    f u)) beside the cell's own. Training holds O(T) states and products, with
+    drawn sizes O(T S f). `SimpleRNNCell`, `LSTMCell` and `GRUCell` have their
+    input products taken out of the loop; other cells, cells with dropout in
+    training, or with an activation that has weights, run step by step as they
+    are. Under a mask, with `packed=True`, the cost grows with the total number
+    of real steps, not with the longest row. This does not hold with `unroll`,
+    in loops compiled with XLA, or for cells that run step by step.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> cell = keras.layers.LSTMCell(8)
+    >>> layer = ReceptiveFieldRNN(cell, max_size=4, return_field=True)
+    >>> outputs, field = layer(np.ones((2, 7, 5)))
+    >>> outputs.shape, field["size"].shape, field["probabilities"].shape
+    (TensorShape([2, 8]), TensorShape([2, 7]), TensorShape([2, 7, 4]))
+
+    Source: "An Informative Adaptive Receptive Field Model for Recurrent
+    Neural Networks", equations 1 to 8.
+    """
+
+    def __init__(
+        self,
+        cell: Any,
+        max_size: int,
+        field_units: int | None = None,
+        summary: str = "mean",
+        estimator: str = "relaxed",
+        temperature: float = 1.0,
+        activation: Any = "tanh",
+        gated: str = "memory",
+        size_from: str = "input",
+        cost_weight: float = 0.0,
+        target: float | None = None,
+        target_weight: float = 0.0,
+        entropy_weight: float = 0.0,
+        indecision_weight: float = 0.0,
+        unit_forget_bias: bool = True,
+        forget_strength: float | None = None,
+        kernel_initializer: Any = "glorot_uniform",
+        recurrent_initializer: Any = "orthogonal",
+        kernel_regularizer: Any = None,
+        sample_at_inference: bool = False,
+        seed: int | None = None,
+        return_field: bool = False,
+        track_statistics: bool = False,
+        jit_compile: bool = False,
+        packed: bool = True,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        go_backwards: bool = False,
+        stateful: bool = False,
+        unroll: bool = False,
+        zero_output_for_mask: bool = False,
+        **kwargs: Any,
+    ):
+        check_bool = checks.check_bool
+        field_cell = RFCell(
+            cell,
+            max_size,
+            field_units=field_units,
+            summary=summary,
+            estimator=estimator,
+            temperature=temperature,
+            activation=activation,
+            gated=gated,
+            size_from=size_from,
+            cost_weight=cost_weight,
+            target=target,
+            target_weight=target_weight,
+            entropy_weight=entropy_weight,
+            indecision_weight=indecision_weight,
+            unit_forget_bias=unit_forget_bias,
+            forget_strength=forget_strength,
+            kernel_initializer=kernel_initializer,
+            recurrent_initializer=recurrent_initializer,
+            kernel_regularizer=kernel_regularizer,
+            sample_at_inference=sample_at_inference,
+            seed=seed,
+            name="rf_cell",
+            dtype=kwargs.get("dtype"),
+        )
+        super().__init__(
+            field_cell,
+            return_sequences=check_bool("return_sequences", return_sequences),
+            return_state=check_bool("return_state", return_state),
+            go_backwards=check_bool("go_backwards", go_backwards),
+            stateful=check_bool("stateful", stateful),
+            unroll=check_bool("unroll", unroll),
+            zero_output_for_mask=check_bool(
+                "zero_output_for_mask", zero_output_for_mask
+            ),
+            **kwargs,
+        )
+        self.supports_masking = True
+        self.return_field = check_bool("return_field", return_field)
+        self.track_statistics = check_bool("track_statistics", track_statistics)
+        self.jit_compile = check_bool("jit_compile", jit_compile)
+        self.packed = check_bool("packed", packed)
+        if track_statistics:
+            self.statistics = DecisionStatistics(
+                self.name,
+                "mean_size",
+                "size_entropy",
+                choices=self.max_size,
+                name="statistics",
+            )
+
+    @property
+    def max_size(self) -> int:
+        """The largest field size S."""
+        return self.cell.max_size
+
+    @property
+    def estimator(self) -> str:
+        """How training passes gradients to the sizes."""
+        return self.cell.options.estimator
+
+    @property
+    def temperature(self) -> keras.Variable | None:
+        """The relaxed sample's temperature; None before the layer is built.
+
+        Assign to it to change it; nothing is traced again.
+        """
+        return self.cell.temperature
+
+    @property
+    def costs(self) -> DecisionCosts:
+        """The weights of what sizes cost, as variables."""
+        return self.cell.costs
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # `Bidirectional` sets this on the two layers that it has made.
+        if name == "zero_output_for_mask" and getattr(
+            self, "return_field", False
+        ):
+            raise ValueError(
+                "Argument `return_field` must be False where "
+                "`zero_output_for_mask` is set later, as within "
+                "`keras.layers.Bidirectional`, which merges tensors alone. Use "
+                "two layers, one of them with `go_backwards=True`, and join "
+                "what they return; `keras.ops.flip(..., axis=1)` brings what "
+                "the latter returns into the order of time. "
+                "Received: return_field=True"
+            )
+        super().__setattr__(name, value)
+
+    def build(
+        self,
+        sequences_shape: Any,
+        initial_state_shape: Any = None,
+        lookahead_shape: Any = None,
+    ) -> None:
+        checks.check_sequences("sequences.shape", sequences_shape)
+        batch_size, length, features = sequences_shape
+        if self.stateful and batch_size is None:
+            raise ValueError(
+                "A layer with `stateful=True` needs a static batch size; give "
+                "it by `keras.Input(batch_shape=...)`. "
+                f"Received: sequences.shape={tuple(sequences_shape)}"
+            )
+        super().build((batch_size, length, self.max_size, features + 1))
+
+    def call(
+        self,
+        sequences: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+        lookahead: Tensor | None = None,
+        lookahead_mask: Tensor | None = None,
+    ) -> Any:
+        lookahead = checks.as_tensor(lookahead)
+        self._check_call(sequences, initial_state, mask)
+        self._check_lookahead(sequences, lookahead, lookahead_mask)
+        sequences = checks.assert_length("sequences.shape", sequences)
+        states = self._initial_states(initial_state, sequences)
+        reports = training and self._learns_from_reports()
+        options = self._run_options(training, reports)
+        read = self._in_reading_order(
+            sequences, mask, lookahead, lookahead_mask
+        )
+        packs = self.packed and loop.can_pack(self.cell, read, options)
+        prepare = pack_inputs if packs else pad_inputs
+        field_inputs = prepare(read, self.max_size)
+        run = loop.run(self.cell, field_inputs, states, options)
+        self._keep_states(run.states)
+        if not options.return_choices:
+            return self._assemble(run)
+        chosen = compute_choices(self.cell, run, field_inputs)
+        if training:
+            self._charge(chosen, mask, reports)
+        self._update_statistics(chosen, field_inputs, mask)
+        return self._assemble(run, chosen)
+
+    def _check_call(
+        self, sequences: Tensor, initial_state: Any, mask: Tensor | None
+    ) -> None:
+        shape = sequences.shape
+        checks.check_sequences("sequences.shape", shape)
+        checks.check_mask("mask", mask, shape)
+        if self.built:
+            features = self.cell.field_kernel.shape[0]
+            checks.check_features("sequences.shape", shape, features)
+        if self.unroll and shape[1] is None:
+            raise ValueError(
+                "A layer with `unroll=True` needs a static number of steps. "
+                f"Received: sequences.shape={tuple(shape)}"
+            )
+        if initial_state is not None:
+            sizes = cells.flat_state_sizes(self.cell)
+            checks.check_states(initial_state, sizes, shape[0])
+
+    def _check_lookahead(
+        self, sequences: Tensor, lookahead: Any, lookahead_mask: Any
+    ) -> None:
+        checks.check_lookahead(lookahead, lookahead_mask, sequences.shape)
+        if lookahead is not None and self.go_backwards:
+            raise ValueError(
+                "Argument `lookahead` follows the last step, which a layer "
+                "with `go_backwards=True` reads first; flip the sequence "
+                f"instead. Received: lookahead={lookahead!r}"
+            )
+
+    def _in_reading_order(
+        self,
+        sequences: Tensor,
+        mask: Tensor | None,
+        lookahead: Tensor | None,
+        lookahead_mask: Tensor | None,
+    ) -> Sequences:
+        def cast(value: Tensor | None, dtype: str) -> Tensor | None:
+            return None if value is None else ops.cast(value, dtype)
+
+        dtype = self.compute_dtype
+        sequences, mask = cast(sequences, dtype), cast(mask, "bool")
+        mask = checks.assert_by_step("mask", mask, sequences)
+        lookahead = checks.assert_rows("lookahead", lookahead, sequences)
+        if lookahead is not None:
+            lookahead_mask = checks.assert_by_step(
+                "lookahead_mask", cast(lookahead_mask, "bool"), lookahead
+            )
+        if self.go_backwards:
+            sequences = ops.flip(sequences, axis=1)
+            mask = None if mask is None else ops.flip(mask, axis=1)
+        return Sequences(
+            sequences,
+            mask,
+            cast(lookahead, dtype),
+            lookahead_mask,
+        )
+
+    def _initial_states(
+        self, initial_state: Any, sequences: Tensor
+    ) -> tuple[Tensor, ...]:
+        states = initial_state
+        if states is None and self.stateful:
+            states = self.states
+        if states is None:
+            states = self.get_initial_state(ops.shape(sequences)[0])
+        checked = (
+            checks.assert_rows("initial_state", state, sequences)
+            for state in map(ops.convert_to_tensor, keras.tree.flatten(states))
+        )
+        return tuple(ops.cast(state, self.compute_dtype) for state in checked)
+
+    def _run_options(self, training: bool, reports: bool) -> loop.RunOptions:
+        return loop.RunOptions(
+            training=bool(training),
+            return_sequences=self.return_sequences,
+            return_choices=(
+                self.return_field
+                or self.track_statistics
+                or reports
+                # Sizes may cost something: a callback may set the weights.
+                or (bool(training) and self.max_size > 1)
+            ),
+            zero_output_for_mask=self.zero_output_for_mask,
+            unroll=self.unroll,
+            jit_compile=self.jit_compile,
+        )
+
+    def _learns_from_reports(self) -> bool:
+        """Whether log-probabilities of what training draws are reported."""
+        if self.cell.options.estimator != "reinforce":
+            return False
+        # With one size nothing is drawn, so a missing report loses nothing.
+        return self.max_size > 1 or log_probabilities.current() is not None
+
+    def _charge(
+        self, chosen: FieldChoices, mask: Tensor | None, reports: bool
+    ) -> None:
+        """Adds what sizes cost to the loss, and reports what was drawn."""
+        drawn = self.cell.options.estimator == "reinforce"
+        measures = penalties.measure_sizes(
+            chosen.logits, chosen.size if drawn else chosen.expected_size
+        )
+        charges = self.costs.charge(measures, self._real(mask))
+        if self.max_size > 1:
+            total = charges.reading_cost + charges.uncertainty_cost
+            self.add_loss(batch_mean(total))
+        if reports:
+            log_probability = ops.sum(chosen.log_probability, axis=1)
+            log_probabilities.report(
+                self, log_probability, charges.reading_cost
+            )
+
+    def _update_statistics(
+        self,
+        chosen: FieldChoices,
+        field_inputs: FieldInputs,
+        mask: Tensor | None,
+    ) -> None:
+        if self.statistics is None:
+            return
+        # All steps whose window is cut are left out, not only those that would
+        # choose more: else the small sizes near the end would weigh more.
+        free = ops.all(field_inputs.validity, axis=-1)
+        free = field_inputs.restore(ops.cast(free, "float32"))
+        decided = Decided(
+            amount=chosen.size,
+            entropy=chosen.entropy,
+            # The maximum of an empty batch needs an initial value.
+            confidence=ops.max(chosen.probabilities, axis=-1, initial=0),
+            choice=categorical.best(chosen.probabilities),
+            # Without masks one row stands for all.
+            free=ops.broadcast_to(free, ops.shape(chosen.size)),
+        )
+        self.statistics.update(decided, self._real(mask))
+
+    def _real(self, mask: Tensor | None) -> Tensor | None:
+        """The mask as booleans, in reading order as the choices are."""
+        if mask is None:
+            return None
+        mask = ops.cast(mask, "bool")
+        return ops.flip(mask, axis=1) if self.go_backwards else mask
+
+    def _keep_states(self, states: tuple[Tensor, ...]) -> None:
+        if self.stateful:
+            kept = keras.tree.flatten(self.states)
+            for variable, state in zip(kept, states):
+                variable.assign(state)
+
+    def _assemble(
+        self, run: loop.FieldRun, chosen: FieldChoices | None = None
+    ) -> Any:
+        """Puts together what the layer returns."""
+        returned = [run.outputs]
+        if self.return_state:
+            returned += keras.tree.pack_sequence_as(
+                self.state_size, list(run.states)
+            )
+        if self.return_field and chosen is not None:
+            returned.append(chosen.field())
+        return returned[0] if len(returned) == 1 else tuple(returned)
+
+    def compute_mask(self, sequences: Tensor, mask: Any = None) -> Any:
+        # Keras 3.16 stops its own recurrent layers from passing masks on.
+        return output_masks(self, mask)
+
+    def compute_output_shape(
+        self,
+        sequences_shape: Any,
+        initial_state_shape: Any = None,
+        lookahead_shape: Any = None,
+    ) -> Any:
+        checks.check_sequences("sequences.shape", sequences_shape)
+        batch_size, length, _ = sequences_shape
+        units = self.cell.output_size
+        steps = (length,) if self.return_sequences else ()
+        returned: list[Any] = [(batch_size, *steps, units)]
+        if self.return_state:
+            returned += keras.tree.map_structure(
+                lambda size: (batch_size, size), list(self.state_size)
+            )
+        if self.return_field:
+            returned.append(field_shapes(self.cell, batch_size, length))
+        return returned[0] if len(returned) == 1 else tuple(returned)
+
+    def compute_output_spec(
+        self,
+        sequences: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+        lookahead: Tensor | None = None,
+        lookahead_mask: Tensor | None = None,
+    ) -> Any:
+        self._check_call(sequences, initial_state, mask)
+        self._check_lookahead(sequences, lookahead, lookahead_mask)
+        specs = keras.tree.map_shape_structure(
+            lambda shape: keras.KerasTensor(shape, dtype=self.compute_dtype),
+            self.compute_output_shape(sequences.shape),
+        )
+        if not self.return_field:
+            return specs
+        *others, field = specs
+        dtype = self.cell.score_dtype
+        return *others, {
+            name: keras.KerasTensor(spec.shape, dtype=dtype)
+            for name, spec in field.items()
+        }
+
+    def reset_state(self) -> None:
+        for variable in keras.tree.flatten(self.states) if self.states else ():
+            variable.assign(ops.zeros_like(variable))
+
+    def get_config(self) -> dict[str, Any]:
+        config = super().get_config()
+        own = self.cell.get_config()
+        for name in ("name", "trainable", "dtype"):
+            own.pop(name)
+        return {
+            **config,
+            **own,
+            "return_field": self.return_field,
+            "track_statistics": self.track_statistics,
+            "jit_compile": self.jit_compile,
+            "packed": self.packed,
+        }
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: Any = None
+    ) -> "ReceptiveFieldRNN":
+        return super().from_config(
+            {**OLDER_CONFIG, **config}, custom_objects=custom_objects
+        )

@@ -1,0 +1,428 @@
+r"""Expected subsampling and its way back, a block of time at a time.
+
+Time is cut into N blocks of L steps. Within each, all at once, $r_n(k)$ is the
+probability that k of the block's steps before n were emitted; over the blocks
+in turn, $q_j(m)$ is that m steps were emitted before block j. Then
+
+$$y_m = \sum_j \sum_k q_j(m - k) z_{jk}, \quad z_{jk} = \sum_n e_n r_n(k) s_n,$$
+
+the sum over k a convolution, as is the one that leads from $q_j$ to $q_{j+1}$.
+The way back is its adjoint: with $y_{-1}$ the vector before the first output,
+and n now counted with step n itself,
+
+$$x_{jn} = \sum_k r_n(k) v_{jk}, \quad
+  v_{jk} = \sum_m q_j(m - k) y_{m - 1}.$$
+
+Nothing is divided, and probabilities of 0 and 1 stay exact. The rounding error
+of 1 - e is corrected: where e is the same at all steps, errors would add up.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech.core.scan import Operands
+from keras_seqmech.core.scan import ScanOptions
+from keras_seqmech.core.scan import scan
+from keras_seqmech.core.scan.protocol import Affine
+from keras_seqmech.core.scan.protocol import Named
+from keras_seqmech.core.scan.protocol import States
+from keras_seqmech.subsample.convolution import convolve
+from keras_seqmech.subsample.convolution import correlate
+from keras_seqmech.subsample.convolution import toeplitz
+from keras_seqmech.typing import Size
+from keras_seqmech.typing import Tensor
+
+# Steps of a block, at most. Shorter blocks make smaller matrices and more
+# steps in turn; these were measured.
+BLOCK_STEPS = 64
+# A block of L steps is 8 runs of L / 8, put together in three rounds.
+DOUBLINGS = 3
+# Up to this many blocks are unrolled, which skips zeros; more run in a loop.
+MOST_UNROLLED = 16
+# Up to this many steps and matrix entries, the plain recursion is as fast, and
+# keeps no more than the blocks do.
+PLAIN_STEPS, PLAIN_ENTRIES = 200, 10_000
+
+
+class Blocks(NamedTuple):
+    """The probabilities within each block.
+
+    Attributes:
+        columns: Tensor `(batch * N, rows, L)`, a column for each step: its
+            emissions, $e_n r_n(k)$ with k below L, or the counts after it, k
+            up to L.
+        counts: Tensor `(batch, N, L + 1)`: how many of its steps are emitted.
+        steps: L, an int.
+    """
+
+    columns: Tensor
+    counts: Tensor
+    steps: int
+
+
+class Subsample(NamedTuple):
+    """The expected subsample, and the distributions behind it.
+
+    Attributes:
+        outputs: Tensor `(batch, U, features)`.
+        matrix: Tensor `(batch, U, time)`: $p(y_m = s_n)$; or None.
+        lengths: Tensor `(batch, U + 1)`, as `lengths` returns it; or None.
+    """
+
+    outputs: Tensor
+    matrix: Tensor | None = None
+    lengths: Tensor | None = None
+
+
+class CountsBefore(NamedTuple):
+    """How many steps were emitted before each block, and before the end.
+
+    Attributes:
+        blocks: Tensor `(N, batch, at least length)`, $q_j$.
+        end: Tensor `(batch, at least length)`: the same after the last block.
+        more: Tensor `(batch,)`: the probability that the count at the end is
+            larger than those in `end`.
+    """
+
+    blocks: Tensor
+    end: Tensor
+    more: Tensor
+
+
+def recursion(
+    emission: Tensor,
+    length: Size,
+    unroll: bool = False,
+    column: str = "emitted",
+) -> tuple[Tensor, Tensor]:
+    """The plain recursion, one step of time after the other.
+
+    Args:
+        emission: Tensor `(batch, time)`.
+        length: Number of outputs U, an int or a scalar tensor.
+        unroll: Whether to write the steps out.
+        column: Content of the matrix for each step: `"emitted"`, the
+            probability that it is output m, or `"counted"`, the probability
+            that m steps were emitted up to it and including it.
+
+    Returns:
+        The matrix `(batch, U, time)`, and the probabilities that
+        0, 1, ..., U - 1 of all steps were emitted `(batch, U)`.
+    """
+
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Named, States]:
+        (counts,) = states
+        emitted = counts * inputs["emission"]
+        moved = tf.pad(emitted[:, :-1], [[0, 0], [1, 0]])
+        moved += counts * inputs["rounded"]
+        counts = counts * inputs["skip"] + moved
+        return {"column": emitted if column == "emitted" else counts}, (counts,)
+
+    width = length if isinstance(length, int) else None
+    by_time = ops.transpose(emission)[:, :, None]
+    skip = 1 - by_time
+    outputs, (counts,) = scan(
+        step,
+        Operands(
+            {
+                "emission": by_time,
+                "skip": skip,
+                "rounded": _rounded(by_time, skip),
+            }
+        ),
+        (_point_mass_at_zero(ops.shape(emission)[0], length, emission.dtype),),
+        {"column": tf.TensorSpec((emission.shape[0], width), emission.dtype)},
+        ScanOptions(unroll=unroll),
+    )
+    return tf.transpose(outputs["column"], (1, 2, 0)), counts
+
+
+def subsample(
+    sequence: Tensor,
+    emission: Tensor,
+    length: Size,
+    distributions: bool = False,
+) -> Subsample:
+    """The expected subsample of sequences without masked steps.
+
+    Args:
+        sequence: Tensor `(batch, time, features)`.
+        emission: Tensor `(batch, time)` of the same dtype.
+        length: Number of outputs U, an int or a scalar tensor.
+        distributions: Whether to return `matrix` and `lengths` too, of the
+            same recursion. Graphs compute what is used of them.
+
+    Returns:
+        `Subsample`.
+    """
+    if _is_small(emission.shape[1], length):
+        matrix, counts = recursion(emission, length)
+        outputs = tf.matmul(matrix, sequence)
+        if not distributions:
+            return Subsample(outputs)
+        # Of U or more outputs, the last is one.
+        more = tf.reduce_sum(matrix[:, -1:], axis=2)
+        return Subsample(outputs, matrix, tf.concat([counts, more], axis=1))
+    emissions, counts, steps = _blocks(emission, "emitted")
+    before = _counts_before(counts, length)
+    join = _join
+    if isinstance(counts.shape[1], int) and counts.shape[1] <= MOST_UNROLLED:
+        join = _join_unrolled
+    parts = _parts(emissions, sequence, counts)
+    outputs = join(before.blocks, parts, length)
+    if not distributions:
+        return Subsample(outputs)
+    batch, number = ops.shape(counts)[:2]
+    weights = tf.transpose(before.blocks[..., :length], (1, 0, 2))
+    weights = tf.reshape(weights, (batch * number, length))
+    matrix = convolve(weights, emissions, length)
+    matrix = tf.reshape(matrix, (batch, number, length, steps))
+    matrix = tf.transpose(matrix, (0, 2, 1, 3))
+    matrix = tf.reshape(matrix, (batch, length, number * steps))
+    matrix = matrix[:, :, : ops.shape(emission)[1]]
+    return Subsample(outputs, matrix, _lengths(before, length))
+
+
+def _parts(emissions: Tensor, sequence: Tensor, counts: Tensor) -> Tensor:
+    """$z_{jk}$, block by block: `(N, batch, L, features)`."""
+    batch, number = ops.shape(counts)[:2]
+    steps = counts.shape[2] - 1
+    features = sequence.shape[2]
+    sequence = _pad_time(sequence, number * steps)
+    blocks = tf.reshape(sequence, (batch * number, steps, features))
+    parts = tf.reshape(
+        tf.matmul(emissions, blocks), (batch, number, steps, features)
+    )
+    return tf.transpose(parts, (1, 0, 2, 3))
+
+
+def lengths(emission: Tensor, length: Size) -> Tensor:
+    """The distribution of the number of emitted steps.
+
+    Args:
+        emission: Tensor `(batch, time)`.
+        length: U, an int or a scalar tensor.
+
+    Returns:
+        Tensor `(batch, U + 1)`; the last entry is that of U and more.
+    """
+    counts = _blocks(emission, "emitted").counts
+    return _lengths(_counts_before(counts, length), length)
+
+
+def _lengths(before: CountsBefore, length: Size) -> Tensor:
+    _, end, more = before
+    more = more + tf.reduce_sum(end[:, length:], axis=1)
+    return tf.concat([end[:, :length], more[:, None]], axis=1)
+
+
+def upsample(outputs: Tensor, emission: Tensor, initial: Tensor) -> Tensor:
+    """The expected latest output at each step.
+
+    Args:
+        outputs: Tensor `(batch, U, features)`.
+        emission: Tensor `(batch, time)` of the same dtype.
+        initial: Tensor `(batch, features)`: the value before the first output.
+
+    Returns:
+        Tensor `(batch, time, features)`.
+    """
+    time, length = ops.shape(emission)[1], ops.shape(outputs)[1]
+    values = tf.concat([initial[:, None], outputs], axis=1)
+    if _is_small(time, length):
+        counts, _ = recursion(emission, length, column="counted")
+        return tf.matmul(_and_more(counts, 1), values, transpose_a=True)
+    columns, counts, steps = _blocks(emission, "counted")
+    batch, number = ops.shape(counts)[:2]
+    before = _and_more(_counts_before(counts, length).blocks[..., :length], 2)
+    columns = tf.reshape(columns, (batch, number, steps + 1, steps))
+    columns = tf.transpose(columns, (1, 0, 2, 3))
+    # Steps emitted once there are U outputs leave the last output in place.
+    last = tf.repeat(values[:, -1:], steps, axis=1)
+    values = tf.concat([values, last], axis=1)
+
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Named, States]:
+        latest = correlate(inputs["before"], values, steps + 1, in_loop=True)
+        latest = tf.matmul(inputs["columns"], latest, transpose_a=True)
+        return {"latest": latest}, ()
+
+    spec = tf.TensorSpec(
+        (values.shape[0], steps, values.shape[2]), values.dtype
+    )
+    found, _ = scan(
+        step,
+        Operands({"before": before, "columns": columns}),
+        (),
+        {"latest": spec},
+    )
+    latest = tf.transpose(found["latest"], (1, 0, 2, 3))
+    features = ops.shape(values)[2]
+    return tf.reshape(latest, (batch, number * steps, features))[:, :time]
+
+
+def _and_more(counts: Tensor, axis: int) -> Tensor:
+    """Counts below U, and behind them the probability of U and more."""
+    more = 1 - tf.reduce_sum(counts, axis=axis, keepdims=True)
+    return tf.concat([counts, more], axis=axis)
+
+
+def _is_small(time: Size, length: Size) -> bool:
+    if not isinstance(time, int) or not isinstance(length, int):
+        return False
+    return time <= PLAIN_STEPS and time * length <= PLAIN_ENTRIES
+
+
+def _blocks(emission: Tensor, column: str) -> Blocks:
+    """All blocks, each by itself; `column` as in `recursion`."""
+    batch, time = ops.shape(emission)
+    runs = 2**DOUBLINGS
+    if isinstance(time, int):
+        number = max(1, -(-time // BLOCK_STEPS))
+        width = max(1, -(-time // (number * runs)))
+    else:
+        number = -(-time // BLOCK_STEPS)
+        width = BLOCK_STEPS // runs
+    steps = width * runs
+    emission = _pad_time(emission, number * steps)
+    short = tf.reshape(emission, (batch * number * runs, width))
+    matrix, counts = recursion(short, width + 1, unroll=True, column=column)
+    matrix = tf.concat([matrix, counts[:, :, None]], axis=2)
+    for i in range(DOUBLINGS):
+        matrix = _join_pairs(matrix, width * 2**i)
+    matrix, counts = tf.split(matrix, [steps, 1], axis=2)
+    if column == "emitted":
+        # When a step is emitted, not all steps of the block were before it.
+        matrix, _ = tf.split(matrix, [steps, 1], axis=1)
+    counts = tf.reshape(counts, (batch, number, steps + 1))
+    return Blocks(matrix, counts, steps)
+
+
+def _join_pairs(matrix: Tensor, width: int) -> Tensor:
+    """Puts runs of `width` steps together, each with the one after it.
+
+    A run's matrix is square: a column for each step, and a last one of the
+    counts after all of them.
+    """
+    pairs = ops.shape(matrix)[0] // 2
+    matrix = tf.reshape(matrix, (pairs, 2, width + 1, width + 1))
+    first, second = tf.unstack(matrix, axis=1)
+    first, counts = tf.split(first, [width, 1], axis=2)
+    second = convolve(counts[:, :, 0], second, 2 * width + 1)
+    first = tf.pad(first, [[0, 0], [0, width], [0, 0]])
+    return tf.concat([first, second], axis=2)
+
+
+def _counts_before(counts: Tensor, length: Size) -> CountsBefore:
+    """The counts before each block, from the counts within each."""
+    batch = ops.shape(counts)[0]
+    steps = counts.shape[2] - 1
+    rows = -(-length // steps)
+
+    # Entry (x, i) is the count i * L + x, so that a matrix product convolves
+    # all i at once. Its second half belongs to the next i.
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Named, States]:
+        before, more = states
+        matrix = toeplitz(inputs["counts"], steps, 2 * steps)
+        moved = tf.matmul(matrix, before, transpose_a=True)
+        stays, leaves = tf.split(moved, 2, axis=1)
+        more = more + tf.reduce_sum(leaves[:, :, -1], axis=1)
+        leaves = tf.pad(leaves[:, :, :-1], [[0, 0], [0, 0], [1, 0]])
+        return {"before": before}, _of_sum_one(stays + leaves, more)
+
+    first = _point_mass_at_zero(batch, rows * steps, counts.dtype)
+    first = tf.reshape(first, (batch, rows, steps))
+    first = tf.linalg.matrix_transpose(first)
+    width = rows if isinstance(rows, int) else None
+    outputs, (after, more) = scan(
+        step,
+        Operands({"counts": tf.transpose(counts, (1, 0, 2))}),
+        (first, tf.zeros_like(first[:, 0, 0])),
+        {
+            "before": tf.TensorSpec(
+                (counts.shape[0], steps, width), counts.dtype
+            )
+        },
+    )
+    before = tf.transpose(outputs["before"], (0, 1, 3, 2))
+    before = tf.reshape(before, (ops.shape(before)[0], batch, rows * steps))
+    after = tf.reshape(tf.transpose(after, (0, 2, 1)), (batch, rows * steps))
+    return CountsBefore(before, after, more)
+
+
+def _join_unrolled(before: Tensor, parts: Tensor, length: Size) -> Tensor:
+    """The sum over blocks, each with no more outputs than it can reach."""
+    steps = parts.shape[2]
+    total = None
+    for j, (counts, part) in enumerate(
+        zip(tf.unstack(before), tf.unstack(parts))
+    ):
+        reach = _minimum((j + 1) * steps, length)
+        counts = counts[:, : _minimum(j * steps + 1, length)]
+        result = convolve(counts, part, reach)
+        total = result if j == 0 else _pad_time(total, reach) + result
+    return _pad_time(total, length)
+
+
+def _join(before: Tensor, parts: Tensor, length: Size) -> Tensor:
+    """As `_join_unrolled`, for any number of blocks."""
+    _, batch, _, features = ops.shape(parts)
+
+    def step(
+        inputs: Named, states: States, affine: Affine
+    ) -> tuple[Named, States]:
+        result = convolve(
+            inputs["before"], inputs["parts"], length, in_loop=True
+        )
+        return {}, (states[0] + result,)
+
+    _, (total,) = scan(
+        step,
+        Operands({"before": before[:, :, :length], "parts": parts}),
+        (tf.zeros((batch, length, features), parts.dtype),),
+        {},
+    )
+    return total
+
+
+def _rounded(emission: Tensor, skip: Tensor) -> Tensor:
+    """What rounding left out of `skip = 1 - emission`, without error.
+
+    It is small, but equal for equal probabilities, and would add up over time.
+    """
+    # The clip changes nothing, but keeps graphs from simplifying 1 - (1 - e).
+    again = 1 - tf.clip_by_value(skip, 0, 1)
+    return tf.stop_gradient(again - emission)
+
+
+def _of_sum_one(counts: Tensor, more: Tensor) -> tuple[Tensor, Tensor]:
+    """A distribution without what rounding added to its sum.
+
+    It is little in each block, but may be the same in all of them.
+    """
+    excess = tf.reduce_sum(counts, axis=[1, 2]) + more - 1
+    scale = 1 - tf.stop_gradient(excess)
+    return counts * scale[:, None, None], more * scale
+
+
+def _point_mass_at_zero(batch: Size, size: Size, dtype: str) -> Tensor:
+    """Probabilities of counts 0, 1, ...: the count is 0."""
+    return tf.one_hot(tf.zeros((batch,), "int32"), size, dtype=dtype)
+
+
+def _minimum(a: int, b: Size) -> Size:
+    return min(a, b) if isinstance(b, int) else tf.minimum(a, b)
+
+
+def _pad_time(x: Tensor, time: Size) -> Tensor:
+    """Zeros after the last step, up to `time`."""
+    more = time - ops.shape(x)[1]
+    more = max(more, 0) if isinstance(more, int) else tf.maximum(more, 0)
+    return tf.pad(x, [[0, 0], [0, more]] + [[0, 0]] * (len(x.shape) - 2))

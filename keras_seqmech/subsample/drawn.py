@@ -1,0 +1,201 @@
+r"""Subsampling by hard decisions: each step is emitted or it is not.
+
+The hard counterpart of `expectation`: steps are drawn, or taken where their
+probability is above one half, and moved to the front. Work grows with the
+number of steps; there is no matrix of outputs and steps. Everything but the
+sequence is float32 or wider.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech._keras_compat import custom_gradient
+from keras_seqmech.core import compaction
+from keras_seqmech.core import masks
+from keras_seqmech.subsample import expectation
+from keras_seqmech.subsample.convolution import Differentiable
+from keras_seqmech.subsample.convolution import Gradients
+from keras_seqmech.typing import Size
+from keras_seqmech.typing import Tensor
+
+
+class Compacted(NamedTuple):
+    """The emitted steps, moved to the front.
+
+    Attributes:
+        outputs: Tensor `(batch, U, features)`, zeros past the last.
+        indices: Int32 tensor `(batch, U)`: the step of each output.
+        real: Boolean tensor `(batch, U)`: whether an output exists.
+    """
+
+    outputs: Tensor
+    indices: Tensor
+    real: Tensor
+
+
+def log_probability(emission: Tensor, keep: Tensor, length: Size) -> Tensor:
+    """Log-probability of each decision, until `length` steps were emitted.
+
+    Later decisions change no output; their log-probability counts as 0.
+
+    Args:
+        emission: Tensor `(batch, time)` of probabilities.
+        keep: Boolean tensor `(batch, time)`: the steps emitted.
+        length: Number of outputs U, an int or a scalar tensor.
+
+    Returns:
+        Tensor `(batch, time)`, at most 0.
+    """
+    before = compaction.running_count(keep) - ops.cast(keep, "int32")
+    decided = ops.where(keep, emission, 1 - emission)
+    # Nothing that can be drawn has probability 0.
+    decided = ops.where(before < length, decided, ops.ones_like(decided))
+    return tf.math.log(decided)
+
+
+def kept(emitted: Tensor, length: Size | None) -> Tensor:
+    """The emitted steps that are outputs: the first `length` of each row.
+
+    Args:
+        emitted: Tensor `(batch, time)`, entries 0 or 1.
+        length: Number of outputs U, an int or a scalar tensor; None for no
+            limit.
+
+    Returns:
+        Tensor of the shape and dtype of `emitted`.
+    """
+    if length is None:
+        return emitted
+    number = ops.cumsum(emitted, axis=1)
+    return ops.where(number <= length, emitted, ops.zeros_like(emitted))
+
+
+def compact(
+    sequence: Tensor, emission: Tensor, keep: Tensor, length: Size
+) -> Compacted:
+    r"""Moves the emitted steps to the front.
+
+    Each $e_n$ has a straight-through gradient: the difference, to first order
+    in the outputs, between the loss with step n emitted and without it, all
+    other steps as they are,
+
+    $$\frac{\partial L}{\partial e_n} \approx \sum_{k \ge m}
+      \frac{\partial L}{\partial y_k} (y_k^{\mathrm{with}} -
+      y_k^{\mathrm{without}}),$$
+
+    m the number of steps emitted before n. With step n emitted, later steps
+    are one place further back. The mean over draws is exact if the loss is
+    linear in the outputs. For no such gradient, stop it at `emission`.
+
+    Args:
+        sequence: Tensor `(batch, time, features)`.
+        emission: Tensor `(batch, time)` of probabilities.
+        keep: Boolean tensor `(batch, time)`, the steps to emit.
+        length: Number of outputs U, an int or a scalar tensor; further steps
+            are left out.
+
+    Returns:
+        `Compacted`, the outputs in the dtype of `sequence`.
+    """
+    # One more than U: without an earlier step, it would be the last output.
+    indices, real = compaction.compact(keep, length + 1)
+    taken = take(sequence, keep, indices, real)
+    outputs = taken[:, :-1]
+
+    @custom_gradient
+    def with_gradient(outputs: Tensor, emission: Tensor) -> Differentiable:
+        def gradient(upstream: Tensor) -> Gradients:
+            return upstream, _differences(
+                ops.cast(upstream, emission.dtype),
+                ops.cast(sequence, emission.dtype),
+                ops.cast(taken, emission.dtype),
+                keep,
+            )
+
+        return tf.identity(outputs), gradient
+
+    return Compacted(
+        with_gradient(outputs, emission), indices[:, :-1], real[:, :-1]
+    )
+
+
+def _differences(
+    upstream: Tensor, sequence: Tensor, taken: Tensor, keep: Tensor
+) -> Tensor:
+    """Gradients of the probabilities, `(batch, time)`; see `compact`.
+
+    `taken` holds one output more than `upstream`.
+    """
+    outputs = taken[:, :-1]
+    # stays[m]: effect of output m, compared with removing it, which moves
+    # later outputs forward. later[m]: effect of inserting an output at m,
+    # without its own value: outputs from m on move back.
+    stays = _from_here_on(upstream * (outputs - taken[:, 1:]))
+    before = tf.pad(outputs, [[0, 0], [1, 0], [0, 0]])[:, :-1]
+    later = _from_here_on(upstream * (before - outputs))
+    later = tf.pad(later[:, 1:], [[0, 0], [0, 1]])
+    later -= tf.reduce_sum(upstream * outputs, axis=-1)
+
+    place = compaction.running_count(keep) - ops.cast(keep, "int32")
+    length = ops.shape(upstream)[1]
+    reached = place < length
+    place = tf.minimum(place, length - 1)
+    new = tf.reduce_sum(
+        tf.gather(upstream, place, batch_dims=1) * sequence, axis=-1
+    )
+    new += tf.gather(later, place, batch_dims=1)
+    kept = tf.gather(stays, place, batch_dims=1)
+    return tf.where(reached, tf.where(keep, kept, new), tf.zeros_like(new))
+
+
+def _from_here_on(products: Tensor) -> Tensor:
+    """Sums over features, and over each place and those after it."""
+    return tf.cumsum(tf.reduce_sum(products, axis=-1), axis=1, reverse=True)
+
+
+def decisions(
+    keep: Tensor,
+    compacted: Compacted,
+    dtype: str,
+    presence: Tensor | None = None,
+) -> dict[str, Tensor]:
+    """The dict of `expectation.with_decisions`, for hard decisions.
+
+    Args:
+        keep: Boolean tensor `(batch, time)`, the steps emitted.
+        compacted: From `compact`.
+        dtype: Dtype of the results.
+        presence: Tensor `(batch, time)`, the probability that a step exists,
+            or None.
+
+    Returns:
+        A dict of `"emission"` `(batch, U, time)`, `"length_distribution"`
+        `(batch, U + 1)` and `"output_mask"` `(batch, U)`.
+    """
+    _, indices, real = compacted
+    output_mask = ops.cast(real, dtype)
+    if presence is not None:
+        output_mask = take(presence[:, :, None], keep, indices, real)[:, :, 0]
+    matrix = ops.one_hot(indices, ops.shape(keep)[1], dtype=dtype)
+    return {
+        "emission": matrix * output_mask[:, :, None],
+        "length_distribution": expectation.length_distribution_of(output_mask),
+        "output_mask": output_mask,
+    }
+
+
+def take(values: Tensor, keep: Tensor, indices: Tensor, real: Tensor) -> Tensor:
+    """The values at the emitted steps, zeros after them.
+
+    Args:
+        values: Tensor `(batch, time, features)`.
+        keep: Boolean tensor `(batch, time)`, the steps emitted.
+        indices: From `compact`, as `real`.
+        real: From `compact`.
+
+    Returns:
+        Tensor `(batch, U, features)`.
+    """
+    return masks.zero_masked(compaction.gather(values, keep, indices), real)

@@ -1,0 +1,172 @@
+"""How likely each step of a sequence is kept."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_seqmech.core import checks
+from keras_seqmech.core import masks
+from keras_seqmech.core.numerics import finite
+from keras_seqmech.core.numerics import score_dtype
+from keras_seqmech.typing import Tensor
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class EmissionProbabilities(keras.layers.Layer):
+    r"""The probability of each step to be kept by an `ExpectedSubsample`.
+
+    $$e_t = \sigma\big(c\,(w^T h_t + b)\big), \qquad
+      w_i \sim N(0, 3^2), \quad b = \operatorname{logit}(r) / c
+      \quad\text{at the start,}$$
+
+    a `keras.layers.Dense(1)` with a sigmoid that is made for this purpose.
+    Where all probabilities are alike, an expected output is an average over
+    dozens of steps, and the layers above learn nothing from it; so here they
+    differ from the start (a wide kernel, logits times c), as far as states
+    do, around the share r that is to be kept. What is computed is float32 or
+    wider.
+
+    How far they differ depends on the states: for d features of standard
+    deviation a, that of the logits is about $3 c \sqrt{d}\,a$, and should be
+    above 1. States of an LSTM over a `keras.layers.Embedding` are too small
+    for it, as its entries start within 0.05: give it an
+    `embeddings_initializer` of standard deviation 1, or take a larger
+    `scale`. The further logits differ, the closer the mean probability starts
+    to one half, from r.
+
+    Args:
+        share: r, above 0 and below 1: at the start, the probability where
+            $h_t = 0$, and about the median. To keep the share of kept steps
+            near r in training, give the subsample a `target`.
+        scale: c, a finite number above 0. The larger, the further from one
+            half probabilities start.
+        kernel_initializer: Initializer of w; normal with standard deviation 3
+            if None.
+        kernel_regularizer: Regularizer of w.
+        **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
+
+    Call arguments:
+        sequences: Tensor `(batch, time, features)`, such as the states of an
+            LSTM.
+        mask: Boolean tensor `(batch, time)`, True where a step is real, of any
+            pattern; all steps if None.
+
+    Output shape:
+        `(batch, time)`, float32 or wider whatever the dtype policy.
+
+    Masking: the values at masked steps reach neither output nor gradient, and
+    their probability is 0. The output carries no Keras mask.
+
+    Cost: one pass over the sequences.
+
+    Example:
+
+    >>> import keras
+    >>> from keras_seqmech import EmissionProbabilities, ExpectedSubsample
+    >>> x = keras.Input((100, 8))
+    >>> states = keras.layers.LSTM(16, return_sequences=True)(x)
+    >>> e = EmissionProbabilities(share=0.25)(states)
+    >>> short = ExpectedSubsample(25)(states, e)
+    >>> keras.layers.LSTM(16)(short).shape
+    (None, 16)
+
+    Source: the emission probabilities of "Training a Subsampling Mechanism in
+    Expectation", section 2; the start is this package's own.
+    """
+
+    def __init__(
+        self,
+        share: float,
+        scale: float = 3.0,
+        kernel_initializer: Any = None,
+        kernel_regularizer: Any = None,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.share = checks.check_open_share("share", share)
+        self.scale = checks.check_positive("scale", scale)
+        if kernel_initializer is None:
+            kernel_initializer = keras.initializers.RandomNormal(stddev=3.0)
+        self.kernel_initializer = checks.get_initializer(
+            "kernel_initializer", kernel_initializer
+        )
+        self.kernel_regularizer = checks.get_regularizer(
+            "kernel_regularizer", kernel_regularizer
+        )
+        self.supports_masking = True
+
+    def build(self, sequences_shape: Sequence[int | None]) -> None:
+        self._check_shape(sequences_shape)
+        # Probabilities are float32 or wider, and so are their weights.
+        self.kernel = self.add_weight(
+            name="kernel",
+            shape=(sequences_shape[-1],),
+            initializer=self.kernel_initializer,
+            regularizer=self.kernel_regularizer,
+            autocast=False,
+        )
+        start = math.log(self.share / (1 - self.share)) / self.scale
+        self.bias = self.add_weight(
+            name="bias",
+            shape=(),
+            initializer=keras.initializers.Constant(start),
+            autocast=False,
+        )
+
+    def call(self, sequences: Tensor, mask: Tensor | None = None) -> Tensor:
+        self._check_shape(sequences.shape)
+        checks.check_mask("mask", mask, sequences.shape)
+        mask = masks.as_booleans(mask)
+        sequences = checks.assert_length("sequences.shape", sequences)
+        mask = checks.assert_by_step("mask", mask, sequences)
+        steps = masks.zero_masked(sequences, mask)
+        steps = ops.cast(steps, self.score_dtype)
+        kernel = ops.cast(self.kernel, self.score_dtype)
+        bias = ops.cast(self.bias, self.score_dtype)
+        logits = finite(ops.matmul(steps, kernel) + bias)
+        emission = ops.sigmoid(self.scale * logits)
+        if mask is None:
+            return emission
+        return ops.where(mask, emission, ops.zeros_like(emission))
+
+    def _check_shape(self, shape: Sequence[int | None]) -> None:
+        checks.check_sequences("sequences.shape", shape)
+        features = self.kernel.shape[0] if self.built else None
+        checks.check_features("sequences.shape", shape, features)
+
+    @property
+    def score_dtype(self) -> str:
+        """The dtype of probabilities."""
+        return score_dtype(self.compute_dtype)
+
+    def compute_mask(
+        self, sequences: Tensor, mask: Tensor | None = None
+    ) -> None:
+        # Keras would mask losses of `(batch, time)`, which have no time axis.
+        return None
+
+    def compute_output_shape(
+        self, sequences_shape: Sequence[int | None]
+    ) -> tuple[int | None, ...]:
+        self._check_shape(sequences_shape)
+        return tuple(sequences_shape[:2])
+
+    def compute_output_spec(
+        self, sequences: Tensor, mask: Tensor | None = None
+    ) -> keras.KerasTensor:
+        checks.check_mask("mask", mask, sequences.shape)
+        shape = self.compute_output_shape(sequences.shape)
+        return keras.KerasTensor(shape, dtype=self.score_dtype)
+
+    def get_config(self) -> dict:
+        serialize = keras.saving.serialize_keras_object
+        return {
+            **super().get_config(),
+            "share": self.share,
+            "scale": self.scale,
+            "kernel_initializer": serialize(self.kernel_initializer),
+            "kernel_regularizer": serialize(self.kernel_regularizer),
+        }

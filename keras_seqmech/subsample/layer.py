@@ -1,0 +1,540 @@
+"""A shorter sequence of the steps that are likely worth keeping."""
+
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+import keras
+from keras import ops
+
+from keras_seqmech.core import checks
+from keras_seqmech.core.decisions import log_probabilities
+from keras_seqmech.core.decisions import penalties
+from keras_seqmech.core.decisions import sampling
+from keras_seqmech.core.decisions import statistics
+from keras_seqmech.core.decisions.penalties import DecisionCosts
+from keras_seqmech.core.decisions.statistics import Decided
+from keras_seqmech.core.decisions.statistics import DecisionStatistics
+from keras_seqmech.core.decisions.statistics import KeepsStatistics
+from keras_seqmech.core.layers import batch_mean
+from keras_seqmech.core.numerics import score_dtype
+from keras_seqmech.subsample import drawn
+from keras_seqmech.subsample import expectation
+from keras_seqmech.subsample import probabilities
+from keras_seqmech.typing import Size
+from keras_seqmech.typing import Tensor
+
+INFERENCES = ("expectation", "sample", "threshold")
+SUBSAMPLE_ESTIMATORS = ("expectation", "straight_through", "reinforce")
+
+
+class _Steps(NamedTuple):
+    """The checked inputs of a call.
+
+    Attributes:
+        sequence: Tensor `(batch, time, features)` in the compute dtype.
+        emission: Tensor `(batch, time)`: probabilities, 0 at masked steps.
+        real: Boolean tensor `(batch, time)`, or None: all steps are real.
+        presence: Tensor `(batch, time)`: the probability that a step exists,
+            0 at masked steps; or None: all real steps do.
+    """
+
+    sequence: Tensor
+    emission: Tensor
+    real: Tensor | None
+    presence: Tensor | None
+
+
+class _Subsample(NamedTuple):
+    """What a call returns and reports.
+
+    Attributes:
+        outputs: Tensor `(batch, U, features)`.
+        emitted: Tensor `(batch, time)`: how many times each step is emitted,
+            in expectation or 0 or 1.
+        decisions: The dict of `return_emission`.
+    """
+
+    outputs: Tensor
+    emitted: Tensor
+    decisions: dict[str, Tensor]
+
+
+class _EmissionStatistics(DecisionStatistics):
+    """Metrics of kept steps, and `<prefix>_length`, how many a row emits."""
+
+    def __init__(self, prefix: str):
+        super().__init__(
+            prefix, "kept", "emission_entropy", choices=2, name="statistics"
+        )
+        self.length = keras.metrics.Mean(f"{prefix}_length")
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class ExpectedSubsample(KeepsStatistics):
+    r"""Keeps each step of a sequence with its probability, in expectation.
+
+    Step n is emitted with probability $e_n$; those emitted are the outputs
+    $y_0, y_1, \dots$ With $q_n(m)$ the probability that m of the first n steps
+    were emitted,
+
+    $$q_{n+1}(m) = q_n(m)(1 - e_n) + q_n(m - 1) e_n, \quad
+      p(y_m = s_n) = e_n q_n(m), \quad y_m = \sum_n p(y_m = s_n) s_n,$$
+
+    where a missing output is the zero vector.
+
+    Gradients vanish for outputs that hardly ever exist, and with $e (1 - e)$
+    where a sigmoid saturates; and with equal probabilities the expected output
+    is an average over dozens of steps. So start from probabilities that differ
+    and keep about the right share: `EmissionProbabilities` does. Too low, and
+    late outputs have no gradient (with all probabilities at 1/2 over 200
+    steps, output 150 exists with probability 1e-13); too high, and all U
+    outputs are used before the late steps, which then get no gradient.
+
+    Four weights add terms to the loss in training, means over the real steps
+    of the batch. They are 0 by default, saved with the layer, and kept in
+    non-trainable variables of `layer.costs`, which callbacks may change:
+
+    - `cost_weight`: weight of the share of steps kept.
+    - `target_weight`: weight of the distance of that share from `target`, both
+      of the whole batch: single rows may keep more or less.
+    - `entropy_weight`: weight of the mean entropy of the decisions in nats,
+      which is subtracted (exploration).
+    - `indecision_weight`: weight of the mean of $4 e (1 - e)$, which is 1 at
+      $e = 1/2$ and 0 at 0 and 1 (commitment). Raised late in training, it
+      brings the expected outputs close to those of the threshold.
+
+    `length_target` is a target for each row instead of the batch, and
+    `length_weight` the weight of $T\,KL(r \,\|\, \bar e)$, averaged over the
+    batch, with r the `length_target` and $\bar e$ the mean probability of the
+    row's T steps. Its gradient to a logit is $\bar e - r$ where probabilities
+    are alike, until they are rounded to 1 (from logits of 15 on): no other
+    saturation stops it.
+
+    Args:
+        max_length: U, positive int, the number of outputs; later ones are
+            left out, and outputs past the last are zeros. The number of steps
+            if None.
+        inference: What inference returns. `"expectation"`: as above.
+            `"threshold"`: the steps with $e > 0.5$, one after the other, then
+            zeros. `"sample"`: steps drawn, likewise; only then is a served
+            model random.
+        estimator: What training returns. `"expectation"`: as above, with its
+            exact gradient. `"reinforce"`: steps drawn, as `"sample"`, with no
+            gradient to $e$; `keras_seqmech.PolicyGradientModel` learns $e$
+            from their log-probabilities, without bias. `"straight_through"`:
+            steps drawn; the gradient to $e_n$ is the difference, to first
+            order, between the loss with step n emitted and without it, later
+            steps a place further back. Of low variance, and without bias where
+            the loss is linear in the outputs.
+        return_emission: Whether to return a dict after the outputs:
+            `"emission"` $p(y_m = s_n)$, `"length_distribution"` (of 0, ...,
+            U - 1 and of U or more outputs) and `"output_mask"`, P(length >
+            m). Of hard decisions they are 0 or 1. With
+            `estimator="reinforce"` also the `"log_probability"` of each
+            decision, 0 where none was made.
+        track_statistics: Whether to keep metrics, which appear in `history`:
+            `<name>_length`, the mean number of steps emitted, expected or
+            drawn, before any are left out; and over real steps
+            `<name>_kept`, the share of them; `<name>_emission_entropy`, of a
+            probability, in nats; `<name>_certain`, the share of steps kept or
+            left out with a probability above 0.9; and
+            `<name>_choice_entropy`, that of the hard decisions, 0 where all
+            steps are kept or none is.
+        length_target: r, above 0 and below 1.
+        length_weight: Cost of leaving `length_target`, which it needs; 0.01 to
+            0.1 of the loss per step is a start. A constant: callbacks change
+            `target_weight`.
+        cost_weight: Initial weight of the share of steps kept, at least 0.
+        target: Share of steps to keep, from 0 to 1, or None.
+        target_weight: Initial weight of the distance from `target`, at least
+            0; needs `target`.
+        entropy_weight: Initial weight of the mean entropy, at least 0.
+        indecision_weight: Initial weight of the mean of $4 e (1 - e)$, at
+            least 0.
+        seed: Int, seed of the noise.
+        **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
+
+    Call arguments:
+        sequence: Tensor `(batch, time, features)`.
+        emission_probabilities: Tensor `(batch, time)` with entries in [0, 1],
+            in float32 or wider, as `EmissionProbabilities` or a layer of dtype
+            float32 returns it. Eager execution refuses other values
+            (ValueError); graphs clip them, NaN to 0. Sizes known only there
+            are checked when run, but not by XLA.
+        sequence_mask: Boolean tensor `(batch, time)`, True where a step is
+            real, of any pattern. If None, the Keras mask of `sequence`.
+        presence: Float tensor `(batch, time)`: the probability that a step
+            exists, the `"output_mask"` of an `ExpectedSubsample` below, in any
+            of its modes. Apart from zeros, it must not rise along time; eager
+            execution refuses it if it does (ValueError).
+        training: Whether the estimator decides, or `inference`.
+        mask: Refused (ValueError): give `sequence_mask` or `presence`.
+
+    Output shape:
+        `(batch, U, features)`; with `return_emission` a tuple of that and the
+        dict: `(batch, U, time)`, `(batch, U + 1)`, `(batch, U)`, and
+        `(batch, time)` of the log-probability, all float32 or wider.
+
+    Masking: masked steps are not emitted and do not count, and their values
+    reach neither outputs nor gradients; rows without a real step give zeros.
+    Outputs carry no Keras mask: in expectation they exist with a probability.
+
+    Stacking: a second layer takes the first's outputs, probabilities computed
+    from them, and `presence=decisions["output_mask"]`, which makes its length
+    and mask right; a missing step is a zero vector anyway. All is exact where
+    the second's probabilities do not depend on what the first emitted.
+
+    One output per step: `keras_seqmech.subsample.upsampling.upsample`
+    brings a sequence of U steps back to all steps, each with the latest output.
+
+    Cost: in expectation, work grows with `time * U * features`, and memory
+    with `time * features`, plus a few times U for each 64 steps; the
+    matrix `"emission"` is made only if asked for and, in compiled models,
+    used. Hard decisions cost `time * features`.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> from keras_seqmech import EmissionProbabilities, ExpectedSubsample
+    >>> x = np.array([[[1.0], [2.0], [4.0]]])
+    >>> e = np.array([[0.5, 1.0, 0.5]])
+    >>> ExpectedSubsample(max_length=2)(x, e).numpy()[0, :, 0]
+    array([1.5, 2. ], dtype=float32)
+    >>> ExpectedSubsample(inference="threshold")(x, e).numpy()[0, :, 0]
+    array([2., 0., 0.], dtype=float32)
+
+    In a model that is to keep a quarter of the steps:
+
+    >>> states = keras.Input((100, 16))
+    >>> e = EmissionProbabilities(share=0.25)(states)
+    >>> ExpectedSubsample(50, target=0.25, target_weight=1.0)(states, e).shape
+    (None, 50, 16)
+
+    Source: "Training a Subsampling Mechanism in Expectation", equation 1 and
+    section 3, whose last paragraph names the vanishing gradients and, for long
+    sequences, hard decisions.
+    """
+
+    def __init__(
+        self,
+        max_length: int | None = None,
+        inference: str = "expectation",
+        estimator: str = "expectation",
+        return_emission: bool = False,
+        track_statistics: bool = False,
+        length_target: float | None = None,
+        length_weight: float = 0.0,
+        seed: int | None = None,
+        cost_weight: float = 0.0,
+        target: float | None = None,
+        target_weight: float = 0.0,
+        entropy_weight: float = 0.0,
+        indecision_weight: float = 0.0,
+        **kwargs: Any,
+    ):
+        if max_length is not None:
+            max_length = checks.check_positive_int("max_length", max_length)
+        if target is not None:
+            target = checks.check_share("target", target)
+        # Probabilities would be rounded to the compute dtype.
+        super().__init__(autocast=False, **kwargs)
+        self.max_length = max_length
+        self.inference = checks.check_choice("inference", inference, INFERENCES)
+        self.estimator = checks.check_choice(
+            "estimator", estimator, SUBSAMPLE_ESTIMATORS
+        )
+        self.return_emission = checks.check_bool(
+            "return_emission", return_emission
+        )
+        self.track_statistics = checks.check_bool(
+            "track_statistics", track_statistics
+        )
+        self.length_target, self.length_weight = _check_length_target(
+            length_target, length_weight
+        )
+        self.costs = DecisionCosts(
+            cost_weight=cost_weight,
+            target=target,
+            target_weight=target_weight,
+            entropy_weight=entropy_weight,
+            indecision_weight=indecision_weight,
+            name="costs",
+        )
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+        if track_statistics:
+            self.statistics = _EmissionStatistics(self.name)
+        self.supports_masking = True
+
+    def build(
+        self,
+        sequence_shape: Sequence[int | None],
+        emission_probabilities_shape: Sequence[int | None] | None = None,
+    ) -> None:
+        checks.check_sequences("sequence.shape", sequence_shape)
+        self.costs.build()
+
+    def call(
+        self,
+        sequence: Tensor,
+        emission_probabilities: Tensor,
+        sequence_mask: Tensor | None = None,
+        presence: Tensor | None = None,
+        training: bool = False,
+        mask: None = None,
+    ) -> Any:
+        checks.check_no_mask(mask, "sequence_mask")
+        steps = self._prepare(
+            *map(
+                checks.as_tensor,
+                (sequence, emission_probabilities, sequence_mask, presence),
+            )
+        )
+        mode = self.estimator if training else self.inference
+        length = self.max_length or ops.shape(steps.emission)[1]
+        if mode == "expectation":
+            result = self._expect(steps, length)
+        else:
+            result = self._decide(steps, length, mode)
+        if training:
+            self._charge(steps, result)
+        self._update_statistics(steps, result)
+        if self.return_emission:
+            return result.outputs, result.decisions
+        return result.outputs
+
+    def _prepare(
+        self,
+        sequence: Tensor,
+        emission: Tensor,
+        sequence_mask: Tensor | None,
+        presence: Tensor | None,
+    ) -> _Steps:
+        """Checked tensors in their dtypes, zeros at masked steps."""
+        self._check_call(sequence, emission, sequence_mask, presence)
+        sequence = checks.assert_length("sequence.shape", sequence)
+        assert_by_step = checks.assert_by_step
+        emission = assert_by_step("emission_probabilities", emission, sequence)
+        sequence_mask = assert_by_step("sequence_mask", sequence_mask, sequence)
+        presence = assert_by_step("presence", presence, sequence)
+        dtype, real = self.score_dtype, None
+        if sequence_mask is not None:
+            real = ops.cast(sequence_mask, "bool")
+        if presence is not None:
+            presence = probabilities.checked("presence", presence, real, dtype)
+            probabilities.check_falling("presence", presence)
+            real = presence > 0
+        emission = probabilities.checked(
+            "emission_probabilities", emission, real, dtype
+        )
+        sequence = ops.cast(sequence, self.compute_dtype)
+        return _Steps(sequence, emission, real, presence)
+
+    def _expect(self, steps: _Steps, length: Size) -> _Subsample:
+        sequence, emission, real, presence = steps
+        decisions: dict[str, Tensor] = {}
+        if self.return_emission:
+            outputs, decisions = expectation.with_decisions(
+                sequence, emission, length, real, presence
+            )
+        else:
+            outputs = expectation.expected_subsample(
+                sequence, emission, length, real
+            )
+        if self.estimator == "reinforce":
+            decisions["log_probability"] = ops.zeros_like(emission)
+        return _Subsample(outputs, emission, decisions)
+
+    def _decide(self, steps: _Steps, length: Size, mode: str) -> _Subsample:
+        emission, presence = steps.emission, steps.presence
+        if mode == "threshold":
+            keep = emission > 0.5
+        else:
+            keep = sampling.hard_gates(emission, self.seed_generator)
+        learned = mode == "straight_through"
+        compacted = drawn.compact(
+            steps.sequence,
+            emission if learned else ops.stop_gradient(emission),
+            keep,
+            length,
+        )
+        decisions = {}
+        if self.return_emission:
+            decisions = drawn.decisions(
+                keep, compacted, self.score_dtype, presence
+            )
+        if self.estimator == "reinforce":
+            decisions["log_probability"] = drawn.log_probability(
+                emission, keep, length
+            )
+        emitted = ops.cast(keep, self.score_dtype)
+        return _Subsample(compacted.outputs, emitted, decisions)
+
+    def _charge(self, steps: _Steps, result: _Subsample) -> None:
+        """Adds what decisions cost to the loss, and reports what was drawn."""
+        kept = None
+        if self.estimator == "reinforce":
+            kept = drawn.kept(result.emitted, self.max_length)
+        measures = penalties.measure_emissions(steps.emission, kept)
+        charges = self.costs.charge(_of_existing(measures, steps), steps.real)
+        total = charges.reading_cost + charges.uncertainty_cost
+        if self.length_target is not None and self.length_weight:
+            presence = steps.presence
+            if presence is None and steps.real is not None:
+                presence = ops.cast(steps.real, self.score_dtype)
+            total += self.length_weight * probabilities.rate_divergence(
+                steps.emission, self.length_target, presence
+            )
+        self.add_loss(batch_mean(total))
+        if self.estimator == "reinforce":
+            log_probability = result.decisions["log_probability"]
+            log_probabilities.report(
+                self, ops.sum(log_probability, axis=1), charges.reading_cost
+            )
+
+    def _update_statistics(self, steps: _Steps, result: _Subsample) -> None:
+        if self.statistics is None:
+            return
+        emission = steps.emission
+        decided = Decided(
+            amount=result.emitted,
+            entropy=penalties.measure_emissions(emission).entropy,
+            confidence=ops.maximum(emission, 1 - emission),
+            choice=emission > 0.5,
+        )
+        self.statistics.update(decided, steps.real)
+        if not statistics.is_active():
+            return
+        emitted = result.emitted
+        if steps.presence is not None:
+            emitted = emitted * steps.presence
+        self.statistics.length.update_state(ops.sum(emitted, axis=1))
+
+    def _check_call(
+        self,
+        sequence: Tensor,
+        emission_probabilities: Tensor,
+        sequence_mask: Tensor | None,
+        presence: Tensor | None,
+    ) -> None:
+        shape = sequence.shape
+        checks.check_sequences("sequence.shape", shape)
+        check_by_step = checks.check_by_step
+        check_by_step("emission_probabilities", emission_probabilities, shape)
+        _check_boolean(sequence_mask)
+        checks.check_mask("sequence_mask", sequence_mask, shape)
+        check_by_step("presence", presence, shape)
+
+    @property
+    def score_dtype(self) -> str:
+        """The dtype of probabilities and noise."""
+        return score_dtype(self.compute_dtype)
+
+    def compute_mask(
+        self, sequence: Tensor, mask: Tensor | None = None
+    ) -> None:
+        return None
+
+    def compute_output_shape(
+        self,
+        sequence_shape: Sequence[int | None],
+        emission_probabilities_shape: Sequence[int | None] | None = None,
+    ) -> Any:
+        checks.check_sequences("sequence.shape", sequence_shape)
+        batch_size, time, features = sequence_shape
+        length = self.max_length or time
+        outputs = (batch_size, length, features)
+        if not self.return_emission:
+            return outputs
+        lengths = None if length is None else length + 1
+        decisions = {
+            "emission": (batch_size, length, time),
+            "length_distribution": (batch_size, lengths),
+            "output_mask": (batch_size, length),
+        }
+        if self.estimator == "reinforce":
+            decisions["log_probability"] = (batch_size, time)
+        return outputs, decisions
+
+    def compute_output_spec(
+        self,
+        sequence: Tensor,
+        emission_probabilities: Tensor,
+        sequence_mask: Tensor | None = None,
+        presence: Tensor | None = None,
+        training: bool = False,
+        mask: None = None,
+    ) -> Any:
+        checks.check_no_mask(mask, "sequence_mask")
+        self._check_call(
+            *map(
+                checks.as_tensor,
+                (sequence, emission_probabilities, sequence_mask, presence),
+            )
+        )
+        shapes = self.compute_output_shape(sequence.shape)
+        outputs = shapes[0] if self.return_emission else shapes
+        outputs = keras.KerasTensor(outputs, dtype=self.compute_dtype)
+        if not self.return_emission:
+            return outputs
+        return outputs, {
+            name: keras.KerasTensor(shape, dtype=self.score_dtype)
+            for name, shape in shapes[1].items()
+        }
+
+    def get_config(self) -> dict:
+        return {
+            **super().get_config(),
+            "max_length": self.max_length,
+            "inference": self.inference,
+            "estimator": self.estimator,
+            "return_emission": self.return_emission,
+            "track_statistics": self.track_statistics,
+            "length_target": self.length_target,
+            "length_weight": self.length_weight,
+            "seed": self.seed,
+            **self.costs.arguments(),
+        }
+
+
+def _of_existing(
+    measures: penalties.Measures, steps: _Steps
+) -> penalties.Measures:
+    """Measures whose means over real steps are those over existing ones."""
+    if steps.presence is None:
+        return measures
+    # Which steps exist is decided by the layer below, which pays for it.
+    presence = ops.stop_gradient(steps.presence)
+    existing = ops.sum(presence)
+    real = ops.sum(ops.cast(presence > 0, existing.dtype))
+    share = presence * (real / ops.maximum(existing, 1e-6))
+    return penalties.Measures(*(share * x for x in measures))
+
+
+def _check_length_target(
+    target: float | None, weight: float
+) -> tuple[float | None, float]:
+    if target is not None:
+        target = checks.check_open_share("length_target", target)
+    weight = checks.check_not_negative("length_weight", weight)
+    if weight and target is None:
+        raise ValueError(
+            "Argument `length_target` must be given, above 0 and below 1, for "
+            "`length_weight` to act on. Received: length_target=None, "
+            f"length_weight={weight}"
+        )
+    return target, weight
+
+
+def _check_boolean(sequence_mask: Tensor | None) -> None:
+    """Refuses floats, which may be probabilities."""
+    dtype = getattr(sequence_mask, "dtype", None)
+    if dtype is None:
+        return
+    if "float" in keras.backend.standardize_dtype(dtype):
+        raise ValueError(
+            "Argument `sequence_mask` must be boolean, True where a step is "
+            "real. Give the probabilities that steps exist as `presence`. "
+            f"Received: sequence_mask={sequence_mask!r}"
+        )

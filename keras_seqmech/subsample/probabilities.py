@@ -1,0 +1,125 @@
+"""Checks of emission probabilities, and their distance from a target."""
+
+import math
+
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech.core.numerics import finite
+from keras_seqmech.typing import Tensor
+
+# In logarithms, smaller probabilities count as this.
+_LEAST = 1e-20
+# Rounding may put sums of probabilities outside of [0, 1] by this much.
+_ROUNDING = 1e-5
+
+
+def rate_divergence(
+    emission: Tensor, target: float, presence: Tensor | None = None
+) -> Tensor:
+    r"""How far the mean probability is from a target, over all steps.
+
+    $T\,KL(r \,\|\, \bar e)$ in nats, of two Bernoulli distributions, with
+    $\bar e$ the mean over the T real steps. With $e = \sigma(z)$ it
+    has the gradient $(\bar e - r) / (\bar e (1 - \bar e)) \cdot e_n (1 - e_n)$
+    to each logit: $\bar e - r$ where probabilities are alike, down to 1e-20,
+    and up to where they are rounded to 1.
+
+    Args:
+        emission: Tensor `(batch, time)` of probabilities.
+        target: r, above 0 and below 1.
+        presence: Tensor `(batch, time)`, the probability that a step exists;
+            None: all do.
+
+    Returns:
+        Tensor `(batch,)`; 0 in rows without a step.
+    """
+    if presence is None:
+        presence = tf.ones_like(emission)
+    count = tf.reduce_sum(presence, axis=1)
+    emitted = tf.reduce_sum(emission * presence, axis=1)
+    mean = tf.math.divide_no_nan(emitted, count)
+    divergence = target * (
+        math.log(target) - tf.math.log(tf.maximum(mean, _LEAST))
+    ) + (1 - target) * (
+        math.log1p(-target) - tf.math.log(tf.maximum(1 - mean, _LEAST))
+    )
+    return count * divergence
+
+
+def checked(
+    name: str, values: Tensor, mask: Tensor | None, dtype: str
+) -> Tensor:
+    """Probabilities in [0, 1], as all functions of this folder take them.
+
+    Eager execution refuses other values; graphs cannot, and clip them, NaN to
+    0. Deviations within rounding are always clipped.
+
+    Args:
+        name: Name of the argument, for errors.
+        values: Tensor `(batch, time)`.
+        mask: Boolean tensor `(batch, time)` or None: the steps to check;
+            values at other steps become 0.
+        dtype: Dtype of the result.
+
+    Returns:
+        Tensor `(batch, time)` with entries in [0, 1].
+
+    Raises:
+        ValueError: In eager execution, if a value is not in [0, 1].
+    """
+    values = real_probabilities(values, dtype, mask)
+    if tf.executing_eagerly():
+        # False for NaN.
+        fits = (values >= -_ROUNDING) & (values <= 1 + _ROUNDING)
+        if not tf.reduce_all(fits):
+            wrong = float(values[~fits][0])
+            raise ValueError(
+                f"Argument `{name}` must hold probabilities, from 0 to 1. "
+                f"Received: {name}={wrong} among others"
+            )
+    return ops.clip(finite(values), 0, 1)
+
+
+def check_falling(name: str, values: Tensor) -> None:
+    """Refuses, in eager execution, probabilities that rise along time.
+
+    Args:
+        name: What to call the argument in an error.
+        values: Tensor `(batch, time)` in [0, 1]; zeros do not count.
+
+    Raises:
+        ValueError: If a value is above one before it.
+    """
+    if not tf.executing_eagerly():
+        return
+    present = values.numpy()
+    least = np.minimum.accumulate(np.where(present > 0, present, 1), axis=1)
+    rises = np.argwhere(present[:, 1:] > least[:, :-1] + _ROUNDING)
+    if rises.size:
+        row, step = rises[0]
+        raise ValueError(
+            f"Argument `{name}` must not rise from step to step, zeros apart. "
+            f"Received: {name}={present[row, step + 1]} in row {row} after "
+            f"{least[row, step]}"
+        )
+
+
+def real_probabilities(
+    emission: Tensor, dtype: str, mask: Tensor | None
+) -> Tensor:
+    """Probabilities in a dtype, 0 at masked steps.
+
+    Args:
+        emission: Tensor `(batch, time)`.
+        dtype: Dtype of the result.
+        mask: Boolean tensor `(batch, time)` or None.
+
+    Returns:
+        Tensor `(batch, time)`.
+    """
+    emission = ops.cast(emission, dtype)
+    if mask is None:
+        return emission
+    return ops.where(mask, emission, ops.zeros_like(emission))

@@ -1,0 +1,561 @@
+"""Searches for hyperparameters with KerasTuner's own tuners.
+
+Import it by `from keras_seqmech import tuning`: it needs the extra
+`keras_seqmech[tuning]`, and `keras_seqmech` does not import it.
+"""
+
+import json
+import logging
+import os
+import shutil
+import socket
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+try:
+    import keras_tuner
+except ImportError as error:
+    raise ImportError(
+        "`keras_seqmech.tuning` needs KerasTuner and TensorBoard; install "
+        "them with `pip install 'keras_seqmech[tuning]'`. "
+        f"Received: {error}"
+    ) from error
+
+import grpc
+import keras
+import numpy as np
+
+from keras_seqmech.core import checks
+from keras_seqmech.receptive_field import ReceptiveFieldRNN
+from keras_seqmech.training.schedules import Ramp
+from keras_seqmech.training.schedules import Schedule
+
+__all__ = [
+    "ReceptiveFieldHyperModel",
+    "choose_annealing",
+    "open_search",
+]
+
+FIXED = "fixed"
+SCHEDULES = ("exponential", "linear")
+
+# (low, high), (low, high, step), or a number that is not searched.
+Range = float | Sequence[float]
+
+# KerasTuner reads these.
+IP, PORT = "KERASTUNER_ORACLE_IP", "KERASTUNER_ORACLE_PORT"
+TUNER_ID = "KERASTUNER_TUNER_ID"
+
+# Keywords of a tuner that may differ when its search is continued.
+FREE = ("max_trials", "max_retries_per_trial", "max_consecutive_failed_trials")
+NEVER = 10**9
+TORN = "A kill has cut the file of this trial."
+
+_logger = logging.getLogger(__name__)
+
+
+class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
+    """Searches the receptive fields of a model; for any KerasTuner tuner.
+
+    Args:
+        build_model: Function `(hp, field)` that returns a compiled model.
+            `field` is a dict with `"max_size"`, `"temperature"` and the names
+            in `choices`, arguments of `ReceptiveFieldRNN` and `RFCell`. The
+            function may search more with `hp`.
+        max_size: Range of S: `(low, high)` or `(low, high, step)`, or an int
+            that is not searched.
+        temperature: Range of the temperature, on a log scale: `(low, high)`
+            or `(low, high, factor)`, or a number that is not searched.
+        choices: Values to choose from by argument of the layer, such as
+            `{"summary": ("mean", "last")}`.
+        sequence_length: Steps of the longest sequence, which no S may exceed;
+            None if not known.
+        callbacks: Function `(hp, field)` that returns a list of callbacks for
+            a trial, such as a temperature's schedule by `choose_annealing`;
+            it may search with `hp`, too.
+
+    Within a trial nothing is retraced. With `Hyperband`, a trial that is
+    continued starts from the best epoch of the one before, with its optimizer
+    state and so its schedules (if `build_model` returns a built model).
+
+    A trial fails, and ends, when its loss becomes NaN or infinite, and fails
+    if a weight is so in the end. The search continues; KerasTuner ends it
+    after `max_consecutive_failed_trials` in a row.
+
+    Raises:
+        ValueError: If an argument is not as described: a temperature of 0, an
+            S over `sequence_length`, a choice that the layer does not take.
+
+    Example:
+
+    >>> def build_model(hp, field):
+    ...     units = hp.Int("units", 8, 16)
+    ...     layer = ReceptiveFieldRNN(keras.layers.GRUCell(units), **field)
+    ...     layers = [keras.Input((20, 5)), layer, keras.layers.Dense(1)]
+    ...     model = keras.Sequential(layers)
+    ...     model.compile("adam", loss="mse")
+    ...     return model
+    >>> hypermodel = ReceptiveFieldHyperModel(
+    ...     build_model, max_size=(2, 6), temperature=(0.2, 1.0),
+    ...     choices={"summary": ("mean", "last")})
+    >>> hp = keras_tuner.HyperParameters()
+    >>> model = hypermodel.build(hp)
+    >>> hp.values
+    {'max_size': 2, 'temperature': 0.2, 'summary': 'mean', 'units': 8}
+    """
+
+    def __init__(
+        self,
+        build_model: Callable[[Any, dict[str, Any]], keras.Model],
+        max_size: Range = (1, 8),
+        temperature: Range = (0.1, 2.0),
+        choices: Mapping[str, Sequence[Any]] | None = None,
+        sequence_length: int | None = None,
+        callbacks: Callable[[Any, dict[str, Any]], list] | None = None,
+    ):
+        super().__init__()
+        self.build_model = build_model
+        self.max_size = max_size
+        self.temperature = temperature
+        self.choices = dict(choices or {})
+        self.callbacks = callbacks
+        # The layer checks what may be drawn for it, before any trial.
+        self._choose(keras_tuner.HyperParameters())
+        sizes = np.ravel(max_size)[:2].tolist()
+        temperatures = np.ravel(temperature)[:2].tolist()
+        drawn = {"max_size": sizes, "temperature": temperatures, **self.choices}
+        for name, values in drawn.items():
+            for value in values:
+                field = {"max_size": sizes[-1], name: value}
+                ReceptiveFieldRNN(keras.layers.LSTMCell(1), seed=0, **field)
+        if sequence_length is not None and sizes[-1] > sequence_length:
+            raise ValueError(
+                "Argument `max_size` must not exceed the length of the "
+                f"sequences, sequence_length={sequence_length}. "
+                f"Received: max_size={max_size!r}"
+            )
+
+    def _choose(self, hp: keras_tuner.HyperParameters) -> dict[str, Any]:
+        """The arguments of a trial's layer."""
+        return {
+            "max_size": _number(hp, hp.Int, "max_size", self.max_size),
+            "temperature": _number(
+                hp, hp.Float, "temperature", self.temperature, sampling="log"
+            ),
+            **{
+                name: _choice(hp, name, values)
+                for name, values in self.choices.items()
+            },
+        }
+
+    def _choose_callbacks(
+        self, hp: keras_tuner.HyperParameters, field: dict[str, Any]
+    ) -> list[keras.callbacks.Callback]:
+        """The callbacks of a trial."""
+        found = self.callbacks(hp, field) if self.callbacks else []
+        return [callback for callback in found if callback is not None]
+
+    def build(self, hp: keras_tuner.HyperParameters) -> keras.Model:
+        """Builds the model of a trial."""
+        field = self._choose(hp)
+        self._choose_callbacks(hp, field)  # The space is what `build` asks for.
+        model = self.build_model(hp, field)
+        if isinstance(model, keras.Model) and model.built and model.optimizer:
+            # Lets a file of weights restore the optimizer's state, too.
+            model.optimizer.build(model.trainable_variables)
+        return model
+
+    def fit(
+        self,
+        hp: keras_tuner.HyperParameters,
+        model: keras.Model,
+        *args: Any,
+        callbacks: Any = (),
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
+        """Trains the model of a trial.
+
+        Args:
+            hp: The hyperparameters of the trial.
+            model: From `build`.
+            *args: Arguments of `model.fit`.
+            callbacks: Callbacks of `model.fit`. Schedules, which may change
+                what is searched, are refused: give them to the hypermodel.
+            **kwargs: Keyword arguments of `model.fit`.
+
+        Returns:
+            The history.
+
+        Raises:
+            keras_tuner.errors.FailedTrialError: If the loss or a weight
+                became NaN or infinite.
+        """
+        callbacks = keras.tree.flatten(callbacks or [])
+        if any(isinstance(callback, Schedule) for callback in callbacks):
+            raise keras_tuner.errors.FatalValueError(
+                "Schedules may change what is searched: give them to the "
+                "hypermodel, as its `callbacks`. "
+                f"Received: callbacks={callbacks!r}"
+            )
+        own = self._choose_callbacks(hp, self._choose(hp))
+        before = [*own, keras.callbacks.TerminateOnNaN()]
+        history = model.fit(*args, callbacks=[*before, *callbacks], **kwargs)
+        reason = _divergence(history)
+        if reason:
+            # A chief never learns the reason from its worker.
+            _logger.warning(reason)
+            raise keras_tuner.errors.FailedTrialError(reason)
+        return history
+
+
+def choose_annealing(
+    hp: keras_tuner.HyperParameters,
+    steps: int,
+    initial: float,
+    final_temperature: Range = (0.1, 0.5),
+    schedules: Sequence[str] = (FIXED, *SCHEDULES),
+) -> Schedule | None:
+    """Chooses how the temperature changes while a trial trains.
+
+    The names in the search are `"temperature_schedule"` and, only where this
+    is not `"fixed"`, `"final_temperature"`.
+
+    Args:
+        hp: The hyperparameters of a trial.
+        steps: Positive int, optimizer steps until the last temperature.
+        initial: The first temperature, such as `field["temperature"]` of a
+            `ReceptiveFieldHyperModel`.
+        final_temperature: Range of the last one, on a log scale.
+        schedules: Schedules to choose from, of `"fixed"`, `"exponential"` and
+            `"linear"`.
+
+    Returns:
+        A callback for `fit`; None where the temperature is fixed.
+
+    Raises:
+        ValueError: If an argument is not as described.
+
+    Example:
+
+    >>> hp = keras_tuner.HyperParameters()
+    >>> annealing = choose_annealing(
+    ...     hp, steps=100, initial=1.0, final_temperature=0.25,
+    ...     schedules=("exponential",))
+    >>> annealing.values(0.5)
+    {'temperature': 0.5}
+    """
+    moving = [name for name in schedules if name != FIXED]
+    for name in moving:  # Checks all that may be drawn.
+        for final in np.ravel(final_temperature)[:2].tolist():
+            _annealing(name, initial, final, steps)
+    schedule = _choice(hp, "temperature_schedule", schedules)
+    if not moving:
+        return None
+    with hp.conditional_scope("temperature_schedule", moving):
+        final = _number(
+            hp, hp.Float, "final_temperature", final_temperature, sampling="log"
+        )
+    if schedule == FIXED:
+        return None
+    return _annealing(schedule, initial, final, steps)
+
+
+def _annealing(
+    schedule: str, initial: float, final: float, steps: int
+) -> Schedule:
+    """The temperature from `initial` to `final`, over `steps`."""
+    checks.check_choice("schedules", schedule, SCHEDULES)
+    initial = checks.check_positive("initial", initial)
+    final = checks.check_positive("final", final)
+    numbers = {
+        "linear": Ramp(initial, final),
+        "exponential": lambda share: initial * (final / initial) ** share,
+    }
+    return Schedule({"temperature": numbers[schedule]}, steps)
+
+
+def open_search(
+    tuner_class: type[keras_tuner.Tuner],
+    hypermodel: keras_tuner.HyperModel | Callable,
+    directory: str | Path,
+    project_name: str,
+    settings: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    chief_timeout: float = 60.0,
+    **kwargs: Any,
+) -> keras_tuner.Tuner:
+    """Makes a tuner for a new search, or for one that is continued.
+
+    In addition to what KerasTuner does:
+
+    - It refuses a folder that holds another search. Two searches are the same
+      if their tuner, space, objective, `settings` and all keywords are,
+      except `max_trials` and those about failures.
+    - After a kill, the same call continues the search, also where the kill
+      fell between two of KerasTuner's files. Finished trials are kept; those
+      that were running are run again.
+    - Failed trials do not end the search, however many follow each other,
+      unless `max_consecutive_failed_trials` is given. (In KerasTuner 1.4 the
+      chief of a distributed search would wait forever.)
+    - A chief does not start at a port that is taken, and a worker does not
+      wait for a chief longer than `chief_timeout`. A worker that is killed and
+      started again with its `KERASTUNER_TUNER_ID` continues the trial it had;
+      until then the chief does not end.
+
+    Args:
+        tuner_class: Class of the tuner, such as `keras_tuner.RandomSearch`.
+        hypermodel: A `ReceptiveFieldHyperModel`, or any other one.
+        directory: Folder of searches; made if it is missing. All processes of
+            a distributed search need the same.
+        project_name: Name of this search's own folder in `directory`.
+        settings: What else trials depend on, such as the data set and the
+            number of epochs: numbers, strings, lists and dicts of them.
+        overwrite: Whether to delete the search in the folder first.
+        chief_timeout: Seconds a worker waits for its chief.
+        **kwargs: Arguments of the tuner, such as `objective` and
+            `max_trials`.
+
+    Returns:
+        The tuner; call its `search` next. In a chief, this returns when all
+        trials are done.
+
+    Raises:
+        ValueError: If the folder holds another search, or one that cannot be
+            continued: a `GridSearch`, whose place KerasTuner does not save,
+            or one whose `oracle.json` a kill has cut.
+        OSError: In a chief, if the port is taken.
+        TimeoutError: In a worker, if there is no chief.
+
+    Example:
+
+    >>> import tempfile
+    >>> def build_model(hp):
+    ...     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    ...     model.compile("sgd", loss="mse")
+    ...     return model
+    >>> options = {"hypermodel": build_model, "project_name": "sweep"}
+    >>> options["directory"] = tempfile.mkdtemp()
+    >>> tuner = open_search(
+    ...     keras_tuner.RandomSearch, **options, objective="loss")
+    >>> tuner = open_search(keras_tuner.GridSearch, **options, objective="loss")
+    Traceback (most recent call last):
+    ValueError: The folder ... holds another search, which differs in `tuner`:
+    'RandomSearch' there, 'GridSearch' here. ...
+    """
+    role, folder = _role(), Path(directory) / project_name
+    if role == "worker":
+        _wait_for_chief(chief_timeout)
+        overwrite = False  # The chief has done it, and uses the folder now.
+    elif role == "chief":
+        _check_port()
+    search = _describe(tuner_class, hypermodel, settings, kwargs)
+    claim = folder / "search.json"
+    holds_search = claim.exists() or (folder / "oracle.json").exists()
+    if holds_search and overwrite:
+        shutil.rmtree(folder)
+    elif holds_search:
+        _check_same(folder, _read(claim) if claim.exists() else {}, search)
+        if role != "worker":
+            if issubclass(tuner_class, keras_tuner.GridSearch):
+                raise ValueError(
+                    "Argument `tuner_class` must save where it is, which "
+                    "KerasTuner's `GridSearch` does not, for its search to be "
+                    "continued. Choose another folder, or `overwrite=True`. "
+                    f"Received: tuner_class={tuner_class.__name__}, "
+                    f"directory={str(directory)!r}"
+                )
+            _mend(folder, os.environ.get(TUNER_ID, "tuner0"))
+    kwargs.setdefault("max_consecutive_failed_trials", NEVER)
+    tuner = tuner_class(
+        hypermodel=hypermodel,
+        directory=str(directory),
+        project_name=project_name,
+        **kwargs,
+    )
+    if role != "worker":
+        _write(claim, search)
+    return tuner
+
+
+def _role() -> str:
+    """Chief, worker, or alone; refuses half of what KerasTuner reads."""
+    found = {name: os.environ.get(name) for name in (IP, PORT, TUNER_ID)}
+    if not (found[IP] or found[PORT]):
+        return "alone"
+    if not all(found.values()):
+        raise ValueError(
+            "A distributed search needs the environment variables "
+            f"{list(found)}. Received: {found}"
+        )
+    return "chief" if "chief" in os.environ[TUNER_ID] else "worker"
+
+
+def _check_port() -> None:
+    """Refuses a port that is taken.
+
+    gRPC would share it with another gRPC server and receive some of the
+    workers' calls, without an error.
+    """
+    ip, port = os.environ[IP].strip("[]"), int(os.environ[PORT])
+    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
+    socket.create_server((ip, port), family=family).close()
+
+
+def _wait_for_chief(timeout: float) -> None:
+    """Waits until the chief answers. KerasTuner itself would wait an hour."""
+    address = f"{os.environ[IP]}:{os.environ[PORT]}"
+    with grpc.insecure_channel(address) as channel:
+        try:
+            grpc.channel_ready_future(channel).result(timeout)
+        except grpc.FutureTimeoutError as error:
+            raise TimeoutError(
+                f"No chief of a search answers at {address} ({IP} and {PORT}) "
+                f"after {timeout:g} seconds. Start it first: the same program "
+                f"with {TUNER_ID}=chief"
+            ) from error
+
+
+def _describe(
+    tuner_class: type[keras_tuner.Tuner],
+    hypermodel: keras_tuner.HyperModel | Callable,
+    settings: Mapping[str, Any] | None,
+    kwargs: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What makes one search differ from another, as JSON values by name."""
+    hp = kwargs.get("hyperparameters")
+    hp = hp.copy() if hp else keras_tuner.HyperParameters()
+    getattr(hypermodel, "build", hypermodel)(hp)
+    search: dict[str, Any] = {"tuner": tuner_class.__name__}
+    for entry in hp.get_config()["space"]:
+        # A name may come again, under another condition.
+        name = f"space.{entry['config']['name']}"
+        search.setdefault(name, []).append(entry)
+    for name, value in kwargs.items():
+        if name == "objective":
+            search[name] = [str(part) for part in keras.tree.flatten(value)]
+        elif name not in FREE and isinstance(value, (int, float, str)):
+            search[name] = value
+    try:
+        for name, value in dict(settings or {}).items():
+            search[f"settings.{name}"] = value
+        return json.loads(json.dumps(search))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "Argument `settings` must be a dict of numbers, strings, lists "
+            f"and dicts of them ({error}). Received: settings={settings!r}"
+        ) from error
+
+
+def _check_same(
+    folder: Path, found: Mapping[str, Any], wanted: Mapping[str, Any]
+) -> None:
+    """Refuses a folder that holds another search than the one wanted."""
+    for name in {**wanted, **found}:
+        if found.get(name) != wanted.get(name):
+            raise ValueError(
+                f"The folder {folder} holds another search, which differs in "
+                f"`{name}`: {found.get(name)!r} there, {wanted.get(name)!r} "
+                "here. Choose another folder, or `overwrite=True`. "
+                f"Received: directory={str(folder.parent)!r}, "
+                f"project_name={folder.name!r}"
+            )
+
+
+def _mend(folder: Path, tuner_id: str) -> None:
+    """Lets KerasTuner continue a search that was killed while it saved.
+
+    KerasTuner saves a trial, then the oracle. So the oracle may not know of a
+    trial that has just begun, which is moved aside and drawn again, nor that
+    a trial has ended. One whose file is cut otherwise is counted as failed.
+
+    Args:
+        folder: Folder of the search.
+        tuner_id: Name of the process that continues it.
+    """
+    path = folder / "oracle.json"
+    if not path.exists():  # No trial has begun.
+        return
+    state = _read(path)
+    for file in folder.glob("trial_*/trial.json"):
+        key = file.parent.name.removeprefix("trial_")
+        if key not in state["start_order"]:
+            file.replace(file.with_suffix(".torn"))
+            continue
+        try:
+            trial = json.loads(file.read_text("utf8"))
+        except ValueError:
+            file.replace(file.with_suffix(".torn"))
+            trial = keras_tuner.engine.trial.Trial(
+                keras_tuner.HyperParameters(), key, "FAILED", TORN
+            ).get_state()
+            _write(file, trial)
+        if trial["status"] in ("COMPLETED", "FAILED"):
+            ongoing = state["ongoing_trials"].items()
+            state["ongoing_trials"] = {k: v for k, v in ongoing if v != key}
+        else:  # It runs again, and reports again.
+            _write(file, {**trial, "metrics": {"metrics": {}}})
+    _write(path, state)
+    # Without this file, KerasTuner would begin again.
+    _write(folder / f"{tuner_id}.json", {})
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text("utf8"))
+    except ValueError as error:
+        raise ValueError(
+            "The search cannot be continued, as a kill has cut one of its "
+            "files; its finished trials are beside it. Choose another folder, "
+            f"or `overwrite=True`. Received: {path}: {error}"
+        ) from error
+
+
+def _write(path: Path, content: Any) -> None:
+    """Writes a JSON file in one step: it is complete, or as it was before."""
+    temporary = path.with_suffix(".part")
+    temporary.write_text(json.dumps(content), "utf8")
+    temporary.replace(path)
+
+
+def _number(
+    hp: keras_tuner.HyperParameters,
+    kind: Callable,
+    name: str,
+    value: Range,
+    **options: Any,
+) -> Any:
+    if not isinstance(value, (tuple, list)):
+        return hp.Fixed(name, value)
+    if len(value) not in (2, 3):
+        raise ValueError(
+            f"Argument `{name}` must be a number, (low, high) or (low, high, "
+            f"step). Received: {name}={value!r}"
+        )
+    return kind(name, *value, **options)
+
+
+def _choice(
+    hp: keras_tuner.HyperParameters, name: str, values: Sequence[Any]
+) -> Any:
+    if len(values) == 1:
+        return hp.Fixed(name, values[0])
+    return hp.Choice(name, list(values))
+
+
+def _divergence(history: keras.callbacks.History) -> str:
+    """Which loss or weight is not finite, if any."""
+    for name in ("loss", "val_loss"):
+        losses = history.history.get(name, ())
+        for epoch, loss in zip(history.epoch, losses):
+            if not np.isfinite(loss):
+                return (
+                    f"Training diverged: {name} is {loss} in epoch {epoch + 1}."
+                )
+    # The last step's weights are in no training loss.
+    for weight in history.model.trainable_weights:
+        if not bool(keras.ops.all(keras.ops.isfinite(weight))):
+            return f"Training diverged: {weight.path} is not finite in the end."
+    return ""

@@ -1,0 +1,75 @@
+"""The metrics of decisions, listed once whatever is around the layer."""
+
+import keras
+import numpy as np
+import pytest
+
+from keras_seqmech import FocusedHierarchicalEncoder
+from keras_seqmech import PolicyGradientModel
+from keras_seqmech import ReceptiveFieldRNN
+
+
+def field(**options):
+    cell = keras.layers.SimpleRNNCell(2)
+    return ReceptiveFieldRNN(
+        cell, 3, track_statistics=True, name="field", **options
+    )
+
+
+class Block(keras.layers.Layer):
+    """A layer of one's own around another."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def build(self, shape):
+        self.layer.build(shape)
+
+    def call(self, x, training=False):
+        return self.layer(x, training=training)
+
+
+class Subclassed(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.block = Block(Block(field()))
+
+    def call(self, x, training=False):
+        return self.block(x, training=training)
+
+
+def functional(layer):
+    x = keras.Input((6, 2))
+    return keras.Model(x, layer(x))
+
+
+def encoder():
+    x = keras.Input((6, 2))
+    layer = FocusedHierarchicalEncoder(2, track_statistics=True)
+    return keras.Model(x, layer(x, x[:, 0]))
+
+
+MODELS = {
+    "sequential": lambda: keras.Sequential([field()]),
+    "functional": lambda: functional(field()),
+    "nested": lambda: functional(functional(field())),
+    "subclassed": Subclassed,
+    "wrapped": lambda: functional(keras.layers.Bidirectional(field())),
+    "encoder": encoder,
+    "policy": lambda: PolicyGradientModel(
+        functional(field(estimator="reinforce"))
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_each_is_returned_once(kind):
+    model = MODELS[kind]()
+    model.compile("sgd", "mse")
+    x, y = np.ones((2, 6, 2)), np.ones((2, 1))
+    history = model.fit(x, y, verbose=0).history
+    by_name = model.evaluate(x, y, verbose=0, return_dict=True)
+    assert sorted(by_name) == sorted(history)
+    assert len(model.evaluate(x, y, verbose=0)) == len(by_name)
+    assert len(by_name) == (9 if kind == "wrapped" else 5)

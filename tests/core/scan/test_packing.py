@@ -1,0 +1,251 @@
+"""Packed sequences against loops over rows and steps, and `compaction`."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_seqmech.core import compaction
+from keras_seqmech.core.scan import ScanOptions
+from keras_seqmech.core.scan import can_pack
+from keras_seqmech.core.scan import pack
+
+PATTERNS = {
+    "gaps": [
+        [0, 1, 1, 0, 1],
+        [0, 0, 0, 0, 0],
+        [1, 1, 1, 1, 1],
+        [0, 0, 1, 0, 0],
+    ],
+    "nothing kept": [[0, 0, 0], [0, 0, 0]],
+    "all kept": [[1, 1, 1], [1, 1, 1]],
+    "one row": [[1, 0, 1, 1]],
+    "one empty row": [[0, 0]],
+    "equal rows": [[1, 0, 1], [0, 1, 1], [1, 1, 0]],
+    "lengths": [[1, 1, 1, 1], [1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 0, 0]],
+}
+
+
+@pytest.fixture(params=PATTERNS, ids=lambda name: name.replace(" ", "-"))
+def keep(request):
+    return np.array(PATTERNS[request.param], bool)
+
+
+def normal(*shape):
+    return np.random.default_rng(3).normal(size=shape)
+
+
+def elements(keep):
+    """Rows and steps in packed order: by number, length and row."""
+    kept = [np.flatnonzero(row) for row in keep]
+    order = sorted(range(len(kept)), key=lambda row: len(kept[row]))
+    return [
+        (row, kept[row][number])
+        for number in range(keep.shape[1])
+        for row in order
+        if number < len(kept[row])
+    ]
+
+
+@pytest.mark.parametrize("time_major", [False, True])
+def test_gather_takes_kept_steps_by_number_and_length(keep, time_major):
+    x = normal(*keep.shape, 2)
+    expected = np.array([x[place] for place in elements(keep)]).reshape(-1, 2)
+    sequences = np.swapaxes(x, 0, 1) if time_major else x
+    np.testing.assert_array_equal(
+        pack(keep).gather(sequences, time_major), expected
+    )
+
+
+def test_counts_are_the_rows_that_have_each_step(keep):
+    packing = pack(keep)
+    lengths = keep.sum(axis=1)
+    expected = [(lengths > n).sum() for n in range(max(lengths))]
+    np.testing.assert_array_equal(packing.counts, expected)
+    np.testing.assert_array_equal(packing.lengths, lengths)
+    np.testing.assert_array_equal(
+        packing.offsets, np.cumsum([0, *expected])[: len(expected)]
+    )
+
+
+@pytest.mark.parametrize("time_major", [False, True])
+def test_scatter_and_hold_bring_steps_back(keep, time_major):
+    packing = pack(keep)
+    x = normal(*keep.shape, 2)
+    initial = normal(len(keep), 2) + 10
+    held = np.zeros_like(x)
+    for row, time in itertools.product(*map(range, keep.shape)):
+        before = held[row, time - 1] if time else initial[row]
+        held[row, time] = x[row, time] if keep[row, time] else before
+    zeros = np.where(keep[..., None], x, 0)
+    if time_major:
+        held, zeros = (np.swapaxes(a, 0, 1) for a in (held, zeros))
+    packed = packing.gather(x)
+    np.testing.assert_array_equal(packing.scatter(packed, time_major), zeros)
+    np.testing.assert_array_equal(
+        packing.hold(packed, initial, time_major), held
+    )
+
+
+def test_final_is_the_last_kept_step_of_each_row(keep):
+    packing = pack(keep)
+    x = normal(*keep.shape, 2)
+    initial = normal(len(keep), 2) + 10
+    held = packing.hold(packing.gather(x), initial)
+    np.testing.assert_array_equal(
+        packing.final(packing.gather(x), initial), held[:, -1]
+    )
+
+
+@pytest.mark.parametrize("more", [0, 2])
+def test_compact_is_that_of_compaction(keep, more):
+    packing = pack(keep)
+    x = normal(*keep.shape, 2)
+    length = compaction.capacity(keep) + more
+    indices, mask = compaction.compact(keep, length)
+    expected = compaction.gather(tf.constant(x), keep, indices)
+    expected = tf.where(mask[..., None], expected, 0)
+    np.testing.assert_array_equal(
+        packing.compact(packing.gather(x), length), expected
+    )
+
+
+def test_rows_sort_by_length_and_back(keep):
+    packing = pack(keep)
+    lengths = keep.sum(axis=1)
+    np.testing.assert_array_equal(packing.sort(lengths), np.sort(lengths))
+    np.testing.assert_array_equal(
+        packing.unsort(packing.sort(lengths)), lengths
+    )
+
+
+@pytest.mark.parametrize("time_major", [False, True])
+def test_gradients_are_those_of_finite_differences(keep, time_major):
+    packing = pack(keep)
+    total = int(keep.sum())
+    shape = keep.shape[::-1] if time_major else keep.shape
+
+    def check(function, *arguments):
+        arguments = [tf.constant(a) for a in arguments]
+        exact, numeric = tf.test.compute_gradient(function, arguments)
+        for a, b in zip(exact, numeric):
+            # Linear functions: the step of the difference is no error.
+            np.testing.assert_allclose(a, b, rtol=0, atol=1e-9)
+
+    check(lambda x: packing.gather(x, time_major), normal(*shape, 2))
+    if total == 0:
+        return
+    values, initial = normal(total, 2), normal(len(keep), 2)
+    check(lambda x: packing.scatter(x, time_major), values)
+    check(packing.final, values, initial)
+    check(lambda x, y: packing.hold(x, y, time_major), values, initial)
+    check(lambda x: packing.compact(x, keep.shape[1]), values)
+    check(packing.sort, initial)
+    check(packing.unsort, initial)
+
+
+@pytest.mark.parametrize(
+    "way", ["gather", "scatter", "hold", "compact", "sort"]
+)
+def test_gradients_have_gradients(way):
+    """Of a sum of cubes of the elements: 6 x v, wherever they lie."""
+    keep = np.array(PATTERNS["gaps"], bool)
+    packing = pack(keep)
+    total = int(keep.sum())
+    run, shape = {
+        "gather": (packing.gather, (*keep.shape, 2)),
+        "scatter": (packing.scatter, (total, 2)),
+        "hold": (
+            lambda x: packing.hold(x, tf.zeros((4, 2), "float64")),
+            (total, 2),
+        ),
+        "compact": (lambda x: packing.compact(x, 5), (total, 2)),
+        "sort": (packing.sort, (len(keep), 2)),
+    }[way]
+    x, direction = tf.constant(normal(*shape)), tf.constant(normal(*shape) + 1)
+    times = tf.ones(shape, "float64")
+    with tf.GradientTape() as count:
+        count.watch(x)
+        copies = tf.reduce_sum(run(x))
+    times = count.gradient(copies, x)
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            cubes = tf.reduce_sum(run(x) ** 3)
+        along = tf.reduce_sum(inner.gradient(cubes, x) * direction)
+    np.testing.assert_allclose(
+        outer.gradient(along, x), 6 * times * x * direction, rtol=1e-12
+    )
+
+
+def test_one_trace_serves_all_sizes():
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec((None, None), "bool"),
+            tf.TensorSpec((None, None, 2), "float64"),
+        ]
+    )
+    def there_and_back(keep, x):
+        packing = pack(keep)
+        return packing.scatter(packing.gather(x))
+
+    for pattern in (*PATTERNS.values(), np.zeros((0, 3)), np.zeros((2, 0))):
+        keep = np.array(pattern, bool)
+        x = normal(*keep.shape, 2)
+        np.testing.assert_array_equal(
+            there_and_back(keep, x), np.where(keep[..., None], x, 0)
+        )
+    assert there_and_back.experimental_get_tracing_count() == 1
+
+
+def test_static_sizes_are_kept():
+    @tf.function
+    def run(keep, x):
+        packing = pack(keep)
+        packed = packing.gather(x)
+        assert packed.shape.as_list() == [None, 2]
+        assert packing.scatter(packed).shape == (4, 5, 2)
+        assert packing.scatter(packed, time_major=True).shape == (5, 4, 2)
+        assert packing.hold(packed, x[:, 0]).shape == (4, 5, 2)
+        assert packing.compact(packed, 5).shape == (4, 5, 2)
+        assert packing.sort(x).shape == (4, 5, 2)
+
+    run(
+        tf.constant(np.array(PATTERNS["gaps"], bool)),
+        tf.constant(normal(4, 5, 2)),
+    )
+
+
+def test_packing_of_integers_and_booleans(keep):
+    packing = pack(keep)
+    numbers = np.arange(keep.size).reshape(keep.shape)
+    expected = [numbers[place] for place in elements(keep)]
+    np.testing.assert_array_equal(packing.gather(numbers), expected)
+    assert np.all(packing.gather(keep))
+    np.testing.assert_array_equal(packing.scatter(packing.gather(keep)), keep)
+
+
+def test_it_is_possible_where_sizes_may_depend_on_values():
+    possible = {}
+
+    def note(place, options=ScanOptions()):  # noqa: B008
+        possible[place] = can_pack(options)
+
+    note("eager")
+    note("eager, compiled loop", ScanOptions(jit_compile=True))
+    note("unrolled", ScanOptions(unroll=True))
+    note("some steps", ScanOptions(steps=tf.constant(1)))
+    tf.function(lambda: note("graph"))()
+    tf.function(lambda: note("compiled loop", ScanOptions(jit_compile=True)))()
+    tf.function(lambda: note("compiled"), jit_compile=True)()
+    assert possible == {
+        "eager": True,
+        "eager, compiled loop": True,
+        "unrolled": False,
+        "some steps": False,
+        "graph": True,
+        "compiled loop": False,
+        "compiled": False,
+    }

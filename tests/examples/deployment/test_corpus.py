@@ -1,0 +1,329 @@
+"""Files of texts cut into shards, and folders of scores."""
+
+import json
+import os
+import re
+
+import pytest
+
+pa = pytest.importorskip("pyarrow", reason="needs keras_seqmech[scaling]")
+
+from pyarrow import parquet  # noqa: E402
+
+from examples.deployment import corpus  # noqa: E402
+from examples.deployment.corpus import BadRow  # noqa: E402
+from examples.deployment.corpus import Fields  # noqa: E402
+from examples.deployment.corpus import Row  # noqa: E402
+from examples.deployment.text_model import Output  # noqa: E402
+
+FIELDS = Fields("text", "id")
+ROWS = [{"id": i, "text": f"text {i} 字\n\u2028", "x": None} for i in range(11)]
+EXPECTED = [Row(i, row["text"], str(i)) for i, row in enumerate(ROWS)]
+OUTPUTS = {"score": Output("float32", 0), "tags": Output("string", 1)}
+LATIN = os.fsdecode(b"caf\xe9.jsonl")
+SETTINGS = {"model": "1f", "id_field": None, "batch_size": 8}
+
+
+def write_lines(path, lines):
+    path.write_bytes(b"\n".join(lines))
+    return path
+
+
+def as_lines(path):
+    return write_lines(path, [json.dumps(row).encode() for row in ROWS])
+
+
+def as_lines_of_an_editor(path):
+    """With a byte order mark, and other ends of lines."""
+    lines = [json.dumps(row, ensure_ascii=False).encode() for row in ROWS]
+    lines[0] = b"\xef\xbb\xbf" + lines[0]
+    return write_lines(path, [line + b"\r" for line in lines] + [b""])
+
+
+def as_parquet(path, group=4):
+    table = pa.Table.from_pylist(ROWS)
+    parquet.write_table(table, path, row_group_size=group)
+    return path
+
+
+def shards_of(path, rows, fields=FIELDS):
+    return corpus.split(corpus.find([path]), rows, fields)
+
+
+@pytest.mark.parametrize(
+    "write, name, shard_rows",
+    [
+        (as_lines, "a.jsonl", 1),
+        (as_lines, "a.jsonl", 11),
+        (as_lines_of_an_editor, "a.jsonl", 4),
+        (as_lines_of_an_editor, "a.JSONL", 50),
+        (as_parquet, "a.parquet", 3),
+        (as_parquet, "a.parquet", 4),
+        (as_parquet, "a.PARQUET", 10),
+    ],
+)
+def test_shards_hold_each_row_once(tmp_path, write, name, shard_rows):
+    shards = shards_of(write(tmp_path / name), shard_rows)
+    assert [shard.number for shard in shards] == list(range(len(shards)))
+    assert all(shard.rows == shard_rows for shard in shards[:-1])
+    read = [list(corpus.read(shard, FIELDS)) for shard in shards]
+    assert [len(rows) for rows in read] == [shard.rows for shard in shards]
+    assert [row for rows in read for row in rows] == EXPECTED
+
+
+def test_a_few_rows_of_a_large_row_group(tmp_path, monkeypatch):
+    path = as_parquet(tmp_path / "a.parquet", group=8)
+    monkeypatch.setattr(corpus, "_PARQUET_ROWS", 2)
+    held = []
+
+    class Counted(parquet.ParquetFile):
+        def iter_batches(self, *args, **kwargs):
+            for batch in super().iter_batches(*args, **kwargs):
+                held.append((batch.num_rows, batch.schema.names))
+                yield batch
+
+    monkeypatch.setattr(parquet, "ParquetFile", Counted)
+    shard = shards_of(path, 3)[1]
+    assert list(corpus.read(shard, FIELDS)) == EXPECTED[3:6]
+    assert held == [(2, ["text", "id"])] * 3  # Rows 0 to 5 of 8.
+
+
+def touch(folder, *names):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+
+
+def test_folders_are_searched_in_the_order_of_names(tmp_path, capsys):
+    expected = ["A.JSONL", "a.parquet/part-0.Parquet", "b.jsonl", "c/d/e.jsonl"]
+    touch(tmp_path, *expected)
+    touch(tmp_path, ".b.jsonl", ".git/x.jsonl", "c/.cache/x.jsonl")
+    touch(tmp_path, "a.parquet/_SUCCESS", "_metadata.parquet", "_tmp/x.jsonl")
+
+    def found():
+        files = corpus.find([tmp_path])
+        return [os.path.relpath(file.path, tmp_path) for file in files]
+
+    assert found() == expected
+    assert not capsys.readouterr().out
+    touch(tmp_path, "b.txt", "c.jsonl.gz", os.fsdecode(b"caf\xe9.csv"))
+    assert found() == expected
+    printed = capsys.readouterr().out
+    assert "other kinds: 3 files" in printed and "c.jsonl.gz" in printed
+
+
+def test_files_are_named_once(tmp_path):
+    touch(tmp_path, "real/a.jsonl", "texts/b.jsonl")
+    (tmp_path / "texts/more").symlink_to(tmp_path / "real")
+    (_, file) = corpus.find([tmp_path / "texts"])
+    assert file.path == str(tmp_path / "texts/more/a.jsonl")
+    with pytest.raises(ValueError, match="each once.*/real/a.jsonl"):
+        corpus.find([tmp_path / "real", tmp_path / "texts"])
+    (tmp_path / "real/again").symlink_to(tmp_path / "real")
+    with pytest.raises(ValueError, match="each once.*again/a.jsonl"):
+        corpus.find([tmp_path / "real"])
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["none"], ["a.txt"], ["a.jsonl.gz"], ["folder"], [], [LATIN]],
+)
+def test_inputs_that_are_no_files_of_texts(tmp_path, names):
+    touch(tmp_path, "a.txt", "a.jsonl.gz", LATIN)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ValueError, match="`inputs`.*Received: inputs="):
+        corpus.find([tmp_path / name for name in names])
+
+
+@pytest.mark.parametrize(
+    "line, reason",
+    [
+        (b"{", "a JSON object in UTF-8"),
+        (b"[1]", r"a JSON object in UTF-8 \(not an object\). Received: '\[1\]"),
+        (b"[" * 200_000, r"a JSON object in UTF-8 \(maximum recursion.*\[\["),
+        (b"\xef\xbb\xbf{}", "a JSON object in UTF-8 .*BOM"),
+        (b"", "a JSON object in UTF-8"),
+        (b'{"id": 1, "text": "\xff"}', "in UTF-8 .*'utf-8' codec"),
+        (b'{"id": 1, "text": "a", "text": "b"}', "a name is there twice"),
+        (b'{"id": 1}', "in field 'text'. Received: no such field"),
+        (b'{"id": 1, "text": null}', "in field 'text'. Received: None"),
+        (b'{"id": 1, "text": 5}', "in field 'text'. Received: 5"),
+        (b'{"id": 1, "text": "\\ud800"}', "string of Unicode characters"),
+        (b'{"text": "a"}', "in field 'id'. Received: no such field"),
+        (b'{"id": true, "text": "a"}', "in field 'id'. Received: True"),
+        (b'{"id": 1.5, "text": "a"}', "in field 'id'. Received: 1.5"),
+    ],
+)
+def test_bad_lines_are_named_and_others_read(tmp_path, line, reason):
+    good = b'{"id": "k", "text": "a"}'
+    path = write_lines(tmp_path / "a.jsonl", [good, good, line, good])
+    (_, shard) = shards_of(path, 2)
+    bad, row = corpus.read(shard, FIELDS)
+    assert bad.number == 2
+    assert re.match(rf"{path}, line 3: expected .*{reason}", bad.reason)
+    assert row == Row(3, "a", "k")
+
+
+def test_bad_rows_of_parquet(tmp_path):
+    table = pa.table({"text": ["a", None, "b"], "id": [1, 2, None]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    (shard,) = shards_of(tmp_path / "a.parquet", 9)
+    good, no_text, no_id = corpus.read(shard, FIELDS)
+    assert good == Row(0, "a", "1")
+    assert "a.parquet, row 1: expected a string" in no_text.reason
+    assert "in field 'id'. Received: None" in no_id.reason
+
+
+def test_files_without_rows(tmp_path, capsys):
+    (tmp_path / "a.jsonl").touch()
+    parquet.write_table(pa.table({}), tmp_path / "b.parquet")
+    with pytest.raises(ValueError, match="one row in all"):
+        shards_of(tmp_path, 5)
+    assert capsys.readouterr().out.count("Without rows: ") == 2
+    as_lines(tmp_path / "c.jsonl")
+    shards = shards_of(tmp_path, 6)
+    found = [(s.number, s.first, s.rows) for s in shards]
+    assert found == [(0, 0, 6), (1, 6, 5)]
+
+
+def test_columns_that_are_missing_or_there_twice(tmp_path):
+    path = as_parquet(tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="field 'body'.*'id', 'text', 'x'"):
+        shards_of(path, 5, Fields("body", None))
+    columns = pa.array(["a"]), pa.array(["b"]), pa.array(["c"])
+    table = pa.table(columns, names=["text", "id", "id"])
+    parquet.write_table(table, path)
+    with pytest.raises(ValueError, match=f"^{path}: expected one field 'id'"):
+        shards_of(path, 5)
+
+
+def test_damaged_parquet_is_named(tmp_path):
+    path = as_parquet(tmp_path / "a.parquet")
+    (shard, *_) = shards_of(path, 5)
+    whole = path.read_bytes()
+    footer = int.from_bytes(whole[-8:-4], "little") + 8
+    message = "a.parquet: expected a Parquet file"
+    for content in (
+        b"PAR1 or not",
+        whole[:-footer] + b"\xff" * (footer - 8) + whole[-8:],
+    ):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=message):
+            shards_of(path, 5)
+    path.write_bytes(b"\xff" * (len(whole) - footer) + whole[-footer:])
+    shard = shard._replace(file=corpus.look_at(str(path)))
+    with pytest.raises(ValueError, match=message):
+        list(corpus.read(shard, FIELDS))
+
+
+def test_a_file_that_has_changed_is_not_read(tmp_path):
+    path = as_lines(tmp_path / "a.jsonl")
+    (shard,) = shards_of(path, 50)
+    with path.open("ab") as file:
+        file.write(b"\n")
+    with pytest.raises(ValueError, match="a.jsonl: changed since"):
+        list(corpus.read(shard, FIELDS))
+
+
+def folder_of(path, form="jsonl", id_field=None):
+    return corpus.ScoreFolder(path, form, id_field, OUTPUTS)
+
+
+def read_lines(path):
+    return [json.loads(line) for line in path.read_text("utf8").splitlines()]
+
+
+@pytest.mark.parametrize("form", corpus.FORMATS)
+def test_scores_of_a_shard(tmp_path, form):
+    folder = folder_of(tmp_path / "scored", form, "key")
+    (tmp_path / "scored").mkdir()
+    (shard,) = shards_of(as_lines(tmp_path / "a.jsonl"), 50)
+    rows = [Row(20, "ab", "k"), Row(21, "", "l")]
+    answers = {"score": [0.5, 0.25], "tags": [["字", "b"], []]}
+    folder.write(shard, rows, answers, [BadRow(22, "why")])
+    nothing = {name: [] for name in answers}
+    folder.write(shard._replace(number=1), [], nothing, [])
+    own = {"file": shard.file.path}
+    expected = [
+        {**own, "row": 20, "key": "k", "score": 0.5, "tags": ["字", "b"]},
+        {**own, "row": 21, "key": "l", "score": 0.25, "tags": []},
+    ]
+    if form == "jsonl":
+        assert read_lines(folder.scores(0)) == expected
+        assert read_lines(folder.scores(1)) == []
+    else:
+        table, empty = (parquet.read_table(folder.scores(i)) for i in (0, 1))
+        assert table.to_pylist() == expected
+        assert empty.num_rows == 0 and empty.schema == table.schema
+        assert str(table.schema.field("score").type) == "float"
+    reject = {**own, "row": 22, "reason": "why"}
+    assert read_lines(folder.rejects(0)) == [reject]
+    assert folder.count_rejects() == 1
+    assert len([*folder.path.iterdir()]) == 3
+
+
+@pytest.mark.parametrize("id_field", ["score", "row"])
+def test_columns_of_one_name(tmp_path, id_field):
+    with pytest.raises(ValueError, match=rf"must differ.*'{id_field}' twice"):
+        folder_of(tmp_path, id_field=id_field)
+
+
+def test_a_shard_that_kills_its_workers(tmp_path):
+    folder = folder_of(tmp_path)
+    for _ in range(corpus.ATTEMPTS + 1):
+        with folder.attempt(3):  # Ends, so none of them counts.
+            pass
+    died = [folder.attempt(3) for _ in range(corpus.ATTEMPTS)]
+    for attempt in died:
+        attempt.__enter__()
+    with pytest.raises(ValueError, match="3 workers died over this shard"):
+        folder.attempt(3).__enter__()
+    with folder.attempt(4):
+        pass
+    folder.clean()
+    with folder.attempt(3):
+        pass
+
+
+def test_another_run_is_refused(tmp_path):
+    touch(tmp_path, "texts/a.jsonl", "texts/c.jsonl")
+    path = as_lines(tmp_path / "texts/b.jsonl")
+    files = corpus.find([tmp_path / "texts"])
+    folder = folder_of(tmp_path / "new" / "scored")
+
+    def begin(settings=SETTINGS, files=files):
+        with folder.reserved():
+            return folder.shards(settings, files, 6, FIELDS)
+
+    shards = begin()
+    assert [shard.file.path for shard in shards] == [str(path)] * 2
+    touch(folder.path, "shard-000000.jsonl")
+    assert begin() == shards
+    touched = [files[0], files[1]._replace(modified_ns=9), files[2]]
+    for settings, given, message in (
+        ({**SETTINGS, "model": "2e"}, files, "model='2e', then '1f'"),
+        ({**SETTINGS, "id_field": "k"}, files, "id_field='k', then None"),
+        (SETTINGS, files[:2], "files=.*, then .*b.jsonl"),
+        (SETTINGS, files[::-1], "files=.*c.jsonl.*, then .*a.jsonl"),
+        (SETTINGS, touched, "files=.* 9]"),
+    ):
+        with pytest.raises(ValueError, match=f"holds a run that.*{message}"):
+            begin(settings, given)
+    for content in ("", "{}", "[]"):
+        (folder.path / corpus.MANIFEST).write_text(content)
+        with pytest.raises(ValueError, match="manifest.json: expected"):
+            begin()
+
+
+def test_folders_of_others(tmp_path):
+    folder = folder_of(tmp_path)
+    with folder.reserved():
+        message = f"no other.*process {os.getpid()}"
+        with pytest.raises(ValueError, match=message):
+            with folder.reserved():
+                pytest.fail("Both have it.")
+    touch(tmp_path, "thesis.txt")
+    with pytest.raises(ValueError, match=r"`output` .*\['thesis.txt'\]"):
+        with folder.reserved():
+            pytest.fail("It may be written to.")
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]

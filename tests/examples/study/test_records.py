@@ -1,0 +1,101 @@
+"""Studies are whole, and programs know their options."""
+
+import numpy as np
+import pytest
+
+from examples.common import datasets
+from examples.receptive_field import segmentation
+from examples.study import records
+from examples.study import rows
+from examples.study.records import Case
+from examples.titles import compare as titles
+from tests.examples.study import tiny_program
+
+STUDIES = records.STUDIES.values()
+
+
+@pytest.fixture
+def few_texts(monkeypatch):
+    """Small data, where what a run is known by depends on them."""
+    part = datasets.Part(["a", "b"], np.array([0, 1]))
+    few = datasets.TextData(("real", "made"), part, part, part)
+    monkeypatch.setattr(titles, "_load", lambda data_dir: few)
+    for name in ("people_daily", "read_words"):
+        found = [["a", "b"]] * 20
+        found = (found, found) if name == "people_daily" else found
+        monkeypatch.setattr(segmentation, name, lambda *_, found=found: found)
+
+
+@pytest.mark.usefixtures("few_texts")
+@pytest.mark.parametrize(
+    "study", [x for x in STUDIES if x.program], ids=lambda study: study.name
+)
+def test_the_program_takes_the_options_of_every_run(study, tmp_path):
+    for run in study.runs:
+        options = study.arguments(run, str(tmp_path))
+        module = study.program.module
+        args = module.parse([*options, *study.program.quiet.split()])
+        key = study.program.key(args)
+        for label, value in run.case.labels.items():
+            # Other labels are options that the program has no column for.
+            if label in key:
+                assert str(key[label]) == value
+        if "seed" in key:
+            assert str(key["seed"]) == str(run.seed)
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_studies_and_their_rows_are_whole(study):
+    titles = [column.title for column in study.columns]
+    titles += [name.replace("_", " ") for name in study.labels]
+    assert len(set(titles)) == len(titles)
+    assert (study.program is None) == bool(study.command)
+    known = [tuple(case.labels.values()) for case in study.cases]
+    compared = {case.labels.get(study.compared) for case in study.cases}
+    for baseline, names in study.against.items():
+        assert {baseline, *names} <= compared and baseline not in names
+    for row in rows.read(study):
+        labels = tuple(row[name] for name in study.cases[0].labels)
+        if row["options"] == study.options:
+            assert labels in known
+        assert row["seeds"] and row["date"] and row["machine"]
+        assert any(row[column.name] for column in study.columns)
+
+
+def test_every_file_of_rows_is_of_a_study():
+    files = {path.stem for path in rows.FOLDER.glob("*.csv")}
+    assert len(files) == 44 and files <= set(records.STUDIES)
+
+
+def test_grids():
+    grids = [
+        {"model": "--models 'a b' c", "units": {"8": "-u 8 -v"}},
+        {"model": "d", "units": "", "seeds": [5]},
+    ]
+    study = tiny_program.study(grid=grids, seeds=[0, 1], against={})
+    assert study.cases == [
+        Case({"model": "a b", "units": "8"}, "--models 'a b' -u 8 -v", [0, 1]),
+        Case({"model": "c", "units": "8"}, "--models c -u 8 -v", [0, 1]),
+        Case({"model": "d", "units": ""}, "", [5]),
+    ]
+    assert [run.name for run in study.runs[2:4]] == [
+        "a b, 8, seed 1",
+        "c, 8, seed 1",
+    ]
+
+
+def test_a_file_of_studies(tmp_path):
+    path = tmp_path / "studies.toml"
+    first = '[one]\nshows = "x"\ngrid.a = "1 2"\ncolumns = [["b", "c", "d"]]\n'
+    path.write_text(first + '[two]\nlike = "one"\ngrid.a = "3"')
+    one, two = records.load(path).values()
+    assert (one.name, two.name, two.shows) == ("one", "two", "x")
+    assert two.cases == [Case({"a": "3"}, "", (0, 1, 2))]
+    assert two.columns == [records.Column("b", "c", "d")]
+    path.write_text(first + 'option = "--units 8"')
+    with pytest.raises(TypeError, match="option"):
+        records.load(path)
+    for field in ("program", "like"):
+        path.write_text(f'{first}{field} = "other"')
+        with pytest.raises(KeyError, match="other"):
+            records.load(path)

@@ -1,0 +1,115 @@
+"""Means, paired differences and tables, from given numbers."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from examples.study import report
+from examples.study import rows
+from examples.study.records import Column
+from tests.examples.study import tiny_program
+
+SCORE = Column("score", "score", ".2f")
+
+
+@pytest.fixture
+def add(tmp_path):
+    """Adds rows of the tiny study; returns them all, read again."""
+
+    def add_rows(*scores, seeds=None, model="a", options="", **more):
+        study = tiny_program.study()
+        seeds = seeds or range(len(scores))
+        new = [
+            {"seeds": str(seed), "score": str(score), "model": model, **more}
+            for seed, score in zip(seeds, scores)
+        ]
+        rows.add(study, [{**row, "options": options} for row in new], tmp_path)
+        return report.read(study, tmp_path)
+
+    return add_rows
+
+
+@pytest.mark.parametrize(
+    "scores, column, shown",
+    [
+        ((1, 2, 6), SCORE, "3.00 ± 2.65"),
+        ((1,), SCORE, "1.00"),
+        ((1, "", 2), SCORE, "1.50 ± 0.71 (2)"),
+        (("", ""), SCORE, ""),
+        ((0.5, 0.7), SCORE._replace(scale=100, form=".1f"), "60.0 ± 14.1"),
+        ((0.5, "2e-12"), SCORE._replace(form=""), "0.5, 2e-12"),
+        (("never",), SCORE, "never"),
+    ],
+)
+def test_summary(scores, column, shown, add):
+    assert report.summary(add(*scores), column) == shown
+
+
+def test_runs_take_the_place_of_means_of_no_more_seeds(add):
+    means = add("7 ± 1", seeds=["0 1 2"])
+    assert report.summary(means, SCORE) == "7 ± 1"
+    assert report.seed_count(means) == 3
+    assert report.summary(add(1, 2), SCORE) == "7 ± 1"
+    assert report.summary(add(1, 2, 6), SCORE) == "3.00 ± 2.65"
+
+
+def difference(found, column=SCORE):
+    own, other = (found[found["model"] == model] for model in "ba")
+    return report.difference(own, other, column)
+
+
+def test_paired_difference(add):
+    add(3, 5, model="b")
+    assert difference(add(1, seeds=[7])) is None
+    assert difference(add(1, 1)) == (3.0, None, 2)
+    # The range of 2, 4 and -3, then of 0 too: of few pairs it is no interval.
+    add(4, 9, seeds=[2, 3], model="b")
+    found = difference(add(7, seeds=[2]))
+    assert found == (1.0, (-3.0, 4.0), 3)
+    assert found.show(".1f") == "+1.0 [-3.0, 4.0]"
+    assert difference(add(9, seeds=[3])) == (0.75, (-3.0, 4.0), 4)
+    # Means and rows without a number are no pairs.
+    add("", "7", seeds=[8, "8 9"], model="b")
+    add(1, "5", seeds=[8, "8 9"])
+    add(8, seeds=[4], model="b")
+    found = difference(add(6.5, seeds=[4]), SCORE._replace(scale=2))
+    expected = stats.ttest_1samp(np.array([4.0, 8, -6, 0, 3]), 0)
+    interval = expected.confidence_interval(0.95)
+    assert found.pairs == 5 and found.mean == 1.8
+    assert found.bounds == pytest.approx((interval.low, interval.high))
+    assert found.show(".0f") == "+2 [95 %: -5, 8]"
+
+
+def test_an_interval_of_equal_differences(add):
+    add(*[3] * 5, model="b")
+    assert difference(add(*[1] * 5)) == (2.0, (2.0, 2.0), 5)
+
+
+def test_a_report(add, tmp_path, monkeypatch):
+    study = tiny_program.study(paper=["five"])
+    paper = lambda labels: {"score": f"5{labels['model']}"}  # noqa: E731
+    monkeypatch.setattr("examples.study.papers.five", paper, raising=False)
+    run = {"date": "2026-11-22", "commit": "abc"}
+    add(4, 6, 9, model="b", **run)
+    add(1, 2, 3, model="a", **run)
+    add("7 ± 1", seeds=["0 1"], options="--units 4", note="by hand")
+    found = report.report(study, tmp_path).split("\n\n")
+    assert found[0].split("\n") == [
+        "| model | score | score, paper | difference | seeds |",
+        "| --- | --- | --- | --- | --- |",
+        "| a | 2.0 ± 1.0 | 5a |  | 3 |",
+        "| b | 6.3 ± 2.5 | 5b | +4.3 [3.0, 6.0] to a | 3 |",
+    ]
+    assert found[1] == report.DIFFERENCES
+    assert found[2:5] == [
+        "Rows: 2026-11-22; commit abc.",
+        "All runs of `python -m examples.study tiny`.",
+        "Rows with other options than today's, `--units 4`:",
+    ]
+    assert "| a | 7 ± 1 | 5a | 2 |" in found[5]
+    assert found[6] == "Rows: by hand."
+
+
+def test_a_report_of_no_rows(tmp_path):
+    found = report.report(tiny_program.study(), tmp_path)
+    assert found == "0 of 6 runs of `python -m examples.study tiny`."

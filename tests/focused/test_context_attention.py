@@ -1,0 +1,130 @@
+"""Both read-outs of the encoder, against loops and Keras' attention."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_seqmech import ContextAttention
+from keras_seqmech import FocusedHierarchicalEncoder
+from keras_seqmech.core.decisions.sampling import ESTIMATORS
+
+ROWS, TIME, SIZE = 3, 5, 4
+MASK = np.array([[1, 1, 1, 1, 1], [0, 1, 0, 1, 1], [0] * 5], "bool")
+GATES = np.array([[1, 0, 0.5, 0, 1], [1, 1, 0, 0, 1], [1] * 5])
+
+
+def draw(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+@pytest.mark.parametrize("states", ["every", "open"])
+@pytest.mark.parametrize("context_size", [SIZE, 3])
+def test_is_the_definition(states, context_size):
+    layer = ContextAttention(
+        states, return_attention_scores=True, dtype="float64"
+    )
+    s, q = draw(ROWS, TIME, SIZE), draw(ROWS, context_size, seed=1)
+    read, decisions = layer(s, q, gates=GATES, sequence_mask=MASK)
+    assert len(layer.weights) == (context_size != SIZE)
+    query = q
+    for kernel in layer.weights:
+        query = q @ kernel.numpy()
+    for row in range(ROWS):
+        share = MASK[row] * (GATES[row] if states == "open" else 1)
+        masses = share * np.exp(s[row] @ query[row] / np.sqrt(SIZE))
+        weights = masses / max(masses.sum(), 1e-300)
+        np.testing.assert_allclose(
+            decisions["attention_scores"][row], weights, rtol=1e-12
+        )
+        np.testing.assert_allclose(
+            read[row], weights @ s[row], rtol=1e-12, atol=1e-15
+        )
+
+
+def test_every_state_is_keras_attention():
+    s = draw(ROWS, TIME, SIZE).astype("float32")
+    q = draw(ROWS, SIZE, seed=1).astype("float32")
+    expected = keras.layers.Attention()([q[:, None] / SIZE**0.5, s])[:, 0]
+    np.testing.assert_allclose(
+        ContextAttention()(s, q), expected, rtol=1e-5, atol=1e-6
+    )
+
+
+def test_open_states_are_the_focused_ones():
+    """The states of `return_focused` are what is read, each once."""
+    options = {"units": SIZE, "gate_units": 6, "initial_openness": 0.5}
+    options |= {"return_gates": True, "seed": 1}
+    every = FocusedHierarchicalEncoder(return_sequences=True, **options)
+    focused = FocusedHierarchicalEncoder(return_focused=True, **options)
+    x, q = 3 * draw(ROWS, 9, 2), draw(ROWS, SIZE, seed=1)
+    states, decisions = every(x, q)
+    focused.build(x.shape, q.shape)
+    focused.set_weights(every.get_weights())
+    unique, real, _ = focused(x, q)
+    assert 0 < np.mean(decisions["gates"]) < 1
+    np.testing.assert_allclose(
+        ContextAttention("open")(states, q, decisions["gates"]),
+        ContextAttention()(unique, q, sequence_mask=real),
+        rtol=1e-5,
+        atol=1e-6,
+    )
+
+
+def test_closed_steps_change_nothing():
+    """A sequence with closed steps put between reads the same."""
+    layer = ContextAttention("open", dtype="float64")
+    s, q = draw(ROWS, TIME, SIZE), draw(ROWS, SIZE, seed=1)
+    gates = np.ones((ROWS, TIME))
+    longer = np.repeat(s, 3, axis=1)
+    once = np.repeat(gates, 3, axis=1) * np.tile([1, 0, 0], TIME)
+    np.testing.assert_allclose(
+        layer(longer, q, once), layer(s, q, gates), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("states", ["every", "open"])
+@pytest.mark.filterwarnings("ignore:Layer .* draws in training")
+def test_gates_learn_from_what_is_read(states, estimator):
+    """All but drawn hard ones: those learn from their log-probabilities."""
+    encoder = FocusedHierarchicalEncoder(
+        SIZE, estimator=estimator, return_sequences=True, return_gates=True
+    )
+    layer = ContextAttention(states)
+    x, q = draw(ROWS, TIME, 2), draw(ROWS, 3, seed=1)
+    encoder.build(x.shape, q.shape)
+    sources = [v.value for v in encoder.gate.trainable_variables]
+    with tf.GradientTape() as tape:
+        outputs, decisions = encoder(x, q, training=True)
+        read = layer(outputs, q, decisions["gates"])
+        loss = tf.reduce_sum(tf.square(read))
+    gradients = tape.gradient(loss, sources)
+    if estimator == "reinforce":
+        assert gradients == [None] * len(sources)
+        return
+    for gradient in gradients:
+        assert np.isfinite(gradient).all() and (gradient.numpy() != 0).any()
+
+
+def test_half_precision_keeps_gates():
+    """Gates below what float16 holds still count as open."""
+    layer = ContextAttention("open", dtype="mixed_float16")
+    s, q = draw(1, 2, SIZE), draw(1, SIZE, seed=1)
+    read = layer(s, q, np.array([[1e-9, 0]], "float32"))
+    assert read.dtype == "float16"
+    np.testing.assert_allclose(read[0], s[0, 0], rtol=2e-3)
+
+
+def test_a_built_layer_names_what_does_not_fit():
+    layer = ContextAttention("open")
+    s, q = draw(ROWS, TIME, SIZE), draw(ROWS, 3)
+    layer(s, q, GATES)
+    with pytest.raises(ValueError, match="`sequence` must have the 4 features"):
+        layer(s[..., 1:], q, GATES)
+    with pytest.raises(ValueError, match="`context` must have the 3 features"):
+        layer(s, q[:, 1:], GATES)
+    with pytest.raises(ValueError, match="`gates` must be a tensor"):
+        layer(s, q)
+    with pytest.raises(ValueError, match="must be None; give `sequence_mask`"):
+        layer(s, q, GATES, mask=MASK)

@@ -1,0 +1,711 @@
+"""The encoder against numpy, Keras' LSTMs and every pattern of six steps."""
+
+import functools
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech import FocusedHierarchicalEncoder
+from keras_seqmech import PointerSoftmax
+from keras_seqmech.core.decisions import log_probabilities
+from keras_seqmech.focused import loops
+from keras_seqmech.focused.outputs import ReturnOptions
+from tests import references
+from tests.conformance.registry import name_outputs
+from tests.fixed_noise import fix_gates
+
+LENGTH, FEATURES, CONTEXT, LOWER, UNITS = 6, 3, 2, 5, 4
+MODES = ("eager", "graph", pytest.param("xla", marks=pytest.mark.long))
+
+
+def make_encoder(openness=0.5, spread=3.0, **options):
+    """An encoder with weights far from zero, gates included."""
+    options = {"estimator": "reinforce", **options}
+    encoder = FocusedHierarchicalEncoder(
+        UNITS, LOWER, gate_units=7, initial_openness=openness, **options
+    )
+    encoder.build((None, None, FEATURES), (None, CONTEXT))
+    generator = np.random.default_rng(1)
+    for variable in encoder.trainable_variables:
+        if variable is not encoder.gate.output_bias:
+            values = generator.normal(size=variable.shape)
+            variable.assign(spread / 3 * values)
+    return encoder
+
+
+def set_openness(encoder, opened):
+    """All gates open, or all closed."""
+    encoder.gate.output_kernel.assign(0 * encoder.gate.output_kernel)
+    encoder.gate.output_bias.assign(50.0 if opened else -50.0)
+
+
+def make_inputs(batch_size=5, length=LENGTH, dtype="float32"):
+    generator = np.random.default_rng(1)
+    x = generator.normal(size=(batch_size, length, FEATURES)).astype(dtype)
+    q = generator.normal(size=(batch_size, CONTEXT)).astype(dtype)
+    states = [
+        generator.normal(size=(batch_size, size)).astype(dtype)
+        for size in (LOWER, LOWER, UNITS, UNITS)
+    ]
+    return x, q, states
+
+
+def compiled(function, mode):
+    if mode == "eager":
+        return function
+    return tf.function(function, jit_compile=mode == "xla")
+
+
+def assert_close(actual, expected, **tolerance):
+    tolerance = {"rtol": 1e-5, "atol": 1e-6, **tolerance}
+    actual, expected = keras.tree.flatten(actual), keras.tree.flatten(expected)
+    for x, y in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(x, y, **tolerance)
+
+
+MASK = np.array(
+    [
+        [1] * 6,
+        [1, 1, 1, 0, 0, 0],
+        [0, 0, 1, 1, 0, 1],
+        [0] * 6,
+        [1, 0, 1, 1, 0, 1],
+    ],
+    "bool",
+)
+
+
+# Against numpy and against Keras.
+
+
+@pytest.mark.parametrize("drawn", [False, True])
+def test_is_the_numpy_reference(drawn, monkeypatch):
+    encoder = make_encoder(
+        return_sequences=True,
+        return_state=True,
+        return_gates=True,
+        dtype="float64",
+    )
+    x, q, states = make_inputs(dtype="float64")
+    noise = np.random.default_rng(2).logistic(size=x.shape[:2])
+    fix_gates(monkeypatch, noise)
+    with log_probabilities.collect():
+        outputs, *finals, decisions = encoder(
+            x, q, sequence_mask=MASK, initial_state=states, training=drawn
+        )
+    gate = {v.name: v.numpy() for v in encoder.gate.trainable_variables}
+    lower, upper = encoder.lower.get_weights(), encoder.upper.get_weights()
+    opened = []
+    for b in range(len(x)):
+        expected, expected_finals, gates, probabilities = (
+            references.focused_encoder(
+                gate,
+                lower,
+                upper,
+                x[b],
+                q[b],
+                [s[b] for s in states],
+                noise[b] if drawn else None,
+                MASK[b],
+            )
+        )
+        opened += gates[MASK[b]].tolist()
+        # TensorFlow's leaky ReLU holds its slope in float32.
+        exact = {"rtol": 1e-7, "atol": 1e-8}
+        assert_close(outputs[b], expected, **exact)
+        assert_close([s[b] for s in finals], expected_finals, **exact)
+        assert_close(decisions["gates"][b], gates, rtol=0, atol=0)
+        assert_close(decisions["probabilities"][b], probabilities, **exact)
+    assert 0 < np.mean(opened) < 1
+
+
+def stacked(encoder, x, mask, states):
+    """Two `keras.layers.LSTM` with the encoder's weights."""
+    layers = [
+        keras.layers.LSTM(size, return_sequences=True, return_state=True)
+        for size in (LOWER, UNITS)
+    ]
+    hidden, finals = x, []
+    for i, (layer, own) in enumerate(
+        zip(layers, (encoder.lower, encoder.upper))
+    ):
+        layer.build(hidden.shape)
+        layer.set_weights(own.get_weights())
+        hidden, *final = layer(
+            hidden, mask=mask, initial_state=states[2 * i : 2 * i + 2]
+        )
+        finals += final
+    variables = [v.value for layer in layers for v in layer.trainable_variables]
+    return hidden, finals, variables
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("estimator", ["reinforce", "straight_through"])
+def test_all_open_is_two_stacked_lstms(estimator, mode):
+    """Values to 1e-6, some ulps: products are summed in another order."""
+    encoder = make_encoder(
+        estimator=estimator, return_sequences=True, return_state=True
+    )
+    set_openness(encoder, True)
+    x, q, states = make_inputs()
+    x, mask = tf.constant(x), tf.constant(MASK)
+    states = [tf.constant(s) for s in states]
+    with tf.GradientTape() as tape:
+        tape.watch([x, *states])
+        outputs, finals, variables = stacked(encoder, x, mask, states)
+        loss = ops.sum(ops.square(outputs)) + ops.sum(finals[3])
+    expected = tape.gradient(loss, [x, *states, *variables])
+
+    def run(training):
+        own = [
+            v.value
+            for layer in (encoder.lower, encoder.upper)
+            for v in layer.trainable_variables
+        ]
+        with tf.GradientTape() as tape, log_probabilities.collect():
+            tape.watch([x, *states])
+            outputs, *finals = encoder(
+                x,
+                q,
+                sequence_mask=mask,
+                initial_state=states,
+                training=training,
+            )
+            loss = ops.sum(ops.square(outputs)) + ops.sum(finals[3])
+        return outputs, finals, tape.gradient(loss, [x, *states, *own])
+
+    for training in (False, True):
+        actual = compiled(functools.partial(run, training), mode)()
+        assert_close(actual[:2], (outputs, finals), rtol=0, atol=1e-6)
+        assert_close(actual[2], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("training", [False, True])
+def test_all_closed_keeps_the_initial_state(training, mode):
+    encoder = make_encoder(return_sequences=True, return_state=True)
+    set_openness(encoder, False)
+    x, q, states = make_inputs()
+
+    def run():
+        with log_probabilities.collect():
+            return encoder(x, q, initial_state=states, training=training)
+
+    outputs, _, _, hidden, carry = compiled(run, mode)()
+    assert_close((hidden, carry), tuple(states[2:]), rtol=0, atol=0)
+    assert (outputs == states[2][:, None]).numpy().all()
+
+
+def test_one_open_gate_is_one_step():
+    encoder = make_encoder()
+    x, q, states = make_inputs()
+    hidden = np.random.default_rng(3).normal(size=(LENGTH, LENGTH, LOWER))
+    hidden = tf.constant(hidden, "float32")
+    keep = tf.eye(LENGTH, dtype="bool")
+    upper_states = [tf.zeros((LENGTH, UNITS)) + s[0] for s in states[2:]]
+    result = loops.run_open(
+        encoder.upper.cell,
+        hidden,
+        tf.cast(keep, "float32"),
+        tuple(upper_states),
+        loops.LoopOptions(),
+        ReturnOptions(state=True),
+    )
+    step = tf.boolean_mask(hidden, keep)
+    _, expected = encoder.upper.cell(step, upper_states)
+    assert_close(list(result.states), expected, rtol=0, atol=1e-6)
+
+
+# The skipping path against the plain one, every pattern.
+
+
+def run_path(path, encoder, hidden, keep, states, training):
+    with tf.GradientTape() as tape:
+        sources = [hidden, *states]
+        tape.watch(sources)
+        sources = sources + [v.value for v in encoder.upper.trainable_variables]
+        runs = {"open": loops.run_open, "every": loops.run_every}
+        result = runs[path](
+            encoder.upper.cell,
+            hidden,
+            ops.cast(keep, hidden.dtype),
+            states,
+            loops.LoopOptions(training),
+            ReturnOptions(sequences=True, state=True),
+        )
+        weights = tf.cast(tf.range(tf.size(result.sequence)) % 7, hidden.dtype)
+        weights = tf.reshape(weights, tf.shape(result.sequence))
+        loss = ops.sum(ops.sin(result.sequence) * weights)
+        loss += ops.sum(result.states[0]) + ops.sum(ops.sin(result.states[1]))
+    return result.sequence, list(result.states), tape.gradient(loss, sources)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("training", [False, True])
+def test_skipping_is_stepping_for_every_pattern(training, mode):
+    """All gates of a length are the rows of one batch, so rows differ in K.
+
+    A mask closes gates, so that the patterns are those of every mask too.
+    """
+    encoder = make_encoder(dtype="float64")
+    generator = np.random.default_rng(4)
+    spec = tf.TensorSpec((None, None), "bool")
+    sequence_spec = tf.TensorSpec((None, None, LOWER), "float64")
+    state_spec = tf.TensorSpec((None, UNITS), "float64")
+
+    def run(path):
+        def function(hidden, keep, first, second):
+            return run_path(
+                path, encoder, hidden, keep, (first, second), training
+            )
+
+        if mode == "eager":
+            return function
+        return tf.function(
+            function,
+            input_signature=[sequence_spec, spec, state_spec, state_spec],
+            jit_compile=mode == "xla",
+        )
+
+    skip, every = run("open"), run("every")
+    for length in range(1, LENGTH + 1) if mode != "xla" else (1, 2, LENGTH):
+        keep = list(itertools.product([False, True], repeat=length))
+        rows = len(keep)
+        arguments = (
+            tf.constant(generator.normal(size=(rows, length, LOWER))),
+            tf.constant(keep),
+            tf.constant(generator.normal(size=(rows, UNITS))),
+            tf.constant(generator.normal(size=(rows, UNITS))),
+        )
+        assert_close(
+            skip(*arguments), every(*arguments), rtol=1e-10, atol=1e-10
+        )
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mask_and_gates_through_the_layer(mode, monkeypatch):
+    """Each mask of 4 steps with each gates of 4, whole layers compared.
+
+    Drawn hard with the soft gradient the encoder steps, drawn hard without it
+    skips: the same noise gives the same answers, and the same gradients but
+    for those of the gate.
+    """
+    patterns = np.array(list(itertools.product([0, 1], repeat=8)))
+    mask = patterns[:, :4].astype("bool")
+    noise = np.where(patterns[:, 4:], 1e3, -1e3)
+    fix_gates(monkeypatch, noise)
+    x, q, states = make_inputs(len(patterns), 4, "float64")
+
+    def run(estimator):
+        encoder = make_encoder(
+            estimator=estimator,
+            return_sequences=True,
+            return_state=True,
+            return_gates=True,
+            dtype="float64",
+        )
+        # Not the lower ones: they get what a soft gate's gradient gives too.
+        upper = [v.value for v in encoder.upper.trainable_variables]
+
+        def answer():
+            with tf.GradientTape() as tape, log_probabilities.collect():
+                outputs, *finals, decisions = encoder(
+                    x,
+                    q,
+                    sequence_mask=mask,
+                    initial_state=states,
+                    training=True,
+                )
+                loss = ops.sum(ops.square(outputs)) + ops.sum(finals[3])
+            gradients = tape.gradient(loss, upper)
+            return outputs, finals, decisions["gates"], gradients
+
+        return compiled(answer, mode)()
+
+    results = [run("reinforce"), run("straight_through")]
+    assert_close(*results, rtol=1e-9, atol=1e-9)
+    gates = results[0][2].numpy()
+    assert (gates == (patterns[:, 4:] * mask)).all()
+
+
+# Gradients.
+
+
+def test_step_path_gradients_are_those_of_finite_differences():
+    """Closed gates, 0, and open ones, 1, have a gradient too."""
+    encoder = make_encoder(dtype="float64")
+    generator = np.random.default_rng(5)
+    gates = np.array([[0, 1, 0.3, 0.8], [1, 0, 0, 0.5]])
+    arguments = [
+        tf.constant(generator.normal(size=(2, 4, LOWER))),
+        tf.constant(gates),
+        tf.constant(generator.normal(size=(2, UNITS))),
+        tf.constant(generator.normal(size=(2, UNITS))),
+    ]
+
+    def loss(hidden, gates, first, second, training=False):
+        result = loops.run_every(
+            encoder.upper.cell,
+            hidden,
+            gates,
+            (first, second),
+            loops.LoopOptions(training),
+            ReturnOptions(sequences=True),
+        )
+        return ops.sum(ops.sin(result.sequence)) + ops.sum(result.states[1])
+
+    for training in (False, True):
+        with tf.GradientTape() as tape:
+            tape.watch(arguments)
+            value = loss(*arguments, training=training)
+        gradients = tape.gradient(value, arguments)
+        assert (gradients[1].numpy() != 0).all()
+        for i, gradient in enumerate(gradients):
+            direction = generator.normal(size=gradient.shape)
+            ends = []
+            for step in (1e-6, -1e-6):
+                moved = list(arguments)
+                moved[i] = moved[i] + step * direction
+                ends.append(float(loss(*moved)))
+            np.testing.assert_allclose(
+                np.sum(gradient * direction),
+                (ends[0] - ends[1]) / 2e-6,
+                rtol=1e-6,
+            )
+
+
+@pytest.mark.parametrize("estimator", ["relaxed", "straight_through"])
+def test_soft_estimators_give_the_gate_a_gradient(estimator):
+    encoder = make_encoder(estimator=estimator, spread=1.0)
+    x, q, _ = make_inputs()
+    with tf.GradientTape() as tape:
+        loss = ops.sum(ops.square(encoder(x, q, training=True)))
+    sources = [v.value for v in encoder.gate.trainable_variables]
+    for gradient in tape.gradient(loss, sources):
+        assert np.isfinite(gradient).all() and (gradient.numpy() != 0).any()
+
+
+def test_reinforce_gate_learns_from_log_probabilities_alone():
+    encoder = make_encoder(spread=1.0)
+    x, q, _ = make_inputs()
+    sources = [v.value for v in encoder.gate.trainable_variables]
+    with tf.GradientTape(persistent=True) as tape:
+        with log_probabilities.collect() as drawn:
+            loss = ops.sum(ops.square(encoder(x, q, training=True)))
+        total = ops.sum(drawn[0].log_probability)
+    assert tape.gradient(loss, sources) == [None] * len(sources)
+    for gradient in tape.gradient(total, sources):
+        assert (gradient.numpy() != 0).any()
+
+
+# Outputs.
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("estimator", ["reinforce", "relaxed"])
+@pytest.mark.parametrize("mode", MODES)
+def test_focused_states_are_those_at_open_gates(estimator, mode, monkeypatch):
+    # XLA draws other numbers from the same seed.
+    noise = np.random.default_rng(8).logistic(size=(5, LENGTH))
+    noise = noise.astype("float32")
+    fix_gates(monkeypatch, noise)
+    options = {"estimator": estimator, "return_gates": True}
+    focused = make_encoder(return_focused=True, **options)
+    sequences = make_encoder(return_sequences=True, **options)
+    x, q, _ = make_inputs()
+
+    def run(encoder, training):
+        with log_probabilities.collect():
+            return encoder(x, q, sequence_mask=MASK, training=training)
+
+    for training in (False, True):
+        focus = functools.partial(run, focused, training)
+        states, real, decisions = compiled(focus, mode)()
+        every, _ = run(sequences, training)
+        opened = decisions["gates"].numpy() > 0.5
+        most = max(1, opened.sum(1).max())
+        width = LENGTH if mode == "xla" else most
+        assert states.shape == (5, width, UNITS)
+        assert real.shape == (5, width) and real.dtype == "bool"
+        for b in range(5):
+            count = opened[b].sum()
+            assert real[b].numpy().sum() == count
+            assert real[b, :count].numpy().all()
+            expected = every[b].numpy()[opened[b]]
+            assert_close(states[b, :count], expected)
+            assert (states[b, count:].numpy() == 0).all()
+            indices = decisions["indices"][b].numpy()
+            assert indices.dtype == "int32"
+            assert (indices[:count] == np.flatnonzero(opened[b])).all()
+            assert (indices[count:] == 0).all()
+
+
+def test_pointing_at_focused_states_names_the_words_there():
+    """As the text of `return_gates` says; not without `return_focused`."""
+    encoder = make_encoder(return_focused=True, return_gates=True)
+    x, q, _ = make_inputs()
+    ids = np.arange(5 * LENGTH, dtype="int32").reshape(5, LENGTH)
+    inputs = [
+        keras.Input((None, FEATURES)),
+        keras.Input((CONTEXT,)),
+        keras.Input((None,), dtype="int32"),
+    ]
+    states, real, gates = encoder(*inputs[:2])
+    words = ops.take_along_axis(inputs[2], gates["indices"], axis=1)
+    p = PointerSoftmax(ids.size)(
+        inputs[1], states, sequence_mask=real, token_ids=words
+    )
+    model = keras.Model(inputs, [words, real, gates["gates"], p])
+    words, real, gates, p = model([x, q, ids])
+    opened = gates.numpy() > 0.5
+    assert words[real].numpy().tolist() == ids[opened].tolist()
+    assert 0 < opened.mean() < 1
+    np.testing.assert_allclose(ops.sum(p, axis=1), 1, rtol=1e-5)
+    _, gates = make_encoder(return_gates=True)(x, q)
+    assert "indices" not in gates
+
+
+def test_masks_that_keras_passes_on():
+    encoder = make_encoder(return_sequences=True)
+    x, q, _ = make_inputs()
+    masked = keras.layers.Masking()(np.where(MASK[..., None], x, 0))
+    outputs = encoder(masked, q)
+    assert_close(outputs, encoder(x, q, sequence_mask=MASK), rtol=0, atol=0)
+    assert (outputs._keras_mask == MASK).numpy().all()
+    last = make_encoder(return_focused=True, return_state=True)(masked, q)
+    assert not any(hasattr(part, "_keras_mask") for part in last)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_focused_with_no_gate_open(mode):
+    encoder = make_encoder(return_focused=True)
+    set_openness(encoder, False)
+    x, q, _ = make_inputs()
+    states, real = compiled(lambda: encoder(x, q), mode)()
+    assert states.shape[1] == (LENGTH if mode == "xla" else 1)
+    assert (states.numpy() == 0).all() and not real.numpy().any()
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+@pytest.mark.parametrize("form", [None, "return_sequences", "return_focused"])
+def test_symbolic_outputs_are_those_that_come(form, policy):
+    x, q, _ = make_inputs()
+    symbols = keras.Input(x.shape[1:]), keras.Input(q.shape[1:])
+    for state, gates in itertools.product([False, True], repeat=2):
+        options = {"return_state": state, "return_gates": gates}
+        if form:
+            options[form] = True
+        encoder = make_encoder(dtype=policy, **options)
+        symbolic, actual = encoder(*symbols), encoder(x, q)
+        keras.tree.assert_same_structure(symbolic, actual)
+        for a, b in zip(*map(keras.tree.flatten, (symbolic, actual))):
+            assert a.dtype == b.dtype.name and a.ndim == b.ndim
+            assert all(i in (None, j) for i, j in zip(a.shape, b.shape))
+        shapes = encoder.compute_output_shape((None, *x.shape[1:]), q.shape)
+        assert keras.tree.flatten(shapes) == keras.tree.flatten(
+            keras.tree.map_structure(lambda part: part.shape, symbolic)
+        )
+
+
+def test_the_last_state_is_that_of_the_sequence():
+    x, q, states = make_inputs()
+    arguments = {"sequence_mask": MASK, "initial_state": states}
+    last = make_encoder()(x, q, **arguments)
+    every = make_encoder(return_sequences=True)(x, q, **arguments)
+    assert_close(last, every[:, -1], rtol=0, atol=0)
+    assert (every[3].numpy() == 0).all()  # a row without a real step
+    assert (every[2, :2].numpy() == 0).all()  # as Keras, before the first
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("estimator", ["reinforce", "relaxed"])
+def test_two_calls_equal_one(estimator, training, monkeypatch):
+    encoder = make_encoder(
+        estimator=estimator, return_sequences=True, return_state=True
+    )
+    x, q, states = make_inputs()
+    noise = np.random.default_rng(6).logistic(size=x.shape[:2])
+
+    def run(start, stop, states):
+        part = noise[:, start:stop].astype("float32")
+        fix_gates(monkeypatch, part)
+        with log_probabilities.collect():
+            return encoder(
+                x[:, start:stop],
+                q,
+                sequence_mask=MASK[:, start:stop],
+                initial_state=states,
+                training=training,
+            )
+
+    whole, *finals = run(0, LENGTH, states)
+    first, *handed_on = run(0, 2, states)
+    second, *last = run(2, LENGTH, handed_on)
+    joined = ops.concatenate([first, second], axis=1)
+    assert_close(joined[MASK], whole[MASK])
+    assert_close(last, finals)
+
+
+@pytest.mark.parametrize("length", [1, 40])
+@pytest.mark.parametrize("estimator", ["reinforce", "relaxed"])
+def test_other_lengths_and_an_empty_batch(estimator, length):
+    encoder = make_encoder(estimator=estimator, return_sequences=True)
+    x, q, _ = make_inputs(2, length)
+    run = tf.function(
+        lambda x, q: encoder(x, q, training=True),
+        input_signature=[
+            tf.TensorSpec((None, None, FEATURES)),
+            tf.TensorSpec((None, CONTEXT)),
+        ],
+    )
+    with log_probabilities.collect():
+        assert np.isfinite(run(x, q)).all()
+        assert run(x[:0], q[:0]).shape == (0, length, UNITS)
+
+
+def test_gate_counts_differ_without_tracing_again():
+    encoder = make_encoder(return_focused=True)
+    x, q, _ = make_inputs(1, 50)
+    run = tf.function(lambda x, q: encoder(x, q))
+    widths = {run(scale * x, q)[0].shape[1] for scale in (0.1, 1.0, 3.0)}
+    assert len(widths) > 1
+    assert run.experimental_get_tracing_count() == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("estimator", "training"),
+    [("reinforce", True), ("relaxed", True), ("relaxed", False)],
+)
+def test_own_compilation_gives_the_same(estimator, training, monkeypatch):
+    noise = np.random.default_rng(9).logistic(size=(5, LENGTH))
+    noise = noise.astype("float32")
+    fix_gates(monkeypatch, noise)
+    x, q, _ = make_inputs()
+
+    def run(jit_compile):
+        encoder = make_encoder(estimator=estimator, jit_compile=jit_compile)
+        sources = [v.value for v in encoder.lower.trainable_variables]
+
+        @tf.function
+        def answer():
+            with tf.GradientTape() as tape, log_probabilities.collect():
+                outputs = encoder(x, q, sequence_mask=MASK, training=training)
+            return outputs, tape.gradient(outputs, sources)
+
+        return answer()
+
+    assert_close(run(False), run(True), rtol=1e-4, atol=1e-6)
+
+
+def test_contexts_in_half_precision():
+    encoder = make_encoder()
+    x, q, _ = make_inputs()
+    half = q.astype("float16")
+    expected = encoder(x, half.astype("float32"))
+    assert_close(encoder(x, half), expected, rtol=0, atol=0)
+
+
+def test_regularizer_and_gate_losses_are_the_encoders():
+    encoder = make_encoder(
+        kernel_regularizer=keras.regularizers.L2(0.5), entropy_weight=0.1
+    )
+    x, q, _ = make_inputs()
+    with log_probabilities.collect():
+        encoder(x, q, training=True)
+    kernels = [
+        v
+        for v in encoder.trainable_variables
+        if v.name in ("kernel", "context_kernel", "output_kernel")
+    ]
+    assert len(kernels) == 5
+    penalty = sum(float(ops.sum(0.5 * v**2)) for v in kernels)
+    reading, uncertainty, *others = (float(x) for x in encoder.losses)
+    assert reading == 0 > uncertainty
+    np.testing.assert_allclose(sum(others), penalty, rtol=1e-5)
+
+
+@pytest.mark.long
+def test_export_names_the_decisions(tmp_path):
+    encoder = make_encoder(return_gates=True, return_focused=True)
+    inputs = {
+        "sequence": keras.Input((None, FEATURES), name="sequence"),
+        "context": keras.Input((CONTEXT,), name="context"),
+        "mask": keras.Input((None,), dtype="bool", name="mask"),
+    }
+    outputs = encoder(
+        inputs["sequence"], inputs["context"], sequence_mask=inputs["mask"]
+    )
+    model = keras.Model(inputs, name_outputs(outputs))
+    x, q, _ = make_inputs()
+    arguments = {"sequence": x, "context": q, "mask": MASK}
+    expected = model.predict_on_batch(arguments)
+    model.export(tmp_path / "model", verbose=False)
+    served = tf.saved_model.load(tmp_path / "model")
+    results = served.signatures["serving_default"](
+        **{k: tf.constant(v) for k, v in arguments.items()}
+    )
+    assert sorted(results) == [
+        "gates",
+        "indices",
+        "log_probability",
+        "output_0",
+        "output_1",
+        "probabilities",
+    ]
+    assert_close(dict(results), expected, rtol=1e-5)
+
+
+def test_a_built_encoder_names_what_does_not_fit():
+    encoder = make_encoder()
+    x, q, _ = make_inputs()
+    with pytest.raises(ValueError, match="`sequence` must have the 3 features"):
+        encoder(x[..., :2], q)
+    with pytest.raises(ValueError, match="`context` must have the 2 features"):
+        encoder(x, q[:, :1])
+    with pytest.raises(ValueError, match=r"Received: sequence.shape=\(5, 3\)"):
+        encoder(x[:, 0], q)
+    with pytest.raises(ValueError, match=r"Received: sequence_mask.shape=\(5,"):
+        encoder(x, q, sequence_mask=MASK[:, :2])
+    with pytest.raises(ValueError, match="must be None; give `sequence_mask`"):
+        encoder(x, q, mask=MASK)
+
+
+def test_no_time_step_is_refused_when_it_is_known():
+    encoder = make_encoder()
+    x, q, _ = make_inputs()
+    message = "at least one time step .* Received: sequence.shape"
+    with pytest.raises(ValueError, match=message):
+        encoder(x[:, :0], q)
+    spec = tf.TensorSpec((None, None, FEATURES))
+    run = tf.function(lambda x: encoder(x, q), input_signature=[spec])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        run(x[:, :0])
+
+
+def test_bad_initial_state():
+    x, q, states = make_inputs()
+    with pytest.raises(ValueError, match="`initial_state` must hold"):
+        make_encoder()(x, q, initial_state=states[:3])
+    with pytest.raises(ValueError, match="`initial_state` must hold"):
+        make_encoder()(x, q, initial_state=states[::-1])
+    with pytest.raises(
+        ValueError, match=r"sizes \[5, 5, 4, 4\], .* batch of 5"
+    ):
+        make_encoder()(x, q, initial_state=[s[:1] for s in states])
+
+
+def test_settings_are_found_under_the_names_of_other_layers():
+    encoder = FocusedHierarchicalEncoder(
+        2, estimator="reinforce", return_sequences=True, return_state=True
+    )
+    assert encoder.estimator == "reinforce"
+    assert encoder.return_sequences and encoder.return_state
+    assert encoder.temperature is None
+    encoder(np.ones((1, 3, 2)), np.ones((1, 2)))
+    assert encoder.temperature is encoder.gate.temperature
+    assert encoder.costs is encoder.gate.costs

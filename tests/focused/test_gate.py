@@ -1,0 +1,281 @@
+"""The boundary gate layer: masks, what it costs, what it reports."""
+
+import copy
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_seqmech import BoundaryGate
+from keras_seqmech import FocusedHierarchicalEncoder
+from keras_seqmech import Schedule
+from keras_seqmech.core.decisions import log_probabilities
+from keras_seqmech.core.decisions.sampling import ESTIMATORS
+
+
+def run_gate(training=True, mask=None, **options):
+    keras.utils.set_random_seed(0)
+    layer = BoundaryGate(5, return_gates=True, **options)
+    generator = np.random.default_rng(0)
+    h = generator.normal(size=(3, 6, 4)).astype("float32")
+    q = generator.normal(size=(3, 2)).astype("float32")
+    with log_probabilities.collect() as collected:
+        drawn, decisions = layer(h, q, sequence_mask=mask, training=training)
+    return layer, drawn.numpy(), decisions, collected
+
+
+MASK = np.array([[1, 1, 1, 1, 1, 1], [1, 0, 1, 1, 0, 0], [0] * 6], "bool")
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_losses_and_what_is_reported(estimator):
+    """Means over the nine real steps of three rows, but for sparsity's rows."""
+    layer, drawn, decisions, collected = run_gate(
+        mask=MASK,
+        estimator=estimator,
+        openness_target=0.1,
+        sparsity_weight=0.5,
+        entropy_weight=0.25,
+        cost_weight=2.0,
+        target=0.125,
+        target_weight=4.0,
+        indecision_weight=8.0,
+    )
+    p = decisions["probabilities"].numpy()
+    assert (drawn[~MASK] == 0).all() and (p[~MASK] == 0).all()
+    sparsity = 0.5 * np.maximum(drawn.sum(1) - 0.1 * MASK.sum(1), 0)
+    openness = drawn[MASK].mean()
+    reading = 2 * openness + 4 * abs(openness - 0.125) + sparsity.mean()
+    real = p[MASK].astype("float64")
+    entropy = -real * np.log(real) - (1 - real) * np.log(1 - real)
+    uncertainty = 8 * np.mean(4 * real * (1 - real)) - 0.25 * entropy.mean()
+    np.testing.assert_allclose(layer.losses, [reading, uncertainty], rtol=1e-5)
+    if estimator != "reinforce":
+        assert not collected and "log_probability" not in decisions
+        return
+    (report,) = collected
+    chosen = np.where(drawn > 0.5, p, 1 - p)
+    np.testing.assert_allclose(
+        report.log_probability,
+        np.sum(np.log(np.where(MASK, chosen, 1)), axis=1),
+        rtol=1e-5,
+    )
+    # A row's own gates, as far as they move the means of the batch.
+    share = drawn.sum(1) * len(MASK) / MASK.sum()
+    side = np.sign(openness - 0.125)
+    cost = 2 * share + 4 * side * (share - 0.125) + sparsity
+    np.testing.assert_allclose(report.cost, cost, rtol=1e-5)
+    np.testing.assert_allclose(
+        np.sum(decisions["log_probability"], axis=1),
+        report.log_probability,
+        rtol=1e-6,
+    )
+
+
+def test_inference_adds_and_reports_nothing():
+    layer, drawn, decisions, collected = run_gate(
+        False, openness_target=0.1, sparsity_weight=1.0, entropy_weight=1.0
+    )
+    assert not layer.losses and not collected
+    p = decisions["probabilities"].numpy()
+    assert (drawn == (p > 0.5)).all()
+
+
+def test_a_drawing_gate_that_nobody_collects_from_warns():
+    layer = BoundaryGate(5, estimator="reinforce")
+    with pytest.warns(UserWarning, match="will not learn"):
+        layer(np.ones((2, 3, 4)), np.ones((2, 4)), training=True)
+
+
+@pytest.mark.parametrize("openness", [0.2, 0.9])
+def test_gates_start_about_as_open_as_told(openness):
+    """The bias is that probability; inputs move the others about it."""
+    layer, _, decisions, _ = run_gate(initial_openness=openness)
+    bias = float(layer.output_bias)
+    np.testing.assert_allclose(1 / (1 + np.exp(-bias)), openness, rtol=1e-6)
+    mean = float(np.mean(decisions["probabilities"]))
+    assert abs(mean - openness) < 0.25
+
+
+def test_statistics_are_means_over_real_steps():
+    layer, drawn, decisions, _ = run_gate(
+        mask=MASK, track_statistics=True, name="watched"
+    )
+    results = {m.name: float(m.result()) for m in layer.statistics.metrics}
+    p = decisions["probabilities"].numpy()[MASK]
+    entropy = -p * np.log(p) - (1 - p) * np.log(1 - p)
+    share = np.mean(p > 0.5)
+    choice_entropy = -share * np.log(share) - (1 - share) * np.log(1 - share)
+    assert 0 < share < 1
+    assert results == {
+        "watched_certain": pytest.approx(np.mean(np.maximum(p, 1 - p) > 0.9)),
+        "watched_choice_entropy": pytest.approx(choice_entropy, rel=1e-5),
+        "watched_openness": pytest.approx(drawn[MASK].mean(), rel=1e-5),
+        "watched_gate_entropy": pytest.approx(entropy.mean(), rel=1e-5),
+    }
+
+
+def test_context_of_the_same_size_is_not_projected():
+    layer = BoundaryGate(5)
+    layer.build((None, 6, 4), (None, 4))
+    assert layer.context_kernel is None
+    names = [v.name for v in layer.trainable_variables]
+    assert names == ["kernel", "bias", "output_kernel", "output_bias"]
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+def test_a_context_entry_beyond_a_million_acts_as_a_million(policy):
+    """Projected or not; nor do sums of huge products become NaN."""
+    signs = np.array([[1, -1, 1], [-1, -1, 1]], "float32")
+    for size in (3, 5):
+        layer = BoundaryGate(4, return_gates=True, dtype=policy)
+        h = np.random.default_rng(0).normal(size=(2, 6, size))
+        layer.build(h.shape, signs.shape)
+        # Such that gates are undecided: the rest of a context says much.
+        layer.kernel.assign(1e-7 * layer.kernel)
+        huge, million = (
+            layer(h, signs * scale)[1]["probabilities"].numpy()
+            for scale in (3e38, 1e6)
+        )
+        np.testing.assert_array_equal(huge, million)
+        assert np.ptp(huge) > 1e-3
+
+
+def test_weights_of_the_losses_move_without_tracing_again():
+    layer = BoundaryGate(
+        5,
+        estimator="relaxed",
+        openness_target=0.01,
+        sparsity_weight=0.5,
+        entropy_weight=0.25,
+        seed=1,
+    )
+    h, q = np.ones((2, 6, 4), "float32"), np.ones((2, 4), "float32")
+    noise_count = layer.seed_generator.state
+
+    @tf.function
+    def losses():
+        layer(h, q, training=True)
+        return layer.losses
+
+    def run():
+        noise_count.assign([1, 0])  # the same noise
+        return np.array(losses())
+
+    layer.build(h.shape, q.shape)
+    entropy_weight = layer.costs.entropy_weight
+    assert layer.sparsity_weight.dtype == entropy_weight.dtype == "float32"
+    before = run()
+    layer.sparsity_weight.assign(1.0)
+    entropy_weight.assign(0.0)
+    after = run()
+    assert losses.experimental_get_tracing_count() == 1
+    np.testing.assert_allclose(after, before * [2, 0], rtol=1e-6)
+    assert (before != 0).all()
+    config = layer.get_config()
+    assert (config["sparsity_weight"], config["entropy_weight"]) == (0.5, 0.25)
+
+
+def test_a_schedule_finds_the_weights():
+    encoder = FocusedHierarchicalEncoder(2, openness_target=0.5, name="encoder")
+    inputs = keras.Input((4, 3)), keras.Input((3,))
+    model = keras.Model(inputs, encoder(*inputs))
+    model.compile("sgd")
+    for name in ("entropy_weight", "sparsity_weight"):
+        schedule = Schedule({name: (0.5, 0.1)}, 4, layer_names=["encoder"])
+        schedule.set_model(model)
+        model.optimizer.iterations.assign(2)
+        schedule.on_train_begin()
+        (variable,) = (v for v in encoder.variables if v.name == name)
+        np.testing.assert_allclose(float(variable), 0.3, rtol=1e-6)
+        with pytest.raises(ValueError, match="`numbers` must hold values"):
+            schedule = Schedule({name: (0.0, -1.0)}, 4)
+            schedule.set_model(model)
+            schedule.on_train_begin()
+
+
+def test_without_a_target_there_is_no_price():
+    layer = BoundaryGate(5)
+    layer.build((None, 6, 4), (None, 4))
+    assert layer.sparsity_weight is None
+    names = [v.name for v in layer.weights]
+    assert "temperature" in names and "sparsity_weight" not in names
+
+
+def test_sparsity_without_a_target_is_refused():
+    with pytest.raises(ValueError, match="`openness_target` must be given"):
+        BoundaryGate(5, sparsity_weight=0.1)
+
+
+@pytest.mark.parametrize("priced", [False, True])
+def test_files_of_gates_before_their_costs(priced):
+    """They hold the entropy's weight between temperature and sparsity's."""
+    options = {"openness_target": 0.5} if priced else {}
+    layer = BoundaryGate(5, **options)
+    layer.build((None, 6, 4), (None, 3))
+    kernels = [np.full(v.shape, 0.5) for v in layer.trainable_variables]
+    scalars = [0.25, 0.125, 0.75] if priced else [0.25, 0.125]
+    old = dict(enumerate([*kernels, *map(np.float32, scalars)]))
+    layer.load_own_variables({str(i): value for i, value in old.items()})
+    assert float(layer.temperature) == 0.25
+    assert float(layer.costs.entropy_weight) == 0.125
+    assert not priced or float(layer.sparsity_weight) == 0.75
+    assert all((v.numpy() == 0.5).all() for v in layer.trainable_variables)
+
+
+def test_a_built_gate_names_what_does_not_fit():
+    layer, h, q = BoundaryGate(5), np.ones((2, 6, 4)), np.ones((2, 3))
+    layer(h, q)
+    with pytest.raises(ValueError, match="`sequence` must have the 4 features"):
+        layer(h[..., :3], q)
+    with pytest.raises(ValueError, match="`context` must have the 3 features"):
+        layer(h, np.ones((2, 4)))
+    with pytest.raises(ValueError, match=r"Received: sequence.shape=\(2, 6\)"):
+        layer(h[..., 0], q)
+    with pytest.raises(ValueError, match="must be None; give `sequence_mask`"):
+        layer(h, q, mask=np.ones((2, 6), "bool"))
+
+
+def test_no_time_step_is_refused_when_it_is_known():
+    layer, q = BoundaryGate(5), np.ones((2, 3), "float32")
+    layer.build((None, None, 4), (None, 3))
+    spec = tf.TensorSpec((None, None, 4))
+    run = tf.function(lambda h: layer(h, q), input_signature=[spec])
+    assert run(np.ones((2, 1, 4), "float32")).shape == (2, 1)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="at least one"):
+        run(np.ones((2, 0, 4), "float32"))
+
+
+@pytest.mark.parametrize("return_gates", [False, True])
+def test_gates_carry_no_mask_that_a_loss_would_apply(return_gates):
+    tokens, context = keras.Input((None,)), keras.Input((2,))
+    x = keras.layers.Embedding(5, 3, mask_zero=True)(tokens)
+    gates = BoundaryGate(2, return_gates=return_gates)(x, context)
+    gates = gates[1]["gates"] if return_gates else gates
+    model = keras.Model([tokens, context], gates)
+    model.compile("sgd", "mse")
+    inputs = [np.array([[1, 2, 0], [3, 0, 0]]), np.ones((2, 2))]
+    history = model.fit(inputs, np.zeros((2, 3)), verbose=0).history
+    assert np.isfinite(history["loss"][0])
+
+
+def test_huge_states_have_finite_gradients():
+    """Their products with a huge context are beyond float32."""
+    gate = BoundaryGate(2)
+    sequence, context = tf.fill((1, 3, 2), 1e35), tf.fill((1, 2), 1e6)
+    gate(sequence, context)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(gate(sequence, context, training=True))
+    for gradient in tape.gradient(loss, gate.trainable_weights):
+        assert np.isfinite(gradient).all()
+
+
+def test_costs_before_they_are_built_say_so():
+    with pytest.raises(AttributeError, match="`cost_weight=`.*built=False"):
+        print(BoundaryGate(2).costs.cost_weight)
+
+
+def test_a_copy_before_it_is_built():
+    gate = copy.deepcopy(BoundaryGate(2))
+    assert gate(np.ones((1, 3, 2)), np.ones((1, 4))).shape == (1, 3)

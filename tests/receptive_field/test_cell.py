@@ -1,0 +1,694 @@
+"""The adaptive receptive field against independent answers."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech import ReceptiveFieldWindows
+from keras_seqmech import RFCell
+from tests import references
+from tests.fixed_noise import fix_sizes
+
+# Here layers draw for themselves; nobody is to learn from it.
+pytestmark = pytest.mark.filterwarnings("ignore:Layer .* draws in training")
+
+CELLS = {
+    "simple": (keras.layers.SimpleRNNCell, references.simple_rnn),
+    "lstm": (keras.layers.LSTMCell, references.lstm),
+    "gru": (keras.layers.GRUCell, references.gru),
+}
+ESTIMATORS = ("relaxed", "straight_through", "reinforce")
+GATED = ("memory", "output", "all")
+SIZE_SOURCES = ("input", "field")
+BATCH, TIME, FEATURES, UNITS = 3, 6, 4, 5
+MASK = np.array(
+    [
+        [True, True, True, True, True, True],
+        [False, True, False, True, True, False],
+        [False, False, False, False, False, False],
+    ]
+)
+
+
+def make_layer(cell="lstm", max_size=4, dtype="float64", spread=0.8, **kwargs):
+    """A built layer with random weights, biases included."""
+    inner = CELLS[cell][0](UNITS, dtype=dtype)
+    layer = ReceptiveFieldRNN(
+        inner, max_size, return_sequences=True, dtype=dtype, **kwargs
+    )
+    layer.build((None, None, FEATURES))
+    generator = np.random.default_rng(1)
+    for weight in layer.trainable_weights:
+        weight.assign(spread * generator.normal(size=weight.shape))
+    return layer
+
+
+def make_inputs(seed=2):
+    return np.random.default_rng(seed).normal(size=(BATCH, TIME, FEATURES))
+
+
+def make_noise(max_size=4, seed=3):
+    generator = np.random.default_rng(seed)
+    return generator.gumbel(size=(BATCH, TIME, max_size))
+
+
+def fix_noise(monkeypatch, noise):
+    """Makes the layer draw this noise, `(batch, time, S)`."""
+    time_first = np.swapaxes(noise, 0, 1)
+    fix_sizes(monkeypatch, lambda shape, dtype: tf.constant(time_first, dtype))
+
+
+def gated_states(gated, cell):
+    """Indices among h and, of an LSTM, c."""
+    return {
+        "output": [0],
+        "memory": [1 if cell == "lstm" else 0],
+        "all": [0, 1] if cell == "lstm" else [0],
+    }[gated]
+
+
+def reference(layer, cell, x, mask=None, noise=None, mode="argmax"):
+    """Runs the numpy loop on every row, with the layer's weights."""
+    rf = layer.cell
+    names = [w.name for w in rf.weights[: -len(rf.cell.weights)]]
+    field = dict(zip(names, [w.numpy() for w in rf.weights]))
+    weights = [w.numpy() for w in rf.cell.weights]
+    rows = []
+    for b in range(len(x)):
+        rows.append(
+            references.receptive_field(
+                field,
+                lambda x, s: CELLS[cell][1](weights, x, s),
+                x[b],
+                [np.zeros(UNITS) for _ in range(1 + (cell == "lstm"))],
+                layer.max_size,
+                rf.options.summary,
+                mode,
+                None if noise is None else noise[b],
+                rf.options.temperature,
+                None if mask is None else mask[b],
+                gated_states(rf.options.gated, cell),
+            )
+        )
+    return [np.stack(part) for part in zip(*[(r[0], r[2], r[3]) for r in rows])]
+
+
+def assert_equal(actual, expected, tolerance=1e-10):
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("mask", [None, MASK], ids=["whole", "masked"])
+@pytest.mark.parametrize("summary", ["mean", "last"])
+@pytest.mark.parametrize("size_from", SIZE_SOURCES)
+@pytest.mark.parametrize("gated", GATED)
+@pytest.mark.parametrize("cell", CELLS)
+def test_inference_is_the_paper_written_out(
+    cell, gated, size_from, summary, mask
+):
+    layer = make_layer(
+        cell,
+        summary=summary,
+        gated=gated,
+        size_from=size_from,
+        return_field=True,
+    )
+    x = make_inputs()
+    outputs, field = layer(x, mask=mask)
+    expected, sizes, probabilities = reference(layer, cell, x, mask)
+    assert_equal(outputs, expected)
+    assert_equal(field["size"], sizes)
+    assert_equal(field["probabilities"], probabilities)
+    assert len(set(np.unique(sizes))) > 2  # sizes do vary
+
+
+@pytest.mark.parametrize("mask", [None, MASK], ids=["whole", "masked"])
+@pytest.mark.parametrize("summary", ["mean", "last"])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("size_from", SIZE_SOURCES)
+@pytest.mark.parametrize(
+    "max_size, gated", [(2, "memory"), (3, "all"), (5, "output")]
+)
+def test_training_is_the_paper_written_out(
+    monkeypatch, max_size, gated, size_from, estimator, summary, mask
+):
+    layer = make_layer(
+        "lstm",
+        max_size,
+        estimator=estimator,
+        summary=summary,
+        gated=gated,
+        size_from=size_from,
+        temperature=0.75,
+        return_field=True,
+    )
+    x, noise = make_inputs(), make_noise(max_size)
+    fix_noise(monkeypatch, noise)
+    mode = "soft" if estimator == "relaxed" else "drawn"
+    outputs, field = layer(x, mask=mask, training=True)
+    expected, sizes, probabilities = reference(
+        layer, "lstm", x, mask, noise, mode
+    )
+    assert_equal(outputs, expected)
+    assert_equal(field["size"], sizes)
+    assert_equal(field["probabilities"], probabilities)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_max_size_one_has_a_closed_form(cell):
+    layer = make_layer(cell, max_size=1)
+    x = make_inputs()
+    rf = layer.cell
+    step, weights = CELLS[cell][1], [w.numpy() for w in rf.cell.weights]
+    for training in (False, True):
+        outputs = layer(x, training=training).numpy()
+        for b in range(BATCH):
+            states = [np.zeros(UNITS) for _ in range(1 + (cell == "lstm"))]
+            for t in range(TIME):
+                m = np.tanh(x[b, t] @ rf.field_kernel + rf.field_bias)
+                gate = references.sigmoid(m @ rf.forget_kernel + rf.forget_bias)
+                # The memory: c of the LSTM, else the only state.
+                h, states = step(
+                    weights, x[b, t], [*states[:-1], gate * states[-1]]
+                )
+                assert_equal(outputs[b, t], h)
+
+
+def test_an_open_gate_leaves_the_cell_alone():
+    layer = make_layer("lstm")
+    layer.cell.forget_kernel.assign(0 * layer.cell.forget_kernel)
+    layer.cell.forget_bias.assign(0 * layer.cell.forget_bias + 1e3)
+    lstm = keras.layers.LSTM(UNITS, return_sequences=True, dtype="float64")
+    x = make_inputs()
+    lstm(x)
+    lstm.set_weights(layer.cell.cell.get_weights())
+    assert_equal(layer(x), lstm(x))
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("size_from", SIZE_SOURCES)
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_an_output_depends_on_the_window_and_on_nothing_later(
+    monkeypatch, estimator, size_from, training
+):
+    size, t = 3, 1
+    layer = make_layer(
+        "gru",
+        size,
+        estimator=estimator,
+        size_from=size_from,
+        temperature=5.0,
+    )
+    fix_noise(monkeypatch, make_noise(size))
+    x = tf.constant(make_inputs())
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        output = tf.reduce_sum(layer(x, training=training)[:, t] ** 2)
+    gradient = np.abs(tape.gradient(output, x).numpy()).sum(axis=(0, 2))
+    assert np.all(gradient[: t + 1] > 0)
+    assert np.all(gradient[t + size :] == 0)
+    if training and estimator == "relaxed":
+        assert np.all(gradient[t : t + size] > 0)
+
+
+@pytest.mark.parametrize("size_from", SIZE_SOURCES)
+def test_relaxed_training_approaches_drawing_as_temperature_falls(
+    monkeypatch, size_from
+):
+    noise = make_noise()
+    fix_noise(monkeypatch, noise)
+    x = make_inputs()
+    hard = make_layer(estimator="reinforce", size_from=size_from)
+    drawn = hard(x, training=True).numpy()
+    distances = []
+    for temperature in (1.0, 0.1, 0.01, 0.001):
+        layer = make_layer(temperature=temperature, size_from=size_from)
+        soft = layer(x, training=True).numpy()
+        distances.append(np.abs(soft - drawn).max())
+    assert distances[0] > 1e-3
+    assert distances[0] > distances[1] > distances[2]
+    assert distances[-1] < 1e-6
+
+
+def loss_and_gradients(function, x, weights):
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        outputs = function(x)
+        scale = tf.cos(tf.range(tf.size(outputs), dtype=tf.float64))
+        loss = tf.reduce_sum(outputs * tf.reshape(scale, tf.shape(outputs)))
+    sources = [x, *weights]
+    gradients = [
+        tf.zeros(source.shape, "float64") if gradient is None else gradient
+        for source, gradient in zip(sources, tape.gradient(loss, sources))
+    ]
+    return outputs, gradients
+
+
+@pytest.mark.parametrize("summary", ["mean", "last"])
+@pytest.mark.parametrize("size_from", SIZE_SOURCES)
+@pytest.mark.parametrize("estimator", ["relaxed", "reinforce"])
+@pytest.mark.parametrize(
+    "cell, gated, strength",
+    [
+        ("lstm", "memory", None),
+        ("lstm", "output", None),
+        ("lstm", "all", None),
+        ("lstm", "all", 0.5),
+        ("gru", "memory", None),
+        ("simple", "memory", None),
+    ],
+)
+def test_gradients_agree_with_finite_differences(
+    monkeypatch, cell, gated, strength, estimator, size_from, summary
+):
+    layer = make_layer(
+        cell,
+        estimator=estimator,
+        summary=summary,
+        gated=gated,
+        size_from=size_from,
+        forget_strength=strength,
+    )
+    noise = make_noise()
+    fix_noise(monkeypatch, noise)
+    mode = "soft" if estimator == "relaxed" else "drawn"
+    x = make_inputs()
+    outputs, gradients = loss_and_gradients(
+        lambda x: layer(x, mask=MASK, training=True),
+        tf.constant(x),
+        layer.trainable_weights,
+    )
+    scale = np.cos(np.arange(outputs.numpy().size)).reshape(outputs.shape)
+
+    def loss():
+        return np.sum(scale * reference(layer, cell, x, MASK, noise, mode)[0])
+
+    generator = np.random.default_rng(4)
+    step = 1e-5
+    for weight, gradient in zip(layer.trainable_weights, gradients[1:]):
+        value = weight.numpy()
+        direction = generator.normal(size=value.shape)
+        weight.assign(value + step * direction)
+        above = loss()
+        weight.assign(value - step * direction)
+        below = loss()
+        weight.assign(value)
+        numeric = (above - below) / (2 * step)
+        chooses = weight.name.startswith(("size", "stop"))
+        if estimator == "reinforce" and chooses:
+            assert np.all(gradient.numpy() == 0)
+            continue
+        assert_equal(np.sum(gradient * direction), numeric, 1e-6)
+    direction = generator.normal(size=x.shape)
+    original = x.copy()
+    x = original + step * direction
+    above = loss()
+    x = original - step * direction
+    below = loss()
+    numeric = (above - below) / (2 * step)
+    assert_equal(np.sum(gradients[0] * direction), numeric, 1e-6)
+
+
+def test_straight_through_gradient_is_that_of_the_selection_form(monkeypatch):
+    """One step: dL/dlogits is J_softmax(I / tau)^T (n_i . dL/dm)."""
+    temperature = 0.625
+    layer = make_layer(
+        "simple", estimator="straight_through", temperature=temperature
+    )
+    noise = make_noise()
+    fix_noise(monkeypatch, noise[:, :1])
+    rf = layer.cell
+    x = make_inputs()
+    state = np.random.default_rng(5).normal(size=(BATCH, UNITS))
+    with tf.GradientTape() as tape:
+        output = layer(
+            x[:, :1],
+            initial_state=[state],
+            lookahead=tf.constant(x[:, 1:]),
+            training=True,
+        )
+        loss = tf.reduce_sum(output)
+    actual = tape.gradient(loss, rf.size_kernel.value).numpy()
+
+    field = {w.name: w.numpy() for w in rf.weights[: -len(rf.cell.weights)]}
+    kernel, recurrent_kernel, bias = (w.numpy() for w in rf.cell.weights)
+    expected = np.zeros_like(actual)
+    for b in range(BATCH):
+        logits = (
+            x[b, 0] @ field["size_kernel"]
+            + state[b] @ field["size_recurrent_kernel"]
+        )
+        soft = references.softmax((logits + noise[b, 0]) / temperature)
+        window, valid = list(x[b, : layer.max_size]), [True] * layer.max_size
+        summaries = np.array(
+            [
+                references.drawn_summary(field, window, valid, s, "mean")
+                for s in range(1, layer.max_size + 1)
+            ]
+        )
+        m = summaries[np.argmax(soft)]
+        gate = references.sigmoid(
+            m @ field["forget_kernel"] + field["forget_bias"]
+        )
+        h = np.tanh(
+            x[b, 0] @ kernel + (gate * state[b]) @ recurrent_kernel + bias
+        )
+        d_h = (1 - h**2) @ recurrent_kernel.T
+        d_m = field["forget_kernel"] @ (d_h * state[b] * gate * (1 - gate))
+        jacobian = (np.diag(soft) - np.outer(soft, soft)) / temperature
+        expected += np.outer(x[b, 0], jacobian @ (summaries @ d_m))
+    assert np.abs(expected).max() > 1e-3
+    assert_equal(actual, expected)
+
+
+def test_straight_through_gradient_reaches_the_stop_logits(monkeypatch):
+    """One step: dL/db is (d log p / d b)^T J_softmax(I / tau)^T (n . dL/dm)."""
+    temperature, size = 0.625, 4
+    layer = make_layer(
+        "gru",
+        estimator="straight_through",
+        size_from="field",
+        temperature=temperature,
+    )
+    noise, x = make_noise(), make_inputs()
+    fix_noise(monkeypatch, noise[:, :1])
+    rf = layer.cell
+    state = tf.constant(np.random.default_rng(5).normal(size=(BATCH, UNITS)))
+    with tf.GradientTape() as tape:
+        output = layer(
+            x[:, :1],
+            initial_state=[state],
+            lookahead=tf.constant(x[:, 1:]),
+            training=True,
+        )
+        loss = tf.reduce_sum(output)
+    actual = tape.gradient(loss, rf.stop_bias.value).numpy()
+
+    field = {w.name: w.numpy() for w in rf.weights[: -len(rf.cell.weights)]}
+    expected = np.zeros(size - 1)
+    for b in range(BATCH):
+        window, valid = list(x[b, :size]), [True] * size
+        p = references.stopping_distribution(
+            field, window, valid, state.numpy()[b]
+        )
+        summaries = [
+            references.drawn_summary(field, window, valid, s, "mean")
+            for s in range(1, size + 1)
+        ]
+        soft = references.softmax((np.log(p) + noise[b, 0]) / temperature)
+        with tf.GradientTape() as tape:
+            m = tf.constant(summaries[np.argmax(soft)][None])
+            tape.watch(m)
+            gate = tf.sigmoid(m @ rf.forget_kernel + rf.forget_bias)
+            step, _ = rf.cell(x[b : b + 1, 0], [gate * state[b : b + 1]])
+            loss = tf.reduce_sum(step)
+        d_m = tape.gradient(loss, m).numpy()[0]
+        # p_i holds the chance to go on after each j < i, and to stop at i.
+        stops = p[:-1] / (1 - np.concatenate([[0], np.cumsum(p[:-2])]))
+        d_log_p = -np.tril(np.ones((size, size - 1)), -1) * stops
+        d_log_p += np.eye(size, size - 1) * (1 - stops)
+        jacobian = (np.diag(soft) - np.outer(soft, soft)) / temperature
+        expected += d_log_p.T @ jacobian @ (np.array(summaries) @ d_m)
+    assert np.abs(expected).max() > 1e-3
+    assert_equal(actual, expected)
+
+
+@pytest.mark.parametrize("size_from", SIZE_SOURCES)
+def test_a_closed_gate_forgets_what_it_gates(size_from):
+    """The LSTM starts each step with zeros in place of these states."""
+    x = make_inputs()
+    states = np.random.default_rng(6).normal(size=(2, BATCH, UNITS))
+    for gated, kept in (
+        ("memory", (1, 0)),
+        ("output", (0, 1)),
+        ("all", (0, 0)),
+    ):
+        layer = make_layer(gated=gated, size_from=size_from)
+        layer.cell.forget_kernel.assign(0 * layer.cell.forget_kernel)
+        layer.cell.forget_bias.assign(0 * layer.cell.forget_bias - 1e3)
+        actual = layer(x[:, :1], initial_state=list(states))[:, 0]
+        begun = [keep * state for keep, state in zip(kept, states)]
+        assert_equal(actual, layer.cell.cell(x[:, 0], begun)[0])
+
+
+def test_where_nothing_follows_nothing_is_chosen():
+    """At the last real step, and before a gap that reaches past the window."""
+    layer = make_layer("gru", 3, size_from="field", return_field=True)
+    mask = np.array([[1, 1, 1, 1, 1, 1], [1, 0, 0, 0, 1, 1], [1] * 3 + [0] * 3])
+    _, field = layer(make_inputs(), mask=mask.astype(bool))
+    for row, step in ((0, 5), (1, 0), (1, 5), (2, 2)):
+        assert_equal(field["probabilities"][row, step], [1, 0, 0])
+        assert_equal(field["size"][row, step], 1)
+    # One position follows: it takes what is left.
+    for row, step in ((0, 4), (1, 4), (2, 1)):
+        first, second, third = field["probabilities"][row, step].numpy()
+        assert 0 < first < 1 and third == 0
+        assert_equal(first + second, 1)
+
+
+def test_sizes_from_the_field_start_equally_likely():
+    layer = ReceptiveFieldRNN(
+        keras.layers.GRUCell(UNITS), 5, size_from="field", return_field=True
+    )
+    _, field = layer(np.zeros((1, 9, FEATURES)))
+    assert_equal(field["probabilities"][0, :5], np.full((5, 5), 0.2), 1e-6)
+
+
+def windowed(layer):
+    """The same mechanism as a cell in `keras.layers.RNN`."""
+    cell = RFCell.from_config(layer.cell.get_config())
+    rnn = keras.layers.RNN(cell, return_sequences=True, dtype="float64")
+    windows = ReceptiveFieldWindows(layer.max_size, dtype="float64")
+
+    def run(x, mask=None, training=False):
+        return rnn(windows(x, mask=mask), mask=mask, training=training)
+
+    rnn.build((None, None, layer.max_size, FEATURES + 1))
+    rnn.set_weights(layer.get_weights())
+    return run, rnn
+
+
+def assert_fast_loop_is_the_cell(
+    monkeypatch, cell, max_size, mask, training, compiled="eager", **options
+):
+    """Values and gradients; the same noise at every step."""
+    row = make_noise(max_size)[0, 0]
+    fix_sizes(
+        monkeypatch,
+        lambda shape, dtype: tf.broadcast_to(
+            tf.constant(row, dtype), tf.stack(tf.unstack(shape))
+        ),
+    )
+    layer = make_layer(
+        cell, max_size, jit_compile=compiled == "inner", **options
+    )
+    run, rnn = windowed(layer)
+    x = tf.constant(make_inputs()[:, :4])
+    mask = None if mask is None else mask[:, :4]
+    expected = loss_and_gradients(
+        lambda x: run(x, mask, training), x, rnn.trainable_weights
+    )
+
+    def fast(x):
+        return loss_and_gradients(
+            lambda x: layer(x, mask=mask, training=training),
+            x,
+            layer.trainable_weights,
+        )
+
+    if compiled != "eager":
+        fast = tf.function(fast, jit_compile=compiled == "xla")
+    for a, b in zip(tf.nest.flatten(fast(x)), tf.nest.flatten(expected)):
+        assert_equal(a, b, 1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:Sizes that are drawn")
+@pytest.mark.parametrize("summary", ["mean", "last"])
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("size_from", SIZE_SOURCES)
+@pytest.mark.parametrize(
+    "cell, gated, max_size, mask",
+    [
+        ("lstm", "memory", 4, MASK),
+        ("lstm", "output", 3, None),
+        ("lstm", "all", 2, MASK),
+        ("gru", "all", 5, None),
+        ("simple", "memory", 3, MASK),
+    ],
+)
+def test_fast_loop_is_the_cell_in_keras_rnn(
+    monkeypatch, cell, gated, max_size, mask, size_from, estimator, summary
+):
+    assert_fast_loop_is_the_cell(
+        monkeypatch,
+        cell,
+        max_size,
+        mask,
+        training=True,
+        gated=gated,
+        size_from=size_from,
+        estimator=estimator,
+        summary=summary,
+    )
+
+
+@pytest.mark.filterwarnings("ignore:Sizes that are drawn")
+@pytest.mark.long
+@pytest.mark.parametrize("compiled", ["xla", "inner"])
+@pytest.mark.parametrize(
+    "cell, gated, max_size, size_from, estimator, summary, mask, training",
+    [
+        ("lstm", "memory", 4, "input", "relaxed", "mean", MASK, True),
+        ("lstm", "all", 4, "field", "straight_through", "last", MASK, True),
+        ("gru", "memory", 5, "input", "reinforce", "mean", None, True),
+        ("gru", "memory", 3, "field", "relaxed", "last", None, True),
+        ("simple", "memory", 2, "input", "relaxed", "mean", MASK, True),
+        ("simple", "all", 2, "input", "straight_through", "mean", None, True),
+        ("lstm", "output", 1, "field", "relaxed", "mean", MASK, True),
+        ("lstm", "all", 4, "input", "relaxed", "mean", MASK, False),
+        ("gru", "memory", 2, "field", "relaxed", "last", None, False),
+    ],
+)
+def test_compiled_loop_is_the_cell_in_keras_rnn(
+    monkeypatch,
+    cell,
+    gated,
+    max_size,
+    size_from,
+    estimator,
+    summary,
+    mask,
+    training,
+    compiled,
+):
+    assert_fast_loop_is_the_cell(
+        monkeypatch,
+        cell,
+        max_size,
+        mask,
+        training,
+        compiled,
+        gated=gated,
+        size_from=size_from,
+        estimator=estimator,
+        summary=summary,
+    )
+
+
+def test_cell_stepped_by_hand_with_noise_of_each_step(monkeypatch):
+    layer = make_layer("lstm", temperature=0.5)
+    noise, x = make_noise(), make_inputs()
+    fix_noise(monkeypatch, noise)
+    expected = layer(x, training=True).numpy()
+    windows = ReceptiveFieldWindows(4, dtype="float64")(x)
+    states = layer.cell.get_initial_state(batch_size=BATCH)
+    for t in range(TIME):
+        fix_noise(monkeypatch, np.swapaxes(noise[:, t], 0, 1))
+        output, states = layer.cell(windows[:, t], states, training=True)
+        assert_equal(output, expected[:, t])
+
+
+@pytest.mark.parametrize("size_from", SIZE_SOURCES)
+@pytest.mark.parametrize("chunk", [1, 2, 5])
+def test_chunks_with_lookahead_are_the_whole(chunk, size_from):
+    layer = make_layer("lstm", return_state=True, size_from=size_from)
+    x = make_inputs()
+    whole, *final = layer(x, mask=MASK)
+    parts, states = [], None
+    for start in range(0, TIME, chunk):
+        end = start + chunk
+        ahead = {}
+        if end < TIME:
+            ahead = {
+                "lookahead": tf.constant(x[:, end:]),
+                "lookahead_mask": tf.constant(MASK[:, end:]),
+            }
+        part, *states = layer(
+            x[:, start:end],
+            initial_state=states,
+            mask=MASK[:, start:end],
+            **ahead,
+        )
+        parts.append(part)
+    for a, b in zip(states, final):
+        assert_equal(a, b)
+    whole = np.where(MASK[..., None], whole, 0)
+    joined = np.where(MASK[..., None], np.concatenate(parts, axis=1), 0)
+    assert_equal(joined, whole)
+
+
+@pytest.mark.parametrize("size_from", SIZE_SOURCES)
+def test_sampled_sizes_follow_their_probabilities(size_from):
+    """Chi-square of 20,000 draws; 99.9 % quantile of 3 degrees: 16.27."""
+    layer = make_layer(
+        "simple",
+        dtype="float32",
+        estimator="reinforce",
+        size_from=size_from,
+        return_field=True,
+        seed=7,
+    )
+    x = np.tile(make_inputs()[:1, :1], (20_000, 1, 1))
+    ahead = tf.zeros((20_000, 3, FEATURES))
+    _, field = layer(x, lookahead=ahead, training=True)
+    counts = np.bincount(field["size"].numpy()[:, 0].astype(int), minlength=5)
+    expected = 20_000 * field["probabilities"][0, 0].numpy()
+    assert expected.min() > 50
+    assert np.sum((counts[1:] - expected) ** 2 / expected) < 16.27
+
+
+@pytest.mark.parametrize("size_from", SIZE_SOURCES)
+def test_log_probability_is_that_of_the_drawn_sizes(monkeypatch, size_from):
+    layer = make_layer(
+        "gru", estimator="reinforce", size_from=size_from, return_field=True
+    )
+    noise, x = make_noise(), make_inputs()
+    fix_noise(monkeypatch, noise)
+    ahead = tf.zeros((BATCH, 3, FEATURES), "float64")
+    _, field = layer(x, lookahead=ahead, training=True)
+    probabilities = field["probabilities"].numpy()
+    sizes = field["size"].numpy().astype(int)
+    expected = np.log(
+        np.take_along_axis(probabilities, sizes[..., None] - 1, axis=-1)
+    )
+    assert_equal(field["log_probability"], expected[..., 0])
+    with tf.GradientTape() as tape:
+        _, field = layer(x, mask=MASK, training=True)
+        loss = tf.reduce_sum(field["log_probability"])
+    for gradient in tape.gradient(loss, choosing_weights(layer)):
+        assert np.abs(gradient).max() > 0
+
+
+def choosing_weights(layer):
+    return [
+        weight
+        for weight in layer.trainable_weights
+        if weight.name.startswith(("size", "stop"))
+    ]
+
+
+def test_temperature_changes_without_retracing(monkeypatch):
+    fix_noise(monkeypatch, make_noise())
+    layer, x = make_layer(), tf.constant(make_inputs())
+    traces = []
+
+    @tf.function
+    def run(x):
+        traces.append(1)
+        return layer(x, training=True)
+
+    warm = run(x)
+    layer.temperature.assign(0.1)
+    cold = run(x)
+    assert len(traces) == 1
+    assert np.abs(warm - cold).max() > 1e-3
+    assert_equal(cold, make_layer(temperature=0.1)(x, training=True), 1e-6)
+
+
+def test_drawn_sizes_within_keras_rnn_are_warned_of():
+    """Nobody would learn them: a step reports no log-probability."""
+    x = ReceptiveFieldWindows(2)(np.ones((1, 3, 2)))
+    cell = RFCell(keras.layers.GRUCell(2), 2, estimator="reinforce")
+    with pytest.warns(UserWarning, match="use `ReceptiveFieldRNN`"):
+        keras.layers.RNN(cell)(x, training=True)

@@ -1,0 +1,654 @@
+"""`ReceptiveFieldRNN` as a Keras user meets it, and what it refuses."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech import ReceptiveFieldWindows
+from keras_seqmech import RFCell
+
+# Here layers draw for themselves; nobody is to learn from it.
+pytestmark = pytest.mark.filterwarnings("ignore:Layer .* draws in training")
+
+FEATURES, UNITS = 3, 4
+
+
+def lstm_cell():
+    return keras.layers.LSTMCell(UNITS)
+
+
+def inputs(batch=2, time=5):
+    generator = np.random.default_rng(0)
+    return generator.normal(size=(batch, time, FEATURES)).astype("float32")
+
+
+def assert_close(actual, expected, tolerance=1e-5):
+    np.testing.assert_allclose(actual, expected, atol=tolerance, rtol=tolerance)
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Accumulator(keras.layers.Layer):
+    """A cell of one's own: two states of other sizes, output of a third."""
+
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+        self.state_size = [units, 2]
+        self.output_size = units + 2
+
+    def build(self, input_shape):
+        self.kernel = self.add_weight(shape=(input_shape[-1], self.units))
+
+    def call(self, inputs, states):
+        hidden, counter = states
+        hidden = keras.ops.tanh(hidden + keras.ops.matmul(inputs, self.kernel))
+        counter = counter + 1
+        output = keras.ops.concatenate([hidden, counter], axis=-1)
+        return output, [hidden, counter]
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+CELLS = {
+    "own": lambda: Accumulator(UNITS),
+    "dropout": lambda: keras.layers.LSTMCell(
+        UNITS, dropout=0.5, recurrent_dropout=0.3
+    ),
+    "stack": lambda: [lstm_cell(), keras.layers.GRUCell(UNITS + 1)],
+    "reset_before": lambda: keras.layers.GRUCell(UNITS, reset_after=False),
+    "no_bias": lambda: keras.layers.GRUCell(UNITS, use_bias=False),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cell", CELLS)
+def test_any_cell_trains_and_agrees_with_the_cell_in_keras_rnn(cell):
+    layer = ReceptiveFieldRNN(
+        CELLS[cell](), 3, field_units=6, return_sequences=True
+    )
+    model = keras.Sequential([layer, keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    x = inputs(8)
+    model.fit(x, x[..., :1], epochs=1, verbose=0)
+    rnn = keras.layers.RNN(
+        RFCell.from_config(layer.cell.get_config()), return_sequences=True
+    )
+    windows = ReceptiveFieldWindows(3)(x)
+    rnn(windows)
+    rnn.set_weights(layer.get_weights())
+    assert_close(layer(x), rnn(windows))
+    if cell == "dropout":
+        assert np.abs(layer(x, training=True) - layer(x)).max() > 1e-3
+        keras.Sequential([rnn]).predict(windows, verbose=0)
+        assert np.all(np.isfinite(rnn(windows, training=True)))
+
+
+def test_dropout_masks_are_one_for_all_steps():
+    """With all inputs alike and the state cut off, all steps are alike."""
+    cell = keras.layers.SimpleRNNCell(50, dropout=0.5)
+    layer = ReceptiveFieldRNN(cell, 1, return_sequences=True)
+    x = np.ones((1, 6, 50), "float32")
+    layer(x)
+    cell.recurrent_kernel.assign(0 * cell.recurrent_kernel)
+    first, second = layer(x, training=True), layer(x, training=True)
+    assert_close(first, np.repeat(first[:, :1], 6, axis=1))
+    assert np.abs(first - second).max() > 1e-2
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["sequential", "functional", "subclassed"])
+def test_fits_in_every_kind_of_model(kind):
+    x, y = inputs(16), np.ones((16, 1))
+    layer = ReceptiveFieldRNN(lstm_cell(), 3, track_statistics=True, name="rf")
+    if kind == "sequential":
+        model = keras.Sequential([layer, keras.layers.Dense(1)])
+    elif kind == "functional":
+        source = keras.Input((None, FEATURES))
+        model = keras.Model(source, keras.layers.Dense(1)(layer(source)))
+    else:
+
+        class Subclassed(keras.Model):
+            def __init__(self):
+                super().__init__()
+                self.layer, self.head = layer, keras.layers.Dense(1)
+
+            def call(self, inputs, training=False):
+                return self.head(self.layer(inputs, training=training))
+
+        model = Subclassed()
+    model.compile("adam", "mse")
+    history = model.fit(
+        x, y, validation_data=(x, y), epochs=2, verbose=0
+    ).history
+    for prefix in ("", "val_"):
+        sizes = history[f"{prefix}rf_mean_size"]
+        assert all(1 <= size <= 3 for size in sizes)
+        entropies = history[f"{prefix}rf_size_entropy"]
+        assert all(0 < entropy <= np.log(3) + 1e-6 for entropy in entropies)
+
+
+@pytest.mark.parametrize("go_backwards", [False, True])
+def test_statistics_of_real_and_of_free_steps(go_backwards):
+    """In one call, and in batches of other sizes, an empty one among them."""
+    layer = ReceptiveFieldRNN(
+        lstm_cell(),
+        3,
+        go_backwards=go_backwards,
+        track_statistics=True,
+        return_field=True,
+    )
+    x = inputs(5, 8)
+    rows = ["11011111", "0" * 8, "1" * 8, "0" * 8, "11000000"]
+    mask = np.array([[step == "1" for step in row] for row in rows])
+    layer(x[:0])
+    # Some decisions become certain.
+    layer.cell.size_kernel.assign(5 * layer.cell.size_kernel)
+    for start, end in ((0, 1), (1, 2), (2, 5)):
+        layer(x[start:end], mask=mask[start:end])
+    counted = layer.statistics
+    metrics = [
+        counted.amount,
+        counted.entropy,
+        counted.certain,
+        counted.choice_entropy,
+    ]
+    kept = [float(metric.result()) for metric in metrics]
+    for metric in metrics:
+        metric.reset_state()
+    _, field = tf.function(layer)(x, mask=mask)
+    assert_close([metric.result() for metric in metrics], kept)
+    if go_backwards:
+        rows, mask = [row[::-1] for row in rows], mask[:, ::-1]
+    free = [[row[t:].startswith("111") for t in range(8)] for row in rows]
+    probabilities = field["probabilities"].numpy()[np.array(free)]
+    entropy = -np.sum(probabilities * np.log(probabilities), axis=-1)
+    choices = np.bincount(probabilities.argmax(-1), minlength=3) / np.sum(free)
+    choices = choices[choices > 0]
+    expected = [
+        field["size"].numpy()[mask].mean(),
+        entropy.mean(),
+        np.mean(probabilities.max(-1) > 0.9),
+        -np.sum(choices * np.log(choices)),
+    ]
+    assert_close(kept, expected)
+    assert 0 < expected[2] < 1 and expected[3] > 0
+
+
+def test_bidirectional_reads_both_ways():
+    layer = ReceptiveFieldRNN(lstm_cell(), 3, return_sequences=True)
+    both = keras.layers.Bidirectional(layer)
+    x = inputs()
+    mask = np.array([[1, 1, 1, 0, 0], [0, 1, 0, 1, 1]], bool)
+    outputs = both(x, mask=mask).numpy()
+    forward = both.forward_layer(x, mask=mask)
+    backward = both.backward_layer
+    assert backward.go_backwards
+    mirrored = ReceptiveFieldRNN(
+        lstm_cell(), 3, return_sequences=True, zero_output_for_mask=True
+    )
+    mirrored(x)
+    mirrored.set_weights(backward.get_weights())
+    expected = mirrored(x[:, ::-1], mask=mask[:, ::-1]).numpy()[:, ::-1]
+    assert_close(outputs[..., :UNITS], forward)
+    assert_close(outputs[..., UNITS:], expected)
+
+
+def test_stateful_carries_the_state_and_resets():
+    layer = ReceptiveFieldRNN(
+        lstm_cell(), 1, stateful=True, return_sequences=True
+    )
+    plain = ReceptiveFieldRNN(lstm_cell(), 1, return_sequences=True)
+    x = inputs(2, 6)
+    layer(x[:, :3])
+    plain(x)
+    plain.set_weights(layer.get_weights())
+    layer.reset_state()
+    parts = [layer(x[:, :3]), layer(x[:, 3:])]
+    assert_close(np.concatenate(parts, axis=1), plain(x))
+    layer.reset_state()
+    assert_close(layer(x[:, :3]), plain(x[:, :3]))
+
+
+def test_masks_may_be_lists():
+    layer = ReceptiveFieldRNN(lstm_cell(), 3, return_sequences=True)
+    mask = [[True, False, True, True, False]] * 2
+    x = inputs()[:2, :5]
+    expected = layer(x, mask=np.array(mask))
+    np.testing.assert_array_equal(layer(x, mask=mask), expected)
+
+
+@pytest.mark.parametrize("zero_output", [False, True])
+@pytest.mark.parametrize("unroll", [False, True])
+def test_masked_steps_do_as_in_keras(unroll, zero_output):
+    """With the gate open, what `keras.layers.LSTM` gives."""
+    arguments = {"return_sequences": True, "return_state": True}
+    arguments["zero_output_for_mask"] = zero_output
+    layer = ReceptiveFieldRNN(lstm_cell(), 2, unroll=unroll, **arguments)
+    lstm = keras.layers.LSTM(UNITS, **arguments)
+    x = inputs(3, 5)
+    mask = np.array([[0, 1, 0, 1, 0], [1, 1, 1, 1, 1], [0] * 5], bool)
+    layer(x), lstm(x)
+    layer.cell.forget_bias.assign(0 * layer.cell.forget_bias + 1e3)
+    lstm.set_weights(layer.cell.cell.get_weights())
+    state = [0.5 * np.ones((3, UNITS), "float32")] * 2
+    for initial_state in (None, state):
+        actual = layer(x, mask=mask, initial_state=initial_state)
+        expected = lstm(x, mask=mask, initial_state=initial_state)
+        for a, b in zip(actual, expected):
+            assert_close(a, b)
+    assert_close(layer(x, mask=mask)[0][2], np.zeros((5, UNITS)))
+
+
+def test_outputs_are_announced_as_they_come():
+    for arguments in (
+        {},
+        {"return_sequences": True},
+        {"return_state": True},
+        {"return_field": True},
+        {
+            "return_sequences": True,
+            "return_state": True,
+            "return_field": True,
+            "estimator": "reinforce",
+        },
+    ):
+        for cell in (
+            lstm_cell(),
+            keras.layers.GRUCell(UNITS),
+            CELLS["stack"](),
+        ):
+            layer = ReceptiveFieldRNN(cell, 3, **arguments)
+            symbolic = layer(keras.Input((5, FEATURES), batch_size=2))
+            actual = layer(inputs())
+            keras.tree.assert_same_structure(symbolic, actual)
+            for a, b in zip(
+                keras.tree.flatten(symbolic), keras.tree.flatten(actual)
+            ):
+                assert a.shape == tuple(b.shape)
+                assert a.dtype == b.dtype.name
+
+
+@pytest.mark.parametrize("estimator", ["relaxed", "reinforce"])
+def test_a_field_of_one_is_certain(estimator):
+    layer = ReceptiveFieldRNN(
+        lstm_cell(), 1, estimator=estimator, return_field=True
+    )
+    mask = np.array([[1, 1, 0, 1, 1], [0, 0, 0, 0, 0]], bool)
+    _, field = layer(inputs(), mask=mask, training=True)
+    assert_close(field.pop("size"), mask.astype("float32"))
+    assert_close(field.pop("probabilities")[..., 0], mask.astype("float32"))
+    for log_probability in field.values():
+        assert_close(log_probability, np.zeros((2, 5)))
+
+
+def test_shorter_than_the_field():
+    layer = ReceptiveFieldRNN(lstm_cell(), 8, return_field=True)
+    outputs, field = layer(inputs(2, 2))
+    assert np.all(np.isfinite(outputs))
+    assert field["size"].numpy().max() <= 2
+
+
+@pytest.mark.parametrize("size_from", ["input", "field"])
+@pytest.mark.parametrize(
+    "policy, size", [("float32", 1e30), ("mixed_float16", 3e4)]
+)
+def test_huge_inputs_and_logits_give_finite_numbers(policy, size, size_from):
+    keras.config.set_dtype_policy(policy)
+    for estimator in ("relaxed", "straight_through", "reinforce"):
+        layer = ReceptiveFieldRNN(
+            lstm_cell(),
+            3,
+            estimator=estimator,
+            size_from=size_from,
+            return_field=True,
+        )
+        x = tf.constant(np.float32(size) * np.sign(inputs()))
+        for value in keras.tree.flatten(layer(x)):
+            assert not np.any(np.isnan(value))
+        with tf.GradientTape() as tape:
+            outputs, field = layer(x, training=True)
+            loss = tf.reduce_sum(tf.cast(outputs, "float32"))
+            loss += tf.reduce_sum(field["size"])
+        gradients = tape.gradient(loss, layer.trainable_weights)
+        values = [
+            outputs,
+            *field.values(),
+            *filter(lambda g: g is not None, gradients),
+        ]
+        assert not any(np.any(np.isnan(value)) for value in values)
+
+
+@pytest.mark.parametrize("estimator", ["relaxed", "reinforce"])
+def test_padding_has_no_effect_on_sizes_from_the_field(estimator):
+    """Whether masked, NaN, or not there at all; values and gradients."""
+    layer = ReceptiveFieldRNN(
+        lstm_cell(),
+        4,
+        estimator=estimator,
+        size_from="field",
+        gated="all",
+        return_sequences=True,
+        return_field=True,
+    )
+    x = inputs(2, 7)
+    mask = np.arange(7) < np.array([[5], [5]])
+    layer(x)
+    results = []
+    for values, real in (
+        (x[:, :5], None),
+        (x, mask),
+        (np.where(mask[..., None], x, np.nan), mask),
+    ):
+        with tf.GradientTape() as tape:
+            outputs, field = layer(tf.constant(values), mask=real)
+            parts = [outputs, *field.values()]
+            loss = sum(tf.reduce_sum(part[:, :5] ** 2) for part in parts)
+        gradients = tape.gradient(
+            loss,
+            layer.trainable_weights,
+            unconnected_gradients=tf.UnconnectedGradients.ZERO,
+        )
+        results.append([*(part[:, :5] for part in parts), *gradients])
+    for other in results[1:]:
+        for a, b in zip(other, results[0], strict=True):
+            assert_close(a, b)
+
+
+def test_any_temperature_draws_as_the_logits_say():
+    """Straight-through sizes do not depend on the temperature."""
+    x = inputs(50, 6)
+    sizes = []
+    for temperature in (1e-38, 1.0, 1e10):
+        keras.utils.set_random_seed(1)
+        layer = ReceptiveFieldRNN(
+            lstm_cell(),
+            4,
+            estimator="straight_through",
+            temperature=temperature,
+            return_field=True,
+            seed=2,
+        )
+        outputs, field = layer(x, training=True)
+        assert np.all(np.isfinite(outputs))
+        sizes.append(field["size"].numpy())
+    assert len(np.unique(sizes[0])) == 4
+    np.testing.assert_array_equal(sizes[0], sizes[1])
+    np.testing.assert_array_equal(sizes[0], sizes[2])
+
+
+def test_a_field_not_chosen_has_no_effect_be_it_infinite():
+    layer = ReceptiveFieldRNN(
+        lstm_cell(), 3, activation="relu", return_sequences=True
+    )
+    x = np.abs(inputs())
+    layer(x)
+    layer.cell.size_kernel.assign([[9.0, 0, 0]] * FEATURES)  # Size 1.
+    x[:, 3] = np.inf
+    assert np.all(np.isfinite(layer(x)[:, :3]))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cell", ["stack", "dropout", "own", "activation"])
+def test_own_compilation_leaves_other_cells_to_tensorflow(cell):
+    """Cells that run as they are train under `jit_compile=True` too."""
+    cells = {
+        **CELLS,
+        "activation": lambda: keras.layers.SimpleRNNCell(
+            UNITS, activation=keras.layers.PReLU()
+        ),
+    }
+    layer = ReceptiveFieldRNN(cells[cell](), 3, jit_compile=True)
+    model = keras.Sequential([layer, keras.layers.Dense(1)])
+    model.compile("adam", "mse", jit_compile=False)
+    x = inputs(4)
+    history = model.fit(x, np.ones((4, 1)), epochs=1, verbose=0).history
+    assert np.isfinite(history["loss"][0])
+
+
+def test_integers_and_numpy_numbers_are_welcome():
+    layer = ReceptiveFieldRNN(
+        lstm_cell(), np.int64(3), temperature=np.float32(0.5)
+    )
+    x = np.ones((2, 5, FEATURES), "int32")
+    assert_close(layer(x), layer(x.astype("float32")))
+    windows = ReceptiveFieldWindows(3)(x)
+    assert windows.dtype == "float32"
+    config = layer.get_config()
+    assert (type(config["max_size"]), type(config["temperature"])) == (
+        int,
+        float,
+    )
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "stack"])
+def test_cells_with_numpy_units(cell):
+    units = np.int64(UNITS)
+    cells = {
+        "lstm": lambda: keras.layers.LSTMCell(units),
+        "gru": lambda: keras.layers.GRUCell(units),
+        "stack": lambda: [keras.layers.GRUCell(units), lstm_cell()],
+    }
+    layer = ReceptiveFieldRNN(cells[cell](), 2, return_state=True)
+    outputs, *_ = layer(inputs())
+    assert outputs.shape == (2, UNITS)
+    assert layer.compute_output_shape((2, 5, FEATURES))[0] == (2, UNITS)
+    copy = ReceptiveFieldRNN.from_config(layer.get_config())
+    copy(inputs())
+    copy.set_weights(layer.get_weights())
+    assert_close(copy(inputs())[0], outputs)
+
+
+GATED_WIDTHS = {
+    "lstm": (lstm_cell, {"memory": 4, "output": 4, "all": 8}),
+    "simple": (
+        lambda: keras.layers.SimpleRNNCell(UNITS),
+        {"memory": 4, "output": 4, "all": 4},
+    ),
+    # h of the first cell, which reads the inputs, is its only state.
+    "stack": (
+        lambda: [keras.layers.GRUCell(UNITS + 1), lstm_cell()],
+        {"memory": 5, "output": 5, "all": 5},
+    ),
+    "lstm first": (
+        lambda: [lstm_cell(), keras.layers.GRUCell(UNITS + 1)],
+        {"memory": 4, "output": 4, "all": 8},
+    ),
+    # Its memory is the state that it lists last.
+    "own": (lambda: Accumulator(UNITS), {"memory": 2, "output": 4, "all": 6}),
+}
+
+
+@pytest.mark.parametrize("gated", ["memory", "output", "all"])
+@pytest.mark.parametrize("cell", GATED_WIDTHS)
+def test_the_gate_is_as_wide_as_the_states_it_acts_on(cell, gated):
+    make, widths = GATED_WIDTHS[cell]
+    for size_from in ("input", "field"):
+        layer = ReceptiveFieldRNN(make(), 3, gated=gated, size_from=size_from)
+        layer(inputs())
+        assert layer.cell.forget_bias.shape == (widths[gated],)
+        assert layer.cell.forget_kernel.shape[1] == widths[gated]
+
+
+def test_of_a_cell_of_ones_own_the_last_state_is_its_memory():
+    """A counter that is gated shut counts from 0 at every step."""
+    layer = ReceptiveFieldRNN(Accumulator(UNITS), 2, return_state=True)
+    layer(inputs())
+    for gate, count in ((1e3, 5), (-1e3, 1)):
+        layer.cell.forget_bias.assign([gate, gate])
+        *_, counter = layer(inputs(2, 5))
+        assert_close(counter, np.full((2, 2), count))
+
+
+@pytest.mark.parametrize("layer_class", [RFCell, ReceptiveFieldRNN])
+def test_configs_from_before_there_was_a_choice_gate_the_output(layer_class):
+    config = layer_class(lstm_cell(), 3).get_config()
+    assert config.pop("gated") == "memory"
+    config.pop("size_from")
+    older = layer_class.from_config(config)
+    assert older.get_config()["gated"] == "output"
+    assert older.get_config()["size_from"] == "input"
+
+
+@pytest.mark.parametrize("return_sequences", [False, True])
+def test_bidirectional_says_what_to_do_about_the_field(return_sequences):
+    layer = ReceptiveFieldRNN(
+        lstm_cell(), 3, return_sequences=return_sequences, return_field=True
+    )
+    with pytest.raises(ValueError, match="`return_field` must.*Use two layers"):
+        keras.layers.Bidirectional(layer)
+
+
+def test_two_layers_are_bidirectional_with_their_fields():
+    x = inputs()
+    options = {"return_sequences": True, "return_field": True}
+    forward = ReceptiveFieldRNN(lstm_cell(), 3, **options)
+    backward = ReceptiveFieldRNN(lstm_cell(), 3, go_backwards=True, **options)
+    plain = ReceptiveFieldRNN(lstm_cell(), 3, return_sequences=True)
+    both = keras.layers.Bidirectional(plain)
+    (ahead, _), (back, _) = forward(x), backward(x)
+    both(x)
+    both.forward_layer.set_weights(forward.get_weights())
+    both.backward_layer.set_weights(backward.get_weights())
+    joined = np.concatenate([ahead, np.flip(back, axis=1)], axis=-1)
+    assert_close(both(x), joined)
+
+
+def test_no_steps_at_run_time_is_a_clear_error():
+    layer = ReceptiveFieldRNN(lstm_cell(), 3)
+    layer(inputs())
+    run = tf.function(
+        lambda x: layer(x),
+        input_signature=[tf.TensorSpec((None, None, FEATURES))],
+        autograph=False,
+    )
+    assert_close(run(inputs()), layer(inputs()))
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="at least one time step"
+    ):
+        run(inputs(2, 0))
+
+
+def test_lookahead_may_be_empty():
+    layer, x = ReceptiveFieldRNN(lstm_cell(), 3), inputs()
+    assert_close(layer(x, lookahead=x[:, :0]), layer(x))
+
+
+REFUSED = {
+    "activation=<PReLU": {"activation": keras.layers.PReLU()},
+    "max_size=0": {"max_size": 0},
+    "max_size=2.5": {"max_size": 2.5},
+    "max_size=True": {"max_size": True},
+    "field_units=-1": {"field_units": -1},
+    "summary='sum'": {"summary": "sum"},
+    "gated='carry'": {"gated": "carry"},
+    "size_from='state'": {"size_from": "state"},
+    "unit_forget_bias=1": {"unit_forget_bias": 1},
+    "sample_at_inference='no'": {"sample_at_inference": "no"},
+    "estimator='gumbel'": {"estimator": "gumbel"},
+    "temperature=0": {"temperature": 0},
+    "temperature=-1.0": {"temperature": -1.0},
+    "temperature=nan": {"temperature": float("nan")},
+    "temperature=inf": {"temperature": float("inf")},
+    "cell='lstm'": {"cell": "lstm"},
+    "cell=\\[\\]": {"cell": []},
+    "cell=<Dense": {"cell": keras.layers.Dense(2)},
+    "cell=<LSTM ": {"cell": keras.layers.LSTM(2)},
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+@pytest.mark.parametrize("layer", [RFCell, ReceptiveFieldRNN])
+def test_constructor_refuses(layer, message):
+    arguments = {"cell": lstm_cell(), "max_size": 3, **REFUSED[message]}
+    with pytest.raises(ValueError, match=f"Argument `.*Received: {message}"):
+        layer(**arguments)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "return_field",
+        "track_statistics",
+        "jit_compile",
+        "packed",
+        "return_sequences",
+        "return_state",
+        "go_backwards",
+        "stateful",
+        "unroll",
+        "zero_output_for_mask",
+    ],
+)
+def test_layer_refuses_what_is_not_true_or_false(name):
+    with pytest.raises(ValueError, match=f"`{name}`.*Received: {name}='yes'"):
+        ReceptiveFieldRNN(lstm_cell(), 3, **{name: "yes"})
+
+
+def test_built_layers_refuse():
+    layer, x = ReceptiveFieldRNN(lstm_cell(), 3), inputs()
+    windows = ReceptiveFieldWindows(3)
+    cell = RFCell(lstm_cell(), 3)
+    rnn = keras.layers.RNN(cell)
+    layer(x), rnn(windows(x))
+    wider = np.concatenate([x, x], axis=-1)
+    for source in (wider, keras.Input((None, 2 * FEATURES))):
+        with pytest.raises(ValueError, match="`sequences`.*3 feat.*Received: "):
+            layer(source)
+    with pytest.raises(ValueError, match="`inputs` must have the 4 features"):
+        rnn(windows(wider))
+    for wrong in (x[0], x[..., None], x[:, :0], keras.Input((5,))):
+        for built in (layer, windows):
+            with pytest.raises(ValueError, match=r"\(batch, time, fea.*Rec"):
+                built(wrong)
+    mask = keras.Input((4,), dtype="bool")
+    for built in (layer, windows):
+        with pytest.raises(ValueError, match="`mask`.*Received: mask.shape"):
+            built(keras.Input((5, FEATURES)), mask=mask)
+    state = np.zeros((3, UNITS), "float32")
+    with pytest.raises(ValueError, match="`initial_state`.*a batch of 2.*Rec"):
+        layer(x, initial_state=[state, state])
+
+
+def test_build_and_call_refuse():
+    layer = ReceptiveFieldRNN(lstm_cell(), 3)
+    x = inputs()
+    for wrong in (x[0], x[..., None], x[:, :0]):
+        with pytest.raises(ValueError, match=r"\(batch, time, features\).*Rec"):
+            layer(wrong)
+    with pytest.raises(ValueError, match="known number of features"):
+        ReceptiveFieldRNN(lstm_cell(), 3)(keras.Input((None, None)))
+    for mask in (np.ones((2, 4), bool), np.ones((2, 5, 1), bool)):
+        with pytest.raises(ValueError, match="`mask`.*Received: mask.shape"):
+            layer(x, mask=mask)
+        with pytest.raises(ValueError, match="`mask`.*Received: mask.shape"):
+            ReceptiveFieldWindows(3)(x, mask=mask)
+    with pytest.raises(ValueError, match="static batch size.*Received"):
+        ReceptiveFieldRNN(lstm_cell(), 3, stateful=True)(
+            keras.Input((5, FEATURES))
+        )
+    with pytest.raises(ValueError, match="unroll=True.*Received"):
+        ReceptiveFieldRNN(lstm_cell(), 3, unroll=True)(
+            keras.Input((None, FEATURES))
+        )
+    with pytest.raises(ValueError, match="go_backwards=True.*Received"):
+        ReceptiveFieldRNN(lstm_cell(), 3, go_backwards=True)(x, lookahead=x)
+    with pytest.raises(ValueError, match="`lookahead_mask`.*Received"):
+        layer(x, lookahead_mask=np.ones((2, 5), bool))
+    state = np.zeros((2, UNITS), "float32")
+    for wrong in (state, [state], [state, state[:, :2]], [None, None]):
+        with pytest.raises(ValueError, match="`initial_state`.*Received"):
+            layer(x, initial_state=wrong)
+    cell = lstm_cell()
+    cell.build((None, FEATURES + 4))
+    with pytest.raises(ValueError, match="`cell`.*Received: cell.kernel"):
+        ReceptiveFieldRNN(cell, 3)(x)
+    with pytest.raises(ValueError, match="features.*Received: lookahead"):
+        layer(x, lookahead=inputs()[..., :2])
+    with pytest.raises(ValueError, match="batch.*Received: lookahead.shape"):
+        layer(x, lookahead=inputs(3))
+    rnn = keras.layers.RNN(RFCell(lstm_cell(), 3))
+    with pytest.raises(ValueError, match="max_size=3.*Received"):
+        rnn(ReceptiveFieldWindows(2)(x))

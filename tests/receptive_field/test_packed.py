@@ -1,0 +1,356 @@
+"""`ReceptiveFieldRNN` over real steps alone, against the loop over all."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech.receptive_field import loop
+
+# Here layers draw for themselves; nobody is to learn from it.
+pytestmark = pytest.mark.filterwarnings("ignore:Layer .* draws in training")
+
+FEATURES, UNITS, SIZE = 3, 4, 3
+TIME = 4
+PATTERNS = np.array(list(itertools.product([False, True], repeat=TIME)))
+
+
+def lstm(**options):
+    return keras.layers.LSTMCell(UNITS, dtype="float64", **options)
+
+
+def gru(**options):
+    return keras.layers.GRUCell(UNITS, dtype="float64", **options)
+
+
+def simple(**options):
+    return keras.layers.SimpleRNNCell(UNITS, dtype="float64", **options)
+
+
+# A cell, and what else a pair of layers is made with; `lookahead` and
+# `training` say how they are called.
+# Of the cases, those of `make test`.
+SHORT = ("relaxed", "relaxed, of the field", "reinforce")
+CASES = {
+    "relaxed": (lstm, {}),
+    "relaxed, last": (gru, {"summary": "last", "go_backwards": True}),
+    "relaxed, of the field": (
+        lstm,
+        {"size_from": "field", "gated": "all", "zero_output_for_mask": True},
+    ),
+    "straight-through": (simple, {"estimator": "straight_through"}),
+    "straight-through, of the field": (
+        gru,
+        {
+            "estimator": "straight_through",
+            "size_from": "field",
+            "go_backwards": True,
+            "zero_output_for_mask": True,
+        },
+    ),
+    "reinforce": (
+        lstm,
+        {"estimator": "reinforce", "gated": "output", "summary": "last"},
+    ),
+    "reinforce, of the field": (
+        simple,
+        {
+            "estimator": "reinforce",
+            "size_from": "field",
+            "return_sequences": False,
+        },
+    ),
+    "last step": (
+        lambda: gru(reset_after=False),
+        {"return_sequences": False, "zero_output_for_mask": True},
+    ),
+    "fields of one": (lstm, {"max_size": 1}),
+    "lookahead": (lstm, {"max_size": 4, "lookahead": 2}),
+    "inference": (lstm, {"training": False}),
+    "inference, drawn, lookahead": (
+        gru,
+        {
+            "training": False,
+            "sample_at_inference": True,
+            "size_from": "field",
+            "lookahead": 3,
+        },
+    ),
+}
+
+
+def make_pair(cell, **options):
+    """A packed and a padded layer of the same weights and seeds."""
+    options = {
+        "max_size": SIZE,
+        "return_sequences": True,
+        "return_state": True,
+        "return_field": True,
+        "seed": 5,
+        "dtype": "float64",
+        **options,
+    }
+    pair = [
+        ReceptiveFieldRNN(cell(), packed=packed, **options)
+        for packed in (True, False)
+    ]
+    generator = np.random.default_rng(1)
+    for layer in pair:
+        layer.build((None, None, FEATURES))
+    for weights in zip(*(layer.trainable_weights for layer in pair)):
+        value = generator.normal(size=weights[0].shape)
+        for weight in weights:
+            weight.assign(value)
+    return pair
+
+
+def traced(layer, training, lookahead):
+    """All that a layer returns, and all gradients.
+
+    A graph for all batches and lengths.
+    """
+    vectors = tf.TensorSpec((None, None), "float64")
+    sequences = tf.TensorSpec((None, None, FEATURES), "float64")
+    mask = tf.TensorSpec((None, None), "bool")
+    states = [vectors] * len(keras.tree.flatten(layer.state_size))
+    signature = [sequences, mask, states, sequences, mask]
+
+    @tf.function(input_signature=signature, autograph=False)
+    def run(x, mask, states, following, following_mask):
+        weights = [v.value for v in layer.trainable_variables]
+        sources = (x, list(states), following, weights)
+        arguments = {}
+        if lookahead:
+            arguments["lookahead"] = following
+            arguments["lookahead_mask"] = following_mask
+        with tf.GradientTape() as tape:
+            tape.watch(sources)
+            outputs = layer(
+                x,
+                initial_state=list(states),
+                mask=mask,
+                training=training,
+                **arguments,
+            )
+            parts = keras.tree.flatten(outputs)
+            # Each number counts differently.
+            loss = sum(
+                tf.reduce_sum(tf.sin(part + tf.cumsum(tf.ones_like(part))))
+                for part in parts
+            )
+        gradients = tape.gradient(loss, sources, unconnected_gradients="zero")
+        return outputs, gradients
+
+    return run
+
+
+def make_arguments(mask, states, lookahead, seed=2):
+    """Sequences with NaN at masked steps, states, and what follows."""
+    generator = np.random.default_rng(seed)
+
+    def normal(*shape):
+        return generator.normal(size=shape)
+
+    batch, time = mask.shape
+    following_mask = generator.random((batch, lookahead)) < 0.6
+    x, following = (
+        np.where(real[..., None], normal(*real.shape, FEATURES), np.nan)
+        for real in (mask, following_mask)
+    )
+    states = [normal(batch, UNITS) for _ in range(states)]
+    return x, mask, states, following, following_mask
+
+
+def random_masks():
+    """Batches of other sizes, with gaps, or ending early, or of no step."""
+    for seed in range(6):
+        generator = np.random.default_rng(seed)
+        batch, time = generator.integers(1, 6), generator.integers(1, 9)
+        lengths = generator.integers(0, time, size=(batch, 1), endpoint=True)
+        gaps = generator.random((batch, time)) < (0.4 if seed % 2 else 0)
+        yield (np.arange(time) < lengths) & ~gaps
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=[] if case in SHORT else pytest.mark.long)
+        for case in CASES
+    ],
+)
+def test_packed_is_padded(case):
+    """Values and gradients, for all patterns of a row, and others.
+
+    The noise is drawn by each layer, from the same seed.
+    """
+    cell, options = CASES[case]
+    options = dict(options)
+    training = options.pop("training", True)
+    lookahead = options.pop("lookahead", 0)
+    pair = make_pair(cell, **options)
+    packed, padded = (traced(layer, training, lookahead) for layer in pair)
+    states = len(keras.tree.flatten(pair[0].state_size))
+    nothing = np.zeros((2, TIME), bool)
+    for mask in (PATTERNS, nothing, *random_masks()):
+        arguments = make_arguments(mask, states, lookahead)
+        actual, expected = packed(*arguments), padded(*arguments)
+        keras.tree.assert_same_structure(actual, expected)
+        for a, b in zip(
+            keras.tree.flatten(actual), keras.tree.flatten(expected)
+        ):
+            assert np.all(np.isfinite(b))
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+def test_packed_in_eager_execution():
+    packed, padded = make_pair(lstm)
+    x, mask, *_ = make_arguments(PATTERNS, 2, 0)
+    for training in (False, True):
+        actual = packed(x, mask=mask, training=training)
+        expected = padded(x, mask=mask, training=training)
+        for a, b in zip(
+            keras.tree.flatten(actual), keras.tree.flatten(expected)
+        ):
+            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("size_from", ["input", "field"])
+def test_gradients_of_gradients(size_from):
+    """As in a `GradientDirectedModel`, which differentiates twice."""
+    x, mask, *_ = make_arguments(PATTERNS[[3, 10, 15, 0]], 2, 0)
+    x = np.where(mask[..., None], x, 0)
+
+    def second(layer):
+        @tf.function(autograph=False)
+        def run(x):
+            with tf.GradientTape() as outer:
+                outer.watch(x)
+                with tf.GradientTape() as tape:
+                    tape.watch(x)
+                    outputs, *_ = layer(x, mask=mask)
+                    loss = tf.reduce_sum(outputs**3)
+                gradient = tape.gradient(loss, x)
+                norms = tf.reduce_sum(gradient**2)
+            sources = [x, *(v.value for v in layer.trainable_variables)]
+            return outer.gradient(norms, sources, unconnected_gradients="zero")
+
+        return run(tf.constant(x))
+
+    actual, expected = map(second, make_pair(simple, size_from=size_from))
+    assert np.abs(expected[0]).max() > 1e-3
+    for a, b in zip(actual, expected):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+class OwnCell(keras.layers.SimpleRNNCell):
+    """A cell of one's own."""
+
+
+ALWAYS_PADDED = {
+    "no mask": (lstm, {}, {"mask": None}),
+    "not packed": (lstm, {"packed": False}, {}),
+    "unrolled": (lstm, {"unroll": True}, {}),
+    "own compilation": (lstm, {"jit_compile": True}, {"training": True}),
+    "dropout": (lambda: lstm(dropout=0.5), {}, {"training": True}),
+    "own cell": (lambda: OwnCell(UNITS, dtype="float64"), {}, {}),
+    "stack": (lambda: [lstm(), gru()], {}, {}),
+    "XLA": (lstm, {}, {}),
+}
+PACKED = {
+    "mask": (lstm, {}, {}),
+    "training": (lstm, {}, {"training": True}),
+    "own compilation at inference": (lstm, {"jit_compile": True}, {}),
+    "dropout at inference": (lambda: lstm(dropout=0.5), {}, {}),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", [*ALWAYS_PADDED, *PACKED])
+def test_loops_pack_where_they_can(case, monkeypatch):
+    packings = []
+    scan = loop.scan
+
+    def noting(*arguments, packing=None):
+        packings.append(packing)
+        return scan(*arguments, packing=packing)
+
+    monkeypatch.setattr(loop, "scan", noting)
+    cell, options, call = {**ALWAYS_PADDED, **PACKED}[case]
+    layer = ReceptiveFieldRNN(cell(), SIZE, dtype="float64", **options)
+    x, mask = np.ones((2, 3, FEATURES)), np.array([[1, 1, 0], [1, 0, 0]], bool)
+    layer.build(x.shape)
+    keywords = {"mask": tf.constant(mask), **call}
+    tf.function(lambda x: layer(x, **keywords), jit_compile=case == "XLA")(
+        tf.constant(x)
+    )
+    assert [packing is not None for packing in packings] == [case in PACKED]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_sizes_known_of_the_inputs_are_known_of_the_outputs(packed):
+    layer = ReceptiveFieldRNN(
+        lstm(), SIZE, packed=packed, return_sequences=True, dtype="float64"
+    )
+    shapes = []
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec((2, 3, FEATURES), "float64"),
+            tf.TensorSpec((None, None), "bool"),
+        ]
+    )
+    def run(x, mask):
+        shapes.append(layer(x, mask=mask).shape)
+
+    layer.build((2, 3, FEATURES))
+    run.get_concrete_function()
+    assert {tuple(shape) for shape in shapes} == {(2, 3, UNITS)}
+
+
+def test_a_mask_of_one_row_is_not_one_of_all():
+    """Sizes that are unknown until it runs; nothing else would refuse it."""
+    layer = ReceptiveFieldRNN(lstm(), SIZE, packed=False, dtype="float64")
+    layer.build((None, None, FEATURES))
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec((None, None, FEATURES), "float64"),
+            tf.TensorSpec((None, None), "bool"),
+        ]
+    )
+    def run(x, mask):
+        return layer(x, mask=mask)
+
+    x = np.ones((2, 3, FEATURES))
+    run(x, np.ones((2, 3), bool))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="`mask` must"):
+        run(x, np.ones((1, 3), bool))
+
+
+@pytest.mark.parametrize("exported", [False, True])
+def test_no_steps_at_run_time_is_a_clear_error(exported, tmp_path):
+    x = keras.Input(batch_shape=(2, None, FEATURES), dtype="float64")
+    mask = keras.Input(batch_shape=(2, None), dtype="bool")
+    layer = ReceptiveFieldRNN(gru(), 1, dtype="float64")
+    model = keras.Model([x, mask], layer(x, mask=mask))
+    if exported:
+        model.export(tmp_path, verbose=False)
+        model = tf.saved_model.load(tmp_path)
+        run = model.serve
+    else:
+        run = tf.function(model, reduce_retracing=True)
+    for length in (2, 3):
+        run(
+            [
+                tf.ones((2, length, FEATURES), "float64"),
+                tf.ones((2, length)) > 0,
+            ]
+        )
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="at least one time step"
+    ):
+        run([tf.ones((2, 0, FEATURES), "float64"), tf.ones((2, 0)) > 0])

@@ -1,0 +1,453 @@
+"""Expected subsampling against equation 1, all outcomes, and itself."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_seqmech.subsample import blocks
+from keras_seqmech.subsample import expectation as emission_ops
+from keras_seqmech.subsample.convolution import convolve
+from keras_seqmech.subsample.convolution import correlate
+from keras_seqmech.subsample.convolution import inner_products
+from tests import subsample_references
+from tests.tolerances import tolerance
+from tests.tolerances import within
+
+FEATURES = 3
+
+
+def random_inputs(time, batch=2, dtype="float64"):
+    generator = np.random.default_rng(time)
+    sequence = generator.normal(size=(batch, time, FEATURES))
+    emission = generator.uniform(size=(batch, time))
+    return sequence.astype(dtype), emission.astype(dtype)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of 8 steps, whatever the size."""
+    monkeypatch.setattr(blocks, "BLOCK_STEPS", 8)
+    monkeypatch.setattr(blocks, "PLAIN_STEPS", 0)
+
+
+@pytest.fixture(params=["plain", "unrolled", "loop"])
+def path(request, monkeypatch):
+    """Each way to compute the same, at any size."""
+    if request.param != "plain":
+        request.getfixturevalue("small_blocks")
+    if request.param == "loop":
+        monkeypatch.setattr(blocks, "MOST_UNROLLED", 0)
+    return request.param
+
+
+def product(sequence, emission, length, mask=None):
+    """The definition: matrix times sequence."""
+    matrix = emission_ops.emission_matrix(emission, length, mask)
+    return tf.matmul(matrix, tf.convert_to_tensor(sequence))
+
+
+def weighted(shape):
+    return np.random.default_rng(5).normal(size=shape)
+
+
+def results(function, sequence, emission, length, **kwargs):
+    """Outputs and the gradients of a weighted sum of them."""
+    sequence, emission = map(tf.convert_to_tensor, (sequence, emission))
+    with tf.GradientTape() as tape:
+        tape.watch((sequence, emission))
+        outputs = function(sequence, emission, length, **kwargs)
+        weights = tf.cast(weighted(outputs.shape), outputs.dtype)
+        loss = tf.reduce_sum(outputs * weights)
+    return outputs, *tape.gradient(loss, (sequence, emission))
+
+
+def assert_close(actual, expected, tolerance=1e-11):
+    actual, expected = tf.nest.flatten(actual), tf.nest.flatten(expected)
+    for a, b in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+def test_matrix_is_equation_1():
+    _, emission = random_inputs(9)
+    matrix = emission_ops.emission_matrix(emission)
+    for row, values in zip(matrix, emission):
+        expected = subsample_references.triple_loop(values)
+        assert_close(row, expected, 1e-14)
+        assert_close(row, subsample_references.cubic(values), 1e-8)
+    for length in (1, 4, 12):
+        truncated = emission_ops.emission_matrix(emission, length).numpy()
+        assert truncated.shape == (2, length, 9)
+        assert_close(truncated[:, :9], matrix[:, :length], 1e-15)
+        assert not np.any(truncated[:, 9:])
+
+
+@pytest.mark.parametrize("length", [1, 4, 10, 13])
+def test_all_outcomes(path, length):
+    sequence, emission = random_inputs(10)
+    outputs = emission_ops.expected_subsample(sequence, emission, length)
+    lengths = emission_ops.length_distribution(emission, length)
+    assert outputs.shape == (2, length, FEATURES)
+    assert lengths.shape == (2, length + 1)
+    for b in range(2):
+        expected, distribution = subsample_references.brute_force(
+            sequence[b], emission[b]
+        )
+        expected = np.pad(expected, [[0, 3], [0, 0]])
+        assert_close(outputs[b], expected[:length], 1e-14)
+        more = np.sum(distribution[length:])
+        distribution = np.pad(distribution, [0, 3])[:length]
+        assert_close(lengths[b], np.append(distribution, more), 1e-14)
+
+
+@pytest.mark.parametrize("time", [1, 8, 9, 37])
+@pytest.mark.parametrize("length", [1, 11, 45])
+def test_paths_agree_in_values_and_gradients(path, time, length):
+    inputs = random_inputs(time)
+    actual = results(emission_ops.expected_subsample, *inputs, length)
+    assert_close(actual, results(product, *inputs, length))
+
+
+@pytest.mark.parametrize("with_presence", [False, True])
+@pytest.mark.parametrize("length", [11, 45])
+def test_decisions_are_those_of_the_matrix(path, length, with_presence):
+    sequence, emission = map(tf.constant, random_inputs(37))
+    presence = None
+    if with_presence:
+        presence = tf.exp(-tf.range(37, dtype="float64") / 9)
+        presence = tf.repeat(presence[None], 2, axis=0)
+
+    def plain():
+        matrix = emission_ops.emission_matrix(emission, length)
+        outputs = tf.matmul(matrix, sequence)
+        matrix *= 1 if presence is None else presence[:, None]
+        present = tf.reduce_sum(matrix, axis=2)
+        lengths = emission_ops.length_distribution_of(present)
+        return outputs, {
+            "emission": matrix,
+            "length_distribution": lengths,
+            "output_mask": present,
+        }
+
+    def values_and_gradients(function):
+        with tf.GradientTape() as tape:
+            tape.watch((sequence, emission))
+            found = function()
+            loss = sum(
+                tf.reduce_sum(x * weighted(x.shape))
+                for x in tf.nest.flatten(found)
+            )
+        return found, tape.gradient(loss, (sequence, emission))
+
+    actual = values_and_gradients(
+        lambda: emission_ops.with_decisions(
+            sequence, emission, length, presence=presence
+        )
+    )
+    assert_close(actual, values_and_gradients(plain))
+
+
+def test_decisions_come_of_the_recursion_of_the_outputs(path):
+    def loops(function):
+        specs = [
+            tf.TensorSpec((2, 37, FEATURES), "float64"),
+            tf.TensorSpec((2, 37), "float64"),
+        ]
+        run = tf.function(function, autograph=False, input_signature=specs)
+        operations = run.get_concrete_function().graph.get_operations()
+        return [x.type for x in operations if x.type.endswith("While")]
+
+    alone = loops(emission_ops.expected_subsample)
+    assert alone
+    assert loops(emission_ops.with_decisions) == alone
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("time, length", [(150, 150), (150, 70), (1100, 20)])
+def test_blocks_of_their_own_size(time, length):
+    inputs = random_inputs(time)
+    actual = results(emission_ops.expected_subsample, *inputs, length)
+    assert_close(actual, results(product, *inputs, length))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "jit_compile", [False, pytest.param(True, marks=pytest.mark.long)]
+)
+@pytest.mark.parametrize("known", [False, True])
+def test_compiled_with_known_and_unknown_sizes(path, jit_compile, known):
+    time = 37 if known else None
+
+    @tf.function(
+        jit_compile=jit_compile,
+        autograph=False,
+        input_signature=[
+            tf.TensorSpec((None, time, FEATURES), "float64"),
+            tf.TensorSpec((None, time), "float64"),
+        ],
+    )
+    def run(sequence, emission):
+        with tf.GradientTape() as tape:
+            tape.watch((sequence, emission))
+            outputs = emission_ops.expected_subsample(sequence, emission)
+            loss = tf.reduce_sum(tf.sin(outputs))
+        lengths = emission_ops.length_distribution(emission)
+        gradients = tape.gradient(loss, (sequence, emission))
+        return outputs, lengths, gradients
+
+    sequence, emission = map(tf.constant, random_inputs(37))
+    with tf.GradientTape() as tape:
+        tape.watch((sequence, emission))
+        outputs = product(sequence, emission, 37)
+        loss = tf.reduce_sum(tf.sin(outputs))
+    gradients = tape.gradient(loss, (sequence, emission))
+    actual = run(sequence, emission)
+    assert_close((actual[0], actual[2]), (outputs, gradients))
+    mask = tf.reduce_sum(emission_ops.emission_matrix(emission), axis=2)
+    assert_close(emission_ops.output_mask(actual[1]), mask)
+
+
+def test_gradients_are_those_of_finite_differences(path):
+    sequence, emission = random_inputs(19, batch=1)
+    sequence = sequence[:, :, :1]
+    weights = weighted((1, 15, 1))
+
+    def loss(sequence, emission):
+        outputs = emission_ops.expected_subsample(sequence, emission, 15)
+        lengths = emission_ops.length_distribution(emission, 6)
+        mask = emission_ops.output_mask(lengths)
+        return tf.reduce_sum(outputs * weights) + tf.reduce_sum(mask**2)
+
+    theoretical, numerical = tf.test.compute_gradient(
+        loss, [sequence, emission], delta=1e-5
+    )
+    assert_close(theoretical, numerical, 1e-8)
+
+
+def second_derivatives(function, inputs):
+    with tf.GradientTape() as outer:
+        outer.watch(inputs)
+        with tf.GradientTape() as inner:
+            inner.watch(inputs)
+            loss = tf.reduce_sum(tf.sin(function(*inputs, 15)))
+        gradients = inner.gradient(loss, inputs)
+        penalty = sum(tf.reduce_sum(g**2) for g in gradients)
+    return outer.gradient(penalty, inputs)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("compiled", [False, True])
+def test_second_derivatives_are_right_or_refused(path, compiled):
+    inputs = [tf.constant(x) for x in random_inputs(19)]
+    run = second_derivatives
+    if compiled:
+        run = tf.function(run, autograph=False)
+    if path == "loop":
+        with pytest.raises(LookupError, match="no second gradient"):
+            run(emission_ops.expected_subsample, inputs)
+        return
+    expected = second_derivatives(product, inputs)
+    assert_close(run(emission_ops.expected_subsample, inputs), expected, 1e-9)
+
+
+def test_convolution_and_all_its_derivatives():
+    generator = np.random.default_rng(0)
+    weights = generator.normal(size=(2, 4))
+    vectors = generator.normal(size=(2, 3, 2))
+    upstream = generator.normal(size=(2, 6, 2))
+    outputs = convolve(weights, vectors, 6)
+    expected = [
+        [np.convolve(w, z) for z in zs.T] for w, zs in zip(weights, vectors)
+    ]
+    assert_close(outputs, np.swapaxes(expected, 1, 2), 1e-14)
+    # One number, written with each of the three.
+    number = np.sum(upstream * outputs)
+    moved = correlate(weights, upstream, 3)
+    assert_close(np.sum(vectors * moved), number, 1e-13)
+    sums = inner_products(vectors, upstream, 4)
+    assert_close(np.sum(weights * sums), number, 1e-13)
+    for function, arguments in (
+        (lambda w, z: convolve(w, z, 5), (weights, vectors)),
+        (lambda w, y: correlate(w, y, 3), (weights, upstream[:, :5])),
+        (lambda z, y: inner_products(z, y, 4), (vectors, upstream[:, :5])),
+    ):
+        theoretical, numerical = tf.test.compute_gradient(
+            function, arguments, delta=1e-4
+        )
+        assert_close(theoretical, numerical, 1e-9)
+
+
+@pytest.mark.parametrize("pattern", ["zeros", "ones", "mixed"])
+def test_sure_emissions_compact_without_error(path, pattern):
+    sequence, _ = random_inputs(37, dtype="float32")
+    chosen = np.random.default_rng(3).uniform(size=(2, 37)) < 0.5
+    chosen = {"zeros": chosen & False, "ones": chosen | True}.get(
+        pattern, chosen
+    )
+    emission = chosen.astype("float32")
+    for length in (5, 37, 40):
+        outputs, *gradients = results(
+            emission_ops.expected_subsample, sequence, emission, length
+        )
+        lengths = emission_ops.length_distribution(emission, length)
+        for b in range(2):
+            np.testing.assert_array_equal(
+                outputs[b],
+                subsample_references.compacted(sequence[b], chosen[b], length),
+            )
+            count = min(int(np.sum(chosen[b])), length)
+            np.testing.assert_array_equal(
+                lengths[b], np.arange(length + 1) == count
+            )
+        assert all(np.all(np.isfinite(g)) for g in gradients)
+
+
+@pytest.mark.long
+def test_long_sequences_in_float32():
+    """The same rounding at each step, of equal ones, would add up."""
+    rows, time = 7, 2000
+    generator = np.random.default_rng(0)
+    emission = generator.uniform(size=(rows, time))
+    emission[0] *= 1e-6
+    emission[1] = 1 - 1e-6 * emission[1]
+    sure = generator.uniform(size=time) < 0.3
+    emission[2] = np.where(sure, np.round(emission[2]), emission[2])
+    emission[3:] = np.array([1e-3, 0.05, 0.4, 0.99])[:, None]
+    emission = tf.constant(emission, "float32")
+    ones = tf.ones((rows, time, 1))
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch((ones, emission))
+        outputs = emission_ops.expected_subsample(ones, emission)
+        total = tf.reduce_sum(outputs)
+        middle = tf.reduce_sum(outputs[:, 400:600])
+    lengths = emission_ops.length_distribution(emission)
+    mask = emission_ops.output_mask(lengths)
+    # Rows of the matrix, then columns: each step is emitted somewhere.
+    np.testing.assert_allclose(outputs[..., 0], mask, atol=1e-5)
+    columns = tape.gradient(total, ones)[..., 0]
+    np.testing.assert_allclose(columns, emission, atol=1e-5)
+    np.testing.assert_allclose(np.sum(lengths, axis=1), 1, atol=1e-5)
+    # An emission counts one more output, wherever it stands. A gradient is a
+    # difference of sums of 2,000 outputs, in float32.
+    np.testing.assert_allclose(tape.gradient(total, emission), 1, atol=5e-4)
+    assert np.all(np.isfinite(tape.gradient(middle, emission)))
+    assert np.min(outputs) >= 0 and np.min(lengths) >= 0
+
+
+@pytest.mark.parametrize("probability", [1e-10, 1e-7, 1e-4])
+def test_lengths_of_rare_emissions_in_float32(probability):
+    """Each block rounds alike: over the blocks, errors would add up."""
+    time = 20_000
+    emission = np.full((1, time), probability, "float32")
+    (lengths,) = emission_ops.length_distribution(emission, 3).numpy()
+    rare = float(emission[0, 0])
+    none = np.exp(time * np.log1p(-rare))
+    odds = rare / (1 - rare)
+    one = none * time * odds
+    two = one * (time - 1) / 2 * odds
+    expected = [none, one, two, 1 - none - one - two]
+    np.testing.assert_allclose(
+        lengths, expected, **within("float32", 3 * time / blocks.BLOCK_STEPS)
+    )
+    # Of one block: products of its counts, their sum, and the scale.
+    np.testing.assert_allclose(
+        np.sum(lengths, dtype="float64"),
+        1,
+        rtol=tolerance("float32", blocks.BLOCK_STEPS + 2),
+    )
+
+
+def test_sums_of_a_long_matrix_in_float32():
+    """In a graph, which simplifies what should be the same."""
+    emission = np.full((1, 1000), 0.4, "float32")
+    run = tf.function(emission_ops.emission_matrix, autograph=False)
+    matrix = run(emission).numpy().astype("float64")
+    lengths = emission_ops.length_distribution(emission.astype("float64"))
+    mask = emission_ops.output_mask(lengths)
+    np.testing.assert_allclose(matrix.sum(2), mask, atol=1e-5)
+    np.testing.assert_allclose(matrix.sum(1), emission, atol=1e-5)
+
+
+def test_masked_steps_are_not_there(path):
+    sequence, emission = random_inputs(23, batch=4)
+    generator = np.random.default_rng(1)
+    mask = generator.uniform(size=(4, 23)) < 0.6
+    mask[0], mask[1] = False, np.arange(23) >= 9
+    sequence[~mask], emission[~mask] = np.nan, np.nan
+    outputs, *gradients = results(
+        emission_ops.expected_subsample, sequence, emission, 20, mask=mask
+    )
+    lengths = emission_ops.length_distribution(emission, 20, mask)
+    matrix = emission_ops.emission_matrix(emission, 20, mask).numpy()
+    weights = weighted((4, 20, FEATURES))
+    assert not np.any(outputs[0]) and lengths[0, 0] == 1
+    for b in range(1, 4):
+        alone = [
+            tf.constant(x[b : b + 1, mask[b]]) for x in (sequence, emission)
+        ]
+        with tf.GradientTape() as tape:
+            tape.watch(alone)
+            expected = product(*alone, 20)
+            loss = tf.reduce_sum(expected * weights[b])
+        assert_close(outputs[b], expected[0])
+        assert_close(
+            [g[b][mask[b]] for g in gradients],
+            [g[0] for g in tape.gradient(loss, alone)],
+        )
+        assert_close(
+            lengths[b], emission_ops.length_distribution(alone[1], 20)[0]
+        )
+        assert_close(
+            matrix[b][:, mask[b]], emission_ops.emission_matrix(alone[1], 20)[0]
+        )
+    for masked in (*gradients, np.swapaxes(matrix, 1, 2)):
+        assert not np.any(np.asarray(masked)[~mask])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_keeps_probabilities_wide(small_blocks, dtype):
+    sequence, emission = random_inputs(37, dtype="float32")
+    sequence = tf.cast(sequence, dtype)
+    outputs, of_sequence, of_emission = results(
+        emission_ops.expected_subsample, sequence, emission, 37
+    )
+    assert outputs.dtype == of_sequence.dtype == dtype
+    assert of_emission.dtype == "float32"
+    expected = product(tf.cast(sequence, "float32"), emission, 37)
+    np.testing.assert_array_equal(
+        tf.cast(outputs, "float32"),
+        tf.cast(tf.cast(expected, dtype), "float32"),
+    )
+    half = tf.cast(emission, dtype)
+    assert emission_ops.emission_matrix(half).dtype == "float32"
+    assert emission_ops.length_distribution(half).dtype == "float32"
+
+
+def test_no_examples(path):
+    sequence, emission = random_inputs(19, batch=0)
+    outputs = emission_ops.expected_subsample(sequence, emission, 5)
+    assert outputs.shape == (0, 5, FEATURES)
+    assert emission_ops.length_distribution(emission, 5).shape == (0, 6)
+
+
+def test_nothing_of_time_times_outputs_is_held():
+    time, batch = 1000, 2
+
+    @tf.function(autograph=False)
+    def run(sequence, emission):
+        with tf.GradientTape() as tape:
+            tape.watch((sequence, emission))
+            outputs = emission_ops.expected_subsample(sequence, emission)
+            loss = tf.reduce_sum(outputs**2)
+        return tape.gradient(loss, (sequence, emission))
+
+    graph = run.get_concrete_function(
+        *[tf.constant(x) for x in random_inputs(time, batch)]
+    ).graph
+    sizes = [
+        output.shape.num_elements() or 0
+        for operation in graph.get_operations()
+        for output in operation.outputs
+        if output.shape.rank is not None
+    ]
+    assert len(sizes) > 500
+    assert max(sizes) < batch * time * time / 4

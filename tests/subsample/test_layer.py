@@ -1,0 +1,808 @@
+"""The layer `ExpectedSubsample` against all outcomes, and in its modes."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_seqmech import EmissionProbabilities
+from keras_seqmech import ExpectedSubsample
+from keras_seqmech import PolicyGradientModel
+from keras_seqmech.subsample import drawn as drawn_emission
+from keras_seqmech.subsample.probabilities import rate_divergence
+from keras_seqmech.training import collect_log_probabilities
+from tests import subsample_references
+
+ROWS, TIME, FEATURES = 3, 6, 2
+MASK = np.array(
+    [[1, 1, 1, 1, 1, 1], [0, 1, 1, 0, 1, 0], [0, 0, 0, 0, 0, 0]], "bool"
+)
+MODES = ("expectation", "sample", "threshold")
+
+
+def inputs(rows=ROWS, time=TIME, seed=0):
+    generator = np.random.default_rng(seed)
+    sequence = generator.normal(size=(rows, time, FEATURES))
+    emission = generator.uniform(0.1, 0.9, size=(rows, time))
+    return sequence, emission
+
+
+def close(actual, expected, tolerance=1e-12):
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+def numpy(outputs):
+    return keras.tree.map_structure(lambda x: x.numpy(), outputs)
+
+
+# Values.
+
+
+@pytest.mark.parametrize("length", [None, 1, 4, 9])
+@pytest.mark.parametrize("masked", [False, True])
+def test_expectation_is_that_of_all_outcomes(length, masked):
+    sequence, emission = inputs()
+    mask = MASK if masked else None
+    layer = ExpectedSubsample(length, return_emission=True, dtype="float64")
+    outputs, decisions = numpy(layer(sequence, emission, sequence_mask=mask))
+    length = length or TIME
+    assert outputs.shape == (ROWS, length, FEATURES)
+    for b in range(ROWS):
+        real = mask[b] if masked else np.ones(TIME, "bool")
+        expected, lengths = subsample_references.brute_force(
+            sequence[b][real], emission[b][real]
+        )
+        expected = np.pad(expected, [(0, 10), (0, 0)])[:length]
+        more = lengths[length:].sum()
+        lengths = np.append(np.pad(lengths, (0, 10))[:length], more)
+        close(outputs[b], expected)
+        close(decisions["length_distribution"][b], lengths)
+        close(decisions["output_mask"][b], 1 - np.cumsum(lengths)[:-1])
+        matrix = decisions["emission"][b]
+        close(matrix @ sequence[b], expected)
+        assert not matrix[:, ~real].any()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("inference", MODES)
+@pytest.mark.parametrize("length", [None, 2, 8])
+def test_all_modes_agree_where_nothing_is_open(inference, length):
+    sequence, _ = inputs(8)
+    sequence = sequence.astype("float32")
+    emission = np.random.default_rng(1).integers(0, 2, (8, TIME))
+    emission = emission.astype("float32")
+    mask = np.random.default_rng(2).integers(0, 2, (8, TIME)).astype("bool")
+    layer = ExpectedSubsample(length, inference, return_emission=True)
+    length = length or TIME
+    for jit_compile in (False, True):
+        run = tf.function(layer, jit_compile=jit_compile)
+        outputs, decisions = numpy(run(sequence, emission, sequence_mask=mask))
+        keep = (emission == 1) & mask
+        for b in range(8):
+            steps = np.flatnonzero(keep[b])[:length]
+            expected = subsample_references.compacted(
+                sequence[b], keep[b], length
+            )
+            np.testing.assert_array_equal(outputs[b], expected)
+            matrix = np.zeros((length, TIME))
+            matrix[np.arange(len(steps)), steps] = 1
+            np.testing.assert_array_equal(decisions["emission"][b], matrix)
+            real = np.arange(length) < len(steps)
+            np.testing.assert_array_equal(decisions["output_mask"][b], real)
+            lengths = np.arange(length + 1) == len(steps)
+            np.testing.assert_array_equal(
+                decisions["length_distribution"][b], lengths
+            )
+
+
+def test_threshold_is_above_one_half():
+    layer = ExpectedSubsample(inference="threshold")
+    emission = np.array([[0.5, 0.500001, 0.499999, 0.9]], "float32")
+    sequence = np.arange(1.0, 5.0)[None, :, None]
+    np.testing.assert_array_equal(
+        layer(sequence, emission)[0, :, 0], [2, 4, 0, 0]
+    )
+
+
+@pytest.mark.parametrize("length", [2, 6])
+def test_sample_has_the_right_frequencies(length):
+    """Within 5 standard errors, of 20,000 draws, of every entry."""
+    draws = 20_000
+    sequence, emission = inputs(1)
+    layer = ExpectedSubsample(length, "sample", return_emission=True, seed=3)
+    outputs, decisions = numpy(
+        layer(
+            np.repeat(sequence, draws, axis=0),
+            np.repeat(emission, draws, axis=0),
+        )
+    )
+    expected, lengths = subsample_references.brute_force(
+        sequence[0], emission[0]
+    )
+    lengths = np.append(lengths[:length], lengths[length:].sum())
+    for name, value in (
+        ("emission", subsample_references.triple_loop(emission[0])[:length]),
+        ("length_distribution", lengths),
+    ):
+        error = 5 * np.sqrt(value * (1 - value) / draws) + 1e-6
+        assert (np.abs(decisions[name].mean(0) - value) < error).all()
+    error = 5 * outputs.std(0) / np.sqrt(draws)
+    assert (np.abs(outputs.mean(0) - expected[:length]) < error + 1e-6).all()
+
+
+def test_sample_is_random_when_served_and_its_seed_decides():
+    sequence, emission = inputs()
+
+    def run(seed):
+        layer = ExpectedSubsample(inference="sample", seed=seed)
+        return np.stack([layer(sequence, emission) for _ in range(2)])
+
+    first = run(5)
+    np.testing.assert_array_equal(first, run(5))
+    assert (first[0] != first[1]).any()
+    assert (first != run(6)).any()
+
+
+def test_mask_that_keras_attached_is_taken():
+    sequence, emission = inputs()
+    sequence[~MASK] = 0
+    steps = keras.Input((TIME, FEATURES))
+    probabilities = keras.Input((TIME,))
+    masked = keras.layers.Masking()(steps)
+    model = keras.Model(
+        [steps, probabilities], ExpectedSubsample()(masked, probabilities)
+    )
+    expected = ExpectedSubsample()(sequence, emission, sequence_mask=MASK)
+    without = ExpectedSubsample()(sequence, emission)
+    outputs = model.predict_on_batch([sequence, emission])
+    close(outputs, expected, 1e-6)
+    assert np.abs(outputs - without).max() > 0.01
+
+
+@pytest.mark.parametrize("inference", MODES)
+@pytest.mark.parametrize(
+    "argument, dtype", [("sequence_mask", "int32"), ("presence", "float32")]
+)
+def test_a_mask_of_ones_and_zeros_is_a_mask(inference, argument, dtype):
+    """In any pattern, also one that rises again."""
+    sequence, emission = inputs()
+    options = {"inference": inference, "return_emission": True, "seed": 1}
+    expected = ExpectedSubsample(3, **options)(
+        sequence, emission, sequence_mask=MASK
+    )
+    found = ExpectedSubsample(3, **options)(
+        sequence, emission, **{argument: MASK.astype(dtype)}
+    )
+    for a, b in zip(keras.tree.flatten(found), keras.tree.flatten(expected)):
+        close(a, b, 1e-6)
+
+
+def test_a_mask_beside_presence_hides_steps():
+    sequence, emission = inputs()
+    presence = np.linspace(1, 0.2, TIME) * np.ones((ROWS, 1))
+    layer = ExpectedSubsample(3, return_emission=True, dtype="float64")
+    expected = layer(sequence, emission, presence=presence * MASK)
+    found = layer(sequence, emission, MASK, presence)
+    for a, b in zip(keras.tree.flatten(found), keras.tree.flatten(expected)):
+        close(a, b)
+
+
+# Bad input.
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("inference", ["expectation", "threshold"])
+@pytest.mark.parametrize(
+    "emission, mask, message",
+    [
+        ((2, 6), (2, 5), "`emission_probabilities` must have the shape"),
+        ((2, 4), (2, 5), "`emission_probabilities` must have the shape"),
+        ((2, 5), (2, 1), "`sequence_mask` must have the shape"),
+        ((0, 5), (2, 5), "`emission_probabilities` must have the shape"),
+        (None, None, "at least one time step"),
+    ],
+)
+def test_sizes_known_when_run_must_fit(inference, emission, mask, message):
+    layer = ExpectedSubsample(3, inference)
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec((None, None, 2)),
+            tf.TensorSpec((None, None)),
+            tf.TensorSpec((None, None), "bool"),
+        ]
+    )
+    def run(sequence, emission, mask):
+        return layer(sequence, emission, sequence_mask=mask)
+
+    time = 5 if emission else 0
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        run(
+            tf.ones((2, time, 2)),
+            tf.fill(emission or (2, 0), 0.5),
+            tf.ones(mask or (2, 0), "bool"),
+        )
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -0.5, 2.0])
+def test_bad_probabilities_are_refused_or_clipped(bad):
+    sequence, emission = inputs()
+    emission[1, 2] = bad
+    layer = ExpectedSubsample(dtype="float64")
+    with pytest.raises(ValueError, match="Received: emission_probabilities="):
+        layer(sequence, emission)
+    clipped = emission.copy()
+    clipped[1, 2] = 1 if bad > 0.5 else 0
+    expected = layer(sequence, clipped)
+    close(tf.function(layer)(sequence, emission), expected)
+    # At masked steps any value is allowed.
+    mask = np.ones((ROWS, TIME), "bool")
+    mask[1, 2] = False
+    expected = layer(sequence, clipped, sequence_mask=mask)
+    close(layer(sequence, emission, sequence_mask=mask), expected)
+
+
+def test_clipped_probabilities_have_finite_gradients():
+    sequence, emission = inputs()
+    emission[1, 2], emission[0, 0] = np.nan, 3.0
+    layer = ExpectedSubsample()
+
+    @tf.function
+    def gradient(sequence, emission):
+        with tf.GradientTape() as tape:
+            tape.watch(emission)
+            total = tf.reduce_sum(layer(sequence, emission) ** 2)
+        return tape.gradient(total, emission)
+
+    result = gradient(tf.constant(sequence), tf.constant(emission)).numpy()
+    assert np.isfinite(result).all()
+    assert result[1, 2] == result[0, 0] == 0
+    assert (result[2] != 0).all()
+
+
+def test_probabilities_that_rounding_moved_are_probabilities():
+    sequence, _ = inputs()
+    emission = np.full((ROWS, TIME), 1 + 1e-6, "float32")
+    outputs = ExpectedSubsample()(sequence, emission)
+    np.testing.assert_array_equal(outputs, sequence.astype("float32"))
+
+
+def test_probabilities_keep_their_precision():
+    """Half precision has no number between 1 and 0.9995."""
+    sequence = np.ones((1, 200, 1), "float32")
+    emission = np.full((1, 200), 0.9999, "float32")
+    outputs, decisions = ExpectedSubsample(
+        return_emission=True, dtype="mixed_float16"
+    )(sequence, emission)
+    assert outputs.dtype == "float16"
+    assert decisions["output_mask"].dtype == "float32"
+    close(decisions["output_mask"][0, -1], 0.9999**200, 1e-4)
+
+
+# Stacks.
+
+
+def stack_outcomes(sequence, first, second):
+    """Expected outputs and mask of two layers, over all that may happen."""
+    total, mask = np.zeros_like(sequence), np.zeros(len(sequence))
+    for p, kept in subsample_references.outcomes(first):
+        between = sequence[kept]
+        for q, chosen in subsample_references.outcomes(second):
+            steps = between[chosen[: len(between)]]
+            total[: len(steps)] += p * q * steps
+            mask[: len(steps)] += p * q
+    return total, mask
+
+
+def stack(sequence, first, second, length, mask=None, **options):
+    options = {"return_emission": True, **options}
+    below = ExpectedSubsample(name="below", **options)
+    above = ExpectedSubsample(length, name="above", **options)
+    outputs, decisions = below(sequence, first, sequence_mask=mask)
+    return above(outputs, second, presence=decisions["output_mask"])
+
+
+@pytest.mark.parametrize("length", [None, 2])
+def test_stack_is_exact_in_expectation(length):
+    sequence, first = inputs(1, 5)
+    _, second = inputs(1, 5, seed=1)
+    outputs, decisions = numpy(
+        stack(sequence, first, second, length, dtype="float64")
+    )
+    expected, mask = stack_outcomes(sequence[0], first[0], second[0])
+    length = length or 5
+    close(outputs[0], expected[:length])
+    close(decisions["output_mask"][0], mask[:length])
+    close(decisions["emission"].sum(2)[0], mask[:length])
+    lengths = -np.diff(np.append(1, mask))[:length]
+    lengths = np.append(lengths, mask[length - 1])
+    close(decisions["length_distribution"][0], lengths)
+
+
+def test_stack_of_draws_has_the_stack_of_expectations_as_mean():
+    """Within 5 standard errors, of 20,000 draws."""
+    draws = 20_000
+    sequence, first = inputs(1, 5)
+    _, second = inputs(1, 5, seed=1)
+    outputs, decisions = numpy(
+        stack(
+            *(np.repeat(x, draws, axis=0) for x in (sequence, first, second)),
+            None,
+            inference="sample",
+        )
+    )
+    expected, mask = stack_outcomes(sequence[0], first[0], second[0])
+    for values, mean in (
+        (outputs, expected),
+        (decisions["output_mask"], mask),
+    ):
+        error = 5 * values.std(0) / np.sqrt(draws) + 1e-6
+        assert (np.abs(values.mean(0) - mean) < error).all()
+
+
+@pytest.mark.parametrize("inference", MODES)
+def test_stack_of_decided_steps_in_all_modes(inference):
+    """With probabilities of 0 and 1 a stack is a choice of a choice."""
+    generator = np.random.default_rng(4)
+    sequence, _ = inputs()
+    first, second = generator.integers(0, 2, (2, ROWS, TIME)).astype("float32")
+    outputs, decisions = numpy(
+        stack(sequence, first, second, 4, mask=MASK, inference=inference)
+    )
+    for b in range(ROWS):
+        between = sequence[b][(first[b] == 1) & MASK[b]]
+        chosen = between[second[b][: len(between)] == 1]
+        expected = np.zeros((4, FEATURES))
+        expected[: len(chosen)] = chosen[:4]
+        close(outputs[b], expected, 1e-6)
+        close(decisions["output_mask"][b], np.arange(4) < len(chosen), 1e-6)
+
+
+def shortening_model(estimator="expectation", inference="expectation"):
+    """Two layers, each with its probabilities, an LSTM, a number."""
+    options = {"estimator": estimator, "inference": inference}
+    x = keras.Input((TIME, FEATURES), name="sequence")
+    mask = keras.Input((TIME,), dtype="bool", name="mask")
+    states, existing, present = x, "sequence_mask", mask
+    for i, length in enumerate((5, 3)):
+        emission = keras.layers.Dense(1, "sigmoid", name=f"emission_{i}")
+        layer = ExpectedSubsample(
+            length, return_emission=True, seed=i, name=f"short_{i}", **options
+        )
+        e = keras.layers.Reshape((states.shape[1],))(emission(states))
+        states, decisions = layer(states, e, **{existing: present})
+        existing, present = "presence", decisions["output_mask"]
+    outputs = keras.layers.Dense(1)(keras.layers.LSTM(3)(states))
+    network = keras.Model({"sequence": x, "mask": mask}, outputs)
+    if estimator == "reinforce":
+        return PolicyGradientModel(network)
+    return network
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "estimator", ["expectation", "straight_through", "reinforce"]
+)
+def test_a_hierarchy_trains(estimator):
+    model = shortening_model(estimator, "threshold")
+    model.compile("adam", "mse", jit_compile=estimator == "straight_through")
+    before = [w.copy() for w in model.get_weights()]
+    x = {"sequence": inputs()[0], "mask": MASK}
+    history = model.fit(x, np.ones((ROWS, 1)), epochs=3, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+    for weight, old in zip(model.weights, before):
+        if "emission" in weight.path:
+            assert (weight.numpy() != old).any(), weight.path
+
+
+# Estimators.
+
+
+@pytest.mark.parametrize("length", [1, 3, 7])
+def test_straight_through_gradient(length):
+    """Exact differences for each draw; in the mean the exact gradient."""
+    sequence, emission = inputs(1, 5)
+    weights = np.random.default_rng(3).normal(size=(length, FEATURES))
+
+    def compacted(chosen):
+        return subsample_references.compacted(sequence[0], chosen, length)
+
+    mean = 0
+    emission = tf.constant(emission)
+    for p, chosen in subsample_references.outcomes(emission[0].numpy()):
+        with tf.GradientTape() as tape:
+            tape.watch(emission)
+            outputs, _, _ = drawn_emission.compact(
+                sequence, emission, chosen[None], length
+            )
+            loss = tf.reduce_sum(outputs * weights)
+        close(outputs[0], compacted(chosen))
+        gradient = tape.gradient(loss, emission)[0].numpy()
+        for n in range(5):
+            step = np.arange(5) == n
+            change = compacted(chosen | step) - compacted(chosen & ~step)
+            close(gradient[n], np.sum(change * weights))
+        mean += p * gradient
+    with tf.GradientTape() as tape:
+        tape.watch(emission)
+        outputs = ExpectedSubsample(length, dtype="float64")(sequence, emission)
+        loss = tf.reduce_sum(outputs * weights)
+    close(mean, tape.gradient(loss, emission)[0])
+
+
+def test_straight_through_is_a_draw_with_a_gradient_to_what_is_real():
+    sequence, emission = (tf.constant(x) for x in inputs())
+    layer = ExpectedSubsample(
+        4,
+        estimator="straight_through",
+        return_emission=True,
+        dtype="float64",
+        seed=2,
+    )
+    weights = np.random.default_rng(3).normal(size=(ROWS, 4, FEATURES))
+    with tf.GradientTape() as tape:
+        tape.watch((sequence, emission))
+        outputs, decisions = layer(
+            sequence, emission, sequence_mask=MASK, training=True
+        )
+        total = tf.reduce_sum(outputs * weights)
+    gradients = tape.gradient(total, (sequence, emission))
+    matrix = decisions["emission"].numpy()
+    assert set(np.unique(matrix)) == {0, 1}
+    close(outputs, matrix @ sequence.numpy())
+    close(gradients[0], matrix.swapaxes(1, 2) @ weights)
+    assert not gradients[1].numpy()[~MASK].any()
+    assert gradients[1].numpy()[1][MASK[1]].all()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("estimator", ["straight_through", "reinforce"])
+def test_draws_teach_what_to_keep(estimator):
+    """Two of eight numbers are marked; to be found, in their order."""
+    generator = np.random.default_rng(0)
+    numbers = generator.normal(size=(2000, 8)).astype("float32")
+    marks = np.argsort(generator.random((2000, 8)), axis=1) < 2
+    steps = np.stack([numbers, marks], axis=-1)
+    target = numbers[marks].reshape(-1, 2, 1)
+
+    x = keras.Input((8, 2))
+    emission = keras.layers.Dense(1, "sigmoid", name="emission")(x[..., 1:])
+    shorter = ExpectedSubsample(2, "threshold", estimator, seed=1)(
+        x[..., :1], keras.layers.Reshape((8,))(emission)
+    )
+    model = network = keras.Model(x, shorter)
+    if estimator == "reinforce":
+        model = PolicyGradientModel(network)
+    network.get_layer("emission").set_weights([np.zeros((1, 1)), np.zeros(1)])
+    model.compile(keras.optimizers.Adam(0.05), "mse")
+    assert model.evaluate(steps, target, verbose=0) > 0.9
+    model.fit(steps, target, batch_size=50, epochs=5, verbose=0)
+    assert model.evaluate(steps, target, verbose=0) == 0
+
+
+@pytest.mark.parametrize("length", [1, 2, 4])
+@pytest.mark.parametrize("masked", [False, True])
+def test_reinforce_agrees_with_enumeration(length, masked):
+    """Within 5 standard errors, of 20,000 draws.
+
+    The loss is no function of expected outputs: it is a square.
+    """
+    draws, time = 20_000, 4
+    sequence, _ = inputs(1, time)
+    logits = tf.constant([[0.3, -0.8, 1.2, 0.1]], "float64")
+    real = np.array([1, 0, 1, 1] if masked else [1] * 4, "bool")
+    target = np.random.default_rng(7).normal(size=(length, FEATURES))
+
+    def squares(outputs):
+        return tf.reduce_sum((outputs - target) ** 2, axis=(1, 2))
+
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        emission = tf.sigmoid(logits)[0]
+        exact = 0.0
+        for choice in itertools.product([False, True], repeat=time):
+            chosen = np.array(choice)
+            if (chosen & ~real).any():
+                continue
+            p = tf.where(chosen, emission, 1 - emission)[real]
+            outputs = subsample_references.compacted(
+                sequence[0], chosen, length
+            )
+            exact += tf.reduce_prod(p) * squares(outputs[None])[0]
+    expected = tape.gradient(exact, logits)[0].numpy()
+
+    layer = ExpectedSubsample(
+        length, estimator="reinforce", seed=5, dtype="float64"
+    )
+    many = tf.repeat(logits, draws, axis=0)
+    with tf.GradientTape() as tape, collect_log_probabilities() as drawn:
+        tape.watch(many)
+        outputs = layer(
+            np.repeat(sequence, draws, axis=0),
+            tf.sigmoid(many),
+            sequence_mask=np.repeat(real[None], draws, axis=0),
+            training=True,
+        )
+        loss = squares(outputs)
+        surrogate = tf.reduce_sum(
+            tf.stop_gradient(loss) * drawn[0].log_probability
+        )
+    samples = tape.gradient(surrogate, many).numpy()
+    error = 5 * samples.std(0) / np.sqrt(draws)
+    assert (error[real] > 0).all()
+    assert (np.abs(samples.mean(0) - expected) <= error + 1e-12).all()
+    assert not samples[:, ~real].any()
+    close(np.mean(loss), exact, 5 * np.std(loss) / np.sqrt(draws) / exact)
+
+
+def test_log_probability_is_that_of_what_was_decided():
+    sequence, emission = inputs()
+    layer = ExpectedSubsample(
+        2, estimator="reinforce", return_emission=True, seed=1, dtype="float64"
+    )
+    with collect_log_probabilities() as drawn:
+        _, decisions = layer(
+            sequence, emission, sequence_mask=MASK, training=True
+        )
+    decisions = numpy(decisions)
+    keep = decisions["emission"].sum(1) > 0
+    # Once two steps were emitted, nothing more is decided.
+    open_ = (np.cumsum(keep, axis=1) - keep < 2) & MASK
+    expected = np.log(np.where(keep, emission, 1 - emission)) * open_
+    close(decisions["log_probability"], expected)
+    close(drawn[0].log_probability, expected.sum(1))
+    # In expectation nothing is.
+    _, decisions = layer(sequence, emission)
+    assert not decisions["log_probability"].numpy().any()
+
+
+# Length: statistics, target, gradients.
+
+
+@pytest.mark.parametrize("inference", MODES)
+def test_length_is_a_metric(inference):
+    """Of all that is emitted, though there is room for two."""
+    sequence, emission = inputs()
+    options = {"inference": inference, "return_emission": True, "seed": 3}
+    layer = ExpectedSubsample(2, track_statistics=True, name="short", **options)
+    layer(sequence, emission, sequence_mask=MASK)
+    _, decisions = ExpectedSubsample(**options)(
+        sequence, emission, sequence_mask=MASK
+    )
+    metrics = {
+        metric.name: metric.result() for metric in layer.statistics.metrics
+    }
+    emitted = np.sum(decisions["output_mask"])
+    close(metrics["short_length"], emitted / ROWS, 1e-6)
+    close(metrics["short_kept"], emitted / MASK.sum(), 1e-6)
+    if inference == "expectation":
+        close(emitted, np.sum(emission * MASK), 1e-6)
+    real = emission[MASK]
+    certain = np.mean(np.maximum(real, 1 - real) > 0.9)
+    close(metrics["short_certain"], certain, 1e-6)
+    share = np.mean(real > 0.5)
+    entropy = -share * np.log(share) - (1 - share) * np.log(1 - share)
+    close(metrics["short_choice_entropy"], entropy, 1e-5)
+
+
+def test_length_loss_is_the_divergence_of_rates():
+    sequence, emission = inputs()
+    layer = ExpectedSubsample(
+        length_target=0.3, length_weight=0.25, dtype="float64"
+    )
+    layer(sequence, emission, sequence_mask=MASK)
+    assert not layer.losses
+    layer(sequence, emission, sequence_mask=MASK, training=True)
+    costs = []
+    for b in range(2):
+        mean, count = emission[b][MASK[b]].mean(), MASK[b].sum()
+        costs.append(
+            count * (0.3 * np.log(0.3 / mean) + 0.7 * np.log(0.7 / (1 - mean)))
+        )
+    (loss,) = layer.losses
+    close(loss, 0.25 * np.sum(costs) / ROWS, 1e-6)
+
+
+# What decisions cost.
+
+
+def charge(emission, mask, weights, target=None):
+    """The sum of all costs over the real steps of a batch, by definition."""
+    price, distance, exploration, commitment = weights
+    e = emission[mask]
+    entropy = -e * np.log(e) - (1 - e) * np.log(1 - e)
+    total = price * e.mean() - exploration * entropy.mean()
+    total += commitment * (4 * e * (1 - e)).mean()
+    if target is not None:
+        total += distance * abs(e.mean() - target)
+    return total
+
+
+COSTS = ("cost_weight", "target_weight", "entropy_weight", "indecision_weight")
+
+
+@pytest.mark.parametrize("estimator", ["expectation", "straight_through"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_costs_are_those_of_the_probabilities(estimator, masked):
+    sequence, emission = inputs()
+    mask = MASK if masked else np.ones((ROWS, TIME), "bool")
+    for values in (*np.eye(4), (0.1, 0.2, 0.3, 0.4)):
+        layer = ExpectedSubsample(
+            2,
+            estimator=estimator,
+            target=0.2,
+            dtype="float64",
+            **dict(zip(COSTS, map(float, values))),
+        )
+        layer(sequence, emission, sequence_mask=mask)
+        assert not layer.losses
+        layer(sequence, emission, sequence_mask=mask, training=True)
+        expected = charge(emission, mask, values, 0.2)
+        # Weights, and what Keras adds up, are float32.
+        close(sum(layer.losses), expected, 1e-6)
+
+
+def test_costs_follow_their_variables_without_retracing():
+    sequence, emission = inputs()
+    layer = ExpectedSubsample(dtype="float64")
+    layer.build(sequence.shape)
+
+    @tf.function
+    def run():
+        layer(sequence, emission, training=True)
+        return sum(layer.losses)
+
+    for value in (0.0, 0.5):
+        layer.costs.cost_weight.assign(value)
+        close(run(), value * emission.mean(), 1e-6)
+    assert run.experimental_get_tracing_count() == 1
+
+
+def test_costs_count_a_step_as_far_as_it_exists():
+    sequence, emission = inputs()
+    presence = np.linspace(1, 0.2, TIME) * MASK
+    layer = ExpectedSubsample(
+        cost_weight=1.0, indecision_weight=0.5, dtype="float64"
+    )
+    layer(sequence, emission, presence=presence, training=True)
+    each = emission + 2 * emission * (1 - emission)
+    expected = np.sum(each * presence) / presence.sum()
+    close(sum(layer.losses), expected, 1e-6)
+
+
+@pytest.mark.parametrize("length", [1, 2, 4])
+def test_costs_of_draws_agree_with_enumeration(length):
+    """By their part in the reward, within 5 standard errors of 20,000 draws.
+
+    Where U outputs are full, nothing more is read.
+    """
+    draws, time = 20_000, 4
+    sequence, _ = inputs(1, time)
+    logits = tf.constant([[0.3, -0.8, 1.2, 0.1]], "float64")
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        emission = tf.sigmoid(logits)[0]
+        exact = 0.0
+        for choice in itertools.product([False, True], repeat=time):
+            chosen = np.array(choice)
+            p = tf.reduce_prod(tf.where(chosen, emission, 1 - emission))
+            exact += p * min(chosen.sum(), length) / time
+    expected = tape.gradient(exact, logits)[0].numpy()
+
+    layer = ExpectedSubsample(
+        length,
+        estimator="reinforce",
+        seed=5,
+        cost_weight=1.0,
+        dtype="float64",
+    )
+    many = tf.repeat(logits, draws, axis=0)
+    with tf.GradientTape() as tape, collect_log_probabilities() as drawn:
+        tape.watch(many)
+        layer(
+            np.repeat(sequence, draws, axis=0), tf.sigmoid(many), training=True
+        )
+        cost = drawn[0].cost
+        surrogate = tf.reduce_sum(
+            tf.stop_gradient(cost) * drawn[0].log_probability
+        )
+    samples = tape.gradient(surrogate, many).numpy()
+    error = 5 * samples.std(0) / np.sqrt(draws)
+    assert (error > 0).all()
+    assert (np.abs(samples.mean(0) - expected) <= error).all()
+    error = 5 * np.std(cost) / np.sqrt(draws)
+    assert abs(np.mean(cost) - exact) <= error
+    close(sum(layer.losses), np.mean(cost), 1e-6)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("estimator", ["straight_through", "reinforce"])
+def test_a_price_closes_and_a_target_holds(estimator):
+    """With nothing else to learn from."""
+    sequence = np.ones((64, 8, 1), "float32")
+
+    def train(**options):
+        keras.utils.set_random_seed(3)
+        x = keras.Input((8, 1))
+        e = EmissionProbabilities(0.5, name="emission")(x)
+        short = ExpectedSubsample(estimator=estimator, seed=1, **options)(x, e)
+        network = model = keras.Model(x, short)
+        if estimator == "reinforce":
+            model = PolicyGradientModel(network)
+        model.compile(
+            keras.optimizers.Adam(0.1), lambda y, outputs: 0.0 * outputs[:, 0]
+        )
+        model.fit(sequence, sequence, batch_size=8, epochs=6, verbose=0)
+        return float(np.mean(network.get_layer("emission")(sequence)))
+
+    assert train(cost_weight=1.0) < 0.1
+    assert abs(train(target=0.75, target_weight=1.0) - 0.75) < 0.1
+
+
+def test_files_without_costs_load():
+    """As they were written before layers had them."""
+    layer = ExpectedSubsample(cost_weight=0.25)
+    layer.build((None, TIME, FEATURES))
+    layer.costs.load_own_variables({})
+    assert float(layer.costs.cost_weight) == 0.25
+
+
+def logit_gradients(logits, rows=8, time=200, position=None):
+    """RMS gradient to the logits of one output, or of the length's loss."""
+    generator = np.random.default_rng(0)
+    sequence = generator.normal(size=(rows, time, FEATURES)).astype("float32")
+    weights = generator.normal(size=(rows, FEATURES)).astype("float32")
+    logits = tf.constant(logits, "float32")
+    layer = ExpectedSubsample(length_target=0.9, length_weight=1.0)
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        outputs = layer(sequence, tf.sigmoid(logits), training=True)
+        if position is None:
+            loss = layer.losses[0] * rows
+        else:
+            loss = tf.reduce_sum(outputs[:, position] * weights)
+    gradient = tape.gradient(loss, logits)
+    return float(tf.sqrt(tf.reduce_mean(gradient**2)))
+
+
+def test_remedies_for_vanishing_gradients():
+    """By output position, at 200 steps: a bias, and the length's target."""
+    noise = 0.3 * np.random.default_rng(1).normal(size=(8, 200))
+    positions = (0, 50, 100, 150)
+
+    def by_position(logits):
+        return [logit_gradients(logits, position=m) for m in positions]
+
+    plain = by_position(noise)
+    assert plain[3] < 1e-9 * plain[1]
+    biased = by_position(noise + 3)
+    assert min(biased) > 0.2 * max(biased)
+    # From the same start, with the target of 0.9 alone.
+    logits = tf.Variable(noise, dtype="float32")
+    optimizer = keras.optimizers.SGD(1.0)
+    for _ in range(20):
+        with tf.GradientTape() as tape:
+            emission = tf.sigmoid(logits)
+            loss = tf.reduce_sum(rate_divergence(emission, 0.9))
+        optimizer.apply([tape.gradient(loss, logits)], [logits])
+    led = by_position(logits.numpy())
+    assert min(led) > 0.2 * max(led)
+
+
+@pytest.mark.parametrize("bias", [-40.0, -12.0, 0.0, 6.0])
+def test_the_length_target_does_not_saturate(bias):
+    logits = np.full((8, 200), bias)
+    mean = 1 / (1 + np.exp(-bias))
+    close(logit_gradients(logits), abs(0.9 - mean), 1e-3)
+
+
+def test_a_rising_presence_is_refused():
+    x, e = np.ones((2, 4, 1)), np.full((2, 4), 0.5)
+    falling = np.array([[1.0, 0.8, 0.8, 0.1], [0.9, 0.0, 0.4, 0.0]])
+    ExpectedSubsample()(x, e, presence=falling)
+    rising = falling + [[0, 0, 0, 0], [0, 0, 0, 0.5]]
+    message = "`presence` must not rise.* presence=0.5 in row 1 after 0.4"
+    with pytest.raises(ValueError, match=message):
+        ExpectedSubsample()(x, e, presence=rising)
