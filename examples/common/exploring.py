@@ -1,4 +1,4 @@
-"""Options of decisions that explore, pay, then commit."""
+"""Options of decisions that explore, then commit."""
 
 import argparse
 
@@ -13,11 +13,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--explore",
         action="store_true",
-        help="train with ExploreThenCommit: decisions explore, pay, commit",
+        help="train with ExploreThenCommit",
     )
     weight = real("[0, 100]")
-    add("--entropy", type=weight, help="with --explore: exploration at first")
-    add("--price", type=weight, help="with --explore: price at the end")
+    add(
+        "--entropy",
+        type=weight,
+        help="with --explore: weight of the entropy at first",
+    )
+    add(
+        "--price",
+        type=weight,
+        help="with --explore: weight of what is read at the end",
+    )
 
 
 def check(
@@ -42,7 +50,7 @@ def schedule(
     """
     if not args.explore:
         return None
-    given = {"entropy": args.entropy, "price": args.price}
+    given = {"entropy": args.entropy, "reading": args.price}
     given = {
         name: weight for name, weight in given.items() if weight is not None
     }
@@ -55,10 +63,10 @@ def schedule(
 
 
 def describe(args: argparse.Namespace) -> str:
-    """Entropy's weight at first and the price at the end, or "none"."""
+    """Weights of the entropy at first and of reading at the end, or "none"."""
     callback = schedule(args)
     if callback is None:
         return "none"
-    entropy = callback.values(0.0)["entropy_weight"]
-    price = callback.values(1.0)["cost_weight"]
-    return f"{entropy:g}/{price:g}"
+    entropy = callback.values(0.0)["entropy"]
+    reading = callback.values(1.0)["reading"]
+    return f"{entropy:g}/{reading:g}"

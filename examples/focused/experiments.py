@@ -262,10 +262,10 @@ def gate_callbacks(
 ) -> list[keras.callbacks.Callback]:
     """Callbacks that change the weights and temperature of gates.
 
-    The cost of open gates grows from zero: before the network can use the
-    states it reads, no gate is worth its cost, and all would close. Meanwhile
-    the entropy bonus falls to zero: without it all gates would be open for good
-    before any of them costs something. Then the penalty on undecided gates
+    The penalty on open gates grows from zero: before the network can use the
+    states it reads, no gate is worth it, and all would close. Meanwhile the
+    entropy bonus falls to zero: without it all gates would be open for good
+    before any of them is penalized. Then the penalty on undecided gates
     rises, too.
 
     The temperature of relaxed gates falls; for straight-through gates, which
@@ -280,11 +280,11 @@ def gate_callbacks(
     gate = network_of(model).get_layer("encoder").gate
     entropy = models.ENTROPY_WEIGHT
     numbers = {
-        "entropy_weight": lambda share: entropy - rising(share, entropy, RAMP),
-        "sparsity_weight": lambda share: rising(
-            share, gate.initial_sparsity_weight, RAMP
+        "entropy": lambda share: entropy - rising(share, entropy, RAMP),
+        "target_weight": lambda share: rising(
+            share, gate.penalties.initial.target_weight, RAMP
         ),
-        "indecision_weight": lambda share: rising(
+        "indecision": lambda share: rising(
             share, args.indecision_weight, 2 * RAMP, LATE
         ),
     }

@@ -31,6 +31,7 @@ from examples.common.arguments import positive
 from examples.common.arguments import real
 from examples.common.networks import network_of
 from keras_seqmech import ContextAttention
+from keras_seqmech import DecisionPenalties
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech.analysis import restored_state
@@ -137,17 +138,18 @@ def build(
         upper = layers.LSTM(args.units, return_sequences=attends, name="upper")
         states = upper(states)
     else:
-        costs = {}
+        penalties = None
         if not args.explore:
-            costs = {
-                "openness_target": args.openness_target,
-                "sparsity_weight": args.sparsity_weight / asked.steps,
-                "entropy_weight": ENTROPY_WEIGHT,
-            }
+            penalties = DecisionPenalties(
+                target=args.openness_target,
+                target_weight=args.sparsity_weight,
+                target_of="row_above",
+                entropy=ENTROPY_WEIGHT,
+            )
         encoder = FocusedHierarchicalEncoder(
             args.units,
             estimator=estimator,
-            **costs,
+            penalties=penalties,
             initial_openness=0.5,
             return_sequences=True,
             return_gates=True,

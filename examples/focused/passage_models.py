@@ -29,6 +29,7 @@ from examples.focused.passage_words import PADDING
 from examples.focused.passage_words import START
 from examples.focused.passage_words import Encoded
 from examples.focused.passage_words import Words
+from keras_seqmech import DecisionPenalties
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PointerSoftmax
 from keras_seqmech import PolicyGradientModel
@@ -224,9 +225,12 @@ def _read(name, ids, embedding, args):
         encoder = FocusedHierarchicalEncoder(
             args.units,
             estimator="reinforce",
-            openness_target=OPENNESS,
-            sparsity_weight=0.002,
-            entropy_weight=1.0,
+            penalties=DecisionPenalties(
+                target=OPENNESS,
+                target_weight=0.6,
+                target_of="row_above",
+                entropy=1.0,
+            ),
             return_focused=True,
             return_state=True,
             return_gates=True,

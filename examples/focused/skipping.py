@@ -286,7 +286,7 @@ def train_and_measure(
     if name == "focused":
         schedule = ExploreThenCommit(
             entropy=ENTROPY,
-            price=float(key["price"]),
+            reading=float(key["price"]),
             indecision=INDECISION,
         )
         callbacks = [schedule, WarnOnDecisionCollapse(), *callbacks]

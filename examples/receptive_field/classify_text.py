@@ -142,10 +142,10 @@ def train_and_test(
 
 
 def settled_epoch(schedule: ExploreThenCommit | None, epochs: int) -> int:
-    """The first epoch, from 0, of sizes that neither explore nor cost more."""
+    """The first epoch, from 0, of sizes whose penalties stay as they are."""
     if schedule is None:
         return 0
-    ends = (schedule.numbers[x].end for x in ("entropy_weight", "cost_weight"))
+    ends = (schedule.numbers[x].end for x in ("entropy", "reading"))
     return min(epochs - 1, math.ceil(max(ends) * epochs))
 
 

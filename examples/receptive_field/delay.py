@@ -127,7 +127,7 @@ def train_and_measure(
         seed=seed,
     )
     schedule = (
-        [] if is_fixed else [ExploreThenCommit(price=float(key["price"]))]
+        [] if is_fixed else [ExploreThenCommit(reading=float(key["price"]))]
     )
     taggers.train(
         model,

@@ -159,7 +159,7 @@ def train_and_measure(
         batch_size=args.batch_size,
         epochs=args.epochs,
         callbacks=[
-            ExploreThenCommit(entropy=args.explore, price=args.price),
+            ExploreThenCommit(entropy=args.explore, reading=args.price),
         ],
         verbose=0,
     )

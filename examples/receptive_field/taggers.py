@@ -16,6 +16,7 @@ from examples.receptive_field.segmentation import Words
 from examples.receptive_field.segmentation import join_words
 from examples.receptive_field.segmentation import split_text
 from examples.receptive_field.segmentation import tag_words
+from keras_seqmech import DecisionPenalties
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
 
@@ -139,9 +140,9 @@ def build_model(
     )(ids)
     x = keras.layers.Dropout(dropout)(x)
     cell, _, field = kind.partition("+")
-    target: dict[str, float] = {}
+    penalties = None
     if fixed and field != "rf-":
-        target = {"target": float(max_size), "target_weight": 10.0}
+        penalties = DecisionPenalties(target=max_size, target_weight=10.0)
     read, sizes = [], []
     for backwards in (False, True) if bidirectional else (False,):
         options = {"return_sequences": True, "go_backwards": backwards}
@@ -149,7 +150,7 @@ def build_model(
             layer = ReceptiveFieldRNN(
                 cells.CELLS[cell](units),
                 **cells.field_arguments(kind, max_size),
-                **target,
+                penalties=penalties,
                 summary=summary,
                 temperature=temperature,
                 gated=gated,

@@ -42,6 +42,7 @@ from examples.common.arguments import positive
 from examples.common.arguments import real
 from examples.common.epoch_line import EpochLine
 from examples.subsampling.integrate_and_fire import IntegrateAndFire
+from keras_seqmech import DecisionPenalties
 from keras_seqmech import EmissionProbabilities
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech import ExploreThenCommit
@@ -156,8 +157,7 @@ def build(
             estimator=method,
             return_emission=True,
             track_statistics=True,
-            target=share,
-            target_weight=1.0,
+            penalties=DecisionPenalties(target=share, target_weight=1.0),
             seed=0,
             name="kept",
         )(states, emission, sequence_mask=mask)

@@ -7,7 +7,9 @@ from keras import ops
 
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
-from keras_seqmech.core.decisions.penalties import DecisionCosts
+from keras_seqmech.core.decisions.penalties import DecisionPenalties
+from keras_seqmech.core.decisions.penalties import PenaltyWeights
+from keras_seqmech.core.decisions.penalties import upgrade_config
 from keras_seqmech.core.scan import States
 from keras_seqmech.focused import inputs
 from keras_seqmech.focused import loops
@@ -18,13 +20,7 @@ from keras_seqmech.typing import Tensor
 # Arguments of the gate that the encoder takes under the same names.
 GATE_ARGUMENTS = (
     "estimator",
-    "openness_target",
-    "sparsity_weight",
-    "entropy_weight",
-    "cost_weight",
-    "target",
-    "target_weight",
-    "indecision_weight",
+    "penalties",
     "temperature",
     "initial_openness",
     "sample_at_inference",
@@ -58,20 +54,10 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             `BoundaryGate`. The first two give the gates gradients, for which
             training computes the upper LSTM at every step. The last, the
             source's, learns in a `keras_seqmech.PolicyGradientModel`.
-        openness_target: Share of a row's gates that may be open without cost.
-        sparsity_weight: Cost of each open gate above that, in training.
-        entropy_weight: Weight of the mean entropy of the gates in nats,
-            subtracted from the loss in training (exploration).
-        cost_weight: Weight of the open rate, added to the loss in training.
-        target: Open rate that training pulls a batch towards, from 0 to 1; or
-            None.
-        target_weight: Weight of the distance of the open rate from `target`,
-            added to the loss in training.
-        indecision_weight: Weight of the mean of 4p(1 - p), p the probability
-            of being open, added to the loss in training (commitment).
-        temperature: Positive float, temperature of soft gates. This and the
-            weights are kept in non-trainable variables, which callbacks may
-            change.
+        penalties: Auxiliary losses of the gates, a
+            `keras_seqmech.DecisionPenalties`; none if None.
+        temperature: Positive float, temperature of soft gates, kept in a
+            non-trainable variable, which callbacks may change.
         initial_openness: Approximate probability of being open at first.
         kernel_initializer: Initializer of the kernels.
         recurrent_initializer: Initializer of the LSTMs' recurrent kernels.
@@ -125,7 +111,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
     comes with the sequence is passed on with the output sequence.
 
     Attributes: `lower` and `upper` are `keras.layers.LSTM`s whose weights are
-    those of plain ones; `gate` is the `BoundaryGate`, whose `costs` and
+    those of plain ones; `gate` is the `BoundaryGate`, whose `penalties` and
     `temperature` are those of the encoder too. With all gates open the
     encoder equals the two LSTMs stacked.
 
@@ -156,13 +142,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         lower_units: int | None = None,
         gate_units: int | None = None,
         estimator: str = "relaxed",
-        openness_target: float | None = None,
-        sparsity_weight: float = 0.0,
-        entropy_weight: float = 0.0,
-        cost_weight: float = 0.0,
-        target: float | None = None,
-        target_weight: float = 0.0,
-        indecision_weight: float = 0.0,
+        penalties: DecisionPenalties | None = None,
         temperature: float = 1.0,
         initial_openness: float = 0.75,
         kernel_initializer: Any = "glorot_uniform",
@@ -219,13 +199,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             self.gate_units,
             estimator=estimator,
             temperature=temperature,
-            openness_target=openness_target,
-            sparsity_weight=sparsity_weight,
-            entropy_weight=entropy_weight,
-            cost_weight=cost_weight,
-            target=target,
-            target_weight=target_weight,
-            indecision_weight=indecision_weight,
+            penalties=penalties,
             initial_openness=initial_openness,
             kernel_initializer=self.kernel_initializer,
             kernel_regularizer=self.kernel_regularizer,
@@ -321,9 +295,9 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         return self.gate.estimator
 
     @property
-    def costs(self) -> DecisionCosts:
-        """The weights of what gates cost, as variables."""
-        return self.gate.costs
+    def penalties(self) -> PenaltyWeights:
+        """The weights of the auxiliary losses, as variables."""
+        return self.gate.penalties
 
     @property
     def temperature(self) -> keras.Variable | None:
@@ -419,3 +393,9 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             "return_sequences": self.returned.sequences,
             "return_state": self.returned.state,
         }
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any]
+    ) -> "FocusedHierarchicalEncoder":
+        return cls(**upgrade_config(config))

@@ -12,7 +12,9 @@ from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import bernoulli
 from keras_seqmech.core.decisions import log_probabilities
 from keras_seqmech.core.decisions import penalties
-from keras_seqmech.core.decisions.penalties import DecisionCosts
+from keras_seqmech.core.decisions.penalties import DecisionPenalties
+from keras_seqmech.core.decisions.penalties import PenaltyWeights
+from keras_seqmech.core.decisions.penalties import upgrade_config
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
 from keras_seqmech.core.decisions.statistics import Decided
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
@@ -53,29 +55,18 @@ class BoundaryGate(KeepsStatistics):
     with $h_t$ the steps and q the context, which a kernel projects to the size
     of the steps if its own differs. Gates do not depend on each other.
 
-    In training the layer adds to the loss what its decisions cost, averaged
-    over the real steps of the batch ($\overline{\,\cdot\,}$, H in nats),
-
-    $$w_c \overline{b} + w_g |\overline{b} - g| - \eta \overline{H(b)}
-      + w_d \overline{4 p (1 - p)},$$
-
-    and the sparsity term of the source, averaged over the rows of the batch,
-    with T a row's real steps:
-
-    $$\beta\,\mathrm{ReLU}(\textstyle\sum_t b_t - \gamma T).$$
-
     Gates tend to collapse, to all open or all closed. The initial bias starts
-    them open often enough to learn from. Exploration, $\eta$, keeps them
-    undecided until the loss favours a decision (try 0.1 to 1, more while
-    gates collapse). The sparsity term charges only the open gates above a
-    share and never rewards closing all of them. Lower `entropy_weight` while
-    `cost_weight` rises: a gate already near probability 1 when the cost sets
-    in has almost no gradient to close.
+    them open often enough to learn from. The `entropy` of the penalties keeps
+    them undecided until the loss favours a decision (try 0.1 to 1, more while
+    gates collapse); lower it while `reading` rises: a gate already near
+    probability 1 when that sets in has almost no gradient to close. The
+    source's sparsity term, `target_of="row_above"`, penalizes only the open
+    gates above a share and never rewards closing all of them.
 
     If any of several steps would do, training may leave each of them open
     with a probability below one half: some are open in every draw, but at
     inference, which thresholds at one half, all are closed. Compare with
-    `sample_at_inference=True`; raise `indecision_weight` late in training.
+    `sample_at_inference=True`; raise `indecision` late in training.
 
     Do not also weight the states by straight-through gates, as
     `ContextAttention("open")` does. A gate then has two uses, and each has
@@ -90,26 +81,12 @@ class BoundaryGate(KeepsStatistics):
             (binary Concrete). `"straight_through"`: drawn hard, with the
             gradient of the soft ones. `"reinforce"`, the source's: drawn hard,
             without gradient; `keras_seqmech.PolicyGradientModel` learns them
-            from their log-probabilities and from what each example's gates
-            cost.
-        temperature: Positive float, $\tau$ of the soft gates. This and the
-            weights below are kept in non-trainable variables of these names,
-            so that a `Schedule` can change them without retracing.
-        openness_target: $\gamma$, share of gates of a row (its openness, or
-            open rate) that may be open without cost, above 0 and up to 1.
-        sparsity_weight: $\beta$ at the start, cost of each open gate above
-            `openness_target`; without one there is no such term.
-        entropy_weight: $\eta$ at the start, the weight of the mean entropy of
-            the gates in nats, subtracted from the loss (exploration).
-        cost_weight: $w_c$ at the start, the weight of the open rate, added to
-            the loss.
-        target: g, the open rate that training pulls a batch towards, from 0
-            to 1; single rows may differ. Or None.
-        target_weight: $w_g$ at the start, the weight of the distance of the
-            open rate from `target`, added to the loss; needs a `target`.
-        indecision_weight: $w_d$ at the start, the weight of the mean of
-            4p(1 - p), p the probability of being open, added to the loss
-            (commitment).
+            from their log-probabilities and each example's loss and penalty.
+        temperature: Positive float, $\tau$ of the soft gates. Kept in a
+            non-trainable variable of that name, so that a `Schedule` can
+            change it without retracing.
+        penalties: Auxiliary losses of the gates, a
+            `keras_seqmech.DecisionPenalties`; none if None.
         initial_openness: About the probability of being open at first, above
             0 and below 1: the initial bias $b_o$ is its logit.
         negative_slope: Slope of the LeakyReLU below 0.
@@ -166,13 +143,7 @@ class BoundaryGate(KeepsStatistics):
         units: int,
         estimator: str = "relaxed",
         temperature: float = 1.0,
-        openness_target: float | None = None,
-        sparsity_weight: float = 0.0,
-        entropy_weight: float = 0.0,
-        cost_weight: float = 0.0,
-        target: float | None = None,
-        target_weight: float = 0.0,
-        indecision_weight: float = 0.0,
+        penalties: DecisionPenalties | None = None,
         initial_openness: float = 0.75,
         negative_slope: float = 0.2,
         kernel_initializer: Any = "glorot_uniform",
@@ -190,19 +161,7 @@ class BoundaryGate(KeepsStatistics):
         self.initial_temperature = checks.check_positive(
             "temperature", temperature
         )
-        self.openness_target, self.initial_sparsity_weight = _check_sparsity(
-            openness_target, sparsity_weight
-        )
-        if target is not None:
-            target = checks.check_share("target", target)
-        self.costs = DecisionCosts(
-            cost_weight=cost_weight,
-            target=target,
-            target_weight=target_weight,
-            entropy_weight=entropy_weight,
-            indecision_weight=indecision_weight,
-            name="costs",
-        )
+        self.penalties = PenaltyWeights(penalties)
         self.initial_openness = checks.check_open_share(
             "initial_openness", initial_openness
         )
@@ -228,7 +187,6 @@ class BoundaryGate(KeepsStatistics):
         self.context_size: int | None = None
         self.context_kernel: keras.Variable | None = None
         self.temperature: keras.Variable | None = None
-        self.sparsity_weight: keras.Variable | None = None
         if track_statistics:
             self.keep_statistics(self.name)
 
@@ -256,11 +214,7 @@ class BoundaryGate(KeepsStatistics):
         self.temperature = add_scalar(
             self, "temperature", self.initial_temperature
         )
-        if self.openness_target is not None:
-            self.sparsity_weight = add_scalar(
-                self, "sparsity_weight", self.initial_sparsity_weight
-            )
-        self.costs.build()
+        self.penalties.build()
 
     def _weight(
         self, name: str, shape: Any, initializer: Any, **options: Any
@@ -299,7 +253,7 @@ class BoundaryGate(KeepsStatistics):
         )
         decisions = self._decide(logits, real, training)
         if training:
-            self._charge(logits, decisions, real)
+            self._add_penalties(logits, decisions, real)
         self._update_statistics(decisions, real)
         return self._assemble(decisions)
 
@@ -340,24 +294,16 @@ class BoundaryGate(KeepsStatistics):
             *(ops.where(mask, x, ops.zeros_like(x)) for x in decisions)
         )
 
-    def _charge(
+    def _add_penalties(
         self, logits: Tensor, decisions: GateDecisions, mask: Tensor | None
     ) -> None:
-        """Adds what decisions cost to the loss, and reports what was drawn."""
+        """Adds the auxiliary losses, and reports the log-probabilities."""
         measures = penalties.measure_gates(logits, decisions.gates)
-        charges = self.costs.charge(measures, mask)
-        reading_cost = charges.reading_cost
-        if self.openness_target is not None:
-            excess = penalties.excess(
-                decisions.gates, mask, self.openness_target
-            )
-            sparsity_weight = ops.cast(self.sparsity_weight, excess.dtype)
-            reading_cost += sparsity_weight * excess
-        self.add_loss(batch_mean(reading_cost))
-        self.add_loss(batch_mean(charges.uncertainty_cost))
+        losses = self.penalties.losses(measures, mask)
+        self.add_loss(batch_mean(losses.reading + losses.uncertainty))
         if self.estimator == "reinforce":
             total = ops.sum(decisions.log_probability, axis=1)
-            log_probabilities.report(self, total, reading_cost)
+            log_probabilities.report(self, total, losses.reading)
 
     def _update_statistics(
         self, decisions: GateDecisions, mask: Tensor | None
@@ -448,14 +394,9 @@ class BoundaryGate(KeepsStatistics):
         return (gates, decisions) if self.return_gates else gates
 
     def load_own_variables(self, store: Any) -> None:
-        # Files written before `costs` hold the entropy's weight here, after
-        # the trained weights and the temperature.
-        values = [store[str(i)] for i in range(len(store.keys()))]
-        place = 5 if self.context_kernel is None else 6
-        own = place if self.sparsity_weight is None else place + 1
-        if len(values) == own + 1:
-            self.costs.entropy_weight.assign(values.pop(place)[()])
-        super().load_own_variables({str(i): x for i, x in enumerate(values)})
+        # Older files hold weights of penalties here, after the others.
+        own = len(self.weights) - len(self.penalties.weights)
+        super().load_own_variables({str(i): store[str(i)] for i in range(own)})
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
@@ -464,9 +405,7 @@ class BoundaryGate(KeepsStatistics):
             "units": self.units,
             "estimator": self.estimator,
             "temperature": self.initial_temperature,
-            "openness_target": self.openness_target,
-            "sparsity_weight": self.initial_sparsity_weight,
-            **self.costs.arguments(),
+            **self.penalties.get_config(),
             "initial_openness": self.initial_openness,
             "negative_slope": self.negative_slope,
             "kernel_initializer": serialize(self.kernel_initializer),
@@ -477,17 +416,6 @@ class BoundaryGate(KeepsStatistics):
             "track_statistics": self.track_statistics,
         }
 
-
-def _check_sparsity(
-    target: float | None, weight: float
-) -> tuple[float | None, float]:
-    if target is not None:
-        target = checks.check_positive_share("openness_target", target)
-    weight = checks.check_not_negative("sparsity_weight", weight)
-    if weight and target is None:
-        raise ValueError(
-            "Argument `openness_target` must be given, above 0 and up to 1, "
-            "for `sparsity_weight` to act on. Received: openness_target=None, "
-            f"sparsity_weight={weight}"
-        )
-    return target, weight
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "BoundaryGate":
+        return cls(**upgrade_config(config))

@@ -59,7 +59,7 @@ def focused_encoder_from_keras(
             depend on.
         initial_openness: Probability of being open at first, above one half.
         **options: Further arguments of `FocusedHierarchicalEncoder`, such as
-            `cost_weight`.
+            `penalties`.
 
     Returns:
         A built encoder that returns what the upper LSTM returns: sequences or

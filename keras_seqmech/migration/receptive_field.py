@@ -51,7 +51,7 @@ def receptive_field_from_keras(
             Not a subclass, which may do other things. It does not change.
         max_size: Positive int, the largest field size S.
         **options: Further arguments of `ReceptiveFieldRNN`, such as
-            `field_units` and `entropy_weight`. `forget_strength` is 0 unless
+            `field_units` and `penalties`. `forget_strength` is 0 unless
             given.
 
     Returns:

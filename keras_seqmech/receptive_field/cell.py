@@ -11,7 +11,9 @@ from keras_seqmech.core import checks
 from keras_seqmech.core import numerics
 from keras_seqmech.core.decisions import categorical
 from keras_seqmech.core.decisions import sampling
-from keras_seqmech.core.decisions.penalties import DecisionCosts
+from keras_seqmech.core.decisions.penalties import DecisionPenalties
+from keras_seqmech.core.decisions.penalties import PenaltyWeights
+from keras_seqmech.core.decisions.penalties import upgrade_config
 from keras_seqmech.core.layers import UnitInterval
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import unbuilt_config
@@ -92,19 +94,10 @@ class RFCell(keras.layers.Layer):
             inputs.
         size_from: What the size is chosen from: the step's `"input"` (eq. 1),
             or what the `"field"` has read so far.
-        cost_weight: Weight of the mean number of positions read ahead, added
-            to the loss when a `ReceptiveFieldRNN` trains the cell; within
-            `keras.layers.RNN` this and the weights below have no effect. They
-            are kept in non-trainable variables of `costs`, which
-            `keras_seqmech.ExploreThenCommit` changes during a `fit`.
-        target: Mean size that training pulls a batch towards, from 1 to
-            `max_size`; or None.
-        target_weight: Weight of the distance of the mean size from `target`,
-            added to the loss.
-        entropy_weight: Weight of the mean entropy of the sizes in nats,
-            subtracted from the loss (exploration).
-        indecision_weight: Weight of the mean of entropy / log S, added to the
-            loss (commitment).
+        penalties: Auxiliary losses of the sizes, a
+            `keras_seqmech.DecisionPenalties`; none if None. They act where a
+            `ReceptiveFieldRNN` trains the cell, not within
+            `keras.layers.RNN`.
         unit_forget_bias: Whether $b_F$ starts at 1, so that the gate starts
             mostly open; else at 0.
         forget_strength: None for the gate of (3). A number from 0 to 1 puts
@@ -169,11 +162,7 @@ class RFCell(keras.layers.Layer):
         activation: Any = "tanh",
         gated: str = "memory",
         size_from: str = "input",
-        cost_weight: float = 0.0,
-        target: float | None = None,
-        target_weight: float = 0.0,
-        entropy_weight: float = 0.0,
-        indecision_weight: float = 0.0,
+        penalties: DecisionPenalties | None = None,
         unit_forget_bias: bool = True,
         forget_strength: float | None = None,
         kernel_initializer: Any = "glorot_uniform",
@@ -201,19 +190,10 @@ class RFCell(keras.layers.Layer):
             sample_at_inference=sample_at_inference,
             seed=seed,
         )
-        if target is not None:
-            target = checks.check_range("target", target, 1, options.max_size)
-        costs = DecisionCosts(
-            cost_weight,
-            target,
-            target_weight,
-            entropy_weight,
-            indecision_weight,
-            name="costs",
-        )
+        weights = PenaltyWeights(penalties, least=1, most=options.max_size)
         super().__init__(**kwargs)
         self.cell = cell
-        self.costs = costs
+        self.penalties = weights
         self.options = options
         self.max_size = options.max_size
         self.state_size = cells.state_size(cell)
@@ -264,7 +244,7 @@ class RFCell(keras.layers.Layer):
                 ),
                 constraint=UnitInterval(),
             )
-        self.costs.build()
+        self.penalties.build()
         cells.build(self.cell, input_shape[0], features)
 
     def _build_sizes(self, features: int, units: int, field_units: int) -> None:
@@ -307,7 +287,7 @@ class RFCell(keras.layers.Layer):
     ) -> tuple[Tensor, Any]:
         self._check_call(inputs)
         if training:
-            self._warn_of_what_is_lost()
+            self._warn_unsupported_in_keras_rnn()
         equations = self.equations(training)
         flat = keras.tree.flatten(states)
         validity = inputs[..., -1] > 0.5
@@ -364,7 +344,7 @@ class RFCell(keras.layers.Layer):
             options.summary,
         )
 
-    def _warn_of_what_is_lost(self) -> None:
+    def _warn_unsupported_in_keras_rnn(self) -> None:
         """Warns of what has no effect within `keras.layers.RNN`."""
         if self.options.estimator == "reinforce" and self.max_size > 1:
             warnings.warn(
@@ -375,11 +355,11 @@ class RFCell(keras.layers.Layer):
                 UserWarning,
                 stacklevel=2,
             )
-        if any(self.costs.initial.values()):
+        if self.penalties.initial != DecisionPenalties():
             warnings.warn(
-                "The costs of decisions act in `ReceptiveFieldRNN` only, not "
+                "Penalties of decisions act in `ReceptiveFieldRNN` only, not "
                 f"in `keras.layers.RNN(RFCell(...))`. Received: {self.name!r} "
-                f"with {self.costs.initial}",
+                f"with {self.penalties.initial}",
                 UserWarning,
                 stacklevel=2,
             )
@@ -462,7 +442,7 @@ class RFCell(keras.layers.Layer):
             **super().get_config(),
             "cell": unbuilt_config(self.cell),
             **self.options.get_config(),
-            **self.costs.arguments(),
+            **self.penalties.get_config(),
         }
 
     @classmethod
@@ -472,4 +452,5 @@ class RFCell(keras.layers.Layer):
         cell = keras.saving.deserialize_keras_object(
             config["cell"], custom_objects=custom_objects
         )
-        return cls(**{**OLDER_CONFIG, **config, "cell": cell})
+        config = upgrade_config({**OLDER_CONFIG, **config})
+        return cls(**{**config, "cell": cell})

@@ -10,7 +10,8 @@ from keras_seqmech.core import checks
 from keras_seqmech.core.decisions import categorical
 from keras_seqmech.core.decisions import log_probabilities
 from keras_seqmech.core.decisions import penalties
-from keras_seqmech.core.decisions.penalties import DecisionCosts
+from keras_seqmech.core.decisions.penalties import PenaltyWeights
+from keras_seqmech.core.decisions.penalties import upgrade_config
 from keras_seqmech.core.decisions.statistics import Decided
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.decisions.statistics import KeepsStatistics
@@ -26,7 +27,11 @@ from keras_seqmech.receptive_field.inputs import FieldInputs
 from keras_seqmech.receptive_field.inputs import Sequences
 from keras_seqmech.receptive_field.inputs import pack_inputs
 from keras_seqmech.receptive_field.inputs import pad_inputs
+from keras_seqmech.receptive_field.options import FieldOptions
 from keras_seqmech.typing import Tensor
+
+# The arguments that the layer passes on to its cell.
+CELL_ARGUMENTS = {*FieldOptions.names(), "penalties"}
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -36,44 +41,12 @@ class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
     `keras.layers.RNN(RFCell(cell, max_size))` over look-ahead windows: the
     same weights and the same answers (see `RFCell` for the equations), but it
     takes plain sequences and is several times faster, because all products
-    with the inputs, and at inference the whole inner network, leave the loop.
+    with the inputs, and at inference the whole inner network, are hoisted out
+    of the loop.
 
     Args:
         cell: A Keras cell or a list of cells to stack; see `RFCell`.
         max_size: Positive int, the largest field size S.
-        field_units: Width of the inner network. Defaults to the size of the
-            cell's first state.
-        summary: `"mean"` or `"last"`.
-        estimator: `"relaxed"`, `"straight_through"` or `"reinforce"`; the
-            last learns its sizes in a `PolicyGradientModel`.
-        temperature: Positive float, temperature of the relaxed sample.
-        activation: The inner network's activation.
-        gated: Which states of the cell, of stacked cells of the first, the
-            gate multiplies: `"memory"` (c of an LSTM), `"output"` or `"all"`;
-            see `RFCell`.
-        size_from: `"input"`: the size is chosen before anything ahead is
-            read. `"field"`: after each position, what has been read decides
-            whether to stop there. See `RFCell`.
-        cost_weight: Weight of the mean number of positions read ahead, added
-            to the loss in training. This and the weights below are kept in
-            non-trainable variables of `costs`, which
-            `keras_seqmech.ExploreThenCommit` changes during a `fit`.
-        target: Mean size that training pulls a batch towards, from 1 to
-            `max_size`; or None.
-        target_weight: Weight of the distance of the mean size from `target`,
-            added to the loss.
-        entropy_weight: Weight of the mean entropy of the sizes in nats,
-            subtracted from the loss (exploration).
-        indecision_weight: Weight of the mean of entropy / log S, added to the
-            loss (commitment).
-        unit_forget_bias: Whether the gate's bias starts at 1.
-        forget_strength: None, or how much the gate may forget at first, from
-            0 to 1; see `RFCell`. With 0 the layer starts as the plain cell.
-        kernel_initializer: Initializer of the kernels.
-        recurrent_initializer: Initializer of the inner recurrent kernel.
-        kernel_regularizer: Regularizer of the kernels.
-        sample_at_inference: Whether to draw sizes at inference too.
-        seed: Int, seed of the noise.
         return_field: Whether to return, after everything else, a dict with
             `"size"`, the number of positions read, `(batch, time)`, expected
             under soft sizes; `"probabilities"` of the sizes, `(batch, time,
@@ -106,7 +79,9 @@ class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
             to compile for many.
         zero_output_for_mask: Whether masked steps return zeros; by default
             they repeat the output before.
-        **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
+        **kwargs: The other arguments of `RFCell`, such as `size_from` and
+            `penalties`; and base layer keyword arguments, such as `name` and
+            `dtype`.
 
     Call arguments:
         sequences: Tensor `(batch, time, features)`.
@@ -160,25 +135,6 @@ class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
         self,
         cell: Any,
         max_size: int,
-        field_units: int | None = None,
-        summary: str = "mean",
-        estimator: str = "relaxed",
-        temperature: float = 1.0,
-        activation: Any = "tanh",
-        gated: str = "memory",
-        size_from: str = "input",
-        cost_weight: float = 0.0,
-        target: float | None = None,
-        target_weight: float = 0.0,
-        entropy_weight: float = 0.0,
-        indecision_weight: float = 0.0,
-        unit_forget_bias: bool = True,
-        forget_strength: float | None = None,
-        kernel_initializer: Any = "glorot_uniform",
-        recurrent_initializer: Any = "orthogonal",
-        kernel_regularizer: Any = None,
-        sample_at_inference: bool = False,
-        seed: int | None = None,
         return_field: bool = False,
         track_statistics: bool = False,
         jit_compile: bool = False,
@@ -192,28 +148,14 @@ class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
         **kwargs: Any,
     ):
         check_bool = checks.check_bool
+        # Those of `Layer` and `RNN` are the layer's own.
+        cell_arguments = {
+            name: kwargs.pop(name) for name in CELL_ARGUMENTS if name in kwargs
+        }
         field_cell = RFCell(
             cell,
             max_size,
-            field_units=field_units,
-            summary=summary,
-            estimator=estimator,
-            temperature=temperature,
-            activation=activation,
-            gated=gated,
-            size_from=size_from,
-            cost_weight=cost_weight,
-            target=target,
-            target_weight=target_weight,
-            entropy_weight=entropy_weight,
-            indecision_weight=indecision_weight,
-            unit_forget_bias=unit_forget_bias,
-            forget_strength=forget_strength,
-            kernel_initializer=kernel_initializer,
-            recurrent_initializer=recurrent_initializer,
-            kernel_regularizer=kernel_regularizer,
-            sample_at_inference=sample_at_inference,
-            seed=seed,
+            **cell_arguments,
             name="rf_cell",
             dtype=kwargs.get("dtype"),
         )
@@ -262,9 +204,9 @@ class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
         return self.cell.temperature
 
     @property
-    def costs(self) -> DecisionCosts:
-        """The weights of what sizes cost, as variables."""
-        return self.cell.costs
+    def penalties(self) -> PenaltyWeights:
+        """The weights of the auxiliary losses, as variables."""
+        return self.cell.penalties
 
     def __setattr__(self, name: str, value: Any) -> None:
         # `Bidirectional` sets this on the two layers that it has made.
@@ -326,7 +268,7 @@ class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
             return self._assemble(run)
         chosen = compute_choices(self.cell, run, field_inputs)
         if training:
-            self._charge(chosen, mask, reports)
+            self._add_penalties(chosen, mask, reports)
         self._update_statistics(chosen, field_inputs, mask)
         return self._assemble(run, chosen)
 
@@ -409,7 +351,7 @@ class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
                 self.return_field
                 or self.track_statistics
                 or reports
-                # Sizes may cost something: a callback may set the weights.
+                # Callbacks may set the weights of auxiliary losses.
                 or (bool(training) and self.max_size > 1)
             ),
             zero_output_for_mask=self.zero_output_for_mask,
@@ -424,23 +366,20 @@ class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
         # With one size nothing is drawn, so a missing report loses nothing.
         return self.max_size > 1 or log_probabilities.current() is not None
 
-    def _charge(
+    def _add_penalties(
         self, chosen: FieldChoices, mask: Tensor | None, reports: bool
     ) -> None:
-        """Adds what sizes cost to the loss, and reports what was drawn."""
+        """Adds the auxiliary losses, and reports the log-probabilities."""
         drawn = self.cell.options.estimator == "reinforce"
         measures = penalties.measure_sizes(
             chosen.logits, chosen.size if drawn else chosen.expected_size
         )
-        charges = self.costs.charge(measures, self._real(mask))
+        losses = self.penalties.losses(measures, self._real(mask))
         if self.max_size > 1:
-            total = charges.reading_cost + charges.uncertainty_cost
-            self.add_loss(batch_mean(total))
+            self.add_loss(batch_mean(losses.reading + losses.uncertainty))
         if reports:
             log_probability = ops.sum(chosen.log_probability, axis=1)
-            log_probabilities.report(
-                self, log_probability, charges.reading_cost
-            )
+            log_probabilities.report(self, log_probability, losses.reading)
 
     def _update_statistics(
         self,
@@ -560,6 +499,5 @@ class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
     def from_config(
         cls, config: dict[str, Any], custom_objects: Any = None
     ) -> "ReceptiveFieldRNN":
-        return super().from_config(
-            {**OLDER_CONFIG, **config}, custom_objects=custom_objects
-        )
+        config = upgrade_config({**OLDER_CONFIG, **config})
+        return super().from_config(config, custom_objects=custom_objects)

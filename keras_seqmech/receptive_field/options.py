@@ -39,6 +39,11 @@ class FieldOptions:
     seed: int | None
 
     @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Names of the arguments."""
+        return tuple(field.name for field in dataclasses.fields(cls))
+
+    @classmethod
     def checked(cls, **arguments: Any) -> "FieldOptions":
         """Checks arguments and gets the objects that they name.
 
@@ -68,10 +73,7 @@ class FieldOptions:
 
     def get_config(self) -> dict[str, Any]:
         """The arguments as plain Python objects."""
-        values = {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-        }
+        values = {name: getattr(self, name) for name in self.names()}
         return {
             **values,
             "activation": keras.activations.serialize(self.activation),

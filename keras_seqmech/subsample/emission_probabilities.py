@@ -40,7 +40,7 @@ class EmissionProbabilities(keras.layers.Layer):
     Args:
         share: r, above 0 and below 1: at the start, the probability where
             $h_t = 0$, and about the median. To keep the share of kept steps
-            near r in training, give the subsample a `target`.
+            near r in training, give the subsample's `penalties` a `target`.
         scale: c, a finite number above 0. The larger, the further from one
             half probabilities start.
         kernel_initializer: Initializer of w; normal with standard deviation 3

@@ -12,7 +12,9 @@ from keras_seqmech.core.decisions import log_probabilities
 from keras_seqmech.core.decisions import penalties
 from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.decisions import statistics
-from keras_seqmech.core.decisions.penalties import DecisionCosts
+from keras_seqmech.core.decisions.penalties import DecisionPenalties
+from keras_seqmech.core.decisions.penalties import PenaltyWeights
+from keras_seqmech.core.decisions.penalties import upgrade_config
 from keras_seqmech.core.decisions.statistics import Decided
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.decisions.statistics import KeepsStatistics
@@ -91,26 +93,6 @@ class ExpectedSubsample(KeepsStatistics):
     steps, output 150 exists with probability 1e-13); too high, and all U
     outputs are used before the late steps, which then get no gradient.
 
-    Four weights add terms to the loss in training, means over the real steps
-    of the batch. They are 0 by default, saved with the layer, and kept in
-    non-trainable variables of `layer.costs`, which callbacks may change:
-
-    - `cost_weight`: weight of the share of steps kept.
-    - `target_weight`: weight of the distance of that share from `target`, both
-      of the whole batch: single rows may keep more or less.
-    - `entropy_weight`: weight of the mean entropy of the decisions in nats,
-      which is subtracted (exploration).
-    - `indecision_weight`: weight of the mean of $4 e (1 - e)$, which is 1 at
-      $e = 1/2$ and 0 at 0 and 1 (commitment). Raised late in training, it
-      brings the expected outputs close to those of the threshold.
-
-    `length_target` is a target for each row instead of the batch, and
-    `length_weight` the weight of $T\,KL(r \,\|\, \bar e)$, averaged over the
-    batch, with r the `length_target` and $\bar e$ the mean probability of the
-    row's T steps. Its gradient to a logit is $\bar e - r$ where probabilities
-    are alike, until they are rounded to 1 (from logits of 15 on): no other
-    saturation stops it.
-
     Args:
         max_length: U, positive int, the number of outputs; later ones are
             left out, and outputs past the last are zeros. The number of steps
@@ -141,17 +123,10 @@ class ExpectedSubsample(KeepsStatistics):
             left out with a probability above 0.9; and
             `<name>_choice_entropy`, that of the hard decisions, 0 where all
             steps are kept or none is.
-        length_target: r, above 0 and below 1.
-        length_weight: Cost of leaving `length_target`, which it needs; 0.01 to
-            0.1 of the loss per step is a start. A constant: callbacks change
-            `target_weight`.
-        cost_weight: Initial weight of the share of steps kept, at least 0.
-        target: Share of steps to keep, from 0 to 1, or None.
-        target_weight: Initial weight of the distance from `target`, at least
-            0; needs `target`.
-        entropy_weight: Initial weight of the mean entropy, at least 0.
-        indecision_weight: Initial weight of the mean of $4 e (1 - e)$, at
-            least 0.
+        penalties: Auxiliary losses of the decisions, a
+            `keras_seqmech.DecisionPenalties`; none if None. Its `indecision`,
+            raised late in training, brings the expected outputs close to
+            those of the threshold.
         seed: Int, seed of the noise.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
@@ -197,6 +172,7 @@ class ExpectedSubsample(KeepsStatistics):
 
     >>> import keras, numpy as np
     >>> from keras_seqmech import EmissionProbabilities, ExpectedSubsample
+    >>> from keras_seqmech import DecisionPenalties
     >>> x = np.array([[[1.0], [2.0], [4.0]]])
     >>> e = np.array([[0.5, 1.0, 0.5]])
     >>> ExpectedSubsample(max_length=2)(x, e).numpy()[0, :, 0]
@@ -208,7 +184,8 @@ class ExpectedSubsample(KeepsStatistics):
 
     >>> states = keras.Input((100, 16))
     >>> e = EmissionProbabilities(share=0.25)(states)
-    >>> ExpectedSubsample(50, target=0.25, target_weight=1.0)(states, e).shape
+    >>> quarter = DecisionPenalties(target=0.25, target_weight=1.0)
+    >>> ExpectedSubsample(50, penalties=quarter)(states, e).shape
     (None, 50, 16)
 
     Source: "Training a Subsampling Mechanism in Expectation", equation 1 and
@@ -223,20 +200,12 @@ class ExpectedSubsample(KeepsStatistics):
         estimator: str = "expectation",
         return_emission: bool = False,
         track_statistics: bool = False,
-        length_target: float | None = None,
-        length_weight: float = 0.0,
+        penalties: DecisionPenalties | None = None,
         seed: int | None = None,
-        cost_weight: float = 0.0,
-        target: float | None = None,
-        target_weight: float = 0.0,
-        entropy_weight: float = 0.0,
-        indecision_weight: float = 0.0,
         **kwargs: Any,
     ):
         if max_length is not None:
             max_length = checks.check_positive_int("max_length", max_length)
-        if target is not None:
-            target = checks.check_share("target", target)
         # Probabilities would be rounded to the compute dtype.
         super().__init__(autocast=False, **kwargs)
         self.max_length = max_length
@@ -250,17 +219,7 @@ class ExpectedSubsample(KeepsStatistics):
         self.track_statistics = checks.check_bool(
             "track_statistics", track_statistics
         )
-        self.length_target, self.length_weight = _check_length_target(
-            length_target, length_weight
-        )
-        self.costs = DecisionCosts(
-            cost_weight=cost_weight,
-            target=target,
-            target_weight=target_weight,
-            entropy_weight=entropy_weight,
-            indecision_weight=indecision_weight,
-            name="costs",
-        )
+        self.penalties = PenaltyWeights(penalties)
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
         if track_statistics:
@@ -273,7 +232,7 @@ class ExpectedSubsample(KeepsStatistics):
         emission_probabilities_shape: Sequence[int | None] | None = None,
     ) -> None:
         checks.check_sequences("sequence.shape", sequence_shape)
-        self.costs.build()
+        self.penalties.build()
 
     def call(
         self,
@@ -298,7 +257,7 @@ class ExpectedSubsample(KeepsStatistics):
         else:
             result = self._decide(steps, length, mode)
         if training:
-            self._charge(steps, result)
+            self._add_penalties(steps, result)
         self._update_statistics(steps, result)
         if self.return_emission:
             return result.outputs, result.decisions
@@ -371,26 +330,22 @@ class ExpectedSubsample(KeepsStatistics):
         emitted = ops.cast(keep, self.score_dtype)
         return _Subsample(compacted.outputs, emitted, decisions)
 
-    def _charge(self, steps: _Steps, result: _Subsample) -> None:
-        """Adds what decisions cost to the loss, and reports what was drawn."""
+    def _add_penalties(self, steps: _Steps, result: _Subsample) -> None:
+        """Adds the auxiliary losses, and reports the log-probabilities."""
         kept = None
         if self.estimator == "reinforce":
             kept = drawn.kept(result.emitted, self.max_length)
         measures = penalties.measure_emissions(steps.emission, kept)
-        charges = self.costs.charge(_of_existing(measures, steps), steps.real)
-        total = charges.reading_cost + charges.uncertainty_cost
-        if self.length_target is not None and self.length_weight:
-            presence = steps.presence
-            if presence is None and steps.real is not None:
-                presence = ops.cast(steps.real, self.score_dtype)
-            total += self.length_weight * probabilities.rate_divergence(
-                steps.emission, self.length_target, presence
-            )
-        self.add_loss(batch_mean(total))
+        present = steps.real
+        if steps.presence is not None:
+            # Which steps exist is the decision of the layer below.
+            present = ops.stop_gradient(steps.presence)
+        losses = self.penalties.losses(measures, present)
+        self.add_loss(batch_mean(losses.reading + losses.uncertainty))
         if self.estimator == "reinforce":
             log_probability = result.decisions["log_probability"]
             log_probabilities.report(
-                self, ops.sum(log_probability, axis=1), charges.reading_cost
+                self, ops.sum(log_probability, axis=1), losses.reading
             )
 
     def _update_statistics(self, steps: _Steps, result: _Subsample) -> None:
@@ -491,40 +446,13 @@ class ExpectedSubsample(KeepsStatistics):
             "estimator": self.estimator,
             "return_emission": self.return_emission,
             "track_statistics": self.track_statistics,
-            "length_target": self.length_target,
-            "length_weight": self.length_weight,
+            **self.penalties.get_config(),
             "seed": self.seed,
-            **self.costs.arguments(),
         }
 
-
-def _of_existing(
-    measures: penalties.Measures, steps: _Steps
-) -> penalties.Measures:
-    """Measures whose means over real steps are those over existing ones."""
-    if steps.presence is None:
-        return measures
-    # Which steps exist is decided by the layer below, which pays for it.
-    presence = ops.stop_gradient(steps.presence)
-    existing = ops.sum(presence)
-    real = ops.sum(ops.cast(presence > 0, existing.dtype))
-    share = presence * (real / ops.maximum(existing, 1e-6))
-    return penalties.Measures(*(share * x for x in measures))
-
-
-def _check_length_target(
-    target: float | None, weight: float
-) -> tuple[float | None, float]:
-    if target is not None:
-        target = checks.check_open_share("length_target", target)
-    weight = checks.check_not_negative("length_weight", weight)
-    if weight and target is None:
-        raise ValueError(
-            "Argument `length_target` must be given, above 0 and below 1, for "
-            "`length_weight` to act on. Received: length_target=None, "
-            f"length_weight={weight}"
-        )
-    return target, weight
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "ExpectedSubsample":
+        return cls(**upgrade_config(config))
 
 
 def _check_boolean(sequence_mask: Tensor | None) -> None:

@@ -1,6 +1,4 @@
-"""Checks of emission probabilities, and their distance from a target."""
-
-import math
+"""Checks of emission probabilities."""
 
 import numpy as np
 import tensorflow as tf
@@ -9,43 +7,8 @@ from keras import ops
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.typing import Tensor
 
-# In logarithms, smaller probabilities count as this.
-_LEAST = 1e-20
 # Rounding may put sums of probabilities outside of [0, 1] by this much.
 _ROUNDING = 1e-5
-
-
-def rate_divergence(
-    emission: Tensor, target: float, presence: Tensor | None = None
-) -> Tensor:
-    r"""How far the mean probability is from a target, over all steps.
-
-    $T\,KL(r \,\|\, \bar e)$ in nats, of two Bernoulli distributions, with
-    $\bar e$ the mean over the T real steps. With $e = \sigma(z)$ it
-    has the gradient $(\bar e - r) / (\bar e (1 - \bar e)) \cdot e_n (1 - e_n)$
-    to each logit: $\bar e - r$ where probabilities are alike, down to 1e-20,
-    and up to where they are rounded to 1.
-
-    Args:
-        emission: Tensor `(batch, time)` of probabilities.
-        target: r, above 0 and below 1.
-        presence: Tensor `(batch, time)`, the probability that a step exists;
-            None: all do.
-
-    Returns:
-        Tensor `(batch,)`; 0 in rows without a step.
-    """
-    if presence is None:
-        presence = tf.ones_like(emission)
-    count = tf.reduce_sum(presence, axis=1)
-    emitted = tf.reduce_sum(emission * presence, axis=1)
-    mean = tf.math.divide_no_nan(emitted, count)
-    divergence = target * (
-        math.log(target) - tf.math.log(tf.maximum(mean, _LEAST))
-    ) + (1 - target) * (
-        math.log1p(-target) - tf.math.log(tf.maximum(1 - mean, _LEAST))
-    )
-    return count * divergence
 
 
 def checked(

@@ -2,33 +2,32 @@
 
 import math
 import warnings
-from typing import Any
 from typing import NamedTuple
 
 import keras
 
 from keras_seqmech.core import checks
-from keras_seqmech.core.decisions.penalties import DecisionCosts
+from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.graph import sublayers
 
 EXPLORE = (
     "let them explore first (`entropy` of `ExploreThenCommit`, or a larger "
-    "`entropy_weight` at the start)"
+    "`entropy` of `DecisionPenalties`)"
 )
 # Advice where decisions are all alike, by the metric of each kind of layer.
 REMEDIES = {
-    "mean_size": f"{EXPLORE}, lower the price (`cost_weight`), or set a "
-    "`target` with a `target_weight`",
-    "openness": f"{EXPLORE}, lower the price (`cost_weight`, or "
-    "`sparsity_weight`) where all are closed, raise it or set a `target` with "
-    "a `target_weight` where all are open",
+    "mean_size": f"{EXPLORE}, lower the weight of `reading`, or set a `target` "
+    "with a `target_weight`",
+    "openness": f"{EXPLORE}, lower the weight of `reading` where all are "
+    "closed, raise it or set a `target` with a `target_weight` where all are "
+    "open",
     "kept": "start from probabilities that differ (`EmissionProbabilities`), "
-    "set a `target` with a `target_weight`, lower the price (`cost_weight`) "
+    "set a `target` with a `target_weight`, lower the weight of `reading` "
     f"where none is kept, {EXPLORE}",
 }
 COMMIT = (
-    "raise `indecision_weight` late in training and let `entropy_weight` and "
+    "raise `indecision` late in training and let `entropy` and "
     "`temperature` fall by then, as `ExploreThenCommit` does; train longer"
 )
 
@@ -66,8 +65,6 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
     - a `target` that equal decisions meet (a whole size, a share of 0 or 1);
     - another `target`, while the layer's entropy is at least half of the
       least that meets it, where that half is below `min_choice_entropy`.
-
-    An `openness_target` or `length_target` counts as a `target`.
 
     It reads the training metrics that `track_statistics=True` adds to the
     logs; layers without them are not watched. It does not read the metrics of
@@ -226,7 +223,7 @@ def _find_watched(model: keras.Model) -> list[_Watched]:
     layers = [
         layer
         for layer in sublayers(model)
-        if isinstance(getattr(layer, "costs", None), DecisionCosts)
+        if isinstance(getattr(layer, "penalties", None), PenaltyWeights)
     ]
     found = {
         id(layer.statistics): layer
@@ -234,8 +231,8 @@ def _find_watched(model: keras.Model) -> list[_Watched]:
         if isinstance(getattr(layer, "statistics", None), DecisionStatistics)
     }
     if not found:
-        # Of a layer and its part, which have the same costs, the layer.
-        deciders = {id(x.costs): x.name for x in reversed(layers)}
+        # Of a layer and its part, which share `penalties`, the layer.
+        deciders = {id(x.penalties): x.name for x in reversed(layers)}
         raise ValueError(
             "`WarnOnDecisionCollapse` reads the metrics of layers that decide: "
             "build at least one with `track_statistics=True`. Received: model "
@@ -243,21 +240,15 @@ def _find_watched(model: keras.Model) -> list[_Watched]:
             "decide, without metrics"
         )
     return [
-        _Watched(layer.statistics, _target_entropy(layer))
+        _Watched(layer.statistics, _target_entropy(layer.penalties.target))
         for layer in found.values()
         if layer.statistics.choice_entropy.choices > 1
     ]
 
 
-def _target_entropy(layer: Any) -> float:
-    """The least entropy of hard decisions that meet the layer's targets."""
-    targets = [
-        getattr(layer.costs, "target", None),
-        getattr(layer, "openness_target", None),
-        getattr(layer, "length_target", None),
-    ]
-    entropies = [_two_point_entropy(t) for t in targets if t is not None]
-    return min(entropies, default=math.inf)
+def _target_entropy(target: float | None) -> float:
+    """The least entropy of hard decisions that meet a layer's target."""
+    return math.inf if target is None else _two_point_entropy(target)
 
 
 def _two_point_entropy(mean: float) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from keras_seqmech.core.decisions.penalties import DecisionCosts
+from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.graph import sublayers
 from keras_seqmech.receptive_field import RFCell
 from keras_seqmech.training.schedules import Function
@@ -15,14 +15,14 @@ from keras_seqmech.training.schedules import Schedule
 from keras_seqmech.training.schedules import as_ramp
 
 ENTROPY = Ramp(1.0, 0.0, 0.0, 0.6, power=3)
-PRICE = Ramp(0.0, 0.02, 0.2, 0.6)
+READING = Ramp(0.0, 0.02, 0.2, 0.6)
 INDECISION = Ramp(0.0, 0.1, 0.6, 0.8)
 INDECISION_IN_EXPECTATION = Ramp(0.0, 0.3, 0.1, 0.4)
 TEMPERATURE = Ramp(1.0, 0.5, 0.6, 0.9)
 
 
 class ExploreThenCommit(Schedule):
-    r"""Makes decisions explore first, then pay for what they read, then settle.
+    r"""Makes decisions explore first, then read less, then settle.
 
     Without such a schedule, relaxed decisions settle early, on the first
     choice that helps. During a `fit` this callback schedules four scalar
@@ -31,37 +31,39 @@ class ExploreThenCommit(Schedule):
 
     | variable | from | to | over this share of the steps |
     | --- | --- | --- | --- |
-    | `entropy_weight` | 1 | 0 | 0 to 0.6, by power 3: at 0.3 it is 1/8 |
-    | `cost_weight` | 0 | 0.02 | 0.2 to 0.6 |
-    | `indecision_weight` | 0 | 0.1 | 0.6 to 0.8 |
+    | `entropy` | 1 | 0 | 0 to 0.6, by power 3: at 0.3 it is 1/8 |
+    | `reading` | 0 | 0.02 | 0.2 to 0.6 |
+    | `indecision` | 0 | 0.1 | 0.6 to 0.8 |
     | `temperature` | 1 | 0.5 | 0.6 to 0.9 |
 
     so that longer fields, more gates and later steps learn to be useful
-    before they have to be worth their price, and decisions are hard at the
-    end. Costs are means over all steps, while a decision may help at only a
-    few. So exploration must last until these have been learned, and fall
-    slowly while the cost weight is of similar size; the cheapest decisions
-    that solve the task then remain.
+    before what they read is penalized, and decisions are hard at the end. The
+    first three are weights of auxiliary losses, see
+    `keras_seqmech.DecisionPenalties`. These are means over all steps, while a
+    decision may help at only a few. So exploration must last until these have
+    been learned, and fall slowly while the weight of what is read is of
+    similar size; of the decisions that solve the task, those that read least
+    then remain.
 
-    While the `target_weight` of a layer with a `target` is above 0, the layer
-    keeps its price, 0 by default: its target says how much is read. An
-    `ExpectedSubsample` with `estimator="expectation"` draws nothing: it keeps
-    its entropy's weight, and since outputs that are not decided average over
-    many steps, its `indecision_weight` rises earlier and further, from 0 to
-    0.3 over 0.1 to 0.4.
+    While the `target_weight` of a layer with a `target` is above 0, its
+    `reading` stays as it is, 0 by default: the target says how much is read.
+    An `ExpectedSubsample` with `estimator="expectation"` draws nothing: its
+    `entropy` stays as it is, and since outputs that are not decided average
+    over many steps, its `indecision` rises earlier and further, from 0 to 0.3
+    over 0.1 to 0.4.
 
     It is a `Schedule`, which see for kill and resume, a second `fit`, models
     that their first step builds, and what it adds to `history`.
 
     Args:
         steps: As in `Schedule`.
-        entropy: Schedule of `entropy_weight`: a number replaces the initial
+        entropy: Schedule of `entropy`: a number replaces the initial
             value of the default; a `Ramp`, or a tuple `(initial, final, begin,
             end[, power])`, replaces the whole schedule; None leaves the
             variable alone.
-        price: Schedule of `cost_weight`, given likewise, but a number replaces
-            the final value. Layers that a target holds are left out.
-        indecision: Schedule of `indecision_weight`, given likewise; a number
+        reading: Schedule of `reading`, given likewise, but a number replaces
+            the final value. Layers with a target are left out.
+        indecision: Schedule of `indecision`, given likewise; a number
             replaces the final value. If given, it holds for all layers, those
             with `estimator="expectation"` too.
         temperature: Schedule of `temperature`, given likewise; a number
@@ -75,7 +77,7 @@ class ExploreThenCommit(Schedule):
             is None and the number of steps is not known.
 
     Warns: As a `Schedule` does; and of an `RFCell` in `keras.layers.RNN`, where
-    costs have no effect.
+    penalties have no effect.
 
     Example:
 
@@ -86,7 +88,7 @@ class ExploreThenCommit(Schedule):
     >>> model.compile("adam", "mse")
     >>> fit = model.fit(np.ones((8, 5, 2)), np.ones((8, 1)), batch_size=2,
     ...                 verbose=0, callbacks=[ExploreThenCommit()])
-    >>> round(float(layer.costs.cost_weight), 3)
+    >>> round(float(layer.penalties.reading), 3)
     0.02
     """
 
@@ -94,15 +96,15 @@ class ExploreThenCommit(Schedule):
         self,
         steps: int | None = None,
         entropy: Any = ENTROPY,
-        price: Any = PRICE,
+        reading: Any = READING,
         indecision: Any = INDECISION,
         temperature: Any = TEMPERATURE,
         layer_names: Any = None,
     ):
         ramps = {
-            "entropy_weight": _ramp("entropy", entropy, ENTROPY, "initial"),
-            "cost_weight": _ramp("price", price, PRICE),
-            "indecision_weight": _ramp("indecision", indecision, INDECISION),
+            "entropy": _ramp("entropy", entropy, ENTROPY, "initial"),
+            "reading": _ramp("reading", reading, READING),
+            "indecision": _ramp("indecision", indecision, INDECISION),
             "temperature": _ramp(
                 "temperature", temperature, TEMPERATURE, least=1e-6
             ),
@@ -115,7 +117,7 @@ class ExploreThenCommit(Schedule):
         self._in_expectation = (
             INDECISION_IN_EXPECTATION
             if indecision is INDECISION
-            else ramps["indecision_weight"]
+            else ramps["indecision"]
         )
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
@@ -126,17 +128,17 @@ class ExploreThenCommit(Schedule):
     def _scheduled_in(
         self, layer: Any
     ) -> list[tuple[keras.Variable, Function]]:
-        costs = getattr(layer, "costs", None)
-        if not isinstance(costs, DecisionCosts) or not costs.built:
+        penalties = getattr(layer, "penalties", None)
+        if not isinstance(penalties, PenaltyWeights) or not penalties.built:
             return []
         functions: dict[str, Function | None] = {
             **self.numbers,
-            "cost_weight": self._price(costs),
+            "reading": self._reading(penalties),
         }
         if getattr(layer, "estimator", None) == "expectation":
-            functions["entropy_weight"] = None
-            functions["indecision_weight"] = self._in_expectation
-        variables = [*costs.variables, getattr(layer, "temperature", None)]
+            functions["entropy"] = None
+            functions["indecision"] = self._in_expectation
+        variables = [*penalties.variables, getattr(layer, "temperature", None)]
         found = []
         for variable in variables:
             if isinstance(variable, keras.Variable):
@@ -145,12 +147,12 @@ class ExploreThenCommit(Schedule):
                     found.append((variable, function))
         return found
 
-    def _price(self, costs: DecisionCosts) -> Function | None:
-        """The price of reading, while no target holds what is read."""
-        price = self.numbers.get("cost_weight")
-        if price is None:
+    def _reading(self, penalties: PenaltyWeights) -> Function | None:
+        """The weight of what is read, while no target says how much."""
+        reading = self.numbers.get("reading")
+        if reading is None:
             return None
-        return lambda share: None if costs.is_targeted else price(share)
+        return lambda share: None if penalties.is_targeted else reading(share)
 
     def _check_found(self, missing: list[str]) -> None:
         if missing or not self.scheduled:
@@ -188,16 +190,16 @@ def _ramp(
 
 
 def _warn_of_cells(model: keras.Model) -> None:
-    """Warns of cells in `keras.layers.RNN`, where costs are ignored."""
+    """Warns of cells in `keras.layers.RNN`, where penalties are ignored."""
     owners: dict[int, keras.Layer] = {}
     for layer in sublayers(model):
         # A `ReceptiveFieldRNN` comes before its cell.
-        if hasattr(layer, "costs"):
-            owners.setdefault(id(layer.costs), layer)
+        if hasattr(layer, "penalties"):
+            owners.setdefault(id(layer.penalties), layer)
     cells = [x.name for x in owners.values() if isinstance(x, RFCell)]
     if cells:
         warnings.warn(
-            "The costs of decisions act in `ReceptiveFieldRNN` only, not in "
+            "Penalties of decisions act in `ReceptiveFieldRNN` only, not in "
             "`keras.layers.RNN(RFCell(...))`, where they are ignored. "
             "Received: `ExploreThenCommit` for a model with the cells "
             f"{cells}",

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 
 import keras_seqmech
+from keras_seqmech import DecisionPenalties
 from tests.conformance.registry import FACTS
 from tests.conformance.registry import name_outputs
 
@@ -60,9 +61,7 @@ def statistics(entry) -> dict:
 def sample(entry) -> dict:
     """A batch for the model of an entry, with masks of all kinds."""
     inputs = entry.sample(*MASK.shape)
-    held = getattr(entry.make(), "costs", None) or getattr(
-        getattr(entry.make(), "gate", None), "costs", None
-    )
-    costs = held is not None and any(held.initial.values())
-    mask = (EVEN_MASK if costs else MASK).astype("float32")
+    penalties = getattr(entry.make(), "penalties", None)
+    added = penalties and penalties.initial != DecisionPenalties()
+    mask = (EVEN_MASK if added else MASK).astype("float32")
     return {**inputs, **dict.fromkeys(entry.masks, mask)}

@@ -59,16 +59,21 @@ def test_all_in_float64(entry):
         assert np.isfinite(one).all()
 
 
+ROWS = keras_seqmech.DecisionPenalties(
+    target=0.1, target_weight=0.5, target_of="row"
+)
+
+
 @pytest.mark.parametrize(
     "pool",
     [
         lambda x: keras_seqmech.LastAttentionPooling(penalty=0.5)(x),
-        lambda x: keras_seqmech.BoundaryGate(
-            2, "relaxed", openness_target=0.1, sparsity_weight=0.5
-        )(x, x[:, 0]),
-        lambda x: keras_seqmech.ExpectedSubsample(
-            2, length_target=0.1, length_weight=0.5
-        )(x, ops.sigmoid(x[..., 0])),
+        lambda x: keras_seqmech.BoundaryGate(2, "relaxed", penalties=ROWS)(
+            x, x[:, 0]
+        ),
+        lambda x: keras_seqmech.ExpectedSubsample(2, penalties=ROWS)(
+            x, ops.sigmoid(x[..., 0])
+        ),
     ],
     ids=["LastAttentionPooling", "BoundaryGate", "ExpectedSubsample"],
 )

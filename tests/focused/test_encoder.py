@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
+from keras_seqmech import DecisionPenalties
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PointerSoftmax
 from keras_seqmech.core.decisions import log_probabilities
@@ -612,7 +613,8 @@ def test_contexts_in_half_precision():
 
 def test_regularizer_and_gate_losses_are_the_encoders():
     encoder = make_encoder(
-        kernel_regularizer=keras.regularizers.L2(0.5), entropy_weight=0.1
+        kernel_regularizer=keras.regularizers.L2(0.5),
+        penalties=DecisionPenalties(entropy=0.1),
     )
     x, q, _ = make_inputs()
     with log_probabilities.collect():
@@ -708,4 +710,4 @@ def test_settings_are_found_under_the_names_of_other_layers():
     assert encoder.temperature is None
     encoder(np.ones((1, 3, 2)), np.ones((1, 2)))
     assert encoder.temperature is encoder.gate.temperature
-    assert encoder.costs is encoder.gate.costs
+    assert encoder.penalties is encoder.gate.penalties

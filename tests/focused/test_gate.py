@@ -1,4 +1,4 @@
-"""The boundary gate layer: masks, what it costs, what it reports."""
+"""The boundary gate layer: masks, losses, what it reports."""
 
 import copy
 
@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_seqmech import BoundaryGate
+from keras_seqmech import DecisionPenalties
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import Schedule
 from keras_seqmech.core.decisions import log_probabilities
@@ -30,27 +31,26 @@ MASK = np.array([[1, 1, 1, 1, 1, 1], [1, 0, 1, 1, 0, 0], [0] * 6], "bool")
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_losses_and_what_is_reported(estimator):
-    """Means over the nine real steps of three rows, but for sparsity's rows."""
+    """Means over the nine real steps of three rows."""
     layer, drawn, decisions, collected = run_gate(
         mask=MASK,
         estimator=estimator,
-        openness_target=0.1,
-        sparsity_weight=0.5,
-        entropy_weight=0.25,
-        cost_weight=2.0,
-        target=0.125,
-        target_weight=4.0,
-        indecision_weight=8.0,
+        penalties=DecisionPenalties(
+            reading=2.0,
+            target=0.125,
+            target_weight=4.0,
+            entropy=0.25,
+            indecision=8.0,
+        ),
     )
     p = decisions["probabilities"].numpy()
     assert (drawn[~MASK] == 0).all() and (p[~MASK] == 0).all()
-    sparsity = 0.5 * np.maximum(drawn.sum(1) - 0.1 * MASK.sum(1), 0)
     openness = drawn[MASK].mean()
-    reading = 2 * openness + 4 * abs(openness - 0.125) + sparsity.mean()
+    reading = 2 * openness + 4 * abs(openness - 0.125)
     real = p[MASK].astype("float64")
     entropy = -real * np.log(real) - (1 - real) * np.log(1 - real)
     uncertainty = 8 * np.mean(4 * real * (1 - real)) - 0.25 * entropy.mean()
-    np.testing.assert_allclose(layer.losses, [reading, uncertainty], rtol=1e-5)
+    np.testing.assert_allclose(layer.losses, [reading + uncertainty], rtol=1e-5)
     if estimator != "reinforce":
         assert not collected and "log_probability" not in decisions
         return
@@ -64,8 +64,9 @@ def test_losses_and_what_is_reported(estimator):
     # A row's own gates, as far as they move the means of the batch.
     share = drawn.sum(1) * len(MASK) / MASK.sum()
     side = np.sign(openness - 0.125)
-    cost = 2 * share + 4 * side * (share - 0.125) + sparsity
-    np.testing.assert_allclose(report.cost, cost, rtol=1e-5)
+    real = MASK.sum(1) * len(MASK) / MASK.sum()
+    expected = 2 * share + 4 * side * (share - 0.125 * real)
+    np.testing.assert_allclose(report.cost, expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(
         np.sum(decisions["log_probability"], axis=1),
         report.log_probability,
@@ -75,7 +76,7 @@ def test_losses_and_what_is_reported(estimator):
 
 def test_inference_adds_and_reports_nothing():
     layer, drawn, decisions, collected = run_gate(
-        False, openness_target=0.1, sparsity_weight=1.0, entropy_weight=1.0
+        False, penalties=DecisionPenalties(reading=1.0, entropy=1.0)
     )
     assert not layer.losses and not collected
     p = decisions["probabilities"].numpy()
@@ -146,9 +147,7 @@ def test_weights_of_the_losses_move_without_tracing_again():
     layer = BoundaryGate(
         5,
         estimator="relaxed",
-        openness_target=0.01,
-        sparsity_weight=0.5,
-        entropy_weight=0.25,
+        penalties=DecisionPenalties(reading=0.5),
         seed=1,
     )
     h, q = np.ones((2, 6, 4), "float32"), np.ones((2, 4), "float32")
@@ -164,25 +163,21 @@ def test_weights_of_the_losses_move_without_tracing_again():
         return np.array(losses())
 
     layer.build(h.shape, q.shape)
-    entropy_weight = layer.costs.entropy_weight
-    assert layer.sparsity_weight.dtype == entropy_weight.dtype == "float32"
+    assert layer.penalties.reading.dtype == "float32"
     before = run()
-    layer.sparsity_weight.assign(1.0)
-    entropy_weight.assign(0.0)
+    layer.penalties.reading.assign(1.0)
     after = run()
     assert losses.experimental_get_tracing_count() == 1
-    np.testing.assert_allclose(after, before * [2, 0], rtol=1e-6)
+    np.testing.assert_allclose(after, 2 * before, rtol=1e-6)
     assert (before != 0).all()
-    config = layer.get_config()
-    assert (config["sparsity_weight"], config["entropy_weight"]) == (0.5, 0.25)
 
 
 def test_a_schedule_finds_the_weights():
-    encoder = FocusedHierarchicalEncoder(2, openness_target=0.5, name="encoder")
+    encoder = FocusedHierarchicalEncoder(2, name="encoder")
     inputs = keras.Input((4, 3)), keras.Input((3,))
     model = keras.Model(inputs, encoder(*inputs))
     model.compile("sgd")
-    for name in ("entropy_weight", "sparsity_weight"):
+    for name in ("entropy", "target_weight"):
         schedule = Schedule({name: (0.5, 0.1)}, 4, layer_names=["encoder"])
         schedule.set_model(model)
         model.optimizer.iterations.assign(2)
@@ -195,32 +190,14 @@ def test_a_schedule_finds_the_weights():
             schedule.on_train_begin()
 
 
-def test_without_a_target_there_is_no_price():
+def test_files_of_gates_before_penalties():
+    """They hold the weights of their losses after the temperature."""
     layer = BoundaryGate(5)
-    layer.build((None, 6, 4), (None, 4))
-    assert layer.sparsity_weight is None
-    names = [v.name for v in layer.weights]
-    assert "temperature" in names and "sparsity_weight" not in names
-
-
-def test_sparsity_without_a_target_is_refused():
-    with pytest.raises(ValueError, match="`openness_target` must be given"):
-        BoundaryGate(5, sparsity_weight=0.1)
-
-
-@pytest.mark.parametrize("priced", [False, True])
-def test_files_of_gates_before_their_costs(priced):
-    """They hold the entropy's weight between temperature and sparsity's."""
-    options = {"openness_target": 0.5} if priced else {}
-    layer = BoundaryGate(5, **options)
     layer.build((None, 6, 4), (None, 3))
     kernels = [np.full(v.shape, 0.5) for v in layer.trainable_variables]
-    scalars = [0.25, 0.125, 0.75] if priced else [0.25, 0.125]
-    old = dict(enumerate([*kernels, *map(np.float32, scalars)]))
-    layer.load_own_variables({str(i): value for i, value in old.items()})
+    old = [*kernels, *map(np.float32, [0.25, 0.125, 0.75])]
+    layer.load_own_variables({str(i): value for i, value in enumerate(old)})
     assert float(layer.temperature) == 0.25
-    assert float(layer.costs.entropy_weight) == 0.125
-    assert not priced or float(layer.sparsity_weight) == 0.75
     assert all((v.numpy() == 0.5).all() for v in layer.trainable_variables)
 
 
@@ -269,11 +246,6 @@ def test_huge_states_have_finite_gradients():
         loss = tf.reduce_sum(gate(sequence, context, training=True))
     for gradient in tape.gradient(loss, gate.trainable_weights):
         assert np.isfinite(gradient).all()
-
-
-def test_costs_before_they_are_built_say_so():
-    with pytest.raises(AttributeError, match="`cost_weight=`.*built=False"):
-        print(BoundaryGate(2).costs.cost_weight)
 
 
 def test_a_copy_before_it_is_built():

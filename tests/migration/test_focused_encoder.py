@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from keras import layers
 
+from keras_seqmech import DecisionPenalties
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech.migration import focused_encoder_from_keras
 from keras_seqmech.migration import focused_encoder_to_keras
@@ -99,7 +100,11 @@ def test_gates_learn_from_there():
     """Only steps after the context's sign matter; others come to be closed."""
     lower, upper = lstms()
     encoder = focused_encoder_from_keras(
-        lower, upper, CONTEXT, cost_weight=1.0, return_gates=True
+        lower,
+        upper,
+        CONTEXT,
+        penalties=DecisionPenalties(reading=1.0),
+        return_gates=True,
     )
     before = encoder.gate.get_weights()
     x, q = keras.Input((TIME, FEATURES)), keras.Input((CONTEXT,))

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_seqmech import DecisionPenalties
 from keras_seqmech import EmissionProbabilities
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech.subsample import drawn as drawn_emission
-from keras_seqmech.subsample.probabilities import rate_divergence
 from keras_seqmech.training import collect_log_probabilities
 from tests import subsample_references
 
@@ -587,64 +587,30 @@ def test_length_is_a_metric(inference):
     close(metrics["short_choice_entropy"], entropy, 1e-5)
 
 
-def test_length_loss_is_the_divergence_of_rates():
+# Penalties.
+
+
+@pytest.mark.parametrize("estimator", ["expectation", "straight_through"])
+def test_penalties_are_those_of_the_probabilities(estimator):
     sequence, emission = inputs()
     layer = ExpectedSubsample(
-        length_target=0.3, length_weight=0.25, dtype="float64"
+        2,
+        estimator=estimator,
+        penalties=DecisionPenalties(0.1, 0.2, 0.25, "batch", 0.3, 0.4),
+        dtype="float64",
     )
     layer(sequence, emission, sequence_mask=MASK)
     assert not layer.losses
     layer(sequence, emission, sequence_mask=MASK, training=True)
-    costs = []
-    for b in range(2):
-        mean, count = emission[b][MASK[b]].mean(), MASK[b].sum()
-        costs.append(
-            count * (0.3 * np.log(0.3 / mean) + 0.7 * np.log(0.7 / (1 - mean)))
-        )
-    (loss,) = layer.losses
-    close(loss, 0.25 * np.sum(costs) / ROWS, 1e-6)
-
-
-# What decisions cost.
-
-
-def charge(emission, mask, weights, target=None):
-    """The sum of all costs over the real steps of a batch, by definition."""
-    price, distance, exploration, commitment = weights
-    e = emission[mask]
+    e = emission[MASK]
     entropy = -e * np.log(e) - (1 - e) * np.log(1 - e)
-    total = price * e.mean() - exploration * entropy.mean()
-    total += commitment * (4 * e * (1 - e)).mean()
-    if target is not None:
-        total += distance * abs(e.mean() - target)
-    return total
+    expected = 0.1 * e.mean() + 0.25 * abs(e.mean() - 0.2)
+    expected += 0.4 * np.mean(4 * e * (1 - e)) - 0.3 * entropy.mean()
+    # Weights, and what Keras adds up, are float32.
+    close(sum(layer.losses), expected, 1e-6)
 
 
-COSTS = ("cost_weight", "target_weight", "entropy_weight", "indecision_weight")
-
-
-@pytest.mark.parametrize("estimator", ["expectation", "straight_through"])
-@pytest.mark.parametrize("masked", [False, True])
-def test_costs_are_those_of_the_probabilities(estimator, masked):
-    sequence, emission = inputs()
-    mask = MASK if masked else np.ones((ROWS, TIME), "bool")
-    for values in (*np.eye(4), (0.1, 0.2, 0.3, 0.4)):
-        layer = ExpectedSubsample(
-            2,
-            estimator=estimator,
-            target=0.2,
-            dtype="float64",
-            **dict(zip(COSTS, map(float, values))),
-        )
-        layer(sequence, emission, sequence_mask=mask)
-        assert not layer.losses
-        layer(sequence, emission, sequence_mask=mask, training=True)
-        expected = charge(emission, mask, values, 0.2)
-        # Weights, and what Keras adds up, are float32.
-        close(sum(layer.losses), expected, 1e-6)
-
-
-def test_costs_follow_their_variables_without_retracing():
+def test_penalties_follow_their_variables_without_retracing():
     sequence, emission = inputs()
     layer = ExpectedSubsample(dtype="float64")
     layer.build(sequence.shape)
@@ -655,16 +621,17 @@ def test_costs_follow_their_variables_without_retracing():
         return sum(layer.losses)
 
     for value in (0.0, 0.5):
-        layer.costs.cost_weight.assign(value)
+        layer.penalties.reading.assign(value)
         close(run(), value * emission.mean(), 1e-6)
     assert run.experimental_get_tracing_count() == 1
 
 
-def test_costs_count_a_step_as_far_as_it_exists():
+def test_penalties_count_a_step_as_far_as_it_exists():
     sequence, emission = inputs()
     presence = np.linspace(1, 0.2, TIME) * MASK
     layer = ExpectedSubsample(
-        cost_weight=1.0, indecision_weight=0.5, dtype="float64"
+        penalties=DecisionPenalties(reading=1.0, indecision=0.5),
+        dtype="float64",
     )
     layer(sequence, emission, presence=presence, training=True)
     each = emission + 2 * emission * (1 - emission)
@@ -673,7 +640,7 @@ def test_costs_count_a_step_as_far_as_it_exists():
 
 
 @pytest.mark.parametrize("length", [1, 2, 4])
-def test_costs_of_draws_agree_with_enumeration(length):
+def test_penalties_of_draws_agree_with_enumeration(length):
     """By their part in the reward, within 5 standard errors of 20,000 draws.
 
     Where U outputs are full, nothing more is read.
@@ -695,7 +662,7 @@ def test_costs_of_draws_agree_with_enumeration(length):
         length,
         estimator="reinforce",
         seed=5,
-        cost_weight=1.0,
+        penalties=DecisionPenalties(reading=1.0),
         dtype="float64",
     )
     many = tf.repeat(logits, draws, axis=0)
@@ -719,15 +686,19 @@ def test_costs_of_draws_agree_with_enumeration(length):
 
 @pytest.mark.long
 @pytest.mark.parametrize("estimator", ["straight_through", "reinforce"])
-def test_a_price_closes_and_a_target_holds(estimator):
+def test_a_penalty_closes_and_a_target_holds(estimator):
     """With nothing else to learn from."""
     sequence = np.ones((64, 8, 1), "float32")
 
-    def train(**options):
+    def train(**penalties):
         keras.utils.set_random_seed(3)
         x = keras.Input((8, 1))
         e = EmissionProbabilities(0.5, name="emission")(x)
-        short = ExpectedSubsample(estimator=estimator, seed=1, **options)(x, e)
+        short = ExpectedSubsample(
+            estimator=estimator,
+            seed=1,
+            penalties=DecisionPenalties(**penalties),
+        )(x, e)
         network = model = keras.Model(x, short)
         if estimator == "reinforce":
             model = PolicyGradientModel(network)
@@ -737,43 +708,40 @@ def test_a_price_closes_and_a_target_holds(estimator):
         model.fit(sequence, sequence, batch_size=8, epochs=6, verbose=0)
         return float(np.mean(network.get_layer("emission")(sequence)))
 
-    assert train(cost_weight=1.0) < 0.1
+    assert train(reading=1.0) < 0.1
     assert abs(train(target=0.75, target_weight=1.0) - 0.75) < 0.1
 
 
-def test_files_without_costs_load():
+def test_files_without_penalties_load():
     """As they were written before layers had them."""
-    layer = ExpectedSubsample(cost_weight=0.25)
+    layer = ExpectedSubsample(penalties=DecisionPenalties(reading=0.25))
     layer.build((None, TIME, FEATURES))
-    layer.costs.load_own_variables({})
-    assert float(layer.costs.cost_weight) == 0.25
+    layer.penalties.load_own_variables({})
+    assert float(layer.penalties.reading) == 0.25
 
 
-def logit_gradients(logits, rows=8, time=200, position=None):
-    """RMS gradient to the logits of one output, or of the length's loss."""
+def logit_gradients(logits, position, rows=8, time=200):
+    """RMS gradient of one output to the logits."""
     generator = np.random.default_rng(0)
     sequence = generator.normal(size=(rows, time, FEATURES)).astype("float32")
     weights = generator.normal(size=(rows, FEATURES)).astype("float32")
     logits = tf.constant(logits, "float32")
-    layer = ExpectedSubsample(length_target=0.9, length_weight=1.0)
+    layer = ExpectedSubsample()
     with tf.GradientTape() as tape:
         tape.watch(logits)
         outputs = layer(sequence, tf.sigmoid(logits), training=True)
-        if position is None:
-            loss = layer.losses[0] * rows
-        else:
-            loss = tf.reduce_sum(outputs[:, position] * weights)
+        loss = tf.reduce_sum(outputs[:, position] * weights)
     gradient = tape.gradient(loss, logits)
     return float(tf.sqrt(tf.reduce_mean(gradient**2)))
 
 
 def test_remedies_for_vanishing_gradients():
-    """By output position, at 200 steps: a bias, and the length's target."""
+    """By output position, at 200 steps: a bias, and a target."""
     noise = 0.3 * np.random.default_rng(1).normal(size=(8, 200))
     positions = (0, 50, 100, 150)
 
     def by_position(logits):
-        return [logit_gradients(logits, position=m) for m in positions]
+        return [logit_gradients(logits, m) for m in positions]
 
     plain = by_position(noise)
     assert plain[3] < 1e-9 * plain[1]
@@ -781,21 +749,17 @@ def test_remedies_for_vanishing_gradients():
     assert min(biased) > 0.2 * max(biased)
     # From the same start, with the target of 0.9 alone.
     logits = tf.Variable(noise, dtype="float32")
+    layer = ExpectedSubsample(
+        penalties=DecisionPenalties(target=0.9, target_weight=1600.0)
+    )
     optimizer = keras.optimizers.SGD(1.0)
     for _ in range(20):
         with tf.GradientTape() as tape:
-            emission = tf.sigmoid(logits)
-            loss = tf.reduce_sum(rate_divergence(emission, 0.9))
+            layer(np.ones((8, 200, 1)), tf.sigmoid(logits), training=True)
+            (loss,) = layer.losses
         optimizer.apply([tape.gradient(loss, logits)], [logits])
     led = by_position(logits.numpy())
     assert min(led) > 0.2 * max(led)
-
-
-@pytest.mark.parametrize("bias", [-40.0, -12.0, 0.0, 6.0])
-def test_the_length_target_does_not_saturate(bias):
-    logits = np.full((8, 200), bias)
-    mean = 1 / (1 + np.exp(-bias))
-    close(logit_gradients(logits), abs(0.9 - mean), 1e-3)
 
 
 def test_a_rising_presence_is_refused():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from keras_seqmech import BoundaryGate
+from keras_seqmech import DecisionPenalties
 from keras_seqmech import EmissionProbabilities
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech import ExploreThenCommit
@@ -36,6 +37,10 @@ def field(**options):
     )
 
 
+def target(target, weight=1.0):
+    return {"penalties": DecisionPenalties(target=target, target_weight=weight)}
+
+
 def model_of_sizes(**options):
     """Sizes."""
     layers = [keras.Input((6, 2)), field(**options), keras.layers.Dense(1)]
@@ -45,8 +50,9 @@ def model_of_sizes(**options):
 def model_of_gates(**options):
     """Gates."""
     x, context = keras.Input((6, 2)), keras.Input((2,))
-    gate = BoundaryGate(4, track_statistics=True, seed=1, name="gate")
-    gate = BoundaryGate.from_config({**gate.get_config(), **options})
+    gate = BoundaryGate(
+        4, track_statistics=True, seed=1, name="gate", **options
+    )
     y = keras.layers.Dense(1)(gate(x, context))
     return keras.Model([x, context], y)
 
@@ -120,7 +126,7 @@ def test_alike_is_told_once_with_numbers_and_remedies():
     assert (
         "(mean_size=1, choice_entropy=0.01 nats, certain=1 after epoch 2)"
     ) in text
-    assert "`cost_weight`" in text and "`target`" in text
+    assert "`reading`" in text and "`target`" in text
 
 
 def test_exploration_at_the_start_does_not_count():
@@ -144,7 +150,7 @@ def test_undecided_is_told_at_the_end_alone():
     assert [len(found) for found in texts] == [0, 0, 1]
     (text,) = texts[2]
     assert "'field' are undecided at the end of training" in text
-    assert "certain=0.05" in text and "`indecision_weight`" in text
+    assert "certain=0.05" in text and "`indecision`" in text
     assert follow([logs[0], seen(1.0, certain=0.1)])[-1] == []
 
 
@@ -161,12 +167,12 @@ def test_bounds_nan_and_none_are_no_collapse():
         ({}, 0.049, True),
         ({"max_size": 1}, 0.0, False),
         # All sizes of 2, or of S, are what was asked for.
-        ({"target": 2.0, "target_weight": 1.0}, 0.0, False),
-        ({"target": 3, "target_weight": 1.0}, 0.0, False),
-        ({"target": 2.5, "target_weight": 1.0}, 0.049, True),
+        (target(2.0), 0.0, False),
+        (target(3), 0.0, False),
+        (target(2.5), 0.049, True),
         # One size in 250 of 2, the others of 1: 0.026 nats, half is 0.013.
-        ({"target": 1.004, "target_weight": 1.0}, 0.02, False),
-        ({"target": 1.004, "target_weight": 1.0}, 0.01, True),
+        (target(1.004), 0.02, False),
+        (target(1.004), 0.01, True),
     ],
 )
 def test_targets_that_alike_decisions_meet(options, entropy, is_alike):
@@ -177,10 +183,10 @@ def test_targets_that_alike_decisions_meet(options, entropy, is_alike):
 @pytest.mark.parametrize(
     ("options", "is_alike"),
     [
-        ({"openness_target": 0.3, "sparsity_weight": 1.0}, True),
-        ({"openness_target": 0.004, "sparsity_weight": 1.0}, False),
-        ({"target": 0.996, "target_weight": 1.0}, False),
-        ({"target": 0.0, "target_weight": 1.0}, False),
+        (target(0.3), True),
+        (target(0.004), False),
+        (target(0.996), False),
+        (target(0.0), False),
     ],
 )
 def test_small_shares_of_gates(options, is_alike):
@@ -191,7 +197,7 @@ def test_small_shares_of_gates(options, is_alike):
 
 
 def test_two_layers_are_followed_apart():
-    inner = model_of_emissions(target=0.5, target_weight=1.0)
+    inner = model_of_emissions(**target(0.5))
     x = keras.Input((6, 2))
     y = field(return_sequences=True)(x)
     model = keras.Model(x, inner(y))
@@ -255,31 +261,31 @@ NAMES = {"model_of_sizes": "field", "model_of_gates": "gate"}
 
 @pytest.mark.long
 @pytest.mark.parametrize("make", MODELS)
-def test_a_price_that_is_too_high_collapses_each_kind(make):
-    """Trained: nothing but the price moves decisions to their least."""
-    model = make(cost_weight=10.0)
+def test_a_penalty_that_is_too_high_collapses_each_kind(make):
+    """Trained: nothing but the penalty moves decisions to their least."""
+    model = make(penalties=DecisionPenalties(reading=10.0))
     texts = fit(model, WarnOnDecisionCollapse(), rate=0.1, epochs=40)
     name = NAMES.get(make.__name__, "kept")
     (text,) = [text for text in texts if ALIKE in text]
-    assert f"'{name}'" in text and "`cost_weight`" in text
+    assert f"'{name}'" in text and "`reading`" in text
     assert not any(UNDECIDED in text for text in texts)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("make", MODELS)
 def test_exploration_that_never_ends_leaves_each_kind_undecided(make):
-    model = make(entropy_weight=10.0)
+    model = make(penalties=DecisionPenalties(entropy=10.0))
     texts = fit(model, WarnOnDecisionCollapse(), rate=0.05, epochs=40)
     name = NAMES.get(make.__name__, "kept")
     (text,) = [text for text in texts if UNDECIDED in text]
-    assert f"'{name}'" in text and "`indecision_weight`" in text
+    assert f"'{name}'" in text and "`indecision`" in text
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("make", MODELS)
 def test_a_target_that_is_met_by_alike_decisions_gives_no_alarm(make):
     """Every size 1, every gate open, every step kept: as asked for."""
-    model = make(target=1.0, target_weight=10.0)
+    model = make(**target(1.0, 10.0))
     history = keras.callbacks.History()
     texts = fit(model, WarnOnDecisionCollapse(), history, rate=0.1, epochs=40)
     (entropy,) = [x for x in history.history if x.endswith("_choice_entropy")]
@@ -292,7 +298,7 @@ def test_a_target_that_is_met_by_alike_decisions_gives_no_alarm(make):
 def test_decisions_that_differ_and_are_made_give_no_alarm(make):
     """Trained with a budget in the middle, explored and committed."""
     middle = 1.5 if make is model_of_sizes else 0.5
-    model = make(target=middle, target_weight=3.0)
+    model = make(**target(middle, 3.0))
     schedule = ExploreThenCommit(indecision=(0.0, 1.0, 0.4, 0.5))
     texts = fit(model, schedule, WarnOnDecisionCollapse(), rate=0.1, epochs=40)
     assert texts == []

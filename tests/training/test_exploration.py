@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from keras_seqmech import BoundaryGate
+from keras_seqmech import DecisionPenalties
 from keras_seqmech import DistillationModel
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech import ExploreThenCommit
@@ -17,7 +18,7 @@ from keras_seqmech import RFCell
 from keras_seqmech import Schedule
 from keras_seqmech.training import exploration
 
-NAMES = ("entropy_weight", "cost_weight", "indecision_weight")
+NAMES = ("entropy", "reading", "indecision")
 
 
 def make_model(**options):
@@ -37,7 +38,7 @@ def fit(model, epochs, *callbacks):
 
 def numbers(model):
     layer = model.layers[0]
-    values = [float(getattr(layer.costs, name)) for name in NAMES]
+    values = [float(getattr(layer.penalties, name)) for name in NAMES]
     return [*values, float(layer.temperature)]
 
 
@@ -55,7 +56,7 @@ class Recorder(keras.callbacks.Callback):
 def make_schedule(**options):
     return ExploreThenCommit(
         entropy=(0.4, 0.0, 0.0, 0.5),
-        price=(0.0, 0.8, 0.25, 0.75),
+        reading=(0.0, 0.8, 0.25, 0.75),
         indecision=(0.1, 0.3, 0.5, 1.0),
         temperature=(1.0, 0.5, 0.0, 1.0),
         **options,
@@ -78,15 +79,15 @@ def test_numbers_of_every_step_by_hand():
     np.testing.assert_allclose(recorder.seen, expected, rtol=1e-6, atol=1e-7)
     # Each epoch ends with the numbers of the steps done.
     np.testing.assert_allclose(numbers(model), [0, 0.8, 0.3, 0.5], rtol=1e-6)
-    np.testing.assert_allclose(history["cost_weight"], [0.4, 0.8], rtol=1e-6)
+    np.testing.assert_allclose(history["reading"], [0.4, 0.8], rtol=1e-6)
 
 
 def test_a_number_takes_the_place_of_the_one_that_matters():
     default = ExploreThenCommit().numbers
     assert ExploreThenCommit(None, 0.25, 0.125, 0.5, 0.75).numbers == {
-        "entropy_weight": default["entropy_weight"]._replace(initial=0.25),
-        "cost_weight": default["cost_weight"]._replace(final=0.125),
-        "indecision_weight": default["indecision_weight"]._replace(final=0.5),
+        "entropy": default["entropy"]._replace(initial=0.25),
+        "reading": default["reading"]._replace(final=0.125),
+        "indecision": default["indecision"]._replace(final=0.5),
         "temperature": default["temperature"]._replace(final=0.75),
     }
 
@@ -100,22 +101,25 @@ def test_a_fit_that_ends_too_early_says_so():
     np.testing.assert_allclose(numbers(model), [0, 0.8, 0.3, 0.5], rtol=1e-6)
 
 
-def test_a_target_takes_the_place_of_the_price_by_its_weight():
+def test_a_target_takes_the_place_of_reading_by_its_weight():
     for weight, price in ((1.0, 0), (0.0, 0.8)):
-        model = make_model(target=2.0, target_weight=weight)
+        penalties = DecisionPenalties(target=2.0, target_weight=weight)
+        model = make_model(penalties=penalties)
         fit(model, 1, make_schedule())
         np.testing.assert_allclose(
             numbers(model), [0, price, 0.3, 0.5], rtol=1e-6
         )
-    # One that rises stops the price where it is.
-    model = make_model(target=2.0)
+    # One that rises stops the other weight where it is.
+    model = make_model(penalties=DecisionPenalties(target=2.0))
     weight = Schedule({"target_weight": lambda share: float(share > 0.5)})
     fit(model, 2, weight, make_schedule())
     assert numbers(model)[1] == pytest.approx(0.4)
 
 
 def test_what_is_none_stays():
-    model = make_model(entropy_weight=0.25, temperature=0.75)
+    model = make_model(
+        penalties=DecisionPenalties(entropy=0.25), temperature=0.75
+    )
     fit(model, 1, ExploreThenCommit(entropy=None, temperature=None))
     assert numbers(model)[::3] == [0.25, 0.75]
 
@@ -126,7 +130,10 @@ def test_what_draws_nothing_does_not_explore(estimator, duplicate):
     """Nor with a copy of the callback, as KerasTuner makes it."""
     x = keras.Input((6, 1))
     short = ExpectedSubsample(
-        3, estimator=estimator, entropy_weight=0.25, name="short"
+        3,
+        estimator=estimator,
+        penalties=DecisionPenalties(entropy=0.25),
+        name="short",
     )(x, keras.ops.sigmoid(x[..., 0]))
     model = keras.Model(x, keras.layers.Dense(1)(short))
     model.compile("sgd", "mse")
@@ -136,14 +143,14 @@ def test_what_draws_nothing_does_not_explore(estimator, duplicate):
         verbose=0,
         callbacks=[duplicate(ExploreThenCommit(entropy=(0.5, 0.5, 0, 1)))],
     )
-    costs = model.get_layer("short").costs
+    costs = model.get_layer("short").penalties
     if estimator == "expectation":
-        assert float(costs.entropy_weight) == 0.25
+        assert float(costs.entropy) == 0.25
         expected = exploration.INDECISION_IN_EXPECTATION.final
     else:
-        assert float(costs.entropy_weight) == 0.5
+        assert float(costs.entropy) == 0.5
         expected = exploration.INDECISION.final
-    np.testing.assert_allclose(costs.indecision_weight, expected, rtol=1e-6)
+    np.testing.assert_allclose(costs.indecision, expected, rtol=1e-6)
 
 
 @pytest.mark.long
@@ -159,15 +166,15 @@ def test_every_layer_that_decides_is_scheduled_or_those_named():
     data = [np.ones((4, 6, 3)), np.ones((4, 2))], np.ones((4, 1))
     layers = [model.get_layer(name) for name in ("gate", "short", "field")]
 
-    def prices():
-        return [float(layer.costs.cost_weight) for layer in layers]
+    def weights():
+        return [float(layer.penalties.reading) for layer in layers]
 
     some = ExploreThenCommit(layer_names=["short", "rf_cell"])
     model.fit(*data, verbose=0, callbacks=[some])
     model.optimizer.iterations.assign(0)
-    np.testing.assert_allclose(prices(), [0, 0.02, 0.02], rtol=1e-6)
+    np.testing.assert_allclose(weights(), [0, 0.02, 0.02], rtol=1e-6)
     model.fit(*data, verbose=0, callbacks=[ExploreThenCommit()])
-    np.testing.assert_allclose(prices(), [0.02] * 3, rtol=1e-6)
+    np.testing.assert_allclose(weights(), [0.02] * 3, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -176,13 +183,13 @@ def test_every_layer_that_decides_is_scheduled_or_those_named():
         {"steps": 0},
         {"entropy": -0.1},
         {"entropy": True},
-        {"price": "12"},
+        {"reading": "12"},
         {"entropy": 10**400},
-        {"price": float("nan")},
+        {"reading": float("nan")},
         {"temperature": 0.0},
         {"entropy": (0.1,)},
-        {"price": (0.0, -1.0, 0.0, 1.0)},
-        {"price": (0.0, float("inf"), 0.0, 1.0)},
+        {"reading": (0.0, -1.0, 0.0, 1.0)},
+        {"reading": (0.0, float("inf"), 0.0, 1.0)},
         {"indecision": (0.0, 0.1, 0.5, 0.5)},
         {"entropy": (1.0, 0.0, 0.0, 1.0, 0.0)},
         {"temperature": (1.0, 0.0, 0.0, 1.0)},
@@ -250,8 +257,8 @@ def test_a_frozen_teacher_stays_as_it_is():
     (student, learns), (teacher, stays) = make_encoder(), make_encoder()
     model = DistillationModel(student, teacher)
     model.compile("sgd")
-    schedule = ExploreThenCommit(price=0.5)
+    schedule = ExploreThenCommit(reading=0.5)
     model.fit(np.ones((2, 4, 2)), verbose=0, callbacks=[schedule])
-    assert float(learns.costs.cost_weight) == 0.5
-    assert float(stays.costs.cost_weight) == 0
+    assert float(learns.penalties.reading) == 0.5
+    assert float(stays.penalties.reading) == 0
     assert float(stays.temperature) == 1

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
+from keras_seqmech import DecisionPenalties
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech.focused.encoder import FocusedHierarchicalEncoder
@@ -194,9 +195,9 @@ def test_focused_encoder_by_enumeration(monkeypatch):
         2,
         estimator="reinforce",
         gate_units=2,
-        openness_target=0.25,
-        sparsity_weight=0.3,
-        entropy_weight=0.1,
+        penalties=DecisionPenalties(
+            target=0.25, target_weight=1.2, target_of="row_above", entropy=0.1
+        ),
         initial_openness=0.5,
         return_gates=True,
     )
@@ -220,8 +221,8 @@ def test_focused_encoder_by_enumeration(monkeypatch):
             opened = decisions["probabilities"]
             picked = tf.where(choices > 0, opened, 1 - opened)
             picked = tf.where(real, picked, 1)
-            # The row has four real steps: one gate is free of cost.
-            cost = 0.3 * np.maximum(choices.sum(axis=1) - 1, 0)
+            # The row has four real steps: one gate may be open.
+            cost = 1.2 / 4 * np.maximum(choices.sum(axis=1) - 1, 0)
             expected = tf.reduce_sum(
                 tf.reduce_prod(picked, axis=1)
                 * (tf.reduce_mean((states - y) ** 2, axis=1) + cost)

@@ -482,7 +482,7 @@ def test_killed_run_continues_the_schedules(tmp_path):
     histories = [
         json.loads((d / "history").read_text()) for d in (whole, resumed)
     ]
-    weights = ("entropy_weight", "cost_weight", "indecision_weight")
+    weights = ("entropy", "reading", "indecision")
     assert set(histories[0]) == {"loss", *NAMES, *weights}
     for name, values in histories[0].items():
         assert histories[1][name] == pytest.approx(values[2:], rel=1e-6), name

@@ -1,5 +1,6 @@
 """Auxiliary losses of decisions: what they measure, and their weights."""
 
+import dataclasses
 import math
 from typing import Any
 from typing import NamedTuple
@@ -13,13 +14,103 @@ from keras_seqmech.core.decisions import categorical
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.typing import Tensor
 
+TARGETS_OF = ("batch", "row", "row_above")
+WEIGHTS = ("reading", "target_weight", "entropy", "indecision")
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+@dataclasses.dataclass(frozen=True)
+class DecisionPenalties:
+    r"""Auxiliary losses of a layer's decisions: their initial weights.
+
+    In training a layer that decides adds
+
+    $$w_r\,\overline{a} + w_t\,D(\overline{g}, g^*) - w_e\,\overline{H}
+      + w_i\,\overline{d},$$
+
+    where a bar is a mean over the real steps of a batch (of each replica's
+    part of it, under `tf.distribute`, as Keras averages losses):
+
+    | field | quantity | of sizes | of gates and kept steps |
+    | --- | --- | --- | --- |
+    | `reading`, $w_r$ | $a$, what is read | positions read ahead, size - 1 | \
+share of open gates, or of kept steps |
+    | `target`, $g^*$ | $g$, what has the target | size | the same share |
+    | `entropy`, $w_e$ | $H$, entropy in nats | of the sizes | of the gate |
+    | `indecision`, $w_i$ | $d$, from 0 to 1 | entropy / log S | $4p(1 - p)$ |
+
+    A penalty on what is *read* leaves decisions that are worth it. *Entropy*
+    is exploration: without it, decisions settle on the first choice that
+    helps, before others have learned to be useful. A penalty on *indecision*,
+    late in training, makes decisions hard.
+
+    A layer keeps the weights in non-trainable float32 variables of
+    `layer.penalties`, named as the fields are here, so that
+    `keras_seqmech.ExploreThenCommit` or a `Schedule` changes them without
+    retracing; they are kept in saves.
+
+    Args:
+        reading: Weight of what is read, at least 0.
+        target: Target of the mean: from 1 to `max_size` for sizes, from 0 to
+            1 for shares; or None.
+        target_weight: Weight of the distance from `target`, at least 0.
+        target_of: What has the target. `"batch"`: the mean of the batch, whose
+            rows may differ, $D = |\overline{g} - g^*|$. `"row"`: the mean of
+            each row, $D$ the mean of $|\overline{g}_i - g^*|$ over rows, each
+            weighted by its number of real steps. `"row_above"`: likewise, but
+            only what is above the target, $\mathrm{ReLU}(\overline{g}_i -
+            g^*)$: of gates, the sparsity term $\beta\,\mathrm{ReLU}(\sum_t b_t
+            - \gamma T)$ of "Focused Hierarchical RNNs for Conditional Sequence
+            Processing" for $\gamma$ the target and $\beta$ the weight divided
+            by the mean number of steps.
+        entropy: Weight of the mean entropy, subtracted from the loss; at least
+            0.
+        indecision: Weight of the mean indecision, at least 0.
+
+    Raises:
+        ValueError: If an argument is not allowed, or there is a
+            `target_weight` without a target.
+
+    Example:
+
+    >>> DecisionPenalties(target=0.25, target_weight=1.0).target_of
+    'batch'
+    """
+
+    reading: float = 0.0
+    target: float | None = None
+    target_weight: float = 0.0
+    target_of: str = "batch"
+    entropy: float = 0.0
+    indecision: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in WEIGHTS:
+            checks.check_not_negative(name, getattr(self, name))
+        if self.target is not None:
+            checks.check_not_negative("target", self.target)
+        checks.check_choice("target_of", self.target_of, TARGETS_OF)
+        if self.target_weight and self.target is None:
+            raise ValueError(
+                "Argument `target` must be given for `target_weight` to act "
+                "on. Received: target=None, "
+                f"target_weight={self.target_weight}"
+            )
+
+    def get_config(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "DecisionPenalties":
+        return cls(**config)
+
 
 class Measures(NamedTuple):
-    """What is charged of the decisions of a batch, step by step.
+    """What the auxiliary losses measure of a batch, step by step.
 
     Attributes:
-        read: Tensor `(batch, time)`: what each step reads, $a_t$.
-        targeted: Tensor `(batch, time)`: the quantity with the target, $g_t$.
+        read: Tensor `(batch, time)`: what each step reads, $a$.
+        targeted: Tensor `(batch, time)`: the quantity with the target, $g$.
         entropy: Tensor `(batch, time)`: entropy of each decision, in nats.
         indecision: Tensor `(batch, time)`: indecision, from 0 to 1.
     """
@@ -30,35 +121,18 @@ class Measures(NamedTuple):
     indecision: Tensor
 
 
-class CostWeights(NamedTuple):
-    """The four weights of the sum above, and the target.
+class PenaltyLosses(NamedTuple):
+    """Losses of each example; their means over the batch are the penalties.
 
     Attributes:
-        cost_weight: $w_c$, a scalar.
-        target_weight: $w_g$, a scalar.
-        entropy_weight: $w_e$, a scalar.
-        indecision_weight: $w_d$, a scalar.
-        target: $g^*$, a float or None.
+        reading: Tensor `(batch,)`: the terms of `reading` and `target`, which
+            depend on what was drawn.
+        uncertainty: Tensor `(batch,)`: the terms of `entropy` and
+            `indecision`.
     """
 
-    cost_weight: Tensor
-    target_weight: Tensor
-    entropy_weight: Tensor
-    indecision_weight: Tensor
-    target: float | None = None
-
-
-class Charges(NamedTuple):
-    """What each example is charged; the loss is the sum of the batch means.
-
-    Attributes:
-        reading_cost: Tensor `(batch,)`: the terms of price and target.
-        uncertainty_cost: Tensor `(batch,)`: the terms of entropy and
-            indecision.
-    """
-
-    reading_cost: Tensor
-    uncertainty_cost: Tensor
+    reading: Tensor
+    uncertainty: Tensor
 
 
 def measure_sizes(logits: Tensor, size: Tensor) -> Measures:
@@ -115,92 +189,28 @@ def measure_emissions(
     return Measures(emitted, emitted, entropy, 4 * probabilities * others)
 
 
-def charge(
-    measures: Measures, weights: CostWeights, mask: Tensor | None = None
-) -> Charges:
-    """What each example is charged.
-
-    The target's term is a distance of the whole batch. It is divided among
-    the examples so that mean and gradient stay the same, which is possible as
-    the distance is linear on either side of the target.
-
-    Args:
-        measures: The quantities that are charged.
-        weights: The weights of the terms, and the target.
-        mask: Boolean tensor `(batch, time)`, True at real steps; or None.
-
-    Returns:
-        `Charges`; in a batch without a real step, zeros.
-    """
-    dtype = measures.read.dtype
-    cost_weight, target_weight, entropy_weight, indecision_weight = (
-        ops.cast(weight, dtype) for weight in weights[:4]
-    )
-    reading_cost = cost_weight * batch_shares(measures.read, mask)
-    if weights.target is not None:
-        targeted = batch_shares(measures.targeted, mask)
-        distance = targeted - _any_real(mask, dtype) * weights.target
-        side = ops.stop_gradient(ops.sign(ops.mean(distance)))
-        reading_cost += target_weight * side * distance
-    uncertainty_cost = batch_shares(
-        indecision_weight * measures.indecision
-        - entropy_weight * measures.entropy,
-        mask,
-    )
-    return Charges(reading_cost, uncertainty_cost)
-
-
-def batch_shares(values: Tensor, mask: Tensor | None = None) -> Tensor:
+def batch_shares(values: Tensor, present: Tensor | None = None) -> Tensor:
     r"""Shares of the rows in the mean over all real steps of a batch.
 
-    $B / N \sum_t r_t v_{it}$, N the real steps of the batch of B rows: the
-    mean of the shares is the mean over real steps.
+    $B / N \sum_t r_t v_{it}$, $N = \sum_{it} r_{it}$ and B the number of rows:
+    the mean of the shares is the mean over real steps.
 
     Args:
         values: Tensor `(batch, time)`.
-        mask: Boolean tensor `(batch, time)` or None.
+        present: Tensor `(batch, time)`, r: a boolean mask, or the probability
+            that a step exists; None if all do.
 
     Returns:
         Tensor `(batch,)`; zeros if no step is real.
     """
-    batch_size, length = ops.shape(values)[:2]
-    rows = ops.cast(batch_size, values.dtype)
-    if mask is None:
-        count = rows * ops.cast(length, values.dtype)
-    else:
-        # A product would keep NaN at masked steps.
-        values = ops.where(mask, values, ops.zeros_like(values))
-        count = ops.sum(ops.cast(mask, values.dtype))
-    return ops.sum(values, axis=1) * (rows / ops.maximum(count, 1))
-
-
-def excess(
-    gates: Tensor, mask: Tensor | None, openness_target: float
-) -> Tensor:
-    r"""How many gates of each row are open above the target.
-
-    $G(b) = \mathrm{ReLU}(\sum_t b_t - \gamma T)$, T the row's real length: the
-    sparsity term of "Focused Hierarchical RNNs for Conditional Sequence
-    Processing", row by row and without a cost below the target.
-
-    Args:
-        gates: Tensor `(batch, time)`, 0 at masked steps.
-        mask: Boolean tensor `(batch, time)` or None.
-        openness_target: $\gamma$, the share of gates that may be open.
-
-    Returns:
-        Tensor `(batch,)`.
-    """
-    real = ops.ones_like(gates) if mask is None else ops.cast(mask, gates.dtype)
-    allowed = openness_target * ops.sum(real, axis=1)
-    return ops.relu(ops.sum(gates, axis=1) - allowed)
-
-
-def _any_real(mask: Tensor | None, dtype: str) -> Tensor:
-    """1, or 0 for a batch without a real step, so that it misses no target."""
-    if mask is None:
-        return ops.ones((), dtype)
-    return ops.cast(ops.any(mask), dtype)
+    if present is None:
+        return ops.mean(values, axis=1)
+    # A product alone would keep NaN at masked steps.
+    values = ops.where(present, values, ops.zeros_like(values))
+    present = ops.cast(present, values.dtype)
+    rows = ops.cast(ops.shape(values)[0], values.dtype)
+    count = ops.maximum(ops.sum(present), 1e-6)
+    return ops.sum(present * values, axis=1) * (rows / count)
 
 
 def _x_log_x(x: Tensor) -> Tensor:
@@ -209,140 +219,152 @@ def _x_log_x(x: Tensor) -> Tensor:
     return ops.where(inside, x * ops.log(ops.where(inside, x, 1.0)), 0.0)
 
 
-class DecisionCosts(keras.layers.Layer):
-    r"""What the decisions of the layer that holds it add to the loss.
+class PenaltyWeights(keras.layers.Layer):
+    """The weights of `DecisionPenalties` as variables of a layer.
 
-    $$\text{cost}\cdot\overline{a} + \text{target weight}\cdot
-      |\overline{g} - \text{target}| - \text{entropy weight}\cdot\overline{H}
-      + \text{indecision weight}\cdot\overline{d}$$
-
-    in training, with means over the real steps of a batch (of a replica's part
-    of it, under `tf.distribute`, as Keras averages losses) of what is read, of
-    the quantity that has the target, of the entropy in nats, and of the
-    indecision, 1 for a fair choice and 0 for a certain one.
-
-    - The *price* of reading makes decisions read only what is worth it.
-    - The *target* is one for the mean over a batch; rows may differ.
-    - *Entropy* is exploration: without it, decisions settle on the first
-      choice that helps, before others have learned to be useful.
-    - *Indecision*, charged late, makes decisions hard.
-
-    `keras_seqmech.training.ExploreThenCommit` schedules the weights over a
-    `fit`; they are non-trainable float32 variables, so that nothing is traced
-    again.
+    Attributes:
+        initial: The `DecisionPenalties` they start from.
+        target: Its target, a float or None.
+        reading: Weight of what is read, a variable once the layer is built,
+            as the next three are.
+        target_weight: Weight of the distance from the target.
+        entropy: Weight of the entropy.
+        indecision: Weight of the indecision.
 
     Args:
-        cost_weight: Initial weight of what is read, at least 0.
-        target: Target of the mean, a float; or None.
-        target_weight: Initial weight of the distance to the target, at least
-            0.
-        entropy_weight: Initial weight of the entropy, which is subtracted; at
-            least 0.
-        indecision_weight: Initial weight of the indecision, at least 0.
-        **kwargs: Base layer keyword arguments, such as `name`.
+        penalties: A `DecisionPenalties`, its serialized form, or None for the
+            weights 0.
+        least: Least value that a target may have.
+        most: Largest value that a target may have.
 
     Raises:
-        ValueError: If a weight is not allowed, or there is a `target_weight`
-            without a target.
+        ValueError: If `penalties` is none, or its target is not allowed.
     """
 
-    def __init__(
-        self,
-        cost_weight: float = 0.0,
-        target: float | None = None,
-        target_weight: float = 0.0,
-        entropy_weight: float = 0.0,
-        indecision_weight: float = 0.0,
-        **kwargs: Any,
-    ):
-        initial = {
-            "cost_weight": cost_weight,
-            "target_weight": target_weight,
-            "entropy_weight": entropy_weight,
-            "indecision_weight": indecision_weight,
-        }
-        initial = {
-            name: checks.check_not_negative(name, value)
-            for name, value in initial.items()
-        }
-        if target_weight and target is None:
-            raise ValueError(
-                "Argument `target` must be given for `target_weight` to act "
-                f"on. Received: target=None, target_weight={target_weight}"
-            )
-        super().__init__(**kwargs)
+    reading: keras.Variable
+    target_weight: keras.Variable
+    entropy: keras.Variable
+    indecision: keras.Variable
+
+    def __init__(self, penalties: Any, least: float = 0, most: float = 1):
+        initial = _deserialized(penalties)
+        if initial.target is not None:
+            checks.check_range("target", initial.target, least, most)
+        super().__init__(name="penalties")
         self.initial = initial
-        self.target = target
+        self.target = initial.target
 
     def build(self, input_shape: Any = None) -> None:
-        self._cost_weight = self._scalar("cost_weight")
-        self._target_weight = self._scalar("target_weight")
-        self._entropy_weight = self._scalar("entropy_weight")
-        self._indecision_weight = self._scalar("indecision_weight")
-
-    def _scalar(self, name: str) -> keras.Variable:
-        return add_scalar(self, name, self.initial[name])
-
-    @property
-    def cost_weight(self) -> keras.Variable:
-        """The price of what is read."""
-        return self._built("cost_weight")
-
-    @property
-    def target_weight(self) -> keras.Variable:
-        """The weight of the distance to the target."""
-        return self._built("target_weight")
-
-    @property
-    def entropy_weight(self) -> keras.Variable:
-        """The weight of exploration."""
-        return self._built("entropy_weight")
-
-    @property
-    def indecision_weight(self) -> keras.Variable:
-        """The weight of commitment."""
-        return self._built("indecision_weight")
+        for name in WEIGHTS:
+            setattr(
+                self, name, add_scalar(self, name, getattr(self.initial, name))
+            )
 
     @property
     def is_targeted(self) -> bool:
-        """Whether a target holds what is read, by a weight above 0."""
+        """Whether the distance from a target has a weight above 0 now."""
         if self.target is None:
             return False
         return float(ops.convert_to_numpy(self.target_weight)) > 0
 
-    def _built(self, name: str) -> keras.Variable:
-        if not self.built:
-            raise AttributeError(
-                f"`{name}` is a variable once the layer is built; call the "
-                f"layer on inputs, or give it `{name}=` when it is made. "
-                "Received: built=False"
-            )
-        return getattr(self, f"_{name}")
-
-    def charge(self, measures: Measures, mask: Tensor | None) -> Charges:
-        """What each example of a batch is charged, with the current weights.
+    def losses(
+        self, measures: Measures, present: Tensor | None
+    ) -> PenaltyLosses:
+        """The losses of each example of a batch, with the weights as they are.
 
         Args:
-            measures: What is charged, step by step.
-            mask: Boolean tensor `(batch, time)` or None.
+            measures: What is measured, step by step.
+            present: Boolean mask `(batch, time)`, or the probability that a
+                step exists; None if all do.
 
         Returns:
-            `Charges`, by example.
+            `PenaltyLosses`; zeros in a batch without a real step.
         """
-        weights = CostWeights(
-            self.cost_weight,
-            self.target_weight,
-            self.entropy_weight,
-            self.indecision_weight,
-            self.target,
+        dtype = measures.read.dtype
+        reading, target_weight, entropy, indecision = (
+            ops.cast(getattr(self, name), dtype) for name in WEIGHTS
         )
-        return charge(measures, weights, mask)
+        loss = reading * batch_shares(measures.read, present)
+        if self.target is not None:
+            distance = self._distance(measures.targeted, present)
+            loss += target_weight * distance
+        uncertainty = indecision * measures.indecision
+        uncertainty -= entropy * measures.entropy
+        return PenaltyLosses(loss, batch_shares(uncertainty, present))
+
+    def _distance(self, values: Tensor, present: Tensor | None) -> Tensor:
+        """Distances of the rows, whose mean is that from the target."""
+        target = self.target * batch_shares(ops.ones_like(values), present)
+        above = batch_shares(values, present) - target
+        if self.initial.target_of == "row":
+            return ops.abs(above)
+        if self.initial.target_of == "row_above":
+            return ops.relu(above)
+        # The batch's distance is linear on either side of the target, so that
+        # its rows have shares in it.
+        return ops.stop_gradient(ops.sign(ops.mean(above))) * above
 
     def load_own_variables(self, store: Any) -> None:
-        # Files written before layers had these costs hold none of them.
+        # Files written before layers had these weights hold none of them.
         if store.keys():
             super().load_own_variables(store)
 
-    def arguments(self) -> dict[str, float | None]:
-        """The constructor's arguments, for the config of the layer."""
-        return {**self.initial, "target": self.target}
+    def get_config(self) -> dict[str, Any]:
+        """The argument of the layer that holds the weights."""
+        serialized = keras.saving.serialize_keras_object(self.initial)
+        return {"penalties": serialized}
+
+
+def _deserialized(penalties: Any) -> DecisionPenalties:
+    if penalties is None:
+        return DecisionPenalties()
+    if isinstance(penalties, dict):
+        penalties = keras.saving.deserialize_keras_object(penalties)
+    if not isinstance(penalties, DecisionPenalties):
+        raise ValueError(
+            "Argument `penalties` must be a `keras_seqmech.DecisionPenalties` "
+            f"or None. Received: penalties={penalties!r}"
+        )
+    return penalties
+
+
+def upgrade_config(config: dict[str, Any]) -> dict[str, Any]:
+    """The config of a layer, `penalties` in place of older arguments.
+
+    Args:
+        config: A config of any version.
+
+    Returns:
+        A config that has `penalties` if the given one had any weight or target.
+    """
+    config = dict(config)
+    older = {
+        name: config.pop(former)
+        for former, name in _FORMER_NAMES.items()
+        if former in config
+    }
+    for target_of, (target, weight) in _FORMER_TARGETS.items():
+        former_target = config.pop(target, None)
+        former_weight = config.pop(weight, 0.0)
+        if former_target is not None:
+            older |= {
+                "target": former_target,
+                "target_weight": former_weight,
+                "target_of": target_of,
+            }
+    return (
+        {**config, "penalties": DecisionPenalties(**older)} if older else config
+    )
+
+
+_FORMER_NAMES = {
+    "cost_weight": "reading",
+    "target": "target",
+    "target_weight": "target_weight",
+    "entropy_weight": "entropy",
+    "indecision_weight": "indecision",
+}
+_FORMER_TARGETS = {
+    "row_above": ("openness_target", "sparsity_weight"),
+    "row": ("length_target", "length_weight"),
+}

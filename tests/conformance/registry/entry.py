@@ -9,6 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_seqmech.core.decisions import penalties
 from keras_seqmech.core.decisions import sampling
 from tests.fixed_noise import DRAWS
 from tests.fixed_noise import silence
@@ -22,11 +23,7 @@ SCALARS = (
     "temperature",
     "penalty",
     "attention_dropout",
-    "entropy_weight",
-    "sparsity_weight",
-    "cost_weight",
-    "target_weight",
-    "indecision_weight",
+    *penalties.WEIGHTS,
 )
 
 

@@ -4,6 +4,8 @@ import keras
 from keras import ops
 
 import keras_seqmech
+from keras_seqmech import DecisionPenalties
+from keras_seqmech.core.decisions.penalties import WEIGHTS
 from tests.conformance.registry.entry import FEATURES
 from tests.conformance.registry.entry import TIME
 from tests.conformance.registry.entry import Argument
@@ -47,7 +49,6 @@ STOPPING_READER = (
     "field_recurrent_kernel",
 )
 GATE = ("field_kernel", "field_bias", "forget_kernel", "forget_bias")
-COSTS = ("cost_weight", "target_weight", "entropy_weight", "indecision_weight")
 KERAS_CELL = ("kernel", "recurrent_kernel", "bias")
 
 
@@ -129,7 +130,7 @@ def field_layer(id, cell, inner=KERAS_CELL, reader=READER, **options):
         f"ReceptiveFieldRNN-{id}",
         make,
         SEQUENCES,
-        (*reader, *GATE, "temperature", *inner, *COSTS),
+        (*reader, *GATE, "temperature", *inner, *WEIGHTS),
         resume=resume_layer
         if sequences and options.get("return_state")
         else None,
@@ -156,7 +157,7 @@ def field_cell(
         f"RFCell-{id}",
         make,
         SEQUENCES,
-        (*reader, *GATE, "temperature", *inner, *COSTS),
+        (*reader, *GATE, "temperature", *inner, *WEIGHTS),
         wrap=in_rnn,
         prepare=make_windows,
         resume=resume_cell,
@@ -297,11 +298,7 @@ def field_arguments() -> dict:
         "activation": "relu",
         "gated": "all",
         "size_from": "field",
-        "cost_weight": 0.25,
-        "target": 2.5,
-        "target_weight": 0.75,
-        "entropy_weight": 0.125,
-        "indecision_weight": 0.375,
+        "penalties": DecisionPenalties(0.25, 2.5, 0.75, "row", 0.125, 0.375),
         "unit_forget_bias": False,
         "forget_strength": 0.25,
         "kernel_initializer": keras.initializers.HeNormal(),
@@ -343,11 +340,10 @@ BAD_FIELDS = (
     ("estimator", "exact"),
     ("gated", "carry"),
     ("size_from", "state"),
-    ("cost_weight", -1.0),
-    ("target", 0.5),
-    ("target", 99.0),
-    ("entropy_weight", float("nan")),
-    ("indecision_weight", True),
+    ("penalties", {"reading": 1.0}),
+    ("penalties", 0.1),
+    ("penalties", DecisionPenalties(target=0.5)),
+    ("penalties", DecisionPenalties(target=99.0)),
     ("unit_forget_bias", 1),
     ("forget_strength", 1.5),
     ("forget_strength", True),

@@ -4,6 +4,8 @@ import keras
 from keras import ops
 
 import keras_seqmech
+from keras_seqmech import DecisionPenalties
+from keras_seqmech.core.decisions.penalties import WEIGHTS
 from tests.conformance.registry.entry import FEATURES
 from tests.conformance.registry.entry import TIME
 from tests.conformance.registry.entry import Argument
@@ -25,9 +27,8 @@ GATE = (
     "output_bias",
     "temperature",
 )
-COSTS = ("cost_weight", "target_weight", "entropy_weight", "indecision_weight")
-# The paper's sparsity has a target.
-PRICED_GATE = (*GATE, "sparsity_weight")
+# The sparsity of the source.
+SPARSE = DecisionPenalties(0.0, 0.25, 2.0, "row_above", entropy=0.1)
 LSTM = ("kernel", "recurrent_kernel", "bias")
 
 
@@ -55,7 +56,7 @@ def gate(id, **options):
         f"BoundaryGate-{id}",
         make,
         ARGUMENTS,
-        (*(PRICED_GATE if "openness_target" in options else GATE), *COSTS),
+        (*GATE, *WEIGHTS),
         core=True,
         golden=True,
     )
@@ -75,12 +76,11 @@ def encoder(id, core=True, **options):
         layer_class = keras_seqmech.FocusedHierarchicalEncoder
         return layer_class(**{**options, **overrides})
 
-    gate = PRICED_GATE if "openness_target" in options else GATE
     return Entry(
         f"FocusedHierarchicalEncoder-{id}",
         make,
         ARGUMENTS,
-        (*gate, *COSTS, *LSTM, *LSTM),
+        (*GATE, *WEIGHTS, *LSTM, *LSTM),
         core=core,
         golden=True,
     )
@@ -117,9 +117,7 @@ ENTRIES = [
     gate(
         "reinforce",
         estimator="reinforce",
-        openness_target=0.25,
-        sparsity_weight=0.5,
-        entropy_weight=0.1,
+        penalties=SPARSE,
     ),
     encoder("relaxed", estimator="relaxed", return_sequences=True),
     encoder(
@@ -127,15 +125,14 @@ ENTRIES = [
         core=False,
         estimator="straight_through",
         return_state=True,
-        entropy_weight=0.1,
+        penalties=DecisionPenalties(entropy=0.1),
     ),
     encoder(
         "reinforce",
         estimator="reinforce",
         return_sequences=True,
         return_state=True,
-        openness_target=0.25,
-        sparsity_weight=0.5,
+        penalties=SPARSE,
     ),
 ]
 
@@ -145,13 +142,7 @@ def gate_arguments():
         "units": GATE_UNITS,
         "estimator": "straight_through",
         "temperature": 0.5,
-        "openness_target": 0.25,
-        "sparsity_weight": 0.5,
-        "entropy_weight": 0.125,
-        "cost_weight": 0.375,
-        "target": 0.625,
-        "target_weight": 0.75,
-        "indecision_weight": 0.875,
+        "penalties": DecisionPenalties(0.375, 0.5, 0.75, "row", 0.125, 0.875),
         "initial_openness": 0.25,
         "negative_slope": 0.125,
         "kernel_initializer": keras.initializers.HeNormal(),
@@ -218,19 +209,8 @@ BAD_GATES = (
     ("units", 2.5),
     ("estimator", "exact"),
     ("temperature", 0),
-    ("openness_target", 0),
-    ("openness_target", 1.5),
-    ("openness_target", float("nan")),
-    ("openness_target", None),
-    ("sparsity_weight", -0.1),
-    ("entropy_weight", -0.1),
-    ("entropy_weight", float("inf")),
-    ("cost_weight", -1),
-    ("target", -0.1),
-    ("target", 1.1),
-    ("target", None),
-    ("target_weight", "much"),
-    ("indecision_weight", float("nan")),
+    ("penalties", DecisionPenalties(target=1.1)),
+    ("penalties", 0.5),
     ("initial_openness", 0),
     ("initial_openness", 1),
     ("sample_at_inference", "no"),

@@ -117,7 +117,7 @@ ENTRIES = [
             *fields.GATE,
             "temperature",
             *fields.KERAS_CELL,
-            *fields.COSTS,
+            *fields.WEIGHTS,
         ),
         draws=True,
     ),

@@ -5,6 +5,8 @@ import numpy as np
 from keras import ops
 
 import keras_seqmech
+from keras_seqmech import DecisionPenalties
+from keras_seqmech.core.decisions.penalties import WEIGHTS
 from tests.conformance.registry.entry import FEATURES
 from tests.conformance.registry.entry import TIME
 from tests.conformance.registry.entry import Argument
@@ -69,7 +71,7 @@ class Named:
     __call__ = call
 
 
-COSTS = ("cost_weight", "target_weight", "entropy_weight", "indecision_weight")
+ROWS = DecisionPenalties(target=0.4, target_weight=0.5, target_of="row")
 
 
 def subsample(id, draws=True, core=True, golden=True, **options):
@@ -85,7 +87,7 @@ def subsample(id, draws=True, core=True, golden=True, **options):
         f"ExpectedSubsample-{id}",
         make,
         (Argument("sequence", (None, FEATURES), mask="mask"),),
-        ("kernel", "bias", *COSTS),
+        ("kernel", "bias", *WEIGHTS),
         wrap=Shortening,
         draws=draws,
         # Surely of length 0.
@@ -105,21 +107,16 @@ ENTRIES = [
         "reinforce",
         estimator="reinforce",
         inference="threshold",
-        length_target=0.4,
-        length_weight=0.5,
+        penalties=ROWS,
     ),
-    subsample("expectation", draws=False, length_target=0.4, length_weight=0.5),
+    subsample("expectation", draws=False, penalties=ROWS),
     subsample(
-        "costs",
+        "penalties",
         golden=False,
         core=False,
         estimator="straight_through",
         inference="threshold",
-        cost_weight=0.3,
-        target=0.4,
-        target_weight=0.2,
-        entropy_weight=0.1,
-        indecision_weight=0.2,
+        penalties=DecisionPenalties(0.3, 0.4, 0.2, "batch", 0.1, 0.2),
     ),
     Entry(
         "EmissionProbabilities",
@@ -173,14 +170,8 @@ FACTS = {
             "estimator": "reinforce",
             "return_emission": True,
             "track_statistics": True,
-            "length_target": 0.25,
-            "length_weight": 0.5,
             "seed": 11,
-            "cost_weight": 0.5,
-            "target": 0.25,
-            "target_weight": 0.75,
-            "entropy_weight": 0.125,
-            "indecision_weight": 1.5,
+            "penalties": DecisionPenalties(0.5, 0.25, 0.75, "row", 0.1, 1.5),
         },
         (
             ("max_length", 0),
@@ -192,18 +183,8 @@ FACTS = {
             ("estimator", "sample"),
             ("return_emission", 1),
             ("track_statistics", None),
-            ("length_target", 0),
-            ("length_target", 1),
-            ("length_target", float("nan")),
-            ("length_target", None),
-            ("length_weight", -0.1),
-            ("length_weight", float("inf")),
-            ("cost_weight", -0.1),
-            ("target", 1.5),
-            ("target", None),
-            ("target_weight", float("nan")),
-            ("entropy_weight", True),
-            ("indecision_weight", "late"),
+            ("penalties", DecisionPenalties(target=1.5)),
+            ("penalties", "late"),
         ),
         (
             ("sequence.shape", lambda: call((2, TIME))),

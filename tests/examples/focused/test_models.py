@@ -122,6 +122,6 @@ def test_models_learn_in_mixed_precision():
     keras.config.set_dtype_policy("mixed_float16")
     model = picking.build("fhe", "relaxed", args)
     models.compile_model(model, 0.01, steps=2)
-    model.get_layer("encoder").gate.costs.indecision_weight.assign(3)
+    model.get_layer("encoder").gate.penalties.indecision.assign(3)
     history = model.fit(*examples, batch_size=16, verbose=0).history
     assert np.isfinite(history["loss"]).all()

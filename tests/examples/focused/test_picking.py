@@ -16,6 +16,7 @@ from examples.explorer.questions import pick
 from examples.focused import experiments
 from examples.focused import models
 from examples.focused import picking
+from keras_seqmech import DecisionPenalties
 from tests.examples.csv_files import read
 from tests.examples.focused.small_models import small
 
@@ -186,9 +187,9 @@ def test_what_gates_cost_by_share_of_the_steps():
     assert schedule.steps == 60
     found = [schedule.values(share) for share in (0, 0.15, 0.3, 0.6)]
     assert {name: [x[name] for x in found] for name in found[0]} == {
-        "entropy_weight": pytest.approx([1, 0.75, 0, 0]),
-        "sparsity_weight": pytest.approx([0, 0.25 / 3, 1 / 3, 1 / 3]),
-        "indecision_weight": pytest.approx([0, 0.5 / 256, 0.5 / 16, 0.5]),
+        "entropy": pytest.approx([1, 0.75, 0, 0]),
+        "target_weight": pytest.approx([0, 0.25 / 3, 1 / 3, 1 / 3]),
+        "indecision": pytest.approx([0, 0.5 / 256, 0.5 / 16, 0.5]),
     }
     _, (_, schedule) = gate_callbacks("relaxed", *options)
     found = [schedule.values(share)["temperature"] for share in (0, 1)]
@@ -200,9 +201,9 @@ def test_a_schedule_takes_the_place_of_targets(capsys):
     model, (_, schedule) = gate_callbacks("relaxed", *options)
     gate = model.get_layer("encoder").gate
     assert gate.initial_sparsity_weight == 0
-    assert not any(gate.costs.initial.values())
+    assert gate.penalties.initial == DecisionPenalties()
     assert isinstance(schedule, keras_seqmech.ExploreThenCommit)
-    assert schedule.values(1.0)["cost_weight"] == 0.3
+    assert schedule.values(1.0)["reading"] == 0.3
     with pytest.raises(SystemExit):
         picking.parse([*options, "--openness-target", "0.5"])
     error = capsys.readouterr().err

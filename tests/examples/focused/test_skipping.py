@@ -78,9 +78,9 @@ def test_every_estimator_trains_with_its_schedule(
         skipping.train_and_measure(key, data, args, "")
     assert any("'encoder' are undecided" in str(x.message) for x in recorded)
     encoder = network_of(built[0]).get_layer("encoder")
-    costs = encoder.gate.costs
-    assert float(costs.cost_weight) == pytest.approx(0.4)
-    assert float(costs.indecision_weight) == pytest.approx(0.1)
+    costs = encoder.gate.penalties
+    assert float(costs.reading) == pytest.approx(0.4)
+    assert float(costs.indecision) == pytest.approx(0.1)
     assert encoder.gate.estimator == estimator
 
 

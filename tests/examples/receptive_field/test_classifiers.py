@@ -72,8 +72,8 @@ def test_the_price_of_drawn_sizes_is_part_of_their_reward():
         model, fields = classifiers.build_model(
             "lstm+rf-rl", matrix, 4, 2, args
         )
-        (layer,) = (x for x in model.layers if hasattr(x, "costs"))
-        layer.costs.cost_weight.assign(price)
+        (layer,) = (x for x in model.layers if hasattr(x, "penalties"))
+        layer.penalties.reading.assign(price)
         trained = classifiers.trainable("lstm+rf-rl", model, args)
         trained.fit(ids, labels, batch_size=32, epochs=12, verbose=0)
         sizes.append(fields.predict(ids, verbose=0)["probabilities"])

@@ -180,12 +180,12 @@ def test_explored_sizes_pick_a_late_epoch(monkeypatch):
     (field,) = [
         layer for layer in model.layers if isinstance(layer, ReceptiveFieldRNN)
     ]
-    assert float(field.costs.entropy_weight) == 0
+    assert float(field.penalties.entropy) == 0
 
 
 def test_sizes_are_settled_after_exploration_and_price():
     schedule = ExploreThenCommit(
-        entropy=(0.1, 0.0, 0.0, 0.45), price=(0.0, 0.02, 0.3, 0.7)
+        entropy=(0.1, 0.0, 0.0, 0.45), reading=(0.0, 0.02, 0.3, 0.7)
     )
     epochs = [classify_text.settled_epoch(schedule, n) for n in (1, 5, 10)]
     assert epochs == [0, 4, 7]

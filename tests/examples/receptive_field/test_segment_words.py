@@ -143,7 +143,7 @@ def test_settings_of_fields_are_runs_of_fields_alone(
     segment_words.main((line + "--explore --price 0.5 --entropy 0").split())
     defaults = ExploreThenCommit().numbers
     explored = "{:g}/{:g}".format(
-        defaults["entropy_weight"].initial, defaults["cost_weight"].final
+        defaults["entropy"].initial, defaults["reading"].final
     )
     assert seen == [
         ["lstm", "", "", ""],
@@ -235,9 +235,9 @@ def test_segment_words_explores(tmp_path):
             f"--models rnn+rf --seeds 1 --epochs 2 --sentences 20 --units 3 "
             f"--verbose 0 --explore --price 0.5 --output {output}".split()
         )
-    costs = seen[0].get_layer("field").costs
-    assert float(costs.cost_weight) == 0.5
-    assert float(costs.entropy_weight) == 0
+    costs = seen[0].get_layer("field").penalties
+    assert float(costs.reading) == 0.5
+    assert float(costs.entropy) == 0
     (row,) = results.read_rows(output, segment_words.FIELDS)
     assert row["explore"].endswith("/0.5") and 0 <= float(row["certain"]) <= 1
     assert float(row["information"]) < 2

@@ -112,9 +112,9 @@ def test_decisions_explore_then_commit(method):
     model = shorten.build(method, data, args)
     model.fit(*data.train, callbacks=[schedule], verbose=0)
     layer = network_of(model).get_layer("kept")
-    assert float(layer.costs.indecision_weight) == pytest.approx(0.3)
-    assert float(layer.costs.target_weight) == 1
-    assert layer.costs.target == 1 / args.stride
+    assert float(layer.penalties.indecision) == pytest.approx(0.3)
+    assert float(layer.penalties.target_weight) == 1
+    assert layer.penalties.target == 1 / args.stride
     assert not shorten.schedules("integrate", args)
 
 
