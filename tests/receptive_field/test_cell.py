@@ -10,6 +10,7 @@ from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import RFCell
 from tests import references
 from tests.fixed_noise import fix_sizes
+from tests.pairs import pairs
 
 # Here layers draw for themselves; nobody is to learn from it.
 pytestmark = pytest.mark.filterwarnings("ignore:Layer .* draws in training")
@@ -99,11 +100,13 @@ def assert_equal(actual, expected, tolerance=1e-10):
     np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("mask", [None, MASK], ids=["whole", "masked"])
-@pytest.mark.parametrize("summary", ["mean", "last"])
-@pytest.mark.parametrize("size_from", SIZE_SOURCES)
-@pytest.mark.parametrize("gated", GATED)
-@pytest.mark.parametrize("cell", CELLS)
+@pairs(
+    cell=list(CELLS),
+    gated=GATED,
+    size_from=SIZE_SOURCES,
+    summary=["mean", "last"],
+    mask=[None, MASK],
+)
 def test_inference_is_the_paper_written_out(
     cell, gated, size_from, summary, mask
 ):
@@ -123,12 +126,13 @@ def test_inference_is_the_paper_written_out(
     assert len(set(np.unique(sizes))) > 2  # sizes do vary
 
 
-@pytest.mark.parametrize("mask", [None, MASK], ids=["whole", "masked"])
-@pytest.mark.parametrize("summary", ["mean", "last"])
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("size_from", SIZE_SOURCES)
-@pytest.mark.parametrize(
-    "max_size, gated", [(2, "memory"), (3, "all"), (5, "output")]
+@pairs(
+    max_size=[2, 3, 5],
+    gated=GATED,
+    size_from=SIZE_SOURCES,
+    estimator=ESTIMATORS,
+    summary=["mean", "last"],
+    mask=[None, MASK],
 )
 def test_training_is_the_paper_written_out(
     monkeypatch, max_size, gated, size_from, estimator, summary, mask
@@ -186,9 +190,7 @@ def test_an_open_gate_leaves_the_cell_alone():
     assert_equal(layer(x), lstm(x))
 
 
-@pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("size_from", SIZE_SOURCES)
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pairs(estimator=ESTIMATORS, size_from=SIZE_SOURCES, training=[False, True])
 def test_an_output_depends_on_the_window_and_on_nothing_later(
     monkeypatch, estimator, size_from, training
 ):
@@ -245,19 +247,13 @@ def loss_and_gradients(function, x, weights):
     return outputs, gradients
 
 
-@pytest.mark.parametrize("summary", ["mean", "last"])
-@pytest.mark.parametrize("size_from", SIZE_SOURCES)
-@pytest.mark.parametrize("estimator", ["relaxed", "reinforce"])
-@pytest.mark.parametrize(
-    "cell, gated, strength",
-    [
-        ("lstm", "memory", None),
-        ("lstm", "output", None),
-        ("lstm", "all", None),
-        ("lstm", "all", 0.5),
-        ("gru", "memory", None),
-        ("simple", "memory", None),
-    ],
+@pairs(
+    cell=list(CELLS),
+    gated=GATED,
+    strength=[None, 0.5],
+    estimator=["relaxed", "reinforce"],
+    size_from=SIZE_SOURCES,
+    summary=["mean", "last"],
 )
 def test_gradients_agree_with_finite_differences(
     monkeypatch, cell, gated, strength, estimator, size_from, summary
@@ -504,18 +500,14 @@ def assert_fast_loop_is_the_cell(
 
 
 @pytest.mark.filterwarnings("ignore:Sizes that are drawn")
-@pytest.mark.parametrize("summary", ["mean", "last"])
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("size_from", SIZE_SOURCES)
-@pytest.mark.parametrize(
-    "cell, gated, max_size, mask",
-    [
-        ("lstm", "memory", 4, MASK),
-        ("lstm", "output", 3, None),
-        ("lstm", "all", 2, MASK),
-        ("gru", "all", 5, None),
-        ("simple", "memory", 3, MASK),
-    ],
+@pairs(
+    cell=list(CELLS),
+    gated=GATED,
+    max_size=[2, 3, 5],
+    mask=[None, MASK],
+    size_from=SIZE_SOURCES,
+    estimator=ESTIMATORS,
+    summary=["mean", "last"],
 )
 def test_fast_loop_is_the_cell_in_keras_rnn(
     monkeypatch, cell, gated, max_size, mask, size_from, estimator, summary

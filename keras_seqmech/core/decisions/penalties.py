@@ -248,11 +248,15 @@ class PenaltyWeights(keras.layers.Layer):
 
     def __init__(self, penalties: Any, least: float = 0, most: float = 1):
         initial = _deserialized(penalties)
-        if initial.target is not None:
-            checks.check_range("target", initial.target, least, most)
+        target = initial.target
+        if target is not None and not least <= target <= most:
+            raise ValueError(
+                f"Argument `penalties` must have a target from {least} to "
+                f"{most}, or None. Received: penalties={initial}"
+            )
         super().__init__(name="penalties")
         self.initial = initial
-        self.target = initial.target
+        self.target = target
 
     def build(self, input_shape: Any = None) -> None:
         for name in WEIGHTS:
@@ -318,7 +322,7 @@ class PenaltyWeights(keras.layers.Layer):
 def _deserialized(penalties: Any) -> DecisionPenalties:
     if penalties is None:
         return DecisionPenalties()
-    if isinstance(penalties, dict):
+    if isinstance(penalties, dict) and "class_name" in penalties:
         penalties = keras.saving.deserialize_keras_object(penalties)
     if not isinstance(penalties, DecisionPenalties):
         raise ValueError(
