@@ -31,7 +31,6 @@ from examples.common.arguments import positive
 from examples.common.arguments import real
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech.core.decisions import log_probabilities
-from keras_seqmech.focused import gate_equations
 from keras_seqmech.focused import loops
 
 SHAPE = {"batch": 64, "time": 200, "features": 100, "units": 256}
@@ -102,12 +101,10 @@ def encoder(
         mask=None,
         options=loops.LoopOptions(),
     )
-    weights = gate_equations.GateWeights(
+    weights = gate.GateWeights(
         gate.kernel, gate.bias, gate.output_kernel, gate.output_bias
     )
-    logits = gate_equations.boundary_logits(
-        hidden, context, weights, gate.negative_slope
-    )
+    logits = gate.boundary_logits(hidden, context, weights, gate.negative_slope)
     # With all open, further than rounding could close one.
     margin = 1e6 if openness == 1 else 0
     gate.output_bias.assign(margin - np.quantile(logits, 1 - openness))

@@ -30,9 +30,9 @@ from benchmarks import timing
 from benchmarks.batches import random_inputs
 from benchmarks.printed_tables import print_table
 from examples.common.arguments import positive
-from keras_seqmech.core.scan import Operands
-from keras_seqmech.core.scan import ScanOptions
-from keras_seqmech.core.scan import scan
+from keras_seqmech.core.scan.loop import scan
+from keras_seqmech.core.scan.protocol import Operands
+from keras_seqmech.core.scan.protocol import ScanOptions
 from keras_seqmech.subsample import expectation as emission_ops
 from keras_seqmech.subsample import probabilities
 

@@ -33,7 +33,7 @@ from examples.receptive_field.cells import CELLS
 from examples.receptive_field.tuning_tasks import Task
 from keras_seqmech import tuning
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
-from keras_seqmech.receptive_field.options import SUMMARIES
+from keras_seqmech.receptive_field.equations import SUMMARIES
 from keras_seqmech.tuning import FIXED
 
 TUNERS = {

@@ -21,10 +21,10 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core import numerics
-from keras_seqmech.core.scan import Affine
-from keras_seqmech.core.scan import Named
-from keras_seqmech.core.scan import Operands
-from keras_seqmech.core.scan import States
+from keras_seqmech.core.scan.protocol import Affine
+from keras_seqmech.core.scan.protocol import Named
+from keras_seqmech.core.scan.protocol import Operands
+from keras_seqmech.core.scan.protocol import States
 from keras_seqmech.typing import Tensor
 
 # Cells whose weights and steps are known; any other is only called.

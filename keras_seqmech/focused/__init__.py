@@ -1,11 +1,10 @@
 """Focused reading, from "Focused Hierarchical RNNs for Conditional Sequence
 Processing".
 
-`encoder` runs the `loops` over the steps that the `gate` opens and returns
-`outputs`; `attention` and `pointer` read the states. `inputs` checks what they
-are all called with. Where the mathematics is: of the gate in `gate_equations`,
-of attention over open gates in `gated_attention`, of the mixture of vocabulary
-and copies in `copying`.
+`encoder` runs the `loops` over the steps that the `gate` opens; `attention`
+and `pointer` read the states. `inputs` checks what they are all called with.
+Where the mathematics is: of the gate in `gate`, of attention over open gates
+in `gated_attention`, of the mixture of vocabulary and copies in `copying`.
 """
 
 from keras_seqmech.focused.attention import ContextAttention

@@ -11,9 +11,9 @@ from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core import time_reductions
 from keras_seqmech.core.numerics import score_dtype
-from keras_seqmech.focused import gate_equations
 from keras_seqmech.focused import gated_attention
 from keras_seqmech.focused import inputs
+from keras_seqmech.focused.gate import bounded_context
 from keras_seqmech.typing import Tensor
 
 STATES = ("every", "open")
@@ -150,7 +150,7 @@ class ContextAttention(keras.layers.Layer):
 
     def _query(self, context: Tensor) -> Tensor:
         dtype = score_dtype(self.compute_dtype)
-        query = gate_equations.bounded_context(ops.cast(context, dtype))
+        query = bounded_context(ops.cast(context, dtype))
         if self.context_kernel is not None:
             query = ops.matmul(query, ops.cast(self.context_kernel, dtype))
         return query / math.sqrt(self.size)

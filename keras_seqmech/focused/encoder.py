@@ -10,11 +10,11 @@ from keras_seqmech.core import masks
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.penalties import upgrade_config
-from keras_seqmech.core.scan import States
+from keras_seqmech.core.scan.protocol import States
 from keras_seqmech.focused import inputs
 from keras_seqmech.focused import loops
 from keras_seqmech.focused.gate import BoundaryGate
-from keras_seqmech.focused.outputs import ReturnOptions
+from keras_seqmech.focused.loops import ReturnOptions
 from keras_seqmech.typing import Tensor
 
 # Arguments of the gate that the encoder takes under the same names.

@@ -11,7 +11,6 @@ from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import bernoulli
 from keras_seqmech.core.decisions import log_probabilities
-from keras_seqmech.core.decisions import penalties
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.penalties import upgrade_config
@@ -21,10 +20,69 @@ from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.decisions.statistics import KeepsStatistics
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import batch_mean
+from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import score_dtype
-from keras_seqmech.focused import gate_equations
 from keras_seqmech.focused import inputs
 from keras_seqmech.typing import Tensor
+
+# Larger context entries are clipped to this, so that products stay finite.
+LARGEST_CONTEXT = 1e6
+
+
+class GateWeights(NamedTuple):
+    """Weights of the gate's two layers.
+
+    Attributes:
+        kernel: $W$, `(3 * size, units)`: $W_1, W_2, W_3$ one below the other.
+        bias: $b$, `(units,)`.
+        output_kernel: $w$, `(units, 1)`.
+        output_bias: $b_o$, a scalar.
+    """
+
+    kernel: Tensor
+    bias: Tensor
+    output_kernel: Tensor
+    output_bias: Tensor
+
+
+def boundary_logits(
+    sequence: Tensor,
+    context: Tensor,
+    weights: GateWeights,
+    negative_slope: float = 0.2,
+) -> Tensor:
+    r"""Logits of the gates of all steps, given a context.
+
+    $\ell_t = w^T \mathrm{LReLU}(W z_t + b) + b_o$ with
+    $z_t = [q \odot h_t, h_t, q]$. The vectors z are never formed: each row of
+    the batch has one matrix $\mathrm{diag}(q) W_1 + W_2$ for all its steps,
+    and one vector $W_3^T q + b$.
+
+    Args:
+        sequence: States $h_t$, `(batch, time, size)`.
+        context: $q$, `(batch, size)`.
+        weights: The weights of the gate.
+        negative_slope: Slope of the LeakyReLU below 0.
+
+    Returns:
+        Logits `(batch, time)`, finite, float32 or wider.
+    """
+    dtype = score_dtype(ops.dtype(sequence))
+    sequence, context, kernel, bias, output_kernel, output_bias = (
+        ops.cast(x, dtype) for x in (sequence, context, *weights)
+    )
+    context = bounded_context(context)
+    gated, plain, offset = ops.split(kernel, 3, axis=0)
+    matrices = context[:, :, None] * gated + plain
+    offsets = ops.matmul(context, offset) + bias
+    hidden = finite(ops.matmul(sequence, matrices) + offsets[:, None])
+    hidden = ops.leaky_relu(hidden, negative_slope)
+    return finite(ops.matmul(hidden, output_kernel)[..., 0] + output_bias)
+
+
+def bounded_context(context: Tensor) -> Tensor:
+    """A context whose products with states and weights stay finite."""
+    return ops.clip(context, -LARGEST_CONTEXT, LARGEST_CONTEXT)
 
 
 class GateDecisions(NamedTuple):
@@ -258,17 +316,13 @@ class BoundaryGate(KeepsStatistics):
         return self._assemble(decisions)
 
     def _logits(self, sequence: Tensor, context: Tensor) -> Tensor:
-        context = gate_equations.bounded_context(
-            ops.cast(context, self.score_dtype)
-        )
+        context = bounded_context(ops.cast(context, self.score_dtype))
         if self.context_kernel is not None:
             context = ops.matmul(context, self.context_kernel)
-        weights = gate_equations.GateWeights(
+        weights = GateWeights(
             self.kernel, self.bias, self.output_kernel, self.output_bias
         )
-        return gate_equations.boundary_logits(
-            sequence, context, weights, self.negative_slope
-        )
+        return boundary_logits(sequence, context, weights, self.negative_slope)
 
     def _decide(
         self, logits: Tensor, mask: Tensor | None, training: bool
@@ -298,7 +352,7 @@ class BoundaryGate(KeepsStatistics):
         self, logits: Tensor, decisions: GateDecisions, mask: Tensor | None
     ) -> None:
         """Adds the auxiliary losses, and reports the log-probabilities."""
-        measures = penalties.measure_gates(logits, decisions.gates)
+        measures = bernoulli.measure(logits, decisions.gates)
         losses = self.penalties.losses(measures, mask)
         self.add_loss(batch_mean(losses.reading + losses.uncertainty))
         if self.estimator == "reinforce":

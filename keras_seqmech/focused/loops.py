@@ -7,6 +7,7 @@ candidate at every step and blends it in by the gate, as soft gates and the
 gradients of closed gates need it.
 """
 
+from typing import Any
 from typing import NamedTuple
 
 import keras
@@ -16,19 +17,125 @@ from keras import ops
 from keras_seqmech._keras_compat import in_xla
 from keras_seqmech.core import cells
 from keras_seqmech.core import compaction
-from keras_seqmech.core.scan import Affine
-from keras_seqmech.core.scan import Named
-from keras_seqmech.core.scan import Operands
-from keras_seqmech.core.scan import Packing
-from keras_seqmech.core.scan import ScanOptions
-from keras_seqmech.core.scan import States
-from keras_seqmech.core.scan import Step
-from keras_seqmech.core.scan import can_pack
-from keras_seqmech.core.scan import pack
-from keras_seqmech.core.scan import scan
-from keras_seqmech.focused.outputs import ReturnOptions
-from keras_seqmech.focused.outputs import UpperOutputs
+from keras_seqmech.core import masks
+from keras_seqmech.core.scan.loop import scan
+from keras_seqmech.core.scan.packing import Packing
+from keras_seqmech.core.scan.packing import can_pack
+from keras_seqmech.core.scan.packing import pack
+from keras_seqmech.core.scan.protocol import Affine
+from keras_seqmech.core.scan.protocol import Named
+from keras_seqmech.core.scan.protocol import Operands
+from keras_seqmech.core.scan.protocol import ScanOptions
+from keras_seqmech.core.scan.protocol import States
+from keras_seqmech.core.scan.protocol import Step
 from keras_seqmech.typing import Tensor
+
+
+class UpperOutputs(NamedTuple):
+    """Results of the upper network; those not asked for are None.
+
+    Attributes:
+        states: Final states h and c, `(batch, units)` each; h alone where the
+            loop was not asked for c.
+        sequence: States after every step, `(batch, time, units)`.
+        focused: States after the open steps, `(batch, K, units)`, 0 where the
+            mask is False.
+        focused_mask: Boolean `(batch, K)`.
+        focused_indices: The open steps, int32 `(batch, K)`, 0 where the mask
+            is False.
+    """
+
+    states: tuple[Tensor, ...]
+    sequence: Tensor | None = None
+    focused: Tensor | None = None
+    focused_mask: Tensor | None = None
+    focused_indices: Tensor | None = None
+
+
+class ReturnOptions(NamedTuple):
+    """The `return_...` arguments of the encoder."""
+
+    sequences: bool = False
+    state: bool = False
+    focused: bool = False
+    gates: bool = False
+
+    def assemble(
+        self,
+        upper: UpperOutputs,
+        lower_states: tuple[Tensor, ...],
+        decisions: dict[str, Tensor],
+        mask: Tensor | None,
+    ) -> Any:
+        """Puts together what a call returns.
+
+        Args:
+            upper: Results of the upper network.
+            lower_states: Final h and c of the lower network.
+            decisions: The gate's decisions, by name.
+            mask: Boolean tensor `(batch, time)` or None.
+
+        Returns:
+            A tensor, or a tuple of all that is asked for.
+        """
+        if self.focused:
+            returned = [upper.focused, upper.focused_mask]
+            decisions = {**decisions, "indices": upper.focused_indices}
+        elif self.sequences:
+            started = None
+            if mask is not None:
+                started = ops.cumsum(ops.cast(mask, "int32"), axis=1)
+            returned = [masks.zero_masked(upper.sequence, started)]
+        else:
+            output = upper.states[0]
+            if mask is not None:
+                real = ops.any(mask, axis=1, keepdims=True)
+                output = ops.where(real, output, ops.zeros_like(output))
+            returned = [output]
+        if self.state:
+            returned += [*lower_states, *upper.states]
+        if self.gates:
+            returned.append(decisions)
+        return _one_or_all(returned)
+
+    def specs(
+        self,
+        sequence_shape: tuple,
+        state_sizes: list[int],
+        dtype: str,
+        decisions: dict[str, keras.KerasTensor],
+    ) -> Any:
+        """Shapes and dtypes of what `assemble` returns, as `KerasTensor`s.
+
+        Args:
+            sequence_shape: `(batch, time, features)`.
+            state_sizes: Sizes of lower h, lower c, upper h, upper c.
+            dtype: Dtype of the states.
+            decisions: Specs of the gate's decisions, by name.
+        """
+        batch_size, length, _ = sequence_shape
+        units = state_sizes[-1]
+
+        def spec(*shape: Any, dtype: Any = dtype) -> keras.KerasTensor:
+            return keras.KerasTensor((batch_size, *shape), dtype=dtype)
+
+        if self.focused:
+            returned = [spec(None, units), spec(None, dtype="bool")]
+            indices = spec(None, dtype="int32")
+            decisions = {**decisions, "indices": indices}
+        elif self.sequences:
+            returned = [spec(length, units)]
+        else:
+            returned = [spec(units)]
+        if self.state:
+            returned += [spec(size) for size in state_sizes]
+        if self.gates:
+            returned.append(decisions)
+        return _one_or_all(returned)
+
+
+def _one_or_all(returned: list[Any]) -> Any:
+    return returned[0] if len(returned) == 1 else tuple(returned)
 
 
 class LoopOptions(NamedTuple):

@@ -2,13 +2,11 @@
 Model for Recurrent Neural Networks".
 
 `cell` is one step of it and `layer` the layer over sequences, whose `loop` is
-fast; `options` are the arguments of both, `equations` what both compute,
-`choices` what the sizes were, `windows` what the cell reads within
-`keras.layers.RNN`.
+fast; `equations` are what both compute, `windows` what both read.
 
-Where each equation is computed: 1 and 3 in `equations`; 2, 4, 6 and 8 in
-`fields`; 5 in the wrapped cell; 7, the relaxed sample, and sizes from what was
-read in `keras_seqmech.core.decisions.categorical`, with draws from
+Where each equation is computed: 1, 2, 3, 4, 6 and 8 in `equations`; 5 in the
+wrapped cell; 7, the relaxed sample, and sizes from what was read in
+`keras_seqmech.core.decisions.categorical`, with draws from
 `keras_seqmech.core.decisions.sampling`.
 """
 

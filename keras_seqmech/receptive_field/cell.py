@@ -18,10 +18,12 @@ from keras_seqmech.core.layers import UnitInterval
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import unbuilt_config
 from keras_seqmech.core.numerics import score_dtype
-from keras_seqmech.receptive_field import fields
 from keras_seqmech.receptive_field.equations import FieldEquations
+from keras_seqmech.receptive_field.equations import FieldOptions
 from keras_seqmech.receptive_field.equations import FieldWeights
-from keras_seqmech.receptive_field.options import FieldOptions
+from keras_seqmech.receptive_field.equations import forget
+from keras_seqmech.receptive_field.equations import keep_weights
+from keras_seqmech.receptive_field.equations import soft_summary
 from keras_seqmech.typing import Tensor
 
 # Arguments of configs that were saved before there were such arguments.
@@ -293,7 +295,7 @@ class RFCell(keras.layers.Layer):
         validity = inputs[..., -1] > 0.5
         window = ops.where(validity[..., None], inputs[..., :-1], 0)
         summary = self._read(equations, window, validity, flat[0])
-        gated = fields.forget(equations.gate(summary), flat, self.gated_states)
+        gated = forget(equations.gate(summary), flat, self.gated_states)
         with cells.fresh_dropout(self.cell):
             output, new = cells.call_cell(
                 self.cell, window[:, 0], gated, training
@@ -337,10 +339,10 @@ class RFCell(keras.layers.Layer):
             product = numerics.product(state, weights.recurrent_kernel)
             return options.activation(offsets[i] + product)
 
-        return fields.soft_summary(
+        return soft_summary(
             options.activation(offsets[0]),
             candidate,
-            fields.keep_weights(selection, ops.cast(validity, selection.dtype)),
+            keep_weights(selection, ops.cast(validity, selection.dtype)),
             options.summary,
         )
 

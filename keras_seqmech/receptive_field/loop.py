@@ -1,7 +1,7 @@
 """The fast loop behind `ReceptiveFieldRNN`.
 
 What a field reads depends on the state only through its size. So all products
-with the inputs leave the loop, and with them:
+with the inputs are hoisted out of the loop, and with them:
 
 - where fields are read softly (eq. 6): the first two inner states, which no
   mask touches, and their products; from the third on the inner network stays
@@ -23,21 +23,23 @@ from keras import ops
 from keras_seqmech.core import cells
 from keras_seqmech.core import numerics
 from keras_seqmech.core.decisions import categorical
-from keras_seqmech.core.scan import Affine
-from keras_seqmech.core.scan import Operands
-from keras_seqmech.core.scan import ScanOptions
-from keras_seqmech.core.scan import Step
-from keras_seqmech.core.scan import can_pack as scan_can_pack
-from keras_seqmech.core.scan import scan
+from keras_seqmech.core.scan.loop import scan
+from keras_seqmech.core.scan.packing import can_pack as scan_can_pack
+from keras_seqmech.core.scan.protocol import Affine
 from keras_seqmech.core.scan.protocol import Named
+from keras_seqmech.core.scan.protocol import Operands
+from keras_seqmech.core.scan.protocol import ScanOptions
 from keras_seqmech.core.scan.protocol import States
-from keras_seqmech.receptive_field import fields
+from keras_seqmech.core.scan.protocol import Step
 from keras_seqmech.receptive_field.cell import RFCell
 from keras_seqmech.receptive_field.equations import FieldEquations
-from keras_seqmech.receptive_field.inputs import FieldInputs
-from keras_seqmech.receptive_field.inputs import PackedFieldInputs
-from keras_seqmech.receptive_field.inputs import PaddedFieldInputs
-from keras_seqmech.receptive_field.inputs import Sequences
+from keras_seqmech.receptive_field.equations import forget
+from keras_seqmech.receptive_field.equations import keep_weights
+from keras_seqmech.receptive_field.equations import soft_summary
+from keras_seqmech.receptive_field.windows import FieldInputs
+from keras_seqmech.receptive_field.windows import PackedFieldInputs
+from keras_seqmech.receptive_field.windows import PaddedFieldInputs
+from keras_seqmech.receptive_field.windows import Sequences
 from keras_seqmech.typing import Tensor
 
 
@@ -178,7 +180,7 @@ def run(
 def _prepare(
     cell: RFCell, field_inputs: FieldInputs, options: RunOptions
 ) -> FieldLoop:
-    """Computes what leaves the loop, and makes the step from the rest."""
+    """Computes what is hoisted out of the loop, and makes the step."""
     current, dtype = field_inputs.current, cell.compute_dtype
     if options.training:
         _, batch_size = field_inputs.padded_shape
@@ -261,7 +263,7 @@ def _gated_step(
         inputs: Named, states: States, affine: Affine
     ) -> tuple[Named, States]:
         gate, chosen = field.gate(inputs, states[0], affine)
-        states = tuple(fields.forget(gate, states, gated))
+        states = tuple(forget(gate, states, gated))
         output, states = inner.step(inputs, states, affine)
         kept = {name: chosen[name] for name in choices}
         return {"output": output, **kept}, states
@@ -401,7 +403,7 @@ def _soft_reader(
 
     def read(inputs: Named, selection: Tensor, affine: Affine) -> Tensor:
         validity = inputs["validity"]
-        keep = fields.keep_weights(selection, validity)
+        keep = keep_weights(selection, validity)
 
         def candidate(i: int, state: Tensor) -> Tensor:
             if i == 1:
@@ -414,7 +416,7 @@ def _soft_reader(
             (pre_activation,) = affine(f"field_{i}", state)
             return activation(pre_activation)
 
-        return fields.soft_summary(
+        return soft_summary(
             inputs["first"], candidate, keep, equations.options.summary
         )
 

@@ -1,12 +1,27 @@
-"""Windows over the steps ahead, and the layer that makes them."""
+"""What fields read: windows over the steps ahead.
 
+`ReceptiveFieldWindows` makes them for an `RFCell`. A `ReceptiveFieldRNN` only
+looks ahead, in tensors that are either padded, `(time, batch, ...)`, or hold
+the real steps alone, `(total, ...)` (see `keras_seqmech.core.scan`). Both have
+the methods of `FieldInputs`, so that the equations of a field need not know
+which of the two it is.
+"""
+
+from collections.abc import Callable
 from typing import Any
+from typing import NamedTuple
+from typing import Protocol
 
 import keras
+import tensorflow as tf
 from keras import ops
 
+from keras_seqmech._keras_compat import custom_gradient
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
+from keras_seqmech.core.scan.packing import Packing
+from keras_seqmech.core.scan.packing import entries
+from keras_seqmech.core.scan.packing import pack
 from keras_seqmech.typing import Tensor
 
 
@@ -137,3 +152,243 @@ def look_ahead_windows(
     sequences = masks.zero_masked(sequences, mask)
     features = ops.concatenate([sequences, real], axis=-1)
     return ops.stack(look_ahead(features, max_size, length), axis=2)
+
+
+class Sequences(NamedTuple):
+    """Sequences in reading order, batch first.
+
+    Attributes:
+        steps: Tensor `(batch, time, features)`.
+        mask: Boolean tensor `(batch, time)`, True at real steps; None: all.
+        lookahead: Tensor `(batch, steps, features)` or None: what follows the
+            last step.
+        lookahead_mask: Boolean tensor `(batch, steps)` or None.
+    """
+
+    steps: Tensor
+    mask: Tensor | None = None
+    lookahead: Tensor | None = None
+    lookahead_mask: Tensor | None = None
+
+
+class FieldInputs(Protocol):
+    """What fields can read; "steps" stands for the leading axes of the loop."""
+
+    @property
+    def steps(self) -> Tensor:
+        """All that can be read: the steps, and what follows the last."""
+
+    @property
+    def current(self) -> Tensor:
+        """The steps that have a window, `(steps, features)`."""
+
+    @property
+    def validity(self) -> Tensor:
+        """Boolean `(steps, S)`: whether each position exists and is real."""
+
+    @property
+    def padded_shape(self) -> tuple[Tensor, Tensor]:
+        """Number of time steps and of rows, real or not."""
+
+    def ahead(self, values: Tensor) -> list[Tensor]:
+        """Views what was computed from `steps` 0, 1, ..., S - 1 steps ahead.
+
+        Returns:
+            S tensors `(steps, ...)`. At positions that are not valid their
+            values are undefined, but finite where `values` are; a caller
+            leaves these out, so that they have no gradient.
+        """
+
+    def take(self, values: Tensor) -> Tensor:
+        """Takes the steps from a tensor `(time, batch, ...)`."""
+
+    def restore(self, values: Tensor) -> Tensor:
+        """Brings `(steps, ...)` to `(batch, time, ...)`, zeros if masked."""
+
+    def spec(self, width: int, dtype: str) -> tf.TensorSpec:
+        """Shape and dtype of values of one step of the loop."""
+
+
+class PaddedFieldInputs(NamedTuple):
+    """What fields can read, time first.
+
+    Attributes:
+        steps: Tensor `(time + lookahead, batch, features)`, zeros at masked
+            steps.
+        mask: Boolean tensor `(time, batch)`, True at real steps; or None.
+        validity: Boolean tensor `(time, batch or 1, S)`.
+        length: Number of steps T that have a window, an int or a scalar.
+    """
+
+    steps: Tensor
+    mask: Tensor | None
+    validity: Tensor
+    length: Tensor
+
+    @property
+    def current(self) -> Tensor:
+        return self.steps[: self.length]
+
+    @property
+    def padded_shape(self) -> tuple[Tensor, Tensor]:
+        return self.length, ops.shape(self.steps)[1]
+
+    def ahead(self, values: Tensor) -> list[Tensor]:
+        max_size = self.validity.shape[-1]
+        return look_ahead(values, max_size, self.length, axis=0)
+
+    def take(self, values: Tensor) -> Tensor:
+        return values
+
+    def restore(self, values: Tensor) -> Tensor:
+        if self.mask is not None:
+            # A product would keep NaN.
+            real = self.mask if len(values.shape) == 2 else self.mask[..., None]
+            values = ops.where(real, values, ops.zeros_like(values))
+        return ops.swapaxes(values, 0, 1)
+
+    def spec(self, width: int, dtype: str) -> tf.TensorSpec:
+        return tf.TensorSpec((self.steps.shape[1], width), dtype)
+
+
+class PackedFieldInputs(NamedTuple):
+    """What fields can read, the real steps alone.
+
+    Attributes:
+        steps: Tensor `(total + lookahead, features)`: the real steps, then
+            those of the lookahead.
+        packing: The layout of the real steps.
+        validity: Boolean tensor `(total, S)`.
+        positions: For each size from 2 on, `(total,)`: the last of `steps` in
+            a step's window; the step itself if there is none.
+        inverse_positions: For each size from 2 on, `(total + lookahead,)`: the
+            window that ends on a step; -1 if none.
+    """
+
+    steps: Tensor
+    packing: Packing
+    validity: Tensor
+    positions: list[Tensor]
+    inverse_positions: list[Tensor]
+
+    @property
+    def current(self) -> Tensor:
+        return self.steps[: tf.shape(self.packing.rows)[0]]
+
+    @property
+    def padded_shape(self) -> tuple[Tensor, Tensor]:
+        batch_size, length = tf.unstack(tf.shape(self.packing.keep))
+        return length, batch_size
+
+    def ahead(self, values: Tensor) -> list[Tensor]:
+        further = zip(self.positions, self.inverse_positions)
+        return [
+            values[: tf.shape(self.packing.rows)[0]],
+            *(_view(values, *places) for places in further),
+        ]
+
+    def take(self, values: Tensor) -> Tensor:
+        return self.packing.gather(values, time_major=True)
+
+    def restore(self, values: Tensor) -> Tensor:
+        return self.packing.scatter(values)
+
+    def spec(self, width: int, dtype: str) -> tf.TensorSpec:
+        return tf.TensorSpec((None, width), dtype)
+
+
+def pad_inputs(sequences: Sequences, max_size: int) -> PaddedFieldInputs:
+    """Brings sequences into the form in which a padded loop reads them.
+
+    Args:
+        sequences: `Sequences`.
+        max_size: Window size S.
+    """
+    steps, mask, lookahead, lookahead_mask = sequences
+    batch_size, length, _ = ops.shape(steps)
+    steps = masks.zero_masked(steps, mask)
+    # Without masks all rows are alike, and one row of validity serves all.
+    rows = 1 if mask is None and lookahead_mask is None else batch_size
+    real = ops.ones((rows, length), "bool") if mask is None else mask
+    if lookahead is not None:
+        if lookahead_mask is None:
+            follows = ops.ones((rows, ops.shape(lookahead)[1]), "bool")
+        else:
+            follows = lookahead_mask
+        lookahead = masks.zero_masked(lookahead, lookahead_mask)
+        steps = ops.concatenate([steps, lookahead], axis=1)
+        real = ops.concatenate([real, follows], axis=1)
+    views = look_ahead(ops.transpose(real), max_size, length, axis=0)
+    return PaddedFieldInputs(
+        ops.transpose(steps, (1, 0, 2)),
+        None if mask is None else ops.transpose(mask),
+        ops.stack(views, axis=-1),
+        length,
+    )
+
+
+def pack_inputs(sequences: Sequences, max_size: int) -> PackedFieldInputs:
+    """Brings sequences into the form in which a packed loop reads them.
+
+    Args:
+        sequences: `Sequences` with a mask.
+        max_size: Window size S.
+    """
+    # Static sizes of the steps hold for the mask too.
+    mask = tf.ensure_shape(sequences.mask, sequences.steps.shape[:2])
+    packing = pack(mask)
+    steps = packing.gather(sequences.steps)
+    rows, times = packing.rows, packing.times
+    length, total = tf.shape(packing.keep)[1], tf.shape(rows)[0]
+    # By row and time: the index of the step with a window (`windowed`), and of
+    # the step in `steps` (`positions`); -1 where there is none.
+    windowed = tf.where(packing.keep, packing.last, -1)
+    positions = windowed
+    if sequences.lookahead is not None:
+        follows = masks.real_steps(
+            sequences.lookahead, sequences.lookahead_mask
+        )
+        further = pack(follows)
+        steps = tf.concat([steps, further.gather(sequences.lookahead)], axis=0)
+        rows = tf.concat([rows, further.rows], axis=0)
+        times = tf.concat([times, length + further.times], axis=0)
+        places = tf.where(follows, total + further.last, -1)
+        positions = tf.concat([windowed, places], axis=1)
+        windowed = tf.concat([windowed, tf.fill(tf.shape(follows), -1)], axis=1)
+    distances = tf.range(1, max_size)[:, None]
+    found = _lookup(positions, rows[:total], times[:total] + distances)
+    own = tf.range(total)
+    is_valid = tf.concat([tf.fill([1, total], True), found >= 0], axis=0)
+    return PackedFieldInputs(
+        steps,
+        packing,
+        tf.transpose(is_valid),
+        tf.unstack(tf.where(found >= 0, found, own), num=max_size - 1),
+        tf.unstack(
+            _lookup(windowed, rows, times - distances), num=max_size - 1
+        ),
+    )
+
+
+def _lookup(table: Tensor, rows: Tensor, times: Tensor) -> Tensor:
+    """Entries `(distances, steps)` of `(batch, time)`; -1 past the ends."""
+    length = tf.shape(table)[1]
+    exists = (times >= 0) & (times < length)
+    indices = rows * length + tf.clip_by_value(times, 0, length - 1)
+    found = tf.gather(tf.reshape(table, [-1]), indices)
+    return tf.where(exists, found, -1)
+
+
+def _view(
+    values: Tensor, positions: Tensor, inverse_positions: Tensor
+) -> Tensor:
+    """Values at positions; at most one step reads each of them."""
+
+    @custom_gradient
+    def view(values: Tensor) -> tuple[Tensor, Callable]:
+        def gradient(upstream: Tensor) -> Tensor:
+            return entries(upstream, inverse_positions)
+
+        return tf.gather(values, positions), gradient
+
+    return view(values)

@@ -22,11 +22,11 @@ from typing import NamedTuple
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.core.scan import Operands
-from keras_seqmech.core.scan import ScanOptions
-from keras_seqmech.core.scan import scan
+from keras_seqmech.core.scan.loop import scan
 from keras_seqmech.core.scan.protocol import Affine
 from keras_seqmech.core.scan.protocol import Named
+from keras_seqmech.core.scan.protocol import Operands
+from keras_seqmech.core.scan.protocol import ScanOptions
 from keras_seqmech.core.scan.protocol import States
 from keras_seqmech.subsample.convolution import convolve
 from keras_seqmech.subsample.convolution import correlate

@@ -9,7 +9,6 @@ from keras import ops
 
 from keras_seqmech.core import checks
 from keras_seqmech.core.decisions import log_probabilities
-from keras_seqmech.core.decisions import penalties
 from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.decisions import statistics
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
@@ -335,7 +334,7 @@ class ExpectedSubsample(KeepsStatistics):
         kept = None
         if self.estimator == "reinforce":
             kept = drawn.kept(result.emitted, self.max_length)
-        measures = penalties.measure_emissions(steps.emission, kept)
+        measures = probabilities.measure(steps.emission, kept)
         present = steps.real
         if steps.presence is not None:
             # Which steps exist is the decision of the layer below.
@@ -354,7 +353,7 @@ class ExpectedSubsample(KeepsStatistics):
         emission = steps.emission
         decided = Decided(
             amount=result.emitted,
-            entropy=penalties.measure_emissions(emission).entropy,
+            entropy=probabilities.measure(emission).entropy,
             confidence=ops.maximum(emission, 1 - emission),
             choice=emission > 0.5,
         )

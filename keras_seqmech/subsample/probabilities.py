@@ -1,9 +1,10 @@
-"""Checks of emission probabilities."""
+"""Emission probabilities: their checks, and what penalties measure of them."""
 
 import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_seqmech.core.decisions.penalties import Measures
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.typing import Tensor
 
@@ -86,3 +87,27 @@ def real_probabilities(
     if mask is None:
         return emission
     return ops.where(mask, emission, ops.zeros_like(emission))
+
+
+def measure(probabilities: Tensor, emitted: Tensor | None = None) -> Measures:
+    """Measures of steps that are kept with given probabilities.
+
+    Args:
+        probabilities: Tensor `(batch, time)`, from 0 to 1, exact 0 and 1
+            included.
+        emitted: Tensor `(batch, time)`: the steps kept as drawn; their
+            probabilities if None.
+
+    Returns:
+        `Measures`: `emitted` is both what is read and what has the target.
+    """
+    emitted = probabilities if emitted is None else emitted
+    others = 1 - probabilities
+    entropy = -(_x_log_x(probabilities) + _x_log_x(others))
+    return Measures(emitted, emitted, entropy, 4 * probabilities * others)
+
+
+def _x_log_x(x: Tensor) -> Tensor:
+    r"""$x \log x$, 0 at 0, with a finite gradient there."""
+    inside = x > 0
+    return ops.where(inside, x * ops.log(ops.where(inside, x, 1.0)), 0.0)

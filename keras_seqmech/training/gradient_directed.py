@@ -17,7 +17,7 @@ from keras_seqmech.core import graph
 from keras_seqmech.core import masks
 from keras_seqmech.core.graph import sublayers
 from keras_seqmech.core.layers import add_scalar
-from keras_seqmech.core.scan import differentiable_twice
+from keras_seqmech.core.scan.protocol import differentiable_twice
 from keras_seqmech.training import network_model
 from keras_seqmech.training.gradient_divergence import gradient_divergence
 from keras_seqmech.typing import Tensor

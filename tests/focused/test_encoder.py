@@ -14,7 +14,7 @@ from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PointerSoftmax
 from keras_seqmech.core.decisions import log_probabilities
 from keras_seqmech.focused import loops
-from keras_seqmech.focused.outputs import ReturnOptions
+from keras_seqmech.focused.loops import ReturnOptions
 from tests import references
 from tests.conformance.registry import name_outputs
 from tests.fixed_noise import fix_gates

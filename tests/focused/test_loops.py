@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from keras_seqmech.focused import loops
-from keras_seqmech.focused.outputs import ReturnOptions
+from keras_seqmech.focused.loops import ReturnOptions
 
 FEATURES, LOWER, UNITS = 3, 5, 4
 

@@ -13,6 +13,7 @@ import keras
 from keras import ops
 
 from keras_seqmech.core.decisions import sampling
+from keras_seqmech.core.decisions.penalties import Measures
 from keras_seqmech.core.decisions.sampling import estimate
 from keras_seqmech.typing import Tensor
 
@@ -63,3 +64,20 @@ def entropy(logits: Tensor) -> Tensor:
     # With both terms positive nothing cancels, however large the logit.
     size = ops.abs(logits)
     return ops.softplus(-size) + size * ops.sigmoid(-size)
+
+
+def measure(logits: Tensor, gates: Tensor | None = None) -> Measures:
+    """Measures of gates.
+
+    Args:
+        logits: Tensor `(batch, time)`, float32 or wider.
+        gates: Tensor `(batch, time)`: the gates as drawn; their probabilities
+            if None.
+
+    Returns:
+        `Measures`: the gate is both what is read and what has the target.
+    """
+    probabilities = ops.sigmoid(logits)
+    gates = probabilities if gates is None else gates
+    indecision = 4 * probabilities * ops.sigmoid(-logits)
+    return Measures(gates, gates, entropy(logits), indecision)

@@ -21,6 +21,7 @@ exist take nothing. In logarithms nothing underflows, and they serve as the
 logits of a choice. Everything here is float32 or wider.
 """
 
+import math
 from typing import NamedTuple
 
 import keras
@@ -29,6 +30,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core.decisions import sampling
+from keras_seqmech.core.decisions.penalties import Measures
 from keras_seqmech.core.decisions.sampling import estimate
 from keras_seqmech.core.numerics import LARGEST_LOGIT
 from keras_seqmech.core.numerics import finite
@@ -219,3 +221,20 @@ def uniform_stop_logits(size: int) -> list[float]:
         S - 1 floats.
     """
     return [-float(np.log(size - i)) for i in range(1, size)]
+
+
+def measure(logits: Tensor, size: Tensor) -> Measures:
+    """Measures of choices among S sizes.
+
+    Args:
+        logits: Tensor `(batch, time, S)`, float32 or wider.
+        size: Tensor `(batch, time)`: the positions a field reads, in
+            expectation or as drawn.
+
+    Returns:
+        `Measures`: what is read is `size - 1`, the positions read ahead; what
+        has the target is `size`.
+    """
+    nats = entropy(logits)
+    most = math.log(logits.shape[-1]) or 1.0
+    return Measures(size - 1, size, nats, nats / most)

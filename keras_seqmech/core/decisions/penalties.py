@@ -1,7 +1,6 @@
 """Auxiliary losses of decisions: what they measure, and their weights."""
 
 import dataclasses
-import math
 from typing import Any
 from typing import NamedTuple
 
@@ -9,8 +8,6 @@ import keras
 from keras import ops
 
 from keras_seqmech.core import checks
-from keras_seqmech.core.decisions import bernoulli
-from keras_seqmech.core.decisions import categorical
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.typing import Tensor
 
@@ -135,60 +132,6 @@ class PenaltyLosses(NamedTuple):
     uncertainty: Tensor
 
 
-def measure_sizes(logits: Tensor, size: Tensor) -> Measures:
-    """Measures of choices among S sizes.
-
-    Args:
-        logits: Tensor `(batch, time, S)`, float32 or wider.
-        size: Tensor `(batch, time)`: the positions a field reads, in
-            expectation or as drawn.
-
-    Returns:
-        `Measures`: what is read is `size - 1`, the positions read ahead; what
-        has the target is `size`.
-    """
-    entropy = categorical.entropy(logits)
-    most = math.log(logits.shape[-1]) or 1.0
-    return Measures(size - 1, size, entropy, entropy / most)
-
-
-def measure_gates(logits: Tensor, gates: Tensor | None = None) -> Measures:
-    """Measures of gates.
-
-    Args:
-        logits: Tensor `(batch, time)`, float32 or wider.
-        gates: Tensor `(batch, time)`: the gates as drawn; their probabilities
-            if None.
-
-    Returns:
-        `Measures`: the gate is both what is read and what has the target.
-    """
-    probabilities = ops.sigmoid(logits)
-    gates = probabilities if gates is None else gates
-    indecision = 4 * probabilities * ops.sigmoid(-logits)
-    return Measures(gates, gates, bernoulli.entropy(logits), indecision)
-
-
-def measure_emissions(
-    probabilities: Tensor, emitted: Tensor | None = None
-) -> Measures:
-    """Measures of steps that are kept with given probabilities.
-
-    Args:
-        probabilities: Tensor `(batch, time)`, from 0 to 1, exact 0 and 1
-            included.
-        emitted: Tensor `(batch, time)`: the steps kept as drawn; their
-            probabilities if None.
-
-    Returns:
-        `Measures`: `emitted` is both what is read and what has the target.
-    """
-    emitted = probabilities if emitted is None else emitted
-    others = 1 - probabilities
-    entropy = -(_x_log_x(probabilities) + _x_log_x(others))
-    return Measures(emitted, emitted, entropy, 4 * probabilities * others)
-
-
 def batch_shares(values: Tensor, present: Tensor | None = None) -> Tensor:
     r"""Shares of the rows in the mean over all real steps of a batch.
 
@@ -211,12 +154,6 @@ def batch_shares(values: Tensor, present: Tensor | None = None) -> Tensor:
     rows = ops.cast(ops.shape(values)[0], values.dtype)
     count = ops.maximum(ops.sum(present), 1e-6)
     return ops.sum(present * values, axis=1) * (rows / count)
-
-
-def _x_log_x(x: Tensor) -> Tensor:
-    r"""$x \log x$, 0 at 0, with a finite gradient there."""
-    inside = x > 0
-    return ops.where(inside, x * ops.log(ops.where(inside, x, 1.0)), 0.0)
 
 
 class PenaltyWeights(keras.layers.Layer):

@@ -1,22 +1,30 @@
-"""`scan`: runs a recurrent step over the leading axis of its inputs."""
+"""`scan`: runs a recurrent step over the leading axis of its inputs.
+
+The gradient that recomputes needs of each step the states before it and the
+products within it; the rest is computed again. Weight gradients are multiplied
+out after the loop, one large product each. See
+`ScanOptions.recompute_gradient`.
+"""
 
 from collections.abc import Callable
 from typing import Any
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 
 from keras_seqmech._keras_compat import custom_gradient
 from keras_seqmech._keras_compat import in_xla
-from keras_seqmech.core.scan import backward
-from keras_seqmech.core.scan.packed import PackedLoop
+from keras_seqmech.core.scan.packing import PackedLoop
 from keras_seqmech.core.scan.packing import Packing
 from keras_seqmech.core.scan.packing import can_pack
-from keras_seqmech.core.scan.padded import PaddedLoop
+from keras_seqmech.core.scan.protocol import Affine
+from keras_seqmech.core.scan.protocol import Body
 from keras_seqmech.core.scan.protocol import Kept
 from keras_seqmech.core.scan.protocol import Loop
 from keras_seqmech.core.scan.protocol import Named
 from keras_seqmech.core.scan.protocol import Operands
+from keras_seqmech.core.scan.protocol import PartedWeight
 from keras_seqmech.core.scan.protocol import Parts
 from keras_seqmech.core.scan.protocol import ScanOptions
 from keras_seqmech.core.scan.protocol import States
@@ -24,6 +32,116 @@ from keras_seqmech.core.scan.protocol import Step
 from keras_seqmech.core.scan.protocol import is_differentiable_twice
 from keras_seqmech.core.scan.protocol import parted
 from keras_seqmech.typing import Tensor
+
+
+class PaddedLoop:
+    """Runs a body over the leading axis of its inputs, and stacks its values.
+
+    Args:
+        options: How many steps to run, and whether to unroll the loop.
+        differentiable: Whether TensorFlow will differentiate the loop. If not,
+            steps are read as slices, which copies nothing; the gradient of
+            slices in a loop takes time and memory square in the steps. A loop
+            that may end early reads arrays too: compiled with XLA, slices can
+            make it several times slower.
+    """
+
+    def __init__(self, options: ScanOptions, differentiable: bool):
+        self._options = options
+        self._differentiable = differentiable
+
+    def run(
+        self,
+        body: Body,
+        inputs: Any,
+        states: States,
+        specs: Any,
+        reverse: bool = False,
+    ) -> tuple[Any, States]:
+        """Runs `body(inputs_t, states) -> (values, states)` over all steps.
+
+        Args:
+            body: The function.
+            inputs: Nest of tensors `(time, ...)`.
+            states: The states of the first call.
+            specs: Nest of the shapes and dtypes of the values of a step.
+            reverse: Whether to begin with the last step.
+
+        Returns:
+            The values, `(time, ...)`, in the order of time, and the states
+            after the last call.
+        """
+        first = keras.tree.flatten(inputs)[0]
+        size = first.shape[0]
+        if size is None:
+            size = tf.shape(first)[0]
+        steps = self._options.steps
+        steps = size if steps is None else steps
+        if self._options.unroll:
+            return _run_unrolled(body, inputs, states, steps, reverse)
+
+        read = self._reader(inputs, size)
+        buffers = [
+            tf.TensorArray(spec.dtype, size, element_shape=spec.shape)
+            for spec in keras.tree.flatten(specs)
+        ]
+
+        def advance(i: Tensor, states: States, buffers: list) -> tuple:
+            t = steps - 1 - i if reverse else i
+            values, states = body(read(t), states)
+            keras.tree.assert_same_structure(values, specs)
+            buffers = [
+                buffer.write(t, value)
+                for buffer, value in zip(buffers, keras.tree.flatten(values))
+            ]
+            return i + 1, states, buffers
+
+        _, states, buffers = tf.while_loop(
+            lambda i, *_: i < steps,
+            advance,
+            (tf.constant(0), states, buffers),
+            maximum_iterations=size,
+        )
+        values = [buffer.stack() for buffer in buffers]
+        return keras.tree.pack_sequence_as(specs, values), states
+
+    def _reader(self, inputs: Any, size: int | Tensor) -> Callable[[Any], Any]:
+        """A function of a step that returns its part of the inputs."""
+        if not self._differentiable and self._options.steps is None:
+            return lambda t: _at(inputs, t)
+        arrays = [
+            tf.TensorArray(x.dtype, size, element_shape=x.shape[1:]).unstack(x)
+            for x in keras.tree.flatten(inputs)
+        ]
+        return lambda t: keras.tree.pack_sequence_as(
+            inputs, [array.read(t) for array in arrays]
+        )
+
+    def spec(self, tensor: Tensor) -> tf.TensorSpec:
+        """Shape and dtype of one step of a tensor `(time, ...)`."""
+        return tf.TensorSpec(tensor.shape[1:], tensor.dtype)
+
+
+def _run_unrolled(
+    body: Body, inputs: Any, states: States, steps: int, reverse: bool
+) -> tuple[Any, States]:
+    rows: list = []
+    for t in reversed(range(steps)) if reverse else range(steps):
+        values, states = body(_at(inputs, t), states)
+        rows.append(values)
+    rows = rows[::-1] if reverse else rows
+    return keras.tree.map_structure(lambda *x: tf.stack(x), *rows), states
+
+
+def _at(inputs: Any, t: int | Tensor) -> Any:
+    """One step of a nest of tensors `(time, ...)`."""
+    # As `x[t]`, with the index computed once for all tensors.
+    begin = tf.reshape(t, [1])
+    end = begin + 1
+    return keras.tree.map_structure(
+        lambda x: tf.strided_slice(x, begin, end, [1], shrink_axis_mask=1),
+        inputs,
+    )
 
 
 def compiled(function: Callable, jit_compile: bool = True) -> Callable:
@@ -147,7 +265,7 @@ def _recomputing(
     output_specs: Specs,
     loop: Loop,
 ) -> list[Tensor]:
-    """The same with the gradient of `backward`."""
+    """The same with the gradient that recomputes."""
     constants = operands.constants
     # Constants get no gradient, so they are no arguments of `run`.
     differentiable = (operands._replace(constants={}), states)
@@ -163,7 +281,7 @@ def _recomputing(
 
         def gradient(*flat_upstream: Tensor) -> list[Tensor]:
             upstream = keras.tree.pack_sequence_as(results, flat_upstream)
-            return backward.gradients(step, operands, kept, upstream, loop)
+            return gradients(step, operands, kept, upstream, loop)
 
         return keras.tree.flatten(results), gradient
 
@@ -203,7 +321,7 @@ def _forward(
     if keep:
         kept_specs = Kept(
             tuple(tf.TensorSpec(x.shape, x.dtype) for x in states),
-            backward.product_specs(operands, loop),
+            product_specs(operands, loop),
         )
     return loop.run(
         body,
@@ -211,3 +329,149 @@ def _forward(
         states,
         (output_specs, kept_specs),
     )
+
+
+_SECOND_ORDER = (
+    "The recomputing gradient of this time loop has no gradient of its own. "
+    "To differentiate twice, run the layer within "
+    "keras_seqmech.core.scan.differentiable_twice(), where TensorFlow's own "
+    "gradient is used."
+)
+
+
+class _StepGradients(NamedTuple):
+    """What the backward loop returns of each step."""
+
+    inputs: Named
+    products: Parts
+    operands: Named
+
+
+def gradients(
+    step: Step,
+    operands: Operands,
+    kept: Kept,
+    upstream: tuple[Named, States],
+    loop: Loop,
+) -> list[Tensor]:
+    """Gradients of what `scan` returns, from what the forward loop kept.
+
+    Args:
+        step: As in `scan`.
+        operands: The tensors of the forward loop.
+        kept: The states before each step, and the products within it.
+        upstream: Gradients of the outputs and of the final states.
+        loop: The loop that ran forward.
+
+    Returns:
+        Flat gradients of `(operands without constants, initial states)`.
+    """
+    seen, parts = operands.divided()
+    weights = parted(operands)
+    output_upstream, state_upstream = upstream
+
+    def body(current: tuple, state_upstream: States) -> tuple[Any, States]:
+        inputs, constants, kept, output_upstream = current
+        multiplied: Named = {}
+        sources = (inputs, kept.products, kept.states)
+        with tf.GradientTape() as tape:
+            tape.watch(sources)
+            affine = _known_products(weights, kept, multiplied)
+            results = step({**inputs, **constants}, kept.states, affine)
+        *step_gradients, state_upstream = tape.gradient(
+            results,
+            sources,
+            output_gradients=(output_upstream, state_upstream),
+            unconnected_gradients=tf.UnconnectedGradients.ZERO,
+        )
+        of_inputs, of_products = step_gradients
+        values = _StepGradients(of_inputs, of_products, multiplied)
+        return values, state_upstream
+
+    specs = _StepGradients(
+        keras.tree.map_structure(loop.spec, seen),
+        product_specs(operands, loop),
+        {
+            name: tf.TensorSpec((None, weight.shape[0]), weight.dtype)
+            for name, weight in operands.weights.items()
+        },
+    )
+    by_step, initial_states = loop.run(
+        body,
+        (seen, operands.constants, kept, output_upstream),
+        state_upstream,
+        specs,
+        reverse=True,
+    )
+    part_gradients = {name: by_step.products[name] for name in parts}
+    result = Operands(
+        {**by_step.inputs, **part_gradients},
+        {
+            name: _weight_gradient(
+                operand, by_step.products[name], operands.weights[name].shape
+            )
+            for name, operand in by_step.operands.items()
+        },
+        {
+            name: tf.reduce_sum(_rows(by_step.products[name][0]), axis=0)
+            for name in operands.biases
+        },
+    )
+    # Differentiated again, the kept products would count twice.
+    return [
+        tf.raw_ops.PreventGradient(input=gradient, message=_SECOND_ORDER)
+        for gradient in keras.tree.flatten((result, initial_states))
+    ]
+
+
+def _known_products(
+    weights: dict[str, PartedWeight], kept: Kept, multiplied: Named
+) -> Affine:
+    """Supplies the kept products; notes what each weight multiplied."""
+
+    def affine(name: str, operand: Tensor) -> list[Tensor]:
+        multiplied[name] = operand
+
+        @custom_gradient
+        def known_product(
+            operand: Tensor, *parts: Tensor
+        ) -> tuple[list[Tensor], Callable]:
+            def gradient(*upstream: Tensor) -> tuple[Tensor, ...]:
+                operand_gradient = weights[name].multiply_transposed(upstream)
+                return operand_gradient, *upstream
+
+            return [tf.identity(part) for part in parts], gradient
+
+        return known_product(operand, *kept.products[name])
+
+    return affine
+
+
+def _weight_gradient(
+    operand: Tensor, parts: list[Tensor], shape: tf.TensorShape
+) -> Tensor:
+    operand = _rows(operand)
+    if shape.rank == 1:
+        return tf.reduce_sum(operand * _rows(parts[0]), axis=0)
+    products = [
+        tf.matmul(operand, _rows(part), transpose_a=True) for part in parts
+    ]
+    return tf.concat(products, axis=-1)
+
+
+def _rows(tensor: Tensor) -> Tensor:
+    """A matrix of all rows of all steps."""
+    return tf.reshape(tensor, (-1, tensor.shape[-1]))
+
+
+def product_specs(
+    operands: Operands, loop: Loop
+) -> dict[str, list[tf.TensorSpec]]:
+    """Shapes and dtypes of the parts of one step's products, by name."""
+    _, parts = operands.divided()
+    specs = keras.tree.map_structure(loop.spec, parts)
+    for name, weight in operands.weights.items():
+        if name not in parts:
+            width = weight.shape[-1]
+            specs[name] = [tf.TensorSpec((None, width), weight.dtype)]
+    return specs

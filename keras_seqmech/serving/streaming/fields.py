@@ -12,10 +12,10 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.receptive_field import loop
-from keras_seqmech.receptive_field.choices import compute_choices
-from keras_seqmech.receptive_field.inputs import Sequences
-from keras_seqmech.receptive_field.inputs import pad_inputs
+from keras_seqmech.receptive_field.layer import compute_choices
 from keras_seqmech.receptive_field.windows import ReceptiveFieldWindows
+from keras_seqmech.receptive_field.windows import Sequences
+from keras_seqmech.receptive_field.windows import pad_inputs
 from keras_seqmech.serving.streaming.clock import Clock
 from keras_seqmech.serving.streaming.layer import State
 from keras_seqmech.serving.streaming.layer import StreamedLayer

@@ -9,7 +9,10 @@ import tensorflow as tf
 from keras_seqmech import BoundaryGate
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import ExpectedSubsample
+from keras_seqmech.core.decisions import bernoulli
+from keras_seqmech.core.decisions import categorical
 from keras_seqmech.core.decisions import penalties
+from keras_seqmech.subsample import probabilities
 
 MASK = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [0, 0, 0, 0]], "bool")
 PRESENCE = np.array([[1, 0.5, 0.25, 0.25], [1, 1, 0, 0], [0, 0, 0, 0]])
@@ -131,7 +134,7 @@ def test_sizes():
     """A fair choice among four, a certain one, one of two of the four."""
     logits = tf.constant([[[0.0] * 4, [99.0, 0, 0, 0], [50.0, 50.0, 0, 0]]])
     size = tf.constant([[2.5, 1.0, 1.5]])
-    measures = penalties.measure_sizes(logits, size)
+    measures = categorical.measure(logits, size)
     np.testing.assert_allclose(measures.read, [[1.5, 0.0, 0.5]])
     np.testing.assert_allclose(measures.targeted, size)
     np.testing.assert_allclose(
@@ -141,7 +144,7 @@ def test_sizes():
 
 
 def test_one_size_is_no_decision():
-    measures = penalties.measure_sizes(tf.zeros((1, 2, 1)), tf.ones((1, 2)))
+    measures = categorical.measure(tf.zeros((1, 2, 1)), tf.ones((1, 2)))
     np.testing.assert_array_equal(measures.read, [[0, 0]])
     np.testing.assert_array_equal(measures.indecision, [[0, 0]])
 
@@ -151,8 +154,8 @@ def test_gates_and_emissions_are_measured_alike():
     p = 1 / (1 + np.exp(-logits.numpy()))
     entropy = -p * np.log(p) - (1 - p) * np.log(1 - p)
     for measures in (
-        penalties.measure_gates(logits),
-        penalties.measure_emissions(tf.constant(p)),
+        bernoulli.measure(logits),
+        probabilities.measure(tf.constant(p)),
     ):
         np.testing.assert_allclose(measures.read, p, rtol=1e-12)
         np.testing.assert_allclose(measures.entropy, entropy, rtol=1e-12)
@@ -160,11 +163,9 @@ def test_gates_and_emissions_are_measured_alike():
             measures.indecision, 4 * p * (1 - p), rtol=1e-12
         )
     drawn = tf.constant([[0.0, 1.0, 1.0]], "float64")
+    np.testing.assert_array_equal(bernoulli.measure(logits, drawn).read, drawn)
     np.testing.assert_array_equal(
-        penalties.measure_gates(logits, drawn).read, drawn
-    )
-    np.testing.assert_array_equal(
-        penalties.measure_emissions(tf.constant(p), drawn).targeted, drawn
+        probabilities.measure(tf.constant(p), drawn).targeted, drawn
     )
 
 
@@ -172,7 +173,7 @@ def test_certain_emissions_have_finite_gradients():
     p = tf.constant([[0.0, 1.0, 0.5]])
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(p)
-        measures = penalties.measure_emissions(p)
+        measures = probabilities.measure(p)
     np.testing.assert_allclose(
         measures.entropy, [[0, 0, math.log(2)]], rtol=1e-6
     )

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_seqmech.core.scan import Operands
-from keras_seqmech.core.scan import ScanOptions
-from keras_seqmech.core.scan import scan
+from keras_seqmech.core.scan.loop import scan
+from keras_seqmech.core.scan.protocol import Operands
+from keras_seqmech.core.scan.protocol import ScanOptions
 
 STEPS, BATCH, WIDTH = 5, 2, 3
 

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 from keras_seqmech.core import compaction
-from keras_seqmech.core.scan import ScanOptions
-from keras_seqmech.core.scan import can_pack
-from keras_seqmech.core.scan import pack
+from keras_seqmech.core.scan.packing import can_pack
+from keras_seqmech.core.scan.packing import pack
+from keras_seqmech.core.scan.protocol import ScanOptions
 
 PATTERNS = {
     "gaps": [

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_seqmech.core.scan import Operands
-from keras_seqmech.core.scan import ScanOptions
 from keras_seqmech.core.scan import protocol
-from keras_seqmech.core.scan import scan
+from keras_seqmech.core.scan.loop import scan
+from keras_seqmech.core.scan.protocol import Operands
 from keras_seqmech.core.scan.protocol import PartedWeight
+from keras_seqmech.core.scan.protocol import ScanOptions
 from tests import tolerances
 
 WIDTHS = (3, 1, 2)

@@ -10,7 +10,7 @@ from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
 from keras_seqmech import analysis
 from keras_seqmech.receptive_field import layer
-from keras_seqmech.receptive_field.choices import FieldChoices
+from keras_seqmech.receptive_field.layer import FieldChoices
 
 
 def test_vocabulary_and_unknown_characters():

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from keras_seqmech.focused.gate_equations import GateWeights
-from keras_seqmech.focused.gate_equations import boundary_logits
+from keras_seqmech.focused.gate import GateWeights
+from keras_seqmech.focused.gate import boundary_logits
 from tests import references
 from tests.finite_differences import gradient_and_difference
 

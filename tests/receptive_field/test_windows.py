@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_seqmech.receptive_field import inputs
 from keras_seqmech.receptive_field import windows
 from tests import finite_differences
 
@@ -28,8 +27,8 @@ def test_readable_steps_and_their_validity(mask, has_lookahead, ahead_mask):
     sequences, lookahead = sample()
     if not has_lookahead:
         lookahead = None
-    result = inputs.pad_inputs(
-        inputs.Sequences(sequences, mask, lookahead, ahead_mask), SIZE
+    result = windows.pad_inputs(
+        windows.Sequences(sequences, mask, lookahead, ahead_mask), SIZE
     )
     every, real = sequences, np.ones((BATCH, TIME), bool)
     real = real if mask is None else mask
@@ -59,7 +58,7 @@ def test_readable_steps_and_their_validity(mask, has_lookahead, ahead_mask):
 def test_windows_hold_the_same_steps_and_validity():
     sequences, _ = sample()
     stacked = windows.look_ahead_windows(sequences, SIZE, MASK).numpy()
-    result = inputs.pad_inputs(inputs.Sequences(sequences, MASK), SIZE)
+    result = windows.pad_inputs(windows.Sequences(sequences, MASK), SIZE)
     np.testing.assert_array_equal(
         stacked[..., -1], np.swapaxes(result.validity, 0, 1)
     )
@@ -74,10 +73,10 @@ def packed_and_padded(size, ahead_mask):
     sequences, lookahead = sample()
     if ahead_mask is not None and not ahead_mask.shape[1]:
         lookahead = ahead_mask = None
-    read = inputs.Sequences(sequences, MASK, lookahead, ahead_mask)
+    read = windows.Sequences(sequences, MASK, lookahead, ahead_mask)
     return (
-        inputs.pack_inputs(read, size),
-        inputs.pad_inputs(read, size),
+        windows.pack_inputs(read, size),
+        windows.pad_inputs(read, size),
     )
 
 
