@@ -332,7 +332,7 @@ def prepare(
 
 
 def projects_before_loop(cell: Any, training: bool) -> bool:
-    """Whether a cell's input products leave the loop; see `prepare`."""
+    """Whether a cell's input products are hoisted; see `prepare`."""
     if type(cell) not in _BUILDERS:
         return False
     if training and (cell.dropout or cell.recurrent_dropout):

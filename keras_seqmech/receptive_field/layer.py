@@ -198,7 +198,7 @@ class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
     Cost: time linear in T and S, for inner width f and u units O(T (S f^2 +
     f u)) beside the cell's own. Training holds O(T) states and products, with
     drawn sizes O(T S f). `SimpleRNNCell`, `LSTMCell` and `GRUCell` have their
-    input products taken out of the loop; other cells, cells with dropout in
+    input products hoisted out of the loop; other cells, cells with dropout in
     training, or with an activation that has weights, run step by step as they
     are. Under a mask, with `packed=True`, the cost grows with the total number
     of real steps, not with the longest row. This does not hold with `unroll`,
