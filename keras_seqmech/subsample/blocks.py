@@ -1,4 +1,4 @@
-r"""Expected subsampling and its way back, a block of time at a time.
+r"""Expected subsampling, a block of time at a time.
 
 Time is cut into N blocks of L steps. Within each, all at once, $r_n(k)$ is the
 probability that k of the block's steps before n were emitted; over the blocks
@@ -7,11 +7,6 @@ in turn, $q_j(m)$ is that m steps were emitted before block j. Then
 $$y_m = \sum_j \sum_k q_j(m - k) z_{jk}, \quad z_{jk} = \sum_n e_n r_n(k) s_n,$$
 
 the sum over k a convolution, as is the one that leads from $q_j$ to $q_{j+1}$.
-The way back is its adjoint: with $y_{-1}$ the vector before the first output,
-and n now counted with step n itself,
-
-$$x_{jn} = \sum_k r_n(k) v_{jk}, \quad
-  v_{jk} = \sum_m q_j(m - k) y_{m - 1}.$$
 
 Nothing is divided, and probabilities of 0 and 1 stay exact. The rounding error
 of 1 - e is corrected: where e is the same at all steps, errors would add up.
@@ -29,7 +24,6 @@ from keras_seqmech.core.scan.protocol import Operands
 from keras_seqmech.core.scan.protocol import ScanOptions
 from keras_seqmech.core.scan.protocol import States
 from keras_seqmech.subsample.convolution import convolve
-from keras_seqmech.subsample.convolution import correlate
 from keras_seqmech.subsample.convolution import toeplitz
 from keras_seqmech.typing import Size
 from keras_seqmech.typing import Tensor
@@ -50,9 +44,8 @@ class Blocks(NamedTuple):
     """The probabilities within each block.
 
     Attributes:
-        columns: Tensor `(batch * N, rows, L)`, a column for each step: its
-            emissions, $e_n r_n(k)$ with k below L, or the counts after it, k
-            up to L.
+        columns: Tensor `(batch * N, L, L)`, a column for each step: its
+            emissions, $e_n r_n(k)$.
         counts: Tensor `(batch, N, L + 1)`: how many of its steps are emitted.
         steps: L, an int.
     """
@@ -95,7 +88,6 @@ def recursion(
     emission: Tensor,
     length: Size,
     unroll: bool = False,
-    column: str = "emitted",
 ) -> tuple[Tensor, Tensor]:
     """The plain recursion, one step of time after the other.
 
@@ -103,13 +95,10 @@ def recursion(
         emission: Tensor `(batch, time)`.
         length: Number of outputs U, an int or a scalar tensor.
         unroll: Whether to write the steps out.
-        column: Content of the matrix for each step: `"emitted"`, the
-            probability that it is output m, or `"counted"`, the probability
-            that m steps were emitted up to it and including it.
 
     Returns:
-        The matrix `(batch, U, time)`, and the probabilities that
-        0, 1, ..., U - 1 of all steps were emitted `(batch, U)`.
+        The matrix $p(y_m = s_n)$, `(batch, U, time)`, and the probabilities
+        that 0, 1, ..., U - 1 of all steps were emitted, `(batch, U)`.
     """
 
     def step(
@@ -120,7 +109,7 @@ def recursion(
         moved = tf.pad(emitted[:, :-1], [[0, 0], [1, 0]])
         moved += counts * inputs["rounded"]
         counts = counts * inputs["skip"] + moved
-        return {"column": emitted if column == "emitted" else counts}, (counts,)
+        return {"column": emitted}, (counts,)
 
     width = length if isinstance(length, int) else None
     by_time = ops.transpose(emission)[:, :, None]
@@ -167,7 +156,7 @@ def subsample(
         # Of U or more outputs, the last is one.
         more = tf.reduce_sum(matrix[:, -1:], axis=2)
         return Subsample(outputs, matrix, tf.concat([counts, more], axis=1))
-    emissions, counts, steps = _blocks(emission, "emitted")
+    emissions, counts, steps = _blocks(emission)
     before = _counts_before(counts, length)
     join = _join
     if isinstance(counts.shape[1], int) and counts.shape[1] <= MOST_UNROLLED:
@@ -210,7 +199,7 @@ def lengths(emission: Tensor, length: Size) -> Tensor:
     Returns:
         Tensor `(batch, U + 1)`; the last entry is that of U and more.
     """
-    counts = _blocks(emission, "emitted").counts
+    counts = _blocks(emission).counts
     return _lengths(_counts_before(counts, length), length)
 
 
@@ -220,66 +209,14 @@ def _lengths(before: CountsBefore, length: Size) -> Tensor:
     return tf.concat([end[:, :length], more[:, None]], axis=1)
 
 
-def upsample(outputs: Tensor, emission: Tensor, initial: Tensor) -> Tensor:
-    """The expected latest output at each step.
-
-    Args:
-        outputs: Tensor `(batch, U, features)`.
-        emission: Tensor `(batch, time)` of the same dtype.
-        initial: Tensor `(batch, features)`: the value before the first output.
-
-    Returns:
-        Tensor `(batch, time, features)`.
-    """
-    time, length = ops.shape(emission)[1], ops.shape(outputs)[1]
-    values = tf.concat([initial[:, None], outputs], axis=1)
-    if _is_small(time, length):
-        counts, _ = recursion(emission, length, column="counted")
-        return tf.matmul(_and_more(counts, 1), values, transpose_a=True)
-    columns, counts, steps = _blocks(emission, "counted")
-    batch, number = ops.shape(counts)[:2]
-    before = _and_more(_counts_before(counts, length).blocks[..., :length], 2)
-    columns = tf.reshape(columns, (batch, number, steps + 1, steps))
-    columns = tf.transpose(columns, (1, 0, 2, 3))
-    # Steps emitted once there are U outputs leave the last output in place.
-    last = tf.repeat(values[:, -1:], steps, axis=1)
-    values = tf.concat([values, last], axis=1)
-
-    def step(
-        inputs: Named, states: States, affine: Affine
-    ) -> tuple[Named, States]:
-        latest = correlate(inputs["before"], values, steps + 1, in_loop=True)
-        latest = tf.matmul(inputs["columns"], latest, transpose_a=True)
-        return {"latest": latest}, ()
-
-    spec = tf.TensorSpec(
-        (values.shape[0], steps, values.shape[2]), values.dtype
-    )
-    found, _ = scan(
-        step,
-        Operands({"before": before, "columns": columns}),
-        (),
-        {"latest": spec},
-    )
-    latest = tf.transpose(found["latest"], (1, 0, 2, 3))
-    features = ops.shape(values)[2]
-    return tf.reshape(latest, (batch, number * steps, features))[:, :time]
-
-
-def _and_more(counts: Tensor, axis: int) -> Tensor:
-    """Counts below U, and behind them the probability of U and more."""
-    more = 1 - tf.reduce_sum(counts, axis=axis, keepdims=True)
-    return tf.concat([counts, more], axis=axis)
-
-
 def _is_small(time: Size, length: Size) -> bool:
     if not isinstance(time, int) or not isinstance(length, int):
         return False
     return time <= PLAIN_STEPS and time * length <= PLAIN_ENTRIES
 
 
-def _blocks(emission: Tensor, column: str) -> Blocks:
-    """All blocks, each by itself; `column` as in `recursion`."""
+def _blocks(emission: Tensor) -> Blocks:
+    """All blocks, each by itself."""
     batch, time = ops.shape(emission)
     runs = 2**DOUBLINGS
     if isinstance(time, int):
@@ -291,14 +228,13 @@ def _blocks(emission: Tensor, column: str) -> Blocks:
     steps = width * runs
     emission = _pad_time(emission, number * steps)
     short = tf.reshape(emission, (batch * number * runs, width))
-    matrix, counts = recursion(short, width + 1, unroll=True, column=column)
+    matrix, counts = recursion(short, width + 1, unroll=True)
     matrix = tf.concat([matrix, counts[:, :, None]], axis=2)
     for i in range(DOUBLINGS):
         matrix = _join_pairs(matrix, width * 2**i)
     matrix, counts = tf.split(matrix, [steps, 1], axis=2)
-    if column == "emitted":
-        # When a step is emitted, not all steps of the block were before it.
-        matrix, _ = tf.split(matrix, [steps, 1], axis=1)
+    # When a step is emitted, not all steps of the block were before it.
+    matrix, _ = tf.split(matrix, [steps, 1], axis=1)
     counts = tf.reshape(counts, (batch, number, steps + 1))
     return Blocks(matrix, counts, steps)
 
@@ -335,7 +271,7 @@ def _counts_before(counts: Tensor, length: Size) -> CountsBefore:
         stays, leaves = tf.split(moved, 2, axis=1)
         more = more + tf.reduce_sum(leaves[:, :, -1], axis=1)
         leaves = tf.pad(leaves[:, :, :-1], [[0, 0], [0, 0], [1, 0]])
-        return {"before": before}, _of_sum_one(stays + leaves, more)
+        return {"before": before}, _renormalise(stays + leaves, more)
 
     first = _point_mass_at_zero(batch, rows * steps, counts.dtype)
     first = tf.reshape(first, (batch, rows, steps))
@@ -402,7 +338,7 @@ def _rounded(emission: Tensor, skip: Tensor) -> Tensor:
     return tf.stop_gradient(again - emission)
 
 
-def _of_sum_one(counts: Tensor, more: Tensor) -> tuple[Tensor, Tensor]:
+def _renormalise(counts: Tensor, more: Tensor) -> tuple[Tensor, Tensor]:
     """A distribution without what rounding added to its sum.
 
     It is little in each block, but may be the same in all of them.

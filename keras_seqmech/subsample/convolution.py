@@ -70,9 +70,7 @@ def convolve(
     return run(weights, vectors)
 
 
-def correlate(
-    weights: Tensor, results: Tensor, size: Size, in_loop: bool = False
-) -> Tensor:
+def correlate(weights: Tensor, results: Tensor, size: Size) -> Tensor:
     r"""$z_k = \sum_m w_{m-k} y_m$.
 
     Args:
@@ -80,7 +78,6 @@ def correlate(
         results: Tensor `(batch, m, features)`.
         size: How many vectors, an int or a scalar tensor; at least
             `m - n + 1`.
-        in_loop: As in `convolve`.
 
     Returns:
         Tensor `(batch, size, features)`.
@@ -91,11 +88,10 @@ def correlate(
         matrix = toeplitz(weights, size, ops.shape(results)[1])
 
         def gradient(upstream: Tensor) -> Gradients:
-            gradients = (
+            return (
                 inner_products(upstream, results, ops.shape(weights)[1]),
                 convolve(weights, upstream, ops.shape(results)[1]),
             )
-            return _once(gradients) if in_loop else gradients
 
         return tf.matmul(matrix, results), gradient
 
