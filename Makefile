@@ -36,7 +36,8 @@ test: lint
 	$(PYTEST) -m "not long and not slow" $(ARGS)
 
 test-all: lint
-	$(PYTEST) -m "not slow" $(ARGS)
+	$(PYTEST) $(ARGS)
+	$(MAKE) test-rounding
 
 test-long: $(STAMP)
 	$(PYTEST) -m "long and not slow" $(ARGS)

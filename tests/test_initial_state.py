@@ -215,7 +215,7 @@ def test_lookahead_is_passed_on():
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_it_learns_where_to_start():
     """Without bias and input, a network that starts at zero stays there."""
     x, y = np.zeros((800, 3, 2)), np.tile([0.5, -0.5, 0.2, 0], (800, 3, 1))

@@ -75,12 +75,12 @@ def over(entries):
 
 
 def layers_first(entries):
-    """One entry of each layer for `make test`; the others are long."""
+    """One entry of each layer; the others for `make test-all` alone."""
     return [
         pytest.param(
             entry,
             id=entry.id,
-            marks=[] if entry in LAYERS else pytest.mark.long,
+            marks=[] if entry in LAYERS else pytest.mark.slow,
         )
         for entry in entries
     ]
@@ -88,7 +88,7 @@ def layers_first(entries):
 
 # Training does all that inference does, and more.
 TRAINING_FIRST = pytest.mark.parametrize(
-    "training", [pytest.param(False, marks=pytest.mark.long), True]
+    "training", [pytest.param(False, marks=pytest.mark.slow), True]
 )
 
 
@@ -207,7 +207,7 @@ def test_one_graph_serves_all_sizes(entry, silence):
 
 
 @pytest.mark.long
-@over(CORE)
+@over(layers_first(CORE))
 def test_xla_gives_the_same(entry, silence):
     subject = subject_of(entry)
     inputs = entry.sample()
@@ -275,7 +275,7 @@ def test_two_calls_equal_one(entry, silence):
             id=f"{entry.id}-{policy}",
             marks=[]
             if entry in LAYERS and policy == "mixed_float16"
-            else pytest.mark.long,
+            else pytest.mark.slow,
         )
         for policy, entries in (
             ("float64", CORE),
@@ -329,8 +329,8 @@ def assert_wider_than_float32(subject, inputs, training):
     "policy",
     [
         "mixed_float16",
-        pytest.param("float64", marks=pytest.mark.long),
-        pytest.param("mixed_bfloat16", marks=pytest.mark.long),
+        pytest.param("float64", marks=pytest.mark.slow),
+        pytest.param("mixed_bfloat16", marks=pytest.mark.slow),
     ],
 )
 @over(layers_first(e for e in CORE if e.is_trainable))
@@ -352,7 +352,7 @@ def test_training_step_is_finite(entry, policy):
 
 
 @pytest.mark.long
-@over(ENTRIES)
+@over(layers_first(ENTRIES))
 def test_randomness(entry):
     subject = subject_of(entry)
     inputs = entry.sample()
@@ -687,7 +687,7 @@ def test_decisions_are_visible_in_functional_models(
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "jit_compile", [False, pytest.param(True, marks=pytest.mark.long)]
+    "jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize(
     "layer_class",

@@ -20,7 +20,7 @@ from tests.conformance.registry import name_outputs
 from tests.fixed_noise import fix_gates
 
 LENGTH, FEATURES, CONTEXT, LOWER, UNITS = 6, 3, 2, 5, 4
-MODES = ("eager", "graph", pytest.param("xla", marks=pytest.mark.long))
+MODES = ("eager", "graph", pytest.param("xla", marks=pytest.mark.slow))
 
 
 def make_encoder(openness=0.5, spread=3.0, **options):
@@ -406,7 +406,7 @@ def test_reinforce_gate_learns_from_log_probabilities_alone():
 # Outputs.
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["reinforce", "relaxed"])
 @pytest.mark.parametrize("mode", MODES)
 def test_focused_states_are_those_at_open_gates(estimator, mode, monkeypatch):
@@ -577,7 +577,7 @@ def test_gate_counts_differ_without_tracing_again():
     assert run.experimental_get_tracing_count() == 1
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("estimator", "training"),
     [("reinforce", True), ("relaxed", True), ("relaxed", False)],
@@ -631,7 +631,7 @@ def test_regularizer_and_gate_losses_are_the_encoders():
     np.testing.assert_allclose(sum(others), penalty, rtol=1e-5)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_export_names_the_decisions(tmp_path):
     encoder = make_encoder(return_gates=True, return_focused=True)
     inputs = {

@@ -324,7 +324,7 @@ def test_penalty_is_the_attention_ratio_the_last_step(rate):
     np.testing.assert_allclose(loss, 0.7 * np.mean(ratios), rtol=1e-6)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_penalty_moves_attention_to_the_last_step():
     keras.utils.set_random_seed(2)
     layer = keras_seqmech.LastAttentionPooling(
@@ -444,7 +444,7 @@ def test_sizes_known_when_run_must_fit(name):
 # Models.
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_one_line_after_a_bilstm():
     tokens = keras.Input((None,), dtype="int32")
     mask = ops.not_equal(tokens, 0)

@@ -526,7 +526,7 @@ def test_fast_loop_is_the_cell_in_keras_rnn(
 
 
 @pytest.mark.filterwarnings("ignore:Sizes that are drawn")
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", ["xla", "inner"])
 @pytest.mark.parametrize(
     "cell, gated, max_size, size_from, estimator, summary, mask, training",

@@ -63,7 +63,7 @@ CELLS = {
 }
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", CELLS)
 def test_any_cell_trains_and_agrees_with_the_cell_in_keras_rnn(cell):
     layer = ReceptiveFieldRNN(
@@ -390,7 +390,7 @@ def test_a_field_not_chosen_has_no_effect_be_it_infinite():
     assert np.all(np.isfinite(layer(x)[:, :3]))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["stack", "dropout", "own", "activation"])
 def test_own_compilation_leaves_other_cells_to_tensorflow(cell):
     """Cells that run as they are train under `jit_compile=True` too."""

@@ -177,7 +177,7 @@ def random_masks():
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, marks=[] if case in SHORT else pytest.mark.long)
+        pytest.param(case, marks=[] if case in SHORT else pytest.mark.slow)
         for case in CASES
     ],
 )
@@ -217,7 +217,7 @@ def test_packed_in_eager_execution():
             np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("size_from", ["input", "field"])
 def test_gradients_of_gradients(size_from):
     """As in a `GradientDirectedModel`, which differentiates twice."""
@@ -268,7 +268,7 @@ PACKED = {
 }
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [*ALWAYS_PADDED, *PACKED])
 def test_loops_pack_where_they_can(case, monkeypatch):
     packings = []

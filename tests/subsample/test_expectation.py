@@ -161,7 +161,7 @@ def test_decisions_come_of_the_recursion_of_the_outputs(path):
     assert loops(emission_ops.with_decisions) == alone
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("time, length", [(150, 150), (150, 70), (1100, 20)])
 def test_blocks_of_their_own_size(time, length):
     inputs = random_inputs(time)
@@ -169,9 +169,9 @@ def test_blocks_of_their_own_size(time, length):
     assert_close(actual, results(product, *inputs, length))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "jit_compile", [False, pytest.param(True, marks=pytest.mark.long)]
+    "jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("known", [False, True])
 def test_compiled_with_known_and_unknown_sizes(path, jit_compile, known):
@@ -234,7 +234,7 @@ def second_derivatives(function, inputs):
     return outer.gradient(penalty, inputs)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [False, True])
 def test_second_derivatives_are_right_or_refused(path, compiled):
     inputs = [tf.constant(x) for x in random_inputs(19)]
@@ -301,7 +301,7 @@ def test_sure_emissions_compact_without_error(path, pattern):
         assert all(np.all(np.isfinite(g)) for g in gradients)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_long_sequences_in_float32():
     """The same rounding at each step, of equal ones, would add up."""
     rows, time = 7, 2000

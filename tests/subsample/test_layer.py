@@ -65,7 +65,7 @@ def test_expectation_is_that_of_all_outcomes(length, masked):
         assert not matrix[:, ~real].any()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("inference", MODES)
 @pytest.mark.parametrize("length", [None, 2, 8])
 def test_all_modes_agree_where_nothing_is_open(inference, length):
@@ -192,7 +192,7 @@ def test_a_mask_beside_presence_hides_steps():
 # Bad input.
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("inference", ["expectation", "threshold"])
 @pytest.mark.parametrize(
     "emission, mask, message",
@@ -381,7 +381,7 @@ def shortening_model(estimator="expectation", inference="expectation"):
     return network
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator", ["expectation", "straight_through", "reinforce"]
 )
@@ -684,7 +684,7 @@ def test_penalties_of_draws_agree_with_enumeration(length):
     close(sum(layer.losses), np.mean(cost), 1e-6)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["straight_through", "reinforce"])
 def test_a_penalty_closes_and_a_target_holds(estimator):
     """With nothing else to learn from."""

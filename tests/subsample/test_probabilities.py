@@ -83,7 +83,7 @@ def test_other_features_after_build():
             layer(np.ones(shape))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_gradient_of_a_subsample_reaches_the_weights():
     x = keras.Input((12, 3))
     e = EmissionProbabilities(0.4, name="emission")(x)

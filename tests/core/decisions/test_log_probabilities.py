@@ -101,7 +101,7 @@ class Wrapper(keras.Layer):
         return self.gates(x, training=training)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Gradients do not exist")
 @pytest.mark.parametrize(
     "make", [lambda: drawing_layers.Gates(name="field"), field_layer]

@@ -136,7 +136,7 @@ def test_loop_compiled_alone_has_the_plain_gradient(recompute_gradient):
     assert_same(run_compiled(), loss_and_gradients(arguments))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [False, True])
 def test_recomputing_gradient_refuses_to_be_differentiated_again(compiled):
     arguments = make_arguments()
@@ -213,7 +213,7 @@ def test_number_of_steps_may_be_unknown(recompute_gradient, jit_compile):
         np.testing.assert_allclose(gradient[:, 0, 0], np.arange(steps, 0, -1))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("recompute_gradient", [False, True])
 def test_compiled_loop_may_end_early(recompute_gradient):
     """As many steps as a tensor says, of arrays that have room for all."""

@@ -156,7 +156,7 @@ def test_every_pattern_of_a_small_batch(plain, packed):
         assert_same(packed(arguments, keep), plain(arguments, keep))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_random_patterns_of_any_size(plain, packed):
     """Gates, some of rows with none, and lengths; all sizes in one trace."""
     for seed in range(36):
@@ -173,7 +173,7 @@ def test_random_patterns_of_any_size(plain, packed):
     assert packed.experimental_get_tracing_count() == 1
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0, 0), (1, 0)])
 @pytest.mark.parametrize("eager", [False, True])
 def test_nothing_to_do_leaves_the_states(packed, shape, eager):
@@ -192,7 +192,7 @@ def test_nothing_to_do_leaves_the_states(packed, shape, eager):
 KEEP = np.array([[0, 1, 1, 1], [0, 0, 0, 0], [1, 0, 0, 1]], bool)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("recompute_gradient", [False, True])
 @pytest.mark.parametrize("mode", ["eager", "static graph"])
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def penalty(run, arguments, keep):
     return outer.gradient(norms, arguments, unconnected_gradients="zero")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("traced", [False, True])
 def test_plain_gradient_has_a_gradient(traced):
     arguments = make_arguments(*KEEP.shape)
