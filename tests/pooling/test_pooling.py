@@ -368,12 +368,6 @@ def test_huge_products_do_not_give_nan():
         np.testing.assert_allclose(pooled[0], step, rtol=1e-6)
 
 
-def test_masks_may_be_lists():
-    layer = keras_seqmech.MaxPooling()
-    pooled = layer(STEPS, mask=[[True, True, False]])
-    np.testing.assert_array_equal(pooled, [[1, 2]])
-
-
 @over_layers(("max attention", "last attention"))
 @pytest.mark.parametrize("size", [1e18, 1e38, 3e38])
 def test_layers_at_huge_steps_have_finite_gradients(name, size):
@@ -386,82 +380,7 @@ def test_layers_at_huge_steps_have_finite_gradients(name, size):
     assert np.isfinite(tape.gradient(loss, sequences)).all()
 
 
-# Errors of layers that are built.
-
-
-@over_layers()
-@pytest.mark.parametrize("shape", [(2, 4), (2, 3, 4, 1), (2, 0, 4)])
-def test_built_layers_refuse_other_ranks(name, shape):
-    layer = LAYERS[name]()
-    layer(np.ones((2, 3, 4)))
-    for run in (layer, tf.function(layer), layer.compute_output_shape):
-        argument = (
-            shape if run == layer.compute_output_shape else ops.ones(shape)
-        )
-        with pytest.raises(ValueError, match="Received: sequences.shape="):
-            run(argument)
-
-
-@over_layers()
-def test_built_layers_refuse_wrong_masks(name):
-    layer = LAYERS[name]()
-    layer(np.ones((2, 3, 4)))
-    for shape in ((2, 4), (1, 3), (2, 3, 1), (3,)):
-        with pytest.raises(ValueError, match="Received: mask.shape="):
-            layer(np.ones((2, 3, 4)), mask=np.ones(shape, "bool"))
-
-
-def test_built_layers_refuse_other_features():
-    for name in ("attention", "two"):
-        layer = LAYERS[name]()
-        layer(np.ones((2, 3, 4)))
-        with pytest.raises(ValueError, match="Received: sequences.shape="):
-            layer(np.ones((2, 3, 5)))
-
-
-@over_layers()
-def test_sizes_known_when_run_must_fit(name):
-    layer = LAYERS[name]()
-
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec((None, None, 4)),
-            tf.TensorSpec((None, None), "bool"),
-        ]
-    )
-    def run(sequences, mask):
-        return layer(sequences, mask=mask)
-
-    for shape, mask, message in (
-        ((2, 0, 4), (2, 0), "at least one time step"),
-        ((2, 3, 4), (2, 1), "`mask` must have the shape"),
-        ((2, 3, 4), (1, 3), "`mask` must have the shape"),
-    ):
-        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-            run(tf.ones(shape), tf.ones(mask, "bool"))
-
-
 # Models.
-
-
-@pytest.mark.slow
-def test_one_line_after_a_bilstm():
-    tokens = keras.Input((None,), dtype="int32")
-    mask = ops.not_equal(tokens, 0)
-    x = keras.layers.Embedding(20, 4)(tokens)
-    h = keras.layers.Bidirectional(keras.layers.LSTM(3, return_sequences=True))(
-        x, mask=mask
-    )
-    pooled = [layer()(h, mask=mask) for layer in LAYERS.values()]
-    model = keras.Model(tokens, [keras.layers.Dense(1)(y) for y in pooled])
-    model.compile("adam", "mse", jit_compile=False)
-    texts = np.array([[1, 2, 3, 0], [4, 0, 0, 0]])
-    history = model.fit(texts, [np.ones((2, 1))] * len(pooled), verbose=0)
-    assert np.isfinite(history.history["loss"]).all()
-    outputs = model.predict_on_batch(texts)
-    longer = model.predict_on_batch(np.pad(texts, [(0, 0), (0, 3)]))
-    for name, x, y in zip(LAYERS, outputs, longer):
-        np.testing.assert_allclose(x, y, atol=1e-5, err_msg=name)
 
 
 def test_mask_of_keras_is_taken_where_it_is_passed_on():

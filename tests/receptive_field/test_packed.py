@@ -311,26 +311,6 @@ def test_sizes_known_of_the_inputs_are_known_of_the_outputs(packed):
     assert {tuple(shape) for shape in shapes} == {(2, 3, UNITS)}
 
 
-def test_a_mask_of_one_row_is_not_one_of_all():
-    """Sizes that are unknown until it runs; nothing else would refuse it."""
-    layer = ReceptiveFieldRNN(lstm(), SIZE, packed=False, dtype="float64")
-    layer.build((None, None, FEATURES))
-
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec((None, None, FEATURES), "float64"),
-            tf.TensorSpec((None, None), "bool"),
-        ]
-    )
-    def run(x, mask):
-        return layer(x, mask=mask)
-
-    x = np.ones((2, 3, FEATURES))
-    run(x, np.ones((2, 3), bool))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="`mask` must"):
-        run(x, np.ones((1, 3), bool))
-
-
 @pytest.mark.parametrize("exported", [False, True])
 def test_no_steps_at_run_time_is_a_clear_error(exported, tmp_path):
     x = keras.Input(batch_shape=(2, None, FEATURES), dtype="float64")
