@@ -277,14 +277,3 @@ def test_wrong_states():
     # One batch for all.
     with pytest.raises(ValueError, match="Received: initial_state of"):
         layer(x, initial_state=[draw(3, UNITS), draw(3, UNITS)])
-
-
-def test_built_layers_refuse_other_shapes():
-    layer = keras_seqmech.LearnedInitialState(keras.layers.LSTM(UNITS))
-    layer(draw(2, 5, 3))
-    for shape in ((2, 5), (2, 5, 3, 1), (2, 0, 3), (2, 5, 4)):
-        with pytest.raises(ValueError, match="Received: sequences.shape="):
-            layer(draw(*shape))
-    for shape in ((2, 4), (2, 5, 1), (1, 5)):
-        with pytest.raises(ValueError, match="Received: mask.shape="):
-            layer(draw(2, 5, 3), mask=np.ones(shape, "bool"))

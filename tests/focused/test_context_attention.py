@@ -114,17 +114,3 @@ def test_half_precision_keeps_gates():
     read = layer(s, q, np.array([[1e-9, 0]], "float32"))
     assert read.dtype == "float16"
     np.testing.assert_allclose(read[0], s[0, 0], rtol=2e-3)
-
-
-def test_a_built_layer_names_what_does_not_fit():
-    layer = ContextAttention("open")
-    s, q = draw(ROWS, TIME, SIZE), draw(ROWS, 3)
-    layer(s, q, GATES)
-    with pytest.raises(ValueError, match="`sequence` must have the 4 features"):
-        layer(s[..., 1:], q, GATES)
-    with pytest.raises(ValueError, match="`context` must have the 3 features"):
-        layer(s, q[:, 1:], GATES)
-    with pytest.raises(ValueError, match="`gates` must be a tensor"):
-        layer(s, q)
-    with pytest.raises(ValueError, match="must be None; give `sequence_mask`"):
-        layer(s, q, GATES, mask=MASK)

@@ -16,11 +16,14 @@ from keras_seqmech.core.decisions import log_probabilities
 from keras_seqmech.focused import loops
 from keras_seqmech.focused.loops import ReturnOptions
 from tests import references
-from tests.conformance.registry import name_outputs
 from tests.fixed_noise import fix_gates
 
 LENGTH, FEATURES, CONTEXT, LOWER, UNITS = 6, 3, 2, 5, 4
-MODES = ("eager", "graph", pytest.param("xla", marks=pytest.mark.slow))
+MODES = (
+    "graph",
+    pytest.param("eager", marks=pytest.mark.slow),
+    pytest.param("xla", marks=pytest.mark.slow),
+)
 
 
 def make_encoder(openness=0.5, spread=3.0, **options):
@@ -629,64 +632,6 @@ def test_regularizer_and_gate_losses_are_the_encoders():
     exploration, *others = (float(x) for x in encoder.losses)
     assert exploration < 0
     np.testing.assert_allclose(sum(others), penalty, rtol=1e-5)
-
-
-@pytest.mark.slow
-def test_export_names_the_decisions(tmp_path):
-    encoder = make_encoder(return_gates=True, return_focused=True)
-    inputs = {
-        "sequence": keras.Input((None, FEATURES), name="sequence"),
-        "context": keras.Input((CONTEXT,), name="context"),
-        "mask": keras.Input((None,), dtype="bool", name="mask"),
-    }
-    outputs = encoder(
-        inputs["sequence"], inputs["context"], sequence_mask=inputs["mask"]
-    )
-    model = keras.Model(inputs, name_outputs(outputs))
-    x, q, _ = make_inputs()
-    arguments = {"sequence": x, "context": q, "mask": MASK}
-    expected = model.predict_on_batch(arguments)
-    model.export(tmp_path / "model", verbose=False)
-    served = tf.saved_model.load(tmp_path / "model")
-    results = served.signatures["serving_default"](
-        **{k: tf.constant(v) for k, v in arguments.items()}
-    )
-    assert sorted(results) == [
-        "gates",
-        "indices",
-        "log_probability",
-        "output_0",
-        "output_1",
-        "probabilities",
-    ]
-    assert_close(dict(results), expected, rtol=1e-5)
-
-
-def test_a_built_encoder_names_what_does_not_fit():
-    encoder = make_encoder()
-    x, q, _ = make_inputs()
-    with pytest.raises(ValueError, match="`sequence` must have the 3 features"):
-        encoder(x[..., :2], q)
-    with pytest.raises(ValueError, match="`context` must have the 2 features"):
-        encoder(x, q[:, :1])
-    with pytest.raises(ValueError, match=r"Received: sequence.shape=\(5, 3\)"):
-        encoder(x[:, 0], q)
-    with pytest.raises(ValueError, match=r"Received: sequence_mask.shape=\(5,"):
-        encoder(x, q, sequence_mask=MASK[:, :2])
-    with pytest.raises(ValueError, match="must be None; give `sequence_mask`"):
-        encoder(x, q, mask=MASK)
-
-
-def test_no_time_step_is_refused_when_it_is_known():
-    encoder = make_encoder()
-    x, q, _ = make_inputs()
-    message = "at least one time step .* Received: sequence.shape"
-    with pytest.raises(ValueError, match=message):
-        encoder(x[:, :0], q)
-    spec = tf.TensorSpec((None, None, FEATURES))
-    run = tf.function(lambda x: encoder(x, q), input_signature=[spec])
-    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        run(x[:, :0])
 
 
 def test_bad_initial_state():

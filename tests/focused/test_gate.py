@@ -201,19 +201,6 @@ def test_files_of_gates_before_penalties():
     assert all((v.numpy() == 0.5).all() for v in layer.trainable_variables)
 
 
-def test_a_built_gate_names_what_does_not_fit():
-    layer, h, q = BoundaryGate(5), np.ones((2, 6, 4)), np.ones((2, 3))
-    layer(h, q)
-    with pytest.raises(ValueError, match="`sequence` must have the 4 features"):
-        layer(h[..., :3], q)
-    with pytest.raises(ValueError, match="`context` must have the 3 features"):
-        layer(h, np.ones((2, 4)))
-    with pytest.raises(ValueError, match=r"Received: sequence.shape=\(2, 6\)"):
-        layer(h[..., 0], q)
-    with pytest.raises(ValueError, match="must be None; give `sequence_mask`"):
-        layer(h, q, mask=np.ones((2, 6), "bool"))
-
-
 def test_no_time_step_is_refused_when_it_is_known():
     layer, q = BoundaryGate(5), np.ones((2, 3), "float32")
     layer.build((None, None, 4), (None, 3))

@@ -226,26 +226,3 @@ def test_it_learns_when_to_write_and_where_to_copy_from():
     model.fit([queries, states, ids], targets, 64, epochs=12, verbose=0)
     accuracy = model.evaluate([queries, states, ids], targets, verbose=0)[1]
     assert accuracy > 0.99
-
-
-def test_a_built_layer_names_what_does_not_fit():
-    layer = make()
-    query, states = draw(ROWS, QUERY), draw(ROWS, TIME, FEATURES)
-    with pytest.raises(ValueError, match="`query` must have the 3 features"):
-        layer(draw(ROWS, QUERY + 1), states)
-    with pytest.raises(ValueError, match="`sequence` must have the 4 features"):
-        layer(query, states[..., 1:])
-    with pytest.raises(ValueError, match=r"Received: sequence.shape=\(4, 4\)"):
-        layer(query, states[:, 0])
-    with pytest.raises(ValueError, match="must be None; give `sequence_mask`"):
-        layer(query, states, mask=MASK)
-
-
-def test_no_position_is_refused_when_it_is_known():
-    layer = make()
-    spec = tf.TensorSpec((None, None, FEATURES), "float64")
-    run = tf.function(
-        lambda states: layer(draw(ROWS, QUERY), states), input_signature=[spec]
-    )
-    with pytest.raises(tf.errors.InvalidArgumentError, match="at least one"):
-        run(draw(ROWS, 0, FEATURES))

@@ -132,19 +132,6 @@ def test_sample_has_the_right_frequencies(length):
     assert (np.abs(outputs.mean(0) - expected[:length]) < error + 1e-6).all()
 
 
-def test_sample_is_random_when_served_and_its_seed_decides():
-    sequence, emission = inputs()
-
-    def run(seed):
-        layer = ExpectedSubsample(inference="sample", seed=seed)
-        return np.stack([layer(sequence, emission) for _ in range(2)])
-
-    first = run(5)
-    np.testing.assert_array_equal(first, run(5))
-    assert (first[0] != first[1]).any()
-    assert (first != run(6)).any()
-
-
 def test_mask_that_keras_attached_is_taken():
     sequence, emission = inputs()
     sequence[~MASK] = 0
@@ -190,40 +177,6 @@ def test_a_mask_beside_presence_hides_steps():
 
 
 # Bad input.
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("inference", ["expectation", "threshold"])
-@pytest.mark.parametrize(
-    "emission, mask, message",
-    [
-        ((2, 6), (2, 5), "`emission_probabilities` must have the shape"),
-        ((2, 4), (2, 5), "`emission_probabilities` must have the shape"),
-        ((2, 5), (2, 1), "`sequence_mask` must have the shape"),
-        ((0, 5), (2, 5), "`emission_probabilities` must have the shape"),
-        (None, None, "at least one time step"),
-    ],
-)
-def test_sizes_known_when_run_must_fit(inference, emission, mask, message):
-    layer = ExpectedSubsample(3, inference)
-
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec((None, None, 2)),
-            tf.TensorSpec((None, None)),
-            tf.TensorSpec((None, None), "bool"),
-        ]
-    )
-    def run(sequence, emission, mask):
-        return layer(sequence, emission, sequence_mask=mask)
-
-    time = 5 if emission else 0
-    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        run(
-            tf.ones((2, time, 2)),
-            tf.fill(emission or (2, 0), 0.5),
-            tf.ones(mask or (2, 0), "bool"),
-        )
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -0.5, 2.0])
