@@ -7,7 +7,6 @@ import pytest
 NUMBERS = {
     "first_step": ["repeats"],
     "focused_encoder": ["repeats", "openness"],
-    "import_time": ["repeats"],
     "memory": ["fits"],
     "packed_loop": ["repeats", "units"],
     "pooling": ["repeats", "batch", "time", "features", "units"],
