@@ -9,9 +9,6 @@ outputs, decisions and new weights are compared with those of the eager run in
 float32. The columns of exports run only inference, of the trained model; those
 of LiteRT and ONNX, which need `pip install keras_seqmech[formats]`, for one
 batch size and length.
-Cells are kept in `--cells` as they are done, failed ones among them: a run
-that was stopped continues, and a cell that is deleted there, or was run with
-other versions, is run again.
 """
 
 import argparse
@@ -21,6 +18,7 @@ import pathlib
 import platform
 import tempfile
 import time
+from typing import Any
 
 import tensorflow as tf
 
@@ -36,7 +34,6 @@ import pytest  # noqa: E402
 
 import keras_seqmech  # noqa: E402
 from benchmarks.portable_formats import FORMATS  # noqa: E402
-from benchmarks.support_cells import Cells  # noqa: E402
 from keras_seqmech import serving  # noqa: E402
 from tests.conformance.layer_models import MASK  # noqa: E402
 from tests.conformance.layer_models import make_model  # noqa: E402
@@ -63,6 +60,7 @@ EXPORTED = {
     **dict.fromkeys(FORMATS, 1e-5),
 }
 TOLERANCES = {**{name: t for name, (_, t) in TRAINED.items()}, **EXPORTED}
+Cell = dict[str, Any]
 VERSIONS = (
     f"keras_seqmech {keras_seqmech.__version__}, Keras {keras.__version__}, "
     f"TensorFlow {tf.__version__} and Python {platform.python_version()}"
@@ -75,40 +73,21 @@ def main(argv: list[str] | None = None) -> None:
     # One way to use each layer, of several in the core the last: it shows what
     # portable formats do with the default of `ExpectedSubsample`, too.
     entries = {type(entry.make()).__name__: entry for entry in CORE}
-    arguments = parse(argv, list(entries))
-    cells = Cells(arguments.cells, VERSIONS)
-    for layer in arguments.layers or entries:
-        run_row(layer, entries[layer], cells)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "--output", type=pathlib.Path, default="docs/support.md"
+    )
+    arguments = parser.parse_args(argv)
+    cells = {layer: run_row(layer, entries[layer]) for layer in entries}
     arguments.output.write_text(table(entries, cells), encoding="utf8")
     print(arguments.output)
 
 
-def parse(argv: list[str] | None, layers: list[str]) -> argparse.Namespace:
-    """Reads the command line; there are these layers."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    add = parser.add_argument
-    add("--output", type=pathlib.Path, default=pathlib.Path("docs/support.md"))
-    add(
-        "--cells",
-        type=pathlib.Path,
-        default=pathlib.Path("runs/support.json"),
-    )
-    add("--layers", nargs="*", choices=layers, help="layers to run, if not all")
-    return parser.parse_args(argv)
-
-
-def run_row(layer: str, entry, cells: Cells) -> None:
-    """Runs the cells of a layer that are missing, and keeps each."""
-    missing = [
-        column for column in TOLERANCES if cells.get(entry.id, column) is None
-    ]
-    if not missing:
-        return
+def run_row(layer: str, entry) -> dict[str, Cell]:
+    """Runs a layer in every way."""
+    cells = {}
     model, expected = train(entry, run_eagerly=True)
-    for column in missing:
+    for column in TOLERANCES:
         start = time.perf_counter()
         try:
             if column in TRAINED:
@@ -121,8 +100,9 @@ def run_row(layer: str, entry, cells: Cells) -> None:
         except Exception as error:  # What fails is what the table is about.
             cell = {"failed": reason(error)}
         seconds = time.perf_counter() - start
-        cells.put(entry.id, column, cell)
+        cells[column] = cell
         print(f"{layer} {column}: {cell} ({seconds:.1f} s)", flush=True)
+    return cells
 
 
 def reason(error: Exception) -> str:
@@ -229,7 +209,7 @@ def check_outputs(column: str, outputs: dict, expected: dict) -> dict:
     return cell
 
 
-def table(entries: dict, cells: Cells) -> str:
+def table(entries: dict, cells: dict[str, dict[str, Cell]]) -> str:
     """The page: a row a layer, a column a way, reasons below."""
     lines = [
         "# What works with what",
@@ -253,12 +233,11 @@ def table(entries: dict, cells: Cells) -> str:
         + " |",
     ]
     notes = []
-    for layer, entry in entries.items():
+    for layer in entries:
         marks = []
         for column in TOLERANCES:
-            cell = cells.get(entry.id, column)
-            mark = "?" if cell is None else "✓"
-            if cell is not None and "failed" in cell:
+            cell, mark = cells[layer][column], "✓"
+            if "failed" in cell:
                 notes.append(f"{layer}, {column}: {cell['failed']}")
                 mark = f"✗ ({len(notes)})"
             marks.append(mark)
