@@ -150,7 +150,9 @@ class LossRecorder(threading.local):
         return _RecordedLoss(found, note)
 
     def _note(self, name: str, values: Tensor) -> Tensor:
-        return values if self._values is None else self._values.add(name, values)
+        return (
+            values if self._values is None else self._values.add(name, values)
+        )
 
 
 class _RecordedLoss(keras.losses.Loss):
