@@ -15,7 +15,7 @@ from keras_seqmech.training import network_model
 from keras_seqmech.typing import Tensor
 
 # The states of each recurrent layer after a chunk; None before the first.
-States = list[list[Tensor]] | None
+States = list[list[Tensor] | None] | None
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
