@@ -25,10 +25,9 @@ POOLINGS: dict[str, Callable[..., keras.layers.Layer]] = {
 
 
 class Graph(NamedTuple):
-    """Symbolic tensors: ids, where they are real, embedding, probabilities."""
+    """Symbolic tensors: ids, embedding, probabilities."""
 
     tokens: keras.KerasTensor
-    mask: keras.KerasTensor
     sentence: keras.KerasTensor
     outputs: keras.KerasTensor
 
@@ -76,13 +75,16 @@ def vector_classifier(
 def connect(
     rnn: keras.layers.Layer, pooling: keras.layers.Layer, matrix: np.ndarray
 ) -> Graph:
-    """Embedding, RNN, pooling and softmax, one after the other."""
+    """Embedding, RNN, pooling and softmax, one after the other.
+
+    A layer `mask` says which words are real.
+    """
     tokens = keras.Input((None,), dtype="int32", name="tokens")
-    mask = ops.not_equal(tokens, 0)
+    mask = keras.layers.Identity(name="mask")(ops.not_equal(tokens, 0))
     embedding = keras.layers.Embedding(*matrix.shape, name="embedding")
     x = embedding(tokens)
     embedding.embeddings.assign(matrix)
-    return Graph(tokens, mask, *_read_out(rnn, pooling, x, mask))
+    return Graph(tokens, *_read_out(rnn, pooling, x, mask))
 
 
 def _read_out(rnn, pooling, x, mask):

@@ -122,7 +122,7 @@ def build(
             keras.Model(tensors.tokens, tensors.outputs),
             layer="embedding",
             gradient_weight=GRADIENT_WEIGHT,
-            mask=tensors.mask,
+            mask="mask",
         )
     else:
         model = keras.Model(tensors.tokens, tensors.outputs)

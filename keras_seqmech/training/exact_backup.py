@@ -6,17 +6,15 @@ import os
 import pathlib
 import reprlib
 import shutil
-import zipfile
 from collections.abc import Iterable
 
 import keras
-import numpy as np
 
 from keras_seqmech.core import checks
 
-SEEDS = "seeds.npz"
-KIND = "kind.json"
-FILES = ("latest.weights.h5", "training_metadata.json", SEEDS, KIND)
+# The random states, and what tells the model from others.
+STATE = "state.json"
+FILES = ("latest.weights.h5", "training_metadata.json", STATE)
 
 
 class ExactBackupAndRestore(keras.callbacks.Callback):
@@ -59,11 +57,11 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
     ```
 
     A `Schedule` continues, as does the baseline of a `PolicyGradientModel`.
-    List this callback after it: what it sets at the end of an epoch is then in
-    the backup. What is not kept: `History`, which
-    starts with the first epoch of the new process, and what other callbacks
-    know, such as the patience of `EarlyStopping`; random numbers without a
-    seed generator of the model, as of `tf.random` or NumPy.
+    List this callback last: what others set at the end of an epoch is then in
+    the backup. What is not kept: `History`, which starts with the first epoch
+    of the new process, and what other callbacks know, such as the patience of
+    `EarlyStopping`; random numbers without a seed generator of the model, as of
+    `tf.random` or NumPy.
 
     Cost: one file of weights and optimizer state an epoch, two while it is
     written.
@@ -132,31 +130,26 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
             missing = set(FILES) - {path.name for path in directory.iterdir()}
             if missing:
                 raise FileNotFoundError(f"no {sorted(missing)}")
-            self._check_kind(json.loads((directory / KIND).read_text()))
-            with open(directory / SEEDS, "rb") as file, np.load(file) as arrays:
-                seeds = list(arrays.values())
+            state = json.loads((directory / STATE).read_text())
+            self._check_kind(state["kind"])
             self._keras_backup(directory).on_train_begin()
-        except (
-            OSError,
-            EOFError,
-            json.JSONDecodeError,
-            zipfile.BadZipFile,
-        ) as e:
+        except (OSError, json.JSONDecodeError) as e:
             raise ValueError(
                 "Argument `backup_dir` must hold a complete backup; "
                 f"delete {str(directory)!r}, which is damaged ({e}), to "
                 "continue from an earlier one or from the start. "
                 f"Received: backup_dir={str(self.backup_dir)!r}"
             ) from e
-        for variable, value in zip(seed_states(self.model), seeds, strict=True):
+        seeds = seed_states(self.model)
+        for variable, value in zip(seeds, state["seeds"], strict=True):
             variable.assign(value)
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         shutil.rmtree(self._part, ignore_errors=True)
         self._keras_backup(self._part).on_epoch_end(epoch)
-        seeds = [variable.numpy() for variable in seed_states(self.model)]
-        np.savez(self._part / SEEDS, *seeds)
-        (self._part / KIND).write_text(json.dumps(_kind(self.model)))
+        seeds = [seed.numpy().tolist() for seed in seed_states(self.model)]
+        state = {"kind": _kind(self.model), "seeds": seeds}
+        (self._part / STATE).write_text(json.dumps(state))
         target = self.backup_dir / f"epoch-{epoch + 1}"
         shutil.rmtree(target, ignore_errors=True)
         self._part.rename(target)

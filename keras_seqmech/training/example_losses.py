@@ -1,13 +1,13 @@
 """What each example of a batch adds to the compiled losses.
 
-Keras gives the loss of a batch; a reward belongs to an example. Keras reduces
-the same losses here a second time, and the derivative of the result with
-respect to the values before the reduction says how much each of them counts:
-this includes sample weights, masks, loss weights, reductions and the number of
-replicas.
+Keras gives the loss of a batch; a reward belongs to an example. The derivative
+of the loss with respect to the values that Keras reduces says how much each of
+them counts: this includes sample weights, masks, loss weights, reductions and
+the number of replicas.
 """
 
 import contextlib
+import functools
 import threading
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -19,9 +19,6 @@ import tensorflow as tf
 
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
-
-# Names by which Keras chooses a loss from the shapes of targets and outputs.
-CROSSENTROPY = ("crossentropy", "ce")
 
 
 class Shares(NamedTuple):
@@ -40,73 +37,31 @@ class Shares(NamedTuple):
     weights: Tensor
 
 
-class ExampleLosses:
-    """Compiled losses, example by example.
+class LossValues:
+    """The values of losses, with their names, before Keras reduces them.
 
-    Args:
-        loss: As for `compile`: a loss or a structure of them.
-        loss_weights: As for `compile`.
-        output_names: Names of the model's outputs, if it has any.
-
-    Call arguments:
-        y: Targets.
-        y_pred: The outputs of the model.
-        sample_weight: Weights as for `compute_loss`, or None.
-
-    Raises:
-        ValueError: If a loss is unknown or reduces its values by itself; when
-            called, if a loss does not return a value for each example.
-
-    Example:
-
-    >>> losses = ExampleLosses("mse")
-    >>> shares = losses(np.zeros((2, 1)), tf.constant([[1.0], [3.0]]))
-    >>> shares.losses.numpy()
-    array([1., 9.], dtype=float32)
+    Attributes:
+        values: List of pairs of a name and a tensor `(batch, ...)`.
     """
 
-    def __init__(
-        self,
-        loss: Any,
-        loss_weights: Any = None,
-        output_names: list[str] | None = None,
-    ):
-        self.built = False
-        self._recorder = _Recorder()
-        # Never called: it reduces losses as the trained model does.
-        self._reducer = keras.Model(name="example_losses")
-        if output_names:
-            self._reducer.output_names = output_names
-        self._reducer.compile(
-            optimizer=None,
-            loss=_recorded_losses(loss, self._recorder.note),
-            loss_weights=loss_weights,
-        )
+    def __init__(self, tape: tf.GradientTape):
+        self.values: list[tuple[str, Tensor]] = []
+        self._tape = tape
 
-    def build(
-        self, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None
-    ) -> None:
-        """Makes the variables of losses, which replicas cannot make.
+    def add(self, name: str, values: Tensor) -> Tensor:
+        """Keeps the values of a loss and returns them."""
+        values = tf.convert_to_tensor(values)
+        if not values.dtype.is_floating:
+            values = tf.cast(values, keras.config.floatx())
+        self._tape.watch(values)
+        self.values.append((name, values))
+        return values
 
-        It does so as Keras does: by a symbolic call before the first step.
-        """
-        if not self.built:
-            self._reducer.compute_loss(
-                y=y, y_pred=y_pred, sample_weight=sample_weight
-            )
-            self.built = True
-
-    def __call__(
-        self, y: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None
-    ) -> Shares:
-        with self._recorder.recording() as record:
-            total = self._reducer.compute_loss(
-                y=y, y_pred=y_pred, sample_weight=sample_weight
-            )
-        self.built = True
-        values = [values for _, values in record.values]
-        _check_values(record.values)
-        slopes = record.tape.gradient(
+    def shares(self, total: Tensor) -> Shares:
+        """The parts of the examples in the loss made of the values."""
+        self._check()
+        values = [values for _, values in self.values]
+        slopes = self._tape.gradient(
             total, values, unconnected_gradients="zero"
         )
         dtype = score_dtype(keras.backend.standardize_dtype(total.dtype))
@@ -122,135 +77,104 @@ class ExampleLosses:
             tf.stop_gradient(batch_size * weights),
         )
 
+    def _check(self) -> None:
+        shapes = [tuple(values.shape) for _, values in self.values]
+        sizes = {shape[0] for shape in shapes if shape} - {None}
+        if not all(shapes) or len(sizes) > 1:
+            found = (
+                f"{name} of shape {shape}"
+                for (name, _), shape in zip(self.values, shapes)
+            )
+            raise ValueError(
+                "Policy gradient needs losses that return a value for each "
+                "example, of shape (batch, ...), and leave the mean to Keras. "
+                "Received: " + ", ".join(found)
+            )
 
-class _Record(NamedTuple):
-    """The values of losses, with their names, and the tape that watches."""
 
-    tape: tf.GradientTape
-    values: list[tuple[str, Tensor]]
+class LossRecorder(threading.local):
+    """Records the values of losses; each replica runs in its own thread.
 
+    Example:
 
-class _Recorder(threading.local):
-    """Collects the values of losses; each replica runs in its own thread."""
+    >>> recorder = LossRecorder()
+    >>> loss = recorder.recorded(keras.losses.MeanSquaredError())
+    >>> with recorder.recording() as values:
+    ...     total = loss(np.zeros((2, 1)), np.array([[1.0], [3.0]], "float32"))
+    >>> values.shares(total).losses.numpy()
+    array([1., 9.], dtype=float32)
+    """
 
-    record: _Record | None = None
+    _values: LossValues | None = None
 
     @contextlib.contextmanager
-    def recording(self) -> Iterator[_Record]:
+    def recording(self) -> Iterator[LossValues]:
+        """Collects the values of the losses called within the context."""
         with tf.GradientTape(watch_accessed_variables=False) as tape:
-            self.record = _Record(tape, [])
+            self._values = LossValues(tape)
             try:
-                yield self.record
+                yield self._values
             finally:
-                self.record = None
+                self._values = None
 
-    def note(self, name: str, values: Tensor) -> Tensor:
-        """Records the values and returns them."""
-        if self.record is None:
-            return values
-        values = tf.convert_to_tensor(values)
-        if not values.dtype.is_floating:
-            values = tf.cast(values, keras.config.floatx())
-        self.record.tape.watch(values)
-        self.record.values.append((name, values))
-        return values
+    def recorded(self, loss: Any) -> Any:
+        """The same losses, each of which records its values.
 
+        Args:
+            loss: As for `compile`: a loss or a structure of them.
 
-Note = Callable[[str, Tensor], Tensor]
+        Raises:
+            ValueError: If a loss is unknown or reduces its values by itself.
+        """
+        recorded = [
+            None if part is None else self._recorded(part, path)
+            for path, part in keras.tree.flatten_with_path(loss)
+        ]
+        return keras.tree.pack_sequence_as(loss, recorded)
+
+    def _recorded(self, loss: Any, path: tuple) -> Any:
+        found = keras.losses.get(loss)
+        name = getattr(found, "__name__", type(found).__name__)
+        name = loss if isinstance(loss, str) else getattr(found, "name", name)
+        place = "".join(f" of output {part!r}" for part in path)
+        label = f"loss '{name}'{place}"
+        note = functools.partial(self._note, label)
+        if not isinstance(found, keras.losses.Loss):
+            return _recorded_function(found, note)
+        if type(found).__call__ is not keras.losses.Loss.__call__:
+            raise ValueError(
+                "Argument `loss` must hold losses that define `call`, a value "
+                "for each example, and leave the mean to Keras. Received: "
+                f"{label} with a `__call__` of its own"
+            )
+        return _RecordedLoss(found, note)
+
+    def _note(self, name: str, values: Tensor) -> Tensor:
+        return (
+            values if self._values is None else self._values.add(name, values)
+        )
 
 
 class _RecordedLoss(keras.losses.Loss):
     """A loss with the same values, name and reduction, which records values."""
 
-    def __init__(self, loss: keras.losses.Loss, label: str, note: Note):
+    def __init__(
+        self, loss: keras.losses.Loss, note: Callable[[Tensor], Tensor]
+    ):
         super().__init__(loss.name, loss.reduction, loss.dtype)
         self.loss = loss
-        self.label = label
         self.note = note
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        values = self.loss.call(y_true, y_pred)
-        return self.note(self.label, values)
+        return self.note(self.loss.call(y_true, y_pred))
 
 
-class _RecordedFunction:
-    """A loss function that records its values."""
+def _recorded_function(
+    function: Callable[[Tensor, Tensor], Tensor],
+    note: Callable[[Tensor], Tensor],
+) -> Callable[[Tensor, Tensor], Tensor]:
+    @functools.wraps(function)
+    def call(y_true: Tensor, y_pred: Tensor) -> Tensor:
+        return note(function(y_true, y_pred))
 
-    def __init__(self, function: Callable, label: str, note: Note):
-        self.function = function
-        self.label = label
-        self.note = note
-
-    def __call__(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        values = self.function(y_true, y_pred)
-        return self.note(self.label, values)
-
-
-class _Crossentropy(keras.losses.Loss):
-    """The cross-entropy that Keras takes by the name "crossentropy"."""
-
-    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
-        classes = y_pred.shape[-1]
-        is_sparse = len(y_true.shape) < len(y_pred.shape)
-        if classes == 1:
-            loss = keras.losses.BinaryCrossentropy(dtype=self.dtype)
-        elif is_sparse or y_true.shape[-1] == 1:
-            loss = keras.losses.SparseCategoricalCrossentropy(dtype=self.dtype)
-        else:
-            loss = keras.losses.CategoricalCrossentropy(dtype=self.dtype)
-        return loss.call(y_true, y_pred)
-
-
-def _recorded_losses(loss: Any, note: Note) -> Any:
-    """The same structure of losses, each of which records its values."""
-    recorded = [
-        None if part is None else _recorded(part, path, note)
-        for path, part in keras.tree.flatten_with_path(loss)
-    ]
-    return keras.tree.pack_sequence_as(loss, recorded)
-
-
-def _recorded(loss: Any, path: tuple, note: Note) -> Any:
-    if str(loss).lower() in CROSSENTROPY:
-        found = _Crossentropy(loss)
-    else:
-        found = keras.losses.get(loss)
-    name = loss if isinstance(loss, str) else _name_of(found)
-    place = "".join(f" of output {part!r}" for part in path)
-    label = f"loss '{name}'{place}"
-    if not isinstance(found, keras.losses.Loss):
-        return _RecordedFunction(found, label, note)
-    if type(found).__call__ is not keras.losses.Loss.__call__:
-        raise ValueError(
-            "Argument `loss` must hold losses that define `call`, a value for "
-            "each example, and leave the mean to Keras. Received: "
-            f"{label} with a `__call__` of its own"
-        )
-    return _RecordedLoss(found, label, note)
-
-
-def _name_of(loss: Callable) -> str:
-    name = getattr(loss, "__name__", type(loss).__name__)
-    return getattr(loss, "name", name)
-
-
-def _check_values(values: list[tuple[str, Tensor]]) -> None:
-    """Refuses losses that have no values for each example."""
-    sizes: dict[int | None, str] = {}
-    for name, value in values:
-        if not value.shape.rank:
-            raise ValueError(
-                "Policy gradient needs losses that return a value for "
-                "each example, of shape (batch, ...), and leave the mean "
-                f"to Keras. Received: {name}, which returns shape "
-                f"{value.shape}"
-            )
-        sizes.setdefault(value.shape[0], name)
-    sizes.pop(None, None)
-    if len(sizes) > 1:
-        raise ValueError(
-            "Policy gradient needs losses that return a value for each "
-            "example, of shape (batch, ...), with the same batch size. "
-            "Received: "
-            + ", ".join(f"{n} with {size}" for size, n in sizes.items())
-        )
+    return call

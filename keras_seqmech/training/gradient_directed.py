@@ -4,8 +4,6 @@ Source: "Analyzing the Learnability and Representability of Recurrent
 Architectures", section 2.2.7.
 """
 
-import contextlib
-import functools
 from typing import Any
 
 import keras
@@ -15,7 +13,6 @@ from keras import ops
 from keras_seqmech.core import checks
 from keras_seqmech.core import graph
 from keras_seqmech.core import masks
-from keras_seqmech.core.graph import sublayers
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.scan.protocol import differentiable_twice
 from keras_seqmech.training import network_model
@@ -55,11 +52,10 @@ class GradientDirectedModel(network_model.NetworkModel):
             `(batch, time, features)`, such as the embedding, or of an input;
             the network, not a model nested in it, calls it, and once.
         gradient_weight: Float of at least 0, $\lambda$ at the start.
-        mask: Which positions are real, a boolean `(batch, time)` of any
-            pattern: the name of an input or layer of the network that returns
-            it, or the symbolic tensor, computed from the network's inputs by
-            layers without weights. All positions are real if None: masks that
-            Keras passes on by itself are not seen.
+        mask: Name of the input or layer of the network that says which
+            positions are real, by a boolean `(batch, time)` of any pattern.
+            All positions are real if None: masks that Keras passes on by
+            itself are not seen.
         **kwargs: Arguments of `keras.Model`, such as `name`.
 
     Call arguments:
@@ -104,7 +100,7 @@ class GradientDirectedModel(network_model.NetworkModel):
         *,
         layer: str,
         gradient_weight: float = 1.0,
-        mask: Any = None,
+        mask: str | None = None,
         **kwargs: Any,
     ):
         gradient_weight = checks.check_not_negative(
@@ -187,34 +183,12 @@ class GradientDirectedModel(network_model.NetworkModel):
         return results
 
     def get_config(self) -> dict[str, Any]:
-        mask = self.mask
-        if isinstance(mask, keras.KerasTensor):
-            mask = keras.saving.serialize_keras_object(
-                _mask_network(self.network, mask)
-            )
         return {
             **super().get_config(),
             "layer": self.layer_name,
             "gradient_weight": self.initial_gradient_weight,
-            "mask": mask,
+            "mask": self.mask,
         }
-
-    @classmethod
-    def from_config(
-        cls, config: dict[str, Any], custom_objects: dict | None = None
-    ) -> "GradientDirectedModel":
-        deserialize = functools.partial(
-            keras.saving.deserialize_keras_object,
-            custom_objects=custom_objects,
-        )
-        config = {**config, "network": deserialize(config["network"])}
-        if isinstance(config["mask"], dict):
-            config["mask"] = graph.run_again(
-                deserialize(config["mask"]),
-                lambda operation, *args, **kwargs: operation(*args, **kwargs),
-                config["network"].input,
-            ).output
-        return cls(**config)
 
     def _mean_divergence(
         self, gradients: Tensor | None, mask: Tensor | None
@@ -242,7 +216,7 @@ def _float_tensors(values: Any) -> list[Tensor]:
     ]
 
 
-def _probe(network: keras.Model, layer: str, mask: Any) -> keras.Model:
+def _probe(network: keras.Model, layer: str, mask: str | None) -> keras.Model:
     """The network with its sequences, and their mask, as further outputs."""
     again, calls = graph.record_calls(network)
     tensors = [(operation.name, outputs) for operation, outputs in calls]
@@ -252,7 +226,7 @@ def _probe(network: keras.Model, layer: str, mask: Any) -> keras.Model:
         "outputs": again.output,
     }
     if mask is not None:
-        outputs["mask"] = _find_mask(network, mask, tensors, again.input)
+        outputs["mask"] = _find_mask(mask, tensors)
         shape = outputs["sequences"].shape
         checks.check_by_step("mask", outputs["mask"], shape)
     elif any(
@@ -291,37 +265,19 @@ def _find_sequences(
     return outputs[0]
 
 
-def _find_mask(
-    network: keras.Model,
-    mask: Any,
-    tensors: list[tuple[str, Tensor]],
-    inputs: Tensor,
-) -> Tensor:
-    """The mask as a tensor of the network, from its name or symbolic tensor."""
+def _find_mask(mask: str, tensors: list[tuple[str, Tensor]]) -> Tensor:
     masks = {
         name: outputs
         for name, outputs in tensors
         if not keras.tree.is_nested(outputs) and outputs.dtype == "bool"
     }
-    if isinstance(mask, str) and mask in masks:
-        return masks[mask]
-    if isinstance(mask, keras.KerasTensor) and mask.dtype == "bool":
-        with contextlib.suppress(ValueError):  # A mask of other inputs.
-            made = _mask_network(network, mask)
-            if not made.weights:
-                return made(inputs)
-    raise ValueError(
-        "Argument `mask` must name a boolean input of the network, or a layer "
-        f"that returns a boolean tensor; there are: {list(masks)}. Or it must "
-        "be a boolean symbolic tensor, computed from the inputs without "
-        f"weights. Received: mask={mask!r}"
-    )
-
-
-def _mask_network(network: keras.Model, mask: Tensor) -> keras.Model:
-    """From the network's inputs to a mask."""
-    functional = graph.as_functional(network)
-    return keras.Model(functional.input, mask, name="mask")
+    if not isinstance(mask, str) or mask not in masks:
+        raise ValueError(
+            "Argument `mask` must name a boolean input of the network, or a "
+            f"layer that returns a boolean tensor; there are: {list(masks)}. "
+            f"Received: mask={mask!r}"
+        )
+    return masks[mask]
 
 
 def _check_differentiable(model: keras.Model) -> None:
@@ -330,7 +286,7 @@ def _check_differentiable(model: keras.Model) -> None:
         return
     names = [
         part.name
-        for part in sublayers(model)
+        for part in graph.sublayers(model)
         if getattr(part, "use_cudnn", False) in (True, "auto")
     ]
     if names:

@@ -1,4 +1,4 @@
-"""What the training models have in common: a network of their own."""
+"""What the training models have in common: they own models."""
 
 from typing import Any
 
@@ -7,7 +7,40 @@ import keras
 from keras_seqmech.typing import Tensor
 
 
-class NetworkModel(keras.Model):
+class PartsModel(keras.Model):
+    """A model made of others, with which it is saved.
+
+    Attributes:
+        parts: Names of the arguments, and attributes, that are layers or None.
+    """
+
+    parts: tuple[str, ...]
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        # Keras asks for this method beside a `compile` of one's own.
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.built:
+            self.optimizer.build(self.trainable_variables)
+
+    def get_config(self) -> dict[str, Any]:
+        serialize = keras.saving.serialize_keras_object
+        parts = {name: serialize(getattr(self, name)) for name in self.parts}
+        return {**super().get_config(), **parts}
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict | None = None
+    ) -> "PartsModel":
+        parts = {
+            name: keras.saving.deserialize_keras_object(
+                config[name], custom_objects=custom_objects
+            )
+            for name in cls.parts
+        }
+        return cls(**{**config, **parts})
+
+
+class NetworkModel(PartsModel):
     """A model that trains a network in a way of its own.
 
     Calling it calls the network; so `predict` and `evaluate` are the network's.
@@ -17,6 +50,8 @@ class NetworkModel(keras.Model):
         network: A model or layer.
         **kwargs: Arguments of `keras.Model`, such as `name`.
     """
+
+    parts = ("network",)
 
     def __init__(self, network: keras.Layer, **kwargs: Any):
         if not isinstance(network, keras.Layer):
@@ -47,23 +82,10 @@ class NetworkModel(keras.Model):
         Args:
             filepath: Where to write.
             *args: Arguments of `keras.Model.export`.
-            **kwargs: Keyword arguments of `keras.Model.export`.
+            **kwargs: Further ones.
         """
         plain = type(self).call is NetworkModel.call
         if plain and isinstance(self.network, keras.Model):
             self.network.export(filepath, *args, **kwargs)
         else:
             super().export(filepath, *args, **kwargs)
-
-    def get_config(self) -> dict[str, Any]:
-        network = keras.saving.serialize_keras_object(self.network)
-        return {**super().get_config(), "network": network}
-
-    @classmethod
-    def from_config(
-        cls, config: dict[str, Any], custom_objects: dict | None = None
-    ) -> "NetworkModel":
-        network = keras.saving.deserialize_keras_object(
-            config["network"], custom_objects=custom_objects
-        )
-        return cls(**{**config, "network": network})

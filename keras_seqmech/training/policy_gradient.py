@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras_seqmech.core import checks
 from keras_seqmech.core.decisions import log_probabilities
 from keras_seqmech.core.decisions.log_probabilities import DrawnDecisions
-from keras_seqmech.training.example_losses import ExampleLosses
+from keras_seqmech.training.example_losses import LossRecorder
 from keras_seqmech.training.example_losses import Shares
 from keras_seqmech.training.network_model import NetworkModel
 from keras_seqmech.typing import Tensor
@@ -69,7 +69,7 @@ class PolicyGradientModel(NetworkModel):
     normalization in training, or contrastive losses: what the decisions of one
     example do to the loss of another is not seen.
 
-    Cost: that of a plain training step; the losses are computed twice.
+    Cost: that of a plain training step.
 
     Limits: under `tf.distribute`, `"batch_mean"` is that of a replica.
     Subclasses may add terms in `compute_loss`, to what that of this class
@@ -123,7 +123,7 @@ class PolicyGradientModel(NetworkModel):
         super().__init__(network, **kwargs)
         self.baseline = baseline
         self.baseline_decay = decay
-        self._example_losses: ExampleLosses | None = None
+        self._recorder = LossRecorder()
         if baseline == "moving_average":
             self._moving_sums = self.add_weight(
                 name="baseline",
@@ -139,21 +139,19 @@ class PolicyGradientModel(NetworkModel):
         self,
         optimizer: Any = "rmsprop",
         loss: Any = None,
-        loss_weights: Any = None,
+        *args: Any,
         **kwargs: Any,
     ) -> None:
-        super().compile(optimizer, loss, loss_weights, **kwargs)
-        self._example_losses = None
-        if loss is not None:
-            self._example_losses = ExampleLosses(
-                loss, loss_weights, getattr(self, "output_names", None)
-            )
+        recorded = self._recorder.recorded(loss)
+        super().compile(optimizer, recorded, *args, **kwargs)
+        self.loss = loss
 
-    def compile_from_config(self, config: dict[str, Any]) -> None:
-        # Keras asks for this method beside a `compile` of one's own.
-        self.compile(**keras.saving.deserialize_keras_object(config))
-        if self.built:
-            self.optimizer.build(self.trainable_variables)
+    def get_compile_config(self) -> dict[str, Any]:
+        config = super().get_compile_config()
+        if not config:
+            return config
+        loss = keras.saving.serialize_keras_object(self.loss)
+        return {**config, "loss": loss}
 
     def train_step(self, data: Any) -> dict[str, Tensor]:
         with log_probabilities.collect() as decisions:
@@ -175,17 +173,16 @@ class PolicyGradientModel(NetworkModel):
         sample_weight: Tensor | None = None,
         training: bool = True,
     ) -> Tensor:
-        loss = super().compute_loss(
-            x=x,
-            y=y,
-            y_pred=y_pred,
-            sample_weight=sample_weight,
-            training=training,
-        )
+        with self._recorder.recording() as recorded:
+            loss = super().compute_loss(
+                x=x,
+                y=y,
+                y_pred=y_pred,
+                sample_weight=sample_weight,
+                training=training,
+            )
         decisions = log_probabilities.current()
         if decisions is None or not training:
-            if self._example_losses is not None:
-                self._example_losses.build(y, y_pred, sample_weight)
             return loss
         decisions.check_usable()
         if not decisions:
@@ -196,12 +193,12 @@ class PolicyGradientModel(NetworkModel):
                 "train others with `keras.Model`. Received: "
                 f"network={self.network!r}"
             )
-        if self._example_losses is None:
+        if not recorded.values:
             raise ValueError(
                 "Policy gradient needs a `loss` in `compile`: it is the "
                 "reward. Terms from `add_loss` are not. Received: loss=None"
             )
-        shares = self._example_losses(y, y_pred, sample_weight)
+        shares = recorded.shares(loss)
         log_probability, costs = _sums(decisions, shares.losses)
         decisions.clear()
         replicas = self.distribute_strategy.num_replicas_in_sync

@@ -1,23 +1,21 @@
 """Truncated backpropagation through time."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
-from keras import ops
 
 from keras_seqmech.core import checks
 from keras_seqmech.core import graph
-from keras_seqmech.core.graph import sublayers
 from keras_seqmech.initial_state import LearnedInitialState
 from keras_seqmech.training import network_model
-from keras_seqmech.training import time_chunks
 from keras_seqmech.typing import Tensor
 
-# What each recurrent layer starts its next chunk from; None at the start.
-States = list[dict[str, Any] | None] | None
+# The states of each recurrent layer after a chunk; None before the first.
+States = list[list[Tensor] | None] | None
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -32,10 +30,10 @@ class TruncatedBackpropagationModel(network_model.NetworkModel):
     the sequence. Every batch starts from zeros, or from the states of a
     `LearnedInitialState`, which learn from the first chunk.
 
-    `evaluate` and `predict` run chunk by chunk too, and return what the
-    network returns for the whole sequence. With a `chunk_length` of the whole
-    sequence, training is that of a plain model. `model.network` is the network
-    alone, to export and to use without this class.
+    `evaluate` and `predict` are those of the network, which runs over the whole
+    sequence and stores nothing for a backward pass. With a `chunk_length` of
+    the whole sequence, training is that of a plain model. `model.network` is
+    the network alone, to export and to use without this class.
 
     Args:
         network: A functional model whose inputs, masks included, and outputs
@@ -54,13 +52,13 @@ class TruncatedBackpropagationModel(network_model.NetworkModel):
             one whose states cannot be passed on: it needs
             `return_sequences=True` and `return_state=True`, must read
             forwards, not be stateful and not be within another layer, such as
-            `keras.layers.Bidirectional`. In `fit` and `evaluate`, if targets
-            and inputs have different lengths, or with a `tf.distribute`
-            strategy.
+            `keras.layers.Bidirectional`. In `fit`, if targets and inputs have
+            different lengths, or with a `tf.distribute` strategy.
 
-    All layers see one chunk at a time. This makes no difference to layers that
-    work step by step, such as `Dense`; convolutions, attention and the fields
-    of a `ReceptiveFieldRNN` end with the chunk.
+    In `fit` all layers see one chunk at a time. This makes no difference to
+    layers that work step by step, such as `Dense`; convolutions, attention and
+    the fields of a `ReceptiveFieldRNN` end with the chunk, and masked steps at
+    its start have outputs of zeros.
 
     Targets are `(batch, time, ...)`; sample weights `(batch, time)`, or
     `(batch,)` for a loss that returns one number a row. The loss of a chunk is
@@ -103,29 +101,34 @@ class TruncatedBackpropagationModel(network_model.NetworkModel):
         _check_time_axes(network.inputs, network.outputs)
         resumable, self._carries = _resumable(network)
         # In a function, where Keras does not save it as a part of the model.
-        self._resumable = lambda x, training: resumable(x, training=training)
+        self._resumable = lambda x: resumable(x, training=True)
 
     def train_step(self, data: Any) -> dict[str, Tensor]:
-        time_chunks.over_chunks(self._train_chunk, data, self.chunk_length)
+        if tf.distribute.has_strategy():
+            # Within a loop, Mirrored and its like refuse an optimizer step.
+            raise ValueError(
+                "A `TruncatedBackpropagationModel` does not train with a "
+                "`tf.distribute` strategy. Received: "
+                f"strategy={self.distribute_strategy!r}"
+            )
+        _over_chunks(self._train_chunk, data, self.chunk_length)
         return self.get_metrics_result()
-
-    def test_step(self, data: Any) -> dict[str, Tensor]:
-        time_chunks.over_chunks(self._test_chunk, data, self.chunk_length)
-        return self.get_metrics_result()
-
-    def predict_step(self, data: Any) -> Tensor:
-        x, _, _ = keras.utils.unpack_x_y_sample_weight(data)
-        outputs = time_chunks.over_chunks(
-            self._predict_chunk, (x,), self.chunk_length
-        )
-        return keras.tree.pack_sequence_as(self.network.output, outputs)
 
     def _train_chunk(
         self, chunk: tuple, states: States, share: Tensor
-    ) -> tuple[list[Tensor], States]:
+    ) -> States:
+        """Takes an optimizer step; returns the states after the chunk."""
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(chunk)
         variables = self.trainable_variables
         with tf.GradientTape() as tape:
-            loss, after = self._assess(chunk, states, share, training=True)
+            y_pred, after = self._resume(x, states)
+            loss = self.compute_loss(
+                x=x,
+                y=y,
+                y_pred=y_pred,
+                sample_weight=sample_weight,
+                training=True,
+            )
             scaled = self.optimizer.scale_loss(loss)
         gradients = tape.gradient(scaled, variables)
         if states is not None:
@@ -134,73 +137,106 @@ class TruncatedBackpropagationModel(network_model.NetworkModel):
             gradients = list(itertools.compress(gradients, known))
             variables = list(itertools.compress(variables, known))
         self.optimizer.apply(gradients, variables)
-        return [], after
-
-    def _test_chunk(
-        self, chunk: tuple, states: States, share: Tensor
-    ) -> tuple[list[Tensor], States]:
-        _, states = self._assess(chunk, states, share, training=False)
-        return [], states
-
-    def _predict_chunk(
-        self, chunk: tuple, states: States, share: Tensor
-    ) -> tuple[list[Tensor], States]:
-        (x,) = chunk
-        outputs, states = self._resume(x, states, training=False)
-        return keras.tree.flatten(outputs), states
-
-    def _assess(
-        self, chunk: tuple, states: States, share: Tensor, training: bool
-    ) -> tuple[Tensor, States]:
-        """Loss of a chunk, added to the metrics, and the states after it."""
-        if tf.distribute.has_strategy():
-            # Within a loop, Mirrored and its like refuse an optimizer step.
-            raise ValueError(
-                "A `TruncatedBackpropagationModel` does not train with a "
-                "`tf.distribute` strategy. Received: "
-                f"strategy={self.distribute_strategy!r}"
-            )
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(chunk)
-        y_pred, states = self._resume(x, states, training)
-        loss = self.compute_loss(
-            x=x,
-            y=y,
-            y_pred=y_pred,
-            sample_weight=sample_weight,
-            training=training,
-        )
         rows = tf.cast(tf.shape(keras.tree.flatten(x)[0])[0], share.dtype)
         for metric in self.metrics:
             if metric.name == "loss":
                 metric.update_state(loss, sample_weight=share * rows)
         self.compute_metrics(x, y, y_pred, sample_weight)
-        return loss, states
+        return after
 
-    def _resume(
-        self, x: Tensor, states: States, training: bool
-    ) -> tuple[Tensor, States]:
+    def _resume(self, x: Tensor, states: States) -> tuple[Tensor, States]:
         """Runs a chunk from states, or from the start if they are None."""
         for i, carry in enumerate(self._carries):
-            carry.value = None if states is None else states[i]
-        outputs = self._resumable(x, training)
-        states = [carry.value for carry in self._carries]
+            carry.states = None if states is None else states[i]
+        outputs = self._resumable(x)
+        after = [carry.states for carry in self._carries]
         _clear(self._carries)
-        return outputs, states
+        return outputs, after
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "chunk_length": self.chunk_length}
 
 
+def _over_chunks(
+    step: Callable[[tuple, States, Tensor], States],
+    data: tuple,
+    chunk_length: int,
+) -> None:
+    """Runs a step over chunks of time, the states passed on.
+
+    The first chunk and a shorter last one are runs of their own; those
+    between are a loop, so that graphs do not grow with the sequence. No
+    gradient goes through it.
+
+    Args:
+        step: Function `(chunk, states, share) -> states`. `chunk` is a part of
+            `data`; `states` are None for the first chunk; `share` is the
+            chunk's share of the whole length.
+        data: Tuple of nests of tensors `(batch, time, ...)`. Nones, and
+            tensors `(batch,)`, go with every chunk.
+        chunk_length: Number of steps of a chunk; the last may have fewer.
+    """
+    length = _length(data)
+    whole = length // chunk_length
+    rest = length - whole * chunk_length
+
+    def run(cut: Callable[[Tensor], Tensor], states: States) -> States:
+        chunk = keras.tree.map_structure(
+            lambda x: x if x is None or len(x.shape) < 2 else cut(x), data
+        )
+        steps = keras.ops.shape(keras.tree.flatten(chunk)[0])[1]
+        share = tf.cast(steps, "float32") / tf.cast(length, "float32")
+        return step(chunk, states, share)
+
+    def run_between(states: States) -> States:
+        """The second chunk to the last whole one."""
+
+        def body(i: Tensor, states: States) -> tuple[Tensor, States]:
+            steps = i * chunk_length + tf.range(chunk_length)
+            return i + 1, run(lambda x: tf.gather(x, steps, axis=1), states)
+
+        return tf.while_loop(lambda i, _: i < whole, body, (1, states))[1]
+
+    def run_rest(states: States) -> States:
+        return run(lambda x: x[:, whole * chunk_length :], states)
+
+    states = run(lambda x: x[:, :chunk_length], None)
+    states = _run_if(whole > 1, run_between, states)
+    _run_if((whole > 0) & (rest > 0), run_rest, states)
+
+
+def _length(data: tuple) -> Tensor | int:
+    shapes = [tuple(x.shape) for x in keras.tree.flatten(data) if x is not None]
+    if len({shape[1] for shape in shapes if len(shape) > 1} - {None}) > 1:
+        raise ValueError(
+            "Inputs, targets and sample weights must have the shape (batch, "
+            "time, ...), with the same number of steps. "
+            f"Received: shapes={shapes}"
+        )
+    return keras.ops.shape(keras.tree.flatten(data)[0])[1]
+
+
+def _run_if(
+    condition: Tensor | bool,
+    function: Callable[[States], States],
+    states: States,
+) -> States:
+    """`function(states)`, or the states as they are."""
+    if isinstance(condition, bool):
+        return function(states) if condition else states
+    return tf.cond(condition, lambda: function(states), lambda: states)
+
+
 class _Carry:
     """Holds the states with which a recurrent layer starts its next chunk."""
 
-    value: dict[str, Any] | None = None
+    states: list[Tensor] | None = None
 
 
-def _clear(carries: Iterable[_Carry]) -> None:
+def _clear(carries: Sequence[_Carry]) -> None:
     """Drops tensors, which may belong to a graph."""
     for carry in carries:
-        carry.value = None
+        carry.states = None
 
 
 class _Resumed(keras.layers.Layer):
@@ -220,30 +256,15 @@ class _Resumed(keras.layers.Layer):
         sequences: Tensor,
         initial_state: Any = None,
         mask: Tensor | None = None,
-        training: bool | None = False,
         **kwargs: Any,
     ) -> tuple:
-        before = self.carry.value
+        if self.carry.states is not None:
+            initial_state = self.carry.states
         output, *rest = self.layer(
-            sequences,
-            initial_state=initial_state if before is None else before["states"],
-            mask=mask,
-            training=training,
-            **kwargs,
+            sequences, initial_state=initial_state, mask=mask, **kwargs
         )
-        repeats = not _unwrap(self.layer).zero_output_for_mask
-        if before is not None and mask is not None and repeats:
-            # Masked steps repeat the last output, which may be of a chunk
-            # before.
-            has_begun = ops.cumsum(ops.cast(mask, "int32"), axis=1) > 0
-            output = ops.where(
-                has_begun[..., None], output, before["output"][:, None]
-            )
-        self.carry.value = {
-            # The last output may be the dict of the layer's decisions.
-            "states": [x for x in rest if not isinstance(x, dict)],
-            "output": output[:, -1],
-        }
+        # The last output may be the dict of the layer's decisions.
+        self.carry.states = [x for x in rest if not isinstance(x, dict)]
         return output, *rest
 
     def compute_mask(self, sequences: Tensor, mask: Any = None) -> Any:
@@ -294,7 +315,7 @@ def _carries_states(layer: keras.Layer) -> bool:
         if can and not cannot:
             return True
     elif not any(
-        isinstance(part, keras.layers.RNN) for part in sublayers(layer)
+        isinstance(part, keras.layers.RNN) for part in graph.sublayers(layer)
     ):
         return False
     raise ValueError(

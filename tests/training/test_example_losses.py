@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.training.example_losses import ExampleLosses
+from keras_seqmech.training.example_losses import LossRecorder
 
 RNG = np.random.default_rng(0)
 TARGETS = RNG.normal(size=(3, 4)).astype("float32")
@@ -18,6 +18,13 @@ def absolute_error(y_true, y_pred):
     return ops.mean(ops.abs(y_true - y_pred), axis=-1)
 
 
+class Distance:
+    """A loss that is neither a function nor a `keras.losses.Loss`."""
+
+    def __call__(self, y_true, y_pred):
+        return absolute_error(y_true, y_pred)
+
+
 class StepwiseError(keras.losses.Loss):
     """A squared error for each step, of series of numbers."""
 
@@ -26,27 +33,29 @@ class StepwiseError(keras.losses.Loss):
 
 
 def compiled(loss, outputs=1, **settings):
-    """A plain model that returns its inputs, and its losses by example."""
+    """A model that returns its inputs, and what records its losses."""
     inputs = [keras.Input((4,), name=f"in{i}") for i in range(outputs)]
     made = [
         keras.layers.Activation("linear", name=f"out{i}")(part)
         for i, part in enumerate(inputs)
     ]
     model = keras.Model(inputs, made if outputs > 1 else made[0])
-    model.compile(loss=loss, **settings)
-    losses = ExampleLosses(
-        loss, settings.get("loss_weights"), model.output_names
-    )
-    return model, losses
+    recorder = LossRecorder()
+    model.compile(loss=recorder.recorded(loss), **settings)
+    return model, recorder
 
 
 def shares(compiled, y, y_pred, sample_weight=None, rtol=1e-5):
     """Total, losses and weights, the last two not yet times the batch."""
-    model, by_example = compiled
-    total = model.compute_loss(y=y, y_pred=y_pred, sample_weight=sample_weight)
-    losses, weights = by_example(y, y_pred, sample_weight)
+    model, recorder = compiled
+    with recorder.recording() as values:
+        total = model.compute_loss(
+            y=y, y_pred=y_pred, sample_weight=sample_weight
+        )
+    losses, weights = values.shares(total)
     np.testing.assert_allclose(np.mean(losses), total, rtol=rtol)
-    return total.numpy(), losses.numpy() / 3, weights.numpy() / 3
+    count = len(losses)
+    return total.numpy(), losses.numpy() / count, weights.numpy() / count
 
 
 @pytest.mark.parametrize(
@@ -54,12 +63,11 @@ def shares(compiled, y, y_pred, sample_weight=None, rtol=1e-5):
     [
         ("mae", None),
         ("MeanAbsoluteError", WEIGHTS),
-        (keras.losses.MeanAbsoluteError, WEIGHTS),
-        (keras.losses.MeanAbsoluteError(), None),
-        (keras.losses.mean_absolute_error, WEIGHTS),
-        (absolute_error, None),
+        (keras.losses.MeanAbsoluteError, None),
+        (absolute_error, WEIGHTS),
+        (Distance(), WEIGHTS),
     ],
-    ids=["name", "class_name", "class", "object", "function", "own_function"],
+    ids=["name", "class_name", "class", "function", "callable"],
 )
 def test_losses_of_every_kind(loss, sample_weight):
     total, losses, weights = shares(
@@ -101,10 +109,11 @@ def test_masks_of_keras():
     x[0, 1:] = 0
     inputs = keras.Input((3, 1))
     model = keras.Model(inputs, keras.layers.Masking()(inputs))
-    losses, weights = ExampleLosses("mse")(np.zeros((2, 3, 1)), model(x))
+    recorder = LossRecorder()
+    model.compile(loss=recorder.recorded("mse"))
+    made = shares((model, recorder), np.zeros((2, 3, 1)), model(x))
     # Four real steps, one of them in the first example; all errors are 1.
-    np.testing.assert_allclose(weights / 2, [1 / 4, 3 / 4], rtol=1e-6)
-    np.testing.assert_allclose(losses / 2, [1 / 4, 3 / 4], rtol=1e-6)
+    np.testing.assert_allclose(made[1:], [[1 / 4, 3 / 4]] * 2, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["list", "dict"])
@@ -112,7 +121,7 @@ def test_several_outputs(kind):
     loss, factors = ["mse", "mae"], [0.5, 3.0]
     if kind == "dict":
         loss, factors = ({"out0": a, "out1": b} for a, b in (loss, factors))
-    model, _ = made = compiled(loss, outputs=2, loss_weights=factors)
+    made = compiled(loss, outputs=2, loss_weights=factors)
     total, losses, weights = shares(
         made,
         [TARGETS, TARGETS],
@@ -123,65 +132,15 @@ def test_several_outputs(kind):
     expected += 3 * ABSOLUTES.mean(axis=1)
     np.testing.assert_allclose(losses, expected / 3, rtol=1e-5)
     np.testing.assert_allclose(weights, (0.5 * WEIGHTS + 3) / 3, rtol=1e-5)
-    names = [metric.name for metric in model.metrics]
+    names = [metric.name for metric in made[0].metrics]
     assert names == ["loss", "out0_loss", "out1_loss"]
 
 
 def test_outputs_without_loss():
-    _, by_example = compiled(["mse", None], outputs=2)
+    made = compiled(["mse", None], outputs=2)
     outputs = [tf.constant(OUTPUTS), tf.constant(OUTPUTS)]
-    losses, _ = by_example([TARGETS, TARGETS], outputs)
-    np.testing.assert_allclose(losses, SQUARES.mean(axis=1), rtol=1e-5)
-
-
-class Distance:
-    """A loss that is neither a function nor a `keras.losses.Loss`."""
-
-    def __call__(self, y_true, y_pred):
-        return absolute_error(y_true, y_pred)
-
-
-def test_callable_objects():
-    _, losses, _ = shares(compiled(Distance()), TARGETS, tf.constant(OUTPUTS))
-    np.testing.assert_allclose(losses, ABSOLUTES.mean(axis=1) / 3, rtol=1e-6)
-
-
-def test_losses_stay_as_they_are():
-    loss = StepwiseError(reduction="sum", name="mine")
-    before = type(loss), dict(vars(loss))
-    ExampleLosses(loss)(TARGETS, tf.constant(OUTPUTS))
-    assert (type(loss), vars(loss)) == before
-
-
-@pytest.mark.parametrize(
-    ("targets", "outputs"),
-    [
-        ([0, 2], [[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]]),
-        ([[0.0], [2.0]], [[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]]),
-        ([[1, 0, 0], [0, 0, 1]], [[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]]),
-        ([0, 1], [[0.2], [0.9]]),
-        ([[0], [1]], [[0.2], [0.9]]),
-        ([[0, 1], [1, 1]], [[[0.2], [0.9]], [[0.8], [0.7]]]),
-        (
-            [[0, 1], [1, 1]],
-            [[[0.2, 0.8], [0.1, 0.9]], [[0.5, 0.5], [0.7, 0.3]]],
-        ),
-    ],
-)
-@pytest.mark.parametrize("name", ["crossentropy", "CE"])
-def test_the_crossentropy_that_keras_chooses(name, targets, outputs):
-    y, y_pred = np.array(targets), tf.constant(outputs)
-    plain = keras.Sequential([keras.layers.Activation("linear")])
-    plain.compile(loss=name)
-    losses, weights = ExampleLosses(name)(y, y_pred)
-    total = plain.compute_loss(y=y, y_pred=y_pred)
-    np.testing.assert_allclose(np.mean(losses), total, rtol=1e-6)
-    np.testing.assert_allclose(weights, [1, 1], rtol=1e-6)
-    for i in range(2):
-        # One after the other, they are what Keras gives for each alone.
-        part = slice(i, i + 1)
-        total = plain.compute_loss(y=y[part], y_pred=y_pred[part])
-        np.testing.assert_allclose(losses[i], total, rtol=1e-6)
+    _, losses, _ = shares(made, [TARGETS, TARGETS], outputs)
+    np.testing.assert_allclose(losses, SQUARES.mean(axis=1) / 3, rtol=1e-5)
 
 
 class Reduced(keras.losses.Loss):
@@ -194,7 +153,7 @@ class Reduced(keras.losses.Loss):
 def test_a_loss_that_reduces_by_itself_is_named():
     loss = {"out0": "mse", "out1": Reduced(name="whole")}
     with pytest.raises(ValueError, match="'whole' of output 'out1' with a"):
-        ExampleLosses(loss)
+        LossRecorder().recorded(loss)
 
 
 def test_half_precision_and_whole_numbers():
@@ -209,10 +168,9 @@ def test_half_precision_and_whole_numbers():
     np.testing.assert_allclose(losses, np.ones(3) / 3, rtol=1e-6)
 
 
-def test_losses_of_other_batches_are_named():
+def test_losses_without_a_value_for_each_example_are_named():
     loss = {"out0": "mse", "out1": lambda y, p: (y - p)[:2] ** 2}
-    _, by_example = compiled(loss, outputs=2)
     outputs = [tf.constant(OUTPUTS)] * 2
-    message = "'mse' of output 'out0' with 3, loss"
+    message = r"'mse' of output 'out0' of shape \(3,\), loss"
     with pytest.raises(ValueError, match=message):
-        by_example([TARGETS] * 2, outputs)
+        shares(compiled(loss, outputs=2), [TARGETS] * 2, outputs)

@@ -1,9 +1,5 @@
 """Gradient-directed training against closed forms and finite differences."""
 
-import os
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
@@ -12,7 +8,6 @@ import tensorflow as tf
 import keras_seqmech
 from keras_seqmech.training import GradientDirectedModel
 from keras_seqmech.training import Schedule
-from tests import ROOT
 from tests import references
 from tests.fixed_noise import fix_gates
 from tests.fixed_noise import fix_sizes
@@ -138,37 +133,23 @@ def numeric_gradient(model, inputs, labels, weight):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "kind, modes",
+    "kind, mode, time",
     [
-        (
-            keras.layers.LSTM,
-            [dict(run_eagerly=True), dict(run_eagerly=False)],
-        ),
-        (
-            keras.layers.SimpleRNN,
-            [
-                dict(run_eagerly=True),
-                dict(run_eagerly=False, time=None),
-            ],
-        ),
+        (keras.layers.LSTM, dict(run_eagerly=True), TIME),
+        (keras.layers.SimpleRNN, dict(run_eagerly=False), None),
     ],
 )
-def test_whole_gradient_against_finite_differences(double, kind, modes):
+def test_whole_gradient_against_finite_differences(double, kind, mode, time):
     inputs, labels = sample()
-    model = classifier(kind(2), gradient_weight=0.7)
+    model = classifier(kind(2), time, gradient_weight=0.7)
     for variable in model.trainable_variables:
         variable.assign(
             np.random.default_rng(1).normal(size=variable.shape, scale=0.8)
         )
-    start = model.get_weights()
     expected, loss = numeric_gradient(model, inputs, labels, weight=0.7)
-    for mode in modes:
-        time = mode.pop("time", TIME)
-        other = classifier(kind(2), time, gradient_weight=0.7)
-        other.set_weights(start)
-        found, logs = update(compile_(other, **mode), inputs, labels)
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-8)
-        np.testing.assert_allclose(logs["loss"], loss, rtol=1e-6)
+    found, logs = update(compile_(model, **mode), inputs, labels)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(logs["loss"], loss, rtol=1e-6)
 
 
 def test_masked_content_does_not_matter(double):
@@ -208,44 +189,22 @@ def test_equal_gradients_have_no_divergence(double):
     assert abs(logs["gradient_divergence"]) < rtol
 
 
-@pytest.mark.long
-def test_fit_lowers_the_divergence():
-    inputs, labels = sample()
-    inputs["mask"] = np.ones_like(MASK)
-    short = keras.initializers.Orthogonal(gain=0.3, seed=0)
-    rnn = keras.layers.SimpleRNN(3, recurrent_initializer=short, unroll=True)
-    model = classifier(rnn)
-    loss = "binary_crossentropy"
-    model.compile(keras.optimizers.SGD(0.5), loss, metrics=["accuracy"])
-    start = model.get_weights()
-    histories = []
-    for weight in (1.0, 0.0):
-        model.set_weights(start)
-        model.gradient_weight.assign(weight)
-        fit = model.fit(inputs, labels, epochs=30, verbose=0)
-        histories.append(fit.history)
-    assert set(histories[0]) == {"loss", "accuracy", "gradient_divergence"}
-    directed, plain = (h["gradient_divergence"] for h in histories)
-    assert directed[0] == pytest.approx(plain[0])
-    assert directed[-1] < 0.3 * min(directed[0], plain[-1])
-
-
 def test_a_sequential_is_directed_as_its_graph():
     network = keras.Sequential(
         [
-            keras.Input((6, 3)),
+            keras.Input((3, 3)),
             keras.layers.Dense(4, name="read"),
-            keras.layers.LSTM(3),
+            keras.layers.SimpleRNN(3),
             keras.layers.Dense(1),
         ]
     )
-    x, y = np.ones((4, 6, 3), "float32"), np.ones((4, 1), "float32")
+    x, y = np.ones((4, 3, 3), "float32"), np.ones((4, 1), "float32")
     expected = keras.Model(network.inputs, network.outputs)
     start, results = network.get_weights(), []
     for each in (network, expected):
         network.set_weights(start)
         model = GradientDirectedModel(each, layer="read")
-        model.compile("sgd", "mse")
+        model.compile("sgd", "mse", run_eagerly=True)
         fit = model.fit(x, y, epochs=2, verbose=0)
         results.append(fit.history["gradient_divergence"])
     assert results[0] == pytest.approx(results[1])
@@ -296,7 +255,6 @@ def test_sample_weights(double):
     assert logs([0.0, 0, 0, 0]) == 0
 
 
-@pytest.mark.long
 def test_an_epoch_of_uneven_batches(double):
     """The loss of an epoch is l1 + gradient_weight * divergence."""
     rng = np.random.default_rng(0)
@@ -309,7 +267,9 @@ def test_an_epoch_of_uneven_batches(double):
         mask="mask",
         gradient_weight=0.5,
     )
-    model.compile(keras.optimizers.SGD(0.0), "mse", metrics=["mse"])
+    model.compile(
+        keras.optimizers.SGD(0.0), "mse", metrics=["mse"], run_eagerly=True
+    )
     inputs = {
         "x": rng.normal(size=(5, TIME, 2)),
         "mask": rng.random((5, TIME)) < 0.8,
@@ -361,6 +321,7 @@ def test_what_layers_add_is_in_the_loss_but_not_in_the_gradient():
 def test_named_outputs_frozen_embedding_and_computed_mask():
     tokens = keras.Input((None,), dtype="int32", name="tokens")
     mask = keras.ops.not_equal(tokens, 0)
+    mask = keras.layers.Identity(name="real")(mask)
     embedding = keras.layers.Embedding(WORDS, 2, name="embedding")
     x = embedding(tokens)
     embedding.trainable = False
@@ -370,7 +331,7 @@ def test_named_outputs_frozen_embedding_and_computed_mask():
         "b": keras.layers.Dense(2, name="b")(h),
     }
     model = GradientDirectedModel(
-        keras.Model(tokens, outputs), layer="embedding", mask=mask
+        keras.Model(tokens, outputs), layer="embedding", mask="real"
     )
     model.compile("sgd", {"a": "mse", "b": "mae"}, run_eagerly=True)
     targets = {"a": np.ones((BATCH, 1)), "b": np.ones((BATCH, 2))}
@@ -390,41 +351,38 @@ def test_named_outputs_frozen_embedding_and_computed_mask():
     assert logs[0] == pytest.approx(logs[1])
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-def test_half_precision(policy):
-    keras.config.set_dtype_policy(policy)
+def test_half_precision():
+    """Where a scale overflows, the step is skipped, the means stay finite."""
+    keras.config.set_dtype_policy("mixed_float16")
     inputs, labels = sample()
     model = classifier()
-    model.compile("adam", "binary_crossentropy", run_eagerly=True)
-    history = model.fit(inputs, labels, epochs=2, verbose=0).history
+    model.compile(
+        keras.optimizers.Adam(0.0), "binary_crossentropy", run_eagerly=True
+    )
+
+    class Overflow(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            scale = 1e38 if batch == 0 else 2.0**15
+            self.model.optimizer.dynamic_scale.assign(scale)
+
+    logs = model.train_on_batch(inputs, labels, return_dict=True)
+    assert logs["gradient_divergence"] > 1e-4
+    before = model.get_weights()
+    twice = [np.concatenate([v, v]) for v in (*inputs.values(), labels)]
+    history = model.fit(
+        dict(zip(inputs, twice)),
+        twice[-1],
+        batch_size=BATCH,
+        shuffle=False,
+        verbose=0,
+        callbacks=[Overflow()],
+    ).history
     assert np.isfinite(history["loss"]).all()
-    assert min(history["gradient_divergence"]) > 1e-4
-    if policy == "mixed_float16":
-        # A scale that overflows: the step is skipped, the means stay finite.
-        before = model.get_weights()
-
-        class Overflow(keras.callbacks.Callback):
-            def on_train_batch_begin(self, batch, logs=None):
-                scale = 1e38 if batch == 0 else 2.0**15
-                self.model.optimizer.dynamic_scale.assign(scale)
-
-        model.optimizer.inner_optimizer.learning_rate = 0.0
-        logs = model.train_on_batch(inputs, labels, return_dict=True)
-        twice = [np.concatenate([v, v]) for v in (*inputs.values(), labels)]
-        history = model.fit(
-            dict(zip(inputs, twice)),
-            twice[-1],
-            batch_size=BATCH,
-            shuffle=False,
-            verbose=0,
-            callbacks=[Overflow()],
-        ).history
-        assert np.isfinite(history["loss"]).all()
-        assert history["gradient_divergence"][0] == pytest.approx(
-            logs["gradient_divergence"], rel=1e-3
-        )
-        for a, b in zip(before, model.get_weights()):
-            np.testing.assert_array_equal(a, b)
+    assert history["gradient_divergence"][0] == pytest.approx(
+        logs["gradient_divergence"], rel=1e-3
+    )
+    for a, b in zip(before, model.get_weights()):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_small_gradients_survive_in_half_precision():
@@ -485,84 +443,6 @@ def test_a_negative_weight_is_refused():
         schedule.on_train_begin()
 
 
-@pytest.mark.long
-def test_interrupted_run_is_restored(tmp_path):
-    inputs, labels = sample()
-
-    def run(directory, stop_at=None):
-        class Stop(keras.callbacks.Callback):
-            def on_epoch_begin(self, epoch, logs=None):
-                if epoch == stop_at:
-                    raise KeyboardInterrupt
-
-        keras.utils.set_random_seed(0)
-        model = classifier(layer="embedding")
-        model.compile("adam", "binary_crossentropy", run_eagerly=True)
-        callbacks = [
-            Schedule({"gradient_weight": (1.0, 0.0, 0.0, 0.75)}),
-            keras.callbacks.BackupAndRestore(directory),
-            Stop(),
-        ]
-        history = model.fit(
-            inputs, labels, epochs=4, verbose=0, callbacks=callbacks
-        ).history
-        return history, model.get_weights()
-
-    whole, weights = run(tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "cut", stop_at=2)
-    rest, restored = run(tmp_path / "cut")
-    assert rest == {name: values[2:] for name, values in whole.items()}
-    for a, b in zip(weights, restored):
-        np.testing.assert_array_equal(a, b)
-
-
-LOAD = """
-import sys
-import keras, numpy as np
-import keras_seqmech.training
-
-model = keras.models.load_model(sys.argv[1])
-x = dict(np.load(sys.argv[2]))
-y = x.pop("y")
-model.run_eagerly = True
-print(model.layer_name, model.mask, float(model.gradient_weight))
-logs = model.train_on_batch(x, y, return_dict=True)
-print(float(logs["loss"]), float(logs["gradient_divergence"]))
-"""
-
-
-@pytest.mark.long
-def test_saved_model_trains_on_in_a_fresh_process(tmp_path):
-    inputs, labels = sample()
-    model = classifier(gradient_weight=0.5)
-    model.compile("adam", "binary_crossentropy", run_eagerly=True)
-    model.train_on_batch(inputs, labels)
-    model.gradient_weight.assign(0.25)
-    model.save(tmp_path / "model.keras")
-    np.savez(tmp_path / "data.npz", y=labels, **inputs)
-    model.reset_metrics()
-    logs = model.train_on_batch(inputs, labels, return_dict=True)
-    result = subprocess.run(
-        [
-            *(sys.executable, "-c", LOAD),
-            *(tmp_path / "model.keras", tmp_path / "data.npz"),
-        ],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert result.returncode == 0, result.stderr[-3000:]
-    names, numbers = result.stdout.splitlines()
-    assert names == "embedding mask 0.25"
-    np.testing.assert_allclose(
-        [float(number) for number in numbers.split()],
-        [float(logs["loss"]), float(logs["gradient_divergence"])],
-        rtol=1e-5,
-    )
-
-
 @pytest.mark.parametrize(
     "options, message",
     [
@@ -570,7 +450,7 @@ def test_saved_model_trains_on_in_a_fresh_process(tmp_path):
         (dict(layer="dense"), r"`layer` .*\(batch, time, f.*'dense' .*\(None"),
         (dict(mask="gap"), r"`mask` .*there are: \['mask'\].*mask='gap'"),
         (dict(mask="tokens"), r"`mask` .*boolean.*Received: mask='tokens'"),
-        (dict(mask=MASK), r"`mask` .*boolean.*Received: mask=array"),
+        (dict(mask=MASK), r"`mask` must name .*Received: mask=array"),
         (dict(gradient_weight=-1.0), r"`gradient_weight` .*gradient_weight=-1"),
         (dict(gradient_weight=float("nan")), r"`gradient_weight` .*=nan"),
     ],
@@ -593,13 +473,6 @@ def test_bad_graphs():
         )
     wide = keras.Input((TIME, 3), dtype="bool", name="wide")
     outputs = embedding(tokens) * keras.ops.cast(wide[..., :1], "float32")
-    other = keras.Input((TIME,), dtype="bool")
-    with pytest.raises(ValueError, match="`mask` .*from the inputs.*Received"):
-        GradientDirectedModel(
-            keras.Model(tokens, embedding(tokens)),
-            layer="embedding",
-            mask=other,
-        )
     with pytest.raises(ValueError, match="`network` .*Received: network=<Sim"):
         GradientDirectedModel(keras.layers.SimpleRNN(2), layer="x")
     with pytest.raises(ValueError, match="`mask` .*Received: mask.shape"):
@@ -637,21 +510,15 @@ def check_deciding(layer, estimator):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "size_from, estimator",
-    [("input", "relaxed"), ("field", "straight_through")],
-)
-def test_receptive_fields_against_finite_differences(
-    double, monkeypatch, size_from, estimator
-):
+def test_receptive_fields_against_finite_differences(double, monkeypatch):
     """First derivatives are those of the loop's own gradient."""
     noise = np.random.default_rng(2).gumbel(size=(TIME, BATCH, 2))
     fix_sizes(monkeypatch, lambda *_: noise)
     cell = keras.layers.SimpleRNNCell(2)
     layer = keras_seqmech.ReceptiveFieldRNN(
-        cell, max_size=2, size_from=size_from, estimator=estimator
+        cell, max_size=2, size_from="field", estimator="relaxed"
     )
-    check_deciding(layer, estimator)
+    check_deciding(layer, "relaxed")
 
 
 class EncodedRows(keras.layers.Layer):
@@ -678,12 +545,11 @@ class EncodedRows(keras.layers.Layer):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("estimator", ["relaxed", "straight_through"])
-def test_an_encoder_is_directed(double, estimator, monkeypatch):
+def test_an_encoder_is_directed(double, monkeypatch):
     """First derivatives are those of the loops' own gradients."""
     noise = np.random.default_rng(2).logistic(size=(BATCH, TIME))
     fix_gates(monkeypatch, noise)
-    check_deciding(EncodedRows(estimator), estimator)
+    check_deciding(EncodedRows("straight_through"), "straight_through")
 
 
 def test_what_has_no_second_derivative_is_refused(monkeypatch):

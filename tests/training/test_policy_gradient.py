@@ -1,8 +1,5 @@
 import contextlib
-import json
 import pickle
-import subprocess
-import sys
 
 import h5py
 import keras
@@ -16,11 +13,8 @@ from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech.focused.encoder import FocusedHierarchicalEncoder
 from keras_seqmech.training import collect_log_probabilities
-from tests import ROOT
 from tests import drawing_layers
 from tests.fixed_noise import fix_gates
-
-BASELINES = ("moving_average", "batch_mean", None)
 
 
 def sampled_gradients(model, x, y, sample_weight=None, count=200):
@@ -61,7 +55,7 @@ Z = 5.0
 
 @pytest.mark.parametrize(
     ("baseline", "price"),
-    [*((baseline, 0.3) for baseline in BASELINES), ("moving_average", 0.0)],
+    [("moving_average", 0.3), ("batch_mean", 0.3), (None, 0.0)],
 )
 def test_mean_of_sampled_gradients_is_the_exact_gradient(baseline, price):
     model = drawing_layers.gated_model(price=price, baseline=baseline)
@@ -93,10 +87,8 @@ def test_leaving_oneself_out_is_unbiased_in_a_batch_of_two():
 @pytest.mark.parametrize(
     ("reduction", "baseline", "length"),
     [
-        ("sum_over_batch_size", "moving_average", 6),
-        ("sum_over_batch_size", "batch_mean", 6),
-        ("sum", None, 6),
-        ("mean_with_sample_weight", "batch_mean", 6),
+        ("sum_over_batch_size", "batch_mean", 4),
+        ("mean_with_sample_weight", None, 4),
         ("sum", "moving_average", 1),
     ],
 )
@@ -271,23 +263,6 @@ def test_fit_makes_the_step_of_the_gradient():
     assert np.abs(results[0][:4]).min() > 1e-3
 
 
-def test_gates_learn_what_only_they_decide():
-    """The sum of marked numbers; nothing but the gates has weights."""
-    x = keras.Input((5, 2))
-    gates = drawing_layers.Gates(name="gates")(x)
-    summed = drawing_layers.GatedSum()(x, gates)[:, :1]
-    model = PolicyGradientModel(keras.Model(x, summed))
-    model.compile(keras.optimizers.Adam(0.1), "mse")
-    rng = np.random.default_rng(0)
-    numbers = rng.normal(size=(6400, 5, 2))
-    numbers[..., 1] = rng.random((6400, 5)) < 0.3
-    targets = np.sum(numbers[..., :1] * numbers[..., 1:], axis=1)
-    before = model.evaluate(numbers, targets, verbose=0)
-    model.fit(numbers, targets, batch_size=64, epochs=3, verbose=0)
-    assert before > 1
-    assert model.evaluate(numbers, targets, verbose=0) < 1e-6
-
-
 def test_two_layers_learn_and_a_shared_one_counts_twice():
     x = keras.Input((4, 3))
     first, second = drawing_layers.Gates(), drawing_layers.Gates()
@@ -353,12 +328,10 @@ def reading_model(units=1, **kwargs):
 @pytest.mark.parametrize(
     ("make", "settings"),
     [
-        (reading_model, {}),
-        (drawing_layers.gated_model, {"run_eagerly": True}),
+        (reading_model, {"steps_per_execution": 2}),
         (drawing_layers.gated_model, {"jit_compile": True}),
-        (drawing_layers.gated_model, {"steps_per_execution": 2}),
     ],
-    ids=["subclass", "eager", "jit_compile", "many_steps"],
+    ids=["subclass", "jit_compile"],
 )
 def test_fit_in_all_ways(make, settings):
     x, y = examples(repeats=8)
@@ -457,9 +430,7 @@ def test_class_weights_dict_inputs_and_several_outputs():
     )
 
 
-@pytest.mark.parametrize(
-    "policy", ["mixed_float16", "mixed_bfloat16", "float64"]
-)
+@pytest.mark.parametrize("policy", ["mixed_float16", "float64"])
 def test_dtype_policies(policy):
     keras.config.set_dtype_policy(policy)
     x, y = examples(repeats=100)
@@ -645,162 +616,31 @@ def test_copies():
         np.testing.assert_array_equal(made(x), model(x))
 
 
-def test_resumes_where_a_killed_run_was(tmp_path):
-    x, y = examples(repeats=8)
-
-    class Stop(keras.callbacks.Callback):
-        def on_epoch_begin(self, epoch, logs=None):
-            if epoch == 2:
-                raise KeyboardInterrupt
-
-    def start(*others):
-        model = drawing_layers.gated_model()
-        model.compile("sgd", "mse", run_eagerly=True)
-        backup = keras.callbacks.BackupAndRestore(tmp_path / "backup")
-        model.fit(x, y, epochs=3, verbose=0, callbacks=[backup, *others])
-        return next(v.numpy() for v in model.weights if v.name == "baseline")
-
-    with pytest.raises(KeyboardInterrupt):
-        start(Stop())
-    # Three batches of weight 1, two of them before the interruption.
-    np.testing.assert_allclose(start()[1], 1 - 0.99**3, rtol=1e-4)
-
-
-def test_export_is_that_of_a_plain_model(tmp_path):
-    x, _ = examples()
-    model = drawing_layers.gated_model()
-    network = model.network
-    plain = keras.Model(network.input, network.output)
-    signatures = []
-    parts = {"model": model, "network": network, "plain": plain}
-    for name, part in parts.items():
-        part.export(tmp_path / name, verbose=False)
-        loaded = tf.saved_model.load(tmp_path / name)
-        serve = loaded.signatures["serving_default"]
-        signatures.append(
-            (serve.structured_input_signature, serve.structured_outputs)
-        )
-        (out,) = serve(**{"x": tf.constant(x)}).values()
-        np.testing.assert_array_equal(out, plain(x))
-    assert len(set(map(str, signatures))) == 1
-
-
 class Halved(PolicyGradientModel):
+    """A subclass with a `call` of its own."""
+
     def call(self, inputs, training=None):
         return super().call(inputs, training=training) / 2
 
 
-def test_a_call_of_its_own_is_exported(tmp_path):
-    x, _ = examples()
-    model = Halved(drawing_layers.gated_model().network)
-    model.built = False
-    expected = model(x)
-    model.export(tmp_path / "halved", verbose=False)
-    serve = tf.saved_model.load(tmp_path / "halved").signatures
-    (found,) = serve["serving_default"](tf.constant(x)).values()
-    np.testing.assert_array_equal(found, expected)
-
-
-FRESH_PROCESS = """
-import json, sys
-import numpy as np
-import tensorflow as tf
-cpus = tf.config.list_physical_devices("CPU")
-tf.config.set_logical_device_configuration(
-    cpus[0], [tf.config.LogicalDeviceConfiguration()] * 2)
-import keras
-import keras_seqmech
-from tests import ROOT
-from tests import drawing_layers
-from tests.fixed_noise import fix_gates
-directory = sys.argv[1]
-
-model = keras.saving.load_model(directory + "/model.keras")
-assert isinstance(model, keras_seqmech.PolicyGradientModel)
-data = np.load(directory + "/data.npz")
-np.testing.assert_array_equal(model.predict(data["x"], verbose=0), data["out"])
-sums = [v.numpy().tolist() for v in model.weights if v.name == "baseline"]
-result = {"loaded": {
-    "sums": sums, "before": int(model.optimizer.iterations),
-    "baseline": model.baseline, "decay": model.baseline_decay,
-    "loss": model.loss.get_config()}}
-model.fit(data["x"], data["y"], verbose=0)
-
-x, y = np.tile(data["x"], (60, 1, 1)), np.tile(data["y"], (60, 1))
-strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-
-class Gather(keras.optimizers.Optimizer):
-    # Leaves the weights alone and sums up gradients.
-
-    def build(self, variables):
-        super().build(variables)
-        self.sums = [self.add_variable_from_reference(v, "sum")
-                     for v in variables]
-        self.squares = [self.add_variable_from_reference(v, "square")
-                        for v in variables]
-
-    def update_step(self, gradient, variable, learning_rate):
-        i = self._get_variable_index(variable)
-        self.assign_add(self.sums[i], gradient)
-        self.assign_add(self.squares[i], gradient ** 2)
-
-for baseline in ("moving_average", "batch_mean"):
-    with strategy.scope():
-        model = drawing_layers.gated_model(price=0.3, baseline=baseline)
-        model.compile(Gather(1.0), "mse")
-    exact = drawing_layers.flat(drawing_layers.exact_gradient(
-        model, x, y, np.full(len(x), 1 / len(x), "float32")))
-    batches = tf.data.Dataset.from_tensors((x, y)).repeat(40)
-    model.fit(batches, verbose=0)
-    mean = drawing_layers.flat(model.optimizer.sums) / 40
-    square = drawing_layers.flat(model.optimizer.squares) / 40
-    error = np.sqrt((square - mean ** 2) / 39)
-    found = result[baseline] = {
-        "z": float(np.max(np.abs(mean - exact) / error)),
-        "effect": float(np.max(np.abs(exact) / error))}
-    if baseline == "moving_average":
-        sums = [v.numpy() for v in model.weights if v.name == "baseline"][0]
-        found["weight"] = float(sums[1])
-print(json.dumps(result))
-"""
-
-
 @pytest.mark.long
-def test_loads_in_a_fresh_process_and_averages_over_replicas(tmp_path):
-    x, y = examples()
-    model = drawing_layers.gated_model(baseline_decay=0.5, price=0.1)
-    model.compile(
-        keras.optimizers.Adam(0.1),
-        keras.losses.MeanSquaredError(reduction="sum", name="square"),
-        metrics=["mae"],
-        run_eagerly=True,
-    )
-    model.fit(x, y, verbose=0)
-    model.save(tmp_path / "model.keras")
-    np.savez(tmp_path / "data.npz", x=x, y=y, out=model.predict(x, verbose=0))
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FRESH_PROCESS, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
-    found = json.loads(run.stdout.splitlines()[-1])
-
-    (sums,) = (v.numpy() for v in model.weights if v.name == "baseline")
-    loaded = found["loaded"]
-    np.testing.assert_array_equal(np.float32(loaded["sums"][0]), sums)
-    assert loaded["before"] == 1
-    assert loaded["baseline"] == "moving_average"
-    assert loaded["decay"] == 0.5
-    assert loaded["loss"] == {"name": "square", "reduction": "sum"}
-
-    for baseline in ("moving_average", "batch_mean"):
-        assert found[baseline]["z"] < Z
-        assert found[baseline]["effect"] > 4 * Z
-    # Each replica gives half of the weight.
-    weight = found["moving_average"]["weight"]
-    np.testing.assert_allclose(weight, (1 - 0.99**40) / 2, rtol=1e-3)
+def test_export_is_that_of_the_network(tmp_path):
+    x, _ = examples()
+    network = drawing_layers.gated_network()
+    halved = Halved(network)
+    halved.built = False
+    expected = halved(x)
+    signatures = []
+    parts = (PolicyGradientModel(network), network, halved)
+    for part, factor in zip(parts, (2, 2, 1)):
+        part.export(tmp_path / "served", verbose=False)
+        loaded = tf.saved_model.load(tmp_path / "served")
+        serve = loaded.signatures["serving_default"]
+        (names,) = serve.structured_input_signature[1:]
+        (out,) = serve(**{name: tf.constant(x) for name in names}).values()
+        np.testing.assert_allclose(out, factor * expected, rtol=1e-6)
+        signatures.append(str((names, serve.structured_outputs)))
+    assert signatures[0] == signatures[1]
 
 
 @pytest.mark.parametrize(
@@ -1002,8 +842,6 @@ LABELS = np.arange(12) % 3
     ("loss", "labels"),
     [
         ("sparse_categorical_crossentropy", LABELS[:, None] * 1.0),
-        ("categorical_crossentropy", np.eye(3, dtype="int32")[LABELS]),
-        ("crossentropy", LABELS),
         ("binary_crossentropy", np.eye(3)[LABELS]),
     ],
 )
