@@ -365,8 +365,8 @@ def test_requests_that_do_not_fit():
         stream.step({"sequence": x}, state)
     with pytest.raises(ValueError, match="`state` must be a state of"):
         stream.step([x, mask], {**state, "other": 1})
-    with pytest.raises(ValueError, match="`state` must hold `state_field_0`"):
-        stream.step([x, mask], {**state, "state_field_0": np.ones((2, 4))})
+    with pytest.raises(ValueError, match="`state` must hold `state_layer_field_states`"):
+        stream.step([x, mask], {**state, "state_layer_field_states": np.ones((2, 4))})
     with pytest.raises(ValueError, match="`end` must be"):
         stream.step([x, mask], state, end="no")
     refused = tf.errors.InvalidArgumentError
