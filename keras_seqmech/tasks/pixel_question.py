@@ -81,9 +81,7 @@ def load_mnist(data_dir: str | Path) -> tuple[Images, Images]:
     return (loaded[0], loaded[1]), (loaded[2], loaded[3])
 
 
-def examples(
-    images: Any, labels: Any, seed: int = 0
-) -> Examples:
+def examples(images: Any, labels: Any, seed: int = 0) -> Examples:
     """One question for each image: is it this digit?
 
     Half of the images, rounded to whole ones, are asked for their own digit,

@@ -260,15 +260,12 @@ class StreamingModel:
 
     def _checked(self, request: Tensors) -> Tensors:
         """Refuses inputs and states that do not match."""
-        sequences = [x for k, x in self.specs.items() if has_time(x)]
+        sequences = [x for x in self.specs.values() if has_time(x)]
         first = tf.shape(request[sequences[0].name])
         position = request[f"{_PREFIX}_position"]
-        assertions = [
-            tf.debugging.assert_non_negative(
-                position, "The sequences have ended; new ones begin with `start`"
-            )
-        ]
-        for name, x in request.items():
+        ended = "The sequences have ended; new ones begin with `start`"
+        assertions = [tf.debugging.assert_non_negative(position, ended)]
+        for x in request.values():
             if x.shape.rank:
                 message = "Inputs and states must be of one batch size"
                 assertions.append(
@@ -284,7 +281,10 @@ class StreamingModel:
             return {name: tf.identity(x) for name, x in request.items()}
 
     def _output_specs(self, model: keras.Model) -> dict[str, tf.TensorSpec]:
-        """Shapes that the network declares, dtypes that it returns."""
+        """Shapes that the network declares, dtypes that it returns.
+
+        A `StringLookup(invert=True)` declares integers.
+        """
         declared = signature.named_outputs(model, self.network.model.output)
         self.outputs = dict.fromkeys(declared)
         layers = self.network.layers.items()
