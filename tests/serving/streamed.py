@@ -59,7 +59,8 @@ def encoder():
         initial_openness=0.5,
         name="encoder",
     )
-    outputs = layer(x, context, sequence_mask=mask)
+    states = [layers.Dense(6)(context) for _ in range(4)]
+    outputs = layer(x, context, sequence_mask=mask, initial_state=states)
     return keras.Model([x, context, mask], outputs)
 
 
@@ -134,7 +135,11 @@ def nested():
     )
     inner = keras.Model(x, {"read": inner, "step": layers.Dense(4)(x)})
     last = keras.Sequential(
-        [keras.Input((None, 4)), layers.LSTM(3), layers.Dense(2)]
+        [
+            keras.Input((None, 4)),
+            layers.LSTM(3, zero_output_for_mask=True),
+            layers.Dense(2),
+        ]
     )
     x = sequence()
     outputs = inner(x)

@@ -142,8 +142,8 @@ def test_answers_as_the_model_does(exported):
     registered = keras.saving.get_registered_name(Sharpen)
     assert keras.saving.get_registered_object(registered) is None
     serve = load(path)
-    for batch, time in ((1, 1), (4, 9)):
-        inputs = np.random.default_rng(6).normal(size=(batch, time, 2))
+    for rows, steps in ((1, 1), (4, 9)):
+        inputs = np.random.default_rng(6).normal(size=(rows, steps, 2))
         inputs = inputs.astype("float32")
         check_answers(serve(tokens=tf.constant(inputs)), model, inputs)
 

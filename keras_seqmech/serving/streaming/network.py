@@ -104,8 +104,8 @@ class StreamingNetwork:
             for x in keras.tree.flatten((args, kwargs))
             if isinstance(x, keras.KerasTensor)
         ]
-        delays = [self._delay(x) for x in given]
-        delay = max((d for d in delays if d is not None), default=None)
+        dependent = [x for x in given if self._delay(x) is not None]
+        delay = self._latest(dependent)
         if getattr(operation, "outputs", None) and not is_declared:
             if kwargs.get("mask") is not None:
                 args, kwargs = self._align((args, kwargs), delay)
@@ -114,11 +114,10 @@ class StreamingNetwork:
             outputs = operation(*args, **kwargs)
             if any(map(has_time, keras.tree.flatten(outputs))):
                 raise _refusal(operation, "makes a sequence of what is none")
-            return self._remember(outputs, delay)
-        for x, own in zip(given, delays):
-            if own is not None and not has_time(x):
-                reason = "combines a sequence with a summary of it"
-                raise _refusal(operation, reason)
+            return self._remember(outputs, delay if dependent else None)
+        if not all(map(has_time, dependent)):
+            reason = "combines a sequence with a summary of it"
+            raise _refusal(operation, reason)
         _check_streams(operation)
         args, kwargs = self._align((args, kwargs), delay)
         if not is_declared and _carries_state(operation):
@@ -131,7 +130,7 @@ class StreamingNetwork:
         return self._remember(outputs, delay)
 
     def _call_streamed(
-        self, layer: keras.Layer, delay: int | None, args: Any, kwargs: Any
+        self, layer: keras.Layer, delay: int, args: Any, kwargs: Any
     ) -> Any:
         """Calls the streamed form of a layer that carries a state."""
         inner = unwrap(layer)
@@ -167,15 +166,15 @@ class StreamingNetwork:
 
     def _latest(self, tensors: Sequence[keras.KerasTensor]) -> int:
         """The largest delay of tensors."""
-        return max(self._delay(x) or 0 for x in tensors)
+        return max((self._delay(x) or 0 for x in tensors), default=0)
 
-    def _align(self, structure: Any, delay: int | None) -> Any:
+    def _align(self, structure: Any, delay: int) -> Any:
         """Puts delay lines where sequences are less than `delay` behind."""
 
         def align(x: Any) -> Any:
             if not isinstance(x, keras.KerasTensor) or not has_time(x):
                 return x
-            behind = self._delay(x)
+            behind = self._delay(x) or 0
             if behind == delay:
                 return x
             if (id(x), delay) not in self._delayed:
