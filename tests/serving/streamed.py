@@ -117,7 +117,7 @@ def masked():
     context = keras.Input((CONTEXT,), name="context")
     y = ReceptiveFieldRNN(
         layers.GRUCell(5), 3, return_sequences=True, name="field"
-    )(x, mask=mask)
+    )(x, mask=mask, initial_state=[layers.Dense(5)(context)])
     states = [layers.Dense(6)(context) for _ in range(2)]
     y = layers.LSTM(6, return_sequences=True)(
         y, mask=mask, initial_state=states
