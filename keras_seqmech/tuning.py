@@ -121,7 +121,7 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         self.max_size = max_size
         self.temperature = temperature
         self.choices = dict(choices or {})
-        self.callbacks = callbacks
+        self.callbacks = callbacks or (lambda hp, field: [])
         # The layer checks what may be drawn for it, before any trial.
         self._choose(keras_tuner.HyperParameters())
         sizes = np.ravel(max_size)[:2].tolist()
@@ -146,22 +146,15 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
                 hp, hp.Float, "temperature", self.temperature, sampling="log"
             ),
             **{
-                name: _choice(hp, name, values)
+                name: hp.Choice(name, list(values))
                 for name, values in self.choices.items()
             },
         }
 
-    def _choose_callbacks(
-        self, hp: keras_tuner.HyperParameters, field: dict[str, Any]
-    ) -> list[keras.callbacks.Callback]:
-        """The callbacks of a trial."""
-        found = self.callbacks(hp, field) if self.callbacks else []
-        return [callback for callback in found if callback is not None]
-
     def build(self, hp: keras_tuner.HyperParameters) -> keras.Model:
         """Builds the model of a trial."""
         field = self._choose(hp)
-        self._choose_callbacks(hp, field)  # The space is what `build` asks for.
+        self.callbacks(hp, field)  # The space is what `build` asks for.
         model = self.build_model(hp, field)
         if isinstance(model, keras.Model) and model.built and model.optimizer:
             # Lets a file of weights restore the optimizer's state, too.
@@ -176,20 +169,10 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         callbacks: Any = (),
         **kwargs: Any,
     ) -> keras.callbacks.History:
-        """Trains the model of a trial.
-
-        Args:
-            hp: The hyperparameters of the trial.
-            model: From `build`.
-            *args: Arguments of `model.fit`.
-            callbacks: Callbacks of `model.fit`. Schedules, which may change
-                what is searched, are refused: give them to the hypermodel.
-            **kwargs: Keyword arguments of `model.fit`.
-
-        Returns:
-            The history.
+        """Trains the model of a trial, as `model.fit` does.
 
         Raises:
+            keras_tuner.errors.FatalValueError: If `callbacks` have a schedule.
             keras_tuner.errors.FailedTrialError: If the loss or a weight
                 became NaN or infinite.
         """
@@ -200,9 +183,9 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
                 "hypermodel, as its `callbacks`. "
                 f"Received: callbacks={callbacks!r}"
             )
-        own = self._choose_callbacks(hp, self._choose(hp))
-        before = [*own, keras.callbacks.TerminateOnNaN()]
-        history = model.fit(*args, callbacks=[*before, *callbacks], **kwargs)
+        own = [c for c in self.callbacks(hp, self._choose(hp)) if c is not None]
+        own.append(keras.callbacks.TerminateOnNaN())
+        history = model.fit(*args, callbacks=[*own, *callbacks], **kwargs)
         reason = _divergence(history)
         if reason:
             # A chief never learns the reason from its worker.
@@ -251,7 +234,7 @@ def choose_annealing(
     for name in moving:  # Checks all that may be drawn.
         for final in np.ravel(final_temperature)[:2].tolist():
             _annealing(name, initial, final, steps)
-    schedule = _choice(hp, "temperature_schedule", schedules)
+    schedule = hp.Choice("temperature_schedule", list(schedules))
     if not moving:
         return None
     with hp.conditional_scope("temperature_schedule", moving):
@@ -336,14 +319,9 @@ def open_search(
     ...     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
     ...     model.compile("sgd", loss="mse")
     ...     return model
-    >>> options = {"hypermodel": build_model, "project_name": "sweep"}
-    >>> options["directory"] = tempfile.mkdtemp()
     >>> tuner = open_search(
-    ...     keras_tuner.RandomSearch, **options, objective="loss")
-    >>> tuner = open_search(keras_tuner.GridSearch, **options, objective="loss")
-    Traceback (most recent call last):
-    ValueError: The folder ... holds another search, which differs in `tuner`:
-    'RandomSearch' there, 'GridSearch' here. ...
+    ...     keras_tuner.RandomSearch, build_model, tempfile.mkdtemp(), "sweep",
+    ...     objective="loss", max_trials=4)
     """
     role, folder = _role(), Path(directory) / project_name
     if role == "worker":
@@ -454,12 +432,13 @@ def _check_same(
 ) -> None:
     """Refuses a folder that holds another search than the one wanted."""
     for name in {**wanted, **found}:
-        if found.get(name) != wanted.get(name):
+        there, here = found.get(name), wanted.get(name)
+        if there != here:
             raise ValueError(
                 f"The folder {folder} holds another search, which differs in "
-                f"`{name}`: {found.get(name)!r} there, {wanted.get(name)!r} "
-                "here. Choose another folder, or `overwrite=True`. "
-                f"Received: directory={str(folder.parent)!r}, "
+                f"`{name}`: {there!r} there, {here!r} here. Choose another "
+                "folder, or `overwrite=True`. Received: "
+                f"directory={str(folder.parent)!r}, "
                 f"project_name={folder.name!r}"
             )
 
@@ -535,14 +514,6 @@ def _number(
             f"step). Received: {name}={value!r}"
         )
     return kind(name, *value, **options)
-
-
-def _choice(
-    hp: keras_tuner.HyperParameters, name: str, values: Sequence[Any]
-) -> Any:
-    if len(values) == 1:
-        return hp.Fixed(name, values[0])
-    return hp.Choice(name, list(values))
 
 
 def _divergence(history: keras.callbacks.History) -> str:

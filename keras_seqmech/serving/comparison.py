@@ -40,26 +40,13 @@ def compare(
         if found:
             raise RuntimeError(
                 "The exported model does not answer as `model` does here; no "
-                f"version was written. {_guess(signature, tolerance)} "
+                "version was written. It must not depend on Python state, on "
+                "random numbers drawn without a `keras.random.SeedGenerator`, "
+                "nor, given step by step, on steps that it was not given. If "
+                "rounding to 16 bits changes its answers, export it under a "
+                "float32 policy, or give other `example_inputs`. "
                 f"Received: output {name!r} of `{signature}` with {found}"
             )
-
-
-def _guess(signature: str, tolerance: float) -> str:
-    if signature == "step":
-        return (
-            "Given step by step, a layer must not depend on steps that it was "
-            "not given."
-        )
-    if tolerance >= _TOLERANCES["float16"]:
-        return (
-            "If rounding to 16 bits changes its answers, export it under a "
-            "float32 policy, or give other `example_inputs`."
-        )
-    return (
-        "It must not depend on Python state, nor on random numbers drawn "
-        "without a `keras.random.SeedGenerator`."
-    )
 
 
 def difference(here: np.ndarray, there: np.ndarray, tolerance: float) -> str:

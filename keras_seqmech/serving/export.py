@@ -42,22 +42,19 @@ def export_model(
 ) -> pathlib.Path:
     """Writes a model as `directory/<version>` for TensorFlow Serving.
 
-    The SavedModel's signature `serving_default` runs the model with
-    `training=False`. After writing, a fresh process that can import neither
-    keras_seqmech nor Keras loads it and answers example inputs; only if it
-    answers as `model` does here, up to rounding, the version appears in
-    `directory`, in one step. An export that fails or is interrupted leaves no
-    version behind.
+    The signature `serving_default` runs the model with `training=False`. A
+    fresh process that can import neither keras_seqmech nor Keras loads it and
+    answers example inputs; only if it answers as `model` does here, up to
+    rounding, the version appears in `directory`, in one step. An export that
+    fails or is interrupted leaves no version behind.
 
-    Inputs are named after the model's `keras.Input`s, or `inputs` where these
-    have no name; those of a subclassed model after the keys of its dict of
-    example inputs, or the first argument of its `call`. An output's name is
-    the path of dict keys that leads to it, joined by `_`; outside any dict
-    it is the name of the layer that made it, in a subclassed model
-    `output_0`, `output_1` and so on. So `[tags, {"size": size}]` gives `tags`
-    and `size`. A repeated name is numbered, `size_1`, skipping numbers that
-    would make the name of another output. Requests of another shape are
-    refused.
+    Inputs have the names of the model's `keras.Input`s, or `inputs`; those of
+    a subclassed model the keys of its dict of example inputs, or the name of
+    the first argument of its `call`. An output's name is the path of dict keys
+    that leads to it, joined by `_`; outside any dict it is the name of the
+    layer that made it, in a subclassed model `output_0` and so on. So `[tags,
+    {"size": size}]` gives `tags` and `size`. A repeated name is numbered,
+    `size_1`. Requests of another shape are refused.
 
     The batch axis is free, and so is every axis that is None in
     `keras.Input`, such as time. With a stateful layer the batch size is
@@ -65,11 +62,10 @@ def export_model(
     a served model does not update the statistics of `track_statistics=True`.
     A subclassed model takes axes from `example_inputs`: the batch is free, and
     axis 1 (time) of inputs of rank 3 or more, and of ids and strings of rank
-    2. For other axes, wrap it: `x = keras.Input(...)`,
-    `keras.Model(x, model(x))`.
+    2. For other axes, wrap it in a functional model.
 
     With `streaming=True` two more signatures run the model on sequences that
-    arrive in chunks, as `StreamingModel` does:
+    arrive in chunks, as `StreamingModel` does; the client keeps the states:
 
     - `start`: from `batch_size` to the states before the first chunk, whose
       names begin with `state_`, and the `delay`, the number of steps that
@@ -77,10 +73,6 @@ def export_model(
     - `step`: from a chunk of the inputs, the states and `end`, whether the
       sequences end with it, to the outputs that are certain now, and the states
       for the next chunk under the same names.
-
-    The server keeps nothing: a client keeps its states. That every cut into
-    chunks gives the same numbers, those of `serving_default` up to rounding, is
-    part of what the fresh process shows.
 
     A model with ops of TensorFlow Text must be loaded after
     `import tensorflow_text` (which itself imports Keras).

@@ -33,7 +33,7 @@ def _is_stateful(model: keras.Model) -> bool:
     return any(getattr(part, "stateful", False) for part in sublayers(model))
 
 
-def _names(structure: Any, defaults: Sequence[str]) -> list[str]:
+def leaf_names(structure: Any, defaults: Sequence[str]) -> list[str]:
     """A name for each leaf: its path of dict keys, or else its default."""
     paths = [path for path, _ in keras.tree.flatten_with_path(structure)]
     stems = [
@@ -82,7 +82,7 @@ def input_specs(
             "another, export its `network`. Received: "
             f"example_inputs=None, model={model!r}"
         )
-    names = _names(inputs.structure, inputs.default_names)
+    names = leaf_names(inputs.structure, inputs.default_names)
     for name in names:
         plain = name.isascii() and name.isidentifier() and name != "self"
         if not plain or keyword.iskeyword(name):
@@ -278,4 +278,4 @@ def named_outputs(model: keras.Model, outputs: Any) -> dict[str, Any]:
         defaults = [model.layers[-1].name] * len(leaves)
     elif defaults is None:
         defaults = [f"output_{i}" for i in range(len(leaves))]
-    return dict(zip(_names(outputs, defaults), leaves))
+    return dict(zip(leaf_names(outputs, defaults), leaves))

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from keras_seqmech.core import checks
 from keras_seqmech.tasks import stream
+from keras_seqmech.tasks.integers import check_integers
 
 SYMBOLS = 3
 
@@ -115,22 +116,18 @@ def examples(count: int, length: int, seed: int = 0) -> Examples:
 def dataset(
     length: int,
     batch_size: int,
-    batches: int | None = None,
     seed: int = 0,
     start: int = 0,
     curriculum: bool = False,
 ) -> tf.data.Dataset:
-    """Batches of fresh random examples, for `fit`, weighted.
+    """Batches of fresh random examples without an end, weighted.
 
-    A batch depends on `seed` and its number alone. A pass over a data set of
-    some `batches` continues where the one before ended, so that no epoch
-    repeats another; a new data set of the same seed has the same batches.
+    For `fit` with `steps_per_epoch`. A batch depends on `seed` and its number
+    alone.
 
     Args:
         length: Number of symbols T of a sequence.
         batch_size: Examples a batch.
-        batches: Number of batches of a pass; None: endless, as for `fit` with
-            `steps_per_epoch`.
         seed: Non-negative int.
         start: Number of the first batch, so that a resumed training continues.
         curriculum: Whether only the first T' outputs count, T' drawn for each
@@ -146,14 +143,12 @@ def dataset(
 
     Example:
 
-    >>> data = dataset(length=9, batch_size=8, batches=2, curriculum=True)
-    >>> [weights.shape for symbols, targets, weights in data]
+    >>> data = dataset(length=9, batch_size=8, curriculum=True)
+    >>> [weights.shape for symbols, targets, weights in data.take(2)]
     [TensorShape([8, 4]), TensorShape([8, 4])]
     """
     length = checks.check_positive_int("length", length)
     size = checks.check_positive_int("batch_size", batch_size)
-    if batches is not None:
-        batches = checks.check_positive_int("batches", batches)
     width = most_outputs(length)
 
     def draw(generator: np.random.Generator, number: int) -> list[Examples]:
@@ -168,7 +163,7 @@ def dataset(
         tf.TensorSpec((None, width), "int32"),
         tf.TensorSpec((None, width), "float32"),
     )
-    return stream.dataset(draw, signature, batches, seed, start)
+    return stream.dataset(draw, signature, seed, start)
 
 
 def _draw(generator: np.random.Generator, count: int, length: int) -> Examples:
@@ -178,17 +173,10 @@ def _draw(generator: np.random.Generator, count: int, length: int) -> Examples:
 
 def _count(symbols: Any) -> tuple[np.ndarray, np.ndarray]:
     """The symbols, and how many up to each step are not 0."""
-    symbols = np.asarray(symbols)
-    fits = symbols.ndim == 2 and np.issubdtype(symbols.dtype, np.integer)
-    if not fits or not symbols.shape[1]:
+    symbols = check_integers("symbols", symbols, 2, 0, SYMBOLS - 1)
+    if not symbols.shape[1]:
         raise ValueError(
-            "Argument `symbols` must be an array of integers of shape (N, T), "
-            f"T at least 1. Received: symbols of shape {symbols.shape} and "
-            f"type {symbols.dtype}"
-        )
-    if symbols.size and not 0 <= symbols.min() <= symbols.max() < SYMBOLS:
-        raise ValueError(
-            "Argument `symbols` must hold integers from 0 to 2. Received: "
-            f"symbols from {symbols.min()} to {symbols.max()}"
+            "Argument `symbols` must have the shape (N, T), T at least 1. "
+            f"Received: symbols of shape {symbols.shape}"
         )
     return symbols, np.cumsum(symbols > 0, axis=1)

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from keras_seqmech.core import checks
 from keras_seqmech.tasks import stream
+from keras_seqmech.tasks.integers import check_integers
 
 DIGITS = 10
 MALICIOUS = "666333666288882888819999999990"
@@ -72,8 +73,14 @@ def counts(tokens: Any, k: Any) -> np.ndarray:
     >>> counts([[3, 2, 2, 1, 1, 1]] * 2, [1, 5])[:, :5].tolist()
     [[0, 0, 0, 1, 0], [0, 2, 2, 1, 0]]
     """
-    tokens, k = _check(tokens, k)
+    tokens = check_integers("tokens", tokens, 2, 0, DIGITS - 1)
     rows, length = tokens.shape
+    k = check_integers("k", k, 1, 1, length)
+    if len(k) != rows:
+        raise ValueError(
+            "Argument `k` must have one number for each row of `tokens`. "
+            f"Received: k of shape {k.shape}, tokens of shape {tokens.shape}"
+        )
     row = np.arange(rows)[:, None]
     counted = (tokens + DIGITS * row)[np.arange(length) < k[:, None]]
     found = np.bincount(counted, minlength=DIGITS * rows)
@@ -132,23 +139,19 @@ def dataset(
     length: int | Callable[[int], int],
     batch_size: int,
     max_k: int | None = None,
-    batches: int | None = None,
     seed: int = 0,
     start: int = 0,
 ) -> tf.data.Dataset:
-    """Batches of fresh random examples, for `fit`; no file is read.
+    """Batches of fresh random examples without an end.
 
-    A batch depends on `seed` and its number alone. A pass over a data set of
-    some `batches` continues where the one before ended, so that no epoch
-    repeats another; a new data set of the same seed has the same batches.
+    For `fit` with `steps_per_epoch`. A batch depends on `seed` and its number
+    alone.
 
     Args:
         length: Length n of the sequences; or a function that gives the length
             of a batch from its number, so that sequences can grow.
         batch_size: Examples a batch.
         max_k: As in `examples`; in shorter batches, their length.
-        batches: Number of batches of a pass; None: endless, as for `fit` with
-            `steps_per_epoch`.
         seed: Non-negative int.
         start: Number of the first batch, so that a resumed training continues.
 
@@ -161,15 +164,13 @@ def dataset(
 
     Example:
 
-    >>> data = dataset(length=30, batch_size=8, batches=2)
-    >>> [answer.shape[0] for asked, answer in data]
+    >>> data = dataset(length=30, batch_size=8)
+    >>> [answer.shape[0] for asked, answer in data.take(2)]
     [8, 8]
     """
     size = checks.check_positive_int("batch_size", batch_size)
     if not callable(length):
         length, max_k = _check_sizes(length, max_k)
-    if batches is not None:
-        batches = checks.check_positive_int("batches", batches)
 
     def draw(generator: np.random.Generator, number: int) -> list[Examples]:
         own = length(number) if callable(length) else length
@@ -184,7 +185,7 @@ def dataset(
         },
         tf.TensorSpec((None,), "int32"),
     )
-    return stream.dataset(draw, signature, batches, seed, start)
+    return stream.dataset(draw, signature, seed, start)
 
 
 def _draw(
@@ -206,29 +207,3 @@ def _check_sizes(length: Any, max_k: Any) -> tuple[int, int]:
             f"Received: max_k={max_k}, length={length}"
         )
     return length, max_k
-
-
-def _check(tokens: Any, k: Any) -> tuple[np.ndarray, np.ndarray]:
-    tokens, k = np.asarray(tokens), np.asarray(k)
-    for name, array, rank in (("tokens", tokens, 2), ("k", k, 1)):
-        if array.ndim != rank or not np.issubdtype(array.dtype, np.integer):
-            raise ValueError(
-                f"Argument `{name}` must be an array of integers of rank "
-                f"{rank}. Received: {name} of shape {array.shape} and type "
-                f"{array.dtype}"
-            )
-    if len(k) != len(tokens):
-        raise ValueError(
-            "Argument `k` must have one number for each row of `tokens`. "
-            f"Received: k of shape {k.shape}, tokens of shape {tokens.shape}"
-        )
-    for name, array, least, most in (
-        ("tokens", tokens, 0, DIGITS - 1),
-        ("k", k, 1, tokens.shape[1]),
-    ):
-        if array.size and not least <= array.min() <= array.max() <= most:
-            raise ValueError(
-                f"Argument `{name}` must hold integers from {least} to {most}."
-                f" Received: {name} from {array.min()} to {array.max()}"
-            )
-    return tokens, k

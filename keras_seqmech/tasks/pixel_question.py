@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from keras_seqmech.core import checks
 from keras_seqmech.tasks import stream
+from keras_seqmech.tasks.integers import check_integers
 
 CLASSES = 10
 TEST_DIGITS = 360
@@ -80,17 +81,16 @@ def load_mnist(data_dir: str | Path) -> tuple[Images, Images]:
     return (loaded[0], loaded[1]), (loaded[2], loaded[3])
 
 
-def examples(
-    images: Any, labels: Any, seed: int = 0, positive_share: float = 0.5
-) -> Examples:
+def examples(images: Any, labels: Any, seed: int = 0) -> Examples:
     """One question for each image: is it this digit?
+
+    Half of the images, rounded to whole ones, are asked for their own digit,
+    the others for another.
 
     Args:
         images: `(N, H, W)`.
         labels: The digits, ints `(N,)` from 0 to 9.
         seed: Non-negative int; the same seed gives the same questions.
-        positive_share: Share of images, rounded to whole ones, whose question
-            is about their own digit; the others' are about another digit.
 
     Returns:
         `{"pixels": float32 (N, H * W, 1), "digit": int32 (N,)}, int32 (N,)`:
@@ -106,10 +106,8 @@ def examples(
     ((4, 64, 1), (4,), 2)
     """
     images, labels = _check(images, labels)
-    checks.check_share("positive_share", positive_share)
     seed = checks.check_not_negative_int("seed", seed)
-    generator = np.random.default_rng(seed)
-    return _ask(generator, images, labels, positive_share)
+    return _ask(np.random.default_rng(seed), images, labels)
 
 
 def dataset(
@@ -117,23 +115,18 @@ def dataset(
     labels: Any,
     batch_size: int,
     seed: int = 0,
-    epochs: int | None = None,
-    positive_share: float = 0.5,
     start: int = 0,
 ) -> tf.data.Dataset:
-    """Batches for `fit`: each epoch has a new order and new questions.
+    """Batches without an end; each epoch has a new order and new questions.
 
-    An epoch depends on `seed` and its number alone; its last batch may be
-    smaller. Another pass over the data set continues with the next epochs.
+    For `fit` with `steps_per_epoch`. An epoch depends on `seed` and its number
+    alone; its last batch may be smaller.
 
     Args:
         images: As in `examples`.
         labels: As in `examples`.
         batch_size: Examples a batch.
         seed: Non-negative int.
-        epochs: Epochs of a pass over the data set, 1 as for `fit` without
-            `steps_per_epoch`; None: endless.
-        positive_share: As in `examples`.
         start: Number of the first epoch, so that a resumed training continues.
 
     Returns:
@@ -145,15 +138,10 @@ def dataset(
     """
     images, labels = _check(images, labels)
     size = checks.check_positive_int("batch_size", batch_size)
-    if epochs is not None:
-        epochs = checks.check_positive_int("epochs", epochs)
-    checks.check_share("positive_share", positive_share)
 
     def draw(generator: np.random.Generator, epoch: int) -> Iterator[Examples]:
         order = generator.permutation(len(labels))
-        asked, answers = _ask(
-            generator, images[order], labels[order], positive_share
-        )
+        asked, answers = _ask(generator, images[order], labels[order])
         for i in range(0, len(labels), size):
             part = {key: x[i : i + size] for key, x in asked.items()}
             yield part, answers[i : i + size]
@@ -165,20 +153,14 @@ def dataset(
         },
         tf.TensorSpec((None,), "int32"),
     )
-    return stream.dataset(
-        draw, signature, epochs, seed, start, -(-len(labels) // size)
-    )
+    return stream.dataset(draw, signature, seed, start)
 
 
 def _ask(
-    generator: np.random.Generator,
-    images: np.ndarray,
-    labels: np.ndarray,
-    positive_share: float,
+    generator: np.random.Generator, images: np.ndarray, labels: np.ndarray
 ) -> Examples:
     count = len(labels)
-    positive = np.arange(count) < round(positive_share * count)
-    positive = generator.permutation(positive)
+    positive = generator.permutation(np.arange(count) < round(count / 2))
     others = (labels + generator.integers(1, CLASSES, size=count)) % CLASSES
     asked = {
         "pixels": images.reshape(count, -1, 1),
@@ -188,7 +170,8 @@ def _ask(
 
 
 def _check(images: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
-    images, labels = np.asarray(images, "float32"), np.asarray(labels)
+    images = np.asarray(images, "float32")
+    labels = check_integers("labels", labels, 1, 0, CLASSES - 1)
     if images.ndim != 3 or not images.size:
         raise ValueError(
             "Argument `images` must have the shape (N, height, width). "
@@ -196,13 +179,7 @@ def _check(images: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
         )
     if labels.shape != images.shape[:1]:
         raise ValueError(
-            "Argument `labels` must hold a digit from 0 to 9 for each image. "
+            "Argument `labels` must have one digit for each image. "
             f"Received: labels of shape {labels.shape} for {len(images)} images"
-        )
-    others = labels[~np.isin(labels, np.arange(CLASSES))]
-    if others.size:
-        raise ValueError(
-            "Argument `labels` must hold digits from 0 to 9. "
-            f"Received: {others[0]!r} among labels"
         )
     return images, labels.astype("int32")

@@ -59,7 +59,8 @@ def encoder():
         initial_openness=0.5,
         name="encoder",
     )
-    outputs = layer(x, context, sequence_mask=mask)
+    states = [layers.Dense(6)(context) for _ in range(4)]
+    outputs = layer(x, context, sequence_mask=mask, initial_state=states)
     return keras.Model([x, context, mask], outputs)
 
 
@@ -79,23 +80,16 @@ def cells():
     return keras.Model(x, y)
 
 
-def conditional():
-    """An LSTM whose initial state is made of a context."""
-    x, context = sequence(), keras.Input((CONTEXT,), name="context")
-    states = [layers.Dense(6)(context) for _ in range(2)]
-    y = layers.LSTM(6, return_sequences=True)(x, initial_state=states)
-    y = layers.TimeDistributed(layers.Dense(2))(y)
-    return keras.Model([x, context], {"y": y, "state": states[0]})
-
-
 def convolutions():
+    """A sequential model, whose last layer returns its last state."""
     return keras.Sequential(
         [
             sequence(),
             layers.Conv1D(4, 3, padding="causal", use_bias=False),
             layers.Conv1D(6, 2, padding="causal", dilation_rate=8, groups=2),
             layers.Conv1D(5, 1, activation="softmax"),
-            layers.Conv1D(3, 20, padding="causal", name="y"),
+            layers.Conv1D(3, 9, padding="causal"),
+            ReceptiveFieldRNN(layers.LSTMCell(5), 4, name="last"),
         ]
     )
 
@@ -117,24 +111,19 @@ def each_step():
     return keras.Model([x, context], layers.LayerNormalization(name="y")(y))
 
 
-def last_state():
-    return keras.Sequential(
-        [
-            sequence(),
-            layers.GRU(4, return_sequences=True),
-            ReceptiveFieldRNN(layers.LSTMCell(5), 4, name="last"),
-        ]
-    )
-
-
 def masked():
-    """Masks as an input, of any pattern."""
+    """Masks of any pattern as an input, and states made of another one."""
     x, mask = sequence(), keras.Input((None,), dtype="bool", name="mask")
+    context = keras.Input((CONTEXT,), name="context")
     y = ReceptiveFieldRNN(
         layers.GRUCell(5), 3, return_sequences=True, name="field"
-    )(x, mask=mask)
-    y = layers.SimpleRNN(4, return_sequences=True, name="y")(y, mask=mask)
-    return keras.Model([x, mask], y)
+    )(x, mask=mask, initial_state=[layers.Dense(5)(context)])
+    states = [layers.Dense(6)(context) for _ in range(2)]
+    y = layers.LSTM(6, return_sequences=True)(
+        y, mask=mask, initial_state=states
+    )
+    y = layers.TimeDistributed(layers.Dense(2))(y)
+    return keras.Model([x, mask, context], {"y": y, "state": states[0]})
 
 
 def nested():
@@ -146,7 +135,11 @@ def nested():
     )
     inner = keras.Model(x, {"read": inner, "step": layers.Dense(4)(x)})
     last = keras.Sequential(
-        [keras.Input((None, 4)), layers.LSTM(3), layers.Dense(2)]
+        [
+            keras.Input((None, 4)),
+            layers.LSTM(3, zero_output_for_mask=True),
+            layers.Dense(2),
+        ]
     )
     x = sequence()
     outputs = inner(x)
@@ -159,10 +152,8 @@ MODELS = {
     "tagger": (tagger, 5),
     "encoder": (encoder, 0),
     "cells": (cells, 3),
-    "conditional": (conditional, 0),
-    "convolutions": (convolutions, 0),
+    "convolutions": (convolutions, 3),
     "each_step": (each_step, 0),
-    "last_state": (last_state, 3),
     "masked": (masked, 2),
     "nested": (nested, 4),
 }
@@ -200,31 +191,35 @@ def is_sequence(shape):
     return len(shape) > 1 and shape[1] is None
 
 
-def chunk(specs, inputs, start, stop):
+def parts(stream, inputs, cuts):
+    """What a `StreamingModel` returns for each chunk."""
+    state = stream.start(len(next(iter(inputs.values()))))
+    ends, found = np.cumsum(cuts), []
+    for i, (length, stop) in enumerate(zip(cuts, ends)):
+        part = {
+            name: x[:, stop - length : stop]
+            if is_sequence(stream.specs[name].shape)
+            else x
+            for name, x in inputs.items()
+        }
+        outputs, state = stream.step(part, state, end=i == len(cuts) - 1)
+        found.append(outputs)
+    return found
+
+
+def joined(found, shapes):
+    """All outputs, sequences joined in time."""
     return {
-        name: x[:, start:stop] if is_sequence(specs[name].shape) else x
-        for name, x in inputs.items()
+        name: np.concatenate([part[name] for part in found], axis=1)
+        if is_sequence(shape)
+        else np.array(found[-1][name])
+        for name, shape in shapes.items()
     }
 
 
 def run(stream, inputs, cuts):
-    """All outputs of a `StreamingModel`, its chunks joined in time."""
-    state = stream.start(len(next(iter(inputs.values()))))
-    ends, found = np.cumsum(cuts), []
-    for i, (length, stop) in enumerate(zip(cuts, ends)):
-        part = chunk(stream.specs, inputs, stop - length, stop)
-        outputs, state = stream.step(part, state, end=i == len(cuts) - 1)
-        found.append(outputs)
-    return joined(found, {k: x.shape for k, x in stream.outputs.items()})
-
-
-def joined(parts, shapes):
-    return {
-        name: np.concatenate([part[name] for part in parts], axis=1)
-        if is_sequence(shape)
-        else np.array(parts[-1][name])
-        for name, shape in shapes.items()
-    }
+    shapes = {name: x.shape for name, x in stream.outputs.items()}
+    return joined(parts(stream, inputs, cuts), shapes)
 
 
 def whole(stream, model, inputs):

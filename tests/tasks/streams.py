@@ -1,7 +1,6 @@
 """What tests of streams of batches share."""
 
 import keras
-import numpy as np
 
 
 def arrays(batches):
@@ -9,8 +8,3 @@ def arrays(batches):
         keras.tree.map_structure(lambda x: x.numpy(), batch)
         for batch in batches
     ]
-
-
-def same(batches, others):
-    flat, other = keras.tree.flatten(batches), keras.tree.flatten(others)
-    return len(flat) == len(other) and all(map(np.array_equal, flat, other))

@@ -1,14 +1,12 @@
-"""The memory task: exact answers, streams of batches, the picture."""
+"""The memory task: exact answers, its curriculum, bad input."""
 
 import itertools
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from keras_seqmech.tasks import memory
 from tests.tasks.streams import arrays
-from tests.tasks.streams import same
 
 
 def machine(symbols):
@@ -69,30 +67,6 @@ def test_answers_of_long_sequences(length):
     check(np.concatenate([generator.integers(3, size=(60, length)), rare]))
 
 
-@pytest.mark.parametrize(
-    "symbols, outputs",
-    [
-        ("0", [0]),
-        ("1", [1]),
-        ("2", [2]),
-        ("0000", [0]),
-        ("0020", [2]),
-        ("1000", [1]),
-        ("11", [0]),
-        ("22", [0]),
-        ("21", [2]),
-        ("12", [1]),
-        ("120", [1]),
-        ("1021001022", [1, 0, 0]),
-        ("0201", [2]),
-        ("22022", [0, 0]),
-    ],
-)
-def test_answers_by_hand(symbols, outputs):
-    targets, mask = memory.answers([[int(symbol) for symbol in symbols]])
-    assert targets[mask].tolist() == outputs
-
-
 def test_outputs_of_figure_1():
     """Any pairs, with zeros between them, for the outputs of the figure."""
     outputs = [0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 1, 1, 2, 1, 1, 0]
@@ -126,33 +100,23 @@ def test_examples():
     assert (again == symbols).all() and (other != symbols).any()
 
 
-def test_dataset():
-    data = memory.dataset(7, 16, batches=3, seed=7)
-    assert data.cardinality() == 3
-    first, second = arrays(data), arrays(data)
-    for symbols, targets, weights in first:
-        assert symbols.shape == (16, 7) and symbols.dtype == np.int32
-        assert targets.shape == weights.shape == (16, 3)
-        assert targets.dtype == np.int32 and weights.dtype == np.float32
-        expected, mask = memory.answers(symbols)
-        np.testing.assert_array_equal(targets, expected)
-        np.testing.assert_array_equal(weights, mask)
-    # Neither batches nor passes repeat.
-    assert len({batch[0].tobytes() for batch in first + second}) == 6
-    endless = memory.dataset(7, 16, seed=7)
-    assert endless.cardinality() == tf.data.INFINITE_CARDINALITY
-    assert same(arrays(endless.take(6)), first + second)
-    rest = memory.dataset(7, 16, batches=2, seed=7, start=4)
-    assert same(arrays(rest), second[1:])
-    other = memory.dataset(7, 16, batches=3, seed=8)
-    assert not same(arrays(other), first)
+def test_batches_hold_answers():
+    ((symbols, targets, weights),) = arrays(memory.dataset(7, 16).take(1))
+    assert symbols.shape == (16, 7) and symbols.dtype == np.int32
+    assert targets.shape == weights.shape == (16, 3)
+    assert targets.dtype == np.int32 and weights.dtype == np.float32
+    expected, mask = memory.answers(symbols)
+    np.testing.assert_array_equal(targets, expected)
+    np.testing.assert_array_equal(weights, mask)
 
 
 def test_curriculum():
     """T' is uniform from 1 to T, and beyond U all outputs count."""
     length, batches = 8, 400
-    plain = arrays(memory.dataset(length, 60, batches=batches))
-    learned = arrays(memory.dataset(length, 60, batches, curriculum=True))
+    plain, learned = (
+        arrays(memory.dataset(length, 60, curriculum=on).take(batches))
+        for on in (False, True)
+    )
     counts = np.zeros(5)
     for (symbols, targets, weights), batch in zip(plain, learned):
         np.testing.assert_array_equal(batch[0], symbols)
@@ -172,10 +136,8 @@ def test_curriculum():
     "call, message",
     [
         (lambda: memory.answers([[0, 3]]), "`symbols`.*0 to 2.*from 0 to 3"),
-        (lambda: memory.answers([[-1, 2]]), "`symbols`.*from -1 to 2"),
-        (lambda: memory.answers([1, 2]), r"`symbols`.*\(N, T\).*\(2,\)"),
+        (lambda: memory.answers([1, 2]), r"`symbols`.*rank 2.*\(2,\)"),
         (lambda: memory.answers([[1.0]]), "`symbols`.*integers.*float64"),
-        (lambda: memory.answers([[]]), "`symbols`"),
         (
             lambda: memory.answers(np.zeros((2, 0), "int32")),
             r"T at least 1.*\(2, 0\)",
@@ -186,9 +148,6 @@ def test_curriculum():
         (lambda: memory.examples(5, 5, seed=-1), "`seed`"),
         (lambda: memory.dataset(0, 5), "`length`"),
         (lambda: memory.dataset(5, 0), "`batch_size`"),
-        (lambda: memory.dataset(5, 5, batches=0), "`batches`"),
-        (lambda: memory.dataset(5, 5, seed=0.5), "`seed`"),
-        (lambda: memory.dataset(5, 5, start=-1), "`start`"),
     ],
 )
 def test_bad_input(call, message):

@@ -174,23 +174,23 @@ def trial(max_size, **options):
     return hypermodel, hp, hypermodel.build(hp)
 
 
-def test_a_last_step_that_diverges_fails_a_trial():
-    """The only step of the only epoch: its loss is finite."""
-    hypermodel, *arguments = trial(max_size=6)
+@pytest.mark.parametrize(
+    "max_size, scale, validation, message",
+    [
+        # The only step of the only epoch diverges: its loss is finite.
+        (6, 1e10, None, "number/offset is not finite in the end"),
+        (1, 1.0, np.nan, "val_loss is nan in epoch 1"),
+    ],
+)
+def test_what_is_in_no_training_loss_fails_a_trial(
+    max_size, scale, validation, message
+):
+    hypermodel, *arguments = trial(max_size=max_size)
     x = np.ones((4, 1), "float32")
-    message = "number/offset is not finite in the end"
+    data = None if validation is None else (x, validation * x)
     with pytest.raises(keras_tuner.errors.FailedTrialError, match=message):
-        hypermodel.fit(*arguments, x, 1e10 * x, verbose=0)
-
-
-def test_a_validation_loss_that_is_no_number_fails_a_trial():
-    hypermodel, *arguments = trial(max_size=1)
-    x = np.ones((4, 1), "float32")
-    with pytest.raises(
-        keras_tuner.errors.FailedTrialError, match="val_loss is nan in epoch 1"
-    ):
         hypermodel.fit(
-            *arguments, x, x, validation_data=(x, np.nan * x), verbose=0
+            *arguments, x, scale * x, validation_data=data, verbose=0
         )
 
 
@@ -245,17 +245,12 @@ def test_callbacks_of_a_search():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"max_size": 0}, "`max_size`.*max_size=0"),
         ({"max_size": (0, 2)}, "`max_size`.*max_size=0"),
-        ({"max_size": (1, 2.5)}, "must be an int"),
         ({"max_size": (3, 2)}, "max_size.*greater"),
         ({"max_size": (1, 2, 3, 4)}, "`max_size` must be.*Received: max_size="),
         ({"max_size": (2, 6), "sequence_length": 5}, "must not exceed.*=5"),
         ({"temperature": (0.0, 1.0)}, "temperature.*0.0"),
-        ({"temperature": -1.0}, "`temperature`.*temperature=-1.0"),
         ({"temperature": (1.0, np.inf)}, "temperature=inf"),
-        ({"temperature": (0.5, 1.0, 1.0)}, "temperature.*step=1.0"),
-        ({"choices": {"estimator": ("exact",)}}, "`estimator`.*'exact'"),
         ({"choices": {"summary": ("mean", "middle")}}, "`summary`.*'middle'"),
         ({"choices": {"summary": ()}}, "`values` must be provided"),
         ({"choices": {"gate": ("all",)}}, "gate"),

@@ -25,7 +25,6 @@ pytestmark = pytest.mark.filterwarnings(
 @pytest.mark.parametrize(
     "tuner, options",
     [
-        (keras_tuner.RandomSearch, {}),
         (keras_tuner.BayesianOptimization, {"num_initial_points": 2}),
         (keras_tuner.GridSearch, {}),
     ],
@@ -36,11 +35,20 @@ def test_each_tuner_finds_the_largest_size(tmp_path, tuner, options):
     assert hypermodel.began == 4
     best = max(size for size, _ in hypermodel.ran)
     assert done.get_best_hyperparameters()[0]["max_size"] == best
+    if tuner is keras_tuner.GridSearch:
+        message = "`tuner_class`.*GridSearch.*Received"
+        with pytest.raises(ValueError, match=message):
+            search(hypermodel, tmp_path, tuner, **options)
 
 
-def test_a_search_that_is_done_is_continued_with_more_trials(tmp_path):
+def test_a_search_that_is_done_is_continued_with_more_trials(
+    tmp_path, monkeypatch
+):
+    """Under another name, too, as that of a chief is, in one process."""
     first, second = Counted(), Counted()
+    monkeypatch.setenv("KERASTUNER_TUNER_ID", "other")
     search(first, tmp_path)
+    monkeypatch.delenv("KERASTUNER_TUNER_ID")
     search(second, tmp_path)
     assert (len(first.ran), len(second.ran)) == (4, 0)
     tuner = search(second, tmp_path, max_trials=6)
@@ -91,12 +99,6 @@ def test_a_search_that_cannot_be_leaves_its_folder_free(tmp_path):
     with pytest.raises(ValueError, match="`settings` must be.*Received"):
         search(Counted(), tmp_path, settings={"path": tmp_path})
     search(Counted(), tmp_path, max_trials=1)
-
-
-def test_a_grid_search_is_not_continued(tmp_path):
-    search(Counted(), tmp_path, keras_tuner.GridSearch, max_trials=2)
-    with pytest.raises(ValueError, match="`tuner_class`.*GridSearch.*Received"):
-        search(Counted(), tmp_path, keras_tuner.GridSearch)
 
 
 class Killed(BaseException):
@@ -192,18 +194,6 @@ def test_a_search_that_is_killed_while_it_saves(
             assert values == trial.hyperparameters.values
         all_lost += lost
     assert bool(all_lost) == cuts
-
-
-def test_a_search_of_one_process_is_continued_under_another_name(
-    tmp_path, monkeypatch
-):
-    """As that of a chief is, in one process."""
-    monkeypatch.setenv("KERASTUNER_TUNER_ID", "other")
-    search(Counted(), tmp_path, max_trials=2)
-    monkeypatch.delenv("KERASTUNER_TUNER_ID")
-    second = Counted()
-    assert len(trials(search(second, tmp_path, max_trials=3))) == 3
-    assert second.began == 1
 
 
 def test_any_hypermodel_is_searched(tmp_path):

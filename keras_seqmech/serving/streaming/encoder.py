@@ -3,16 +3,12 @@
 from typing import Any
 
 import tensorflow as tf
-from keras import ops
 
 from keras_seqmech.core import cells
 from keras_seqmech.serving.streaming.layer import State
 from keras_seqmech.serving.streaming.layer import StreamedLayer
 from keras_seqmech.serving.streaming.layer import choose
-from keras_seqmech.serving.streaming.recurrent import one_or_all
 from keras_seqmech.typing import Tensor
-
-STATES = ("lower_h", "lower_c", "upper_h", "upper_c")
 
 
 class StreamedEncoder(StreamedLayer):
@@ -28,7 +24,7 @@ class StreamedEncoder(StreamedLayer):
             for size in self.layer.state_size
         ]
         started = tf.zeros((batch_size, 1), "bool")
-        return {**self._named(states), "started": started}
+        return {"states": states, "started": started}
 
     def call(
         self,
@@ -39,9 +35,8 @@ class StreamedEncoder(StreamedLayer):
         training: bool = False,
         mask: None = None,
     ) -> Any:
-        real = self.is_real(sequence_mask, ops.shape(sequence)[0])
-        states = [self.state[name] for name in STATES]
-        states = self.start_from(initial_state, states)
+        _, real = self.read(sequence, sequence_mask)
+        states = self.start_from(initial_state, self.state["states"])
         lower = self._advance("lower", sequence[:, 0], states[:2], real)
         gates, decisions = self.layer.gate(
             lower[0][:, None], context, sequence_mask=real
@@ -49,7 +44,7 @@ class StreamedEncoder(StreamedLayer):
         # Closed where the step is not real.
         upper = self._advance("upper", lower[0], states[2:], gates > 0.5)
         started = tf.logical_or(self.state["started"], real)
-        self.state = {**self._named(lower + upper), "started": started}
+        self.state = {"states": lower + upper, "started": started}
         output = tf.where(started, upper[0], tf.zeros_like(upper[0]))
         options = self.layer.returned
         returned = [output[:, None] if options.sequences else output]
@@ -57,10 +52,7 @@ class StreamedEncoder(StreamedLayer):
             returned += [*lower, *upper]
         if options.gates:
             returned.append(decisions)
-        return one_or_all(tuple(returned))
-
-    def _named(self, states: list[Tensor]) -> State:
-        return dict(zip(STATES, states))
+        return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _advance(
         self, name: str, step: Tensor, states: list[Tensor], moves: Tensor
@@ -69,6 +61,3 @@ class StreamedEncoder(StreamedLayer):
         cell = getattr(self.layer, name).cell
         _, new = cells.call_cell(cell, step, states, training=False)
         return [choose(moves, a, b) for a, b in zip(new, states)]
-
-    def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
-        return self.layer.compute_mask(sequence, mask)

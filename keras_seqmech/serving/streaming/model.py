@@ -2,11 +2,9 @@
 
 import reprlib
 from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
-from typing import NamedTuple
 
 import keras
 import tensorflow as tf
@@ -14,15 +12,14 @@ import tensorflow as tf
 from keras_seqmech.core import checks
 from keras_seqmech.core.decisions.statistics import without_statistics
 from keras_seqmech.serving import signature
-from keras_seqmech.serving.streaming.clock import ENDLESS
-from keras_seqmech.serving.streaming.network import streaming_network
+from keras_seqmech.serving.streaming.layer import ENDLESS
+from keras_seqmech.serving.streaming.layer import State
+from keras_seqmech.serving.streaming.network import StreamingNetwork
 from keras_seqmech.serving.streaming.per_step import has_time
 from keras_seqmech.typing import Tensor
 
 # What the names of states begin with, in signatures.
-PREFIX = "state_"
-_POSITION = f"{PREFIX}position"
-_LATEST = f"{PREFIX}latest_"
+_PREFIX = "state"
 # The position once the sequences have ended.
 _ENDED = -1
 
@@ -91,41 +88,35 @@ class StreamingModel:
     def __init__(
         self, model: keras.Model, per_step: Sequence[type[keras.Layer]] = ()
     ):
-        self.network = streaming_network(model, per_step)
+        self.network = StreamingNetwork(model, per_step)
         self.delay = self.network.delay
         self.structure, self.specs = signature.input_specs(model, None)
         self.outputs = self._output_specs(model)
-        # The names of the states that each layer carries.
-        self._carried = {
-            name: {key: f"{PREFIX}{name}_{key}" for key in one_row}
-            for name, layer in self.network.layers.items()
-            for one_row in [layer.initial_state(1)]
-        }
-        count = tf.TensorSpec((), "int32", "batch_size")
-        self._start = tf.function(self.first_state, input_signature=[count])
-        first = self._start.get_concrete_function().structured_outputs
+        for name in (*self.specs, *self.outputs):
+            if name == "end" or name.startswith(f"{_PREFIX}_"):
+                raise ValueError(
+                    "Argument `model` must have inputs and outputs whose names "
+                    f"are not `end` and do not begin with `{_PREFIX}_`, to be "
+                    f"served step by step. Received: name={name!r}"
+                )
+        self._first = self._first_state(1)
         self.state_specs = {
-            name: tf.TensorSpec(x.shape, x.dtype, name)
-            for name, x in first.items()
+            name: tf.TensorSpec(
+                (None, *x.shape[1:]) if x.shape.rank else (), x.dtype, name
+            )
+            for name, x in _named(self._first).items()
         }
-        _check_names([*self.specs, *self.outputs])
-        _check_unique(
-            [name for own in self._carried.values() for name in own.values()]
-            + [
-                f"{_LATEST}{k}"
-                for k, x in self.outputs.items()
-                if not has_time(x)
-            ]
-        )
-        end = tf.TensorSpec((), "bool", "end")
-        self._step = tf.function(
-            self.read, input_signature=[self.specs, self.state_specs, end]
+        self._start, self._step = (
+            tf.function(function, input_signature=[specs])
+            for function, specs in self.endpoints().values()
         )
 
     def start(self, batch_size: int = 1) -> Tensors:
         """The state before the first chunk, of `batch_size` sequences."""
         batch_size = checks.check_positive_int("batch_size", batch_size)
-        return self._start(batch_size)
+        state = self._start({"batch_size": tf.constant(batch_size)})
+        del state["delay"]
+        return state
 
     def step(
         self, inputs: Any, state: Mapping[str, Tensor], end: bool = False
@@ -150,8 +141,10 @@ class StreamingModel:
         values = signature.named_inputs(
             self.structure, self.specs, inputs, "inputs"
         )
-        end = checks.check_bool("end", end)
-        return self._step(values, self._check_state(state), end)
+        end = tf.constant(checks.check_bool("end", end))
+        answer = self._step({**values, **self._check_state(state), "end": end})
+        state = {name: answer.pop(name) for name in self.state_specs}
+        return answer, state
 
     def _check_state(self, state: Any) -> Tensors:
         if not isinstance(state, Mapping) or set(state) != {*self.state_specs}:
@@ -165,242 +158,163 @@ class StreamingModel:
             for name, spec in self.state_specs.items()
         }
 
-    def endpoints(self) -> dict[str, tuple[Callable, Tensors]]:
+    def endpoints(self) -> dict[str, tuple[Callable, dict[str, tf.TensorSpec]]]:
         """Functions to serve by name, from a dict to a dict, and their specs.
 
-        `start` also returns the `delay`; `step` is given inputs, states and
-        `end` in one dict, and returns outputs and states in one.
+        `start` returns states and the `delay`; `step` is given inputs, states
+        and `end`, and returns outputs and states.
         """
 
         def start(request: Tensors) -> Tensors:
-            state = self.first_state(request["batch_size"])
-            return {**state, "delay": tf.constant(self.delay)}
-
-        def step(request: Tensors) -> Tensors:
-            inputs = {name: request[name] for name in self.specs}
-            state = {name: request[name] for name in self.state_specs}
-            outputs, state = self.read(inputs, state, request["end"])
-            return {**outputs, **state}
+            count = request["batch_size"]
+            message = "`batch_size` must be positive"
+            positive = tf.debugging.assert_positive(count, message)
+            with tf.control_dependencies([positive]):
+                state = self._first_state(tf.identity(count))
+            return {**_named(state), "delay": tf.constant(self.delay)}
 
         count = tf.TensorSpec((), "int32", "batch_size")
         end = tf.TensorSpec((), "bool", "end")
         request = {**self.specs, **self.state_specs, "end": end}
         return {
             "start": (start, {"batch_size": count}),
-            "step": (step, request),
+            "step": (self._read, request),
         }
 
-    def first_state(self, batch_size: Tensor) -> Tensors:
-        """`start`, in a graph."""
-        check = tf.debugging.assert_positive(
-            batch_size, "`batch_size` must be positive"
-        )
-        with tf.control_dependencies([check] if check is not None else []):
-            batch_size = tf.identity(batch_size)
-        states = {_POSITION: tf.zeros((), "int32")}
-        for name, layer in self.network.layers.items():
-            first = layer.initial_state(batch_size)
-            for key, carried in self._carried[name].items():
-                states[carried] = tf.convert_to_tensor(first[key])
-        for name, x in self.outputs.items():
-            if not has_time(x):
-                shape = (batch_size, *x.shape[1:])
-                states[f"{_LATEST}{name}"] = tf.zeros(shape, x.dtype)
-        return states
+    def _first_state(self, batch_size: Tensor) -> State:
+        """What is carried from step to step, before the first."""
+        return {
+            "position": tf.zeros((), "int32"),
+            "layer": {
+                name: layer.initial_state(batch_size)
+                for name, layer in self.network.layers.items()
+            },
+            "latest": {
+                name: tf.zeros((batch_size, *x.shape[1:]), x.dtype)
+                for name, x in self.outputs.items()
+                if not has_time(x)
+            },
+        }
 
-    def read(
-        self, inputs: Tensors, state: Tensors, end: Tensor
-    ) -> tuple[Tensors, Tensors]:
-        """`step`, in a graph."""
-        chunk, state = _checked(_Chunk(self.specs, inputs), state)
-        steps = chunk.padded()
-        carried = dict(state)
-        position = carried.pop(_POSITION)
-        after = position + chunk.length
-        # At the end, layers that wait are given `delay` steps more, which do
-        # not exist.
-        count = chunk.length + tf.where(end, self.delay, 0)
+    def _read(self, request: Tensors) -> Tensors:
+        """Reads a chunk: the signature `step`."""
+        request = self._checked(request)
+        end = request["end"]
+        values = [request[name] for name in self.state_specs]
+        state = keras.tree.pack_sequence_as(self._first, values)
+        position = state.pop("position")
+        inputs = {name: request[name] for name in self.specs}
+        sequences = {k: x for k, x in inputs.items() if has_time(self.specs[k])}
+        batch_size, length = tf.unstack(
+            tf.shape(next(iter(sequences.values())))[:2]
+        )
+        # At the end layers that wait are given steps that do not exist.
+        count = length + tf.where(end, self.delay, 0)
+        for name, x in sequences.items():
+            shape = (batch_size, self.delay, *x.shape[2:])
+            sequences[name] = tf.concat([x, tf.zeros(shape, x.dtype)], axis=1)
+        # With room for one step, as an empty array cannot be stacked.
         arrays = {
             name: tf.TensorArray(
-                x.dtype, count + 1, element_shape=(None, *x.shape[2:])
-            )
+                x.dtype,
+                tf.maximum(count, 1),
+                element_shape=(None, *x.shape[2:]),
+            ).write(0, tf.zeros((batch_size, *x.shape[2:]), x.dtype))
             for name, x in self.outputs.items()
             if has_time(x)
         }
 
         def advance(
-            i: Tensor, carried: Tensors, arrays: dict[str, tf.TensorArray]
+            i: Tensor, state: State, arrays: dict[str, tf.TensorArray]
         ) -> tuple:
             self.network.clock.position = position + i
-            self.network.clock.length = tf.where(end, after, ENDLESS)
-            outputs, carried = self._advance(steps.step(i), carried)
+            self.network.clock.length = tf.where(
+                end, position + length, ENDLESS
+            )
+            step = {
+                name: tf.ensure_shape(x[:, i : i + 1], (None, 1, *x.shape[2:]))
+                for name, x in sequences.items()
+            }
+            outputs, layers = self._run({**inputs, **step}, state["layer"])
+            latest = {name: outputs[name] for name in state["latest"]}
             arrays = {
                 name: array.write(i, outputs[name][:, 0])
                 for name, array in arrays.items()
             }
-            return i + 1, carried, arrays
+            return i + 1, {"layer": layers, "latest": latest}, arrays
 
-        _, carried, arrays = tf.while_loop(
+        _, state, arrays = tf.while_loop(
             lambda i, *_: i < count,
             advance,
-            (0, carried, arrays),
+            (0, state, arrays),
             parallel_iterations=1,
         )
         before_first = tf.minimum(tf.maximum(self.delay - position, 0), count)
-        outputs = {
-            name: chunk.stack(arrays[name], x.shape[2:])[:, before_first:]
-            if name in arrays
-            else carried[f"{_LATEST}{name}"]
-            for name, x in self.outputs.items()
-        }
-        carried[_POSITION] = tf.where(end, _ENDED, after)
-        return outputs, carried
+        outputs = dict(state["latest"])
+        for name, array in arrays.items():
+            steps = array.stack()[before_first:count]
+            axes = range(2, steps.shape.rank)
+            outputs[name] = tf.transpose(steps, [1, 0, *axes])
+        state["position"] = tf.where(end, _ENDED, position + length)
+        return {**outputs, **_named(state)}
+
+    def _checked(self, request: Tensors) -> Tensors:
+        """Refuses inputs and states that do not match."""
+        sequences = [x for x in self.specs.values() if has_time(x)]
+        first = tf.shape(request[sequences[0].name])
+        position = request[f"{_PREFIX}_position"]
+        ended = "The sequences have ended; new ones begin with `start`"
+        assertions = [tf.debugging.assert_non_negative(position, ended)]
+        for x in request.values():
+            if x.shape.rank:
+                message = "Inputs and states must be of one batch size"
+                assertions.append(
+                    tf.debugging.assert_equal(tf.shape(x)[0], first[0], message)
+                )
+        for spec in sequences:
+            length = tf.shape(request[spec.name])[1]
+            message = "Inputs must have the same number of steps"
+            assertions.append(
+                tf.debugging.assert_equal(length, first[1], message)
+            )
+        with tf.control_dependencies(assertions):
+            return {name: tf.identity(x) for name, x in request.items()}
 
     def _output_specs(self, model: keras.Model) -> dict[str, tf.TensorSpec]:
-        """Shapes that the network declares, dtypes that it returns."""
-        for layer in self.network.layers.values():
-            layer.state = layer.initial_state(1)
-        returned = self._run(
+        """Shapes that the network declares, dtypes that it returns.
+
+        A `StringLookup(invert=True)` declares integers.
+        """
+        declared = signature.named_outputs(model, self.network.model.output)
+        self.outputs = dict.fromkeys(declared)
+        layers = self.network.layers.items()
+        returned, _ = self._run(
             {
                 name: tf.zeros([axis or 1 for axis in spec.shape], spec.dtype)
                 for name, spec in self.specs.items()
-            }
+            },
+            {name: layer.initial_state(1) for name, layer in layers},
         )
-        declared = signature.named_outputs(model, self.network.model.output)
         return {
-            name: tf.TensorSpec(x.shape, y.dtype, name)
-            for (name, x), y in zip(declared.items(), returned)
+            name: tf.TensorSpec(x.shape, returned[name].dtype, name)
+            for name, x in declared.items()
         }
 
-    def _run(self, inputs: Tensors) -> list[Tensor]:
-        """The network's outputs, flat, for one step."""
+    def _run(self, inputs: Tensors, states: State) -> tuple[Tensors, State]:
+        """Outputs of the network for one step, and the layers' new states."""
+        layers = self.network.layers
+        for name, layer in layers.items():
+            layer.state = states[name]
         leaves = [inputs[name] for name in self.specs]
         packed = keras.tree.pack_sequence_as(self.structure, leaves)
         with without_statistics():
-            return keras.tree.flatten(
-                self.network.model(packed, training=False)
-            )
-
-    def _advance(
-        self, inputs: Tensors, carried: Tensors
-    ) -> tuple[Tensors, Tensors]:
-        """One step of the network, and what it leaves for the next."""
-        layers = self.network.layers
-        for layer, names in self._carried.items():
-            layers[layer].state = {
-                key: carried[name] for key, name in names.items()
-            }
-        outputs = dict(zip(self.outputs, self._run(inputs)))
-        carried = {
-            name: layers[layer].state[key]
-            for layer, names in self._carried.items()
-            for key, name in names.items()
-        }
-        for name, x in self.outputs.items():
-            if not has_time(x):
-                carried[f"{_LATEST}{name}"] = outputs[name]
-        return outputs, carried
+            outputs = self.network.model(packed, training=False)
+        outputs = dict(zip(self.outputs, keras.tree.flatten(outputs)))
+        return outputs, {name: layer.state for name, layer in layers.items()}
 
 
-class _Chunk(NamedTuple):
-    """The inputs of a step of a `StreamingModel`.
-
-    Attributes:
-        specs: Specs of the inputs by name.
-        inputs: The inputs by name.
-    """
-
-    specs: dict[str, tf.TensorSpec]
-    inputs: Tensors
-
-    @property
-    def sequences(self) -> Tensors:
-        return {k: x for k, x in self.inputs.items() if has_time(self.specs[k])}
-
-    @property
-    def batch_size(self) -> Tensor:
-        return tf.shape(next(iter(self.inputs.values())))[0]
-
-    @property
-    def length(self) -> Tensor:
-        return tf.shape(next(iter(self.sequences.values())))[1]
-
-    def padded(self) -> "_Chunk":
-        """The chunk with a step of zeros after the last."""
-        inputs = dict(self.inputs)
-        for name, x in self.sequences.items():
-            rest = self.specs[name].shape[2:]
-            nothing = tf.zeros((self.batch_size, 1, *rest), x.dtype)
-            inputs[name] = tf.concat([x, nothing], axis=1)
-        return _Chunk(self.specs, inputs)
-
-    def step(self, i: Tensor) -> Tensors:
-        """The inputs with step i alone; past the end, with the last step."""
-        inputs = dict(self.inputs)
-        for name, x in self.sequences.items():
-            step = tf.gather(x, tf.minimum(i, self.length - 1), axis=1)
-            shape = (None, 1, *self.specs[name].shape[2:])
-            inputs[name] = tf.ensure_shape(step[:, None], shape)
-        return inputs
-
-    def stack(self, array: tf.TensorArray, shape: Sequence[int]) -> Tensor:
-        """The steps of an output, batch first; there may be none.
-
-        The array has room for one more, as an empty one cannot be stacked.
-        """
-        nothing = tf.zeros((self.batch_size, *shape), array.dtype)
-        steps = array.write(array.size() - 1, nothing).stack()[:-1]
-        axes = range(2, steps.shape.rank)
-        return tf.transpose(steps, [1, 0, *axes])
-
-
-def _checked(chunk: _Chunk, state: Tensors) -> tuple[_Chunk, Tensors]:
-    """Returns its arguments; refuses inputs and states that do not match."""
-    batched = [x for name, x in state.items() if name != _POSITION]
-    batched += chunk.inputs.values()
-    assertions = [
-        tf.debugging.assert_equal(
-            tf.shape(x)[0],
-            chunk.batch_size,
-            "Inputs and states must be of one batch size",
-        )
-        for x in batched
-    ]
-    assertions += [
-        tf.debugging.assert_equal(
-            tf.shape(x)[1],
-            chunk.length,
-            "Inputs must have the same number of steps",
-        )
-        for x in chunk.sequences.values()
-    ]
-    assertions.append(
-        tf.debugging.assert_non_negative(
-            state[_POSITION],
-            "The sequences have ended; new ones begin with `start`",
-        )
-    )
-    with tf.control_dependencies([x for x in assertions if x is not None]):
-        inputs = {k: tf.identity(x) for k, x in chunk.inputs.items()}
-        state = {k: tf.identity(x) for k, x in state.items()}
-    return chunk._replace(inputs=inputs), state
-
-
-def _check_unique(names: list[str]) -> None:
-    """Refuses names of layers and outputs that lead to one name of states."""
-    if len({*names}) < len(names):
-        raise ValueError(
-            "Argument `model` must have names of layers and outputs that "
-            f"lead to different names of states. Received: {sorted(names)}"
-        )
-
-
-def _check_names(names: Iterable[str]) -> None:
-    """Refuses names that requests to the signatures need themselves."""
-    for name in names:
-        if name == "end" or name.startswith(PREFIX):
-            raise ValueError(
-                "Argument `model` must have inputs and outputs whose names are "
-                f"not `end` and do not begin with `{PREFIX}`, to be served "
-                f"step by step. Received: name={name!r}"
-            )
+def _named(state: State) -> Tensors:
+    """States by the names they are served under."""
+    leaves = keras.tree.flatten(state)
+    names = signature.leaf_names({_PREFIX: state}, [""] * len(leaves))
+    return dict(zip(names, leaves))

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from typing import Any
-from typing import NamedTuple
 
 import keras
 
@@ -12,11 +11,11 @@ from keras_seqmech.core.graph import sublayers
 from keras_seqmech.focused.encoder import FocusedHierarchicalEncoder
 from keras_seqmech.receptive_field.layer import ReceptiveFieldRNN
 from keras_seqmech.receptive_field.windows import ReceptiveFieldWindows
-from keras_seqmech.serving.streaming.clock import Clock
 from keras_seqmech.serving.streaming.convolution import StreamedConvolution
 from keras_seqmech.serving.streaming.encoder import StreamedEncoder
 from keras_seqmech.serving.streaming.fields import StreamedFieldRNN
 from keras_seqmech.serving.streaming.fields import StreamedWindows
+from keras_seqmech.serving.streaming.layer import Clock
 from keras_seqmech.serving.streaming.layer import DelayLine
 from keras_seqmech.serving.streaming.layer import StreamedLayer
 from keras_seqmech.serving.streaming.per_step import has_known_activation
@@ -38,55 +37,169 @@ _STREAMED: dict[type, type] = {
 }
 
 
-class StreamingNetwork(NamedTuple):
-    """A network for one step at a time.
-
-    Attributes:
-        model: From inputs with one step of each sequence to the outputs,
-            those with a time axis all `delay` steps behind.
-        clock: To be set before each step.
-        layers: Those that carry a state, by a name of their own.
-        delay: Steps that the outputs are behind the inputs.
-    """
-
-    model: keras.Model
-    clock: Clock
-    layers: dict[str, StreamedLayer]
-    delay: int
-
-
-def streaming_network(
-    model: keras.Model, per_step: Sequence[type[keras.Layer]] = ()
-) -> StreamingNetwork:
-    """Rewrites a functional model for one step at a time.
+class StreamingNetwork:
+    """A functional model rewritten for one step at a time.
 
     Recurrent layers carry their states, and fields wait for what they may
     read. Where paths of different delays meet, the faster one waits. All other
     layers must be known to treat each step alone.
 
     Args:
-        model: A functional model, or a built `keras.Sequential`.
+        model: A functional model, or a built `keras.Sequential`; the network
+            shares its weights.
         per_step: Classes of further layers that treat each step alone.
 
-    Returns:
-        A `StreamingNetwork`; it shares the weights of the model.
+    Attributes:
+        model: From inputs with one step of each sequence to the outputs,
+            those with a time axis all `delay` steps behind.
+        clock: To be set before each step.
+        layers: Those that carry a state, by a name of their own.
+        delay: Number of steps that the outputs are behind the inputs.
 
     Raises:
         ValueError: If the model has no graph, no input has a free time axis,
             or a layer is not known to need no more of the sequence than what
             came before and what a field reads ahead.
     """
-    graph.check_functional(model, "model")
-    _check_per_step(per_step)
-    _check_inputs(model)
-    writer = _Writer(per_step)
-    functional = graph.as_functional(model)
-    inputs = keras.tree.map_structure(writer.input, functional.input)
-    again = graph.run_again(functional, writer.call, inputs)
-    _check_call(model, again)
-    outputs = writer.align_outputs(again.output)
-    network = keras.Model(again.input, outputs, name=model.name)
-    return StreamingNetwork(network, writer.clock, writer.layers, writer.delay)
+
+    def __init__(
+        self, model: keras.Model, per_step: Sequence[type[keras.Layer]] = ()
+    ):
+        graph.check_functional(model, "model")
+        _check_per_step(per_step)
+        _check_inputs(model)
+        self.per_step = per_step
+        self.clock = Clock()
+        self.layers: dict[str, StreamedLayer] = {}
+        # Delays of tensors by id, with the tensor, so that no other one gets
+        # the same id; None where a tensor does not depend on the sequence.
+        self._delays: dict[int, tuple[Any, int | None]] = {}
+        # Delayed tensors by id and delay.
+        self._delayed: dict[tuple[int, int], keras.KerasTensor] = {}
+        self._models = 0
+
+        functional = graph.as_functional(model)
+        inputs = keras.tree.map_structure(self._input, functional.input)
+        again = graph.run_again(functional, self._call, inputs)
+        _check_call(model, again)
+        self.delay = self._latest(again.outputs)
+        outputs = self._align(again.output, self.delay)
+        self.model = keras.Model(again.input, outputs, name=model.name)
+
+    def _input(
+        self, x: keras.KerasTensor, given: keras.KerasTensor | None = None
+    ) -> keras.KerasTensor:
+        """A new input like one of a model, in place of what it is given."""
+        shape = (None, *x.shape[1:]) if given is None else given.shape
+        own = keras.Input(batch_shape=shape, dtype=x.dtype, name=x.name)
+        if given is not None:
+            return self._remember(own, self._delay(given))
+        return self._remember(own, 0 if has_time(x) else None)
+
+    def _call(self, operation: Any, *args: Any, **kwargs: Any) -> Any:
+        """Calls an operation, or the streamed layer in place of it."""
+        is_declared = type(operation) in self.per_step
+        given = [
+            x
+            for x in keras.tree.flatten((args, kwargs))
+            if isinstance(x, keras.KerasTensor)
+        ]
+        dependent = [x for x in given if self._delay(x) is not None]
+        delay = self._latest(dependent)
+        if getattr(operation, "outputs", None) and not is_declared:
+            if kwargs.get("mask") is not None:
+                args, kwargs = self._align((args, kwargs), delay)
+            return self._call_model(operation, *args, **kwargs)
+        if not any(map(has_time, given)):
+            outputs = operation(*args, **kwargs)
+            if any(map(has_time, keras.tree.flatten(outputs))):
+                raise _refusal(operation, "makes a sequence of what is none")
+            return self._remember(outputs, delay if dependent else None)
+        if not all(map(has_time, dependent)):
+            reason = "combines a sequence with a summary of it"
+            raise _refusal(operation, reason)
+        _check_streams(operation)
+        args, kwargs = self._align((args, kwargs), delay)
+        if not is_declared and _carries_state(operation):
+            return self._call_streamed(operation, delay, args, kwargs)
+        if not is_declared and not treats_steps_alone(operation, args, kwargs):
+            raise _refusal(operation, _unknown(operation))
+        outputs = operation(*args, **kwargs)
+        if not all(map(has_time, keras.tree.flatten(outputs))):
+            raise _refusal(operation, "does not return a step for each step")
+        return self._remember(outputs, delay)
+
+    def _call_streamed(
+        self, layer: keras.Layer, delay: int, args: Any, kwargs: Any
+    ) -> Any:
+        """Calls the streamed form of a layer that carries a state."""
+        inner = unwrap(layer)
+        if len(args) > 4 or {"lookahead", "lookahead_mask"} & kwargs.keys():
+            if isinstance(inner, ReceptiveFieldRNN):
+                raise _refusal(layer, "is given a lookahead")
+        streamed = _STREAMED[type(inner)](self.clock, delay, layer)
+        self._add(layer.name, streamed)
+        outputs = streamed(*args, **kwargs)
+        return self._remember(outputs, streamed.output_delay)
+
+    def _call_model(
+        self, model: keras.Model, inputs: Any, mask: Any = None, **kwargs: Any
+    ) -> Any:
+        """Calls a functional model within the model, rewritten as well."""
+        functional = graph.as_functional(model)
+        own = keras.tree.map_structure(self._input, functional.input, inputs)
+        self._models += 1
+        name = f"{model.name}_{self._models}"
+        again = graph.run_again(functional, self._call, own, name)
+        _check_call(model, again)
+        again.supports_masking = model.supports_masking
+        ahead = self._latest(again.outputs) > self._latest(again.inputs)
+        if ahead and again.supports_masking and not _keeps_masks(again):
+            reason = "reads ahead and passes on a mask that is lost within"
+            raise _refusal(model, reason)
+        outputs = again(inputs, mask=mask)
+        for x, inner in zip(
+            keras.tree.flatten(outputs), keras.tree.flatten(again.output)
+        ):
+            self._remember(x, self._delay(inner))
+        return outputs
+
+    def _latest(self, tensors: Sequence[keras.KerasTensor]) -> int:
+        """The largest delay of tensors."""
+        return max((self._delay(x) or 0 for x in tensors), default=0)
+
+    def _align(self, structure: Any, delay: int) -> Any:
+        """Puts delay lines where sequences are less than `delay` behind."""
+
+        def align(x: Any) -> Any:
+            if not isinstance(x, keras.KerasTensor) or not has_time(x):
+                return x
+            behind = self._delay(x) or 0
+            if behind == delay:
+                return x
+            if (id(x), delay) not in self._delayed:
+                line = DelayLine(self.clock, behind, delay - behind)
+                self._add("delay", line)
+                self._delayed[id(x), delay] = self._remember(line(x), delay)
+            return self._delayed[id(x), delay]
+
+        return keras.tree.map_structure(align, structure)
+
+    def _add(self, stem: str, layer: StreamedLayer) -> None:
+        stem = re.sub(r"\W", "_", stem, flags=re.ASCII)
+        name, number = stem, 0
+        while name in self.layers:
+            number += 1
+            name = f"{stem}_{number}"
+        self.layers[name] = layer
+
+    def _delay(self, x: keras.KerasTensor) -> int | None:
+        return self._delays[id(x)][1]
+
+    def _remember(self, outputs: Any, delay: int | None) -> Any:
+        for x in keras.tree.flatten(outputs):
+            self._delays[id(x)] = x, delay
+        return outputs
 
 
 def _check_per_step(per_step: Any) -> None:
@@ -101,16 +214,6 @@ def _check_per_step(per_step: Any) -> None:
         )
 
 
-def _check_call(model: keras.Model, plain: keras.Model) -> None:
-    """Refuses models that do not just run their graph, as a plain one does."""
-    for name in ("call", "__call__"):
-        if getattr(type(model), name) not in (
-            getattr(type(plain), name),
-            getattr(keras.Sequential, name),
-        ):
-            raise _refusal(model, f"has a `{name}` of its own")
-
-
 def _check_inputs(model: keras.Model) -> None:
     shapes = [tuple(x.shape) for x in model.inputs]
     only_time_is_free = all(None not in shape[2:] for shape in shapes)
@@ -122,165 +225,14 @@ def _check_inputs(model: keras.Model) -> None:
         )
 
 
-class _Path(NamedTuple):
-    """How a tensor depends on the sequence.
-
-    Attributes:
-        delay: Steps that it is behind; None if it does not depend on them.
-        by_step: Whether it has a time axis; else it is what was made of all
-            steps so far.
-    """
-
-    delay: int | None = None
-    by_step: bool = False
-
-
-class _Writer:
-    """Writes the network, operation by operation, and follows the delays."""
-
-    def __init__(self, per_step: Sequence[type[keras.Layer]]) -> None:
-        self.per_step = per_step
-        self.clock = Clock()
-        self.layers: dict[str, StreamedLayer] = {}
-        self.delay = 0
-        # By id, with the tensor, so that no other tensor gets the same id.
-        self._paths: dict[int, tuple[Any, _Path]] = {}
-        # Models within the model.
-        self._models = 0
-        # By id and delay.
-        self._delayed: dict[tuple[int, int], keras.KerasTensor] = {}
-
-    def input(self, x: keras.KerasTensor) -> keras.KerasTensor:
-        """A new input like one of the model's."""
-        x = keras.Input(
-            batch_shape=(None, *x.shape[1:]), dtype=x.dtype, name=x.name
-        )
-        self._remember(x, _Path(0, True) if has_time(x) else _Path())
-        return x
-
-    def call(self, operation: Any, *args: Any, **kwargs: Any) -> Any:
-        """Calls an operation, or the streamed layer in place of it."""
-        is_declared = type(operation) in self.per_step
-        paths = [
-            self._path(x)
-            for x in keras.tree.flatten((args, kwargs))
-            if isinstance(x, keras.KerasTensor)
-        ]
-        delays = [path.delay for path in paths if path.delay is not None]
-        delay = max(delays, default=0)
-        if getattr(operation, "outputs", None) and not is_declared:
-            if kwargs.get("mask") is not None:
-                args, kwargs = self._align((args, kwargs), delay)
-            return self._call_model(operation, *args, **kwargs)
-        if not any(path.by_step for path in paths):
-            outputs = operation(*args, **kwargs)
-            if any(map(has_time, keras.tree.flatten(outputs))):
-                raise _refusal(operation, "makes a sequence of what is none")
-            return self._remember(outputs, _Path(delay if delays else None))
-        if not all(path.by_step for path in paths if path.delay is not None):
-            reason = "combines a sequence with a summary of it"
-            raise _refusal(operation, reason)
-        _check_streams(operation)
-        args, kwargs = self._align((args, kwargs), delay)
-        if not is_declared and _carries_state(operation):
-            return self._call_streamed(operation, delay, args, kwargs)
-        if not is_declared and not treats_steps_alone(operation, args, kwargs):
-            raise _refusal(operation, _unknown(operation))
-        outputs = operation(*args, **kwargs)
-        if not all(map(has_time, keras.tree.flatten(outputs))):
-            raise _refusal(operation, "does not return a step for each step")
-        return self._remember(outputs, _Path(delay, True))
-
-    def _call_streamed(
-        self, layer: keras.Layer, delay: int, args: Any, kwargs: Any
-    ) -> Any:
-        """Calls the streamed form of a layer that carries a state."""
-        inner = unwrap(layer)
-        if len(args) > 4 or {"lookahead", "lookahead_mask"} & kwargs.keys():
-            if isinstance(inner, ReceptiveFieldRNN):
-                raise _refusal(layer, "is given a lookahead")
-        streamed = _STREAMED[type(inner)](self.clock, delay, layer)
-        self._add(layer.name, streamed)
-        outputs = streamed(*args, **kwargs)
-        for x in keras.tree.flatten(outputs):
-            self._remember(x, _Path(streamed.output_delay, has_time(x)))
-        return outputs
-
-    def _call_model(
-        self, model: keras.Model, inputs: Any, mask: Any = None, **kwargs: Any
-    ) -> Any:
-        """Calls a functional model within the model, rewritten as well."""
-        functional = graph.as_functional(model)
-        own = keras.tree.map_structure(
-            self._input_like, functional.input, inputs
-        )
-        self._models += 1
-        name = f"{model.name}_{self._models}"
-        again = graph.run_again(functional, self.call, own, name)
-        _check_call(model, again)
-        again.supports_masking = model.supports_masking
-        ahead = self._latest(again.outputs) > self._latest(again.inputs)
-        if ahead and again.supports_masking and not _keeps_masks(again):
-            reason = "reads ahead and passes on a mask that is lost within"
-            raise _refusal(model, reason)
-        outputs = again(inputs, mask=mask)
-        for x, inner in zip(
-            keras.tree.flatten(outputs), keras.tree.flatten(again.output)
+def _check_call(model: keras.Model, plain: keras.Model) -> None:
+    """Refuses models that do not just run their graph, as a plain one does."""
+    for name in ("call", "__call__"):
+        if getattr(type(model), name) not in (
+            getattr(type(plain), name),
+            getattr(keras.Sequential, name),
         ):
-            self._remember(x, self._path(inner))
-        return outputs
-
-    def _input_like(
-        self, x: keras.KerasTensor, given: keras.KerasTensor
-    ) -> keras.KerasTensor:
-        x = keras.Input(batch_shape=given.shape, dtype=x.dtype, name=x.name)
-        return self._remember(x, self._path(given))
-
-    def _latest(self, tensors: Any) -> int:
-        """The largest delay of tensors."""
-        return max(
-            self._path(x).delay or 0 for x in keras.tree.flatten(tensors)
-        )
-
-    def align_outputs(self, outputs: Any) -> Any:
-        """Delays outputs until all are equally far behind."""
-        self.delay = self._latest(outputs)
-        return self._align(outputs, self.delay)
-
-    def _align(self, structure: Any, delay: int) -> Any:
-        """Puts delay lines where sequences are less than `delay` behind."""
-
-        def align(x: Any) -> Any:
-            if not isinstance(x, keras.KerasTensor):
-                return x
-            path = self._path(x)
-            if not path.by_step or path.delay == delay:
-                return x
-            if (id(x), delay) not in self._delayed:
-                behind = path.delay or 0
-                line = DelayLine(self.clock, behind, delay - behind)
-                self._add("delay", line)
-                self._delayed[id(x), delay] = delayed = line(x)
-                self._remember(delayed, _Path(delay, True))
-            return self._delayed[id(x), delay]
-
-        return keras.tree.map_structure(align, structure)
-
-    def _add(self, stem: str, layer: StreamedLayer) -> None:
-        stem = re.sub(r"\W", "_", stem, flags=re.ASCII)
-        name, number = stem, 0
-        while name in self.layers:
-            number += 1
-            name = f"{stem}_{number}"
-        self.layers[name] = layer
-
-    def _path(self, x: keras.KerasTensor) -> _Path:
-        return self._paths[id(x)][1]
-
-    def _remember(self, outputs: Any, path: _Path) -> Any:
-        for x in keras.tree.flatten(outputs):
-            self._paths[id(x)] = x, path
-        return outputs
+            raise _refusal(model, f"has a `{name}` of its own")
 
 
 def _keeps_masks(model: keras.Model) -> bool:
@@ -302,6 +254,23 @@ def _carries_state(operation: Any) -> bool:
     return is_causal and sees_more and has_known_activation(layer, rank=3)
 
 
+def _check_streams(operation: Any) -> None:
+    """Refuses layers that are told to do what cannot be streamed."""
+    layer = unwrap(operation)
+    if not isinstance(layer, keras.Layer):
+        return
+    for part in sublayers(layer):
+        options = getattr(part, "options", part)
+        if getattr(options, "sample_at_inference", False):
+            raise _refusal(operation, "draws at inference")
+        if getattr(part, "stateful", False):
+            raise _refusal(operation, "is stateful")
+    if type(layer) is FocusedHierarchicalEncoder and layer.returned.focused:
+        raise _refusal(operation, "returns focused states")
+    if type(layer) in _STREAMED and getattr(layer, "go_backwards", False):
+        raise _refusal(operation, "reads from the end")
+
+
 def _refusal(operation: Any, reason: str) -> ValueError:
     return ValueError(
         "Argument `model` must have layers that can be given one step after "
@@ -313,30 +282,13 @@ def _refusal(operation: Any, reason: str) -> ValueError:
 
 
 def _unknown(operation: Any) -> str:
-    """The reason to refuse what may look at other steps."""
-    reason = "is not known to treat each step alone"
-    if not isinstance(operation, keras.Layer):
-        return f"{reason}; a layer around it, if it does, can be `per_step`"
-    kind = type(operation).__name__
-    return f"{reason}, as it is called here; if it does: `per_step=({kind},)`"
+    """The reason to refuse what may look at other steps.
 
-
-def _check_streams(operation: Any) -> None:
-    """Refuses layers that are told to do what cannot be streamed."""
-    layer = unwrap(operation)
-    if not isinstance(layer, keras.Layer):
-        return
-    if any(map(_draws, sublayers(layer))):
-        raise _refusal(operation, "draws at inference")
-    if any(getattr(part, "stateful", False) for part in sublayers(layer)):
-        raise _refusal(operation, "is stateful")
-    if type(layer) is FocusedHierarchicalEncoder and layer.returned.focused:
-        raise _refusal(operation, "returns focused states")
-    if type(layer) in _STREAMED and getattr(layer, "go_backwards", False):
-        raise _refusal(operation, "reads from the end")
-
-
-def _draws(layer: keras.Layer) -> bool:
-    """Whether a layer has been told to sample at inference."""
-    options = getattr(layer, "options", layer)
-    return bool(getattr(options, "sample_at_inference", False))
+    Only a class that nothing is known of may be declared: a layer of Keras or
+    of this package that is refused does look at other steps, or may.
+    """
+    reason = "is not known to treat each step alone, as it is called here"
+    kind = type(operation)
+    if kind.__module__.partition(".")[0] in ("keras", "keras_seqmech"):
+        return reason
+    return f"{reason}; if it does: `per_step=({kind.__name__},)`"

@@ -4,7 +4,6 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from keras import ops
 
 from keras_seqmech.core import cells
 from keras_seqmech.initial_state import LearnedInitialState
@@ -17,18 +16,9 @@ from keras_seqmech.typing import Tensor
 
 def unwrap(layer: keras.Layer) -> keras.Layer:
     """The recurrent layer itself, without what keeps masks or learns states."""
-    layer = _starting(layer)
+    if type(layer) is KeepMask:
+        layer = layer.layer
     return layer.rnn if type(layer) is LearnedInitialState else layer
-
-
-def _starting(layer: keras.Layer) -> keras.Layer:
-    """What has the initial states of a layer."""
-    return layer.layer if type(layer) is KeepMask else layer
-
-
-def one_or_all(returned: tuple) -> Any:
-    """What a layer returns: a tensor alone, or a tuple of several."""
-    return returned[0] if len(returned) == 1 else returned
 
 
 class StreamedRNN(StreamedLayer):
@@ -44,20 +34,26 @@ class StreamedRNN(StreamedLayer):
         return unwrap(self.layer)
 
     def initial_state(self, batch_size: Tensor) -> State:
-        first = _starting(self.layer).get_initial_state(batch_size=batch_size)
-        first = [self._cast(state) for state in keras.tree.flatten(first)]
-        width = cells.output_size(self.rnn.cell)
-        output = tf.zeros((batch_size, width), self.compute_dtype)
-        return {**self._named(first), "output": output}
-
-    def _cast(self, state: Tensor) -> Tensor:
-        """A state as the cell computes it, also where a variable holds it."""
         cell = self.rnn.cell
-        if not keras.backend.is_float_dtype(state.dtype):
-            return state
-        return ops.cast(
-            state, getattr(cell, "compute_dtype", self.compute_dtype)
+        keeps_mask = type(self.layer) is KeepMask
+        layer = self.layer.layer if keeps_mask else self.layer
+        states = keras.tree.flatten(
+            layer.get_initial_state(batch_size=batch_size)
         )
+        # As the cell computes them, also where a variable holds them.
+        dtype = getattr(cell, "compute_dtype", self.compute_dtype)
+        states = [
+            tf.cast(state, dtype)
+            if keras.backend.is_float_dtype(state.dtype)
+            else state
+            for state in states
+        ]
+        shape = (batch_size, cells.output_size(cell))
+        return {
+            **super().initial_state(batch_size),
+            "states": states,
+            "output": tf.zeros(shape, self.compute_dtype),
+        }
 
     def call(
         self,
@@ -66,45 +62,38 @@ class StreamedRNN(StreamedLayer):
         mask: Tensor | None = None,
         training: bool = False,
     ) -> Any:
-        real = self.is_real(mask, ops.shape(sequence)[0])
-        states = self.states_before(initial_state)
-        output, new_states = cells.call_cell(
-            self.rnn.cell, sequence[:, 0], states, training=False
+        steps, real = self.read(sequence, mask)
+        states = self.start_from(initial_state, self.state["states"])
+        output, new_states, *decisions = self.move(steps, real, states)
+        is_real, before = real[:, :1], self.state["output"]
+        states = [choose(is_real, *both) for both in zip(new_states, states)]
+        # A masked step repeats the output before it, or has zeros.
+        zeros = self.rnn.zero_output_for_mask
+        output = choose(
+            is_real, output, tf.zeros_like(before) if zeros else before
         )
-        new_states = [
-            choose(real, new, old) for new, old in zip(new_states, states)
-        ]
-        return one_or_all(self.assemble(output, new_states, real))
-
-    def _named(self, states: list[Tensor]) -> State:
-        return {f"{i}": state for i, state in enumerate(states)}
-
-    def states_before(self, initial_state: Any) -> list[Tensor]:
-        """What to start from, flat."""
-        count = len(cells.flat_state_sizes(self.rnn.cell))
-        states = [self.state[f"{i}"] for i in range(count)]
-        return self.start_from(initial_state, states)
-
-    def assemble(
-        self, output: Tensor, states: list[Tensor], real: Tensor
-    ) -> tuple:
-        """Keeps what the next step starts from; returns what the layer does.
-
-        A masked step repeats the output before it, or has zeros.
-        """
-        before = self.state["output"]
-        otherwise = before
-        if self.rnn.zero_output_for_mask:
-            otherwise = tf.zeros_like(before)
-        output = choose(real, output, otherwise)
         latest = choose(self.clock.exists(self.output_delay), output, before)
-        self.state = {**self._named(states), "output": latest}
+        self.state = {**self.state, "states": states, "output": latest}
         returned = [output[:, None] if self.rnn.return_sequences else latest]
         if self.rnn.return_state:
             size = self.rnn.state_size
             packed = keras.tree.pack_sequence_as(size, states)
             returned += packed if keras.tree.is_nested(size) else [packed]
-        return tuple(returned)
+        returned += decisions
+        return returned[0] if len(returned) == 1 else tuple(returned)
 
-    def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
-        return self.layer.compute_mask(sequence, mask)
+    def move(
+        self, steps: Tensor, real: Tensor, states: list[Tensor]
+    ) -> tuple[Any, ...]:
+        """Reads the first of the steps.
+
+        Args:
+            steps: Tensor `(batch, waits + 1, ...)`: a step and what follows.
+            real: Boolean tensor `(batch, waits + 1)`.
+            states: The states before the step, flat.
+
+        Returns:
+            The output, the states after it, and decisions if they are
+            returned. They count where the step is real.
+        """
+        return cells.call_cell(self.rnn.cell, steps[:, 0], states, False)

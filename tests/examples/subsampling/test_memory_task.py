@@ -303,7 +303,7 @@ def test_model_is_that_of_the_equations():
 def test_loss_is_the_mean_of_the_outputs_that_count():
     model = memory_model.build(6, 4)
     memory_model.compile_model(model)
-    data = memory.dataset(6, 16, batches=1, curriculum=True, seed=1)
+    data = memory.dataset(6, 16, curriculum=True, seed=1).take(1)
     ((symbols, targets, weights),) = [
         [x.numpy() for x in batch] for batch in data
     ]
