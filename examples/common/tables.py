@@ -30,12 +30,9 @@ def spread(values: Sequence[float], form: str = ".1f") -> str:
     >>> spread([20.0, 22.0])
     '21.0 ± 1.4'
     """
-    if not values:
-        return ""
-    deviation = ""
-    if len(values) > 1:
-        deviation = f" ± {np.std(values, ddof=1):{form}}"
-    return f"{np.mean(values):{form}}{deviation}"
+    if len(values) < 2:
+        return f"{values[0]:{form}}" if values else ""
+    return f"{np.mean(values):{form}} ± {np.std(values, ddof=1):{form}}"
 
 
 def publish(parts: Sequence[str], path: str | Path | None) -> str:

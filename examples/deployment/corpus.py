@@ -384,7 +384,7 @@ class ScoreFolder:
             )
         with locks.claimed(self.path / LOCK) as is_ours:
             if not is_ours:
-                other = locks.owner(self.path / LOCK) or "another process"
+                other = (self.path / LOCK).read_text(encoding="utf8").strip()
                 raise ValueError(
                     "Argument `output` must be a folder that no other run "
                     f"uses. {received}, used by {other}"

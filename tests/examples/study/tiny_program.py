@@ -47,15 +47,10 @@ def wait_for(condition, seconds=100):
         time.sleep(0.01)
 
 
-def before_run(args):
-    """Called when a run begins."""
-
-
 def main(argv):
     args = parse(argv)
 
     def run(key, line):
-        before_run(args)
         if args.log:
             with args.log.open("a") as file:
                 file.write(f"{key['model']}{key['seed']} ")
