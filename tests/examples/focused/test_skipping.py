@@ -117,16 +117,6 @@ def test_what_is_measured():
     assert skipping.measure_drawn(lstm, data, batch_size=7) == {}
 
 
-def test_the_context_is_learned_and_the_same_for_all_rows():
-    args, data = adding_data()
-    network = skipping.build("focused", "relaxed", data, args)
-    layer = network.get_layer("context")
-    shown = keras.Model(network.input, layer.output)
-    contexts = shown.predict(data.test[0], verbose=0)
-    (vector,) = layer.trainable_variables
-    np.testing.assert_array_equal(contexts, np.repeat(vector.numpy(), 20, 0))
-
-
 @pytest.mark.long
 def test_reviews(tmp_path):
     """Labels are those above logit 0; what follows the last word is nothing."""
@@ -161,19 +151,6 @@ def test_reviews(tmp_path):
         answers[[short]],
         **tolerances.within("float32", operations=1000),
     )
-
-
-def test_keys_know_what_matters():
-    """An LSTM has no gates: it is run once, whatever these cost."""
-    args = skipping.parse(["--prices", "0.1", "0.2", "--seeds", "3"])
-    lstm, *focused = skipping.keys(args)
-    assert lstm[:5] == ("adding", "lstm", "", "", "3")
-    assert [key[:5] for key in focused] == [
-        ("adding", "focused", "relaxed", price, "3") for price in ("0.1", "0.2")
-    ]
-    other = skipping.parse(["--lower-units", "5", "--seeds", "3"])
-    assert skipping.keys(other)[0] == lstm
-    assert skipping.keys(other)[1][-1] != focused[0][-1]
 
 
 @pytest.mark.parametrize(

@@ -70,19 +70,6 @@ def test_what_is_validated_is_the_plain_lstm(name):
     np.testing.assert_allclose(head(last)[0], expected[1], atol=1e-6)
 
 
-def test_models_of_a_seed_start_alike():
-    models = [built(name) for name in METHODS]
-    fronts = [
-        getattr(model, "student", getattr(model, "network", model))
-        for model in models
-    ]
-    expected = fronts[0].get_layer("rnn").get_weights()
-    assert any(weights.any() for weights in expected)
-    for front in fronts[1:]:
-        for a, b in zip(front.get_layer("rnn").get_weights(), expected):
-            np.testing.assert_array_equal(a, b)
-
-
 def test_the_teacher_is_given_and_keeps_still():
     model = built("teacher_forcing")
     model.run_eagerly = True
@@ -179,10 +166,3 @@ def test_all_methods_are_run_and_resumed(folder, tmp_path, capsys, monkeypatch):
     wanted = learnability.keys(learnability.parse(options))
     found = {tuple(row[name] for name in learnability.KEY) for row in rows}
     assert set(wanted) == found
-
-
-def test_bad_methods(capsys):
-    with pytest.raises(SystemExit):
-        learnability.parse(["--data-dir", "data", "--methods=bilstm"])
-    error = capsys.readouterr().err
-    assert "--methods" in error and "bilstm" in error
