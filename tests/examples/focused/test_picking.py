@@ -202,8 +202,6 @@ def test_growing_length(length, lengths):
     [
         (["--length", "9", "--test-lengths", "8"], "--test-lengths: must be"),
         (["--steps", "15", "--evaluate-every", "10"], "--steps: .* multiple"),
-        (["--openness-target", "x"], "--openness-target: must be a number"),
-        (["--estimators", "best"], "--estimators"),
         (["--price", "1"], "--price: needs --explore"),
     ],
 )
