@@ -23,7 +23,6 @@ from examples.common import exploring
 from examples.common import interleaved
 from examples.common import results
 from examples.common import resumable_progress
-from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
@@ -127,7 +126,7 @@ def check(
             "--steps: must be a multiple of --evaluate-every. Received: "
             f"{args.steps} and {args.evaluate_every}"
         )
-    return models.check(parser, args)
+    return exploring.check(parser, args)
 
 
 def keys(
@@ -287,27 +286,3 @@ def rising(share: float, to: float, end: float, power: float = SLOW) -> float:
 
 def percent(share: float) -> str:
     return f"{100 * share:.2f}"
-
-
-def means(
-    rows: Sequence[results.Row], by: Sequence[str], measured: Sequence[str]
-) -> str:
-    """Prints means over seeds as a Markdown table; returns it.
-
-    Args:
-        rows: Finished runs.
-        by: Columns that tell kinds of runs from each other.
-        measured: Columns of numbers.
-    """
-    table = pd.DataFrame(rows, columns=[*by, *measured])
-    body = [
-        [
-            *kind,
-            *(tables.mean(own.to_dict("records"), x, ".4g") for x in measured),
-            len(own),
-        ]
-        for kind, own in table.groupby([*by], sort=False)
-    ]
-    return tables.publish(
-        [tables.table([[*by, *measured, "seeds"], *body])], None
-    )

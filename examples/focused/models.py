@@ -38,8 +38,6 @@ MODELS = ("lstm1", "lstm2", "lstm1_last", "lstm2_last", "fhe")
 ATTENDING = ("lstm1", "lstm2", "fhe")
 ESTIMATORS = ("reinforce", "relaxed", "straight_through")
 READ_OUTS = ("every", "open")
-# What `ExploreThenCommit` takes the place of.
-TARGETS = ("openness_target", "indecision_weight")
 # Weight of the entropy bonus at the start.
 ENTROPY_WEIGHT = 1.0
 # Draws of the gates, for the variance of their gradient.
@@ -75,27 +73,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     states = "states of fhe that the question attends to"
     add("--read-out", choices=READ_OUTS, default="every", help=states)
     add("--units", type=positive, default=64)
-    add("--openness-target", type=real("(0, 1]"), default=0.05)
-    weight = "penalty on undecided gates at the end"
+    target = "share of open gates without penalty, without --explore"
+    add("--openness-target", type=real("(0, 1]"), default=0.05, help=target)
+    weight = "penalty on undecided gates at the end, without --explore"
     nonnegative = real("[0, inf)")
     add("--indecision-weight", type=nonnegative, default=1.0, help=weight)
     parser.set_defaults(sparsity_weight=2.0)
     exploring.add_arguments(parser)
     add("--jit-compile", action="store_true", help="fhe: loops by XLA")
-
-
-def check(
-    parser: argparse.ArgumentParser, args: argparse.Namespace
-) -> argparse.Namespace:
-    """Refuses targets for gates beside `--explore`, which has its own."""
-    for name in TARGETS:
-        value = getattr(args, name)
-        if args.explore and value != parser.get_default(name):
-            parser.error(
-                f"--{name.replace('_', '-')}: not together with --explore. "
-                f"Received: {value}"
-            )
-    return exploring.check(parser, args)
 
 
 def gate_settings(args: argparse.Namespace) -> dict[str, object]:

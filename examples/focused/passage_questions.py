@@ -26,11 +26,11 @@ import keras
 import numpy as np
 
 from examples.common import results
+from examples.common import tables
 from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.focused import answer_scores
-from examples.focused import experiments
 from examples.focused import passage_data
 from examples.focused import passage_models
 from examples.focused import passage_words
@@ -223,7 +223,8 @@ def main(argv: Sequence[str] | None = None) -> str:
             key["model"], int(key["seed"]), task, args
         ),
     )
-    return experiments.means(rows, ["dataset", "model"], MEASURED)
+    table = tables.by_kind(rows, ("dataset", "model"), MEASURED)
+    return tables.publish([table], None)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ import keras
 import numpy as np
 
 from examples.common import results
+from examples.common import tables
 from examples.common.arguments import positive
 from examples.focused import experiments
 from examples.focused import models
@@ -218,11 +219,12 @@ def main(argv: Sequence[str] | None = None) -> str:
             probed = models.probe(keras.models.load_model(path), focus=True)
             version = serving.export_model(probed, args.export_dir)
             print("Exported to", version, flush=True)
-    found = [experiments.means(rows, experiments.KIND, experiments.MEASURED)]
+    kind = experiments.KIND
+    found = [tables.by_kind(rows, kind, experiments.MEASURED)]
     if longer:
-        by = (*experiments.KIND, "test_length")
-        found.append(experiments.means(longer, by, LENGTH_MEASURED))
-    return "\n".join(found)
+        by = (*kind, "test_length")
+        found.append(tables.by_kind(longer, by, LENGTH_MEASURED))
+    return tables.publish(found, None)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ import numpy as np
 import tensorflow as tf
 
 from examples.common import results
+from examples.common import tables
 from examples.common.arguments import positive
 from examples.focused import experiments
 from examples.focused import models
@@ -153,7 +154,8 @@ def main(argv: Sequence[str] | None = None) -> str:
         pixel_question.examples(*test, TEST_SEED),
     )
     rows = experiments.do_runs(args, keys(args), task)
-    return experiments.means(rows, experiments.KIND, experiments.MEASURED)
+    table = tables.by_kind(rows, experiments.KIND, experiments.MEASURED)
+    return tables.publish([table], None)
 
 
 if __name__ == "__main__":

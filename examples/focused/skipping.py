@@ -39,13 +39,13 @@ from examples.common import datasets
 from examples.common import interleaved
 from examples.common import results
 from examples.common import resumable_fit
+from examples.common import tables
 from examples.common import text_encoding
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
 from examples.common.epoch_line import EpochLine
 from examples.common.networks import network_of
-from examples.focused import experiments
 from examples.focused.models import drawing
 from examples.focused.models import gates_of
 from examples.focused.models import has_gates
@@ -187,9 +187,9 @@ def learned_context(steps: keras.KerasTensor, units: int) -> keras.KerasTensor:
 
 def main(argv: Sequence[str] | None = None) -> str:
     """Does the runs; returns the table it prints."""
-    args = parse(argv)
-    kind = ("model", "estimator", "price")
-    return experiments.means(do_runs(args), kind, MEASURED)
+    rows = do_runs(parse(argv))
+    table = tables.by_kind(rows, ("model", "estimator", "price"), MEASURED)
+    return tables.publish([table], None)
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:

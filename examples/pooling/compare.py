@@ -131,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> str:
     if args.vanishing or args.vanishing_every:
         columns.append("vanishing_ratio")
     labels = ("setting", "size", "model")
-    return tables.publish([experiments.table(rows, labels, columns)], None)
+    return tables.publish([tables.by_kind(rows, labels, columns)], None)
 
 
 if __name__ == "__main__":

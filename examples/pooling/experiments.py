@@ -10,10 +10,8 @@ from pathlib import Path
 
 import keras
 import numpy as np
-import pandas as pd
 
 from examples.common import results
-from examples.common import tables
 from examples.common import whole_files
 from examples.common import word_vectors
 from examples.common.arguments import integer
@@ -193,24 +191,3 @@ def summary(history: dict[str, list[float]]) -> dict:
 
 def percent(share: float) -> float:
     return round(100 * share, 2)
-
-
-def table(
-    rows: Sequence[results.Row], labels: Sequence[str], columns: Sequence[str]
-) -> str:
-    """Markdown table of means and standard deviations over seeds.
-
-    Args:
-        rows: Finished runs.
-        labels: Columns that tell the lines from one another.
-        columns: Columns with numbers, or with nothing.
-    """
-    lines = [[*labels, *columns, "seeds"]]
-    found = pd.DataFrame(rows)
-    for label, own in found.groupby([*labels], sort=False):
-        cells = [
-            tables.spread([float(x) for x in own[name] if x], ".3g")
-            for name in columns
-        ]
-        lines.append([*label, *cells, len(own)])
-    return tables.table(lines)

@@ -254,7 +254,7 @@ def main(argv: Sequence[str] | None = None) -> str:
     file = results.ResultsFile(args.output, FIELDS, KEY)
     rows = file.do_missing(keys(args), run)
     columns = ("test_accuracy", "last_accuracy")
-    table = experiments.table(rows, ("inputs", "model"), columns)
+    table = tables.by_kind(rows, ("inputs", "model"), columns)
     return tables.publish([table], None)
 
 

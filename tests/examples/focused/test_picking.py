@@ -165,7 +165,7 @@ def test_what_gates_cost_by_share_of_the_steps():
     assert found == pytest.approx([1, 0.3])
 
 
-def test_a_schedule_takes_the_place_of_targets(capsys):
+def test_a_schedule_takes_the_place_of_targets():
     options = ["--explore", "--price", "0.3"]
     model, (_, schedule) = gate_callbacks("relaxed", *options)
     gate = model.get_layer("encoder").gate
@@ -173,10 +173,6 @@ def test_a_schedule_takes_the_place_of_targets(capsys):
     assert gate.penalties.initial == DecisionPenalties()
     assert isinstance(schedule, keras_seqmech.ExploreThenCommit)
     assert schedule.values(1.0)["reading"] == 0.3
-    with pytest.raises(SystemExit):
-        picking.parse([*options, "--openness-target", "0.5"])
-    error = capsys.readouterr().err
-    assert "--openness-target: not together with --explore" in error
 
 
 def test_clear_examples():

@@ -108,7 +108,7 @@ def test_runs_are_saved_and_shown_and_not_done_again(
     keys = compare.keys(compare.parse(options))
     assert [tuple(row[name] for name in compare.KEY) for row in rows] == keys
     accuracy = float(rows[1]["test_accuracy"])
-    assert f"| mid | 20 | maxatt | {accuracy:.3g} |" in shown
+    assert f"| mid | 20 | maxatt | {accuracy:.4g} |" in shown
 
     # The model that was saved is the one that was tested.
     (path,) = (tmp_path / "models").glob("20-mid-maxatt-0-*.keras")
