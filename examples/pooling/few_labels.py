@@ -93,7 +93,10 @@ def load(inputs: str, seed: int, data_dir: str) -> FewData:
     if inputs == "contextual":
         found = [few_texts.read_vectors(part.texts) for part in parts]
     else:
-        words, vectors = _load_vectors(word_vectors.find_vectors(data_dir))
+        path = word_vectors.find_vectors(data_dir)
+        if path is None:
+            raise FileNotFoundError(f"{data_dir}: no file glove/*.npz")
+        words, vectors = _load_vectors(path)
         found = [look_up(part.texts, words, vectors) for part in parts]
     return FewData(
         *(

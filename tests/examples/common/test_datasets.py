@@ -138,13 +138,13 @@ def test_html_breaks_and_brackets_become_text(tmp_path):
     write_json(tmp_path, "imdb")
     path = tmp_path / "imdb" / "test.jsonl.gz"
     with gzip.open(path, "wt") as file:
-        file.write('{"text": "so<br /><br />bad", "label": 0}\n' * 2)
-    assert datasets.load("imdb", tmp_path).test.texts == ["so  bad"] * 2
+        file.write('{"text": "so<br /><br />bad", "label": 0}\n')
+    assert datasets.load("imdb", tmp_path).test.texts == ["so  bad"]
     write_published(tmp_path, "sst5")
     path = tmp_path / "trees" / "test.txt"
-    path.write_text("(1 (2 -LRB-) (1 (2 and\\/or) (3 -RRB-)))\n" * 2)
+    path.write_text("(1 (2 -LRB-) (1 (2 and\\/or) (3 -RRB-)))\n")
     test = datasets.load("sst5", tmp_path).test
-    assert (test.texts, test.labels.tolist()) == (["( and/or )"] * 2, [1, 1])
+    assert (test.texts, test.labels.tolist()) == (["( and/or )"], [1])
 
 
 def test_folds_of_mr_are_the_whole(tmp_path):
