@@ -185,11 +185,11 @@ def test_clear_examples():
 
 
 @pytest.mark.parametrize(
-    "length, lengths", [("220", [50, 100, 200, 220, 220]), ("5", [5] * 5)]
+    "length, lengths", [("220", [50, 100, 100, 200, 220, 220]), ("5", [5] * 6)]
 )
 def test_growing_length(length, lengths):
     args = picking.parse(["--length", length, "--steps", "1000"])
-    steps = (0, 200, 400, 500, 999)
+    steps = (0, 200, 300, 400, 500, 999)
     assert [picking.growing_length(step, args) for step in steps] == lengths
 
 
