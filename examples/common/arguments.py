@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 
 
-def integer(least: int, most: int | None = None) -> Callable[[str], int]:
+def integer(least: int, most: float = math.inf) -> Callable[[str], int]:
     """An argparse type: integers of at least `least`, and at most `most`.
 
     >>> integer(least=1)("12")
@@ -13,20 +13,15 @@ def integer(least: int, most: int | None = None) -> Callable[[str], int]:
     """
 
     def parse(text):
-        try:
-            value = int(text)
-        except ValueError:
-            value = least - 1
-        if value < least or (most is not None and value > most):
-            allowed = (
-                f"of at least {least}"
-                if most is None
-                else f"from {least} to {most}"
-            )
+        with_sign = text.removeprefix("-").isdecimal()
+        if not with_sign or not least <= int(text) <= most:
+            allowed = f"of at least {least}"
+            if most < math.inf:
+                allowed = f"from {least} to {most}"
             raise argparse.ArgumentTypeError(
                 f"must be an integer {allowed}. Received: {text!r}"
             )
-        return value
+        return int(text)
 
     return parse
 

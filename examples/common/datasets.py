@@ -17,11 +17,8 @@ left out):
 
 MR has no split: one of ten folds, the first unless told otherwise, is the test
 part. Where there is no validation part, a tenth of the training part becomes
-one.
-
-Texts are left as published, duplicates included: a few test texts of TREC,
-SST-5 and IMDB are, word for word, training or validation texts too. `describe`
-counts them.
+one. Texts are left as published, duplicates included; `describe` counts those
+in two parts.
 """
 
 import csv
@@ -74,19 +71,11 @@ def load(name: str, data_dir: str | Path, fold: int = 0) -> TextData:
         fold: Which of the `FOLDS` is the test part, from 0, where the data set
             has no test part of its own.
 
-    Returns:
-        A `TextData`.
-
     Raises:
         FileNotFoundError: If neither layout exists; names what is missing.
         ValueError: If a file is malformed; names path, line, and what was
             expected. If there is no such fold.
     """
-    if name not in CLASSES:
-        raise ValueError(
-            f"Argument `name` must be one of {tuple(CLASSES)}. "
-            f"Received: name={name!r}"
-        )
     parts = _json_parts(name, Path(data_dir))
     if parts is None:
         parts = _published_parts(name, Path(data_dir))
@@ -98,12 +87,11 @@ def load(name: str, data_dir: str | Path, fold: int = 0) -> TextData:
             f"Received: fold={fold}"
         )
     if "all" in parts:
-        parts["train"], parts["test"] = _split(name, parts["all"], fold)
+        parts["train"], parts["test"] = _split(parts["all"], fold)
     if "validation" not in parts:
-        parts["train"], parts["validation"] = _split(name, parts["train"])
-    return TextData(
-        CLASSES[name], parts["train"], parts["validation"], parts["test"]
-    )
+        parts["train"], parts["validation"] = _split(parts["train"])
+    wanted = (parts[key] for key in ("train", "validation", "test"))
+    return TextData(CLASSES[name], *wanted)
 
 
 def describe(data: TextData) -> str:
@@ -121,17 +109,23 @@ def describe(data: TextData) -> str:
 
 def choose(part: Part, count: int) -> Part:
     """At most so many texts, at random, as labels may be in order."""
-    chosen = np.random.default_rng(0).permutation(len(part.texts))[:count]
-    return Part([part.texts[i] for i in chosen], part.labels[chosen])
+    return take(
+        part, np.random.default_rng(0).permutation(len(part.texts))[:count]
+    )
+
+
+def take(part: Part, indices: np.ndarray) -> Part:
+    """Some of the texts."""
+    return Part([part.texts[i] for i in indices], part.labels[indices])
 
 
 def json_rows(
     path: str | Path, classes: Sequence[str]
 ) -> Iterator[tuple[str, int]]:
-    """Texts and labels of a gzipped file of JSON lines.
+    """Texts and labels of a file of JSON lines.
 
     Args:
-        path: Of a file with an object `{"text", "label"}` on each line.
+        path: A file with an object `{"text", "label"}` on each line.
         classes: Names of classes; a label is one of them or its place.
 
     Raises:
@@ -139,19 +133,16 @@ def json_rows(
         ValueError: If a line is malformed; names path, line, and what was
             expected.
     """
+    labels = {x: i for i, name in enumerate(classes) for x in (name, i)}
     for number, line in text_files.lines(Path(path), "utf8"):
         try:
             row = json.loads(line)
-            text, label = row["text"], row["label"]
+            text, label = row["text"], labels[row["label"]]
         except (ValueError, KeyError, TypeError):
-            text = label = None
-        if label in classes:
-            label = classes.index(label)
-        count = len(classes)
-        is_int = isinstance(label, int) and not isinstance(label, bool)
-        if not isinstance(text, str) or not is_int or not 0 <= label < count:
-            expected = f'JSON like {{"text": "...", "label": 0..{count - 1}}}'
-            text_files.fail(Path(path), number, expected, line)
+            text = None
+        if not isinstance(text, str):
+            expected = f'{{"text": "...", "label": 0..{len(classes) - 1}}}'
+            text_files.fail(Path(path), number, f"JSON like {expected}", line)
         yield text, label
 
 
@@ -173,52 +164,46 @@ def _json_parts(name, data_dir):
 
 def _published_parts(name, data_dir):
     """Rows by part from the files as they are published."""
-    marker, subfolder = {
-        "mr": ("rt-polarity.pos", "rt-polaritydata"),
-        "trec": ("train_5500.label", "."),
-        "sst5": ("train.txt", "trees"),
-        "ag": ("train.csv", "ag_news_csv"),
-        "imdb": ("train/pos", "aclImdb"),
+    marker, folder, read = {
+        "mr": ("rt-polarity.pos", "rt-polaritydata", _mr_rows),
+        "trec": ("train_5500.label", ".", _trec_rows),
+        "sst5": ("train.txt", "trees", _sst_rows),
+        "ag": ("train.csv", "ag_news_csv", _ag_rows),
+        "imdb": ("train/pos", "aclImdb", _imdb_rows),
     }[name]
-    roots = [
-        data_dir / name,
-        data_dir / name / subfolder,
-        data_dir / subfolder,
-        data_dir,
-    ]
+    roots = [data_dir / name, data_dir / name / folder]
+    roots += [data_dir / folder, data_dir]
     for root in roots:
         if (root / marker).exists():
-            break
-    else:
-        split = "all" if name in WITHOUT_TEST else "train"
-        wanted = [data_dir / name / f"{split}.jsonl.gz"]
-        wanted += [root / marker for root in dict.fromkeys(roots)]
-        raise FileNotFoundError(
-            f"No data for --dataset {name}. Expected one of: "
-            + ", ".join(str(path) for path in wanted)
-        )
-    return _PUBLISHED[name](root)
+            return read(root)
+    split = "all" if name in WITHOUT_TEST else "train"
+    wanted = [data_dir / name / f"{split}.jsonl.gz"]
+    wanted += [root / marker for root in dict.fromkeys(roots)]
+    raise FileNotFoundError(
+        f"No data for --dataset {name}. Expected one of: "
+        + ", ".join(map(str, wanted))
+    )
 
 
 def _mr_rows(root):
-    rows = []
-    for label, ending in enumerate(("neg", "pos")):
-        path = root / f"rt-polarity.{ending}"
-        rows += [
+    return {
+        "all": [
             (line.strip(), label)
-            for _, line in text_files.lines(path, "latin-1")
+            for label, ending in enumerate(("neg", "pos"))
+            for _, line in text_files.lines(
+                root / f"rt-polarity.{ending}", "latin-1"
+            )
         ]
-    return {"all": rows}
+    }
 
 
 def _trec_rows(root):
     def read(path):
         for number, line in text_files.lines(path, "latin-1"):
-            label, _, text = line.strip().partition(" ")
-            coarse, _, fine = label.partition(":")
-            if coarse not in CLASSES["trec"] or not fine or not text:
+            found = re.fullmatch(r"(\w+):\S+ (.+)", line.strip())
+            if not found or found[1] not in CLASSES["trec"]:
                 text_files.fail(path, number, "`CLASS:fine question`", line)
-            yield text, CLASSES["trec"].index(coarse)
+            yield found[2], CLASSES["trec"].index(found[1])
 
     return {
         "train": list(read(root / "train_5500.label")),
@@ -244,73 +229,45 @@ def _sst_rows(root):
 
 def _ag_rows(root):
     def read(path):
-        expected = '`"1".."4","title","description"`'
-        reader = csv.reader(
-            line for _, line in text_files.raw_lines(path, "utf8")
-        )
-        try:
-            for row in reader:
-                if len(row) != 3 or row[0] not in ("1", "2", "3", "4"):
-                    received = ",".join(row)
-                    text_files.fail(path, reader.line_num, expected, received)
-                yield f"{row[1]} {row[2]}", int(row[0]) - 1
-        except csv.Error as error:
-            text_files.fail(path, reader.line_num, expected, str(error))
-        if reader.line_num == 0:
-            text_files.fail(path, 1, expected, "an empty file")
+        for number, line in text_files.lines(path, "utf8"):
+            row = next(csv.reader([line]))
+            if len(row) != 3 or row[0] not in ("1", "2", "3", "4"):
+                expected = '`"1".."4","title","description"`'
+                text_files.fail(path, number, expected, line)
+            yield f"{row[1]} {row[2]}", int(row[0]) - 1
 
     return {p: list(read(root / f"{p}.csv")) for p in ("train", "test")}
 
 
 def _imdb_rows(root):
-    def read(part):
-        for label, name in enumerate(("neg", "pos")):
-            folder = root / part / name
-            paths = sorted(folder.glob("*.txt"))
-            if not paths:
-                raise FileNotFoundError(f"{folder}: expected *.txt files")
-            for path in paths:
-                read_lines = text_files.raw_lines(path, "utf8")
-                yield "".join(line for _, line in read_lines), label
-
-    return {part: list(read(part)) for part in ("train", "test")}
-
-
-_PUBLISHED = {
-    "mr": _mr_rows,
-    "trec": _trec_rows,
-    "sst5": _sst_rows,
-    "ag": _ag_rows,
-    "imdb": _imdb_rows,
-}
+    return {
+        part: [
+            (path.read_text(encoding="utf8"), label)
+            for label, name in enumerate(("neg", "pos"))
+            for path in sorted((root / part / name).glob("*.txt"))
+        ]
+        for part in ("train", "test")
+    }
 
 
 def _part(name, rows):
+    if not rows:
+        raise ValueError(f"Data set {name}: expected texts in each part")
     texts, labels = zip(*rows)
     if name == "imdb":
         texts = [text.replace("<br />", " ") for text in texts]
     return Part(list(texts), np.array(labels, dtype="int32"))
 
 
-def _split(name, part, fold=0):
+def _split(part, fold=0):
     """Takes off a random tenth that does not depend on the order of files.
 
     Together the tenths of all folds are the whole: those of equal size, and
     with the last fold what is left.
     """
-    if len(part.texts) < 2:
-        raise ValueError(
-            f"Data set {name}: expected at least 2 texts where a tenth is "
-            f"taken off. Received: {len(part.texts)}"
-        )
-    order = sorted(range(len(part.texts)), key=lambda i: part.texts[i])
-    order = np.array(order)[
-        np.random.default_rng(SPLIT_SEED).permutation(len(order))
-    ]
+    order = np.array(sorted(range(len(part.texts)), key=part.texts.__getitem__))
+    order = order[np.random.default_rng(SPLIT_SEED).permutation(len(order))]
     tenth = max(1, len(order) // FOLDS)
     end = len(order) if fold == FOLDS - 1 else (fold + 1) * tenth
     taken = slice(min(fold * tenth, len(order) - 1), end)
-    return tuple(
-        Part([part.texts[i] for i in chosen], part.labels[chosen])
-        for chosen in (np.delete(order, taken), order[taken])
-    )
+    return take(part, np.delete(order, taken)), take(part, order[taken])

@@ -1,7 +1,6 @@
 """A line of progress after each epoch."""
 
 import time
-from typing import Any
 
 import keras
 
@@ -17,20 +16,15 @@ class EpochLine(keras.callbacks.Callback):
         super().__init__()
         self.start = start
 
-    def on_epoch_begin(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self._begun = time.perf_counter()
 
-    def on_epoch_end(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
-        values = " ".join(
-            f"{name} {value:.4g}" for name, value in (logs or {}).items()
-        )
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        values = [f"{name} {value:.4g}" for name, value in (logs or {}).items()]
         seconds = time.perf_counter() - self._begun
         print(
-            f"{self.start} epoch {epoch + 1}/{self.params['epochs']} "
-            f"{values} {seconds:.0f} s",
+            f"{self.start} epoch {epoch + 1}/{self.params['epochs']}",
+            *values,
+            f"{seconds:.0f} s",
             flush=True,
         )

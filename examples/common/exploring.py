@@ -10,28 +10,18 @@ from keras_seqmech.training import exploration
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds `--explore` and what it may be given."""
     add = parser.add_argument
-    add(
-        "--explore",
-        action="store_true",
-        help="train with ExploreThenCommit",
-    )
+    add("--explore", action="store_true", help="train with ExploreThenCommit")
     weight = real("[0, 100]")
-    add(
-        "--entropy",
-        type=weight,
-        help="with --explore: weight of the entropy at first",
-    )
-    add(
-        "--price",
-        type=weight,
-        help="with --explore: weight of what is read at the end",
-    )
+    entropy = "with --explore: weight of the entropy at first"
+    add("--entropy", type=weight, help=entropy)
+    price = "with --explore: weight of what is read at the end"
+    add("--price", type=weight, help=price)
 
 
 def check(
     parser: argparse.ArgumentParser, args: argparse.Namespace
 ) -> argparse.Namespace:
-    """Refuses numbers of a schedule where there is none."""
+    """Refuses numbers of a schedule without `--explore`."""
     for name in ("entropy", "price"):
         value = getattr(args, name)
         if value is not None and not args.explore:
@@ -42,23 +32,19 @@ def check(
 def schedule(
     args: argparse.Namespace, temperature: float = 1.0
 ) -> ExploreThenCommit | None:
-    """The callback that is asked for: its defaults but for what is given.
+    """The callback with what the command line gives; None without one.
 
     Args:
-        args: Of the command line.
-        temperature: That the schedule begins with.
+        args: The command line.
+        temperature: Temperature at the start.
     """
     if not args.explore:
         return None
     given = {"entropy": args.entropy, "reading": args.price}
-    given = {
-        name: weight for name, weight in given.items() if weight is not None
-    }
+    given = {name: x for name, x in given.items() if x is not None}
     cooling = exploration.TEMPERATURE
-    cooling = cooling._replace(
-        initial=temperature,
-        final=temperature * cooling.final / cooling.initial,
-    )
+    final = temperature * cooling.final / cooling.initial
+    cooling = cooling._replace(initial=temperature, final=final)
     return ExploreThenCommit(temperature=cooling, **given)
 
 
@@ -68,5 +54,4 @@ def describe(args: argparse.Namespace) -> str:
     if callback is None:
         return "none"
     entropy = callback.values(0.0)["entropy"]
-    reading = callback.values(1.0)["reading"]
-    return f"{entropy:g}/{reading:g}"
+    return f"{entropy:g}/{callback.values(1.0)['reading']:g}"

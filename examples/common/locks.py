@@ -31,12 +31,12 @@ def claimed(path: str | Path) -> Iterator[bool]:
     """Claims a file, which says by whom; does not wait.
 
     The operating system gives a claim up when its process ends, even if that
-    was killed: what a file says is of interest only as long as it is claimed.
-    The file is deleted when the claim ends, but by an exception or a kill: a
-    file that nobody claims is of work that was begun and not finished.
+    was killed. The file is deleted when the claim ends, but by an exception or
+    a kill: a file that nobody claims is of work that was begun and not
+    finished.
 
     Args:
-        path: Of the file, with folders that may not exist yet.
+        path: The file, with folders that may not exist yet.
 
     Yields:
         Whether it is claimed by this process now, and not by another.
@@ -60,32 +60,16 @@ def _locked(path: Path) -> TextIO | None:
     """Opens and locks a file; None if another process has locked it."""
     while True:
         file = path.open("a+", encoding="utf8")
-        if _lock(file, fcntl.LOCK_EX):
-            # Another process may have deleted the file since it was opened.
-            if _is_at(file, path):
-                return file
-        # A claim shares its lock with nobody, `owner` with others like it.
-        elif not _lock(file, fcntl.LOCK_SH):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
             file.close()
             return None
+        # Another process may have deleted the file since it was opened.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                return file
         file.close()
-
-
-def _lock(file: TextIO, kind: int) -> bool:
-    """Locks a file if it can be locked now; returns whether it is."""
-    try:
-        fcntl.flock(file, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_at(file: TextIO, path: Path) -> bool:
-    """Whether an open file is the one of this name."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 def do_claimed(
@@ -126,15 +110,3 @@ def do_claimed(
                         f"longer is. Received: work={work!r}, which still is"
                     )
     return done
-
-
-def owner(path: str | Path) -> str | None:
-    """Who claims a file now, if anybody does."""
-    try:
-        file = Path(path).open(encoding="utf8")
-    except FileNotFoundError:
-        return None
-    with file:
-        if _lock(file, fcntl.LOCK_SH):
-            return None
-        return file.read().strip()

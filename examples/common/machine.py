@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
@@ -9,16 +10,8 @@ CPUINFO = Path("/proc/cpuinfo")
 
 def machine() -> str:
     """Cores and processor, as far as the system tells."""
-    return f"{os.cpu_count()} cores, {_processor()}"
-
-
-def _processor() -> str:
-    try:
-        lines = CPUINFO.read_text(encoding="utf8").splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    for line in lines:
-        name, _, value = line.partition(":")
-        if name.strip() == "model name" and value.strip():
-            return value.strip()
-    return platform.machine()  # ARM has no names, nor have some containers.
+    content = CPUINFO.read_text(encoding="utf8") if CPUINFO.exists() else ""
+    # ARM has no names, nor have some containers.
+    named = re.search(r"^model name\s*:[ \t]*(\S.*)$", content, re.MULTILINE)
+    processor = named[1] if named else platform.machine()
+    return f"{os.cpu_count()} cores, {processor}"

@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 from typing import NamedTuple
 
@@ -25,26 +24,13 @@ Row = dict[str, str]
 Key = tuple[str, ...]
 
 
-def _as_it_is(row: Row) -> Row:
-    return row
-
-
-def _nothing_to_forget(key: Row) -> None:
-    pass
-
-
-def _always_ready(key: Row) -> bool:
-    return True
-
-
 class ResultsFile(NamedTuple):
     """The CSV file of a program's finished runs.
 
     Attributes:
-        path: Of the file.
+        path: The file.
         fields: Names of its columns, those of `key` among them.
         key: Names of the columns that tell one run from another.
-        older: See `read_rows`.
         accept: Returns a row of the file as it is to be read, or None for the
             row of a run that is to be done again.
     """
@@ -52,14 +38,12 @@ class ResultsFile(NamedTuple):
     path: Path
     fields: Sequence[str]
     key: Sequence[str]
-    older: Mapping[str, str] = MappingProxyType({})
-    accept: Callable[[Row], Row | None] = _as_it_is
+    accept: Callable[[Row], Row | None] = lambda row: row
 
     def read(self) -> list[Row]:
         """The row of each run; of a run that was done again, the last."""
-        rows = read_rows(self.path, self.fields, self.older)
-        accepted = filter(None, map(self.accept, rows))
-        return list({self._key_of(row): row for row in accepted}.values())
+        rows = filter(None, map(self.accept, read_rows(self.path, self.fields)))
+        return list({self._key_of(row): row for row in rows}.values())
 
     def rows_of(self, keys: Iterable[Key]) -> list[Row]:
         """The rows that there are of these runs, in their order, each once."""
@@ -71,16 +55,48 @@ class ResultsFile(NamedTuple):
         done = set(map(self._key_of, self.read()))
         return [key for key in dict.fromkeys(keys) if key not in done]
 
-    def add(self, row: Mapping[str, Any]) -> list[Row]:
-        """Adds a finished run, in the place of one with the same key."""
-        return add_rows(self.path, self.fields, [row], self.key, self.older)
+    def add(self, *rows: Mapping[str, Any]) -> list[Row]:
+        """Adds finished runs, in the place of those with the same keys.
+
+        The file is read again while its folder is locked, so rows that other
+        processes have added are kept.
+
+        Returns:
+            All rows.
+
+        Raises:
+            ValueError: If a run has a column that is no field.
+        """
+        unknown = sorted(
+            {name for row in rows for name in row} - {*self.fields}
+        )
+        if unknown:
+            raise ValueError(
+                f"Argument `rows` must have columns of {', '.join(self.fields)}"
+                f". Received: rows={unknown}"
+            )
+        added = [
+            {name: str(row.get(name, "")) for name in self.fields}
+            for row in rows
+        ]
+        replaced = set(map(self._key_of, added))
+        folder = Path(self.path).parent
+        folder.mkdir(parents=True, exist_ok=True)
+        with locks.held(folder):
+            before = read_rows(self.path, self.fields)
+            kept = [x for x in before if self._key_of(x) not in replaced]
+            with whole_files.replacing(self.path, newline="") as file:
+                writer = csv.DictWriter(file, self.fields)
+                writer.writeheader()
+                writer.writerows(kept + added)
+        return kept + added
 
     def do_missing(
         self,
         keys: Iterable[Key],
         run: Callable[[Row, str], Mapping[str, Any]],
-        forget: Callable[[Row], None] = _nothing_to_forget,
-        is_ready: Callable[[Row], bool] = _always_ready,
+        forget: Callable[[Row], None] = lambda key: None,
+        is_ready: Callable[[Row], bool] = lambda key: True,
     ) -> list[Row]:
         """Does the runs that have no row, and adds one for each.
 
@@ -107,17 +123,18 @@ class ResultsFile(NamedTuple):
                 or a row that `accept` does not.
         """
         keys = list(dict.fromkeys(keys))
-        start, ends = time.perf_counter(), []
+        start, done = time.perf_counter(), 0
 
         def do(values: Key) -> None:
+            nonlocal done
             key = self._by_column(values)
             line = f"[{keys.index(values) + 1}/{len(keys)}] {_name(key)}"
             measured = dict(run(key, line))
             self.add({**key, **measured})
-            ends.append(time.perf_counter())
-            each = (ends[-1] - start) / len(ends)
-            left = _after(len(self.missing(keys)), each)
-            print(line, measured, left, flush=True)
+            done += 1
+            hours = (time.perf_counter() - start) / done / 3600
+            left = hours * len(self.missing(keys))
+            print(line, measured, f"about {left:.1f} h left", flush=True)
             forget(key)
 
         def pending() -> list[Key]:
@@ -125,27 +142,20 @@ class ResultsFile(NamedTuple):
             return [key for key in missing if is_ready(self._by_column(key))]
 
         locks.do_claimed(pending, self.claim_of, do)
-        self._forget_done(keys, forget)
         rows = self.rows_of(keys)
-        left = len(keys) - len(rows)
-        if left:
-            print(
-                f"Left to other processes: {left} of {len(keys)} runs; start "
-                "again for the whole table",
-                flush=True,
-            )
-        return rows
-
-    def _forget_done(
-        self, keys: Sequence[Key], forget: Callable[[Row], None]
-    ) -> None:
-        """Forgets runs that have a row, of processes killed before they did."""
-        for row in self.rows_of(keys):
-            values = self._key_of(row)
+        for values in map(self._key_of, rows):
+            # Of a process that was killed before it forgot.
             if self.claim_of(values).exists():
                 with locks.claimed(self.claim_of(values)) as is_ours:
                     if is_ours:
                         forget(self._by_column(values))
+        if len(rows) < len(keys):
+            print(
+                f"Left to other processes: {len(keys) - len(rows)} of "
+                f"{len(keys)} runs; start again for the whole table",
+                flush=True,
+            )
+        return rows
 
     def claim_of(self, key: Key) -> Path:
         """The file that is claimed by the process that does a run."""
@@ -171,19 +181,14 @@ def _name(key: Row) -> str:
     return ", ".join(shown)
 
 
-def _after(left: int, seconds: float) -> str:
-    """How long the runs that are left may take, if there are any."""
-    return f"about {left * seconds / 3600:.1f} h left" if left else ""
-
-
 def describe(
     args: argparse.Namespace, names: Sequence[str], **more: Any
 ) -> str:
     """Settings as text, to know a run by.
 
     Args:
-        args: Of the command line.
-        names: Of the arguments that count.
+        args: The command line.
+        names: Names of the arguments that count.
         **more: Values of others, or to be shown in the place of theirs.
 
     >>> args = argparse.Namespace(units=8, data_dir="a/b", steps=100)
@@ -194,24 +199,18 @@ def describe(
     return " ".join(f"{name}={value}" for name, value in values.items())
 
 
-def read_rows(
-    path: str | Path,
-    fields: Sequence[str],
-    older: Mapping[str, str] | None = None,
-) -> list[Row]:
+def read_rows(path: str | Path, fields: Sequence[str]) -> list[Row]:
     """Reads the finished runs.
 
     Args:
         path: A CSV file; one that does not exist has no rows.
-        fields: Names that its header must hold, in this order.
-        older: Those of them that files may lack which were written before
-            there were such fields, and what their rows then have.
+        fields: Names of columns. One that the file lacks is empty.
 
     Returns:
-        The rows that have all fields.
+        The rows that are whole.
 
     Raises:
-        ValueError: If the header is another one.
+        ValueError: If the file has other columns.
     """
     path = Path(path)
     if not path.exists():
@@ -220,79 +219,14 @@ def read_rows(
     # A last line without an end was cut, if only in its last number.
     content = content[: content.rfind(b"\n") + 1].decode("utf8", "replace")
     reader = csv.DictReader(content.split("\n"))
-    header = tuple(reader.fieldnames or ())
-    lacking = {
-        name: value
-        for name, value in (older or {}).items()
-        if name not in header
-    }
-    if header != tuple(name for name in fields if name not in lacking):
+    header = reader.fieldnames
+    if not header or not set(header) <= set(fields):
         raise ValueError(
             f"{path}, line 1: expected {','.join(fields)}. "
-            f"Received: {','.join(header)}"
+            f"Received: {','.join(header or ())}"
         )
     return [
-        {name: row[name] if name in row else lacking[name] for name in fields}
+        {name: row.get(name, "") for name in fields}
         for row in reader
         if None not in [*row, *row.values()]
     ]
-
-
-def write_rows(
-    path: str | Path, fields: Sequence[str], rows: Iterable[Mapping[str, Any]]
-) -> None:
-    """Writes finished runs in the place of those that were in the file."""
-    with whole_files.replacing(path, newline="") as file:
-        writer = csv.DictWriter(file, fields)
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def add_rows(
-    path: str | Path,
-    fields: Sequence[str],
-    added: Iterable[Mapping[str, Any]],
-    key: Sequence[str],
-    older: Mapping[str, str] | None = None,
-) -> list[Row]:
-    """Adds finished runs to what the file holds now, all of them or none.
-
-    The file is read again, so rows that another process has added since are
-    kept; a row that is equal in all of `key` is replaced. No other process adds
-    a row meanwhile: the folder is locked.
-
-    Args:
-        path: See `read_rows`.
-        fields: Likewise.
-        added: The runs; fields that one lacks are empty.
-        key: Names of fields.
-        older: See `read_rows`; a file without these fields gets them.
-
-    Returns:
-        All rows.
-
-    Raises:
-        ValueError: If a run has a column that is no field.
-    """
-    added = list(added)
-    unknown = sorted({name for row in added for name in row} - set(fields))
-    if unknown:
-        raise ValueError(
-            f"Argument `added` must have columns of {', '.join(fields)}. "
-            f"Received: added={unknown}"
-        )
-    new = [
-        {field: str(row.get(field, "")) for field in fields} for row in added
-    ]
-    replaced = {tuple(row[name] for name in key) for row in new}
-    folder = Path(path).parent
-    folder.mkdir(parents=True, exist_ok=True)
-    with locks.held(folder):
-        rows = [
-            other
-            for other in read_rows(path, fields, older)
-            if tuple(other[name] for name in key) not in replaced
-        ]
-        rows += new
-        write_rows(path, fields, rows)
-    return rows

@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -27,7 +26,7 @@ class EpochOrder(keras.utils.PyDataset):
         x: Array `(N, ...)`.
         y: Array `(N, ...)`.
         batch_size: Rows of a batch; the last one has what is left.
-        seed: Of the order.
+        seed: Seed of the order.
     """
 
     def __init__(
@@ -54,11 +53,7 @@ class EpochOrder(keras.utils.PyDataset):
 
 
 class EpochSeconds(keras.callbacks.Callback):
-    """Writes how long each epoch took to a file, which it continues.
-
-    Args:
-        path: Of the file.
-    """
+    """Writes how long each epoch took to a file, which it continues."""
 
     def __init__(self, path: Path):
         super().__init__()
@@ -67,24 +62,16 @@ class EpochSeconds(keras.callbacks.Callback):
         if path.exists():
             self.seconds = json.loads(path.read_text(encoding="utf8"))
 
-    @property
-    def total(self) -> float:
-        return sum(self.seconds.values())
-
-    def on_epoch_begin(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self._begun = time.perf_counter()
 
-    def on_epoch_end(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         self.seconds[str(epoch)] = time.perf_counter() - self._begun
         whole_files.write_json(self.path, self.seconds)
 
 
 def folder_of(output: Path, key: Mapping[str, str]) -> Path:
-    """Where the backup of a run is, of its own for each run.
+    """The folder of the backup of a run.
 
     Args:
         output: The file of finished runs.
@@ -106,17 +93,17 @@ def fit(
     folder: Path,
     callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> float:
-    """Trains a model, with a backup after each epoch.
+    """Trains a compiled model, with a backup after each epoch.
 
     A run that is killed, in `fit` or later, continues after its last epoch,
     with the weights, random numbers and batches of one that was not.
 
     Args:
-        model: Compiled and built.
+        model: The model.
         data: What to train on.
-        epochs: How many.
-        folder: Of the backup, which stays until `remove`.
-        callbacks: More of them.
+        epochs: Number of epochs.
+        folder: Folder of the backup, which stays until `remove`.
+        callbacks: More callbacks.
 
     Returns:
         The seconds that all epochs took.
@@ -133,4 +120,4 @@ def fit(
         callbacks=[order, clock, *callbacks, backup],
         verbose=0,
     )
-    return clock.total
+    return sum(clock.seconds.values())

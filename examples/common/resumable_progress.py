@@ -8,7 +8,6 @@ import argparse
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 import keras
 
@@ -26,9 +25,9 @@ class ResumableProgress(keras.callbacks.Callback):
     until `remove`.
 
     Args:
-        args: Of the command line: `steps`, `evaluate_every`.
+        args: The command line, with `steps` and `evaluate_every`.
         path: Start of the names of the files.
-        line: What the lines of progress start with.
+        line: Start of the lines of progress.
     """
 
     def __init__(self, args: argparse.Namespace, path: Path, line: str):
@@ -48,30 +47,21 @@ class ResumableProgress(keras.callbacks.Callback):
         if _state(self.path).exists():
             self.state = json.loads(_state(self.path).read_text("utf8"))
             model.load_weights(_weights(self.path, self.state["step"]))
-            # States that were saved before there were seeds have none.
-            if "seeds" in self.state:
-                seeds = exact_backup.seed_states(model)
-                values = self.state["seeds"]
-                for seed, value in zip(seeds, values, strict=True):
-                    seed.assign(value)
-            print(
-                f"{self.line} continues after step {self.state['step']}",
-                flush=True,
-            )
+            seeds = exact_backup.seed_states(model)
+            for seed, value in zip(seeds, self.state["seeds"], strict=True):
+                seed.assign(value)
+            step = self.state["step"]
+            print(f"{self.line} continues after step {step}", flush=True)
         return self.state
 
     def is_over(self) -> bool:
         """Whether the run has had its steps."""
         return self.state["step"] >= self.args.steps
 
-    def on_epoch_begin(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self._start = time.perf_counter()
 
-    def on_epoch_end(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         state, every = self.state, self.args.evaluate_every
         seconds = time.perf_counter() - self._start
         state["step"] += every
@@ -106,9 +96,8 @@ class ResumableProgress(keras.callbacks.Callback):
 
 def remove(path: Path) -> None:
     """Deletes what a run has saved; `path` is the start of the files' names."""
-    _state(path).unlink(missing_ok=True)
-    for weights in _all_weights(path):
-        weights.unlink(missing_ok=True)
+    for file in (_state(path), *_all_weights(path)):
+        file.unlink(missing_ok=True)
 
 
 def _state(path: Path) -> Path:

@@ -30,12 +30,32 @@ def spread(values: Sequence[float], form: str = ".1f") -> str:
     >>> spread([20.0, 22.0])
     '21.0 ± 1.4'
     """
-    if not values:
-        return ""
-    deviation = ""
-    if len(values) > 1:
-        deviation = f" ± {np.std(values, ddof=1):{form}}"
-    return f"{np.mean(values):{form}}{deviation}"
+    if len(values) < 2:
+        return f"{values[0]:{form}}" if values else ""
+    return f"{np.mean(values):{form}} ± {np.std(values, ddof=1):{form}}"
+
+
+def by_kind(
+    rows: Sequence[dict], by: Sequence[str], measured: Sequence[str]
+) -> str:
+    """Markdown table of means and standard deviations over seeds.
+
+    Args:
+        rows: Finished runs.
+        by: Columns that tell kinds of runs from each other.
+        measured: Columns of numbers; empty ones and "nan" do not count.
+    """
+    kinds: dict[tuple, list[dict]] = {}
+    for row in rows:
+        kinds.setdefault(tuple(row[name] for name in by), []).append(row)
+    lines = [[*by, *measured, "seeds"]]
+    for kind, own in kinds.items():
+        known = [
+            [float(row[name]) for row in own if row[name] not in ("", "nan")]
+            for name in measured
+        ]
+        lines.append([*kind, *(spread(x, ".4g") for x in known), len(own)])
+    return table(lines)
 
 
 def publish(parts: Sequence[str], path: str | Path | None) -> str:

@@ -114,22 +114,15 @@ def frequent_words(
 
     Args:
         data: The texts.
-        sizes: Texts of each of the two parts, at most.
-        max_length: Words of a text, at most.
+        sizes: Largest numbers of texts of the two parts.
+        max_length: Largest number of words of a text.
         count: Number of ids; rarer words become the unknown one.
     """
-    train, test = (
-        datasets.choose(part, size)
-        for part, size in zip((data.train, data.test), sizes)
-    )
-    encoded = encode(
-        data._replace(train=train, validation=test, test=test), max_length
-    )
-    (train_ids, train_labels), (test_ids, test_labels) = (
-        encoded.train,
-        encoded.test,
-    )
-    return (
-        (keep_frequent(train_ids, count), train_labels),
-        (keep_frequent(test_ids, count), test_labels),
+    train = datasets.choose(data.train, sizes[0])
+    test = datasets.choose(data.test, sizes[1])
+    chosen = data._replace(train=train, validation=test, test=test)
+    encoded = encode(chosen, max_length)
+    return tuple(
+        (keep_frequent(ids, count), labels)
+        for ids, labels in (encoded.train, encoded.test)
     )

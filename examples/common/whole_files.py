@@ -19,17 +19,14 @@ def replacing(
     an exception or a kill.
 
     Args:
-        path: Of both, with folders that may not exist yet.
-        mode: To write, as of `open`.
-        **options: Others of `open`; text is UTF-8 unless they say otherwise.
-
-    Yields:
-        The file.
+        path: Path of both, with folders that may not exist yet.
+        mode: Mode of `open`, to write.
+        **options: Other options of `open`; text is UTF-8.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     if "b" not in mode:
-        options.setdefault("encoding", "utf8")
+        options["encoding"] = "utf8"
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         with temporary.open(mode, **options) as file:

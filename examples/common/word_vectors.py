@@ -24,8 +24,51 @@ def load_vectors(path: str | Path) -> tuple[list[str], np.ndarray]:
         ValueError: If it is malformed, or if a number is not finite.
     """
     path = Path(path)
-    read = _read_arrays if path.suffix == ".npz" else _read_text
-    return read(path)
+    if path.suffix != ".npz":
+        return _read_text(path)
+    with np.load(path) as arrays:
+        found = {name: arrays[name] for name in arrays}
+    shapes = {name: f"{x.dtype} {x.shape}" for name, x in found.items()}
+    words, vectors = found.get("words"), found.get("vectors")
+    if (
+        words is None
+        or vectors is None
+        or words.dtype.kind != "U"
+        or vectors.dtype.kind not in "fiu"
+        or vectors.ndim != 2
+        or words.shape != vectors.shape[:1]
+        or not np.isfinite(vectors).all()
+    ):
+        raise ValueError(
+            f"{path}: expected strings `words` and finite numbers `vectors`, "
+            f"(words,) and (words, size). Received: {shapes}"
+        )
+    return words.tolist(), vectors.astype("float32")
+
+
+def _read_text(path):
+    words, vectors, size = [], [], 0
+    for number, line in text_files.lines(path, "utf8"):
+        line = line.rstrip(" ")
+        word, *values = line.rsplit(" ", size) if size else line.split(" ")
+        vector = _numbers(values)
+        size = size or len(vector)
+        too_many = " " in word and _numbers([word.rpartition(" ")[2]]).size
+        if not size or len(vector) != size or too_many:
+            expected = f"a word and {size or 'its'} finite numbers"
+            text_files.fail(path, number, expected, line)
+        words.append(word)
+        vectors.append(vector)
+    return words, np.stack(vectors)
+
+
+def _numbers(values):
+    """A vector; an empty one if a value is no finite number."""
+    try:
+        vector = np.array(values, dtype="float32")
+    except ValueError:
+        vector = np.array([np.nan], dtype="float32")
+    return vector if np.isfinite(vector).all() else vector[:0]
 
 
 def find_vectors(data_dir: str) -> str | None:
@@ -42,81 +85,10 @@ def embedding_matrix(
     known, scale = {}, 0.1
     if vectors_path:
         words, vectors = load_vectors(vectors_path)
-        known = {word: i for i, word in enumerate(words)}
+        known = dict(zip(words, vectors))
         size, scale = vectors.shape[1], vectors.std()
     matrix = random.normal(0, scale, (len(vocabulary) + 2, size))
     matrix[:2] = 0
     for i, word in enumerate(vocabulary, start=2):
-        if word in known:
-            matrix[i] = vectors[known[word]]
+        matrix[i] = known.get(word, matrix[i])
     return matrix.astype("float32")
-
-
-def _read_arrays(path):
-    if not path.is_file():
-        raise FileNotFoundError(f"{path}: no such file")
-    try:
-        with path.open("rb") as file, np.load(file) as arrays:
-            arrays = {name: arrays[name] for name in arrays}
-    except Exception as error:  # Of many kinds, as bytes may mean anything.
-        raise ValueError(
-            f"{path}: expected an .npz file. Received: {error}"
-        ) from error
-    if not {"words", "vectors"} <= set(arrays):
-        raise ValueError(
-            f"{path}: expected the arrays `words` and `vectors`. "
-            f"Received: {sorted(arrays)}"
-        )
-    words, vectors = arrays["words"], arrays["vectors"]
-    if words.ndim != 1 or words.dtype.kind != "U":
-        raise ValueError(
-            f"{path}: expected a list of strings `words`. "
-            f"Received: words.shape={words.shape}, words.dtype={words.dtype}"
-        )
-    if vectors.ndim != 2 or len(vectors) != len(words) or not vectors.size:
-        raise ValueError(
-            f"{path}: expected one vector for each of {len(words)} words. "
-            f"Received: vectors.shape={vectors.shape}"
-        )
-    if vectors.dtype.kind not in "fiu":
-        raise ValueError(
-            f"{path}: expected `vectors` of real numbers. "
-            f"Received: vectors.dtype={vectors.dtype}"
-        )
-    words = words.tolist()
-    with np.errstate(over="ignore"):  # What is too large becomes infinite.
-        vectors = vectors.astype("float32")
-    wrong = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-    if wrong.size:
-        raise ValueError(
-            f"{path}: expected finite numbers. Received: {wrong.size} words "
-            f"with others, the first of them {words[wrong[0]]!r}"
-        )
-    return words, vectors
-
-
-def _read_text(path):
-    words, vectors, size = [], [], 0
-    for number, line in text_files.lines(path, "utf8"):
-        line = line.rstrip(" ")
-        word, *values = line.rsplit(" ", size) if size else line.split(" ")
-        vector = _numbers(values)
-        size = size or len(vector)
-        _, spaced, last = word.rpartition(" ")
-        too_many = spaced and _numbers([last]).size
-        if not size or len(vector) != size or too_many:
-            expected = f"a word and {size or 'its'} finite numbers"
-            text_files.fail(path, number, expected, line)
-        words.append(word)
-        vectors.append(vector)
-    return words, np.stack(vectors)
-
-
-def _numbers(values):
-    """A vector; an empty one if a value is no finite number."""
-    try:
-        with np.errstate(over="ignore"):
-            vector = np.array(values, dtype="float32")
-    except ValueError:
-        return np.empty(0, "float32")
-    return vector if np.isfinite(vector).all() else np.empty(0, "float32")

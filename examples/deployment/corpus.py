@@ -38,9 +38,8 @@ LOCK = ".lock"
 # Ending of files that are being written.
 TEMPORARY = ".part"
 ATTEMPTS = 3
-# Rows of Parquet that are decoded, and bytes of a column read, at a time.
+# Rows of Parquet that are decoded at a time.
 _PARQUET_ROWS = 1024
-_PARQUET_BYTES = 2**20
 
 
 class CorpusFile(NamedTuple):
@@ -99,39 +98,34 @@ def find(inputs: Iterable[str | Path]) -> list[CorpusFile]:
     else is left out is printed.
 
     Raises:
-        ValueError: If there is none, or one is missing, of another kind, named
-            twice, or has a path that is no UTF-8.
+        ValueError: If one is missing, of another kind, or named twice.
     """
-    names: list[str] = []
+    found: list[str] = []
     for path in map(Path, inputs):
         inside = _files_in(path) if path.is_dir() else [path]
-        found, others = [], []
-        for file in inside:
-            is_taken = file.suffix.lower() in ENDINGS and file.is_file()
-            (found if is_taken else others).append(str(file.absolute()))
-        if not found:
+        taken = [
+            str(file.absolute())
+            for file in inside
+            if file.suffix.lower() in ENDINGS and file.is_file()
+        ]
+        if not taken:
             raise ValueError(
                 f"Argument `inputs` must name files that end in "
                 f"{' or '.join(ENDINGS)}, or folders of them. "
                 f"Received: inputs={str(path)!r}"
             )
-        if others:
-            shown = ", ".join(map(ascii, others[:3]))
-            print(
-                f"Left out, of other kinds: {len(others)} files, {shown}",
-                flush=True,
-            )
-        names += found
-    count = Counter(map(os.path.realpath, names))
-    wrong = [n for n in names if count[os.path.realpath(n)] > 1]
-    # Scores name the files of their rows.
-    wrong = wrong or [name for name in names if not _is_text(name)]
-    if wrong or not names:
+        if len(taken) < len(inside):
+            others = len(inside) - len(taken)
+            print(f"Left out of {path}, of other kinds: {others} files")
+        found += taken
+    count = Counter(map(os.path.realpath, found))
+    twice = [name for name in found if count[os.path.realpath(name)] > 1]
+    if twice:
         raise ValueError(
-            "Argument `inputs` must name at least one file, each once, with "
-            f"paths in UTF-8. Received: inputs={wrong[:4]}"
+            "Argument `inputs` must name files each once. "
+            f"Received: inputs={twice[:4]}"
         )
-    return [look_at(name) for name in names]
+    return [look_at(name) for name in found]
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -153,8 +147,6 @@ def split(
 ) -> list[Shard]:
     """Cuts files into shards of `shard_rows` rows; a file's last may be less.
 
-    Files without rows are printed.
-
     Raises:
         ValueError: If no file has rows, or one does not have one field of each
             of these names.
@@ -165,8 +157,6 @@ def split(
             starts, rows = _parquet_starts(file.path, shard_rows, fields)
         else:
             starts, rows = _line_starts(file.path, shard_rows)
-        if not rows:
-            print(f"Without rows: {file.path}", flush=True)
         for i, offset in enumerate(starts):
             first = i * shard_rows
             count = min(shard_rows, rows - first)
@@ -185,15 +175,14 @@ def read(shard: Shard, fields: Fields) -> Iterator[Row | BadRow]:
     Raises:
         ValueError: If the file is not what it was when it was split.
     """
-    if look_at(shard.file.path) != shard.file:
+    path = shard.file.path
+    if look_at(path) != shard.file:
         raise ValueError(
-            f"{shard.file.path}: changed since the run began. "
-            f"Received: {look_at(shard.file.path)}"
+            f"{path}: changed since the run began. Received: {look_at(path)}"
         )
-    if _is_parquet(shard.file.path):
-        yield from _read_parquet(shard, fields)
-    else:
-        yield from _read_lines(shard, fields)
+    read_values = _parquet_values if _is_parquet(path) else _line_values
+    for number, value in enumerate(read_values(shard, fields), shard.first):
+        yield _row(number, value, path, fields)
 
 
 def _is_parquet(path: str) -> bool:
@@ -223,54 +212,32 @@ def _parquet_starts(path, shard_rows, fields) -> tuple[list[int], int]:
     return [0] * -(-rows // shard_rows), rows
 
 
-def _read_lines(shard, fields):
+def _line_values(shard, fields) -> Iterator[Any]:
+    """What each line holds; of a line that is no JSON, the error."""
     with open(shard.file.path, "rb") as file:
         file.seek(shard.offset)
-        for number in range(shard.first, shard.first + shard.rows):
-            line = file.readline()
-            # Some editors begin a file with a byte order mark.
-            encoding = "utf8" if number else "utf-8-sig"
+        for _ in range(shard.rows):
             try:
-                value = json.loads(
-                    line.decode(encoding), object_pairs_hook=_object
-                )
-                if not isinstance(value, dict):
-                    raise ValueError("not an object")
-            except (ValueError, RecursionError) as error:
-                start = line[:60].decode(encoding, "replace")
-                yield BadRow(
-                    number,
-                    f"{shard.file.path}, line {number + 1}: expected a JSON "
-                    f"object in UTF-8 ({error}). Received: {start!r}",
-                )
-            else:
-                yield _row(f"line {number + 1}", number, value, shard, fields)
+                # Some editors begin a file with a byte order mark.
+                yield json.loads(file.readline().decode("utf-8-sig"))
+            except ValueError as error:
+                yield error
 
 
-def _object(pairs):
-    value = dict(pairs)
-    if len(value) < len(pairs):
-        raise ValueError("a name is there twice")
-    return value
-
-
-def _read_parquet(shard, fields):
-    names = list(filter(None, fields))
-    first, end, next_group = shard.first, shard.first + shard.rows, 0
+def _parquet_values(shard, fields) -> Iterator[dict]:
+    end, number = shard.first + shard.rows, 0
     with _opened_parquet(shard.file.path) as file:
         for group in range(file.num_row_groups):
-            number = next_group
-            next_group += file.metadata.row_group(group).num_rows
-            if next_group <= first or number >= end:
+            rows = file.metadata.row_group(group).num_rows
+            if number + rows <= shard.first or number >= end:
+                number += rows
                 continue
             for batch in file.iter_batches(
-                _PARQUET_ROWS, [group], columns=names
+                _PARQUET_ROWS, [group], columns=list(filter(None, fields))
             ):
-                skipped = min(max(0, first - number), batch.num_rows)
+                skipped = min(max(0, shard.first - number), batch.num_rows)
                 wanted = batch.slice(skipped, max(0, end - number - skipped))
-                rows = enumerate(wanted.to_pylist(), number + skipped)
-                for row, value in rows:
-                    yield _row(f"row {row}", row, value, shard, fields)
+                yield from wanted.to_pylist()
                 number += batch.num_rows
                 if number >= end:
                     break
@@ -282,7 +249,7 @@ def _opened_parquet(path):
     try:
         # A column of a row group may be too large to be read as a whole.
         with parquet.ParquetFile(
-            path, buffer_size=_PARQUET_BYTES, pre_buffer=False
+            path, buffer_size=2**20, pre_buffer=False
         ) as file:
             yield file
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
@@ -291,35 +258,23 @@ def _opened_parquet(path):
         ) from error
 
 
-def _row(where: str, number: int, value: dict, shard, fields) -> Row | BadRow:
+def _row(number: int, value: Any, path: str, fields: Fields) -> Row | BadRow:
     """A row of the fields wanted, or why it is none."""
-    text = value.get(fields.text)
-    key = value.get(fields.id) if fields.id is not None else None
-    if isinstance(key, int) and not isinstance(key, bool):
-        key = str(key)
-    if not _is_text(text):
-        name, kinds = fields.text, "a string of Unicode characters"
-    elif fields.id is not None and not _is_text(key):
-        name, kinds = fields.id, "a string or an integer"
+    if not isinstance(value, dict):
+        wanted, got = "a JSON object in UTF-8", str(value)
     else:
-        return Row(number, text, key)
-    got = repr(value[name])[:80] if name in value else "no such field"
-    return BadRow(
-        number,
-        f"{shard.file.path}, {where}: expected {kinds} in field {name!r}. "
-        f"Received: {got}",
-    )
-
-
-def _is_text(value) -> bool:
-    """Whether it is a string; half a surrogate pair from JSON is none."""
-    if not isinstance(value, str):
-        return False
-    try:
-        value.encode("utf8")
-    except UnicodeEncodeError:
-        return False
-    return True
+        text = value.get(fields.text)
+        key = None if fields.id is None else value.get(fields.id)
+        if not isinstance(text, str):
+            wanted, got = f"a string in field {fields.text!r}", repr(text)
+        elif fields.id is not None and type(key) not in (str, int):
+            kinds = "a string or an integer"
+            wanted, got = f"{kinds} in field {fields.id!r}", repr(key)
+        else:
+            return Row(number, text, None if key is None else str(key))
+    place = f"row {number}" if _is_parquet(path) else f"line {number + 1}"
+    reason = f"{path}, {place}: expected {wanted}. Received: {got[:80]}"
+    return BadRow(number, reason)
 
 
 class ScoreFolder:
@@ -362,16 +317,11 @@ class ScoreFolder:
         """Keeps the folder for one run.
 
         Raises:
-            ValueError: If it cannot be written to, holds something else than a
-                run, or another run uses it.
+            ValueError: If it holds something else than a run, or another run
+                uses it.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         received = f"Received: output={str(self.path)!r}"
-        if not os.access(self.path, os.W_OK | os.X_OK):
-            raise ValueError(
-                "Argument `output` must be a folder that can be written to. "
-                f"{received}"
-            )
         others = sorted(
             p.name
             for p in self.path.iterdir()
@@ -384,7 +334,7 @@ class ScoreFolder:
             )
         with locks.claimed(self.path / LOCK) as is_ours:
             if not is_ours:
-                other = locks.owner(self.path / LOCK) or "another process"
+                other = (self.path / LOCK).read_text(encoding="utf8").strip()
                 raise ValueError(
                     "Argument `output` must be a folder that no other run "
                     f"uses. {received}, used by {other}"
@@ -417,13 +367,8 @@ class ScoreFolder:
             cut = [(index[s.file], *s[2:]) for s in shards]
             whole_files.write_json(path, {**wanted, "shards": cut})
             return shards
-        try:
-            found = json.loads(path.read_text(encoding="utf8"))
-            cut = found.pop("shards")
-        except (ValueError, KeyError, AttributeError, TypeError) as error:
-            raise ValueError(
-                f"{path}: expected the manifest of a run. Received: {error!r}"
-            ) from error
+        found = json.loads(path.read_text(encoding="utf8"))
+        cut = found.pop("shards")
         changed = [
             f"{name}={wanted.get(name)!r:.300}, then {found.get(name)!r:.300}"
             for name in sorted({*wanted, *found})
@@ -487,22 +432,21 @@ class ScoreFolder:
         Raises:
             ValueError: If `ATTEMPTS` marks were left.
         """
-        for i in range(ATTEMPTS):
-            mark = self.path / f".shard-{number:06d}.{i}{TEMPORARY}"
-            try:
-                mark.touch(exist_ok=False)
-                break
-            except FileExistsError:
-                pass
-        else:
+        marks = [
+            self.path / f".shard-{number:06d}.{i}{TEMPORARY}"
+            for i in range(ATTEMPTS)
+        ]
+        free = [mark for mark in marks if not mark.exists()]
+        if not free:
             raise ValueError(
                 f"{ATTEMPTS} workers died over this shard. If memory ran out, "
                 "take smaller batches, or fewer workers"
             )
+        free[0].touch()
         try:
             yield
         finally:
-            mark.unlink(missing_ok=True)
+            free[0].unlink(missing_ok=True)
 
     def count_rejects(self) -> int:
         """How many rows were left out, of all shards that are done."""

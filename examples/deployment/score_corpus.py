@@ -92,13 +92,9 @@ class Scorer:
                     self._score(shard)
             except Exception as error:
                 # As text: TensorFlow's errors cannot be sent everywhere.
-                problem = str(error)
-                if shard.file.path not in problem:
-                    end = shard.first + shard.rows - 1
-                    problem = (
-                        f"{shard.file.path}, rows {shard.first} to {end}: "
-                        f"{problem}"
-                    )
+                end = shard.first + shard.rows - 1
+                place = f"{shard.file.path}, rows {shard.first} to {end}"
+                problem = f"{place}: {error}"
         return {
             "shard": shard.number,
             "rows": shard.rows,
@@ -124,13 +120,8 @@ class Scorer:
 def on_ray(job: Job, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Scores shards in Ray's workers; yields what became of them."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        import ray
-        import ray.data
-    except ImportError as error:
-        raise ImportError(
-            "Workers need `pip install 'keras_seqmech[scaling]'`."
-        ) from error
+    import ray
+    import ray.data
 
     # Machines of a cluster need not have these modules.
     ray.cloudpickle.register_pickle_by_value(sys.modules["examples"])
@@ -183,7 +174,14 @@ def run(args: argparse.Namespace) -> dict[str, int]:
         ValueError: If arguments, files, model or folder are not what they must
             be, or a row cannot be scored.
     """
-    check(args)
+    output = args.output.resolve()
+    for path in map(Path, args.inputs):
+        if path.is_dir() and output.is_relative_to(path.resolve()):
+            raise ValueError(
+                "Argument `output` must be a folder outside of all `inputs`, "
+                "or scores would be taken for texts. "
+                f"Received: output={str(args.output)!r} in {str(path)!r}"
+            )
     files = corpus.find(args.inputs)
     if args.workers != 0:  # The workers compute, and this process looks.
         text_model.limit_tensorflow(1)
@@ -225,23 +223,6 @@ def run(args: argparse.Namespace) -> dict[str, int]:
     return {"rows": total - rejected, "rejected": rejected}
 
 
-def check(args: argparse.Namespace) -> None:
-    """Refuses arguments that contradict each other."""
-    if args.workers == 0 and args.address is not None:
-        raise ValueError(
-            "Argument `address` must be left out with `workers=0`, which "
-            f"scores in this process. Received: address={args.address!r}"
-        )
-    output = args.output.resolve()
-    for path in map(Path, args.inputs):
-        if path.is_dir() and output.is_relative_to(path.resolve()):
-            raise ValueError(
-                "Argument `output` must be a folder outside of all `inputs`, "
-                "or scores would be taken for texts. "
-                f"Received: output={str(args.output)!r} in {str(path)!r}"
-            )
-
-
 def follow(job: Job, args: argparse.Namespace) -> None:
     """Scores a job's shards; prints what becomes of them.
 
@@ -254,20 +235,13 @@ def follow(job: Job, args: argparse.Namespace) -> None:
         results = (score({"item": i}) for i in range(count))
     else:
         results = on_ray(job, args)
-    speed, rows, begun = "", 0, 0.0
     with contextlib.closing(results):
         for number, done in enumerate(results, start=1):
             if done["problem"]:
                 raise ValueError(done["problem"])
-            now = time.perf_counter()
-            if number == 1:  # Until then workers were starting.
-                begun = now
-            else:
-                rows += done["rows"]
-                speed = f"; {rows / (now - begun):.0f} rows a second in all"
             print(
                 f"{number} of {count}: shard {done['shard']}, {done['rows']} "
-                f"rows in {done['seconds']:.1f} s by {done['worker']}{speed}",
+                f"rows in {done['seconds']:.1f} s by {done['worker']}",
                 flush=True,
             )
 
@@ -279,11 +253,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
-    add(
-        "inputs",
-        nargs="+",
-        help=".jsonl or .parquet files, or folders, searched with all in them",
-    )
+    add("inputs", nargs="+", help=".jsonl or .parquet files, or folders")
     add("--model", type=Path, required=True, help="folder of a SavedModel")
     add("--output", type=Path, required=True, help="folder of the scores")
     add("--format", choices=corpus.FORMATS, default="jsonl")
@@ -291,24 +261,14 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--id-field", help="to be written beside the scores, as a string")
     add("--batch-size", type=positive, default=256, help="texts of a batch")
     add("--shard-rows", type=positive, default=10_000, help="rows of a shard")
-    add(
-        "--workers",
-        type=integer(0),
-        help="processes; 0: this one, without Ray; default: all CPUs",
-    )
-    add(
-        "--threads",
-        type=positive,
-        help="CPUs of each worker; default: 1, or all with --workers 0",
-    )
+    workers = "processes; 0: this one, without Ray; default: all CPUs"
+    add("--workers", type=integer(0), help=workers)
+    threads = "CPUs of each worker; default: 1, or all with --workers 0"
+    add("--threads", type=positive, help=threads)
     add("--address", help="of a Ray cluster; default: this machine alone")
-    add(
-        "--on-error",
-        choices=("raise", "skip"),
-        default="raise",
-        help="a row that cannot be scored, without a text or an id for one, "
-        "ends the run, or is left out and named in rejects-*.jsonl",
-    )
+    bad = "a row without a text ends the run, or is named in rejects-*.jsonl"
+    actions = ("raise", "skip")
+    add("--on-error", choices=actions, default="raise", help=bad)
     args = parser.parse_args(argv)
     if args.threads is None and args.workers != 0:
         args.threads = 1
@@ -320,7 +280,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, int]:
     args = parse(argv)
     try:
         counts = run(args)
-    except (ImportError, OSError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         sys.exit(str(error))
     print(f"{args.output}: scores of {counts['rows']} rows")
     if counts["rejected"]:

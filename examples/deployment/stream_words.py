@@ -39,30 +39,14 @@ from keras_seqmech import ExploreThenCommit
 from keras_seqmech import serving
 
 MAX_SIZE = 4
-UNUSED = "--sentences, --epochs, --units and --seed were not used."
-
-
-def load(export: str | pathlib.Path) -> Mapping[str, Any]:
-    """What a server loads once for all clients.
-
-    Args:
-        export: Directory of the version of a model with the input `characters`
-            and the output `tags`, exported with `streaming=True`.
-    """
-    signatures = tf.saved_model.load(str(export)).signatures
-    if "start" not in signatures:
-        raise ValueError(
-            "Argument `export` must be a model exported with "
-            f"`streaming=True`. Received: export={str(export)!r}"
-        )
-    return signatures
 
 
 class Typist:
     """A client that sends one character after the other.
 
     Args:
-        signatures: Of a model, from `load`.
+        signatures: Signatures of a model with the input `characters` and the
+            output `tags`, exported with `streaming=True`.
     """
 
     def __init__(self, signatures: Mapping[str, Any]):
@@ -179,17 +163,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
-    add(
-        "--model",
-        type=pathlib.Path,
-        default=pathlib.Path("runs/stream_words"),
-        help="folder of the exported model, made if there is none",
-    )
-    add(
-        "--text",
-        default="研究生命的起源是科学家们多年来的愿望。",
-        help="what to type; - for the lines of standard input",
-    )
+    folder = "folder of the exported model, made if there is none"
+    default = pathlib.Path("runs/stream_words")
+    add("--model", type=pathlib.Path, default=default, help=folder)
+    text = "研究生命的起源是科学家们多年来的愿望。"
+    what = "what to type; - for the lines of standard input"
+    add("--text", default=text, help=what)
     add("--sentences", type=positive, default=2000, help="to train on")
     add("--epochs", type=positive, default=3)
     add("--units", type=positive, default=128)
@@ -203,10 +182,9 @@ def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
     export = newest(args.model)
     if export is None:
         export = serving.export_model(train(args), args.model, streaming=True)
-        print(f"SavedModel: {export}")
-    else:
-        print(f"SavedModel: {export}, which was there: {UNUSED}")
-    signatures = load(export)
+    print(f"SavedModel: {export}")
+    # A server loads it once for all clients.
+    signatures = tf.saved_model.load(str(export)).signatures
     lines = [args.text] if args.text != "-" else sys.stdin
     measured = []
     for text in filter(None, (line.strip() for line in lines)):

@@ -1,9 +1,8 @@
 """Runs of the focused encoder's tasks: train, test, save, continue.
 
-A run is trained by one `fit`, an epoch of which is `--evaluate-every` steps.
-After each the model is tested and saved, so that a run that was killed
-continues from there. A finished run is a line of a CSV file and is not
-repeated.
+An epoch is `--evaluate-every` steps. After each the model is tested and saved,
+so that a run that was killed continues from there. A finished run is a line of
+a CSV file and is not repeated.
 """
 
 import argparse
@@ -12,6 +11,7 @@ import zlib
 from collections.abc import Callable
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from typing import NamedTuple
 
 import keras
@@ -23,7 +23,6 @@ from examples.common import exploring
 from examples.common import interleaved
 from examples.common import results
 from examples.common import resumable_progress
-from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
@@ -91,24 +90,12 @@ class Progress(resumable_progress.ResumableProgress):
 
     Training draws the gates, so `train_accuracy` and `accuracy` differ until
     the gates are hard.
-
-    Args:
-        probed: The model's `probe`.
-        test: What is asked, and the answers.
-        args: The command line.
-        path: Start of the names of the files.
-        line: Start of the lines of progress.
     """
 
     def __init__(
-        self,
-        probed: keras.Model,
-        test: tuple[dict, np.ndarray],
-        args: argparse.Namespace,
-        path: Path,
-        line: str,
+        self, probed: keras.Model, test: tuple[dict, np.ndarray], *options: Any
     ):
-        super().__init__(args, path, line)
+        super().__init__(*options)
         self.probed = probed
         self.test = test
 
@@ -139,7 +126,7 @@ def check(
             "--steps: must be a multiple of --evaluate-every. Received: "
             f"{args.steps} and {args.evaluate_every}"
         )
-    return models.check(parser, args)
+    return exploring.check(parser, args)
 
 
 def keys(
@@ -265,14 +252,9 @@ def gate_callbacks(
     The penalty on open gates grows from zero: before the network can use the
     states it reads, no gate is worth it, and all would close. Meanwhile the
     entropy bonus falls to zero: without it all gates would be open for good
-    before any of them is penalized. Then the penalty on undecided gates
-    rises, too.
-
-    The temperature of relaxed gates falls; for straight-through gates, which
-    are hard already, a low temperature would only take away the gradient.
-
-    With `--explore`, `ExploreThenCommit` takes the place of all this; it lowers
-    the temperature of straight-through gates, too.
+    before any of them is penalized. Then the penalty on undecided gates rises,
+    too, and the temperature of relaxed gates falls. With `--explore`,
+    `ExploreThenCommit` takes the place of all this.
     """
     schedule = exploring.schedule(args)
     if schedule is not None:
@@ -304,25 +286,3 @@ def rising(share: float, to: float, end: float, power: float = SLOW) -> float:
 
 def percent(share: float) -> str:
     return f"{100 * share:.2f}"
-
-
-def means(
-    rows: Sequence[results.Row], by: Sequence[str], measured: Sequence[str]
-) -> str:
-    """Prints means over seeds as a Markdown table; returns it.
-
-    Args:
-        rows: Finished runs.
-        by: Columns that tell kinds of runs from each other.
-        measured: Columns of numbers.
-    """
-    kinds: dict[tuple, list[results.Row]] = {}
-    for row in rows:
-        kinds.setdefault(tuple(row[name] for name in by), []).append(row)
-    body = [
-        [*kind, *(tables.mean(own, name, ".4g") for name in measured), len(own)]
-        for kind, own in kinds.items()
-    ]
-    return tables.publish(
-        [tables.table([[*by, *measured, "seeds"], *body])], None
-    )

@@ -1,14 +1,11 @@
-"""Pictures of gates: how open, where, and at what accuracy.
+"""Pictures of gates: where they are open, and what is read there.
 
-    python -m examples.focused.figures --runs runs/picking.csv \\
-        --picking-model MODEL.keras --pixel-model MODEL.keras
+    python -m examples.focused.figures --picking-model MODEL.keras \
+        --pixel-model MODEL.keras
 
 Draws figures of "Focused Hierarchical RNNs for Conditional Sequence
-Processing" into `--output-dir`:
+Processing" into `--output-dir`, of saved models:
 
-- `openness_<task>.png`: accuracy against openness of the gates, a point for
-  each run in the CSV files `--runs` of `examples/focused/picking.py` or
-  `examples/focused/pixel_questions.py` (figure 2);
 - `positions.png`: openness (G) and focus (F), the mean weight of the attention
   to the state made there, by position for some asked positions k, of a model
   that `examples/focused/picking.py` saved (figure 3);
@@ -25,9 +22,7 @@ import keras
 import numpy as np
 from matplotlib.figure import Figure
 
-from examples.common import results
 from examples.common.networks import network_of
-from examples.focused import experiments
 from examples.focused import models
 from keras_seqmech import analysis
 from keras_seqmech.tasks import picking
@@ -39,25 +34,6 @@ POSITIONS, SEQUENCES = 4, 200
 DARKEST = 0.35
 OPEN = np.array([0.86, 0.1, 0.1])
 PER_ROW = 5
-
-
-def openness_points(paths: Sequence[Path]) -> dict[str, dict[str, list]]:
-    """For each task and estimator, `(openness, accuracy)` of each run."""
-    found = {}
-    for path in paths:
-        for row in results.read_rows(path, experiments.FIELDS):
-            if row["estimator"]:
-                points = found.setdefault(row["task"], {})
-                pair = (float(row["openness"]), float(row["accuracy"]))
-                points.setdefault(row["estimator"], []).append(
-                    tuple(percent / 100 for percent in pair)
-                )
-    if not found:
-        raise ValueError(
-            "--runs: must hold runs of fhe. Received: "
-            f"{', '.join(map(str, paths))}"
-        )
-    return found
 
 
 def position_curves(
@@ -124,14 +100,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     add("--output-dir", type=Path, default=Path("runs/focused_figures"))
-    add("--runs", nargs="+", type=Path, default=[], help="CSV files")
     add("--picking-model", type=Path, help="a saved .keras")
     add("--pixel-model", type=Path, help="a saved .keras")
     add("--mnist", action="store_true", help="if it was trained on MNIST")
     add("--data-dir", help="holds mnist/mnist.npz")
     args = parser.parse_args(argv)
-    if not (args.runs or args.picking_model or args.pixel_model):
-        parser.error("nothing to draw: --runs, --picking-model, --pixel-model")
     if args.mnist and not args.data_dir:
         parser.error("--mnist: needs --data-dir")
     return args
@@ -142,12 +115,6 @@ def main(argv: Sequence[str] | None = None) -> dict:
     args = parse(argv)
     args.output_dir.mkdir(parents=True, exist_ok=True)
     shown = {}
-    if args.runs:
-        for task, points in openness_points(args.runs).items():
-            name = f"openness_{task}"
-            shown[name] = points
-            figure = plot_accuracy(points, task)
-            figure.savefig(args.output_dir / f"{name}.png", dpi=150)
     if args.picking_model:
         model = keras.models.load_model(args.picking_model)
         shown["positions"] = position_curves(model)
@@ -165,18 +132,6 @@ def main(argv: Sequence[str] | None = None) -> dict:
         figure.savefig(args.output_dir / "pixels.png", dpi=150)
     print(f"{args.output_dir}: {', '.join(sorted(shown))}", flush=True)
     return shown
-
-
-def plot_accuracy(points: dict[str, list], task: str) -> Figure:
-    """Accuracy against openness, in percent, a point for each run."""
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
-    axes = figure.subplots()
-    for estimator, pairs in points.items():
-        axes.plot(*(100 * np.transpose(pairs)), "o", label=estimator)
-    axes.set(xlabel="gate openness (%)", ylabel="accuracy (%)", xlim=(-2, 102))
-    axes.legend()
-    figure.suptitle(task)
-    return figure
 
 
 def plot_positions(shown: dict[str, dict[int, np.ndarray]]) -> Figure:

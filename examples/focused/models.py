@@ -8,13 +8,9 @@ together with it:
   what is asked;
 - `lstm1_last`, `lstm2_last`: the same without attention; the last state is
   classified together with the question;
-- `fhe`: `FocusedHierarchicalEncoder`, whose gate does. Its upper states stay
-  where the gate is closed. With `--read-out every` the states to read are the
-  zeros before the first open gate and the states after open ones, each as often
-  as the steps that it lasts; with `--read-out open` they are the states at open
-  gates, each once. The former teaches straight-through gates: in the latter a
-  gate that opens is worth nothing without the new state, and the new state
-  nothing without the gate, and the gradient sees one change at a time.
+- `fhe`: `FocusedHierarchicalEncoder`, whose gate does. With `--read-out every`
+  the question attends over the upper states after all steps; with `--read-out
+  open` over those at open gates, each once.
 """
 
 import argparse
@@ -42,8 +38,6 @@ MODELS = ("lstm1", "lstm2", "lstm1_last", "lstm2_last", "fhe")
 ATTENDING = ("lstm1", "lstm2", "fhe")
 ESTIMATORS = ("reinforce", "relaxed", "straight_through")
 READ_OUTS = ("every", "open")
-# What `ExploreThenCommit` takes the place of.
-TARGETS = ("openness_target", "indecision_weight")
 # Weight of the entropy bonus at the start.
 ENTROPY_WEIGHT = 1.0
 # Draws of the gates, for the variance of their gradient.
@@ -58,8 +52,6 @@ class Asked(NamedTuple):
         sequence: Tensor `(B, T, d)`, made of the inputs.
         context: Tensor `(B, c)`, made of the inputs.
         classes: Number of answers.
-        steps: Final length of the training sequences, by which the sparsity
-            term, a sum over steps, is divided.
         compare: Whether to classify the product of what is read and the
             query, too, and through a hidden layer: for questions whether
             something is so.
@@ -69,7 +61,6 @@ class Asked(NamedTuple):
     sequence: keras.KerasTensor
     context: keras.KerasTensor
     classes: int
-    steps: int
     compare: bool = False
 
 
@@ -82,27 +73,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     states = "states of fhe that the question attends to"
     add("--read-out", choices=READ_OUTS, default="every", help=states)
     add("--units", type=positive, default=64)
-    add("--openness-target", type=real("(0, 1]"), default=0.05)
-    weight = "penalty on undecided gates at the end"
+    target = "share of open gates without penalty, without --explore"
+    add("--openness-target", type=real("(0, 1]"), default=0.05, help=target)
+    weight = "penalty on undecided gates at the end, without --explore"
     nonnegative = real("[0, inf)")
     add("--indecision-weight", type=nonnegative, default=1.0, help=weight)
     parser.set_defaults(sparsity_weight=2.0)
     exploring.add_arguments(parser)
     add("--jit-compile", action="store_true", help="fhe: loops by XLA")
-
-
-def check(
-    parser: argparse.ArgumentParser, args: argparse.Namespace
-) -> argparse.Namespace:
-    """Refuses targets for gates beside `--explore`, which has its own."""
-    for name in TARGETS:
-        value = getattr(args, name)
-        if args.explore and value != parser.get_default(name):
-            parser.error(
-                f"--{name.replace('_', '-')}: not together with --explore. "
-                f"Received: {value}"
-            )
-    return exploring.check(parser, args)
 
 
 def gate_settings(args: argparse.Namespace) -> dict[str, object]:
@@ -129,15 +107,8 @@ def build(
     """
     layers = keras.layers
     query = layers.Dense(args.units, name="query")(asked.context)
-    states, gates, read_out = asked.sequence, None, "every"
-    if name != "fhe":
-        if name.startswith("lstm2"):
-            lower = layers.LSTM(args.units, return_sequences=True, name="lower")
-            states = lower(states)
-        attends = name in ATTENDING
-        upper = layers.LSTM(args.units, return_sequences=attends, name="upper")
-        states = upper(states)
-    else:
+    gates, read_out, attends = None, "every", name in ATTENDING
+    if name == "fhe":
         penalties = None
         if not args.explore:
             penalties = DecisionPenalties(
@@ -157,14 +128,20 @@ def build(
             jit_compile=args.jit_compile,
             name="encoder",
         )
-        states, decisions = encoder(states, asked.context)
+        read, decisions = encoder(asked.sequence, asked.context)
         gates, read_out = decisions["gates"], args.read_out
-    read = states
-    if name in ATTENDING:
+    else:
+        read = asked.sequence
+        if name.startswith("lstm2"):
+            lower = layers.LSTM(args.units, return_sequences=True, name="lower")
+            read = lower(read)
+        upper = layers.LSTM(args.units, return_sequences=attends, name="upper")
+        read = upper(read)
+    if attends:
         attention = ContextAttention(
             read_out, return_attention_scores=True, name="attention"
         )
-        read, _ = attention(states, query, gates)
+        read, _ = attention(read, query, gates)
     both = layers.Concatenate(name="read_and_question")([read, asked.context])
     if asked.compare:
         fit = layers.Multiply(name="fit")([read, query])
@@ -207,6 +184,7 @@ def probe(model: keras.Model, focus: bool = False) -> keras.Model:
 
 
 def has_gates(model: keras.Model) -> bool:
+    """Whether a model has an encoder with gates."""
     return "encoder" in {layer.name for layer in network_of(model).layers}
 
 
@@ -231,11 +209,11 @@ def measure(
     """Accuracy, and openness if there are gates, on some examples.
 
     Args:
-        probed: Of `probe`.
+        probed: Result of `probe`.
         asked: The inputs.
         answers: Their answers.
         batch_size: Examples at once.
-        parts: By name, bools: examples whose `<name>_accuracy` is wanted too.
+        parts: Bools by name: examples whose `<name>_accuracy` is wanted, too.
     """
     found = probed.predict(asked, batch_size=batch_size, verbose=0)
     right = found["logits"].argmax(axis=-1) == answers
@@ -251,9 +229,7 @@ def measure(
 def drawing(model: keras.Model) -> Iterator[None]:
     """Within it, gates are drawn at inference too, as in training.
 
-    For a new `probe`, as one that was traced before stays as it was traced. If
-    the result is far from that with hard gates, gates are undecided: many
-    are open in some of the draws, but in less than half of them.
+    For a new `probe`, as one that was traced before stays as it was traced.
     """
     gate = network_of(model).get_layer("encoder").gate
     gate.sample_at_inference = True

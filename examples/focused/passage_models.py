@@ -53,12 +53,10 @@ class Network(NamedTuple):
     Attributes:
         model: What is trained: named inputs to probabilities, of labels, or
             of words at each step of an answer that is given.
-        reader: From the inputs to the tensors that the writer needs; None with
-            labels.
-        writer: From a word and the tensors of the reader, or of the step
-            before, to the probabilities of the next word and the new state;
-            None with labels.
-        gates: From the inputs to the gates; None without any.
+        reader: From the inputs to the tensors that the writer needs.
+        writer: From a word and these tensors to the probabilities of the next
+            word and the new state.
+        gates: From the inputs to the gates.
     """
 
     model: keras.Model

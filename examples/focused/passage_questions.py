@@ -12,12 +12,8 @@ there are not repeated. Words start from the GloVe vectors of `--data-dir`
 (`glove/*.npz`), if there are any.
 
 XQuAD and PubMedQA have about a thousand questions: enough to see all parts at
-work, far too few to compare models by. The source's data sets, SearchQA
-(140,461 questions) and MS MARCO, are not shipped; see
-examples/focused/passage_data.py for the files that are read.
-
-The validation part picks the epoch; the test part is looked at once, at the
-end of a run.
+work, far too few to compare models by. The validation part picks the epoch; the
+test part is looked at once, at the end of a run.
 """
 
 import argparse
@@ -30,11 +26,11 @@ import keras
 import numpy as np
 
 from examples.common import results
+from examples.common import tables
 from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.focused import answer_scores
-from examples.focused import experiments
 from examples.focused import passage_data
 from examples.focused import passage_models
 from examples.focused import passage_words
@@ -120,6 +116,9 @@ def train_and_test(
     data = label_arrays if is_labels else arrays
     inputs, targets, weights = data(task.train)
     start = time.perf_counter()
+    stopping = keras.callbacks.EarlyStopping(
+        patience=PATIENCE, restore_best_weights=True
+    )
     history = network.model.fit(
         inputs,
         targets,
@@ -128,11 +127,7 @@ def train_and_test(
         batch_size=args.batch_size,
         epochs=args.epochs,
         verbose=0,
-        callbacks=[
-            keras.callbacks.EarlyStopping(
-                patience=PATIENCE, restore_best_weights=True
-            )
-        ],
+        callbacks=[stopping],
     ).history
     seconds = time.perf_counter() - start
     if is_labels:
@@ -228,7 +223,8 @@ def main(argv: Sequence[str] | None = None) -> str:
             key["model"], int(key["seed"]), task, args
         ),
     )
-    return experiments.means(rows, ["dataset", "model"], MEASURED)
+    table = tables.by_kind(rows, ("dataset", "model"), MEASURED)
+    return tables.publish([table], None)
 
 
 if __name__ == "__main__":

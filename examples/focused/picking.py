@@ -5,36 +5,22 @@
 
 Trains one and two stacked LSTMs and the focused hierarchical encoder, each
 `--estimators` of its gates, on fresh random sequences of `--length` digits
-with k up to the same number, and tests them on `--test-size` fixed ones. Prints
-accuracy and openness, the steps to 95 %, times, and the variance of the gates'
-gradient from draw to draw, on one batch, before and after training. The numbers
-of "Focused Hierarchical RNNs for Conditional Sequence Processing" are beside
-those of our runs in docs/results/focused.md.
+with k up to the same number, and tests them on `--test-size` fixed ones. In the
+first half of the steps, sequences are doubled from 50 digits on. Then the
+trained models are tested on the longer `--test-lengths`, with the same k: is a
+model disturbed by what comes after the digits that count? There, accuracy is
+also measured on the clear examples, where one digit is more frequent than all
+others. The numbers of "Focused Hierarchical RNNs for Conditional Sequence
+Processing" are beside those of our runs in docs/results/focused.md.
 
-In the first half of the steps, sequences are doubled from 50 digits on until
-they have `--length`: to count in short ones is learned faster, and a step takes
-less time.
+Open gates are penalized above `--openness-target`, or with `--explore` by
+`--price`, after `ExploreThenCommit`.
 
-Then the trained models are tested on the longer `--test-lengths`, with k up to
-`--length`: k is an embedding, and one that was never trained would mean
-nothing. So the question is whether a model is disturbed by what comes after the
-digits that count. There, accuracy is also measured on the clear examples, where
-one digit is more frequent than all others: a model may count without mistakes
-and still not know which of two equal digits came first.
-
-The LSTMs do not know k; the question attends over their states after the last
-step, or, of `lstm1_last` and `lstm2_last`, is joined with their last state. The
-gates of the focused encoder know it; see `examples/focused/models.py`.
-
-What open gates cost is by default what exceeds `--openness-target`, by weights
-that change over training. With `--explore` it is a price, `--price`, after
-`ExploreThenCommit`; options of the former are refused then.
-
-Each run is a line of `--output`, a CSV file, and each longer test one of the
-file beside it, `<name>-lengths.csv`. Finished runs are not repeated; a run that
-was killed continues from its last test. Beside them, in `<name>-models/`, are
-the models and their curves. `--export-dir` exports the focused encoder for
-TensorFlow Serving: logits, gates and attention by name.
+Each run is a line of `--output`, a CSV file, and each longer test one of
+`<name>-lengths.csv`. Finished runs are not repeated; a run that was killed
+continues from its last test. Beside them, in `<name>-models/`, are the models
+and their curves. `--export-dir` exports the focused encoder for TensorFlow
+Serving: logits, gates and attention by name.
 """
 
 import argparse
@@ -47,6 +33,7 @@ import keras
 import numpy as np
 
 from examples.common import results
+from examples.common import tables
 from examples.common.arguments import positive
 from examples.focused import experiments
 from examples.focused import models
@@ -100,7 +87,6 @@ def build(name: str, estimator: str, args: argparse.Namespace) -> keras.Model:
         digits(inputs["tokens"]),
         questions(inputs["k"]),
         picking.DIGITS,
-        args.length,
     )
     questions.embeddings.assign(waves(known, args.units))
     return models.build(name, estimator, asked, args)
@@ -196,15 +182,6 @@ def growing_length(step: int, args: argparse.Namespace) -> int:
     return min(args.length, start * 2 ** int(share * doublings))
 
 
-def of_slides(table: dict[str, dict], name: str) -> dict[int, float]:
-    """Accuracies of the slides; how their LSTMs read the question is unknown.
-
-    >>> of_slides(PAPER, "lstm1_last")[100]
-    99.4
-    """
-    return table[name.removesuffix("_last")]
-
-
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
@@ -242,11 +219,12 @@ def main(argv: Sequence[str] | None = None) -> str:
             probed = models.probe(keras.models.load_model(path), focus=True)
             version = serving.export_model(probed, args.export_dir)
             print("Exported to", version, flush=True)
-    found = [experiments.means(rows, experiments.KIND, experiments.MEASURED)]
+    kind = experiments.KIND
+    found = [tables.by_kind(rows, kind, experiments.MEASURED)]
     if longer:
-        by = (*experiments.KIND, "test_length")
-        found.append(experiments.means(longer, by, LENGTH_MEASURED))
-    return "\n".join(found)
+        by = (*kind, "test_length")
+        found.append(tables.by_kind(longer, by, LENGTH_MEASURED))
+    return tables.publish(found, None)
 
 
 if __name__ == "__main__":

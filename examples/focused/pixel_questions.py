@@ -6,22 +6,17 @@
 
 Trains one and two stacked LSTMs and the focused hierarchical encoder on
 questions about the 8x8 digits of scikit-learn, or with `--mnist` about those
-of `mnist/mnist.npz`, half of them to be answered yes. Prints test accuracies,
-openness and times; docs/results/focused.md has them beside those of "Focused
-Hierarchical RNNs for Conditional Sequence Processing" on MNIST.
+of `mnist/mnist.npz`, half of them to be answered yes. The training questions
+are new in each pass over the images. docs/results/focused.md has the results
+beside those of "Focused Hierarchical RNNs for Conditional Sequence Processing".
 
 With `--start-size` training begins with small images, whose pixels are means of
-squares of pixels, and goes on with the whole ones after half of the steps: a
-few hundred pixels teach a model what to look for sooner, and gates
-that are already worth their cost do not close. Tests and
-the time of inference are always on the whole images; the median time of a
-training step is over both.
+squares of pixels, and goes on with the whole ones after half of the steps.
+Tests and the time of inference are always on the whole images.
 
-Models (`examples/focused/models.py`; here the result of attention is also
-multiplied with the question), what open gates cost, `--output` and the handling
-of killed runs are as in `examples/focused/picking.py`. The test questions are
-fixed, `--test-size` of them at most; the training ones are new in each pass
-over the images.
+Models, gates, `--output` and the handling of killed runs are as in
+`examples/focused/picking.py`; here the result of attention is also multiplied
+with the question.
 """
 
 import argparse
@@ -34,6 +29,7 @@ import numpy as np
 import tensorflow as tf
 
 from examples.common import results
+from examples.common import tables
 from examples.common.arguments import positive
 from examples.focused import experiments
 from examples.focused import models
@@ -71,7 +67,6 @@ def build(
         inputs["pixels"],
         questions(inputs["digit"]),
         ANSWERS,
-        size,
         compare=True,
     )
     return models.build(name, estimator, asked, args)
@@ -159,7 +154,8 @@ def main(argv: Sequence[str] | None = None) -> str:
         pixel_question.examples(*test, TEST_SEED),
     )
     rows = experiments.do_runs(args, keys(args), task)
-    return experiments.means(rows, experiments.KIND, experiments.MEASURED)
+    table = tables.by_kind(rows, experiments.KIND, experiments.MEASURED)
+    return tables.publish([table], None)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ Trains `keras.layers.LSTM` ("lstm") and a `FocusedHierarchicalEncoder` whose
 context is a learned constant ("focused") on the tasks of "Skip RNN: Learning
 to Skip State Updates in Recurrent Neural Networks": the sum of two marked
 numbers among 50 (`keras_seqmech.tasks.adding`), or the sentiment of IMDb
-reviews of 400 words at most. Open gates have a price, one of `--prices`, after
+reviews of 400 words at most. Reading is penalized by one of `--prices`, after
 `ExploreThenCommit`. Prints for each model what it gets right with hard gates,
 open above one half, and with gates drawn as in training, how many of its steps
 update the upper LSTM, and the milliseconds of inference beside
@@ -16,12 +16,9 @@ counts as solved where the mean squared error is at most a hundredth of the
 variance of the sums, 1/6.
 
 In Skip RNN the one LSTM does not read what it skips; here a lower LSTM reads
-every step, and the upper one is skipped. What is left to save is the upper
-one's part, so the lower one must be small (`--lower-units`): a step of it
-costs about `lower_units * (lower_units + features)` multiplications, of the
-plain LSTM `units * (units + features)`. The lower one may also do part of the
-work: few updates show what the upper LSTM need not read, not how little the
-task needs.
+every step, and the upper one is skipped, so the lower one must be small
+(`--lower-units`). It may also do part of the work: few updates show what the
+upper LSTM need not read, not how little the task needs.
 
 IMDb is read from `--data-dir`, see `examples/common/datasets.py`. Each run is
 a line of `--output`, a CSV file, and is not repeated; a run that was killed
@@ -42,13 +39,13 @@ from examples.common import datasets
 from examples.common import interleaved
 from examples.common import results
 from examples.common import resumable_fit
+from examples.common import tables
 from examples.common import text_encoding
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
 from examples.common.epoch_line import EpochLine
 from examples.common.networks import network_of
-from examples.focused import experiments
 from examples.focused.models import drawing
 from examples.focused.models import gates_of
 from examples.focused.models import has_gates
@@ -78,8 +75,6 @@ MEASURED = (
     "seconds",
 )
 FIELDS = KEY + MEASURED
-# What files lack that were written before gates were drawn, too.
-OLDER = dict.fromkeys(("drawn_accuracy", "drawn_error", "drawn_updates"), "")
 SETTINGS = (
     "units",
     "length",
@@ -90,22 +85,12 @@ SETTINGS = (
 )
 # Defaults of the options that depend on the data.
 DEFAULTS = {
-    "adding": {
-        "units": 110,
-        "lower_units": 8,
-        "length": 50,
-        "train_size": 20_000,
-        "test_size": 5000,
-        "epochs": 15,
-    },
-    "imdb": {
-        "units": 128,
-        "lower_units": 32,
-        "length": 400,
-        "train_size": 25_000,
-        "test_size": 25_000,
-        "epochs": 5,
-    },
+    "units": {"adding": 110, "imdb": 128},
+    "lower_units": {"adding": 8, "imdb": 32},
+    "length": {"adding": 50, "imdb": 400},
+    "train_size": {"adding": 20_000, "imdb": 25_000},
+    "test_size": {"adding": 5000, "imdb": 25_000},
+    "epochs": {"adding": 15, "imdb": 5},
 }
 LEARNING_RATES = {"adding": 5e-3, "imdb": 1e-3}
 # Of texts.
@@ -200,16 +185,11 @@ def learned_context(steps: keras.KerasTensor, units: int) -> keras.KerasTensor:
     return keras.layers.Embedding(1, units, name="context")(constant)
 
 
-def with_gates(network: keras.Model) -> keras.Model:
-    """A model of the answers, and of the gates `(batch, time)`."""
-    return keras.Model(network.input, (network.output, gates_of(network)))
-
-
 def main(argv: Sequence[str] | None = None) -> str:
     """Does the runs; returns the table it prints."""
-    args = parse(argv)
-    kind = ("model", "estimator", "price")
-    return experiments.means(do_runs(args), kind, MEASURED)
+    rows = do_runs(parse(argv))
+    table = tables.by_kind(rows, ("model", "estimator", "price"), MEASURED)
+    return tables.publish([table], None)
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -222,25 +202,17 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--estimator", choices=ESTIMATORS, default="relaxed", help="of gates")
     add("--prices", nargs="+", type=real("[0, 10]"), default=[0.02])
     add("--seeds", nargs="+", type=integer(0), default=[0])
-    for name, what in (
-        ("units", "of the LSTM, the upper one, and word vectors"),
-        ("lower_units", "of the LSTM that reads every step"),
-        ("length", "steps, of texts at most"),
-        ("train_size", "sequences at most"),
-        ("test_size", "likewise"),
-        ("epochs", "of training"),
-    ):
-        by_data = ", ".join(f"{k}: {DEFAULTS[k][name]}" for k in DEFAULTS)
+    for name, by_data in DEFAULTS.items():
+        default = ", ".join(f"{data}: {x}" for data, x in by_data.items())
         option = f"--{name.replace('_', '-')}"
-        add(option, type=positive, help=f"{what} (default: {by_data})")
+        add(option, type=positive, help=f"default: {default}")
     add("--batch-size", type=positive, default=100)
     add("--output", type=Path, default=Path("runs/skipping.csv"))
     args = parser.parse_args(argv)
     if args.data == "imdb" and args.data_dir is None:
         parser.error("--data-dir: must be given for --data imdb")
-    for name, value in DEFAULTS[args.data].items():
-        if getattr(args, name) is None:
-            setattr(args, name, value)
+    for name, by_data in DEFAULTS.items():
+        setattr(args, name, getattr(args, name) or by_data[args.data])
     return args
 
 
@@ -328,12 +300,11 @@ def measure(
     """
     x, y = data.test
     real = x != 0 if data.words else np.ones(x.shape[:2], bool)
-    gates = real
     if has_gates(network):
-        shown = with_gates(network)
+        shown = keras.Model(network.input, (network.output, gates_of(network)))
         answers, gates = shown.predict(x, batch_size, verbose=0)
     else:
-        answers = network.predict(x, batch_size, verbose=0)
+        answers, gates = network.predict(x, batch_size, verbose=0), real
     if data.words:
         right = 100 * np.mean((answers > 0) == (y > 0.5))
         found = {"accuracy": f"{right:.2f}"}

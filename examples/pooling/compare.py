@@ -2,16 +2,12 @@
 
     python -m examples.pooling.compare --data-dir DATA --sizes 1000 10000
 
-Reproduces the IMDb part of table 1.3 of "Analyzing the Learnability and
-Representability of Recurrent Architectures". In the settings left, mid and
-right a text keeps that place between random Wikipedia sentences, which are two
-thirds of all tokens in training, validation and test texts. The sentences of
-the three parts differ.
-
-In standard a text is cut to `--max-length` tokens, 400. With noise it is cut
-first, to 136, so that with its noise it has no more than 400: a part of what
-accuracy loses is what the cut takes away. The setting short is the control:
-the same 136 tokens without noise. The paper has no numbers for it.
+The IMDb part of table 1.3 of "Analyzing the Learnability and Representability
+of Recurrent Architectures". In the settings left, mid and right a text keeps
+that place between random Wikipedia sentences, which are two thirds of all
+tokens. There it is cut to 136 tokens, so that with its noise it has no more
+than `--max-length`, 400; in standard it is cut to 400. The setting short is the
+control: the same 136 tokens without noise.
 
 The authors' public code starts the forget gates of pooled models with a bias
 about 0 and those of a plain BiLSTM with 2 (`--forget-bias`), and trains with
@@ -20,17 +16,16 @@ about 0 and those of a plain BiLSTM with 2 (`--forget-bias`), and trains with
 The seed draws training texts, weights, noise of the training texts and the
 order of batches. The best epoch on the validation part is tested. Each finished
 run is a line of `--output`, a CSV file, and is not repeated; a run that was
-killed starts again. `--vanishing` measures the vanishing ratio (table 1.2). The
-thesis' numbers are beside ours in the tables of `python -m examples.study`.
+killed starts again. `--vanishing` measures the vanishing ratio (table 1.2).
 """
 
 import argparse
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 
 import keras
 import numpy as np
+import pandas as pd
 
 from examples.common import tables
 from examples.common.arguments import integer
@@ -48,7 +43,6 @@ FIELDS = (
     "vanishing_ratio",
     *experiments.COSTS,
 )
-CURVE = ("step", "vanishing_ratio", "accuracy", "val_accuracy")
 # Texts at which the vanishing ratio is measured.
 PROBE = 32
 FITTED = 0.95
@@ -110,15 +104,10 @@ def write_curve(path: Path, ratios: dict, history: dict) -> None:
     """
     epochs = len(history["accuracy"])
     ends = ratios["step"][-1] // epochs * np.arange(1, epochs + 1)
-    accuracies = dict(
-        zip(ends.tolist(), zip(history["accuracy"], history["val_accuracy"]))
-    )
-    rows = [
-        (step, ratio, *accuracies.get(step, ("", "")))
-        for step, ratio in zip(ratios["step"], ratios["vanishing_ratio"])
-    ]
-    with open(path, "w", newline="", encoding="utf8") as file:
-        csv.writer(file).writerows([CURVE, *rows])
+    names = ["accuracy", "val_accuracy"]
+    accuracies = pd.DataFrame({x: history[x] for x in names}, index=ends)
+    curve = pd.DataFrame({x: ratios[x] for x in ("step", "vanishing_ratio")})
+    curve.join(accuracies, on="step").to_csv(path, index=False)
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -142,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> str:
     if args.vanishing or args.vanishing_every:
         columns.append("vanishing_ratio")
     labels = ("setting", "size", "model")
-    return tables.publish([experiments.table(rows, labels, columns)], None)
+    return tables.publish([tables.by_kind(rows, labels, columns)], None)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,4 @@
-"""Runs of the pooling studies: options, what is done, tables.
-
-Each finished run is a line of a CSV file and is not repeated; a run that was
-killed left no line and starts again. Runs with other settings are lines of
-their own.
-"""
+"""Runs of the pooling studies: options, what is done, tables."""
 
 import argparse
 import functools
@@ -17,7 +12,6 @@ import keras
 import numpy as np
 
 from examples.common import results
-from examples.common import tables
 from examples.common import whole_files
 from examples.common import word_vectors
 from examples.common.arguments import integer
@@ -55,17 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--data-dir", required=True, help="see examples/common/datasets.py")
     add("--sizes", nargs="+", type=positive, default=[1000, 10000])
-    add(
-        "--settings",
-        nargs="+",
-        choices=noisy_texts.SETTINGS,
-        default=["standard", "mid"],
-    )
+    settings, default = noisy_texts.SETTINGS, ["standard", "mid"]
+    add("--settings", nargs="+", choices=settings, default=default)
     add("--seeds", nargs="+", type=integer(0), default=[0, 1, 2])
     add("--epochs", type=positive, default=20)
-    add(
-        "--patience", type=positive, help="epochs without progress; default all"
-    )
+    patience = "epochs without progress; default all"
+    add("--patience", type=positive, help=patience)
     add("--units", type=positive, default=256)
     add("--learning-rate", type=real("(0, inf)"), default=2e-3)
     add("--batch-size", type=positive, default=32)
@@ -202,24 +191,3 @@ def summary(history: dict[str, list[float]]) -> dict:
 
 def percent(share: float) -> float:
     return round(100 * share, 2)
-
-
-def table(
-    rows: Sequence[results.Row], labels: Sequence[str], columns: Sequence[str]
-) -> str:
-    """Markdown table of means and standard deviations over seeds.
-
-    Args:
-        rows: Finished runs.
-        labels: Columns that tell the lines from one another.
-        columns: Columns with numbers, or with nothing.
-    """
-    lines = [[*labels, *columns, "seeds"]]
-    for label in dict.fromkeys(tuple(row[x] for x in labels) for row in rows):
-        own = [row for row in rows if tuple(row[x] for x in labels) == label]
-        cells = [
-            tables.spread([float(row[x]) for row in own if row[x]], ".3g")
-            for x in columns
-        ]
-        lines.append([*label, *cells, str(len(own))])
-    return tables.table(lines)

@@ -3,12 +3,11 @@
     python -m examples.pooling.contextual_vectors --data-dir DATA
     python -m examples.pooling.few_labels --data-dir DATA
 
-Reproduces the IMDb part of table 1.9 of "Analyzing the Learnability and
-Representability of Recurrent Architectures", where max-attention reads vectors
-of BERT. Here they are those of a much smaller sentence encoder, from the files
-that the first program writes, with GloVe beside them (`--inputs`). Both are
-fixed and read the same texts, at most 512 tokens of each; a word that GloVe
-lacks is a vector of zeros.
+The IMDb part of table 1.9 of "Analyzing the Learnability and Representability
+of Recurrent Architectures", where max-attention reads vectors of BERT. Here
+they are those of a much smaller sentence encoder, from the files that the first
+program writes, with GloVe beside them (`--inputs`). Both are fixed and read the
+same texts; a word that GloVe lacks is a vector of zeros.
 
 `logistic` is the plain baseline: logistic regression on the mean vector of a
 text, with the regularisation that is best on the validation part.
@@ -31,6 +30,7 @@ from typing import NamedTuple
 import keras
 import numpy as np
 import tensorflow as tf
+from sklearn.linear_model import LogisticRegression
 
 from examples.common import datasets
 from examples.common import results
@@ -87,10 +87,6 @@ def load(inputs: str, seed: int, data_dir: str) -> FewData:
         inputs: One of `INPUTS`.
         seed: Seed that draws the training texts.
         data_dir: Folder of IMDb and GloVe.
-
-    Raises:
-        FileNotFoundError: If a file is missing.
-        ValueError: If a file is malformed.
     """
     data = _load_texts("imdb", data_dir)
     parts = (few_texts.draw(data.train, seed), *few_texts.held_out(data))
@@ -160,15 +156,7 @@ class LastWeights(keras.callbacks.Callback):
 def train_and_test(
     name: str, seed: int, data: FewData, args: argparse.Namespace, line: str
 ) -> dict:
-    """Trains and tests a BiLSTM; returns the results of the run.
-
-    Args:
-        name: One of `classifiers.POOLINGS`.
-        seed: Seed of the weights and of the order of texts.
-        data: Texts.
-        args: Options of the command line.
-        line: Start of the lines of progress.
-    """
+    """Trains and tests a BiLSTM of `classifiers.POOLINGS`."""
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     width = data.train.rows[0].shape[1]
@@ -205,13 +193,6 @@ def fit_logistic(data: FewData) -> dict:
     Its `last_accuracy` is that of scikit-learn's own strength of
     regularisation, 1, which no validation text has chosen.
     """
-    try:
-        from sklearn.linear_model import LogisticRegression
-    except ImportError as error:
-        raise ImportError(
-            "The model logistic needs scikit-learn; install it with "
-            "`pip install 'keras_seqmech[examples]'`."
-        ) from error
     means = [
         np.stack([row.mean(axis=0, dtype="float32") for row in part.rows])
         for part in data
@@ -276,7 +257,7 @@ def main(argv: Sequence[str] | None = None) -> str:
     file = results.ResultsFile(args.output, FIELDS, KEY)
     rows = file.do_missing(keys(args), run)
     columns = ("test_accuracy", "last_accuracy")
-    table = experiments.table(rows, ("inputs", "model"), columns)
+    table = tables.by_kind(rows, ("inputs", "model"), columns)
     return tables.publish([table], None)
 
 

@@ -25,22 +25,10 @@ def held_out(data: datasets.TextData) -> tuple[datasets.Part, datasets.Part]:
 
     Texts that are training texts as well, word for word, are left out, and of
     test texts those that are validation texts.
-
-    Raises:
-        ValueError: If there are too few texts.
     """
     seen = set(data.train.texts)
     validation = _others(data.validation, seen)
     test = _others(data.test, seen | set(data.validation.texts))
-    for name, part, size in (
-        ("validation", validation, VALIDATION_SIZE),
-        ("test", test, TEST_SIZE),
-    ):
-        if len(part.texts) < size:
-            raise ValueError(
-                f"Argument `data` must have {size} {name} texts that no "
-                f"earlier part has. Received: {len(part.texts)}"
-            )
     return (
         datasets.choose(validation, VALIDATION_SIZE),
         datasets.choose(test, TEST_SIZE),
@@ -53,22 +41,14 @@ def draw(part: datasets.Part, seed: int) -> datasets.Part:
     Args:
         part: Training texts.
         seed: Non-negative int.
-
-    Raises:
-        ValueError: If a class has fewer texts.
     """
     part = _others(part, set())
     random = np.random.default_rng([seed, 3])
     drawn = []
     for label in np.unique(part.labels):
         own = random.permutation(np.flatnonzero(part.labels == label))
-        if len(own) < PER_CLASS:
-            raise ValueError(
-                f"Argument `part` must have {PER_CLASS} texts of class "
-                f"{label}. Received: {len(own)}"
-            )
         drawn.append(own[:PER_CLASS])
-    return _take(part, np.concatenate(drawn))
+    return datasets.take(part, np.concatenate(drawn))
 
 
 def vectors_path(text: str) -> Path:
@@ -81,7 +61,6 @@ def read_vectors(texts: Sequence[str]) -> list[np.ndarray]:
 
     Raises:
         FileNotFoundError: If a text has none.
-        ValueError: If a file is malformed.
     """
     paths = [vectors_path(text) for text in texts]
     missing = sum(not path.exists() for path in paths)
@@ -91,23 +70,7 @@ def read_vectors(texts: Sequence[str]) -> list[np.ndarray]:
             "`python -m examples.pooling.contextual_vectors` with the same "
             "--seeds computes them"
         )
-    return [_read(path) for path in paths]
-
-
-def _read(path):
-    expected = f"{path}: expected finite numbers `(tokens, width)`."
-    try:
-        vectors = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{expected} Received: {error}") from error
-    is_float = vectors.dtype.kind == "f"
-    if not is_float or vectors.ndim != 2 or not vectors.size:
-        raise ValueError(
-            f"{expected} Received: {vectors.dtype} of shape {vectors.shape}"
-        )
-    if not np.isfinite(vectors).all():
-        raise ValueError(f"{expected} Received: others")
-    return vectors
+    return [np.load(path) for path in paths]
 
 
 def _others(part, seen):
@@ -116,8 +79,4 @@ def _others(part, seen):
     for i, text in enumerate(part.texts):
         if text.strip() and text not in seen:
             first.setdefault(text, i)
-    return _take(part, np.array(list(first.values()), dtype=int))
-
-
-def _take(part, indices):
-    return datasets.Part([part.texts[i] for i in indices], part.labels[indices])
+    return datasets.take(part, np.array(list(first.values()), dtype=int))

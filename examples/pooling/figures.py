@@ -21,7 +21,6 @@ Architectures" from the models that `examples/pooling/compare.py` wrote with
 """
 
 import argparse
-import csv
 import itertools
 import json
 from collections.abc import Sequence
@@ -29,6 +28,7 @@ from pathlib import Path
 
 import keras
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
 from examples.common.arguments import integer
@@ -59,29 +59,19 @@ def find_models(args: argparse.Namespace, setting: str) -> Models:
     """Saved models of a setting by name, each with its words, by seed."""
     found = {}
     for name, seed in itertools.product(classifiers.POOLINGS, args.seeds):
-        path = find_model(args.models, f"{args.size}-{setting}-{name}-{seed}")
-        if path is not None:
+        stem = f"{args.size}-{setting}-{name}-{seed}"
+        paths = list(args.models.glob(f"{stem}-*.keras"))
+        if len(paths) > 1:
+            raise ValueError(
+                "--models: must hold models of one setting of compare.py for "
+                f"each run. Received: {[str(path) for path in paths]}"
+            )
+        for path in paths:
             described = path.with_suffix(".json").read_text(encoding="utf8")
             words = json.loads(described)["words"]
             model = keras.models.load_model(path)
             found.setdefault(name, []).append((model, words))
     return found
-
-
-def find_model(folder: Path, stem: str) -> Path | None:
-    """The model of a run, whatever its settings; None if there is none.
-
-    Raises:
-        ValueError: If there are models of several settings.
-    """
-    found = sorted(folder.glob(f"{stem}-*.keras"))
-    if len(found) > 1:
-        names = ", ".join(path.name for path in found)
-        raise ValueError(
-            "--models: must hold models of one setting of compare.py for each "
-            f"run. Received: {folder} with {names}"
-        )
-    return found[0] if found else None
 
 
 def start_models(
@@ -165,12 +155,6 @@ def importances(
     long = [
         i for i, text in enumerate(arranged) if len(text) >= NEARLY * longest
     ][:count]
-    if not long:
-        raise ValueError(
-            "--test-size: there must be test texts with "
-            f"{NEARLY:.0%} of {longest} tokens. "
-            f"Received: {len(arranged)} shorter ones"
-        )
     found = {}
     for name, members in models.items():
         curves = [
@@ -200,17 +184,10 @@ def separators(setting: str) -> list[float]:
 
 def read_curve(path: Path) -> dict[str, list[float]]:
     """A CSV file of the study as `plot_history` takes it."""
-    with open(path, newline="", encoding="utf8") as file:
-        rows = list(csv.DictReader(file))
-    ends = [row for row in rows if row["accuracy"]]
-    history = {
-        key: [float(row[key]) for row in rows]
-        for key in ("step", "vanishing_ratio")
-    }
-    history["accuracy_step"] = [float(row["step"]) for row in ends]
-    for key in ("accuracy", "val_accuracy"):
-        history[key] = [float(row[key]) for row in ends]
-    return history
+    curve = pd.read_csv(path)
+    ends = curve.dropna().rename(columns={"step": "accuracy_step"})
+    history = curve[["step", "vanishing_ratio"]].to_dict("list")
+    return history | ends.drop(columns="vanishing_ratio").to_dict("list")
 
 
 def points(
@@ -218,10 +195,10 @@ def points(
     panel: str,
     curves: dict[str, Sequence[float]],
     xs: Sequence[float] | None = None,
-) -> list[tuple[str, ...]]:
+) -> list[tuple]:
     """Points of the curves of a panel, as `POINTS` names them."""
     return [
-        (figure, panel, model, f"{x:g}", f"{y:.6g}")
+        (figure, panel, model, float(x), float(y))
         for model, ys in curves.items()
         for x, y in zip(np.linspace(0, 1, len(ys)) if xs is None else xs, ys)
     ]
@@ -243,17 +220,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def main(argv: Sequence[str] | None = None) -> list[tuple[str, ...]]:
+def main(argv: Sequence[str] | None = None) -> list[tuple]:
     """Draws the figures; returns their points."""
     args = parse(argv)
-    models = {}
-    for setting in noisy_texts.SETTINGS if args.models else ():
-        models[setting] = find_models(args, setting)
-    if args.models and not any(models.values()):
-        raise ValueError(
-            f"{args.models}: no models for --size {args.size} "
-            f"--seeds {args.seeds}"
-        )
+    settings = noisy_texts.SETTINGS if args.models else ()
+    models = {setting: find_models(args, setting) for setting in settings}
     args.output.mkdir(parents=True, exist_ok=True)
     if args.curves:
         curves = {path.stem: read_curve(path) for path in args.curves}
@@ -273,8 +244,8 @@ def main(argv: Sequence[str] | None = None) -> list[tuple[str, ...]]:
     for setting, members in models.items():
         if members:
             rows += draw(members, setting, corpus, args)
-    with open(args.output / "points.csv", "w", newline="") as file:
-        csv.writer(file).writerows([POINTS, *rows])
+    table = pd.DataFrame(rows, columns=POINTS)
+    table.to_csv(args.output / "points.csv", index=False, float_format="%.6g")
     return rows
 
 
@@ -283,7 +254,7 @@ def draw(
     setting: str,
     corpus: noisy_texts.Corpus,
     args: argparse.Namespace,
-) -> list[tuple[str, ...]]:
+) -> list[tuple]:
     """Draws the figures of one setting's models; returns their points."""
     trained = f"imdb, {args.size:,} texts, {setting}"
     curves = importances(models, setting, corpus, args.importance_texts)

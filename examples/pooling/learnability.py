@@ -2,13 +2,12 @@
 
     python -m examples.pooling.learnability --data-dir DATA --sizes 10000
 
-Reproduces table 2.1 of "Analyzing the Learnability and Representability of
-Recurrent Architectures": a one-directional LSTM whose last state is the
-embedding of a text, trained plainly (lstm), with the embeddings of a
-max-pooled LSTM as targets (teacher_forcing), with attention that is taken away
-by a penalty or by dropout (penalty, dropout), and with a loss that asks the
-gradient to reach all words (gradient_directed). `maxpool` is the
-max-pooled LSTM.
+Table 2.1 of "Analyzing the Learnability and Representability of Recurrent
+Architectures": a one-directional LSTM whose last state is the embedding of a
+text, trained plainly (lstm), with the embeddings of a max-pooled LSTM as
+targets (teacher_forcing), with attention that is taken away by a penalty or by
+dropout (penalty, dropout), and with a loss that asks the gradient to reach all
+words (gradient_directed). `maxpool` is the max-pooled LSTM.
 
 However a model was trained, the plain LSTM with its weights is validated and
 tested; only `maxpool` pools. Texts, settings, seeds and the file of runs are as
@@ -176,7 +175,7 @@ def main(argv: Sequence[str] | None = None) -> str:
     args = parse(argv)
     rows = experiments.do_runs(args, FIELDS, train_and_test)
     labels, columns = ("setting", "size", "model"), ("test_accuracy",)
-    return tables.publish([experiments.table(rows, labels, columns)], None)
+    return tables.publish([tables.by_kind(rows, labels, columns)], None)
 
 
 if __name__ == "__main__":

@@ -81,15 +81,12 @@ def load(
             always the same; the other validation texts become training texts.
             All if None.
         test_size: Size of the test part, likewise; the others are not used.
-
-    Raises:
-        FileNotFoundError: If a file is missing.
-        ValueError: If a file is malformed, or there are fewer texts or
-            sentences than wanted.
     """
     data = datasets.load("imdb", data_dir)
     print(f"imdb: {datasets.describe(data)}", flush=True)
-    sentences = read_noise(Path(data_dir, "wiki", "sentences.jsonl.gz"))
+    path = Path(data_dir, "wiki", "sentences.jsonl.gz")
+    lines = text_files.lines(path, "utf8")
+    sentences = [json.loads(line)["text"] for _, line in lines]
     numbers: dict[bytes, int] = {}
     train, validation, test = (
         _long_texts(part, numbers)
@@ -105,25 +102,10 @@ def load(
     print(
         f"{len(train.ids)} training texts to draw from, "
         f"{len(validation.ids)} validation and {len(test.ids)} test texts of "
-        f"more than {MIN_WORDS} tokens; sentences of noise: "
-        + ", ".join(f"{part} {len(noise[part])}" for part in PARTS),
+        f"more than {MIN_WORDS} tokens",
         flush=True,
     )
     return Corpus(words, train, validation, test, noise)
-
-
-def read_noise(path: Path) -> list[str]:
-    """Sentences of a file of JSON lines `{"text"}`."""
-    sentences = []
-    for number, line in text_files.lines(path, "utf8"):
-        try:
-            text = json.loads(line)["text"]
-        except (ValueError, KeyError, TypeError):
-            text = None
-        if not isinstance(text, str):
-            text_files.fail(path, number, 'JSON like {"text": "..."}', line)
-        sentences.append(text)
-    return sentences
 
 
 def split_noise(sentences: Sequence[np.ndarray]) -> dict[str, list[list[int]]]:
@@ -133,16 +115,8 @@ def split_noise(sentences: Sequence[np.ndarray]) -> dict[str, list[list[int]]]:
 
     Args:
         sentences: Arrays of words as numbers; empty ones are left out.
-
-    Raises:
-        ValueError: If there are fewer different sentences than parts.
     """
     unique = list(dict.fromkeys(tuple(s.tolist()) for s in sentences if s.size))
-    if len(unique) < len(PARTS):
-        raise ValueError(
-            f"The noise must have at least {len(PARTS)} different sentences, "
-            f"one for each part. Received: {len(unique)}"
-        )
     order = np.random.default_rng(datasets.SPLIT_SEED).permutation(len(unique))
     ends = np.cumsum(NOISE_SHARES)[:-1] * len(unique)
     groups = np.split(order, ends.astype(int).clip(1))
@@ -240,13 +214,7 @@ def batches(
     batch_size: int,
     random: np.random.Generator | None = None,
 ) -> tf.data.Dataset:
-    """Batches `(ids, labels)` of texts of similar lengths.
-
-    Args:
-        texts: All of them make an epoch.
-        batch_size: The last batch may be smaller.
-        random: Shuffles anew for each epoch; if None, texts come by length.
-    """
+    """Batches `(ids, labels)` of texts; see `batches_by_length`."""
 
     def make(indices):
         ids, labels = texts.take(indices)
@@ -267,11 +235,11 @@ def batches_by_length(
     """Batches `(inputs, labels)` of sequences of similar lengths.
 
     Args:
-        lengths: Lengths of all sequences.
+        lengths: Lengths of all sequences, which make an epoch.
         make: `make(indices)`: the batch of some of them, labels as int32.
         inputs: Signature of a batch's inputs.
-        batch_size: As in `batches`.
-        random: As in `batches`.
+        batch_size: Sequences of a batch; the last one has what is left.
+        random: Shuffles anew for each epoch; if None, sequences come by length.
     """
     count = len(lengths)
     lengths = np.array(lengths)
@@ -283,21 +251,17 @@ def batches_by_length(
         for start in range(0, count, chunk):
             own = order[start : start + chunk]
             own = own[np.argsort(lengths[own], kind="stable")]
-            found += [
-                own[i : i + batch_size] for i in range(0, len(own), batch_size)
-            ]
+            found += np.split(own, range(batch_size, len(own), batch_size))
         if random:
             random.shuffle(found)
         return found
 
-    return (
-        tf.data.Dataset.from_generator(
-            lambda: map(make, groups()),
-            output_signature=(inputs, tf.TensorSpec((None,), "int32")),
-        )
-        .apply(tf.data.experimental.assert_cardinality(-(-count // batch_size)))
-        .prefetch(2)
+    data = tf.data.Dataset.from_generator(
+        lambda: map(make, groups()),
+        output_signature=(inputs, tf.TensorSpec((None,), "int32")),
     )
+    size = -(-count // batch_size)
+    return data.apply(tf.data.experimental.assert_cardinality(size)).prefetch(2)
 
 
 def pad(ids: Sequence[np.ndarray]) -> np.ndarray:

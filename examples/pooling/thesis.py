@@ -45,14 +45,13 @@ POOLING = {
         "maxatt": "77.9±0.9 81.9±0.5 85.2±0.8 87.2±0.5 89.4±0.3",
     },
 }
-# Vanishing ratios of table 1.2, in the standard setting.
-RATIO_SIZES = (1000, 5000, 20000)
+# Vanishing ratios of table 1.2 by number of texts, in the standard setting.
 RATIOS = {
-    "bilstm": (3e-4, 0.03, 0.06),
-    "meanpool": (1.09, 0.84, 1.02),
-    "maxpool": (0.43, 0.46, 0.50),
-    "att": (0.58, 0.61, 0.91),
-    "maxatt": (0.68, 0.56, 0.72),
+    "bilstm": {1000: 3e-4, 5000: 0.03, 20000: 0.06},
+    "meanpool": {1000: 1.09, 5000: 0.84, 20000: 1.02},
+    "maxpool": {1000: 0.43, 5000: 0.46, 20000: 0.50},
+    "att": {1000: 0.58, 5000: 0.61, 20000: 0.91},
+    "maxatt": {1000: 0.68, 5000: 0.56, 20000: 0.72},
 }
 # Table 2.1: IMDb, 10K training texts, in %.
 LEARNABILITY_SIZE = 10000
@@ -61,60 +60,4 @@ LEARNABILITY = {
     "mid": dict(zip(METHODS, (50.1, 80.1, 49.8, 70.7, 73.6, 80.3))),
 }
 # Table 1.9: IMDb, 10 labelled texts a class, in %.
-FEW_LABELS_PER_CLASS = 10
-FEW_LABELS = {
-    "maxatt": "75.6",
-    "VAMPIRE": "61",
-    "BERT, fine-tuned": "67.5",
-    "TMix": "69.3",
-    "UDA, with unlabelled texts": "78.2",
-    "MixText, with unlabelled texts": "78.7",
-}
-
-
-def pooling_accuracy(dataset: str, setting: str, size: int, name: str) -> str:
-    """Of tables 1.3 and 1.6; "" where they have no number.
-
-    >>> pooling_accuracy("imdb", "mid", 1000, "maxatt")
-    '75.4 ± 2.4'
-    """
-    numbers = POOLING.get(setting, {}).get(name)
-    if dataset != "imdb" or size not in POOLING_SIZES or not numbers:
-        return ""
-    number = numbers.split()[POOLING_SIZES.index(size)]
-    return number.replace("±", " ± ")
-
-
-def vanishing_ratio(dataset: str, setting: str, size: int, name: str) -> str:
-    """Of table 1.2; "" where it has no number.
-
-    >>> vanishing_ratio("imdb", "standard", 1000, "att")
-    '0.58'
-    """
-    known = dataset == "imdb" and setting == "standard"
-    if not known or size not in RATIO_SIZES or name not in RATIOS:
-        return ""
-    return f"{RATIOS[name][RATIO_SIZES.index(size)]:g}"
-
-
-def learnability_accuracy(
-    dataset: str, setting: str, size: int, name: str
-) -> str:
-    """Of table 2.1; "" where it has no number.
-
-    >>> learnability_accuracy("imdb", "mid", 10000, "penalty")
-    '70.7'
-    """
-    known = dataset == "imdb" and size == LEARNABILITY_SIZE
-    number = LEARNABILITY.get(setting, {}).get(name)
-    return f"{number:.1f}" if known and number is not None else ""
-
-
-def few_labels_accuracy(dataset: str, per_class: int, name: str) -> str:
-    """Of table 1.9, over contextual vectors; "" where it has no number.
-
-    >>> few_labels_accuracy("imdb", 10, "maxatt")
-    '75.6'
-    """
-    known = dataset == "imdb" and per_class == FEW_LABELS_PER_CLASS
-    return FEW_LABELS.get(name, "") if known else ""
+FEW_LABELS = {"maxatt": "75.6"}

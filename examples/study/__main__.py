@@ -20,12 +20,12 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from examples.common import locks
 from examples.common import tables
 from examples.common.arguments import integer
 from examples.study import pages
 from examples.study import records
 from examples.study import report
+from examples.study import rows as rows_
 from examples.study import running
 from examples.study.records import Run
 from examples.study.records import Study
@@ -39,8 +39,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add = parser.add_argument
     which = "see --list; to list or report, default: all"
     add("studies", nargs="*", metavar="NAME", help=which)
-    action = parser.add_mutually_exclusive_group()
-    what = action.add_argument
+    what = parser.add_mutually_exclusive_group().add_argument
     what("--list", action="store_true", help="studies, and what is left")
     what("--dry-run", action="store_true", help="each run that is left")
     what("--report", action="store_true", help="tables of the rows")
@@ -53,52 +52,16 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         if name not in records.STUDIES:
             known = ", ".join(records.STUDIES)
             parser.error(f"NAME: must be one of {known}. Received: {name}")
-    if args.write and args.studies:
-        parser.error(
-            f"NAME: --write is for all studies. Received: {args.studies}"
-        )
-    if args.list or args.report or args.write:
-        if args.only or args.seeds:
-            parser.error(
-                "--only, --seeds: not with --list, --report or --write. "
-                f"Received: {args.only or args.seeds}"
-            )
-    else:
-        check_runs(parser, args)
-    return args
-
-
-def check_runs(
-    parser: argparse.ArgumentParser, args: argparse.Namespace
-) -> None:
-    """Ends the program if what is to be run cannot be."""
-    chosen = [records.STUDIES[x] for x in args.studies or records.STUDIES]
-    found = [run for study in chosen for run in study.runs]
-    known = {x: None for run in found for x in run.case.labels.values() if x}
-    found = [run for run in found if has_labels(run, args.only)]
-    if not found:
-        parser.error(
-            "--only: must be labels that a run has, all of them, of "
-            f"{', '.join(known)}. Received: {' '.join(args.only)}"
-        )
-    seeds = sorted({run.seed for run in found})
-    if not set(args.seeds or ()) <= set(seeds):
-        parser.error(
-            f"--seeds: must be of {', '.join(map(str, seeds))}. "
-            f"Received: {' '.join(map(str, args.seeds))}"
-        )
-    if args.dry_run:
-        return
+    if args.list or args.report or args.write or args.dry_run:
+        return args
     if not args.studies:
         parser.error("NAME: must be given. See --list")
-    for study in chosen:
+    for study in map(records.study, args.studies):
         if study.program is None:
             parser.error(f"NAME: {running.by_hand(study)}")
-        if study.data and args.data_dir is None:
-            parser.error(
-                f"--data-dir: must be given for {study.name}, which reads "
-                f"{study.data}"
-            )
+        if not any(map(wanted(args), study.runs)):
+            parser.error(f"--seeds, --only: {study.name} has no such run")
+    return args
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -132,12 +95,8 @@ def wanted(args: argparse.Namespace) -> Callable[[Run], bool]:
     """Whether the command line asks for a run."""
     return lambda run: (
         (args.seeds is None or run.seed in args.seeds)
-        and has_labels(run, args.only)
+        and set(args.only or ()) <= set(run.case.labels.values())
     )
-
-
-def has_labels(run: Run, labels: Sequence[str] | None) -> bool:
-    return set(labels or ()) <= set(run.case.labels.values())
 
 
 def listing(studies: Sequence[Study], places: running.Places) -> str:
@@ -148,7 +107,7 @@ def listing(studies: Sequence[Study], places: running.Places) -> str:
         if study.program is not None:
             left = len(running.pending(study, places.rows))
             todo = f"{left} of {len(study.runs)}"
-        own = report.read(study, places.rows)
+        own = rows_.read(study, places.rows)
         own = own[own["options"] == study.options]
         minutes = pd.to_numeric(own["seconds"]).mean() / 60
         taken = "?" if pd.isna(minutes) else f"{minutes:.1f}"
@@ -166,10 +125,7 @@ def left(
     lines = [f"{study.name}: {len(todo)} runs are left"]
     for run in todo:
         options = study.arguments(run, places.data or "DATA")
-        claim = locks.owner(running.claim_file(study, run, places))
-        note = f"  # now: {claim}" if claim else ""
-        program = f"examples.{study.program.name}"
-        lines.append(f"  {program} {' '.join(options)}{note}")
+        lines.append(f"  examples.{study.program.name} {' '.join(options)}")
     return "\n".join(lines)
 
 

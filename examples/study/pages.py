@@ -88,7 +88,7 @@ def number(reference: str, folder: Path = rows_.FOLDER) -> Number:
     name, _, column_name = place.partition(" ")
     case, _, baseline = labels.partition(" - ")
     study = records.study(name)
-    rows = report.read(study, folder)
+    rows = rows_.read(study, folder)
     joined = [", ".join(filter(None, x)) for x in rows[[*study.labels]].values]
     own = rows[[x == case for x in joined]]
     others = rows[[x == baseline for x in joined]] if baseline else None
@@ -101,8 +101,8 @@ def number(reference: str, folder: Path = rows_.FOLDER) -> Number:
     best = max(found, key=lambda number: number.seeds, default=NO_NUMBER)
     if best == NO_NUMBER:
         raise ValueError(
-            f"{rows_.path(study, folder)}: expected rows with these labels and "
-            f"a number in this column. Received: {reference}"
+            f"{name}: expected rows with these labels and a number in this "
+            f"column. Received: {reference}"
         )
     return best
 

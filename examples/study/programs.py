@@ -7,7 +7,6 @@ the program does.
 """
 
 import argparse
-import csv
 import importlib
 import json
 from collections.abc import Sequence
@@ -16,13 +15,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import ClassVar
 
+import pandas as pd
+
 from examples.common.results import Row
 
 
 def read_csv(path: Path) -> list[Row]:
-    """The rows that a program wrote to its CSV file."""
-    with open(path, newline="", encoding="utf8") as file:
-        return list(csv.DictReader(file))
+    """The rows that a program wrote to its CSV file, if there is one.
+
+    What a model does not have, programs leave empty or write as "nan", the
+    open gates of an LSTM for example; here it is empty.
+    """
+    if not path.exists():
+        return []
+    rows = pd.read_csv(path, dtype=str, keep_default_na=False)
+    return rows.replace("nan", "").to_dict("records")
 
 
 @dataclass(frozen=True)
@@ -77,36 +84,15 @@ class Program:
         path = folder / self.file
         given = [*options, *self.quiet.split(), self.output, str(path)]
         self.module.main(given)
-        rows = self.find(path, options)
-        if not rows:
+        args = self.module.parse(options)
+        wanted = self.key(args).items()
+        rows = [row for row in self.read(path) if wanted <= row.items()]
+        if len(rows) < self.row_count(args):
             raise ValueError(
-                f"{path}: expected a row of the run of examples.{self.name}. "
-                f"Received: {' '.join(options)}"
+                f"{path}: expected all rows of the run of examples.{self.name}."
+                f" Received: {len(rows)} with {' '.join(options)}"
             )
         return rows
-
-    def find(self, path: Path, options: Sequence[str]) -> list[Row]:
-        """The rows of a run in the program's file, if all are there.
-
-        What a model does not have, programs leave empty or write as "nan", the
-        open gates of an LSTM for example; here it is empty.
-
-        Args:
-            path: The file.
-            options: Options that ask for one run.
-        """
-        args = self.module.parse(options)
-        wanted = self.key(args)
-        try:
-            rows = self.read(path)
-        except FileNotFoundError:
-            return []
-        found = [
-            {name: "" if x == "nan" else x for name, x in row.items()}
-            for row in rows
-            if wanted.items() <= row.items()
-        ]
-        return found if len(found) >= self.row_count(args) else []
 
 
 class Picking(Program):
@@ -114,8 +100,7 @@ class Picking(Program):
 
     def read(self, path: Path) -> list[Row]:
         """Runs, each with its rows of `<name>-lengths.csv`."""
-        longer = path.with_name(f"{path.stem}-lengths.csv")
-        tests = read_csv(longer) if longer.exists() else []
+        tests = read_csv(path.with_name(f"{path.stem}-lengths.csv"))
         rows = []
         for row in read_csv(path):
             length = row["task"].removeprefix("picking-")
@@ -148,8 +133,7 @@ class FieldFigures(Program):
         rows = []
         for dataset, summary in json.loads(content).items():
             row = {"dataset": dataset, "words": str(summary["words"])}
-            # Older summaries have no settings.
-            row["settings"] = summary.get("settings", "")
+            row["settings"] = summary["settings"]
             conditions = summary["mean_size_by_condition"].values()
             for name, sizes in zip(("plain", "dropout"), conditions):
                 row |= {f"{x}_{name}": f"{y:.4f}" for x, y in sizes.items()}

@@ -25,13 +25,6 @@ DIFFERENCES = (
 )
 
 
-def read(study: Study, folder: Path = rows_.FOLDER) -> pd.DataFrame:
-    """The rows of a study; all values are text."""
-    return pd.DataFrame(
-        rows_.read(study, folder), columns=rows_.fields(study), dtype=object
-    )
-
-
 def of_hand(rows: pd.DataFrame) -> pd.Series:
     """Whether a row is of several seeds."""
     return rows["seeds"].str.contains(" ")
@@ -122,7 +115,7 @@ def difference(
 
 def report(study: Study, folder: Path = rows_.FOLDER) -> str:
     """The tables of a study, today's options first, and where they are from."""
-    rows = read(study, folder)
+    rows = rows_.read(study, folder)
     current = rows[rows["options"] == study.options]
     parts = _part(study, current)
     if study.program is not None:
@@ -175,11 +168,12 @@ def table(study: Study, rows: pd.DataFrame) -> str:
         return order.index(own) if own in order else len(order)
 
     groups = dict(list(rows.groupby(names, sort=False)))
-    lines = [
-        _line(study, dict(zip(names, labels)), groups[labels], rows)
-        for labels in sorted(groups, key=place)
-    ]
-    shown = pd.DataFrame(lines)
+    shown = pd.DataFrame(
+        [
+            _line(study, dict(zip(names, labels)), groups[labels], rows)
+            for labels in sorted(groups, key=place)
+        ]
+    )
     shown = shown.loc[:, (shown != "").any()]
     return tables.table([shown.columns, *shown.to_numpy()])
 

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from examples.common import results
 from examples.common.machine import machine
 from examples.common.results import Row
@@ -21,60 +23,45 @@ from examples.study.records import Study
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "results" / "rows"
-ORIGIN = (
-    "options",
-    "settings",
-    "commit",
-    "versions",
-    "machine",
-    "date",
-    "seconds",
-    "note",
-)
-PACKAGES = ("tensorflow", "keras")
+WHERE_FROM = ("commit", "versions", "machine", "date")
+ORIGIN = ("options", "settings", *WHERE_FROM, "seconds", "note")
 
 
-def fields(study: Study) -> tuple[str, ...]:
-    """Columns of a study's file."""
+def file(study: Study, folder: Path = FOLDER) -> results.ResultsFile:
+    """The file of a study; several processes may add rows to it."""
     measured = [column.name for column in study.columns]
-    return tuple(dict.fromkeys((*study.labels, "seeds", *measured, *ORIGIN)))
+    fields = dict.fromkeys((*study.labels, "seeds", *measured, *ORIGIN))
+    key = (*study.labels, "seeds", "options")
+    return results.ResultsFile(folder / f"{study.name}.csv", (*fields,), key)
 
 
-def path(study: Study, folder: Path = FOLDER) -> Path:
-    return folder / f"{study.name}.csv"
-
-
-def read(study: Study, folder: Path = FOLDER) -> list[Row]:
-    """All rows of a study, in the order they were added."""
-    return results.read_rows(path(study, folder), fields(study), _later(study))
-
-
-def _later(study: Study) -> dict[str, str]:
-    """Columns that are empty where a study got them after its rows."""
-    columns = {column.name for column in study.columns}
-    return dict.fromkeys(columns.difference(study.labels, ORIGIN), "")
+def read(study: Study, folder: Path = FOLDER) -> pd.DataFrame:
+    """All rows of a study, in the order they were added; values are text."""
+    found = file(study, folder)
+    rows = results.read_rows(found.path, found.fields)
+    return pd.DataFrame(rows, columns=found.fields, dtype=object)
 
 
 def add(
     study: Study, rows: Sequence[Mapping[str, Any]], folder: Path = FOLDER
 ) -> None:
-    """Adds the rows of a run; several processes may do so."""
-    key = (*study.labels, "seeds", "options")
-    results.add_rows(
-        path(study, folder), fields(study), rows, key, _later(study)
-    )
+    """Adds the rows of a run, without what is no column of the study."""
+    found = file(study, folder)
+    names = found.fields
+    found.add(*({x: row.get(x, "") for x in names} for row in rows))
 
 
 def origin() -> Row:
     """Where the rows of this process come from."""
     from keras_seqmech.version import __version__
 
-    found = [("python", platform.python_version())]
-    found += [(name, importlib.metadata.version(name)) for name in PACKAGES]
-    found.append(("keras_seqmech", __version__))
+    versions = {"python": platform.python_version()}
+    for name in ("tensorflow", "keras"):
+        versions[name] = importlib.metadata.version(name)
+    versions["keras_seqmech"] = __version__
     return {
         "commit": commit(),
-        "versions": " ".join(f"{name}={version}" for name, version in found),
+        "versions": " ".join(f"{name}={x}" for name, x in versions.items()),
         "machine": machine(),
         "date": str(datetime.date.today()),
     }
@@ -85,10 +72,9 @@ def commit() -> str:
 
     def git(*arguments):
         command = ["git", "-C", str(ROOT), *arguments]
-        done = subprocess.run(
+        return subprocess.run(
             command, capture_output=True, text=True, check=False
-        )
-        return done.stdout.strip()
+        ).stdout.strip()
 
     try:
         changed = git("status", "--porcelain", "keras_seqmech", "examples")

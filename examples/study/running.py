@@ -46,12 +46,10 @@ def pending(
     study: Study, folder: Path, wanted: Callable[[Run], bool] = everything
 ) -> list[Run]:
     """Runs without a row of today's options; means of several do not count."""
-    columns = (*study.cases[0].labels, "seeds")
-    done = {
-        tuple(row[name] for name in columns)
-        for row in rows_.read(study, folder)
-        if row["options"] == study.options
-    }
+    columns = [*study.cases[0].labels, "seeds"]
+    rows = rows_.read(study, folder)
+    rows = rows[rows["options"] == study.options]
+    done = set(rows[columns].itertuples(index=False, name=None))
     return [
         run
         for run in study.runs
@@ -113,47 +111,32 @@ def do_runs(
 def _do(study: Study, run: Run, places: Places) -> None:
     """Does one run and adds its rows."""
     folder = work_folder(study, run, places)
-    folder.mkdir(parents=True, exist_ok=True)
-    options = study.arguments(run, places.data)
-    start = time.perf_counter()
-    known = _origin(study, run, places)
-    found = study.program.run(options, folder)
-    if "seconds" not in known:
-        known["seconds"] = f"{time.perf_counter() - start:.0f}"
-    more = {
-        **run.case.labels,
-        "seeds": str(run.seed),
-        "options": study.options,
-    }
-    fields = rows_.fields(study)
-    added = [{**known, **row, **more} for row in found]
-    added = [{name: row.get(name, "") for name in fields} for row in added]
-    rows_.add(study, added, places.rows)
-    for row in added:
-        measured = [f"{x.name} {row[x.name]}" for x in study.columns]
-        shown = [*(row[name] for name in study.by), *measured]
-        print(f"{study.name}: {', '.join(shown)}", flush=True)
-
-
-def _origin(study: Study, run: Run, places: Places) -> Row:
-    """Where the rows of a run come from, kept beside its work.
-
-    Of a run that was killed it is what was known when it began; if it is now
-    continued with other code or elsewhere, both, and no seconds.
-    """
-    folder = work_folder(study, run, places)
     options = study.arguments(run, places.data)
     # Chained runs share a folder.
     digest = zlib.crc32(" ".join(options).encode())
-    path = folder / f"origin-{digest:08x}.json"
-    before = {}
-    if path.exists():
+    known = _origin(folder / f"origin-{digest:08x}.json")
+    start = time.perf_counter()
+    found = study.program.run(options, folder)
+    known.setdefault("seconds", f"{time.perf_counter() - start:.0f}")
+    own = {**run.case.labels, "seeds": run.seed, "options": study.options}
+    rows = [{**known, **row, **own} for row in found]
+    rows_.add(study, rows, places.rows)
+    for row in rows:
+        shown = [*study.by, *(column.name for column in study.columns)]
+        measured = ", ".join(f"{x} {row.get(x, '')}" for x in shown)
+        print(f"{study.name}: {measured}", flush=True)
+
+
+def _origin(path: Path) -> Row:
+    """Where the rows of a run come from, kept beside its work.
+
+    If a run that was killed is continued, all places, and no seconds.
+    """
+    found, is_new = rows_.origin(), not path.exists()
+    if not is_new:
         before = json.loads(path.read_text(encoding="utf8"))
-        if study.program.find(folder / study.program.file, options):
-            return before
-    known = rows_.origin()
-    for name, value in before.items():
-        values = [*value.split(" / "), known.get(name, "")]
-        known[name] = " / ".join(dict.fromkeys(filter(None, values)))
-    whole_files.write_json(path, {"seconds": "", **known})
-    return known
+        for name, value in found.items():
+            values = [*before[name].split(" / "), value]
+            found[name] = " / ".join(dict.fromkeys(filter(None, values)))
+    whole_files.write_json(path, found)
+    return found if is_new else {**found, "seconds": ""}

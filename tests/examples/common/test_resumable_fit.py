@@ -76,12 +76,3 @@ def test_a_killed_run_ends_as_one_that_was_not(tmp_path):
     for weights in ends[1:]:
         for found, expected in zip(weights, ends[0], strict=True):
             np.testing.assert_array_equal(found, expected)
-
-
-def test_folders_are_those_of_runs(tmp_path):
-    key = {"model": "rnn", "seed": "0", "settings": "units=3"}
-    folders = {
-        resumable_fit.folder_of(tmp_path / "r.csv", {**key, **other})
-        for other in ({}, {"seed": "1"}, {"settings": "units=4"})
-    }
-    assert len(folders) == 3

@@ -1,7 +1,5 @@
 """Files that are replaced as a whole."""
 
-import json
-
 import pytest
 
 from examples.common import whole_files
@@ -33,12 +31,3 @@ def test_an_exception_leaves_the_old_file(tmp_path):
         raise KeyboardInterrupt
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_json(tmp_path):
-    path = tmp_path / "file.json"
-    whole_files.write_json(path, {"né": [1]})
-    assert path.read_text(encoding="utf8") == '{"né": [1]}'
-    with pytest.raises(TypeError, match="serializable"):
-        whole_files.write_json(path, {"a": object()})
-    assert json.loads(path.read_text(encoding="utf8")) == {"né": [1]}

@@ -20,7 +20,6 @@ FIELDS = Fields("text", "id")
 ROWS = [{"id": i, "text": f"text {i} 字\n\u2028", "x": None} for i in range(11)]
 EXPECTED = [Row(i, row["text"], str(i)) for i, row in enumerate(ROWS)]
 OUTPUTS = {"score": Output("float32", 0), "tags": Output("string", 1)}
-LATIN = os.fsdecode(b"caf\xe9.jsonl")
 SETTINGS = {"model": "1f", "id_field": None, "batch_size": 8}
 
 
@@ -53,12 +52,9 @@ def shards_of(path, rows, fields=FIELDS):
 @pytest.mark.parametrize(
     "write, name, shard_rows",
     [
-        (as_lines, "a.jsonl", 1),
         (as_lines, "a.jsonl", 11),
-        (as_lines_of_an_editor, "a.jsonl", 4),
-        (as_lines_of_an_editor, "a.JSONL", 50),
+        (as_lines_of_an_editor, "a.JSONL", 4),
         (as_parquet, "a.parquet", 3),
-        (as_parquet, "a.parquet", 4),
         (as_parquet, "a.PARQUET", 10),
     ],
 )
@@ -106,10 +102,12 @@ def test_folders_are_searched_in_the_order_of_names(tmp_path, capsys):
 
     assert found() == expected
     assert not capsys.readouterr().out
-    touch(tmp_path, "b.txt", "c.jsonl.gz", os.fsdecode(b"caf\xe9.csv"))
+    touch(tmp_path, "b.txt", "c.jsonl.gz")
     assert found() == expected
-    printed = capsys.readouterr().out
-    assert "other kinds: 3 files" in printed and "c.jsonl.gz" in printed
+    assert "other kinds: 2 files" in capsys.readouterr().out
+    for name in ("none", "b.txt", "_tmp/y.jsonl"):
+        with pytest.raises(ValueError, match="`inputs`.*Received: inputs="):
+            corpus.find([tmp_path / name])
 
 
 def test_files_are_named_once(tmp_path):
@@ -125,33 +123,16 @@ def test_files_are_named_once(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "names",
-    [["none"], ["a.txt"], ["a.jsonl.gz"], ["folder"], [], [LATIN]],
-)
-def test_inputs_that_are_no_files_of_texts(tmp_path, names):
-    touch(tmp_path, "a.txt", "a.jsonl.gz", LATIN)
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(ValueError, match="`inputs`.*Received: inputs="):
-        corpus.find([tmp_path / name for name in names])
-
-
-@pytest.mark.parametrize(
     "line, reason",
     [
-        (b"{", "a JSON object in UTF-8"),
-        (b"[1]", r"a JSON object in UTF-8 \(not an object\). Received: '\[1\]"),
-        (b"[" * 200_000, r"a JSON object in UTF-8 \(maximum recursion.*\[\["),
-        (b"\xef\xbb\xbf{}", "a JSON object in UTF-8 .*BOM"),
+        (b"{", "a JSON object in UTF-8. Received: Expecting property"),
+        (b"[1]", r"a JSON object in UTF-8. Received: \[1\]"),
         (b"", "a JSON object in UTF-8"),
-        (b'{"id": 1, "text": "\xff"}', "in UTF-8 .*'utf-8' codec"),
-        (b'{"id": 1, "text": "a", "text": "b"}', "a name is there twice"),
-        (b'{"id": 1}', "in field 'text'. Received: no such field"),
-        (b'{"id": 1, "text": null}', "in field 'text'. Received: None"),
+        (b'{"id": 1, "text": "\xff"}', "in UTF-8.*'utf-8' codec"),
+        (b'{"id": 1}', "a string in field 'text'. Received: None"),
         (b'{"id": 1, "text": 5}', "in field 'text'. Received: 5"),
-        (b'{"id": 1, "text": "\\ud800"}', "string of Unicode characters"),
-        (b'{"text": "a"}', "in field 'id'. Received: no such field"),
+        (b'{"text": "a"}', "in field 'id'. Received: None"),
         (b'{"id": true, "text": "a"}', "in field 'id'. Received: True"),
-        (b'{"id": 1.5, "text": "a"}', "in field 'id'. Received: 1.5"),
     ],
 )
 def test_bad_lines_are_named_and_others_read(tmp_path, line, reason):
@@ -172,18 +153,6 @@ def test_bad_rows_of_parquet(tmp_path):
     assert good == Row(0, "a", "1")
     assert "a.parquet, row 1: expected a string" in no_text.reason
     assert "in field 'id'. Received: None" in no_id.reason
-
-
-def test_files_without_rows(tmp_path, capsys):
-    (tmp_path / "a.jsonl").touch()
-    parquet.write_table(pa.table({}), tmp_path / "b.parquet")
-    with pytest.raises(ValueError, match="one row in all"):
-        shards_of(tmp_path, 5)
-    assert capsys.readouterr().out.count("Without rows: ") == 2
-    as_lines(tmp_path / "c.jsonl")
-    shards = shards_of(tmp_path, 6)
-    found = [(s.number, s.first, s.rows) for s in shards]
-    assert found == [(0, 0, 6), (1, 6, 5)]
 
 
 def test_columns_that_are_missing_or_there_twice(tmp_path):
@@ -213,15 +182,6 @@ def test_damaged_parquet_is_named(tmp_path):
     path.write_bytes(b"\xff" * (len(whole) - footer) + whole[-footer:])
     shard = shard._replace(file=corpus.look_at(str(path)))
     with pytest.raises(ValueError, match=message):
-        list(corpus.read(shard, FIELDS))
-
-
-def test_a_file_that_has_changed_is_not_read(tmp_path):
-    path = as_lines(tmp_path / "a.jsonl")
-    (shard,) = shards_of(path, 50)
-    with path.open("ab") as file:
-        file.write(b"\n")
-    with pytest.raises(ValueError, match="a.jsonl: changed since"):
         list(corpus.read(shard, FIELDS))
 
 
@@ -260,12 +220,6 @@ def test_scores_of_a_shard(tmp_path, form):
     assert read_lines(folder.rejects(0)) == [reject]
     assert folder.count_rejects() == 1
     assert len([*folder.path.iterdir()]) == 3
-
-
-@pytest.mark.parametrize("id_field", ["score", "row"])
-def test_columns_of_one_name(tmp_path, id_field):
-    with pytest.raises(ValueError, match=rf"must differ.*'{id_field}' twice"):
-        folder_of(tmp_path, id_field=id_field)
 
 
 def test_a_shard_that_kills_its_workers(tmp_path):
@@ -309,21 +263,20 @@ def test_another_run_is_refused(tmp_path):
     ):
         with pytest.raises(ValueError, match=f"holds a run that.*{message}"):
             begin(settings, given)
-    for content in ("", "{}", "[]"):
-        (folder.path / corpus.MANIFEST).write_text(content)
-        with pytest.raises(ValueError, match="manifest.json: expected"):
-            begin()
-
-
-def test_folders_of_others(tmp_path):
-    folder = folder_of(tmp_path)
-    with folder.reserved():
-        message = f"no other.*process {os.getpid()}"
-        with pytest.raises(ValueError, match=message):
-            with folder.reserved():
-                pytest.fail("Both have it.")
-    touch(tmp_path, "thesis.txt")
+    touch(tmp_path, "others/thesis.txt")
     with pytest.raises(ValueError, match=r"`output` .*\['thesis.txt'\]"):
-        with folder.reserved():
+        with folder_of(tmp_path / "others").reserved():
             pytest.fail("It may be written to.")
-    assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_files_without_rows_and_files_that_change(tmp_path):
+    (tmp_path / "a.jsonl").touch()
+    with pytest.raises(ValueError, match="one row in all"):
+        shards_of(tmp_path, 5)
+    path = as_lines(tmp_path / "c.jsonl")
+    first, second = shards_of(tmp_path, 6)
+    assert (first.first, first.rows, second.first, second.rows) == (0, 6, 6, 5)
+    with path.open("ab") as file:
+        file.write(b"\n")
+    with pytest.raises(ValueError, match="c.jsonl: changed since"):
+        list(corpus.read(first, FIELDS))

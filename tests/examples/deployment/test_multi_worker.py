@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import re
 import subprocess
 import sys
 
@@ -35,21 +34,6 @@ def run(directory, *options) -> str:
     )
     assert result.returncode == 0, result.stderr[-3000:]
     return result.stdout
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (["--steps", "5", "--kill-after", "6"], "--kill-after must not exceed"),
-        (["--batch-size", "0"], "--batch-size: must be an integer"),
-        (["--length", "1"], "--length: must be an integer of at least 2"),
-        (["--output-dir", f"{__file__}/run"], "--output-dir: .*is a file"),
-    ],
-)
-def test_arguments_that_cannot_be(capsys, options, message):
-    with pytest.raises(SystemExit):
-        multi_worker.parse(options)
-    assert re.search(message, capsys.readouterr().err)
 
 
 def test_clears_what_an_earlier_run_left_and_nothing_else(tmp_path):

@@ -110,6 +110,8 @@ def test_another_question_is_refused(tmp_path, letters):
     path = write_texts(tmp_path / "a.jsonl", TEXTS)
     score_here(path, letters, tmp_path / "scored")
     slow = text_models.save(text_models.Slow(1), tmp_path / "slow")
+    with pytest.raises(SystemExit, match="outside of all `inputs`"):
+        score_here(tmp_path, letters, tmp_path / "other")
     for model, more, message in (
         (letters, ["--batch-size", 3], "batch_size=3, then 2"),
         (letters, ["--text-field", "n"], "text_field='n', then 'text'"),
@@ -145,29 +147,6 @@ def test_a_second_run_leaves_the_first_alone(tmp_path, letters):
             score_here(path, letters, output)
         assert contents(output) == before
     assert score_here(path, letters, output) == {"rows": 7, "rejected": 0}
-
-
-def test_scores_are_kept_apart_from_texts(tmp_path, letters):
-    write_texts(tmp_path / "a.jsonl", TEXTS)
-    with pytest.raises(SystemExit, match="outside of all `inputs`"):
-        score_here(tmp_path, letters, tmp_path / "scored")
-    assert not (tmp_path / "scored").exists()
-
-
-def test_this_process_has_no_address(tmp_path, letters):
-    path = write_texts(tmp_path / "a.jsonl", TEXTS)
-    with pytest.raises(SystemExit, match="`address` must be left out.*'here'"):
-        score_here(path, letters, tmp_path / "scored", "--address", "here")
-
-
-def test_what_a_model_cannot_answer_is_named(tmp_path, letters, monkeypatch):
-    def fail(*_):
-        raise RuntimeError("no memory")
-
-    path = write_texts(tmp_path / "a.jsonl", TEXTS)
-    monkeypatch.setattr(score_corpus.text_model.TextModel, "score", fail)
-    with pytest.raises(SystemExit, match="a.jsonl, rows 0 to 2: no memory"):
-        score_here(path, letters, tmp_path / "scored")
 
 
 class Process:

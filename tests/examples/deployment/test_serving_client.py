@@ -1,122 +1,116 @@
 """The example that asks a server, by both protocols; the guide's config."""
 
+import concurrent.futures
+import http.server
 import json
 import re
-import urllib.error
+import threading
 
-import keras
-import numpy as np
 import pytest
+import tensorflow as tf
 
 grpc = pytest.importorskip("grpc")
 pytest.importorskip("tensorflow_serving", reason="needs keras_seqmech[serving]")
 
 from google.protobuf import text_format  # noqa: E402
+from tensorflow_serving.apis import get_model_metadata_pb2  # noqa: E402
+from tensorflow_serving.apis import predict_pb2  # noqa: E402
+from tensorflow_serving.apis import prediction_service_pb2_grpc  # noqa: E402
 from tensorflow_serving.config import model_server_config_pb2  # noqa: E402
 
 from examples.deployment import serving_client  # noqa: E402
-from keras_seqmech import MaxAttentionPooling  # noqa: E402
-from keras_seqmech import serving  # noqa: E402
-from keras_seqmech.serving import export  # noqa: E402
 from tests import ROOT  # noqa: E402
-from tests.examples.deployment import stand_in_server  # noqa: E402
-from tests.serving import export_tools  # noqa: E402
 
 
-def reader():
-    """Ids and strings in; numbers and strings out."""
-    ids = keras.Input((None,), dtype="int64", name="ids")
-    text = keras.Input((), dtype="string", name="text")
-    embedded = keras.layers.Embedding(9, 4)(ids)
-    sentence, scores = MaxAttentionPooling(return_attention_scores=True)(
-        embedded, mask=keras.ops.not_equal(ids, 0)
-    )
-    label = keras.layers.StringLookup(
-        vocabulary=["是", "no"], num_oov_indices=0, invert=True
-    )(keras.layers.StringLookup(vocabulary=["字"])(text))
-    outputs = {"sentence": sentence, "label": label, **scores}
-    return keras.Model({"ids": ids, "text": text}, outputs)
+class RestHandler(http.server.BaseHTTPRequestHandler):
+    """Doubles x, as the REST format of TensorFlow Serving has it."""
+
+    def log_message(self, *arguments):
+        pass
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        assert body.keys() == {"signature_name", "inputs"}
+        factor = {
+            "/v1/models/double:predict": 2.0,
+            "/v1/models/double/versions/1:predict": 1.0,
+        }[self.path]
+        outputs = {"y": [factor * x for x in body["inputs"]["x"]]}
+        if "text" in body["inputs"]:
+            outputs["text"] = body["inputs"]["text"]
+        # One output has no name.
+        outputs = outputs if len(outputs) > 1 else outputs["y"]
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"outputs": outputs}).encode())
 
 
-def times(factor):
-    inputs = keras.Input((1,), name="x")
-    return keras.Model({"x": inputs}, {"y": inputs * factor})
+class Predictions(prediction_service_pb2_grpc.PredictionServiceServicer):
+    """Doubles x, which is float32, and repeats the text."""
 
+    def GetModelMetadata(self, request, context):
+        assert list(request.metadata_field) == ["signature_def"]
+        signatures = get_model_metadata_pb2.SignatureDefMap()
+        inputs = signatures.signature_def["serving_default"].inputs
+        inputs["x"].dtype = tf.float32.as_datatype_enum
+        inputs["text"].dtype = tf.string.as_datatype_enum
+        response = get_model_metadata_pb2.GetModelMetadataResponse()
+        response.metadata["signature_def"].Pack(signatures)
+        return response
 
-CONFIG = """
-model_config_list {
-  config {
-    name: "reader" base_path: "DIRECTORY/reader" model_platform: "tensorflow"
-  }
-  config {
-    name: "older" base_path: "DIRECTORY/older" model_platform: "tensorflow"
-    model_version_policy { specific { versions: 1 versions: 2 } }
-  }
-}
-"""
+    def Predict(self, request, context):
+        spec = request.model_spec
+        assert (spec.name, spec.signature_name) == ("double", "serving_default")
+        inputs = {k: tf.make_ndarray(x) for k, x in request.inputs.items()}
+        assert inputs["x"].dtype == "float32"
+        inputs["y"] = inputs.pop("x") * (spec.version.value or 2)
+        response = predict_pb2.PredictResponse()
+        for name, value in inputs.items():
+            response.outputs[name].CopyFrom(tf.make_tensor_proto(value))
+        return response
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    """A model, and addresses of a server that has loaded it."""
-    directory = tmp_path_factory.mktemp("models")
-    models = {"reader": reader(), "older": times(2.0)}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            export, "_serve_in_fresh_process", export_tools.answer_here
-        )
-        for name, model in models.items():
-            serving.export_model(model, directory / name)
-        serving.export_model(times(3.0), directory / "older")
-        patch.setenv("no_proxy", "127.0.0.1")
-        config = CONFIG.replace("DIRECTORY", str(directory))
-        with stand_in_server.serve(config) as addresses:
-            yield models["reader"], addresses
-
-
-@pytest.fixture(params=["rest", "grpc"])
-def ask(request, served, capsys):
-    """Runs the example; returns what it prints, by name."""
-    address = served[1][request.param]
-    options = ["--protocol", request.param, "--address", address]
-
-    def run(model, inputs, *more):
-        text = json.dumps(inputs)
-        serving_client.main([model, *options, "--inputs", text, *more])
-        lines = capsys.readouterr().out.splitlines()
-        return {k: json.loads(x) for k, x in (s.split(": ", 1) for s in lines)}
-
-    return run
-
-
-def test_answers_are_those_of_the_model(ask, served):
-    inputs = {"ids": [[1, 2, 0], [3, 4, 5]], "text": ["字", "ab"]}
-    answer = ask("reader", inputs)
-    tensors = {
-        "ids": keras.ops.convert_to_tensor(inputs["ids"], "int64"),
-        "text": keras.ops.convert_to_tensor(inputs["text"]),
+def addresses():
+    rest = http.server.ThreadingHTTPServer(("127.0.0.1", 0), RestHandler)
+    thread = threading.Thread(target=rest.serve_forever)
+    rpc = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
+        Predictions(), rpc
+    )
+    port = rpc.add_insecure_port("127.0.0.1:0")
+    thread.start()
+    rpc.start()
+    yield {
+        "rest": f"127.0.0.1:{rest.server_port}",
+        "grpc": f"127.0.0.1:{port}",
     }
-    expected = served[0](tensors)
-    labels = [x.decode() for x in expected.pop("label").numpy()]
-    assert answer.pop("label") == labels
-    assert answer.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_allclose(answer[name], value, rtol=1e-6, atol=1e-6)
+    rest.shutdown()
+    rest.server_close()
+    thread.join()
+    rpc.stop(None).wait()
 
 
-def test_versions(ask):
-    for version, factor in (("1", 2.0), ("2", 3.0), (None, 3.0)):
-        more = ["--version", version] if version else []
-        ((value,),) = ask("older", {"x": [[1]]}, *more).values()
-        assert value == [factor]
+@pytest.mark.parametrize("protocol", ["rest", "grpc"])
+def test_answers_are_those_of_the_server(
+    protocol, addresses, capsys, monkeypatch
+):
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    options = ["--protocol", protocol, "--address", addresses[protocol]]
 
+    def ask(inputs, *more):
+        given = ["--inputs", json.dumps(inputs), *more]
+        serving_client.main(["double", *options, *given])
+        lines = capsys.readouterr().out.splitlines()
+        return [line.split(": ", 1) for line in lines]
 
-@pytest.mark.parametrize(
-    "model, inputs", [("nobody", {}), ("reader", {"ids": [1], "text": ["a"]})]
-)
-def test_refusals(ask, model, inputs):
-    with pytest.raises((urllib.error.HTTPError, grpc.RpcError)):
-        ask(model, inputs)
+    found = ask({"x": [1, 2], "text": ["字", "a"]})
+    assert found == [["text", '["字", "a"]'], ["y", "[2.0, 4.0]"]]
+    ((name, value),) = ask({"x": [3]}, "--version", "1")
+    assert (name, value) == (
+        "outputs" if protocol == "rest" else "y",
+        "[3.0]",
+    )
 
 
 def test_the_configs_of_the_guide():

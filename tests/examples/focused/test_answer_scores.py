@@ -38,11 +38,6 @@ def test_scores_of_texts():
     }
 
 
-def test_no_words_score_nothing():
-    scores = answer_scores.score_texts(["", ""], [["a cat"], ["bird"]])
-    assert scores == {"exact_match": 0, "f1": 0, "bleu1": 0, "rouge_l": 0}
-
-
 def test_scores_of_labels():
     scores = answer_scores.score_labels([0, 0, 1, 0], [0, 0, 1, 1], 3)
     # F1 of the classes: 0.8, 2/3, and 0 for the one that is not there.

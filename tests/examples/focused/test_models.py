@@ -38,29 +38,6 @@ def test_all_gates_open_are_two_lstms_and_none_reads_nothing():
     )
 
 
-def test_without_attention_the_last_state_answers():
-    """The weights of a model that attends, on its last state alone."""
-    name = "lstm2"
-    args = picking.parse(small("unused"))
-    asked, _ = picking.picking.examples(40, 6)
-    attending, last = (
-        picking.build(model, "", args) for model in (name, f"{name}_last")
-    )
-    shared = {layer.name for layer in last.layers}
-    assert "attention" in {x.name for x in attending.layers} - shared
-    assert "query" not in shared
-    for layer in last.layers:
-        layer.set_weights(attending.get_layer(layer.name).get_weights())
-    states = keras.Model(attending.input, attending.get_layer("upper").output)
-    question = attending.get_layer("question")(asked["k"])
-    both = keras.ops.concatenate(
-        [states.predict(asked, verbose=0)[:, -1], question], axis=-1
-    )
-    logits = attending.get_layer("logits")(both)
-    found = last.predict(asked, verbose=0)
-    np.testing.assert_allclose(found, logits, atol=1e-5)
-
-
 def test_read_outs():
     """Other states, the same weights; the focus is on open gates alone."""
     asked, _ = picking.picking.examples(40, 6)
@@ -114,14 +91,3 @@ def test_gates_as_drawn():
         assert measured["openness"] > 0.97
     lstm = picking.build("lstm1", "", args)
     assert models.measure_drawn(lstm, *test, 100) == {}
-
-
-def test_models_learn_in_mixed_precision():
-    args = picking.parse(small("unused"))
-    examples = picking.picking.examples(16, 6)
-    keras.config.set_dtype_policy("mixed_float16")
-    model = picking.build("fhe", "relaxed", args)
-    models.compile_model(model, 0.01, steps=2)
-    model.get_layer("encoder").gate.penalties.indecision.assign(3)
-    history = model.fit(*examples, batch_size=16, verbose=0).history
-    assert np.isfinite(history["loss"]).all()

@@ -102,39 +102,23 @@ def test_searchqa(tmp_path):
     assert [len(part) for part in data] == [3, 3, 3]
 
 
-def marco(count, part):
-    rows = [
-        {
-            "query_id": i,
-            "query": f"{part} {i}",
-            "passages": [
-                {"is_selected": 0, "passage_text": f"one {i}", "url": "x"},
-                {"is_selected": 1, "passage_text": f"two {i}", "url": "y"},
-            ],
-            "answers": [f"first {i}", f"second {i}"],
-        }
-        for i in range(count)
-    ]
-    rows[1]["answers"] = ["No Answer Present."]
-    rows[2]["answers"] = []
-    return rows
-
-
 @pytest.mark.parametrize("ending", ["", ".gz"])
-def test_msmarco_in_both_versions(tmp_path, ending):
+def test_msmarco(tmp_path, ending):
     for part, count in (("train", 22), ("dev", 5)):
-        rows = marco(count, part)
-        name = f"msmarco/{part}_v1.1.json{ending}"
-        write(tmp_path / "rows" / name, lines(rows))
+        keys = [str(i) for i in range(count)]
+        answers = {i: [f"first {i}", f"second {i}"] for i in keys}
+        answers |= {"1": ["No Answer Present."], "2": []}
         columns = {
-            key: {str(i): row[key] for i, row in enumerate(rows)}
-            for key in rows[0]
+            "query": {i: f"{part} {i}" for i in keys},
+            "passages": {
+                i: [{"passage_text": f"{name} {i}"} for name in ("one", "two")]
+                for i in keys
+            },
+            "answers": answers,
         }
-        columns["wellFormedAnswers"] = dict.fromkeys(columns["query"], "[]")
         name = f"msmarco/{part}_v2.1.json{ending}"
-        write(tmp_path / "columns" / name, columns)
-    data = passage_data.load("msmarco", tmp_path / "rows")
-    assert data == passage_data.load("msmarco", tmp_path / "columns")
+        write(tmp_path / name, columns)
+    data = passage_data.load("msmarco", tmp_path)
     assert [len(part) for part in data] == [18, 2, 3]
     assert data.test[1] == Question(
         "dev 3", "one 3 two 3", ("first 3", "second 3")
@@ -150,49 +134,34 @@ def test_missing_files_are_named(tmp_path, name):
 @pytest.mark.parametrize(
     "name, file, content, message",
     [
-        ("xquad", "all.jsonl.gz", lines(FLAT[:1]) + "{\n", "line 2: expected"),
-        ("xquad", "all.jsonl.gz", lines([{"a": 1}]), "line 1: .*KeyError"),
-        ("xquad", "all.jsonl.gz", lines([3]), "line 1: .*TypeError"),
-        ("xquad", "xquad.en.json", "[", "expected JSON"),
-        ("xquad", "xquad.en.json.gz", {"data": [{}]}, "expected as SQuAD"),
+        ("xquad", "all.jsonl.gz", lines(FLAT[:1]) + "{\n", "after 1 questions"),
         (
             "xquad",
-            "xquad.en.json",
-            {"data": [{"paragraphs": [{"context": "c", "qas": [{}]}]}]},
-            "paragraph 1, question 1: .*KeyError",
+            "all.jsonl.gz",
+            lines([{"a": 1}]),
+            "after 0 questions.*KeyError",
         ),
-        ("pubmedqa", "ori_pqal.json", [], "expected an object"),
-        (
-            "pubmedqa",
-            "ori_pqal.json",
-            {"7": {"QUESTION": "q", "CONTEXTS": ["c"], "final_decision": 1}},
-            "question 7: .*not a string",
-        ),
+        ("xquad", "xquad.en.json", "[", "JSONDecodeError"),
+        ("xquad", "xquad.en.json.gz", {"data": [{}]}, "KeyError"),
         (
             "pubmedqa",
             "all.jsonl.gz",
             lines([{"question": "q", "context": "c", "label": "perhaps"}]),
-            "Received: 'perhaps'",
+            "'perhaps' is none of",
         ),
-        ("searchqa", "train.txt", "a ||| b\n", "line 1: .*ValueError"),
-        ("msmarco", "train_v1.1.json", lines([{"query": "q"}]), "line 1: "),
-        ("msmarco", "train_v2.1.json", {"query": {"0": "q"}}, "columns"),
-        ("msmarco", "train_v1.1.json", "", "an empty file"),
+        ("searchqa", "train.txt", "a ||| b\n", "ValueError"),
+        ("msmarco", "train_v2.1.json", {"query": {"0": "q"}}, "KeyError"),
     ],
 )
 def test_malformed_files(tmp_path, name, file, content, message):
     write(tmp_path / name / file, content)
-    for other in ("val.txt", "test.txt", "dev_v1.1.json", "dev_v2.1.json"):
+    for other in ("val.txt", "test.txt", "dev_v2.1.json"):
         write(tmp_path / name / other, "never read")
-    with pytest.raises(ValueError, match=f"(?s){message}"):
+    with pytest.raises(ValueError, match=f"{file}: expected what.*{message}"):
         passage_data.load(name, tmp_path)
 
 
 def test_questions_without_an_answer_leave_no_part(tmp_path):
-    rows = [{**row, "answer": " "} for row in FLAT]
-    write(tmp_path / "xquad" / "all.jsonl.gz", lines(rows))
-    with pytest.raises(ValueError, match="at least 2 passages"):
-        passage_data.load("xquad", tmp_path)
     for part in ("train", "val"):
         write(tmp_path / f"{part}.txt", "s ||| q ||| a\n")
     write(tmp_path / "test.txt", "s ||| q ||| \n")

@@ -138,35 +138,6 @@ def test_written_answers_and_again(folder, tmp_path, capsys, monkeypatch):
     assert "{" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["fhe_no_product", "fhe_fixed_gates"])
-def test_labels(name, folder, tmp_path, monkeypatch):
-    score, seen = answer_scores.score_labels, []
-
-    def score_and_keep(*args):
-        seen.extend(args)
-        return score(*args)
-
-    monkeypatch.setattr(answer_scores, "score_labels", score_and_keep)
-    output = tmp_path / "runs.csv"
-    passage_questions.main(
-        arguments(folder, output, "pubmedqa", "--models", name)
-    )
-    (r,) = read(output)
-    chosen, labels, count = seen
-    test = passage_data.load("pubmedqa", folder).test
-    answers = [question.answers[0] for question in test]
-    assert [passage_data.LABELS[i] for i in labels] == answers
-    right = np.mean(np.array(chosen) == labels)
-    assert float(r["accuracy"]) == round(100 * right, 2)
-    # Twice the hits of a class over how often it is chosen and right.
-    hits = [np.sum((chosen == i) & (labels == i)) for i in range(count)]
-    sizes = [np.sum(chosen == i) + np.sum(labels == i) for i in range(count)]
-    f1 = np.mean([2 * h / n if n else 0 for h, n in zip(hits, sizes)])
-    assert float(r["macro_f1"]) == pytest.approx(100 * f1, abs=0.006)
-    assert r["exact_match"] == r["bleu1"] == ""
-    assert 0 <= float(r["openness"]) <= 1
-
-
 def make_network(name, folder):
     args = passage_questions.parse(arguments(folder, "unused.csv", "xquad"))
     data = passage_data.load("xquad", folder)
@@ -288,34 +259,6 @@ def test_fixed_gates(every, folder, monkeypatch):
     lower = model.get_layer("lower")(embedded, mask=real)
     upper, *_ = model.get_layer("upper")(lower[:, chosen], mask=mask)
     np.testing.assert_allclose(states[mask], upper.numpy()[mask], atol=1e-6)
-
-
-@pytest.mark.usefixtures("eagerly")
-def test_ablations_are_trained(folder, tmp_path, monkeypatch):
-    known, fit = [], keras.Model.fit
-
-    def fit_and_keep(model, inputs, targets, **options):
-        known.append(int(targets.max()))
-        return fit(model, inputs, targets, **options)
-
-    monkeypatch.setattr(keras.Model, "fit", fit_and_keep)
-    output = tmp_path / "runs.csv"
-    names = passage_models.ABLATIONS
-    more = ("--epochs", "1", "--models", *names)
-    passage_questions.main(arguments(folder, output, "xquad", *more))
-    rows = read(output)
-    assert [r["model"] for r in rows] == list(names)
-    assert all(0 <= float(r["openness"]) <= 1 for r in rows)
-    # Of 30 words and four that are none, those that follow are copied.
-    product, pointer, fixed = known
-    assert pointer < 34 <= product == fixed
-
-
-def test_options_that_cannot_be(folder, capsys):
-    more = ("--models", "fhe", "fhe_no_pointer")
-    with pytest.raises(SystemExit):
-        passage_questions.parse(arguments(folder, "a.csv", "pubmedqa", *more))
-    assert "Received: fhe_no_pointer" in capsys.readouterr().err
 
 
 def test_it_learns_to_copy_names_it_never_saw(tmp_path, monkeypatch):

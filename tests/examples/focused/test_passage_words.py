@@ -28,15 +28,6 @@ def test_split_words(text, expected):
     assert passage_words.split_words(text) == expected
 
 
-def test_ids_of_words(words):
-    assert words.vocabulary_size == 7
-    assert words.read(["saw", "fox", "owl"]) == [5, 7, 1]
-    ids, extras = words.copied(["the", "fox", "saw", "owl", "fox"])
-    assert (ids, extras) == ([6, 7, 5, 8, 7], ["fox", "owl"])
-    assert words.written(["owl", "saw", "elk", "fox"], extras) == [8, 5, 1, 7]
-    assert [words.word(i, extras) for i in (8, 5, 7)] == ["owl", "saw", "fox"]
-
-
 def test_encoded_questions(words):
     questions = [
         Question(

@@ -1,7 +1,6 @@
 """The comparison of poolings on a small made-up data set."""
 
 import json
-import re
 
 import keras
 import numpy as np
@@ -97,37 +96,19 @@ def test_the_best_epoch_on_the_validation_part_stays(monkeypatch):
     assert found == [0, 0.75, 0.25]
 
 
-def test_runs_are_kept_resumed_and_shown(folder, tmp_path, monkeypatch, capsys):
+def test_runs_are_saved_and_shown_and_not_done_again(
+    folder, tmp_path, monkeypatch
+):
     run_small(monkeypatch)
     output = tmp_path / "new" / "r.csv"
     options = arguments(folder, output, "--models", "bilstm", "maxatt")
     options += ["--save-models", str(tmp_path / "models")]
-    start = experiments.start
-
-    def killed(*args):
-        if output.exists():
-            raise KeyboardInterrupt
-        return start(*args)
-
-    monkeypatch.setattr(experiments, "start", killed)
-    with pytest.raises(KeyboardInterrupt):
-        compare.main(options)
-    (first_row,) = read(output)
-    assert first_row["model"] == "bilstm"
-
-    capsys.readouterr()
-    monkeypatch.setattr(experiments, "start", start)
     shown = compare.main(options)
     rows = read(output)
-    assert rows[0] == first_row
     keys = compare.keys(compare.parse(options))
     assert [tuple(row[name] for name in compare.KEY) for row in rows] == keys
-    printed = capsys.readouterr().out
-    for epoch in (1, 2):
-        line = rf"\[2/2\] 20, mid, maxatt, seed 0 epoch {epoch}/2 .*val_acc"
-        assert re.search(line, printed)
     accuracy = float(rows[1]["test_accuracy"])
-    assert f"| mid | 20 | maxatt | {accuracy:.3g} |" in shown
+    assert f"| mid | 20 | maxatt | {accuracy:.4g} |" in shown
 
     # The model that was saved is the one that was tested.
     (path,) = (tmp_path / "models").glob("20-mid-maxatt-0-*.keras")
@@ -141,7 +122,6 @@ def test_runs_are_kept_resumed_and_shown(folder, tmp_path, monkeypatch, capsys):
     # All is done: nothing is trained, no text is read.
     monkeypatch.setattr(noisy_texts, "load", None)
     assert compare.main(options) == shown
-    assert read(output) == rows
     # Of other settings nothing is done; seeds come one after the other.
     other = ["--forget-bias", "2", "--seeds", "2", "1", "--sizes", "8", "9"]
     keys = compare.keys(compare.parse([*options, *other]))
@@ -152,11 +132,6 @@ def test_runs_are_kept_resumed_and_shown(folder, tmp_path, monkeypatch, capsys):
         for name in ("bilstm", "maxatt")
     ]
     assert all(" forget_bias=2.0 " in key[4] for key in keys)
-    stems = {
-        experiments.stem_of(dict(zip(compare.KEY, (*keys[0][:4], settings))))
-        for settings in (keys[0][4], rows[0]["settings"])
-    }
-    assert len(stems) == 2
 
 
 def test_it_learns_words_in_the_middle(folder, tmp_path):
@@ -182,57 +157,3 @@ def test_it_learns_words_in_the_middle(folder, tmp_path):
         assert all(values[2::2]) and not any([values[0], *values[1::2]])
         expected = float(row[f"{name}_accuracy"])
         assert 100 * float(best[column]) == pytest.approx(expected, abs=0.01)
-
-
-def test_the_ratio_is_that_of_a_fitted_model():
-    history = {"accuracy": [0.5, 0.94, 0.96, 0.99]}
-    assert compare.fitted_ratio(history) == ""
-    history["vanishing_ratio"] = [1, 2, 0.00031234, 4]
-    assert compare.fitted_ratio(history) == "0.000312"
-    history["accuracy"] = [0.5, 0.6, 0.7, 0.8]
-    assert compare.fitted_ratio(history) == ""
-
-
-def test_tables_are_of_means_over_seeds():
-    rows = [
-        {"setting": "mid", "model": "att", "accuracy": "80", "ratio": ""},
-        {"setting": "mid", "model": "bilstm", "accuracy": "61", "ratio": "2"},
-        {"setting": "mid", "model": "att", "accuracy": "82", "ratio": ""},
-    ]
-    table = experiments.table(rows, ("setting", "model"), ("accuracy", "ratio"))
-    assert table.split("\n") == [
-        "| setting | model | accuracy | ratio | seeds |",
-        "| --- | --- | --- | --- | --- |",
-        "| mid | att | 81 ± 1.41 |  | 2 |",
-        "| mid | bilstm | 61 | 2 | 1 |",
-    ]
-
-
-@pytest.mark.parametrize(
-    "option, message",
-    [
-        ("--epochs=0", "at least 1"),
-        ("--settings=middle", "middle"),
-        ("--models=lstm", "lstm"),
-        ("--learning-rate=nan", "must be a number in"),
-    ],
-)
-def test_bad_options(capsys, option, message):
-    with pytest.raises(SystemExit):
-        compare.parse(["--data-dir", "data", option])
-    error = capsys.readouterr().err
-    assert option.split("=")[0] in error and message in error
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (["--sizes", "61"], "at most 60, .* Received: size=61"),
-        (["--test-size", "25"], "from 1 to 24, .* Received: test_size=25"),
-    ],
-)
-def test_more_than_there_is(folder, tmp_path, options, message):
-    output = tmp_path / "r.csv"
-    with pytest.raises(ValueError, match=message):
-        compare.main([*arguments(folder, output), *options])
-    assert not output.exists()

@@ -9,7 +9,6 @@ from examples.pooling import noisy_texts  # noqa: E402
 from tests.examples.pooling.small_study import BAD  # noqa: E402
 from tests.examples.pooling.small_study import GOOD  # noqa: E402
 from tests.examples.pooling.small_study import OTHER  # noqa: E402
-from tests.examples.pooling.small_study import write  # noqa: E402
 from tests.examples.pooling.small_study import write_imdb  # noqa: E402
 
 PLACES = ("left", "mid", "right")
@@ -65,19 +64,14 @@ def test_noise_has_its_share_and_the_text_its_place(corpus, setting):
         assert len(ids) == 18
 
 
-def test_the_share_of_the_paper_fills_the_length_exactly(corpus):
+def test_short_texts_are_those_in_the_noise(corpus):
+    # The share of the paper fills the length exactly.
     text = np.zeros(500, dtype="int32")
     (ids,) = noisy_texts.arrange([text], [[1, 1, 1]], "mid", 400, 0)
     assert len(ids) == 400 and (ids == 1).sum() == 264
-    (ids,) = noisy_texts.arrange([text], [[1]], "standard", 400, 0)
-    assert len(ids) == 400 and not ids.any()
-
-
-@pytest.mark.parametrize("place", ["left", "mid", "right"])
-def test_short_texts_are_those_in_the_noise(corpus, place):
     short, noisy = (
         noisy_texts.arrange(corpus.test.ids, [[10**6]], setting, 20, seed=0)
-        for setting in ("short", place)
+        for setting in ("short", "mid")
     )
     assert max(len(ids) for ids in short) == 6
     for own, ids in zip(short, noisy, strict=True):
@@ -118,13 +112,6 @@ def test_the_seed_draws_nested_training_texts(corpus):
         assert len(counts) == len(words) + 2
         assert (counts[2:] > 0).all() and (np.diff(counts[2:]) <= 0).all()
         assert not counts[:2].any()
-
-
-def test_rare_words_are_unknown(corpus, monkeypatch):
-    monkeypatch.setattr(noisy_texts, "MAX_WORDS", 3)
-    data = noisy_texts.prepare(corpus, "standard", 60, 0)
-    assert len(data.words) == 3
-    assert set(np.concatenate(data.train.ids)) == {1, 2, 3, 4}
 
 
 def test_validation_and_test_texts_are_those_of_all_seeds(corpus, monkeypatch):
@@ -172,15 +159,3 @@ def test_batches_hold_each_text_once(corpus):
                 assert not row[length:].any()
     by_length = epoch(noisy_texts.batches(texts, 3))
     assert [n for _, labels in by_length for n in labels] == sorted(orders[0])
-
-
-def test_noise_that_is_refused(tmp_path):
-    sentences = [np.array([1]), np.array([1]), np.array([2]), np.array([])]
-    with pytest.raises(ValueError, match="at least 3 .* Received: 2"):
-        noisy_texts.split_noise(sentences)
-    path = tmp_path / "sentences.jsonl.gz"
-    with pytest.raises(FileNotFoundError, match="sentences.jsonl.gz"):
-        noisy_texts.read_noise(path)
-    write(path, [{"text": "a"}, {"b": 1}])
-    with pytest.raises(ValueError, match="jsonl.gz, line 2: .*Received"):
-        noisy_texts.read_noise(path)

@@ -143,9 +143,3 @@ def test_quotes_are_whole_numbers(add, tmp_path):
     for text in ("7.05", "7.0 ± 1.0", "7.0 [1, 2]", "7.0e-4", " 7.0", "8.0"):
         wrong = pages.wrong_quotes(f"{comment}7.0, {comment}{text}", tmp_path)
         assert wrong == ["tiny score: a: 7.0"]
-
-
-def test_an_unknown_study():
-    content = "<!-- generated: rows x -->\n\n<!-- end of generated -->"
-    with pytest.raises(ValueError, match="must be one of .* Received: x"):
-        pages.with_tables(content)

@@ -54,7 +54,7 @@ def test_studies_and_their_rows_are_whole(study):
     compared = {case.labels.get(study.compared) for case in study.cases}
     for baseline, names in study.against.items():
         assert {baseline, *names} <= compared and baseline not in names
-    for row in rows.read(study):
+    for _, row in rows.read(study).iterrows():
         labels = tuple(row[name] for name in study.cases[0].labels)
         if row["options"] == study.options:
             assert labels in known

@@ -24,7 +24,7 @@ def add(tmp_path):
             for seed, score in zip(seeds, scores)
         ]
         rows.add(study, [{**row, "options": options} for row in new], tmp_path)
-        return report.read(study, tmp_path)
+        return rows.read(study, tmp_path)
 
     return add_rows
 

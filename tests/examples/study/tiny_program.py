@@ -1,12 +1,10 @@
 """A program of the kind that studies run, which measures nothing.
 
-Its score is the seed, ten more with the model "b". A run is noted in `--log`
-when it starts, and ends when so many runs may as the file `--gate` says.
+Its score is the seed, ten more with the model "b". A run is noted in `--log`.
 """
 
 import argparse
 import sys
-import time
 from pathlib import Path
 
 from examples.common import results
@@ -22,7 +20,6 @@ def parse(argv):
     parser = argparse.ArgumentParser()
     parser.add_argument("--models", nargs="+", required=True)
     parser.add_argument("--seeds", nargs="+", type=int, required=True)
-    parser.add_argument("--gate", type=Path)
     parser.add_argument("--units", type=int, default=3)
     parser.add_argument("--log", type=Path)
     parser.add_argument("--output", type=Path)
@@ -38,30 +35,13 @@ def keys(args):
     ]
 
 
-def wait_for(condition, seconds=100):
-    """Waits until it holds; an error after so many seconds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError
-        time.sleep(0.01)
-
-
-def before_run(args):
-    """Called when a run begins."""
-
-
 def main(argv):
     args = parse(argv)
 
     def run(key, line):
-        before_run(args)
         if args.log:
             with args.log.open("a") as file:
                 file.write(f"{key['model']}{key['seed']} ")
-        if args.gate:
-            begun = len(args.log.read_text().split())
-            wait_for(lambda: int(args.gate.read_text() or 0) >= begun)
         return {"score": int(key["seed"]) + 10 * (key["model"] == "b")}
 
     results.ResultsFile(args.output, FIELDS, KEY).do_missing(keys(args), run)
