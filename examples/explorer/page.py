@@ -132,8 +132,8 @@ def _serve_panel(
 
 
 def _said(text: str) -> Tag:
-    """A sentence; its parts between backticks, not within quotes, are code."""
-    parts = enumerate(re.split("(?<!“)`([^`”]+)`", text))
+    """A sentence whose parts between backticks are code."""
+    parts = enumerate(re.split("`([^`]+)`", text))
     drawn = [ui.tags.code(part) if i % 2 else part for i, part in parts]
     return ui.div(*drawn, class_="alert alert-secondary", role="status")
 
