@@ -59,12 +59,9 @@ def make_app(models: Mapping[str, ServedModel], host: str) -> App:
             _serve_panel(key, EXPLORABLES[key], model)
 
     panels = [
-        ui.nav_panel(
-            EXPLORABLES[key].name,
-            _panel(key, EXPLORABLES[key]),
-            value=key,
-        )
-        for key in models
+        ui.nav_panel(explorable.name, _panel(key, explorable), value=key)
+        for key, explorable in EXPLORABLES.items()
+        if key in models
     ]
     app = App(
         ui.page_fluid(
@@ -90,25 +87,20 @@ def make_app(models: Mapping[str, ServedModel], host: str) -> App:
 
 @module.ui
 def _panel(explorable: Explorable) -> TagList:
+    options = {"spellcheck": "false"}
     fields = [
         ui.input_text_area(
             "text",
             explorable.label,
-            value=explorable.example,
+            explorable.example,
             rows=2,
             width="100%",
-            spellcheck="false",
+            **options,
         )
     ]
     if explorable.asks_for:
-        fields.append(
-            ui.input_text(
-                "questions",
-                explorable.asks_for,
-                value=explorable.questions,
-                spellcheck="false",
-            )
-        )
+        asked = (explorable.asks_for, explorable.questions)
+        fields.append(ui.input_text("questions", *asked, **options))
     answer = ui.div(ui.output_ui("answer"), aria_live="polite")
     return TagList(ui.p(explorable.explains), *fields, answer)
 
@@ -140,17 +132,10 @@ def _serve_panel(
 
 
 def _said(text: str) -> Tag:
-    return ui.div(
-        *_with_code(text), class_="alert alert-secondary", role="status"
-    )
-
-
-def _with_code(text: str) -> list[str | Tag]:
-    """A text whose parts between backticks, not within quotes, are code."""
-    return [
-        ui.tags.code(part) if i % 2 else part
-        for i, part in enumerate(re.split("(?<!“)`([^`”]+)`", text))
-    ]
+    """A sentence whose parts between backticks are code."""
+    parts = enumerate(re.split("`([^`]+)`", text))
+    drawn = [ui.tags.code(part) if i % 2 else part for i, part in parts]
+    return ui.div(*drawn, class_="alert alert-secondary", role="status")
 
 
 def _shown(answer: Answer) -> TagList:

@@ -1,5 +1,6 @@
 """What the page asks each model, and how it shows the answer."""
 
+import contextlib
 import re
 import time
 from collections.abc import Callable
@@ -22,18 +23,6 @@ class Refused(ValueError):
     """What is asked has no answer; the message says why, in sentences."""
 
 
-class Outputs(NamedTuple):
-    """What a model returned.
-
-    Attributes:
-        values: Arrays by name.
-        milliseconds: It took.
-    """
-
-    values: dict[str, np.ndarray]
-    milliseconds: float
-
-
 class ServedModel:
     """The newest SavedModel of a folder; it is loaded when first asked.
 
@@ -41,24 +30,16 @@ class ServedModel:
         directory: Its subfolders are versions, as TensorFlow Serving has them.
         command: What makes it.
         outputs: The names of what it must return.
-        text_ops: Whether it has ops of TensorFlow Text.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        command: str,
-        outputs: tuple[str, ...],
-        text_ops: bool = False,
-    ):
+    def __init__(self, directory: Path, command: str, outputs: tuple[str, ...]):
         self.directory = directory
         self.command = command
         self.outputs = outputs
-        self.text_ops = text_ops
         self._loaded: Any = None
 
-    def ask(self, **inputs: tf.Tensor) -> Outputs:
-        """Runs the model.
+    def ask(self, **inputs: tf.Tensor) -> tuple[dict[str, np.ndarray], float]:
+        """What the model returns, by name, and the milliseconds it took.
 
         Raises:
             Refused: If there is no model, or it does not take the inputs.
@@ -67,17 +48,13 @@ class ServedModel:
             self._loaded = self._load()
             # The first run takes longer than all others.
             self._run(inputs)
-        return self._run(inputs)
+        start = time.perf_counter()
+        found = self._run(inputs)
+        return found, 1000 * (time.perf_counter() - start)
 
     def _load(self) -> Any:
-        if self.text_ops:
-            try:
-                import tensorflow_text  # noqa: F401
-            except ImportError:
-                raise Refused(
-                    "This model needs TF Text: "
-                    "`pip install 'keras_seqmech[text]'` installs it."
-                ) from None
+        with contextlib.suppress(ImportError):
+            import tensorflow_text  # noqa: F401  Some models have its ops.
         path = newest(self.directory)
         if path is None:
             raise Refused(
@@ -97,8 +74,7 @@ class ServedModel:
             )
         return loaded
 
-    def _run(self, inputs: dict[str, tf.Tensor]) -> Outputs:
-        start = time.perf_counter()
+    def _run(self, inputs: dict[str, tf.Tensor]) -> dict[str, np.ndarray]:
         try:
             found = self._loaded.signatures["serving_default"](**inputs)
         except (TypeError, ValueError, tf.errors.OpError):
@@ -106,8 +82,7 @@ class ServedModel:
                 "The model does not take this input. It may have been trained "
                 "with shorter ones, or smaller k."
             ) from None
-        values = {name: value.numpy() for name, value in found.items()}
-        return Outputs(values, 1000 * (time.perf_counter() - start))
+        return {name: value.numpy() for name, value in found.items()}
 
 
 class Answer(NamedTuple):
@@ -130,9 +105,9 @@ class Explorable(NamedTuple):
     """A model that the page can ask.
 
     Attributes:
-        name: Shown.
+        name: Name of its tab.
         explains: What it does, in a sentence or two.
-        label: Of the text field.
+        label: Label of the text field.
         example: The text at first.
         ask: From the model, a text and the questions to an answer.
         directory: Where its exports are.
@@ -140,7 +115,6 @@ class Explorable(NamedTuple):
         outputs: Names of what it returns.
         asks_for: Label of a field for questions; "" for none.
         questions: The questions at first.
-        text_ops: Whether it has ops of TensorFlow Text.
     """
 
     name: str
@@ -153,24 +127,23 @@ class Explorable(NamedTuple):
     outputs: tuple[str, ...]
     asks_for: str = ""
     questions: str = ""
-    text_ops: bool = False
 
     def served_from(self, directory: Path) -> ServedModel:
         """The model, from a folder of exports."""
-        return ServedModel(directory, self.command, self.outputs, self.text_ops)
+        return ServedModel(directory, self.command, self.outputs)
 
 
 def segment(model: ServedModel, text: str, questions: str = "") -> Answer:
     """Words of a Chinese sentence, and how far each character looked ahead."""
     text = _checked(text)
-    found = model.ask(text=tf.constant([text]))
-    sizes = found.values["size"][0]
-    tags = [tag.decode() for tag in found.values["tags"][0]]
+    found, milliseconds = model.ask(text=tf.constant([text]))
+    sizes = found["size"][0]
+    tags = [tag.decode() for tag in found["tags"][0]]
     ahead = np.maximum(sizes - 1, 0)
     return Answer(
         " · ".join(join_words(text, tags)),
         f"{ahead.mean():.2f} characters on average, {ahead.max():.0f} at most",
-        found.milliseconds,
+        milliseconds,
         analysis.show(text, sizes=sizes),
     )
 
@@ -182,20 +155,20 @@ def pick(model: ServedModel, text: str, questions: str) -> Answer:
     if wrong:
         raise Refused(f"Please type digits only; “{wrong[0]}” is not a digit.")
     asked = _numbers(questions, len(digits))
-    found = model.ask(
+    found, milliseconds = model.ask(
         tokens=tf.constant([[*map(int, digits)]] * len(asked)),
         k=tf.constant(asked),
     )
-    answers = found.values["logits"].argmax(axis=-1)
+    answers = found["logits"].argmax(axis=-1)
     names = [f"k = {k}" for k in asked]
     return Answer(
         "; ".join(f"{name}: {digit}" for name, digit in zip(names, answers)),
         "none; the answer comes after the last digit",
-        found.milliseconds,
+        milliseconds,
         analysis.show(
             digits,
-            gates=dict(zip(names, found.values["gates"])),
-            attention=dict(zip(names, found.values["focus"])),
+            gates=dict(zip(names, found["gates"])),
+            attention=dict(zip(names, found["focus"])),
         ),
     )
 
@@ -205,12 +178,12 @@ def judge(model: ServedModel, text: str, questions: str = "") -> Answer:
     text = _checked(text)
     words = list(re.finditer(r"\S+", text))
     beginnings = [text[: word.end()] for word in words]
-    found = model.ask(title=tf.constant(beginnings))
-    probabilities = found.values["probability"]
+    found, milliseconds = model.ask(title=tf.constant(beginnings))
+    probabilities = found["probability"]
     return Answer(
         f"machine-made with probability {100 * probabilities[-1]:.1f} %",
         "none: there is an answer after each word",
-        found.milliseconds,
+        milliseconds,
         analysis.show(
             [word.group() for word in words],
             probabilities={"machine-made": probabilities},
@@ -255,13 +228,12 @@ EXPLORABLES = {
         Path("runs/titles/export"),
         "python -m examples.titles.classify --export-dir runs/titles/export",
         ("probability",),
-        text_ops=True,
     ),
 }
 
 
 def _checked(value: Any) -> str:
-    """A text of some length."""
+    """A text that is not empty, as `_text`."""
     text = _text(value)
     if not text:
         raise Refused("Type something above.")

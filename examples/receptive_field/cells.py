@@ -22,22 +22,16 @@ LAYERS = {
     "lstm": keras.layers.LSTM,
     "gru": keras.layers.GRU,
 }
-FIELDS = ("rf-", "rf-rl", "rf")
-MODELS = tuple(
-    name
-    for cell in ("rnn", "lstm")
-    for name in (cell, *(f"{cell}+{field}" for field in FIELDS))
+MODELS = (
+    *("rnn", "rnn+rf-", "rnn+rf-rl", "rnn+rf"),
+    *("lstm", "lstm+rf-", "lstm+rf-rl", "lstm+rf"),
 )
 # Names of the settings that matter where there is a field.
 SETTINGS = ("gated", "size_from", "explore")
 
 
 def has_field(model: str) -> bool:
-    """Whether one of `MODELS` has a receptive field.
-
-    >>> has_field("lstm+rf-"), has_field("lstm")
-    (True, False)
-    """
+    """Whether one of `MODELS` has a receptive field."""
     return "+" in model
 
 
@@ -61,18 +55,11 @@ def field_arguments(model: str, max_size: int) -> dict[str, Any]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of fields, and of how they explore."""
     add = parser.add_argument
-    add(
-        "--gated",
-        choices=("memory", "output", "all"),
-        default="memory",
-        help="states of the cell that a field gates",
-    )
-    add(
-        "--size-from",
-        choices=("input", "field"),
-        default="input",
-        help="sizes chosen before reading, or while reading",
-    )
+    states, ways = ("memory", "output", "all"), ("input", "field")
+    gated = "states of the cell that a field gates"
+    add("--gated", choices=states, default="memory", help=gated)
+    chosen = "sizes chosen before reading, or while reading"
+    add("--size-from", choices=ways, default="input", help=chosen)
     exploring.add_arguments(parser)
 
 

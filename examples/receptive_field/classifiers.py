@@ -15,7 +15,7 @@ from keras_seqmech import ReceptiveFieldRNN
 
 
 def build_model(
-    model: str,
+    name: str,
     matrix: np.ndarray,
     length: int,
     classes: int,
@@ -34,18 +34,19 @@ def build_model(
     x = keras.layers.Dropout(args.dropout)(embedding(ids))
     embedding.embeddings.assign(matrix)
     penalty = keras.regularizers.L2(args.l2)
-    cell, _, _ = model.partition("+")
-    result = None
-    if cells.has_field(model):
-        x, result = ReceptiveFieldRNN(
+    cell, _, _ = name.partition("+")
+    fields = None
+    if cells.has_field(name):
+        x, field = ReceptiveFieldRNN(
             cells.CELLS[cell](args.units, kernel_regularizer=penalty),
-            **cells.field_arguments(model, args.max_size),
+            **cells.field_arguments(name, args.max_size),
             gated=args.gated,
             size_from=args.size_from,
             kernel_regularizer=penalty,
             return_field=True,
             jit_compile=True,
         )(x, mask=mask)
+        fields = keras.Model(ids, field)
     else:
         layer = cells.LAYERS[cell](args.units, kernel_regularizer=penalty)
         x = layer(x, mask=mask)
@@ -53,28 +54,15 @@ def build_model(
     outputs = keras.layers.Dense(
         classes, activation="softmax", kernel_regularizer=penalty
     )(x)
-    fields = None if result is None else keras.Model(ids, result)
     return keras.Model(ids, outputs, name="classifier"), fields
 
 
 def trainable(
     name: str, model: keras.Model, args: argparse.Namespace
 ) -> keras.Model:
-    """The model to fit: a classifier, or a policy gradient on it; compiled.
-
-    Args:
-        name: One of `cells.MODELS`.
-        model: Its classifier, from `build_model`.
-        args: Of the command line.
-    """
+    """The model to fit: a classifier, or a policy gradient on it; compiled."""
     if cells.draws(name):
         model = PolicyGradientModel(model)
-    compile_model(model, args)
-    return model
-
-
-def compile_model(model: keras.Model, args: argparse.Namespace) -> None:
-    """Compiles a classifier for labels as integers."""
     # The receptive field's loop is compiled on its own; XLA on the whole
     # model was measured slower here on CPU.
     model.compile(
@@ -83,6 +71,7 @@ def compile_model(model: keras.Model, args: argparse.Namespace) -> None:
         metrics=["accuracy"],
         jit_compile=False,
     )
+    return model
 
 
 def serving_model(model: keras.Model, data: Encoded) -> keras.Model:

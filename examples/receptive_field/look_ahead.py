@@ -33,13 +33,8 @@ from keras_seqmech.tasks import look_ahead
 
 MAX_SIZE = 4
 SETTINGS = (
-    "units",
-    "epochs",
-    "train_size",
-    "explore",
-    "price",
-    "learning_rate",
-    "batch_size",
+    *("units", "epochs", "train_size", "explore", "price"),
+    *("learning_rate", "batch_size"),
 )
 KEY = ("cell", "size_from", "keys", "gated", "seed", "settings")
 SIZES = ("size_gap_0", "size_gap_1", "size_gap_2", "size_elsewhere")
@@ -49,7 +44,6 @@ FIELDS = (*KEY, "accuracy", *SIZES, "certain", "date")
 def main(argv: list[str] | None = None) -> None:
     """Runs what is not finished, and prints the table."""
     args = parse(argv)
-    args.output.parent.mkdir(parents=True, exist_ok=True)
 
     def run(key: results.Row, line: str) -> dict[str, str]:
         return train_and_measure(args, key)
@@ -76,16 +70,11 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
-    ways = ["input", "field"]
+    ways, keys = ["input", "field"], ["told", "alike"]
+    fillers = "whether a key tells how many fillers follow it"
     add("--cells", nargs="+", choices=CELLS, default=["lstm", "gru"])
     add("--size-from", nargs="+", choices=ways, default=ways)
-    add(
-        "--keys",
-        nargs="+",
-        choices=["told", "alike"],
-        default=["told", "alike"],
-        help="whether a key tells how many fillers follow it",
-    )
+    add("--keys", nargs="+", choices=keys, default=keys, help=fillers)
     add("--gated", choices=["memory", "output", "all"], default="memory")
     add("--seeds", nargs="+", type=integer(0), default=[0])
     add("--units", type=positive, default=32)
@@ -95,57 +84,35 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--learning-rate", type=real("(0, 1)"), default=5e-3)
     add("--explore", type=real("[0, 10]"), default=1.0)
     add("--price", type=real("[0, 10]"), default=0.02)
-    add(
-        "--output",
-        type=pathlib.Path,
-        default=pathlib.Path("runs/look_ahead.csv"),
-    )
+    output = pathlib.Path("runs/look_ahead.csv")
+    add("--output", type=pathlib.Path, default=output)
     return parser.parse_args(argv)
-
-
-def build_model(
-    cell: str,
-    size_from: str,
-    units: int = 32,
-    gated: str = "memory",
-    seed: int | None = None,
-) -> tuple[keras.Model, keras.Model]:
-    """A tagger of the task, and a model that shows its fields.
-
-    Returns:
-        Two models of ids `(batch, time)`: one with probabilities of the values
-        `(batch, time, 4)`, one with these and the dict of the field.
-    """
-    ids = keras.Input((None,), dtype="int32")
-    x = keras.layers.Embedding(look_ahead.vocabulary_size(), units)(ids)
-    outputs, field = ReceptiveFieldRNN(
-        CELLS[cell](units),
-        MAX_SIZE,
-        size_from=size_from,
-        gated=gated,
-        return_sequences=True,
-        return_field=True,
-        track_statistics=True,
-        seed=seed,
-        name="field",
-    )(x)
-    values = keras.layers.Dense(4, activation="softmax")(outputs)
-    return keras.Model(ids, values), keras.Model(ids, (values, field))
 
 
 def train_and_measure(
     args: argparse.Namespace, key: results.Row
 ) -> dict[str, str]:
     """Trains one model; returns what it does at keys and elsewhere."""
-    seed = int(key["seed"])
+    seed, told = int(key["seed"]), key["keys"] == "told"
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
-    told = key["keys"] == "told"
     train = look_ahead.examples(args.train_size, told=told, seed=2 * seed)
     test = look_ahead.examples(1000, told=told, seed=2 * seed + 1)
-    model, shown = build_model(
-        key["cell"], key["size_from"], args.units, key["gated"], seed
-    )
+    ids = keras.Input((None,), dtype="int32")
+    x = keras.layers.Embedding(look_ahead.vocabulary_size(), args.units)(ids)
+    x, field = ReceptiveFieldRNN(
+        CELLS[key["cell"]](args.units),
+        MAX_SIZE,
+        size_from=key["size_from"],
+        gated=key["gated"],
+        return_sequences=True,
+        return_field=True,
+        track_statistics=True,
+        seed=seed,
+        name="field",
+    )(x)
+    values = keras.layers.Dense(4, activation="softmax")(x)
+    model = keras.Model(ids, values)
     model.compile(
         keras.optimizers.Adam(args.learning_rate),
         keras.losses.SparseCategoricalCrossentropy(
@@ -163,18 +130,19 @@ def train_and_measure(
         ],
         verbose=0,
     )
-    values, field = shown.predict(test.tokens, batch_size=500, verbose=0)
-    right = np.argmax(values, axis=-1) == test.targets
-    measured = {
+    shown = keras.Model(ids, (values, field["size"]))
+    found, sizes = shown.predict(test.tokens, batch_size=500, verbose=0)
+    right = np.argmax(found, axis=-1) == test.targets
+    return {
         "accuracy": f"{100 * right[test.keys].mean():.1f}",
-        "size_elsewhere": f"{field['size'][~test.keys].mean():.2f}",
+        **{
+            f"size_gap_{gap}": f"{sizes[test.gaps == gap].mean():.2f}"
+            for gap in range(3)
+        },
+        "size_elsewhere": f"{sizes[~test.keys].mean():.2f}",
         "certain": f"{history.history['field_certain'][-1]:.3f}",
         "date": str(datetime.date.today()),
     }
-    for gap in range(3):
-        sizes = field["size"][test.gaps == gap]
-        measured[f"size_gap_{gap}"] = f"{sizes.mean():.2f}"
-    return measured
 
 
 def table(rows: list[results.Row]) -> str:

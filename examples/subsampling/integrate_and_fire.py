@@ -50,7 +50,7 @@ class IntegrateAndFire(keras.layers.Layer):
     Args:
         length: The number of outputs; later ones are left out.
         share: Outputs for one step, above 0 and below 1.
-        quantity_weight: Of the quantity loss.
+        quantity_weight: Weight of the quantity loss.
         **kwargs: Base layer keyword arguments. The metric `<name>_length` is
             the mean number of firings.
 

@@ -17,8 +17,12 @@ def build(
     emission_bias: float = 0.0,
     emit: str = "before",
     is_fixed: bool = True,
+    learning_rate: float = 1e-3,
+    clip_norm: float | None = None,
 ) -> keras.Model:
-    """A model of logits `(B, U, 3)` for symbols `(B, T)`.
+    """A compiled model of logits `(B, U, 3)` for symbols `(B, T)`.
+
+    Its loss is the mean over the outputs that count.
 
     Args:
         length: Number of symbols T; outputs are U = `most_outputs(T)`.
@@ -29,6 +33,8 @@ def build(
             before, equation 3, zeros before the first step; or "after" it, by
             the step's own.
         is_fixed: Whether sequences always have T symbols, and not at most T.
+        learning_rate: Learning rate of Adam.
+        clip_norm: Largest norm of each weight's gradient; None for any.
     """
     layers = keras.layers
     steps = length if is_fixed else None
@@ -51,15 +57,7 @@ def build(
         states, probabilities
     )
     logits = layers.Dense(memory.SYMBOLS, name="logits")(outputs)
-    return keras.Model(symbols, logits)
-
-
-def compile_model(
-    model: keras.Model,
-    learning_rate: float = 1e-3,
-    clip_norm: float | None = None,
-) -> None:
-    """Compiles a model; losses are means over the outputs that count."""
+    model = keras.Model(symbols, logits)
     model.compile(
         optimizer=keras.optimizers.Adam(
             learning_rate, epsilon=1e-8, clipnorm=clip_norm
@@ -69,6 +67,7 @@ def compile_model(
         ),
         weighted_metrics=["accuracy"],
     )
+    return model
 
 
 def probe(model: keras.Model) -> keras.Model:
@@ -82,12 +81,7 @@ def probe(model: keras.Model) -> keras.Model:
 def measure(
     probed: keras.Model, test: memory.Examples, batch_size: int
 ) -> dict[str, float]:
-    """Scores of a model on some examples.
-
-    Args:
-        probed: A `probe`.
-        test: `memory.examples`.
-        batch_size: Of prediction.
+    """Scores of a `probe` on some examples.
 
     Returns:
         `accuracy`, the share of outputs that are right, `sequence_accuracy`,
@@ -111,11 +105,6 @@ def padded_accuracy(
 
     Equation 4 has as many outputs as there are symbols. Where nothing is
     emitted the model's answer is that for the zero vector.
-
-    Args:
-        model: Of `build`.
-        test: `memory.examples`.
-        batch_size: Of prediction.
     """
     symbols, targets, _ = test
     states, emissions = (

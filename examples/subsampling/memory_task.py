@@ -20,17 +20,12 @@ learned, of sequences that grow: they have 10 symbols at first, and twice as
 many, up to T, after each `--evaluate-every` minibatches of which
 `--growth-accuracy` of the outputs were right. With `--warm-start` a model
 starts from the weights that the same seed learned for the previous of
-`--lengths`.
+`--lengths`. Equation 3 decides whether to emit the state of a step before the
+step's symbol is seen; `--emit after` decides one step later.
 
-Equation 3 decides whether to emit the state of a step before the step's symbol
-is seen. `--emit after` decides one step later, by the state that has seen it.
-
-`--figure` draws, for the model of `--figure-length`, which symbols of a test
-sequence become which outputs.
-
-Each run is a line of `--output`, a CSV file. Finished runs are not
-repeated; a run that was killed continues from its last test. Beside it, in
-`<name>-models/`, are the models and their curves.
+Finished runs are lines of `--output` and are not repeated; a run that was
+killed continues from its last test. Beside it, in `<name>-models/`, are the
+models and their curves.
 """
 
 import argparse
@@ -56,44 +51,25 @@ from keras_seqmech.tasks import memory
 
 KEY = ("length", "seed", "settings")
 MEASURED = (
-    "accuracy",
-    "sequence_accuracy",
-    "padded_accuracy",
-    "emitted",
-    "steps_to_target",
-    "steps",
-    "train_ms",
-    "parameters",
-    "seconds",
+    *("accuracy", "sequence_accuracy", "padded_accuracy", "emitted"),
+    *("steps_to_target", "steps", "train_ms", "parameters", "seconds"),
 )
 FIELDS = KEY + MEASURED
 SETTINGS = (
-    "units",
-    "emission_bias",
-    "emit",
-    "clip_norm",
-    "batch_size",
-    "curriculum",
-    "growth_accuracy",
-    "warm_start",
-    "steps",
-    "target_accuracy",
-    "evaluate_every",
-    "test_size",
+    *("units", "emission_bias", "emit", "clip_norm", "batch_size"),
+    *("curriculum", "growth_accuracy", "warm_start", "steps"),
+    *("target_accuracy", "evaluate_every", "test_size"),
 )
 CURRICULA = ("outputs", "length")
 # Symbols of the first sequences of the curriculum of lengths.
 START_LENGTH = 10
-# The most symbols that can be written side by side.
-MOST_SYMBOLS = 100
 CHECK_SEED, TEST_SEED = 10**6, 10**6 + 1
 
 
 class Progress(resumable_progress.ResumableProgress):
     """Tests a model on other sequences; a target accuracy ends the run, too.
 
-    The loss and the accuracy of training are over the outputs that count. If
-    sequences are to grow, `fit` also ends where they do.
+    If sequences are to grow, `fit` also ends where they do.
 
     Args:
         probed: The model's `probe`.
@@ -105,7 +81,7 @@ class Progress(resumable_progress.ResumableProgress):
 
     def __init__(
         self,
-        probed: keras.Model | None,
+        probed: keras.Model,
         length: int,
         args: argparse.Namespace,
         path: Path,
@@ -161,22 +137,23 @@ def train_and_test(
         args.emission_bias,
         args.emit,
         is_fixed=args.curriculum != "length",
+        clip_norm=args.clip_norm,
     )
-    memory_model.compile_model(model, clip_norm=args.clip_norm)
     model.optimizer.build(model.trainable_variables)
-    path = model_path(tuple(key.values()), args)
+    path = model_path(length, seed, args)
     path.parent.mkdir(parents=True, exist_ok=True)
     probed = memory_model.probe(model)
     progress = Progress(probed, length, args, path.with_suffix(""), line)
     state = progress.restore(model)
-    if state["step"] == 0 and args.warm_start:
-        start_warm(model, tuple(key.values()), args)
+    before = lengths_before(length, args)
+    if state["step"] == 0 and args.warm_start and before:
+        warm = keras.models.load_model(model_path(before[-1], seed, args))
+        model.set_weights(warm.get_weights())
     # A fit ends early where sequences grow.
     while not progress.is_over():
+        now = progress.training_length()
         model.fit(
-            batches(
-                progress.training_length(), length, seed, state["step"], args
-            ),
+            batches(now, length, seed, state["step"], args),
             initial_epoch=state["step"] // args.evaluate_every,
             epochs=args.steps // args.evaluate_every,
             steps_per_epoch=args.evaluate_every,
@@ -187,12 +164,10 @@ def train_and_test(
     model.save(path)
     pd.DataFrame(state["curve"]).to_csv(path.with_suffix(".csv"), index=False)
     test = memory.examples(args.test_size, length, TEST_SEED)
-    measured = {
-        **memory_model.measure(probed, test, args.batch_size),
-        "padded_accuracy": memory_model.padded_accuracy(
-            model, test, args.batch_size
-        ),
-    }
+    measured = memory_model.measure(probed, test, args.batch_size)
+    measured["padded_accuracy"] = memory_model.padded_accuracy(
+        model, test, args.batch_size
+    )
     # The first epoch compiles.
     times = state["train_ms"][1:] or state["train_ms"]
     return {
@@ -233,41 +208,9 @@ def batches(
     return data.map(pad) if missing else data
 
 
-def start_warm(
-    model: keras.Model, key: Sequence[str], args: argparse.Namespace
-) -> None:
-    """Gives a model the weights of the one for the length before its own."""
-    before = lengths_before(int(key[0]), args)
-    if before:
-        path = model_path(run_key(before[-1], key[1], args), args)
-        model.set_weights(keras.models.load_model(path).get_weights())
-
-
 def lengths_before(length: int, args: argparse.Namespace) -> list[int]:
+    """Lengths whose models lead to a warm start."""
     return args.lengths[: args.lengths.index(length)]
-
-
-def do_runs(args: argparse.Namespace) -> list[results.Row]:
-    """Does what has no row yet; returns the rows of the wanted runs."""
-    file = results.ResultsFile(args.output, FIELDS, KEY)
-
-    def forget(key: results.Row) -> None:
-        path = model_path(tuple(key.values()), args)
-        resumable_progress.remove(path.with_suffix(""))
-
-    def is_ready(key: results.Row) -> bool:
-        """Whether there is the model that a warm start needs, if any."""
-        before = lengths_before(int(key["length"]), args)
-        if not args.warm_start or not before:
-            return True
-        return not file.missing([run_key(before[-1], key["seed"], args)])
-
-    return file.do_missing(
-        keys(args),
-        lambda key, line: train_and_test(key, args, line),
-        forget,
-        is_ready,
-    )
 
 
 def keys(args: argparse.Namespace) -> list[results.Key]:
@@ -290,95 +233,66 @@ def run_key(
     return str(length), str(seed), results.describe(args, SETTINGS, **more)
 
 
-def model_path(key: Sequence[str], args: argparse.Namespace) -> Path:
+def model_path(length: int, seed: int | str, args: argparse.Namespace) -> Path:
     """The file of a run's model, of its own for each setting."""
-    digest = zlib.crc32(key[-1].encode())
+    *_, settings = run_key(length, seed, args)
+    digest = zlib.crc32(settings.encode())
     folder = args.output.with_name(f"{args.output.stem}-models")
-    return folder / f"memory-{key[0]}-{key[1]}-{digest:08x}.keras"
+    return folder / f"memory-{length}-{seed}-{digest:08x}.keras"
 
 
-def report(rows: Sequence[results.Row], args: argparse.Namespace) -> str:
-    """Prints means over seeds by length; returns the table."""
-    lines = [["length", *MEASURED, "seeds"]]
-    for length in args.lengths:
-        own = [row for row in rows if row["length"] == str(length)]
-        means = [tables.mean(own, name, ".4g") for name in MEASURED]
-        lines.append([length, *means, len(own)])
-    return tables.publish([tables.table(lines)], None)
+def draw(args: argparse.Namespace) -> Figure:
+    """The probability that output m is step n, of a test sequence.
 
-
-def draw(args: argparse.Namespace) -> np.ndarray:
-    """Draws the emission of a test sequence; returns it, `(U, T)`."""
+    Dashed lines are steps after which an output is complete.
+    """
     length = args.figure_length
-    key = run_key(length, args.seeds[0], args)
-    model = keras.models.load_model(model_path(key, args))
+    model = keras.models.load_model(model_path(length, args.seeds[0], args))
     symbols, _, mask = memory.examples(1, length, TEST_SEED)
     emission = memory_model.emission_matrix(
         memory_model.probe(model), symbols[0]
-    )
-    figure = plot_emission(
-        emission[: mask.sum() + 1],
-        symbols[0],
-        np.flatnonzero(memory.completed(symbols)[0]),
-    )
-    figure.suptitle(f"{mask.sum()} outputs of {length} symbols")
-    args.figure.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(args.figure, dpi=150)
-    return emission
-
-
-def plot_emission(
-    emission: np.ndarray, symbols: np.ndarray, marks: np.ndarray
-) -> Figure:
-    """The probability that output m is step n, over the symbols.
-
-    Args:
-        emission: `(outputs, steps)`.
-        symbols: The symbol of each step.
-        marks: Steps after which an output is complete: dashed lines.
-    """
-    outputs, steps = emission.shape
-    size = (2.0 + 0.16 * min(steps, 80), 1.2 + 0.16 * max(8, min(outputs, 40)))
+    )[: mask.sum() + 1]
+    size = (2.0 + 0.16 * min(length, 80), 1.2 + 0.16 * max(8, len(emission)))
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(emission, cmap="Greys", vmin=0, vmax=1, aspect="auto")
-    for mark in marks:
+    for mark in np.flatnonzero(memory.completed(symbols)[0]):
         axes.axvline(mark, linestyle="dashed", linewidth=0.8)
-    if steps <= MOST_SYMBOLS:
-        axes.set_xticks(range(steps), symbols, fontsize="x-small")
+    if length <= 100:
+        axes.set_xticks(range(length), symbols[0], fontsize="x-small")
     axes.yaxis.get_major_locator().set_params(integer=True)
     axes.set(xlabel="sequence", ylabel="output m")
     figure.colorbar(image, ax=axes, label="$p(y_m = s_n)$")
+    figure.suptitle(f"{mask.sum()} outputs of {length} symbols")
     return figure
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__.partition("\n")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
     add = parser.add_argument
-    lengths = [10, 50, 100, 200, 500]
+    share, lengths = real("(0, 1]"), [10, 50, 100, 200, 500]
+    bias = "of the emission's logit, before training"
+    clip = "of the norm of each weight's gradient, at most"
+    when = "whether to emit a state is decided, before or after its symbol"
+    what = "what grows: outputs that are learned, or the length of sequences"
+    right = "of training, at which the length doubles"
+    warm = "start from the model of the length before"
     add("--lengths", nargs="+", type=positive, default=lengths)
     add("--seeds", nargs="+", type=integer(0), default=[0])
     add("--units", type=positive, default=100, help="of the LSTM")
-    bias = "of the emission's logit, before training"
     add("--emission-bias", type=real("(-inf, inf)"), default=0.0, help=bias)
-    clip = "of the norm of each weight's gradient, at most; default: any"
     add("--clip-norm", type=real("(0, 1000]"), help=clip)
     add("--batch-size", type=positive, default=100)
-    when = "whether to emit a state is decided, before or after its symbol"
     add("--emit", choices=memory_model.EMIT, default="before", help=when)
-    what = "what grows: outputs that are learned, or the length of sequences"
     add("--curriculum", choices=CURRICULA, default="outputs", help=what)
-    right = "of training, at which the length doubles; default: 0.8"
-    add("--growth-accuracy", type=real("(0, 1]"), help=right)
-    warm = "start from the model of the length before"
+    add("--growth-accuracy", type=share, default=0.8, help=right)
     add("--warm-start", action="store_true", help=warm)
     add("--steps", type=positive, default=10000, help="of training, at most")
-    add(
-        "--target-accuracy",
-        type=real("(0, 1]"),
-        default=0.98,
-        help="to stop at",
-    )
+    add("--target-accuracy", type=share, default=0.98, help="to stop at")
     add("--evaluate-every", type=positive, default=100, help="steps")
     add("--test-size", type=positive, default=1000)
     add("--output", type=Path, default=Path("runs/memory_task.csv"))
@@ -386,39 +300,48 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--figure-length", type=positive, default=50, help="one of --lengths")
     args = parser.parse_args(argv)
     if args.steps % args.evaluate_every:
-        parser.error(
-            "--steps: must be a multiple of --evaluate-every. Received: "
-            f"{args.steps} and {args.evaluate_every}"
-        )
-    if args.growth_accuracy is None:
-        args.growth_accuracy = 0.8
-    elif args.curriculum != "length":
-        parser.error(
-            "--growth-accuracy: needs --curriculum length. Received: "
-            f"{args.growth_accuracy}"
-        )
-    if args.warm_start and args.curriculum == "length":
-        parser.error("--warm-start: not with --curriculum length")
+        parser.error("--steps: must be a multiple of --evaluate-every")
     if args.figure and args.figure_length not in args.lengths:
-        parser.error(
-            f"--figure-length: must be one of --lengths, {args.lengths}. "
-            f"Received: {args.figure_length}"
-        )
+        parser.error(f"--figure-length: must be one of {args.lengths}")
     return args
 
 
 def main(argv: Sequence[str] | None = None) -> str:
-    """Does the runs; returns the table it prints."""
+    """Does what has no row yet; returns the table it prints."""
     args = parse(argv)
-    rows = do_runs(args)
-    content = report(rows, args)
+    file = results.ResultsFile(args.output, FIELDS, KEY)
+
+    def forget(key: results.Row) -> None:
+        path = model_path(int(key["length"]), key["seed"], args)
+        resumable_progress.remove(path.with_suffix(""))
+
+    def is_ready(key: results.Row) -> bool:
+        """Whether there is the model that a warm start needs, if any."""
+        before = lengths_before(int(key["length"]), args)
+        if not args.warm_start or not before:
+            return True
+        return not file.missing([run_key(before[-1], key["seed"], args)])
+
+    rows = file.do_missing(
+        keys(args),
+        lambda key, line: train_and_test(key, args, line),
+        forget,
+        is_ready,
+    )
+    lines = [["length", *MEASURED, "seeds"]]
+    for length in args.lengths:
+        own = [row for row in rows if row["length"] == str(length)]
+        means = [tables.mean(own, name, ".4g") for name in MEASURED]
+        lines.append([length, *means, len(own)])
+    content = tables.publish([tables.table(lines)], None)
     if args.figure:
-        key = run_key(args.figure_length, args.seeds[0], args)
-        if key in [tuple(row[name] for name in KEY) for row in rows]:
-            draw(args)
-            print(args.figure, flush=True)
-        else:
-            print("No figure: its run is left to another process", flush=True)
+        drawn = run_key(args.figure_length, args.seeds[0], args)
+        if file.missing([drawn]):
+            print("No figure: its run is left to another process")
+            return content
+        args.figure.parent.mkdir(parents=True, exist_ok=True)
+        draw(args).savefig(args.figure, dpi=150)
+        print(args.figure)
     return content
 
 

@@ -16,13 +16,12 @@ training step and of inference, all measured in turn.
 MNIST and IMDB are read from `--data-dir`, see `examples/common/datasets.py` and
 `keras_seqmech/tasks/pixel_question.py`; of texts, the first `--length` words.
 
-Each run is a line of `--output`, a CSV file. Finished runs are not repeated; a
-run that was killed continues after its last epoch.
+Finished runs are lines of `--output` and are not repeated; a run that was
+killed continues after its last epoch.
 """
 
 import argparse
 import functools
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -54,23 +53,13 @@ MEASURED = ("accuracy", "hard_accuracy", "kept", "parameters", "seconds")
 FIELDS = KEY + MEASURED
 TIMES = ("train_ms", "inference_ms", "hard_ms")
 SETTINGS = (
-    "stride",
-    "units",
-    "length",
-    "train_size",
-    "test_size",
-    "epochs",
-    "batch_size",
-    "indecision",
+    *("stride", "units", "length", "train_size", "test_size", "epochs"),
+    *("batch_size", "indecision"),
 )
-DATA = ("digits", "mnist", "imdb")
-PLAIN = ("none", "stride")
 # The estimators of the subsample.
 DRAWN = ("straight_through", "reinforce")
 LEARNED = ("expectation", *DRAWN)
-# The reference to compare with.
-FIRED = "integrate"
-METHODS = (*PLAIN, *LEARNED, FIRED)
+METHODS = ("none", "stride", *LEARNED, "integrate")
 # The most frequent ones.
 WORDS = 10_000
 
@@ -87,26 +76,20 @@ class Data(NamedTuple):
     classes: int
     words: int = 0
 
-    @property
-    def length(self) -> int:
-        return self.train[0].shape[1]
-
 
 def load(args: argparse.Namespace) -> Data:
     """Images pixel by pixel, or the first words of texts."""
+    sizes = args.train_size, args.test_size
     if args.data == "imdb":
+        texts = datasets.load("imdb", args.data_dir)
         train, test = text_encoding.frequent_words(
-            datasets.load("imdb", args.data_dir),
-            (args.train_size, args.test_size),
-            args.length,
-            WORDS,
+            texts, sizes, args.length, WORDS
         )
         return Data(train, test, 2, WORDS)
     if args.data == "mnist":
         parts = pixel_question.load_mnist(args.data_dir)
     else:
         parts = pixel_question.load_digits()
-    sizes = args.train_size, args.test_size
     train, test = (
         (x[:size].reshape(len(x[:size]), -1, 1), y[:size])
         for (x, y), size in zip(parts, sizes)
@@ -124,16 +107,17 @@ def build(
 
     What is kept of T steps is T over `args.stride`: for "stride" the last of
     so many, for the estimators of `LEARNED` what they decide, led there by the
-    probabilities they start from and the target of the batch, for `FIRED` as
-    many weighted means of neighbouring steps.
+    probabilities they start from and the target of the batch, for "integrate"
+    as many weighted means of neighbouring steps.
 
     Args:
-        method: One of `PLAIN` or `LEARNED`, or `FIRED`.
+        method: One of `METHODS`.
         data: What it is for.
-        args: Of the command line.
-        inference: Of the subsample.
+        args: The command line.
+        inference: How an `ExpectedSubsample` decides at inference.
     """
-    layers = keras.layers
+    layers, share = keras.layers, 1 / args.stride
+    length = data.train[0].shape[1] // args.stride
     x = keras.Input(data.train[0].shape[1:], dtype=data.train[0].dtype)
     steps, mask = x, None
     if data.words:
@@ -147,12 +131,11 @@ def build(
         states = states[:, every]
         mask = None if mask is None else mask[:, every]
     elif method in LEARNED:
-        share = 1 / args.stride
         emission = EmissionProbabilities(share, name="emission")(
             states, mask=mask
         )
         states, decisions = ExpectedSubsample(
-            data.length // args.stride,
+            length,
             inference=inference,
             estimator=method,
             return_emission=True,
@@ -162,12 +145,9 @@ def build(
             name="kept",
         )(states, emission, sequence_mask=mask)
         mask = decisions["output_mask"] > 0.5
-    elif method == FIRED:
+    elif method == "integrate":
         states, mask = IntegrateAndFire(
-            data.length // args.stride,
-            share=1 / args.stride,
-            quantity_weight=1.0,
-            name="kept",
+            length, share, quantity_weight=1.0, name="kept"
         )(states, mask=mask)
     state = layers.LSTM(args.units, name="upper")(states, mask=mask)
     logits = layers.Dense(data.classes, name="logits")(state)
@@ -185,7 +165,7 @@ def build(
 def schedules(
     method: str, args: argparse.Namespace
 ) -> list[keras.callbacks.Callback]:
-    """Callbacks that schedule what decisions cost: explore, then commit."""
+    """Callbacks that schedule the penalties: explore, then commit."""
     if method not in LEARNED:
         return []
     if args.indecision is None:
@@ -198,38 +178,31 @@ def measure(
 ) -> dict[str, float]:
     """Shares of test sequences that a trained model has right.
 
-    Args:
-        method: That the model was built with.
-        model: The model.
-        data: What it is for.
-        args: Of the command line.
-
     Returns:
         `accuracy` in expectation, of all steps, or of what is fired;
         `hard_accuracy` with the steps whose probability is above one half, and
         `kept`, the number of these or of firings, where there is a choice.
     """
-    found = {}
-    for mode in ("expectation", "threshold"):
-        if mode == "threshold" and method not in LEARNED:
-            continue
-        other = build(method, data, args, mode)
+
+    def evaluate(inference: str) -> dict[str, float]:
+        other = build(method, data, args, inference)
         other.set_weights(model.get_weights())
-        values = other.evaluate(
+        return other.evaluate(
             *data.test, args.batch_size, verbose=0, return_dict=True
         )
-        prefix = "hard_" if mode == "threshold" else ""
-        found[f"{prefix}accuracy"] = values["accuracy"]
-        if mode == "threshold" or method == FIRED:
-            found["kept"] = values["kept_length"]
+
+    values = evaluate("expectation")
+    found = {"accuracy": values["accuracy"]}
+    if method in LEARNED:
+        values = evaluate("threshold")
+        found["hard_accuracy"] = values["accuracy"]
+    if method in (*LEARNED, "integrate"):
+        found["kept"] = values["kept_length"]
     return found
 
 
 def train_and_test(
-    key: results.Row,
-    data: Data,
-    args: argparse.Namespace,
-    line: str,
+    key: results.Row, data: Data, args: argparse.Namespace, line: str
 ) -> dict:
     """Trains and tests one model; returns its results."""
     method, seed = key["method"], int(key["seed"])
@@ -263,15 +236,6 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
     ]
 
 
-def do_runs(args: argparse.Namespace, data: Data) -> list[results.Row]:
-    """Does what has no row yet; returns the rows of the wanted runs."""
-    return results.ResultsFile(args.output, FIELDS, KEY).do_missing(
-        keys(args),
-        lambda key, line: train_and_test(key, data, args, line),
-        lambda key: resumable_fit.remove(args.output, key),
-    )
-
-
 def measure_times(
     args: argparse.Namespace, data: Data
 ) -> dict[str, dict[str, str]]:
@@ -279,17 +243,18 @@ def measure_times(
     functions = {}
     x, y = (part[: args.batch_size] for part in data.train)
     for method in args.methods:
-        trained = build(method, data, args)
+        trained, plain, hard = (
+            build(method, data, args, inference)
+            for inference in ("expectation", "expectation", "threshold")
+        )
         functions[method, "train_ms"] = functools.partial(
             trained.train_on_batch, x, y
         )
         if method not in DRAWN:
-            plain = build(method, data, args)
             functions[method, "inference_ms"] = functools.partial(
                 plain.predict_on_batch, x
             )
         if method in LEARNED:
-            hard = build(method, data, args, "threshold")
             functions[method, "hard_ms"] = functools.partial(
                 hard.predict_on_batch, x
             )
@@ -300,28 +265,14 @@ def measure_times(
     return found
 
 
-def report(
-    rows: Sequence[results.Row],
-    timed: dict[str, dict[str, str]],
-    args: argparse.Namespace,
-) -> str:
-    """Prints means over seeds by method, and times; returns the table."""
-    lines = [["method", *MEASURED, *TIMES, "seeds"]]
-    for method in args.methods:
-        own = [row for row in rows if row["method"] == method]
-        means = [tables.mean(own, name, ".4g") for name in MEASURED]
-        ms = [timed.get(method, {}).get(name, "") for name in TIMES]
-        lines.append([method, *means, *ms, len(own)])
-    return tables.publish([tables.table(lines)], None)
-
-
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
-    add("--data", choices=DATA, default="digits")
+    commit = "commitment at the end, if not the default of ExploreThenCommit"
+    add("--data", choices=("digits", "mnist", "imdb"), default="digits")
     add("--data-dir", type=Path, help="folder of mnist or imdb")
-    names = list(METHODS)
-    add("--methods", nargs="+", choices=names, default=names)
+    add("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     add("--seeds", nargs="+", type=integer(0), default=[0])
     add("--stride", type=integer(2), default=4, help="steps for one that stays")
     add("--units", type=positive, default=32, help="of LSTMs and embedding")
@@ -330,7 +281,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--test-size", type=positive, default=2000, help="at most")
     add("--epochs", type=positive, default=20)
     add("--batch-size", type=positive, default=32)
-    commit = "commitment at the end, if not the default of ExploreThenCommit"
     add("--indecision", type=real("[0, 100]"), help=commit)
     add("--repeats", type=positive, default=20, help="of times")
     add("--no-times", action="store_true", help="accuracies alone")
@@ -342,17 +292,22 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> str:
-    """Does the runs; returns the table it prints."""
+    """Does what has no row yet; returns the table it prints."""
     args = parse(argv)
     data = load(args)
-    if data.length < args.stride:
-        sys.exit(
-            f"--stride: must be at most {data.length}, the length of "
-            f"sequences. Received: {args.stride}"
-        )
-    rows = do_runs(args, data)
+    rows = results.ResultsFile(args.output, FIELDS, KEY).do_missing(
+        keys(args),
+        lambda key, line: train_and_test(key, data, args, line),
+        lambda key: resumable_fit.remove(args.output, key),
+    )
     timed = {} if args.no_times else measure_times(args, data)
-    return report(rows, timed, args)
+    lines = [["method", *MEASURED, *TIMES, "seeds"]]
+    for method in args.methods:
+        own = [row for row in rows if row["method"] == method]
+        means = [tables.mean(own, name, ".4g") for name in MEASURED]
+        ms = [timed.get(method, {}).get(name, "") for name in TIMES]
+        lines.append([method, *means, *ms, len(own)])
+    return tables.publish([tables.table(lines)], None)
 
 
 if __name__ == "__main__":

@@ -46,50 +46,28 @@ DIFFERENCES: dict[str, dict[str, Any]] = {
     "truncated": {},
 }
 CLASSIFIERS = (
-    "words max",
-    "words last",
-    "words mean",
-    "words concat",
-    "words attention",
-    "words max_attention",
-    "characters max",
-    "characters last",
-    "words max, learned state",
-    "words max, drawn state",
-    "words last, learned state",
-    "words last, drawn state",
-    "words max, padding read",
-    "words last, padding read",
-    "words mean, padding read",
-    "characters last, padding read",
-    "words max, fields",
-    "words last, fields",
-    "words max, lstm",
-    "words max, simple",
-    "words max, 2 layers",
-    "words max, both directions",
-    "characters last, drawn state",
+    *(f"words {read_out}" for read_out in models.READ_OUTS),
+    *("characters max", "characters last"),
+    *("words max, learned state", "words max, drawn state"),
+    *("words last, learned state", "words last, drawn state"),
+    *("words max, padding read", "words last, padding read"),
+    *("words mean, padding read", "characters last, padding read"),
+    *("words max, fields", "words last, fields"),
+    *("words max, lstm", "words max, simple", "words max, 2 layers"),
+    *("words max, both directions", "characters last, drawn state"),
     "characters last, truncated",
 )
 NAMES = (*baselines.NAMES, *CLASSIFIERS)
 # Steps of a chunk in truncated backpropagation.
 CHUNK = 28
 TUNED = (
-    "train_size",
-    "epochs",
-    "character_epochs",
-    "units",
-    "embedding_size",
-    "batch_size",
+    *("train_size", "epochs", "character_epochs"),
+    *("units", "embedding_size", "batch_size"),
 )
 KEY = ("data", "model", "seed", "settings")
 FIELDS = (
-    *KEY,
-    *scores.Scores._fields,
-    "validation_accuracy",
-    "best_epoch",
-    "parameters",
-    "seconds",
+    *(*KEY, *scores.Scores._fields, "validation_accuracy"),
+    *("best_epoch", "parameters", "seconds"),
 )
 # A study asks for the keys of each run, and these take a while to read.
 _load = functools.lru_cache(maxsize=1)(titles.load)
@@ -102,15 +80,7 @@ def run(
     args: argparse.Namespace,
     line: str,
 ) -> dict[str, Any]:
-    """Trains and tests a model; returns the results of the run.
-
-    Args:
-        name: One of `NAMES`.
-        seed: Seed of the weights and of the order of titles.
-        data: Titles.
-        args: Options of the command line.
-        line: Start of the lines of progress.
-    """
+    """Trains and tests one of `NAMES`; returns the results of the run."""
     start = time.process_time()
     if name in baselines.NAMES:
         baseline = baselines.fit_baseline(name, data.train, seed)
@@ -119,7 +89,7 @@ def run(
             for part in (data.validation, data.test)
         )
         accuracy = float(((validation > 0.5) == data.validation.labels).mean())
-        more = {}
+        more: dict[str, Any] = {}
     else:
         trained = train(name, seed, data, args, line)
         test = trained.probabilities(data.test.texts)
@@ -142,7 +112,7 @@ def train(
     args: argparse.Namespace,
     line: str,
 ) -> training.Trained:
-    """Trains one of `CLASSIFIERS`; see `run`."""
+    """Trains one of `CLASSIFIERS`."""
     kind, _, difference = name.partition(", ")
     inputs, read_out = kind.split()
     settings = models.Settings(
@@ -202,7 +172,8 @@ def table(rows: Sequence[results.Row]) -> str:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
     add("--data-dir", help="with titles/; default: docstrings")
     add("--models", nargs="+", choices=NAMES, default=list(NAMES))

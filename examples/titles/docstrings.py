@@ -40,12 +40,7 @@ DOCSTRING = re.compile(r':\n +[rR]?"""\s*([A-Z][ -~]+)')
 def load(
     packages: Sequence[str] = PACKAGES, seed: int = SEED
 ) -> datasets.TextData:
-    """Makes the data set; a tenth each is for validation and test.
-
-    Args:
-        packages: Names of installed packages.
-        seed: Of the chain, and of which part a text is in.
-    """
+    """Makes the data set; a tenth each is for validation and test."""
     lines = sorted(
         {line for package in packages for line in first_lines(package)}
     )
@@ -72,7 +67,7 @@ def first_lines(package: str) -> Iterator[str]:
     capital. The package is read, not imported.
     """
     spec = importlib.util.find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
+    if spec is None:
         raise ValueError(
             "Argument `package` must be the name of an installed package. "
             f"Received: package={package!r}"
@@ -112,27 +107,24 @@ def machine_made(
         words = ["", *text.split(), ""]
         for word, after in zip(words, words[1:]):
             following[word].append(after)
-    known, made, wanted = set(known), {}, Counter(lengths)
+    known, made, wanted = {*known}, [], Counter(lengths)
     longest = max(wanted)
     for _ in range(TRIES * len(lengths)):
         if len(made) == len(lengths):
-            break
+            return made
         words = [_draw(following[""], random)]
         while words[-1] and len(words) <= longest:
             words.append(_draw(following[words[-1]], random))
-        text = " ".join(words[:-1])
-        length = len(words) - 1
-        is_new = text not in known and text not in made
-        if not words[-1] and wanted[length] and is_new:
-            made[text] = None
+        text, length = " ".join(words[:-1]), len(words) - 1
+        if not words[-1] and wanted[length] and text not in known:
+            made.append(text)
+            known.add(text)
             wanted[length] -= 1
-    else:
-        raise ValueError(
-            "Argument `seen` must be texts from which others can be made, of "
-            f"these lengths. Received: {len(seen)} texts, of which "
-            f"{len(made)} of {len(lengths)} were made"
-        )
-    return list(made)
+    raise ValueError(
+        "Argument `seen` must be texts from which others can be made, of "
+        f"these lengths. Received: {len(seen)} texts, of which {len(made)} of "
+        f"{len(lengths)} were made"
+    )
 
 
 def _draw(words, random):

@@ -9,11 +9,6 @@ from keras import ops
 import keras_seqmech
 from examples.titles import encoding
 
-CELLS = {
-    "gru": keras.layers.GRUCell,
-    "lstm": keras.layers.LSTMCell,
-    "simple": keras.layers.SimpleRNNCell,
-}
 LAYERS = {
     "gru": keras.layers.GRU,
     "lstm": keras.layers.LSTM,
@@ -25,7 +20,14 @@ LEARNED = {
     "drawn": keras.initializers.RandomNormal(stddev=1.0),
 }
 INITIAL_STATES = ("zeros", *LEARNED)
-READ_OUTS = ("last", "max", "mean", "concat", "attention", "max_attention")
+READ_OUTS = {
+    "last": keras_seqmech.LastPooling,
+    "max": keras_seqmech.MaxPooling,
+    "mean": keras_seqmech.MeanPooling,
+    "concat": keras_seqmech.ConcatPooling,
+    "attention": keras_seqmech.AttentionPooling,
+    "max_attention": keras_seqmech.MaxAttentionPooling,
+}
 
 
 class Settings(NamedTuple):
@@ -42,7 +44,8 @@ class Settings(NamedTuple):
             `"drawn"`, learned from normally distributed numbers on, as the
             source's.
         read_out: What of the states the classifier sees, one of `READ_OUTS`.
-        field_size: Largest adaptive receptive field S; 0: plain layers.
+        field_size: Largest adaptive receptive field S, of a GRU; 0: plain
+            layers.
         embedding_size: Size of the words' embeddings.
         read_padding: Whether the steps after the end of a title are read as
             if they were real, as in the source, and not masked.
@@ -74,7 +77,11 @@ def build_network(
         matrix: Starting values of the embeddings `(ids, size)`, for words.
     """
     ids, mask, states = _states(settings, length, matrix)
-    summary = _read_out(settings)(states, mask=mask)
+    ends = {}
+    if settings.read_out in ("last", "concat"):
+        ends["bidirectional"] = settings.bidirectional
+    read_out = READ_OUTS[settings.read_out](name="read_out", **ends)
+    summary = read_out(states, mask=mask)
     return keras.Model(ids, _logit_layer()(summary), name="network")
 
 
@@ -86,16 +93,9 @@ def build_steps(
     Returns:
         The classifier that answers at every step, `(batch, length, 1)`, 0 at
         padding; and one with the same weights that returns the last real
-        step's logit, `(batch, 1)`, as `build_network` does.
-
-    Raises:
-        ValueError: If the read-out is not `last`, or there are two directions.
+        step's logit, `(batch, 1)`, as `build_network` does with the read-out
+        `last`.
     """
-    if settings.read_out != "last" or settings.bidirectional:
-        raise ValueError(
-            "Truncated backpropagation needs the read-out `last` and one "
-            f"direction. Received: settings={settings!r}"
-        )
     ids, mask, states = _states(settings, length, matrix, return_state=True)
     logits = _logit_layer()(states)
     last = keras_seqmech.LastPooling(name="read_out")(logits, mask=mask)
@@ -133,24 +133,23 @@ def _states(settings, length, matrix, return_state=False):
         x = embedding(ids)
         embedding.embeddings.assign(matrix)
     for number in range(1, settings.layers + 1):
-        rnn = _recurrent_layer(settings, f"rnn_{number}", return_state)
-        outputs = rnn(x, mask=mask)
+        outputs = _recurrent_layer(settings, f"rnn_{number}", return_state)(
+            x, mask=mask
+        )
         x = outputs[0] if return_state else outputs
     return ids, mask, keras.layers.Identity(name="states")(x)
 
 
 def _recurrent_layer(settings, name, return_state):
-    returns = {"return_sequences": True, "return_state": return_state}
+    options = {"return_sequences": True, "return_state": return_state}
+    options["name"] = name
     if settings.field_size:
+        cell = keras.layers.GRUCell(settings.units)
         layer = keras_seqmech.ReceptiveFieldRNN(
-            CELLS[settings.cell](settings.units),
-            max_size=settings.field_size,
-            jit_compile=True,
-            name=name,
-            **returns,
+            cell, settings.field_size, jit_compile=True, **options
         )
     else:
-        layer = LAYERS[settings.cell](settings.units, name=name, **returns)
+        layer = LAYERS[settings.cell](settings.units, **options)
     if settings.bidirectional:
         layer = keras.layers.Bidirectional(layer, name=f"{name}_both")
     if settings.initial_state != "zeros":
@@ -160,22 +159,6 @@ def _recurrent_layer(settings, name, return_state):
             name=f"{name}_from_learned",
         )
     return layer
-
-
-def _read_out(settings):
-    """The layer that makes one vector of all states."""
-    name = "read_out"
-    both = settings.bidirectional
-    if settings.read_out == "last":
-        return keras_seqmech.LastPooling(bidirectional=both, name=name)
-    if settings.read_out == "concat":
-        return keras_seqmech.ConcatPooling(bidirectional=both, name=name)
-    return {
-        "max": keras_seqmech.MaxPooling,
-        "mean": keras_seqmech.MeanPooling,
-        "attention": keras_seqmech.AttentionPooling,
-        "max_attention": keras_seqmech.MaxAttentionPooling,
-    }[settings.read_out](name=name)
 
 
 def _logit_layer():

@@ -15,12 +15,14 @@ class Reading(NamedTuple):
     """A title as it is read.
 
     Attributes:
+        title: The title.
         tokens: Words or characters, as many as the classifier reads.
         logits: Its logit after each of them.
         logit: Its answer: the last of them, or, for a title without any, what
             it says of nothing.
     """
 
+    title: str | bytes
     tokens: list[str]
     logits: np.ndarray
     logit: float
@@ -32,13 +34,16 @@ class Reading(NamedTuple):
 
     def table(self) -> str:
         """Probability and logit after each token, a line for each."""
+        title = repr(self.title)[:80]
         lines = [
+            f"{title}: machine-made with probability {self.probability:.3f}",
+            "  prob.    logit  after",
+        ]
+        lines += [
             f"{probability(logit):6.3f} {logit:8.2f}  {token}"
             for token, logit in zip(shown(self.tokens), self.logits)
         ]
-        if not lines:
-            lines = [f"{self.probability:6.3f} {self.logit:8.2f}  (nothing)"]
-        return "\n".join(["  prob.    logit  after", *lines])
+        return "\n".join(lines)
 
 
 def probability(logits: np.ndarray | float) -> np.ndarray | float:
@@ -62,40 +67,26 @@ def read(trained: Trained, title: str | bytes) -> Reading:
     rows = analysis.prefixes(ids, encoding.PADDING, steps=len(tokens))
     rows = np.concatenate([rows, ids[None]])
     logits = trained.network.predict(rows, batch_size=BATCH, verbose=0)[:, 0]
-    return Reading(tokens, logits[:-1], float(logits[-1]))
+    return Reading(title, tokens, logits[:-1], float(logits[-1]))
 
 
-def weighted_units(trained: Trained, title: str | bytes) -> np.ndarray | None:
+def weighted_units(trained: Trained, title: str | bytes) -> np.ndarray:
     """Share of each unit in the logit after each step, `(tokens, units)`.
 
-    The states are scaled by the last layer's weights, as in the source. With
-    the read-out `last`, one direction, no receptive field and masked padding
-    the shares of a step add up to its logit; else they show what the read-out
-    chooses from. None with the read-out `concat`, which has three weights for
-    each unit.
+    The states are scaled by the last layer's weights, as in the source; with
+    the read-out `concat` by those of the last state. With the read-out `last`,
+    one direction, no receptive field and masked padding the shares of a step
+    add up to its logit; else they show what the read-out chooses from.
     """
-    if trained.settings.read_out == "concat":
-        return None
     network = trained.network
     states = keras.Model(network.input, network.get_layer("states").output)
     (ids,) = encoding.encode(trained.encoder, [title])
     weights, bias = network.get_layer("logit").get_weights()
-    steps = np.count_nonzero(ids)
-    found = states.predict(ids[None], verbose=0)[0, :steps]
-    return found * weights[:, 0] + bias[0] / found.shape[1]
+    found = states.predict(ids[None], verbose=0)[0, : np.count_nonzero(ids)]
+    units = found.shape[1]
+    return found * weights[:units, 0] + bias[0] / units
 
 
 def shown(tokens: list[str]) -> list[str]:
     """Tokens as they are printed: spaces are seen, long ones cut."""
-    return [
-        "\u2423" if token == " " else shorten(token, 24) for token in tokens
-    ]
-
-
-def shorten(text: str, length: int) -> str:
-    """At most so many characters of a text.
-
-    >>> shorten("a title", 6), shorten("title", 6)
-    ('a t...', 'title')
-    """
-    return text if len(text) <= length else f"{text[: length - 3]}..."
+    return ["\u2423" if token == " " else token[:24] for token in tokens]

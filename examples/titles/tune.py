@@ -19,14 +19,14 @@ from pathlib import Path
 import keras
 import keras_tuner
 
-from examples.common import word_vectors
+from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
-from examples.common.trial_table import all_trials
 from examples.common.trial_table import trial_table
 from examples.titles import data as titles
 from examples.titles import encoding
 from examples.titles import models
+from examples.titles import training
 from keras_seqmech import tuning
 
 # What makes a search another one.
@@ -51,6 +51,7 @@ def choose_settings(
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Reads the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__.partition("\n")[0],
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
@@ -80,11 +81,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         # All trials start from one seed.
         keras.utils.set_random_seed(args.seed)
         settings = choose_settings(hp, args)
-        matrix = None
-        if words is not None:
-            matrix = word_vectors.embedding_matrix(
-                words, None, settings.embedding_size, args.seed
-            )
+        matrix = training.embeddings(words, settings, args.seed)
         network = models.build_network(settings, length, matrix)
         models.compile_network(network, learning_rate=2e-3)
         return network
@@ -111,13 +108,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         verbose=2,
     )
     table = trial_table(tuner, ["val_loss", "accuracy"])
-    path = args.output / "results.md"
-    path.write_text(table + "\n", "utf8")
-    trials = all_trials(tuner)
-    failed = sum(trial.status == "FAILED" for trial in trials)
-    done = sum(trial.score is not None for trial in trials)
-    print(f"{table}\n\n{done} trials, {failed} failed. Table: {path}")
-    return table
+    return tables.publish([table], args.output / "results.md")
 
 
 if __name__ == "__main__":

@@ -61,7 +61,6 @@ def test_titles(models):
 @pytest.mark.parametrize(
     "name, text, asked, match",
     [
-        ("segmenter", " \n", "", "Type something"),
         ("titles", "", "", "Type something"),
         ("titles", "x" * 301, "", "301 characters; please use at most 300"),
         ("picking", "12<", "1", "digits only; “<” is not a digit"),
@@ -85,39 +84,25 @@ def test_text_that_is_no_utf8(models):
     assert answer.says == "研?"
 
 
-@pytest.mark.parametrize("name", EXPLORABLES)
-def test_a_missing_model_names_its_command(tmp_path, name):
-    explorable = EXPLORABLES[name]
-    for folder in (tmp_path / "missing", tmp_path):
-        with pytest.raises(Refused, match="no model") as refused:
-            explorable.ask(explorable.served_from(folder), "1", "1")
-        command = f"`{explorable.command}` trains and exports one."
-        assert str(refused.value).endswith(command)
-
-
-def test_other_models_are_refused(models):
+def test_models_that_cannot_be_asked_are_refused(models, tmp_path):
+    (tmp_path / "damaged" / "1").mkdir(parents=True)
     explorable = EXPLORABLES["segmenter"]
-    other = explorable.served_from(models["titles"].directory)
-    with pytest.raises(Refused, match=r"returns \['probability'\].*make demo"):
-        explorable.ask(other, "研究", "")
+    for folder, message in (
+        (
+            tmp_path / "missing",
+            "no model.* `make demo` trains and exports one.",
+        ),
+        (tmp_path, "no model"),
+        (tmp_path / "damaged", "cannot be loaded"),
+        (models["titles"].directory, r"returns \['probability'\].*make demo"),
+    ):
+        with pytest.raises(Refused, match=message):
+            explorable.ask(explorable.served_from(folder), "研究", "")
 
 
-def test_a_damaged_model_is_refused(tmp_path):
-    (tmp_path / "1").mkdir()
-    model = EXPLORABLES["segmenter"].served_from(tmp_path)
-    with pytest.raises(Refused, match="cannot be loaded"):
-        questions.segment(model, "研究")
-
-
-def test_the_page_is_local_unless_asked(capsys):
-    assert serve.parse([]).host == "127.0.0.1"
-    with pytest.raises(SystemExit):
-        serve.parse(["--port", "65536"])
-    assert "integer from 0 to 65535" in capsys.readouterr().err
-
-
-def test_a_port_that_is_taken_is_said():
+def test_the_page_is_local_and_a_port_that_is_taken_is_said():
     pytest.importorskip("shiny", reason="needs keras_seqmech[explorer]")
+    assert serve.parse([]).host == "127.0.0.1"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         with pytest.raises(SystemExit, match=f"--port {port} cannot be used"):

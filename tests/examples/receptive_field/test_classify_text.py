@@ -1,8 +1,6 @@
 """Text classification on a small made-up data set."""
 
-import csv
 import json
-import re
 import subprocess
 import sys
 
@@ -13,12 +11,12 @@ import pytest
 pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
 
 from examples.common import datasets  # noqa: E402
-from examples.common import exploring  # noqa: E402
 from examples.common import text_encoding  # noqa: E402
+from examples.receptive_field import classifiers  # noqa: E402
 from examples.receptive_field import classify_text  # noqa: E402
-from examples.receptive_field import figures  # noqa: E402
 from keras_seqmech import ExploreThenCommit  # noqa: E402
-from keras_seqmech import ReceptiveFieldRNN  # noqa: E402
+from keras_seqmech import PolicyGradientModel  # noqa: E402
+from tests.examples.csv_files import read  # noqa: E402
 from tests.examples.receptive_field import small_reviews  # noqa: E402
 from tests.examples.receptive_field.small_reviews import BAD  # noqa: E402
 from tests.examples.receptive_field.small_reviews import GOOD  # noqa: E402
@@ -27,121 +25,122 @@ from tests.examples.receptive_field.small_reviews import SMALL  # noqa: E402
 
 pytestmark = pytest.mark.long
 
+SERVE = """
+import json, sys
+sys.modules["keras_seqmech"] = sys.modules["examples"] = None
+import tensorflow as tf
+import tensorflow_text
+model = tf.saved_model.load(sys.argv[1])
+out = model.signatures["serving_default"](text=tf.constant(sys.argv[2:]))
+labels = [label.decode() for label in out["label"].numpy()]
+print(json.dumps([labels, out["probabilities"].numpy().sum(axis=1).tolist()]))
+"""
+
+
+def options(folder, results, *more):
+    data = ["--dataset", "mr", "--data-dir", str(folder)]
+    return [*data, "--results", str(results), *SMALL, *more]
+
+
+def parse(*more):
+    return classify_text.parse(options("data", "results", *more))
+
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    root = tmp_path_factory.mktemp("data")
-    small_reviews.write_mr(root)
-    return root
+def study(tmp_path_factory):
+    """Folder, options and table of two models that learn."""
+    folder = tmp_path_factory.mktemp("data")
+    small_reviews.write_mr(folder)
+    vectors = {"1": GOOD, "-1": BAD, "0": OTHER}
+    lines = [f"{w} {x} 1 0 0\n" for x, words in vectors.items() for w in words]
+    (folder / "v.txt").write_text("".join(lines))
+    more = "--epochs 4 --learning-rate 0.02 --dropout 0.1 --batch-size 27 "
+    more += f"--models rnn lstm+rf --seeds 1 --explore --vectors {folder}/v.txt"
+    more += f" --export-dir {folder}/served"
+    asked = options(folder, folder / "new" / "results.csv", *more.split())
+    return folder, asked, classify_text.main(asked)
 
 
-def arguments(folder, results, *more):
-    return [
-        *("--dataset", "mr", "--data-dir", str(folder)),
-        *("--results", str(results), *SMALL, *more),
-    ]
-
-
-def test_runs_are_kept_and_not_repeated(folder, tmp_path, capsys):
-    results = tmp_path / "new" / "results.csv"
-    models = ["--models", "rnn", "lstm+rf"]
-    first = classify_text.main(
-        arguments(folder, results, *models, "--seeds", "1")
-    )
-    table = [line.split("|") for line in first.splitlines()]
-    assert [row[1].strip() for row in table[2:]] == ["rnn", "lstm+rf"]
-    assert [row[8].strip() for row in table[2:]] == ["75.14", "80.87"]
-    content = results.read_text()
-    with open(results, newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [(row["model"], row["seed"]) for row in rows] == [
-        ("rnn", "1"),
-        ("lstm+rf", "1"),
-    ]
-    assert 1 <= float(rows[1]["mean_field_size"]) <= 4
-    assert 0 <= float(rows[1]["certain"]) <= 1
-    assert abs(float(rows[1]["information"])) < np.log(4)
-    assert [rows[0][x] for x in ("mean_field_size", "certain")] == ["", ""]
-
-    capsys.readouterr()
-    again = classify_text.main(
-        arguments(folder, results, *models, "--seeds", "1")
-    )
-    assert again == first
-    assert results.read_text() == content
-    args = classify_text.parse(
-        arguments(folder, results, *models, "--seeds", "1")
-    )
-    assert classify_text.keys(args) == [
-        tuple(row[name] for name in classify_text.KEY) for row in rows
-    ]
-    counts, output = capsys.readouterr().out.strip().split("\n", 1)
-    assert output == first
-    assert re.match(r"mr: 243 training, .* \d+ test texts are also", counts)
-
-    # Another setting is another run.
-    classify_text.main(
-        arguments(
-            folder,
-            results,
-            *("--models", "rnn", "--seeds", "1", "--dropout", "0"),
-        )
-    )
-    assert results.read_text().startswith(content)
-    assert len(results.read_text().splitlines()) == 4
-
-
-def test_each_fold_is_tested_and_a_run_of_its_own(
-    folder, tmp_path, monkeypatch
-):
-    seen = []
-
-    def note(name, seed, data, args):
-        seen.append(data.test[0].tolist())
-        measured = classify_text.FIELDS[len(classify_text.KEY) :]
-        return dict.fromkeys(measured, 50), None
-
-    monkeypatch.setattr(classify_text, "train_and_test", note)
-    options = ["--models", "rnn", "--seeds", "1"]
-    for fold in ("0", "3", "3"):
-        results = tmp_path / "r.csv"
-        classify_text.main(arguments(folder, results, *options, "--fold", fold))
-    wanted = [
-        text_encoding.encode(datasets.load("mr", folder, fold), 8).test[0]
-        for fold in (0, 3)
-    ]
-    assert seen == [ids.tolist() for ids in wanted]
-    assert seen[0] != seen[1]
-    with open(results, newline="") as file:
-        rows = [row["settings"] for row in csv.DictReader(file)]
-    assert "fold" not in rows[0] and rows[1].endswith(" fold=3")
-
-
-def test_folds_that_are_not_there(capsys):
-    for dataset, fold, message in (
-        ("trec", "1", "--fold: --dataset trec has a test part of its own"),
-        ("mr", "10", "--fold: must be an integer from 0 to 9"),
+def test_rows_and_table(study):
+    folder, asked, table = study
+    rows = read(folder / "new" / "results.csv")
+    cells = [[x.strip() for x in line.split("|")] for line in table.split("\n")]
+    for name, row, cell in zip(
+        ("rnn", "lstm+rf"), rows, cells[2:], strict=True
     ):
-        with pytest.raises(SystemExit):
-            classify_text.parse(
-                ["--dataset", dataset, "--data-dir", "data", "--fold", fold]
-            )
-        assert message in capsys.readouterr().err
+        paper = f"{classify_text.PAPER[name][0]:.2f}"
+        assert (row["model"], cell[1], cell[8]) == (name, name, paper)
+        assert float(cell[3]) == float(row["test_accuracy"])
+    plain, field = rows
+    assert plain["mean_field_size"] == plain["certain"] == ""
+    assert float(field["test_accuracy"]) == 100
+    assert 1 <= float(field["mean_field_size"]) <= 4
+    assert 0 <= float(field["certain"]) <= 1
+    assert abs(float(field["information"])) < np.log(4)
+    # The one epoch whose penalties stay as they are.
+    assert field["best_epoch"] == "4"
+    keys = classify_text.keys(classify_text.parse(asked))
+    assert keys == [tuple(r[name] for name in classify_text.KEY) for r in rows]
 
 
-def encoded(length=4):
-    """Arrays with other texts in each part, padded on the right."""
-    parts = []
-    for label, ids in enumerate([[2, 3, 0, 0], [3, 2, 2, 0], [2, 0, 0, 0]]):
-        ids = np.array([ids] * 4)
-        parts.append((ids, np.array([label % 2, 1, 1, 1])))
-    tokenizer = text_encoding.Tokenizer(["a", "b"], length)
-    return text_encoding.Encoded(tokenizer, ("x", "y"), *parts)
+def test_nothing_is_done_twice(study, monkeypatch, capsys):
+    _, asked, table = study
+    monkeypatch.setattr(classify_text, "train_and_test", None)
+    assert classify_text.main(asked) == table
+    printed = capsys.readouterr().out
+    assert printed.startswith("mr: 243 training, ")
+    assert "Nothing exported: all runs were done before." in printed
+    with pytest.raises(TypeError):
+        classify_text.main([*asked, "--l2", "0"])
+
+
+def test_strings_in_labels_out(study):
+    """Where only TF and TF Text are known."""
+    folder, _, _ = study
+    texts = ["The film: LOVELY plot!", "a poor, poor film"]
+    process = subprocess.run(
+        [sys.executable, "-c", SERVE, str(folder / "served" / "1"), *texts],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    labels, sums = json.loads(process.stdout.splitlines()[-1])
+    assert labels == ["positive", "negative"]
+    np.testing.assert_allclose(sums, 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["lstm", "rnn+rf-", "rnn+rf", "lstm+rf-rl"])
+def test_models_ignore_padding(name):
+    """More padding changes nothing, and each has the parts it is named for."""
+    args = parse()
+    matrix = np.random.default_rng(0).normal(size=(9, 5)).astype("float32")
+    outputs = []
+    for length in (4, 7):
+        keras.utils.set_random_seed(0)
+        model, fields = classifiers.build_model(name, matrix, length, 3, args)
+        ids = np.zeros((2, length), dtype="int64")
+        ids[0, :3], ids[1, :2] = (5, 8, 1), (3, 2)
+        outputs.append(model(ids).numpy())
+    np.testing.assert_allclose(*outputs, atol=1e-6)
+    kernel = (5, 24) if name.startswith("lstm") else (5, 6)
+    assert kernel in [tuple(weight.shape) for weight in model.weights]
+    drawn = name == "lstm+rf-rl"
+    trained = classifiers.trainable(name, model, args)
+    assert isinstance(trained, PolicyGradientModel) == drawn
+    assert (fields is not None) == ("+" in name)
+    if fields is not None:
+        field = fields(ids)
+        assert field["probabilities"].shape[-1] == 1 + 3 * (name[-1] != "-")
+        assert ("log_probability" in field) == drawn
 
 
 def test_the_best_epoch_is_validated_and_the_test_part_held_out(monkeypatch):
     """Of two epochs, one answers always 1 and the next, worse, always 0."""
-    data, seen = encoded(), {}
+    seen, parts = {}, []
+    for label, ids in enumerate([[2, 3, 0, 0], [3, 2, 2, 0], [2, 0, 0, 0]]):
+        parts.append((np.array([ids] * 4), np.array([label % 2, 1, 1, 1])))
+    tokenizer = text_encoding.Tokenizer(["a", "b"], 4)
+    data = text_encoding.Encoded(tokenizer, ("x", "y"), *parts)
 
     def fit(model, *inputs, validation_data, callbacks, **options):
         seen.update(train=inputs, validation=validation_data)
@@ -159,31 +158,16 @@ def test_the_best_epoch_is_validated_and_the_test_part_held_out(monkeypatch):
         return history
 
     monkeypatch.setattr(keras.Model, "fit", fit)
-    args = classify_text.parse(arguments("data", "results"))
-    row, _ = classify_text.train_and_test("rnn", 1, data, args)
+    row, _ = classify_text.train_and_test("rnn+rf-", 1, data, parse())
     for part in ("train", "validation"):
         for array, expected in zip(seen[part], getattr(data, part)):
             np.testing.assert_array_equal(array, expected)
-    assert row["test_accuracy"] == 75
-    assert row["validation_accuracy"] == 90
+    assert (row["test_accuracy"], row["validation_accuracy"]) == (75, 90)
     assert (row["best_epoch"], row["epochs"]) == (1, 2)
+    assert row["mean_field_size"] == 1  # Padding does not count.
 
 
-def test_explored_sizes_pick_a_late_epoch(monkeypatch):
-    """The best epoch is one after exploration and the price's rise."""
-    args = classify_text.parse(arguments("data", "results", "--explore"))
-    args.epochs = 10
-    first = classify_text.settled_epoch(exploring.schedule(args), 10)
-    assert first > 0
-    row, model = classify_text.train_and_test("rnn+rf", 1, encoded(), args)
-    assert row["epochs"] >= first + 1 and row["best_epoch"] > first
-    (field,) = [
-        layer for layer in model.layers if isinstance(layer, ReceptiveFieldRNN)
-    ]
-    assert float(field.penalties.entropy) == 0
-
-
-def test_sizes_are_settled_after_exploration_and_price():
+def test_sizes_are_settled_after_exploration_and_penalty():
     schedule = ExploreThenCommit(
         entropy=(0.1, 0.0, 0.0, 0.45), reading=(0.0, 0.02, 0.3, 0.7)
     )
@@ -194,102 +178,29 @@ def test_sizes_are_settled_after_exploration_and_price():
 
 def test_settings_name_what_older_runs_did_not_have():
     def settings(model, *more):
-        args = classify_text.parse(arguments("data", "results", *more))
-        return classify_text.settings(args, model)
+        return classify_text.settings(parse(*more), model)
 
     older = settings("rnn+rf", "--gated", "output")
     assert older == settings("rnn") == settings("rnn", "--explore")
     assert settings("rnn+rf") == f"{older} gated=memory"
-    explored = settings("rnn+rf", "--explore", "--price", "0.5")
+    explored = settings("rnn+rf", "--explore", "--price", "0.5", "--fold", "3")
     assert explored.startswith(f"{older} gated=memory explore=")
-    assert explored.endswith("/0.5")
+    assert explored.endswith("/0.5 fold=3")
 
 
-def test_padding_does_not_count_in_the_mean_field_size():
-    args = classify_text.parse(arguments("data", "results"))
-    row, _ = classify_text.train_and_test("rnn+rf-", 1, encoded(), args)
-    assert row["mean_field_size"] == 1
+def test_each_fold_is_tested(study, monkeypatch):
+    folder, _, _ = study
+    seen = []
 
+    def note(name, seed, data, args):
+        seen.append(data.test[0].tolist())
+        return {}, None
 
-def test_it_learns_and_exports_strings_in_labels_out(folder, tmp_path):
-    (tmp_path / "v.txt").write_text(
-        "".join(f"{word} 1 0 0 0\n" for word in GOOD)
-        + "".join(f"{word} -1 0 0 0\n" for word in BAD)
-        + "".join(f"{word} 0 1 0 0\n" for word in OTHER)
-    )
-    more = ["--epochs", "4", "--learning-rate", "0.02", "--dropout", "0.1"]
-    more += ["--models", "lstm+rf", "--seeds", "1", "--batch-size", "27"]
-    more += ["--vectors", str(tmp_path / "v.txt")]
-    more += ["--export-dir", str(tmp_path / "served")]
-    table = classify_text.main(arguments(folder, tmp_path / "r.csv", *more))
-    accuracy = float(table.splitlines()[-1].split("|")[3])
-    assert accuracy == 100
-
-    texts = ["The film: LOVELY plot!", "a poor, poor film"]
-    served = serve_in_a_fresh_process(tmp_path / "served" / "1", texts)
-    assert served["label"] == ["positive", "negative"]
-    np.testing.assert_allclose(np.sum(served["probabilities"], 1), 1, 1e-5)
-
-
-def serve_in_a_fresh_process(path, texts):
-    """Answers of an export where only TF and TF Text are known."""
-    script = f"""
-import json, sys
-sys.modules["keras_seqmech"] = sys.modules["examples"] = None
-import tensorflow as tf
-import tensorflow_text
-model = tf.saved_model.load({str(path)!r})
-out = model.signatures["serving_default"](text=tf.constant({texts!r}))
-labels = [label.decode() for label in out["label"].numpy()]
-print(json.dumps({{
-    "label": labels, "probabilities": out["probabilities"].numpy().tolist()
-}}))
-"""
-    process = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert process.returncode == 0, process.stderr
-    return json.loads(process.stdout.splitlines()[-1])
-
-
-@pytest.mark.parametrize(
-    "option, value",
-    [
-        ("--epochs", "0"),
-        ("--units", "1.5"),
-        ("--batch-size", "-3"),
-        ("--dropout", "1"),
-        ("--l2", "inf"),
-        ("--learning-rate", "0"),
-    ],
-)
-def test_numbers_that_cannot_be(capsys, option, value):
-    for parse, data in (
-        (classify_text.parse, ["--dataset", "mr"]),
-        (figures.parse, []),
-    ):
-        with pytest.raises(SystemExit):
-            parse([*data, "--data-dir", "data", f"{option}={value}"])
-        error = capsys.readouterr().err
-        assert f"{option}: must be a" in error and repr(value) in error
-
-
-def test_output_that_cannot_be_is_found_before_training(tmp_path, monkeypatch):
-    def load(*args):
-        raise AssertionError("too late")
-
-    monkeypatch.setattr(datasets, "load", load)
-    (tmp_path / "file").touch()
-    inside = str(tmp_path / "file" / "folder" / "results")
-    export = ["--export-dir", inside]
-    drawing = ["--data-dir", "data", "--output", inside]
-    for main, options in (
-        (classify_text.main, arguments("data", inside)),
-        (classify_text.main, arguments("data", tmp_path / "r.csv", *export)),
-        (figures.main, drawing),
-    ):
-        with pytest.raises(OSError, match="file"):
-            main(options)
+    monkeypatch.setattr(classify_text, "train_and_test", note)
+    asked = options(folder, folder / "f.csv", "--models", "rnn", "--seeds", "1")
+    for fold in (0, 3):
+        classify_text.main([*asked, "--fold", str(fold)])
+        data = datasets.load("mr", folder, fold)
+        wanted = text_encoding.encode(data, 8).test[0]
+        assert seen[-1] == wanted.tolist()
+    assert seen[0] != seen[1]

@@ -1,36 +1,39 @@
-"""Sizes at keys and elsewhere, of small taggers."""
+"""Sizes at keys and elsewhere, of a small tagger."""
 
 import keras
+import numpy as np
 import pytest
 
-from examples.common import results
 from examples.receptive_field import look_ahead
-
-SMALL = "--units 4 --epochs 1 --train-size 20 --batch-size 10 --cells gru"
+from keras_seqmech.tasks import look_ahead as task
+from tests.examples.csv_files import read
 
 
 @pytest.mark.long
-def test_runs_are_measured_once(tmp_path, monkeypatch, capsys):
-    cleared = []
-    clear = keras.utils.clear_session
-    monkeypatch.setattr(
-        keras.utils, "clear_session", lambda: cleared.append(clear())
-    )
-    path = tmp_path / "new" / "runs.csv"
-    options = [*SMALL.split(), "--keys", "told", "--output", str(path)]
-    look_ahead.main(options)
-    shown = capsys.readouterr().out
-    rows = results.read_rows(path, look_ahead.FIELDS)
-    assert [row["size_from"] for row in rows] == ["input", "field"]
-    for row in rows:
-        assert all(row.values())
-        assert 0 <= float(row["accuracy"]) <= 100
-        names = ("size_elsewhere", "size_gap_0", "size_gap_1", "size_gap_2")
-        assert all(1 <= float(row[x]) <= look_ahead.MAX_SIZE for x in names)
-    keys = look_ahead.keys(look_ahead.parse(options))
-    assert keys == [tuple(row[x] for x in look_ahead.KEY) for row in rows]
-    assert len(cleared) == 2
-    assert "| told | gru | field | memory | 1 |" in shown
-    look_ahead.main(options)
-    assert len(cleared) == 2
-    assert capsys.readouterr().out.splitlines() == shown.splitlines()[-4:]
+def test_sizes_are_those_at_keys_and_elsewhere(tmp_path, monkeypatch, capsys):
+    """Of a model that reads what it must, and errs at every fourth key."""
+    test = task.examples(1000, told=True, seed=1)
+    sizes = np.where(test.keys, test.gaps + 2.0, 1.0)
+    wrong = np.cumsum(test.keys.ravel()).reshape(test.keys.shape) % 4 == 0
+    values = np.eye(4)[(test.targets + wrong) % 4]
+
+    def predict(model, tokens, **options):
+        np.testing.assert_array_equal(tokens, test.tokens)
+        shapes = [tuple(x.shape) for x in model(tokens[:2])]
+        assert shapes == [(2, tokens.shape[1], 4), (2, tokens.shape[1])]
+        return values, sizes
+
+    monkeypatch.setattr(keras.Model, "predict", predict)
+    options = "--units 4 --epochs 1 --train-size 20 --batch-size 10 --cells gru"
+    options += f" --keys told --size-from field --output {tmp_path}/runs.csv"
+    look_ahead.main(options.split())
+    (row,) = read(tmp_path / "runs.csv")
+    right = 100 * (~wrong[test.keys]).mean()
+    assert row["accuracy"] == f"{right:.1f}"
+    found = [row[name] for name in look_ahead.SIZES]
+    assert found == ["2.00", "3.00", "4.00", "1.00"]
+    assert 0 <= float(row["certain"]) <= 1
+    (key,) = look_ahead.keys(look_ahead.parse(options.split()))
+    assert key == tuple(row[name] for name in look_ahead.KEY)
+    line = f"| told | gru | field | memory | 1 | {right:.1f}"
+    assert line in capsys.readouterr().out

@@ -14,7 +14,6 @@ import pytest
 from tests import ROOT
 
 pytest.importorskip("keras_tuner")
-pytest.importorskip("matplotlib")
 
 SCRIPT = ROOT / "examples" / "receptive_field" / "tune_distributed.sh"
 TRIALS = 6
@@ -49,22 +48,6 @@ def start(tmp_path, command, **environment):
         )
 
 
-TINY_SEARCH = "tests.examples.receptive_field.tiny_search"
-
-
-def tiny(folder, trials):
-    return [
-        *(
-            sys.executable,
-            "-m",
-            TINY_SEARCH,
-            "segmentation",
-        ),
-        *("--trials", str(trials), "--output", str(folder), "--verbose", "0"),
-        *("--epochs", "1"),
-    ]
-
-
 def events(tmp_path):
     path = tmp_path / "log"
     lines = path.read_text().splitlines() if path.exists() else []
@@ -88,9 +71,11 @@ def wait_until(condition, process, tmp_path, seconds=240):
 @pytest.mark.slow
 def test_a_worker_is_killed_and_no_trial_is_lost(tmp_path):
     folder = tmp_path / "search"
+    options = f"--trials {TRIALS} --output {folder} --verbose 0 --epochs 1"
+    program = "tests.examples.receptive_field.tiny_search"
     process = start(
         tmp_path,
-        tiny(folder, TRIALS),
+        [sys.executable, "-m", program, "segmentation", *options.split()],
         KERASTUNER_ORACLE_PORT=str(free_port()),
         TINY_SECONDS="3",
     )
@@ -171,15 +156,11 @@ def test_a_port_that_is_taken_ends_all(tmp_path):
             os.kill(int(line[2]), 0)
 
 
-@pytest.mark.parametrize(
-    "name, value",
-    [("WORKERS", "0"), ("WORKERS", "two"), ("RESTARTS", "-1")],
-)
-def test_numbers_that_cannot_be(tmp_path, name, value):
-    process = start(tmp_path, ["sleep", "60"], **{name: value})
+def test_a_number_of_workers_that_cannot_be(tmp_path):
+    process = start(tmp_path, ["sleep", "60"], WORKERS="0")
     assert process.wait(timeout=30) == 2
     output = (tmp_path / "output").read_text()
-    assert "must be a number from" in output and f"{name}={value}" in output
+    assert "must be a number from" in output and "WORKERS=0" in output
 
 
 def test_a_worker_that_never_works_ends_the_search(tmp_path):

@@ -14,7 +14,6 @@ import keras
 import numpy as np
 
 from examples.receptive_field import tune
-from examples.receptive_field import tuning_tasks
 
 
 class Warm(keras.layers.Dense):
@@ -29,8 +28,6 @@ class Tiny:
     """Scores S less the temperature."""
 
     objective = "validation_f1"
-    metrics = ()
-    sequence_length = 8
     steps = 1
 
     def __init__(self, args):
@@ -55,19 +52,18 @@ class Tiny:
 
 
 def log(event, field):
-    line = json.dumps(
-        {
-            "event": event,
-            "tuner": os.environ.get("KERASTUNER_TUNER_ID", "tuner0"),
-            "process": os.getpid(),
-            "trial": [field.get("max_size"), field.get("temperature")],
-        }
-    )
-    if "TINY_LOG" in os.environ:
-        with open(os.environ["TINY_LOG"], "a") as file:
-            file.write(line + "\n")
+    if "TINY_LOG" not in os.environ:
+        return
+    line = {
+        "event": event,
+        "tuner": os.environ.get("KERASTUNER_TUNER_ID", "tuner0"),
+        "process": os.getpid(),
+        "trial": [field.get("max_size"), field.get("temperature")],
+    }
+    with open(os.environ["TINY_LOG"], "a") as file:
+        file.write(json.dumps(line) + "\n")
 
 
 if __name__ == "__main__":
-    tuning_tasks.TASKS["segmentation"] = Tiny
+    tune.TASKS["segmentation"] = Tiny
     tune.main(sys.argv[1:])

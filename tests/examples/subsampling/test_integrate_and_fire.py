@@ -8,6 +8,8 @@ from examples.subsampling import integrate_and_fire
 from tests.finite_differences import gradient_and_difference
 from tests.tolerances import assert_close
 
+STATES = np.random.default_rng(5).normal(size=(6, 14, 3))
+
 
 def fire(states, alphas):
     """Outputs of one sequence: accumulate, fire at 1, keep the overshoot."""
@@ -25,74 +27,64 @@ def fire(states, alphas):
     return outputs
 
 
-def make_layer(**options):
-    options = {"length": 9, "share": 0.3, "quantity_weight": 2.0, **options}
+def make_layer(length=9):
     return integrate_and_fire.IntegrateAndFire(
-        **options, dtype="float64", name="fired"
+        length, share=0.3, quantity_weight=2.0, dtype="float64", name="fired"
     )
 
 
-def inputs():
-    generator = np.random.default_rng(5)
-    return generator.normal(size=(6, 14, 3))
-
-
-def alphas_of(layer, states):
-    kernel, bias = layer.logit.get_weights()
-    return 1 / (1 + np.exp(-(states @ kernel + bias)[..., 0]))
-
-
-def assert_fires(outputs, mask, states, alphas):
-    for row in range(len(states)):
-        expected = fire(states[row], alphas[row])
+def assert_fires(outputs, mask, alphas):
+    for row in range(len(STATES)):
+        expected = fire(STATES[row], alphas[row])
         assert mask[row].sum() == len(expected)
         assert mask[row, : len(expected)].all()
         assert_close(outputs[row, : len(expected)], np.array(expected), 64)
 
 
-def test_inference_is_the_loop():
-    layer, states = make_layer(), inputs()
-    outputs, mask = (x.numpy() for x in layer(states))
-    assert_fires(outputs, mask, states, alphas_of(layer, states))
+def test_it_fires_as_the_loop():
+    layer = make_layer()
+    outputs, mask = (x.numpy() for x in layer(STATES))
+    kernel, bias = layer.logit.get_weights()
+    alphas = 1 / (1 + np.exp(-(STATES @ kernel + bias)[..., 0]))
+    assert_fires(outputs, mask, alphas)
     assert len(set(mask.sum(axis=1))) > 1
     found = float(layer.length_metric.result())
     assert found == pytest.approx(mask.sum(axis=1).mean())
-
-
-def test_training_scales_to_the_target_and_charges_the_distance():
-    layer, states = make_layer(), inputs()
-    outputs, mask = (x.numpy() for x in layer(states, training=True))
-    alphas = alphas_of(layer, states)
+    # In training scaled to 14 steps times 0.3, rounded down; the distance is
+    # added to the loss.
+    outputs, mask = (x.numpy() for x in layer(STATES, training=True))
     total = alphas.sum(axis=1, keepdims=True)
-    # 14 steps times 0.3, rounded down.
     assert (mask.sum(axis=1) == 4).all()
-    scaled = alphas * 4 / total
-    assert_fires(outputs, mask, states, scaled)
+    assert_fires(outputs, mask, alphas * 4 / total)
     (loss,) = layer.losses
-    distance = np.abs(total - 4).mean() / 14
-    assert float(loss) == pytest.approx(2 * distance)
+    assert float(loss) == pytest.approx(2 * np.abs(total - 4).mean() / 14)
+    # Outputs beyond the length are left out.
+    outputs, _ = layer(STATES)
+    short = make_layer(length=2)
+    short.build(STATES.shape)
+    short.set_weights(layer.get_weights())
+    cut, mask = short(STATES)
+    assert_close(cut.numpy(), outputs.numpy()[:, :2], 4)
+    assert mask.shape == (6, 2)
 
 
 @pytest.mark.parametrize("training", [False, True])
 def test_masked_steps_are_not_there(training):
-    layer, states = make_layer(), inputs()
-    mask = np.arange(14) < 9
-    layer(states)
+    layer, mask = make_layer(), np.arange(14) < 9
+    layer(STATES)
     outputs, there = layer(
-        np.where(mask[:, None], states, 1e3),
+        np.where(mask[:, None], STATES, 1e3),
         mask=np.tile(mask, (6, 1)),
         training=training,
     )
-    expected, expected_there = layer(states[:, :9], training=training)
+    expected, expected_there = layer(STATES[:, :9], training=training)
     assert_close(outputs.numpy(), expected.numpy(), 64)
     np.testing.assert_array_equal(there.numpy(), expected_there.numpy())
 
 
 def test_a_step_may_fire_several_times():
-    alphas = np.array([[0.5, 2.75, 0.0, 0.75]])
-    found = integrate_and_fire.firing_weights(
-        keras.ops.convert_to_tensor(alphas), 5
-    ).numpy()
+    alphas = keras.ops.convert_to_tensor([[0.5, 2.75, 0.0, 0.75]], "float64")
+    found = integrate_and_fire.firing_weights(alphas, 5).numpy()
     expected = [
         [0.5, 0.5, 0, 0],
         [0, 1, 0, 0],
@@ -101,17 +93,6 @@ def test_a_step_may_fire_several_times():
         [0, 0, 0, 0],
     ]
     np.testing.assert_allclose(found[0], expected, rtol=0, atol=1e-12)
-
-
-def test_outputs_beyond_the_length_are_left_out():
-    states = inputs()
-    long, short = make_layer(), make_layer(length=2)
-    outputs, _ = long(states)
-    short.build(states.shape)
-    short.set_weights(long.get_weights())
-    cut, mask = short(states)
-    assert_close(cut.numpy(), outputs.numpy()[:, :2], 4)
-    assert mask.shape == (6, 2)
 
 
 def test_gradient_of_the_weights():

@@ -66,24 +66,19 @@ def folder(tmp_path_factory):
     return small_titles.write(tmp_path_factory.mktemp("data"))
 
 
-def serve(path):
+def check_odd(path):
     """Answers of a SavedModel to `ODD` in a fresh process."""
     odd = json.dumps([title.hex() for title in ODD])
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-P", "-c", SERVE, str(path), odd],
         capture_output=True,
         text=True,
         check=True,
     )
-    return json.loads(found.stdout)
-
-
-def check_odd(path):
-    found = serve(path)
+    found = json.loads(process.stdout)
     probabilities = np.array(found["together"]["probability"])
     logits = np.array(found["together"]["logit"])
     assert probabilities.shape == logits.shape == (len(ODD),)
-    assert ((0 <= probabilities) & (probabilities <= 1)).all()
     np.testing.assert_allclose(
         probabilities, 1 / (1 + np.exp(-logits)), atol=1e-6
     )
@@ -114,11 +109,12 @@ def test_words_are_told_apart_by_their_order(folder, tmp_path, capsys):
     assert float(lines[7].split()[0]) < 0.5
     probability = lines[0].removeprefix("machine-made with probability ")
     assert lines[7].split()[0] == probability
-    assert "(nothing)" in found.split("'': ")[1]
     names = {path.name for path in output.glob("*.png")}
-    assert {"roc.png", "calibration.png", "confusion.png"} < names
-    assert {"training.png", "title_3_" + "x" * 30 + "_units.png"} < names
-    assert "title_2_.png" not in names
+    assert names == {
+        *("roc.png", "calibration.png", "confusion.png", "training.png"),
+        *("title_1.png", "title_1_units.png"),
+        *("title_3.png", "title_3_units.png"),
+    }
     assert f"Exported to {exported / '1'}" in capsys.readouterr().out
     check_odd(exported / "1")
     shown = judge(EXPLORABLES["titles"].served_from(exported), known).picture
@@ -130,14 +126,10 @@ def test_words_are_told_apart_by_their_order(folder, tmp_path, capsys):
 
 def test_characters_by_chunks_are_exported(folder, tmp_path):
     exported = tmp_path / "exported" / "titles"
-    found = classify.main(
-        [
-            *("--data-dir", str(folder), "--output", str(tmp_path / "out")),
-            *("--inputs", "characters", "--units", "8"),
-            *("--read-out", "last", "--truncate", "16", "--epochs", "1"),
-            *("--export-dir", str(exported), "--title", "a graph"),
-        ]
-    )
+    options = "--inputs characters --units 8 --read-out last --truncate 16 "
+    options += f"--epochs 1 --data-dir {folder} --output {tmp_path}/out "
+    options += f"--export-dir {exported} --title"
+    found = classify.main([*options.split(), "a graph"])
     lines = found.split("'a graph': ")[1].splitlines()[2:9]
     assert "".join(line.split()[2] for line in lines) == "a\u2423graph"
     check_odd(exported / "1")
@@ -146,12 +138,11 @@ def test_characters_by_chunks_are_exported(folder, tmp_path):
 @pytest.mark.parametrize(
     "options",
     [
-        {"field_size": 2, "read_out": "attention"},
-        {"cell": "lstm", "bidirectional": True, "read_out": "concat"},
-        {"cell": "simple", "layers": 3, "read_out": "last"},
+        {"field_size": 2, "bidirectional": True, "read_out": "concat"},
+        {"cell": "simple", "layers": 2, "read_out": "last"},
     ],
 )
-def test_all_kinds_of_classifiers_learn(folder, options):
+def test_other_kinds_of_classifiers_learn(folder, options):
     data = titles.load(folder)
     settings = models.Settings(
         units=8, embedding_size=8, initial_state="drawn", **options
@@ -160,29 +151,20 @@ def test_all_kinds_of_classifiers_learn(folder, options):
     trained = training.train(data, settings, fit, length=8)
     right = (trained.probabilities(data.test.texts) > 0.5) == data.test.labels
     assert right.mean() > 0.9
+    best = int(np.argmax(trained.history["val_accuracy"]))
+    assert trained.epoch == (11 if settings.field_size else best)
     title = "graphs random on the the size"
     read = reading.read(trained, title)
     assert read.tokens == title.split()
     expected = float(trained.probabilities([title])[0])
     assert read.probability == pytest.approx(expected, abs=1e-6)
     units = reading.weighted_units(trained, title)
-    if settings.read_out == "concat":
-        assert units is None
-    else:
-        assert units.shape == (6, 8)
+    assert units.shape == (6, 16 if settings.bidirectional else 8)
     if settings.read_out == "last":
         np.testing.assert_allclose(units.sum(axis=1), read.logits, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "wrong, message",
-    [
-        (["--truncate", "4"], "needs --read-out last"),
-        (["--learning-rate", "nan"], "must be a number in (0, inf)"),
-        (["--units", "0"], "at least 1"),
-    ],
-)
-def test_options_that_do_not_fit_are_refused(wrong, message, capsys):
+def test_options_that_do_not_fit_are_refused(capsys):
     with pytest.raises(SystemExit):
-        classify.parse(wrong)
-    assert message in capsys.readouterr().err
+        classify.parse(["--truncate", "4"])
+    assert "--truncate needs --read-out last" in capsys.readouterr().err

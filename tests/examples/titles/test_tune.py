@@ -13,28 +13,18 @@ from tests.examples.titles import small_titles  # noqa: E402
 pytestmark = pytest.mark.long
 
 
-def test_a_search_is_continued(tmp_path, capsys, monkeypatch):
+def test_a_search_is_continued(tmp_path):
     folder = small_titles.write(tmp_path / "data")
     arguments = ["--data-dir", str(folder), "--output", str(tmp_path / "s")]
     arguments += ["--units", "2", "3", "--epochs", "1", "--trials"]
-    build = tune.models.build_network
-
-    def killed(*args):
-        if (tmp_path / "s" / "trial_1").exists():
-            raise KeyboardInterrupt
-        return build(*args)
-
-    monkeypatch.setattr(tune.models, "build_network", killed)
-    with pytest.raises(KeyboardInterrupt):
-        tune.main([*arguments, "2"])
+    table = tune.main([*arguments, "1"]).splitlines()
+    assert len(table) == 2 + 1
     before = (tmp_path / "s" / "trial_0" / "trial.json").read_text()
     assert '"COMPLETED"' in before
-    monkeypatch.setattr(tune.models, "build_network", build)
-    table = tune.main([*arguments, "2"]).splitlines()
-    assert len(table) == 2 + 2
-    assert "2 trials, 0 failed" in capsys.readouterr().out
+    table = tune.main([*arguments, "2"])
+    assert len(table.splitlines()) == 2 + 2
     assert (tmp_path / "s" / "trial_0" / "trial.json").read_text() == before
-    assert (tmp_path / "s" / "results.md").read_text().split("\n")[:4] == table
+    assert (tmp_path / "s" / "results.md").read_text() == table
     with pytest.raises(ValueError, match="another search"):
         tune.main([*arguments, "2", "--inputs", "characters"])
 
