@@ -202,15 +202,10 @@ def read_curve(path: Path) -> dict[str, list[float]]:
     """A CSV file of the study as `plot_history` takes it."""
     with open(path, newline="", encoding="utf8") as file:
         rows = list(csv.DictReader(file))
-    ends = [row for row in rows if row["accuracy"]]
-    history = {
-        key: [float(row[key]) for row in rows]
-        for key in ("step", "vanishing_ratio")
+    return {
+        key: [float(row[key] or "nan") for row in rows]
+        for key in ("step", "vanishing_ratio", "accuracy", "val_accuracy")
     }
-    history["accuracy_step"] = [float(row["step"]) for row in ends]
-    for key in ("accuracy", "val_accuracy"):
-        history[key] = [float(row[key]) for row in ends]
-    return history
 
 
 def points(
@@ -257,7 +252,13 @@ def main(argv: Sequence[str] | None = None) -> list[tuple[str, ...]]:
     args.output.mkdir(parents=True, exist_ok=True)
     if args.curves:
         curves = {path.stem: read_curve(path) for path in args.curves}
-        figure = plots.plot_history(curves, "vanishing_ratio", log_scale=True)
+        figure = plots.plot_history(
+            curves,
+            "vanishing_ratio",
+            "accuracy",
+            "val_accuracy",
+            log_scale=True,
+        )
         figure.savefig(args.output / "vanishing.png", dpi=150)
     corpus = noisy_texts.load(args.data_dir, test_size=args.test_size)
     rows = []

@@ -51,6 +51,8 @@ from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.receptive_field import cells
 from examples.receptive_field import classifiers
+from examples.receptive_field.size_history import SizeHistory
+from examples.receptive_field.size_history import expected_sizes
 from keras_seqmech import analysis
 from keras_seqmech.analysis import plots
 
@@ -171,9 +173,7 @@ def train(
     model.set_weights(weights)
     classifiers.compile_model(model, args)
     ids, labels = (array[: args.probe] for array in data.validation)
-    history = analysis.FieldSizeHistory(
-        fields, ids, mask=ids != 0, labels=labels, every=args.every
-    )
+    history = SizeHistory(fields, ids, labels, args.every)
     start_sizes = sizes_by_word(fields, data, args.min_count)
     model.fit(
         *data.train,
@@ -194,7 +194,7 @@ def sizes_by_word(
     mask = ids != 0
     field = fields.predict(ids, batch_size=256, verbose=0)
     probabilities = field["probabilities"]
-    sizes = analysis.expected_field_size(probabilities, mask)
+    sizes = expected_sizes(probabilities, mask)
     reach = probabilities.shape[-1] - 1
     has_room = np.pad(mask, ((0, 0), (0, reach)))[:, reach:]
     sizes = analysis.field_size_by_token(ids, sizes, has_room, min_count)
@@ -208,7 +208,7 @@ def entropies_by_word(
     """Label entropies of words, those with vectors if there are any."""
     ids, labels = data.train
     entropies = analysis.label_entropy_by_token(
-        ids, labels, len(data.classes), ids != 0, min_count
+        ids, labels, ids != 0, min_count
     )
     words = data.tokenizer.vocabulary
     known = word_vectors.load_vectors(vectors)[0] if vectors else words
@@ -299,7 +299,9 @@ def draw(
         f"seeds {len(args.seeds)}"
     )
     figures = {
-        "steps": plots.plot_history(histories, "mean_size", title=title),
+        "steps": plots.plot_history(
+            histories, "mean_size", "accuracy", title=title
+        ),
         "words": plot_words(words, title),
     }
     figures["steps"].axes[0].set_ylim(1, args.max_size)
