@@ -103,8 +103,7 @@ class KeepMask(keras.layers.Layer):
         training: bool = False,
         **kwargs: Any,
     ) -> Any:
-        self._check_shape(sequences.shape)
-        checks.check_mask("mask", mask, sequences.shape)
+        self._check_call(sequences, mask)
         sequences = checks.assert_length("sequences.shape", sequences)
         mask = masks.as_booleans(mask)
         mask = checks.assert_by_step("mask", mask, sequences)
@@ -117,6 +116,10 @@ class KeepMask(keras.layers.Layer):
             **self._states(initial_state),
             **kwargs,
         )
+
+    def _check_call(self, sequences: Tensor, mask: Tensor | None) -> None:
+        self._check_shape(sequences.shape)
+        checks.check_mask("mask", mask, sequences.shape)
 
     def _check_shape(self, shape: Sequence[int | None]) -> None:
         if not self._steps_alone:
@@ -142,6 +145,19 @@ class KeepMask(keras.layers.Layer):
     ) -> Any:
         self._check_shape(sequences_shape)
         return self.layer.compute_output_shape(sequences_shape)
+
+    def compute_output_spec(
+        self,
+        sequences: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        self._check_call(sequences, mask)
+        return self.layer.compute_output_spec(
+            sequences, mask=mask, **self._states(initial_state), **kwargs
+        )
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "layer": unbuilt_config(self.layer)}

@@ -98,11 +98,12 @@ def receptive_field_from_keras(
 
 def check_options(options: dict[str, Any], carried: Collection[str]) -> None:
     """Refuses arguments that a migrated layer takes from the given one."""
-    both = {name: options[name] for name in options if name in carried}
+    both = sorted(set(options) & set(carried))
     if both:
         raise ValueError(
-            f"Arguments {sorted(both)} are those of the layer that is migrated "
-            f"and must not be given. Received: {both}"
+            f"Arguments {both} are those of the layer that is migrated and "
+            "must not be given. "
+            f"Received: {', '.join(f'{k}={options[k]!r}' for k in both)}"
         )
 
 

@@ -268,7 +268,9 @@ def test_models_with_a_call_of_their_own():
     x = streamed.sequence()
     doubled = Doubled(x, layers.Dense(3)(x))
     for model in (doubled, keras.Model(x, doubled(x))):
-        with pytest.raises(ValueError, match="class Doubled.*`call` of its own"):
+        with pytest.raises(
+            ValueError, match="class Doubled.*`call` of its own"
+        ):
             StreamingModel(model)
 
 
