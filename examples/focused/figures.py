@@ -48,7 +48,10 @@ def position_curves(
     found = predict(model, examples)
     focus = weight_by_origin(found["focus"], found["gates"])
     return {
-        name: analysis.openness_by_context(values, examples["k"])
+        name: {
+            k: analysis.openness_by_position(values[examples["k"] == k])
+            for k in asked
+        }
         for name, values in (("gates", found["gates"]), ("focus", focus))
     }
 

@@ -184,10 +184,7 @@ def separators(setting: str) -> list[float]:
 
 def read_curve(path: Path) -> dict[str, list[float]]:
     """A CSV file of the study as `plot_history` takes it."""
-    curve = pd.read_csv(path)
-    ends = curve.dropna().rename(columns={"step": "accuracy_step"})
-    history = curve[["step", "vanishing_ratio"]].to_dict("list")
-    return history | ends.drop(columns="vanishing_ratio").to_dict("list")
+    return pd.read_csv(path).to_dict("list")
 
 
 def points(
@@ -228,7 +225,13 @@ def main(argv: Sequence[str] | None = None) -> list[tuple]:
     args.output.mkdir(parents=True, exist_ok=True)
     if args.curves:
         curves = {path.stem: read_curve(path) for path in args.curves}
-        figure = plots.plot_history(curves, "vanishing_ratio", log_scale=True)
+        figure = plots.plot_history(
+            curves,
+            "vanishing_ratio",
+            "accuracy",
+            "val_accuracy",
+            log_scale=True,
+        )
         figure.savefig(args.output / "vanishing.png", dpi=150)
     corpus = noisy_texts.load(args.data_dir, test_size=args.test_size)
     rows = []

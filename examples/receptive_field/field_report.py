@@ -72,8 +72,12 @@ def report(
     return FieldReport(
         float(size[real].mean()),
         information,
-        analysis.decided_share(probabilities, real) if free.any() else None,
+        _certain(probabilities[free]) if free.any() else None,
     )
+
+
+def _certain(probabilities: np.ndarray) -> float:
+    return float((probabilities.max(axis=-1) > 0.9).mean())
 
 
 def table(

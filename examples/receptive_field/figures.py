@@ -47,6 +47,8 @@ from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.receptive_field import cells
 from examples.receptive_field import classifiers
+from examples.receptive_field.size_history import SizeHistory
+from examples.receptive_field.size_history import expected_sizes
 from keras_seqmech import analysis
 from keras_seqmech.analysis import plots
 
@@ -131,9 +133,7 @@ def train(
     model, fields = classifiers.build_model(args.model, matrix, *shape, args)
     model.set_weights(with_dropout.get_weights())
     ids, labels = (array[: args.probe] for array in data.validation)
-    history = analysis.FieldSizeHistory(
-        fields, ids, mask=ids != 0, labels=labels, every=args.every
-    )
+    history = SizeHistory(fields, ids, labels, args.every)
     start_sizes = sizes_by_word(fields, data, args.min_count)
     classifiers.trainable(args.model, model, args).fit(
         *data.train,
@@ -157,7 +157,7 @@ def sizes_by_word(
     mask = ids != 0
     field = fields.predict(ids, batch_size=256, verbose=0)
     probabilities = field["probabilities"]
-    sizes = analysis.expected_field_size(probabilities, mask)
+    sizes = expected_sizes(probabilities, mask)
     reach = probabilities.shape[-1] - 1
     has_room = np.pad(mask, ((0, 0), (0, reach)))[:, reach:]
     sizes = analysis.field_size_by_token(ids, sizes, has_room, min_count)
@@ -171,7 +171,7 @@ def entropies_by_word(
     """Label entropies of words, those with vectors if there are any."""
     ids, labels = data.train
     entropies = analysis.label_entropy_by_token(
-        ids, labels, len(data.classes), ids != 0, min_count
+        ids, labels, ids != 0, min_count
     )
     words = data.tokenizer.vocabulary
     known = {*(word_vectors.load_vectors(vectors)[0] if vectors else words)}
@@ -264,7 +264,7 @@ def write(
     """Writes both figures of one data set, and their numbers."""
     title = f"{args.model} on {name.upper()}, dropout {args.dropout:g}"
     lists = {key: x.to_dict("list") for key, x in histories.items()}
-    steps = plots.plot_history(lists, "mean_size", title=title)
+    steps = plots.plot_history(lists, "mean_size", "accuracy", title=title)
     steps.axes[0].set_ylim(1, args.max_size)
     steps.savefig(args.output / f"steps_{name}.png", dpi=150)
     by_word = plot_words(words, title)

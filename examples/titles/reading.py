@@ -8,7 +8,6 @@ import numpy as np
 from examples.titles import encoding
 from examples.titles.training import BATCH
 from examples.titles.training import Trained
-from keras_seqmech import analysis
 
 
 class Reading(NamedTuple):
@@ -64,8 +63,10 @@ def read(trained: Trained, title: str | bytes) -> Reading:
     inputs, length = trained.settings.inputs, trained.length
     tokens = encoding.tokens(inputs, title, length)
     (ids,) = encoding.encode(trained.encoder, [title])
-    rows = analysis.prefixes(ids, encoding.PADDING, steps=len(tokens))
-    rows = np.concatenate([rows, ids[None]])
+    # The title cut after each step, and whole.
+    steps = np.arange(len(ids))
+    cut = np.where(steps <= steps[:, None], ids, encoding.PADDING)
+    rows = np.concatenate([cut[: len(tokens)], ids[None]])
     logits = trained.network.predict(rows, batch_size=BATCH, verbose=0)[:, 0]
     return Reading(title, tokens, logits[:-1], float(logits[-1]))
 

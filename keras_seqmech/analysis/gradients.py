@@ -17,7 +17,7 @@ from keras_seqmech.analysis.restored_state import state_restored
 from keras_seqmech.analysis.token_arrays import check_mask
 from keras_seqmech.core import checks
 
-ENDS = ("left", "right", "both")
+ENDS = ("left", "right")
 
 
 def gradient_profile(
@@ -109,8 +109,8 @@ def vanishing_ratio(profile: Any, end: str = "left") -> float:
         profile: Norms by position, such as `gradient_profile` returns. The
             middle is their mean over the middle tenth of the positions (45 to
             54 of 100), at least over the middle one or two.
-        end: `"left"` (the first position, the choice of the source),
-            `"right"` (the last), or `"both"`, the mean of the two norms.
+        end: `"left"` (the first position, the choice of the source) or
+            `"right"` (the last).
 
     Returns:
         The ratio; infinite where only the end is 0, and 1 where both are.
@@ -137,8 +137,7 @@ def vanishing_ratio(profile: Any, end: str = "left") -> float:
         )
     count = len(norms)
     middle = norms[45 * count // 100 : -(-55 * count // 100)].mean()
-    ends = {"left": norms[0], "right": norms[-1]}
-    reference = ends.get(end, (norms[0] + norms[-1]) / 2)
+    reference = norms[0] if end == "left" else norms[-1]
     if reference == 0:
         return 1.0 if middle == 0 else float("inf")
     return float(middle / reference)

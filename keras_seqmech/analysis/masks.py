@@ -118,22 +118,20 @@ def mask_report(
             f"{[tensor.name for tensor in model.inputs]}. "
             f"Received: {len(arrays)} arrays"
         )
-    is_sequence = [tuple(x.shape[1:2]) == (None,) for x in model.inputs]
-    if not any(is_sequence):
+    padded = [tuple(x.shape[1:2]) == (None,) for x in model.inputs]
+    if not any(padded):
         raise ValueError(
             "Argument `model` must have an input with an unknown number of "
             "steps, `keras.Input((None, ...))`. Received: inputs of shapes "
             f"{[tensor.shape for tensor in model.inputs]}"
         )
-    numbers = [padding]
-    if any(x.dtype == bool for x, pads in zip(arrays, is_sequence) if pads):
-        numbers.append(padding + 1)
+    has_mask = any(x.dtype == bool for x, pads in zip(arrays, padded) if pads)
     copies = [
         [
             _pad(array, number, side) if pads else array
-            for array, pads in zip(arrays, is_sequence)
+            for array, pads in zip(arrays, padded)
         ]
-        for number in numbers
+        for number in ([padding, padding + 1] if has_mask else [padding])
     ]
     operations, runs = _run(model, [arrays, *copies])
     layers = []

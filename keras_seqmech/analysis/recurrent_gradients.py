@@ -251,8 +251,6 @@ class _PerturbedLoop:
             cell,
             return_sequences=rnn.return_sequences,
             return_state=rnn.return_state,
-            go_backwards=rnn.go_backwards and self.windows is None,
-            unroll=rnn.unroll,
             zero_output_for_mask=rnn.zero_output_for_mask,
             dtype=rnn.dtype_policy,
         )
@@ -267,12 +265,12 @@ class _PerturbedLoop:
         if initial_state is None and self.rnn.stateful:
             initial_state = self.rnn.states
         steps, loop_mask = sequences, mask
+        if self.rnn.go_backwards:
+            steps, perturbation, loop_mask = (
+                None if x is None else ops.flip(x, axis=1)
+                for x in (sequences, perturbation, mask)
+            )
         if self.windows is not None:
-            if self.rnn.go_backwards:
-                # Windows look ahead in reading order.
-                steps = ops.flip(steps, axis=1)
-                perturbation = ops.flip(perturbation, axis=1)
-                loop_mask = None if mask is None else ops.flip(mask, axis=1)
             steps = self.windows(steps, mask=loop_mask)
         # Windows become vectors: the cell makes windows of them again.
         steps = ops.reshape(

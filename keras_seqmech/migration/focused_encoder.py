@@ -1,4 +1,4 @@
-"""From two stacked LSTMs to a focused encoder, and back."""
+"""From two stacked LSTMs to a focused encoder."""
 
 from typing import Any
 
@@ -7,8 +7,7 @@ from keras import ops
 
 from keras_seqmech.core import checks
 from keras_seqmech.focused import FocusedHierarchicalEncoder
-from keras_seqmech.migration.arguments import check_lstm
-from keras_seqmech.migration.arguments import check_options
+from keras_seqmech.migration.receptive_field import check_options
 
 # Settings of the LSTMs of an encoder, which cannot have other values.
 ASSUMED = {
@@ -109,62 +108,13 @@ def focused_encoder_from_keras(
     return encoder
 
 
-def focused_encoder_to_keras(
-    encoder: FocusedHierarchicalEncoder,
-) -> tuple[keras.layers.LSTM, keras.layers.LSTM]:
-    """The lower and the upper LSTM of an encoder, as plain Keras layers.
-
-    Stacked, they give the encoder's answers where all its gates are open.
-
-    Args:
-        encoder: A built encoder. It does not change.
-
-    Returns:
-        Built layers with copies of the weights: the lower returns sequences,
-        the upper what the encoder returns.
-
-    Raises:
-        ValueError: If the encoder is none, or not built.
-
-    Example:
-
-    >>> import keras, numpy as np
-    >>> encoder = FocusedHierarchicalEncoder(8)
-    >>> state = encoder(np.ones((2, 7, 5)), np.ones((2, 3)))
-    >>> lower, upper = focused_encoder_to_keras(encoder)
-    >>> upper(lower(np.ones((2, 7, 5)))).shape
-    TensorShape([2, 8])
-    """
-    if not isinstance(encoder, FocusedHierarchicalEncoder) or not encoder.built:
-        raise ValueError(
-            "Argument `encoder` must be a built `FocusedHierarchicalEncoder`. "
-            f"Received: encoder={encoder!r}"
-        )
-    features = encoder.lower.cell.kernel.shape[0]
-    lower = _plain(encoder.lower, features, return_sequences=True)
-    upper = _plain(
-        encoder.upper,
-        encoder.lower_units,
-        return_sequences=encoder.returned.sequences,
-        return_state=encoder.returned.state,
-    )
-    return lower, upper
-
-
-def _plain(
-    lstm: keras.layers.LSTM, features: int, **returned: bool
-) -> keras.layers.LSTM:
-    config = {**lstm.get_config(), **returned}
-    plain = keras.layers.LSTM.from_config(config)
-    plain.use_cudnn = "auto"
-    plain.build((None, None, features))
-    plain.set_weights(lstm.get_weights())
-    return plain
-
-
 def _check_pair(lower: Any, upper: Any) -> None:
     for name, lstm in (("lower", lower), ("upper", upper)):
-        check_lstm(name, lstm)
+        if type(lstm) is not keras.layers.LSTM or not lstm.built:
+            raise ValueError(
+                f"Argument `{name}` must be a built `keras.layers.LSTM`, of "
+                f"no subclass. Received: {name}={lstm!r}"
+            )
         config = lstm.get_config()
         for argument, value in ASSUMED.items():
             if config.get(argument, value) != value:

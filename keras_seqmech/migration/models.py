@@ -7,9 +7,9 @@ import keras
 
 from keras_seqmech.core import graph
 from keras_seqmech.core.graph import sublayers
-from keras_seqmech.migration.arguments import check_options
-from keras_seqmech.migration.receptive_field import CARRIED
+from keras_seqmech.migration.receptive_field import TAKEN
 from keras_seqmech.migration.receptive_field import check_migratable
+from keras_seqmech.migration.receptive_field import check_options
 from keras_seqmech.migration.receptive_field import is_migratable
 from keras_seqmech.migration.receptive_field import receptive_field_from_keras
 
@@ -59,7 +59,7 @@ def add_receptive_fields(
     True
     """
     graph.check_functional(model, "model")
-    check_options(options, (*CARRIED, "cell", "dtype"))
+    check_options(options, TAKEN)
     _check_names(model, layers)
     copies: list[tuple[Any, Any]] = []
 
@@ -121,11 +121,7 @@ def _layers(model: keras.Model) -> list[keras.layers.Layer]:
     return [
         inner
         for layer in model.layers
-        for inner in (_layers(layer) if _is_graph(layer) else [layer])
+        for inner in (
+            _layers(layer) if getattr(layer, "outputs", None) else [layer]
+        )
     ]
-
-
-def _is_graph(layer: keras.layers.Layer) -> bool:
-    return isinstance(layer, keras.Model) and bool(
-        getattr(layer, "outputs", None)
-    )

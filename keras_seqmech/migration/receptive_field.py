@@ -1,10 +1,11 @@
 """From Keras' recurrent layers to receptive fields."""
 
+from collections.abc import Collection
 from typing import Any
 
 import keras
 
-from keras_seqmech.migration.arguments import check_options
+from keras_seqmech.core.wrapped import directions
 from keras_seqmech.receptive_field import ReceptiveFieldRNN
 from keras_seqmech.receptive_field import RFCell
 
@@ -27,6 +28,8 @@ CARRIED = (
     "name",
     "trainable",
 )
+# Arguments that options cannot give.
+TAKEN = (*CARRIED, "cell", "dtype")
 
 
 def receptive_field_from_keras(
@@ -71,34 +74,43 @@ def receptive_field_from_keras(
     >>> np.allclose(layer(x), expected, atol=1e-6)
     True
     """
-    check_options(options, (*CARRIED, "cell", "dtype"))
+    check_options(options, TAKEN)
     check_migratable(layer)
     options = {"forget_strength": 0.0, **options, "max_size": max_size}
-    if not isinstance(layer, keras.layers.Bidirectional):
-        migrated = _without_weights(layer, options)
+    parts = [_without_weights(rnn, options) for rnn in directions(layer)]
+    migrated = parts[0]
+    if len(parts) == 2:
+        migrated = keras.layers.Bidirectional(
+            parts[0],
+            backward_layer=parts[1],
+            merge_mode=layer.merge_mode,
+            name=layer.name,
+            trainable=layer.trainable,
+            dtype=layer.dtype_policy,
+            activity_regularizer=layer.activity_regularizer,
+        )
+    if layer.built:
         _build_like(migrated, layer)
-        _copy(migrated, layer)
-        return migrated
-    migrated = keras.layers.Bidirectional(
-        _without_weights(layer.forward_layer, options),
-        backward_layer=_without_weights(layer.backward_layer, options),
-        merge_mode=layer.merge_mode,
-        name=layer.name,
-        trainable=layer.trainable,
-        dtype=layer.dtype_policy,
-        activity_regularizer=layer.activity_regularizer,
-    )
-    _build_like(migrated, layer)
-    _copy(migrated.forward_layer, layer.forward_layer)
-    _copy(migrated.backward_layer, layer.backward_layer)
+        for own, rnn in zip(directions(migrated), directions(layer)):
+            _copy(own, rnn)
     return migrated
+
+
+def check_options(options: dict[str, Any], carried: Collection[str]) -> None:
+    """Refuses arguments that a migrated layer takes from the given one."""
+    both = sorted(set(options) & set(carried))
+    if both:
+        raise ValueError(
+            f"Arguments {both} are those of the layer that is migrated and "
+            "must not be given. "
+            f"Received: {', '.join(f'{k}={options[k]!r}' for k in both)}"
+        )
 
 
 def is_migratable(layer: Any) -> bool:
     """Whether `receptive_field_from_keras` takes a layer."""
     if type(layer) is keras.layers.Bidirectional:
-        directions = (layer.forward_layer, layer.backward_layer)
-        return all(map(is_migratable, directions))
+        return all(map(is_migratable, directions(layer)))
     return type(layer) in PLAIN and not isinstance(layer.cell, RFCell)
 
 
@@ -126,18 +138,15 @@ def _without_weights(
 def _build_like(
     migrated: keras.layers.Layer, layer: keras.layers.Layer
 ) -> None:
-    """Builds a layer for the shapes that another is built for, if it is."""
-    shapes = layer.get_build_config() if layer.built else None
-    if shapes:
-        if "shapes_dict" in shapes:
-            shapes = {"input_shape": shapes["shapes_dict"]["sequences_shape"]}
-        migrated.build_from_config(shapes)
+    """Builds a layer for the shapes that another is built for."""
+    shapes = layer.get_build_config()
+    if "shapes_dict" in shapes:
+        shapes = {"input_shape": shapes["shapes_dict"]["sequences_shape"]}
+    migrated.build_from_config(shapes)
 
 
 def _copy(migrated: ReceptiveFieldRNN, layer: keras.layers.RNN) -> None:
     """Copies weights, and the states of stateful layers."""
-    if not layer.built:
-        return
     migrated.cell.cell.set_weights(layer.cell.get_weights())
     if layer.stateful:
         pairs = zip(*map(keras.tree.flatten, (migrated.states, layer.states)))

@@ -33,19 +33,6 @@ def as_in_316(layer):
     return layer
 
 
-def test_a_model_that_keeps_its_mask():
-    report = analysis.mask_report(text_model(lstm(), mean()), TOKENS)
-    assert report.first is None
-    assert str(report) == "Padding changes no answer."
-    names = [layer.name for layer in report.layers]
-    assert [n for n in names if n in ("words", "rnn", "mean", "head")] == [
-        "words",
-        "rnn",
-        "mean",
-        "head",
-    ]
-
-
 @pytest.mark.filterwarnings("ignore:Layer .* does not support masking")
 def test_the_mask_that_keras_no_longer_passes_on():
     report = analysis.mask_report(text_model(as_in_316(lstm()), mean()), TOKENS)
@@ -56,7 +43,11 @@ def test_the_mask_that_keras_no_longer_passes_on():
     (row,) = [x for x in str(report).splitlines() if "first to read" in x]
     assert row.split()[::2][:2] == ["mean", "GlobalAveragePooling1D"]
     kept = KeepMask(as_in_316(lstm()))
-    assert analysis.mask_report(text_model(kept, mean()), TOKENS).first is None
+    report = analysis.mask_report(text_model(kept, mean()), TOKENS)
+    assert report.first is None
+    assert str(report) == "Padding changes no answer."
+    names = [layer.name for layer in report.layers]
+    assert "words" in names and names[-2:] == ["mean", "head"]
 
 
 def test_no_mask_at_all():
@@ -127,18 +118,12 @@ def test_several_sequences_and_inputs_without_time():
 
 def test_a_sequential_model_and_one_within_another():
     tail = keras.Sequential(
-        [keras.Input((None, 3)), lstm(), mean()], name="tail"
+        [keras.Input((None, 3)), mean(), layers.Dense(2)], name="tail"
     )
-    model = keras.Sequential(
-        [
-            keras.Input((None,), dtype="int32"),
-            layers.Embedding(9, 3, name="words"),
-            tail,
-        ]
-    )
-    assert analysis.mask_report(model, TOKENS).first.name == "tail"
-    embedded = np.ones((1, 4, 3))
-    assert analysis.mask_report(tail, embedded).first.name == "mean"
+    model = keras.Sequential([keras.Input((None, 3)), tail])
+    x = np.random.default_rng(0).normal(size=(1, 4, 3))
+    assert analysis.mask_report(model, x).first.name == "tail"
+    assert analysis.mask_report(tail, x).first.name == "mean"
 
 
 def one_length():

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from keras_seqmech.analysis import plots
-from keras_seqmech.analysis.plots import fonts
 
 pytest.importorskip("matplotlib")
 
@@ -74,84 +73,32 @@ def test_long_texts_wrap_and_fields_go_on_in_the_next_line():
     assert sorted(bars(figure)) == [(31, 31.5), (31.5, 34)]
 
 
+@pytest.mark.filterwarnings("ignore:Glyph .* missing from")
 @pytest.mark.parametrize("tokens", [CHINESE, ["$x$", "_", "\t", "", "\\a{"]])
 def test_any_token_can_be_drawn(tokens):
-    sizes = np.ones(len(tokens))
-    title = "".join(tokens)
-    figure = plots.plot_receptive_fields(tokens, sizes, 1, title)
+    figure = plots.plot_receptive_fields(
+        tokens, np.ones(len(tokens)), 1, "".join(tokens)
+    )
     rendered(figure)
     assert len(tick_texts(figure)) == len(tokens)
 
 
-@pytest.fixture
-def only_latin(monkeypatch):
-    """A machine on which matplotlib has its own font alone."""
-    held = set(map(chr, range(0x20, 0x250))) | set("↵␣□")
-    found = [("DejaVu Sans", frozenset(held))]
-    monkeypatch.setattr(fonts, "installed", lambda: iter(found))
-    fonts.warn_of_boxes.cache_clear()
-    yield
-    fonts.warn_of_boxes.cache_clear()
-
-
-def test_characters_without_a_font_are_boxes_and_said_once(only_latin):
-    with pytest.warns(UserWarning, match="(?s)as boxes.*fonts-noto-cjk") as all:
-        texts, style = plots.drawable(["中", "of", "新x年", "\n"])
-        plots.drawable(["年"])
-    assert len(all) == 1
-    assert texts == ["□", "of", "□x□", "↵"]
-    assert style == {"fontfamily": ["DejaVu Sans"], "parse_math": False}
-
-
-def test_a_font_that_has_the_characters_is_taken(monkeypatch):
-    found = [("Latin", set("abc")), ("None", set("x")), ("Han", set("中年"))]
-    monkeypatch.setattr(fonts, "installed", lambda: iter(found))
-    texts, style = plots.drawable(["a中", "年", "b"])
-    assert texts == ["a中", "年", "b"]
-    assert style["fontfamily"] == ["Latin", "Han"]
-
-
-def test_fonts_installed_later_are_found(monkeypatch):
+def test_installed_fonts_are_named(monkeypatch):
     from matplotlib import font_manager
 
-    def path_of(name):
-        return font_manager.findfont(name, fallback_to_default=False)
-
     class Manager:
-        ttflist = []
+        def get_font_names(self):
+            return ["PingFang SC", "Other", "DejaVu Sans"]
 
-        def addfont(self, path):
-            if path == "picture.ttf":
-                raise NotImplementedError("no scalable font")
-            name = {v: k for k, v in paths.items()}[path]
-            self.ttflist.append(font_manager.FontEntry(fname=path, name=name))
-
-    names = ["DejaVu Sans", "DejaVu Serif"]
-    paths = {name: path_of(name) for name in names}
-    manager = Manager()
-    manager.addfont(paths["DejaVu Sans"])
-    monkeypatch.setattr(font_manager, "fontManager", manager)
-    monkeypatch.setattr(
-        font_manager,
-        "findSystemFonts",
-        lambda: ["picture.ttf", *paths.values()],
-    )
-    found = list(fonts.installed())
-    # matplotlib's own fonts but its first are for mathematics.
-    own = [] if "matplotlib" in paths["DejaVu Serif"] else ["DejaVu Serif"]
-    assert [family for family, _ in found] == ["DejaVu Sans", *own]
-    assert set("aä↵␣□") <= found[0][1]
-    assert len(manager.ttflist) == 2
-
-
-def test_no_font_of_last_resort_is_taken():
-    names = [family for family, _ in fonts.installed()]
-    assert names[0] == "DejaVu Sans"
-    assert not [n for n in names if "Resort" in n or n.startswith("cm")]
+    monkeypatch.setattr(font_manager, "fontManager", Manager())
+    texts, style = plots.drawable(["of", "\n", "新"])
+    assert texts == ["of", "↵", "新"]
+    families = ["DejaVu Sans", "PingFang SC"]
+    assert style == {"fontfamily": families, "parse_math": False}
 
 
 NAMES = ["_dropout", r"$\foo$", "字", "", "_"]
-HISTORY = {"step": [0, 5, 10], "vanishing_ratio": [1e-5, 0.0, np.inf]}
+HISTORY = {"step": [0, 5, 10], "vanishing_ratio": [1e-5, 0.0, 1e-3]}
 
 
 def drawn(axes):
@@ -165,44 +112,36 @@ def legend_texts(axes):
     return [text.get_text() for text in axes.get_legend().get_texts()]
 
 
-@pytest.mark.parametrize("key", ["mean_size", "other"])
-def test_history_with_any_names(key):
-    history = {"step": [0, 1], key: [1.5, 0]}
-    figure = plots.plot_history({name: history for name in NAMES}, key)
+@pytest.mark.filterwarnings("ignore:Glyph .* missing from")
+def test_history_with_any_names():
+    history = {"step": [0, 1], "mean_size": [1.5, 0]}
+    figure = plots.plot_history({name: history for name in NAMES}, "mean_size")
     rendered(figure)
     (axes,) = figure.axes
     assert drawn(axes) == [([0, 1], [1.5, 0])] * 5
-    assert axes.get_ylabel() == key.replace("_", " ")
+    assert axes.get_ylabel() == "mean size"
     assert legend_texts(axes) == plots.drawable(NAMES)[0]
     assert legend_texts(axes)[:2] == NAMES[:2]
 
 
-def test_history_with_accuracies_below():
+def test_history_in_panels():
     histories = {
         "bilstm": {**HISTORY, "accuracy": [0.5, 0.7, 0.9]},
-        "maxatt": {
-            **HISTORY,
-            "accuracy_step": [5, 10],
-            "accuracy": [0.8, 0.9],
-            "val_accuracy": [0.7, 0.8],
-        },
-        "other": HISTORY,
+        "maxatt": {**HISTORY, "accuracy": [np.nan, 0.8, 0.9]},
     }
-    figure = plots.plot_history(histories, "vanishing_ratio", True, "1K")
+    figure = plots.plot_history(
+        histories, "vanishing_ratio", "accuracy", log_scale=True, title="1K"
+    )
     rendered(figure)
     upper, lower = figure.axes
-    assert upper.get_yscale() == "log"
-    for _, ratios in drawn(upper):
-        np.testing.assert_array_equal(ratios, [1e-5, np.nan, np.nan])
+    assert upper.get_yscale() == "log" and lower.get_yscale() == "linear"
+    assert drawn(upper)[0] == tuple(HISTORY.values())
     assert drawn(lower) == [
         ([0, 5, 10], [0.5, 0.7, 0.9]),
         ([5, 10], [0.8, 0.9]),
-        ([5, 10], [0.7, 0.8]),
     ]
-    styles = [line.get_linestyle() for line in lower.lines]
-    assert styles == ["-", "-", "--"]
-    colors = [line.get_color() for line in lower.lines]
-    assert colors[0] != colors[1] == colors[2]
+    colors = [line.get_color() for line in (*upper.lines, *lower.lines)]
+    assert colors[:2] == colors[2:] and colors[0] != colors[1]
     assert legend_texts(upper) == list(histories)
 
 
@@ -219,12 +158,17 @@ def test_gradient_profiles_are_on_a_log_scale():
     assert legend_texts(axes) == list(profiles)
 
 
-@pytest.mark.parametrize("profile", [[0.0, 0.0], [0.0, 1.0]])
-def test_gradients_that_are_zero_leave_gaps(profile):
+@pytest.mark.parametrize(
+    "profile, scale", [([0.0, 0.0], "linear"), ([0.0, 1.0], "log")]
+)
+def test_gradients_that_are_zero_leave_gaps(profile, scale):
     figure = plots.plot_gradient_profiles({"a": np.array(profile)})
     rendered(figure)
-    ((_, y),) = drawn(figure.axes[0])
-    np.testing.assert_array_equal(np.isnan(y), [p == 0 for p in profile])
+    (axes,) = figure.axes
+    assert axes.get_yscale() == scale
+    if scale == "log":
+        transformed = axes.yaxis.get_transform().transform(np.array(profile))
+        assert not np.isfinite(transformed[0]) and transformed[1] == 0
 
 
 def test_word_importance_with_separators():
@@ -256,12 +200,13 @@ def test_word_importance_with_separators():
         ("gradient_profiles", [{"a": [1.0, -1.0]}], "profiles.*at least 0"),
         ("word_importance", [{"a": [np.inf]}], "importances"),
         ("history", [{}, "mean_size"], "histories"),
+        ("history", [{"a": HISTORY}], "quantities"),
         ("history", [{"a": {"step": [1]}}, "mean_size"], "'mean_size'"),
         ("history", [{"a": {"mean_size": [1]}}, "mean_size"], "'step'"),
         (
             "history",
-            [{"a": {**HISTORY, "val_accuracy": [1]}}, "vanishing_ratio"],
-            "'val_accuracy' and 'step'",
+            [{"a": {**HISTORY, "accuracy": [1]}}, "accuracy"],
+            r"\['step', 'accuracy'\], equally long",
         ),
     ],
 )

@@ -82,7 +82,9 @@ def test_the_seed_and_the_place_among_texts_decide():
 
 def test_ids_and_empty_texts_and_copies():
     given = [[1, 2], []]
-    new = analysis.surround_with_noise(given, [[7], []], share=0.5)
+    new = analysis.surround_with_noise(
+        (list(part) for part in given), iter([[7], []]), share=0.5
+    )
     assert new == [[7, 1, 2, 7], []]
     copies = analysis.surround_with_noise(given, [[7]], share=0)
     assert copies == given and copies[0] is not given[0]
@@ -91,13 +93,6 @@ def test_ids_and_empty_texts_and_copies():
         [np.array([1, 2])], [np.array([7])], "left", 0.5
     )
     assert arrays == [[1, 2, 7, 7]]
-
-
-def test_generators_are_read_once():
-    texts, noise = [text(9), text(5)], [*NOISE, []]
-    assert analysis.surround_with_noise(
-        (list(part) for part in texts), (list(part) for part in noise)
-    ) == analysis.surround_with_noise(texts, noise)
 
 
 @pytest.mark.parametrize(
@@ -110,13 +105,10 @@ def test_generators_are_read_once():
         ({"share": "0.5"}, "share"),
         ({"seed": -1}, "seed"),
         ({"seed": 0.5}, "seed"),
-        ({"noise": []}, "noise"),
         ({"noise": [[], []]}, "noise"),
         ({"noise": ["a sentence"]}, "noise"),
         ({"texts": ["a text"]}, "texts"),
         ({"texts": [[1], 2]}, "texts"),
-        ({"texts": iter(["a text"])}, "texts"),
-        ({"noise": iter(())}, "noise"),
     ],
 )
 def test_bad_input(options, message):

@@ -1,5 +1,6 @@
 """`show`: a sequence with its decisions, as a piece of HTML."""
 
+import html
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +32,7 @@ class HtmlPicture(NamedTuple):
             '<!doctype html>\n<html>\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, '
             'initial-scale=1">\n'
-            f"<title>{tracks.escaped(self.title)}</title>\n"
+            f"<title>{html.escape(self.title)}</title>\n"
             f"<style>{PAGE_STYLE}</style>\n</head>\n<body>\n{self.html}\n"
             "</body>\n</html>\n"
         )
@@ -80,8 +81,7 @@ def show(
             of padded sequences, those of the real steps. Bytes are read as
             UTF-8.
         sizes: How many tokens each step read, itself first: the `"size"` of
-            `ReceptiveFieldRNN`, with `return_field=True`. They are bars, or
-            columns where one is above 24.
+            `ReceptiveFieldRNN`, with `return_field=True`.
         gates: `"gates"` or their `"probabilities"`, of
             `FocusedHierarchicalEncoder` and `BoundaryGate`, with
             `return_gates=True`.
@@ -91,7 +91,7 @@ def show(
         kept: Emission probabilities of a subsample: those it is called with,
             or the sum of its `"emission"` over outputs.
         probabilities: Probability of a class after each token, such as a
-            model's answers to `keras_seqmech.analysis.prefixes`.
+            model's answers to the beginnings of the sequence.
         title: Title of the picture.
 
     Returns:
@@ -131,7 +131,7 @@ def show(
             f"At least one argument of {', '.join(given)} must be given. "
             "Received: None for all"
         )
-    label = tracks.escaped("Decisions" if title is None else visible(title))
+    label = html.escape("Decisions" if title is None else visible(title))
     heading = f'<p class="sq-title" dir="auto">{label}</p>'
     return HtmlPicture(
         f'<div class="seqmech" role="figure" aria-label="{label}">'

@@ -9,9 +9,6 @@ import numpy as np
 
 from keras_seqmech.analysis.characters import visible
 
-# The largest field that is drawn as a bar. With more rows of bars nobody could
-# follow one, and the picture would grow with the square of the length.
-MOST_BARS = 24
 # A smaller share of a token, such as a soft size of 2.0001 reads of the third,
 # is not shown.
 LEAST_SHARE = 1e-3
@@ -97,10 +94,10 @@ def _row(kind: Kind, tokens: list[str], name: str, values: np.ndarray) -> str:
         cells, summary = _sizes(tokens, values)
     else:
         cells, summary = _shares(kind, tokens, values)
-    named = f'<bdi class="sq-name">{escaped(visible(name))}</bdi> '
+    named = f'<bdi class="sq-name">{html.escape(visible(name))}</bdi> '
     return (
         f'<div class="sq-row"><p>{named if name else ""}'
-        f'<bdi class="sq-summary">{escaped(summary)}</bdi></p>'
+        f'<bdi class="sq-summary">{html.escape(summary)}</bdi></p>'
         f'<div class="sq-tokens" role="list" dir="auto">{"".join(cells)}</div>'
         "</div>"
     )
@@ -111,14 +108,9 @@ def _sizes(tokens: list[str], sizes: np.ndarray) -> tuple[list[str], str]:
     summary = f"{sizes.mean():.2f} on average, {_count(sizes.max())} at most"
     lanes = max(1, math.ceil(sizes.max() - LEAST_SHARE))
     lanes = min(lanes, len(sizes))
-    if lanes > MOST_BARS:
-        drawn = [_column(size / sizes.max()) for size in sizes.tolist()]
-        summary += "; columns for bars, which would be too long"
-    else:
-        drawn = [_bars(t, sizes, lanes) for t in range(len(sizes))]
     cells = [
-        _cell(token, shown + _number(size))
-        for token, size, shown in zip(tokens, sizes.tolist(), drawn)
+        _cell(token, _bars(t, sizes, lanes) + _number(size))
+        for t, (token, size) in enumerate(zip(tokens, sizes.tolist()))
     ]
     return cells, summary
 
@@ -173,11 +165,6 @@ def _shares(
     return cells, summary
 
 
-def escaped(text: str) -> str:
-    """Text for an element or a quoted attribute."""
-    return html.escape(text, quote=True)
-
-
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
@@ -204,5 +191,5 @@ def _cell(
     return (
         f'<span class="sq-cell" role="listitem">'
         f'<{element} class="sq-token" style="--tint:{tint:.3f}">'
-        f"{escaped(token)}</{element}>{below}</span>"
+        f"{html.escape(token)}</{element}>{below}</span>"
     )

@@ -12,8 +12,6 @@ from keras_seqmech.analysis.plots import drawing
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ACCURACIES = {"accuracy": "solid", "val_accuracy": "dashed"}
-
 
 def plot_gradient_profiles(
     profiles: Mapping[str, Any], title: str | None = None
@@ -87,69 +85,58 @@ def plot_word_importance(
 
 def plot_history(
     histories: Mapping[str, Mapping[str, Sequence[float]]],
-    quantity: str,
+    *quantities: str,
     log_scale: bool = False,
     title: str | None = None,
 ) -> "Figure":
-    """A quantity over training steps, accuracies below it if there are any.
-
-    Accuracy on training texts is drawn solid, on validation texts dashed.
+    """Quantities over training steps, a panel each.
 
     Args:
         histories: For each model the equally long sequences `"step"` and the
-            quantity, as in `FieldSizeHistory.history` and
-            `VanishingRatio.history`; and, for the lower panel, `"accuracy"` or
-            `"val_accuracy"` or both: as long as `"step"`, or as
-            `"accuracy_step"` where that is given.
-        quantity: `"mean_size"`, `"vanishing_ratio"` or another key.
-        log_scale: Whether the quantity is on a log scale, where numbers that
-            are 0 or infinite leave a gap.
+            quantities, as in `VanishingRatio.history`. Numbers that are NaN
+            were not measured: lines run past them.
+        *quantities: Keys of the histories, such as `"vanishing_ratio"`.
+        log_scale: Whether the first is on a log scale, where numbers that are
+            0 leave a gap.
         title: Title of the figure.
 
     Returns:
         A matplotlib `Figure`.
 
     Raises:
-        ValueError: If there is no history, or one lacks a sequence, or its
-            sequences differ in length.
+        ValueError: If there is no history or no quantity, or a history lacks
+            a sequence, or its sequences differ in length.
         ImportError: If matplotlib is missing.
 
     Example:
 
     >>> history = {"step": [0, 50, 100], "vanishing_ratio": [1e-6, 1e-4, 1e-3]}
-    >>> accuracies = {"accuracy_step": [50, 100], "accuracy": [0.6, 0.9]}
+    >>> accuracies = {"accuracy": [float("nan"), 0.6, 0.9]}
     >>> figure = plot_history(
-    ...     {"bilstm": {**history, **accuracies}}, "vanishing_ratio", True)
+    ...     {"bilstm": {**history, **accuracies}}, "vanishing_ratio", "accuracy"
+    ... )
 
     Source: figure 2 of "An Informative Adaptive Receptive Field Model for
     Recurrent Neural Networks"; figures 1.2b and 1.2c of "Analyzing the
     Learnability and Representability of Recurrent Architectures".
     """
-    _check_histories(histories, quantity)
-    below = any(key in h for h in histories.values() for key in ACCURACIES)
-    figure = drawing.new_figure(7.4, 5.0 if below else 3.4, title)
-    panels = figure.subplots(
-        1 + below,
-        squeeze=False,
-        sharex=True,
-        height_ratios=(3, 2)[: 1 + below],
-    )[:, 0]
-    for i, history in enumerate(histories.values()):
-        style = drawing.line_style(i)
-        panels[0].plot(history["step"], history[quantity], **style)
-        steps = history.get("accuracy_step", history["step"])
-        for key, dashes in ACCURACIES.items():
-            if key in history:
-                style["linestyle"] = dashes
-                panels[1].plot(steps, history[key], **style)
+    _check_histories(histories, quantities)
+    count = len(quantities)
+    figure = drawing.new_figure(7.4, 1.8 + 1.6 * count, title)
+    panels = figure.subplots(count, squeeze=False, sharex=True)[:, 0]
+    for axes, quantity in zip(panels, quantities):
+        for i, history in enumerate(histories.values()):
+            step, values = (
+                np.asarray(history[key], dtype="float64")
+                for key in ("step", quantity)
+            )
+            known = ~np.isnan(values)
+            axes.plot(step[known], values[known], **drawing.line_style(i))
+        axes.set_ylabel(quantity.replace("_", " "))
+        drawing.clear_frame(axes)
     if log_scale:
         _set_log_scale(panels[0])
-    panels[0].set_ylabel(quantity.replace("_", " "))
-    if below:
-        panels[1].set_ylabel("accuracy\n(dashed: validation)")
     panels[-1].set_xlabel("training step")
-    for axes in panels:
-        drawing.clear_frame(axes)
     drawing.draw_legend(panels[0], histories)
     return figure
 
@@ -183,36 +170,24 @@ def _figure_by_position(
 
 
 def _set_log_scale(axes: Any) -> None:
-    """A log scale with gaps for what it cannot show, if there is anything."""
-    for line in axes.lines:
-        values = np.array(line.get_ydata(), dtype="float64")
-        values[~((values > 0) & (values < np.inf))] = np.nan
-        line.set_ydata(values)
-    if any(np.isfinite(line.get_ydata()).any() for line in axes.lines):
-        axes.relim()
-        axes.set_yscale("log")
+    """A log scale with gaps for zeros, if there is anything else."""
+    if any(np.any(np.asarray(line.get_ydata()) > 0) for line in axes.lines):
+        axes.set_yscale("log", nonpositive="mask")
 
 
-def _check_histories(histories: Mapping, quantity: str) -> None:
-    if not histories:
+def _check_histories(histories: Mapping, quantities: Sequence[str]) -> None:
+    if not histories or not quantities:
         raise ValueError(
-            "Argument `histories` must hold at least one history. "
-            f"Received: histories={histories!r}"
+            "Arguments `histories` and `quantities` must hold at least one "
+            f"each. Received: histories={histories!r}, quantities={quantities}"
         )
     for name, history in histories.items():
-        missing = {"step", quantity} - set(history)
-        if missing:
+        keys = ("step", *quantities)
+        missing = set(keys) - set(history)
+        lengths = {len(history[key]) for key in keys if key in history}
+        if missing or len(lengths) > 1:
             raise ValueError(
-                f"Each of `histories` must hold {sorted(missing)}. "
-                f"Received: histories[{name!r}] with {sorted(history)}"
+                f"Each of `histories` must hold {list(keys)}, equally long. "
+                f"Received: histories[{name!r}] with "
+                f"{ {key: len(history[key]) for key in history} }"
             )
-        steps = "accuracy_step" if "accuracy_step" in history else "step"
-        pairs = [(quantity, "step")]
-        pairs += [(key, steps) for key in ACCURACIES if key in history]
-        for key, other in pairs:
-            if len(history[key]) != len(history[other]):
-                raise ValueError(
-                    f"Sequences {key!r} and {other!r} must be of the same "
-                    f"length. Received: histories[{name!r}] with "
-                    f"{len(history[key])} and {len(history[other])}"
-                )

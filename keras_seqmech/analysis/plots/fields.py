@@ -26,9 +26,7 @@ def plot_receptive_fields(
     `max_size` rows, so that none covers another. Long texts wrap.
 
     Characters that no installed font holds, such as Chinese ones on a bare
-    machine, are boxes, and a warning says so once; see
-    `keras_seqmech.analysis.show`. Fonts that are not installed are made known
-    with `matplotlib.font_manager.fontManager.addfont(path)`.
+    machine, are boxes; see `drawable`.
 
     Args:
         tokens: The token of each step.

@@ -80,19 +80,6 @@ def test_bars_share_no_lane():
         assert sorted(found.get(t, {})) == [*range(t, min(t + size, 40))]
 
 
-def test_long_fields_become_columns():
-    """Bars would need a piece for each pair of steps."""
-    sizes = np.arange(4000, 0, -1)
-    picture = analysis.show("x" * 4000, sizes=sizes)
-    assert len(picture.html) < 4000 * 500
-    row = only_row(picture)
-    assert not row.all("lanes")
-    heights = [float(i.styles["--height"]) for i in row.all(tag="i")]
-    np.testing.assert_allclose(heights, sizes / 4000, atol=1e-4)
-    assert numbers(row) == sizes.tolist()
-    assert "4000 at most; columns" in row.all("summary")[0].text
-
-
 def test_sizes_are_written_out():
     row = only_row(analysis.show("abc", sizes=[1234, 12.34, 2.0]))
     assert [n.text for n in row.all("number")] == ["1234", "12.3", "2"]
