@@ -170,7 +170,7 @@ def test_what_it_reads_ahead_is_learned_from_there():
     head = layers.Dense(1, activation="sigmoid", name="head")
     model = keras.Sequential([keras.Input((8, 1)), migrated, head])
     model.compile(
-        keras.optimizers.Adam(0.02), "binary_crossentropy", ["accuracy"]
+        keras.optimizers.Adam(0.02), "binary_crossentropy", metrics=["accuracy"]
     )
     fit = model.fit(x, y, epochs=60, batch_size=50, verbose=0)
     # One step in eight is known; others are a fair coin without what follows.
