@@ -29,7 +29,7 @@ class PolicyGradientModel(NetworkModel):
 
     with $\ell_i$ the part of example i in the compiled loss, $\omega_i$ its
     weight there (1, but for sample weights, masks and the like), $c_i$ the
-    cost that layers name for its decisions, such as a penalty on open gates,
+    penalty that layers report for its decisions, such as one on open gates,
     $\log \pi(b_i)$ the log-probability of all its decisions in all layers
     that draw, and $\beta$ a baseline, which lowers the variance and does not
     change the mean. With the log-likelihood as reward, this is the source's
@@ -199,10 +199,10 @@ class PolicyGradientModel(NetworkModel):
                 "reward. Terms from `add_loss` are not. Received: loss=None"
             )
         shares = recorded.shares(loss)
-        log_probability, costs = _sums(decisions, shares.losses)
+        log_probability, penalties = _sums(decisions, shares.losses)
         decisions.clear()
         replicas = self.distribute_strategy.num_replicas_in_sync
-        shares = shares._replace(losses=shares.losses + costs / replicas)
+        shares = shares._replace(losses=shares.losses + penalties / replicas)
         advantage = shares.losses - shares.weights * self._expected(shares)
         # Its value is 0, so that what `fit` reports is the loss.
         log_probability -= tf.stop_gradient(log_probability)
@@ -243,13 +243,15 @@ class PolicyGradientModel(NetworkModel):
 def _sums(
     decisions: list[DrawnDecisions], losses: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Log-probability and cost of each example, over all layers."""
-    values, costs = [], [tf.zeros_like(losses)]
+    """Log-probability and penalty of each example, over all layers."""
+    values, penalties = [], [tf.zeros_like(losses)]
     for drawn in decisions:
         values.append(_matched(drawn, drawn.log_probability, losses))
-        if drawn.cost is not None:
-            costs.append(tf.stop_gradient(_matched(drawn, drawn.cost, losses)))
-    return tf.add_n(values), tf.add_n(costs)
+        if drawn.penalty is not None:
+            penalties.append(
+                tf.stop_gradient(_matched(drawn, drawn.penalty, losses))
+            )
+    return tf.add_n(values), tf.add_n(penalties)
 
 
 def _matched(drawn: DrawnDecisions, values: Tensor, losses: Tensor) -> Tensor:

@@ -91,8 +91,8 @@ class Schedule(keras.callbacks.Callback):
     schedule, a second `fit` goes on where the first ended, and nothing is
     traced again. With `steps_per_execution=k` the values change every k
     steps. A model that is built by its first step makes that step with its
-    layers' initial values. Layers with `trainable=False`, such as the frozen
-    parts of a `DistillationModel`, stay as they are.
+    layers' initial values. Layers that the model does not train, such as the
+    teacher of a `DistillationModel`, stay as they are.
 
     The values at the end of an epoch are added to the logs and so to
     `history`, under the names of the variables; with `layer_names=["a", ...]`
@@ -308,10 +308,11 @@ class Schedule(keras.callbacks.Callback):
     def _find(self, required: bool) -> None:
         """Finds the variables; raises if they are required and missing."""
         layers = list(sublayers(self.model))
+        trained = {id(variable) for variable in self.model.trainable_variables}
         frozen = {
             id(variable)
             for layer in layers
-            if not layer.trainable
+            if not layer.trainable or _is_left_out(layer, trained)
             for variable in layer.variables
         }
         found: dict[int, tuple[keras.Variable, Function]] = {}
@@ -362,6 +363,12 @@ class Schedule(keras.callbacks.Callback):
                 f"numbers of {sorted(self.numbers)}, "
                 f"layer_names={self.layer_names!r}"
             )
+
+
+def _is_left_out(layer: keras.Layer, trained: set[int]) -> bool:
+    """Whether a layer has weights to train, and the model trains none."""
+    weights = {id(variable) for variable in layer.trainable_variables}
+    return bool(weights) and not weights & trained
 
 
 def _functions(numbers: Any) -> dict[str, Function]:

@@ -66,7 +66,7 @@ def test_losses_and_what_is_reported(estimator):
     side = np.sign(openness - 0.125)
     real = MASK.sum(1) * len(MASK) / MASK.sum()
     expected = 2 * share + 4 * side * (share - 0.125 * real)
-    np.testing.assert_allclose(report.cost, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(report.penalty, expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(
         np.sum(decisions["log_probability"], axis=1),
         report.log_probability,

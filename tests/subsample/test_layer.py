@@ -624,7 +624,7 @@ def test_penalties_of_draws_agree_with_enumeration(length):
         layer(
             np.repeat(sequence, draws, axis=0), tf.sigmoid(many), training=True
         )
-        cost = drawn[0].cost
+        cost = drawn[0].penalty
         surrogate = tf.reduce_sum(
             tf.stop_gradient(cost) * drawn[0].log_probability
         )

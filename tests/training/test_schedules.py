@@ -180,10 +180,12 @@ def test_frozen_parts_of_a_distillation_stay_as_they_are():
     def embed(name):
         x = keras.Input((3, 1))
         pooling = LastAttentionPooling(attention_dropout=0.25, name="pool")
-        return keras.Model(x, pooling(x), name=name)
+        outputs = pooling(keras.layers.Dense(1)(x))
+        return keras.Model(x, outputs, name=name)
 
     student, teacher = embed("student"), embed("teacher")
-    head = keras.Sequential([keras.Input((1,)), Numbers()])
+    head = [keras.Input((1,)), keras.layers.Dense(1), Numbers()]
+    head = keras.Sequential(head)
     learner = keras.Sequential([student, keras.layers.Dense(1)])
     model = DistillationModel(learner, teacher, head)
     model.compile("sgd")

@@ -25,13 +25,13 @@ class DrawnDecisions(NamedTuple):
         layer_name: Name of the layer.
         log_probability: Tensor `(batch,)`: for each example, the sum over all
             its decisions of the log of their probability, in nats.
-        cost: Tensor `(batch,)`: what an example's decisions cost in addition
-            to the compiled loss, such as a penalty on open gates; or None.
+        penalty: Tensor `(batch,)`: the loss of each example's decisions beside
+            the compiled one, such as a penalty on open gates; or None.
     """
 
     layer_name: str
     log_probability: Tensor
-    cost: Tensor | None = None
+    penalty: Tensor | None = None
 
 
 class Collection(list[DrawnDecisions]):
@@ -114,7 +114,7 @@ def current() -> Collection | None:
 
 
 def report(
-    layer: keras.Layer, log_probability: Tensor, cost: Tensor | None = None
+    layer: keras.Layer, log_probability: Tensor, penalty: Tensor | None = None
 ) -> None:
     """Passes what a layer drew on to the innermost `collect`.
 
@@ -125,7 +125,7 @@ def report(
         layer: The layer that drew.
         log_probability: Tensor `(batch,)`, differentiable with respect to the
             layer's weights; masked steps count 0.
-        cost: Tensor `(batch,)` or None: an example's own cost of what was
+        penalty: Tensor `(batch,)` or None: an example's own loss of what was
             drawn, as the layer adds its mean over the batch to the loss by
             `add_loss`. Needed where that has no gradient.
 
@@ -134,7 +134,10 @@ def report(
     """
     # A layer that was never built has no path.
     path = layer.path or layer.name
-    for name, value in (("log_probability", log_probability), ("cost", cost)):
+    for name, value in (
+        ("log_probability", log_probability),
+        ("penalty", penalty),
+    ):
         if value is not None and len(value.shape) != 1:
             raise ValueError(
                 f"Argument `{name}` must be of shape (batch,): one number an "
@@ -143,7 +146,9 @@ def report(
             )
     decisions = current()
     if decisions is not None:
-        decisions.add(layer, DrawnDecisions(layer.name, log_probability, cost))
+        decisions.add(
+            layer, DrawnDecisions(layer.name, log_probability, penalty)
+        )
     elif layer not in _warned:
         _warned.add(layer)
         warnings.warn(

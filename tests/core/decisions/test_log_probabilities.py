@@ -37,7 +37,7 @@ def test_the_innermost_context_collects():
     (drawn,) = inner
     assert drawn.layer_name == "gates"
     assert drawn.log_probability.shape == (3,)
-    np.testing.assert_allclose(drawn.cost, 2 * np.sum(opened, axis=1))
+    np.testing.assert_allclose(drawn.penalty, 2 * np.sum(opened, axis=1))
 
 
 def test_an_error_ends_the_context():
@@ -142,7 +142,7 @@ def test_fields_report_the_sum_over_real_steps(go_backwards):
         _, field = layer(X, mask=mask, training=True)
     (drawn,) = decisions
     assert drawn.layer_name == "field"
-    np.testing.assert_array_equal(drawn.cost, [0, 0, 0])
+    np.testing.assert_array_equal(drawn.penalty, [0, 0, 0])
     expected = np.sum(field["log_probability"], axis=1)
     np.testing.assert_allclose(drawn.log_probability, expected, rtol=1e-6)
     assert np.all(expected[:2] < -0.1)
@@ -164,9 +164,9 @@ def test_a_loop_of_ones_own():
     assert np.abs(drawing_layers.flat(gradients())).min() > 0
 
 
-@pytest.mark.parametrize("name", ["log_probability", "cost"])
+@pytest.mark.parametrize("name", ["log_probability", "penalty"])
 def test_shapes_are_checked(name):
-    values = {"log_probability": tf.zeros(3), "cost": tf.zeros(3)}
+    values = {"log_probability": tf.zeros(3), "penalty": tf.zeros(3)}
     values[name] = tf.zeros((3, 4))
     with pytest.raises(ValueError, match=rf"`{name}`.*\(3, 4\).*'gates'"):
         log_probabilities.report(drawing_layers.Gates(name="gates"), **values)
