@@ -64,7 +64,8 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         build_model: Function `(hp, field)` that returns a compiled model.
             `field` is a dict with `"max_size"`, `"temperature"` and the names
             in `choices`, arguments of `ReceptiveFieldRNN` and `RFCell`. The
-            function may search more with `hp`.
+            function may search more with `hp`, such as the weights of a
+            `DecisionPenalties`.
         max_size: Range of S: `(low, high)` or `(low, high, step)`, or an int
             that is not searched.
         temperature: Range of the temperature, on a log scale: `(low, high)`

@@ -72,15 +72,15 @@ def _without_shapes(config: Any) -> Any:
     return config
 
 
-def batch_mean(costs: Tensor) -> Tensor:
-    """Mean cost of the rows of a batch.
+def batch_mean(losses: Tensor) -> Tensor:
+    """Mean loss of the rows of a batch.
 
     Args:
-        costs: Tensor `(batch,)`; the batch may be empty, as on a replica.
+        losses: Tensor `(batch,)`; the batch may be empty, as on a replica.
 
     Returns:
         Scalar in the dtype in which Keras adds up losses; 0 for no rows.
     """
-    costs = ops.cast(costs, keras.config.floatx())
-    count = ops.maximum(ops.shape(costs)[0], 1)
-    return ops.sum(costs) / ops.cast(count, costs.dtype)
+    losses = ops.cast(losses, keras.config.floatx())
+    count = ops.maximum(ops.shape(losses)[0], 1)
+    return ops.sum(losses) / ops.cast(count, losses.dtype)

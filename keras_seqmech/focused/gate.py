@@ -448,9 +448,11 @@ class BoundaryGate(KeepsStatistics):
         return (gates, decisions) if self.return_gates else gates
 
     def load_own_variables(self, store: Any) -> None:
-        # Older files hold weights of penalties here, after the others.
         own = len(self.weights) - len(self.penalties.weights)
-        super().load_own_variables({str(i): store[str(i)] for i in range(own)})
+        if self.built and len(store.keys()) in (own + 1, own + 2):
+            # Older files hold weights of penalties here, after the others.
+            store = {str(i): store[str(i)] for i in range(own)}
+        super().load_own_variables(store)
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
@@ -459,7 +461,7 @@ class BoundaryGate(KeepsStatistics):
             "units": self.units,
             "estimator": self.estimator,
             "temperature": self.initial_temperature,
-            **self.penalties.get_config(),
+            **self.penalties.as_argument(),
             "initial_openness": self.initial_openness,
             "negative_slope": self.negative_slope,
             "kernel_initializer": serialize(self.kernel_initializer),

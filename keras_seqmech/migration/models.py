@@ -121,7 +121,11 @@ def _layers(model: keras.Model) -> list[keras.layers.Layer]:
     return [
         inner
         for layer in model.layers
-        for inner in (
-            _layers(layer) if getattr(layer, "outputs", None) else [layer]
-        )
+        for inner in (_layers(layer) if _is_functional(layer) else [layer])
     ]
+
+
+def _is_functional(layer: keras.layers.Layer) -> bool:
+    return isinstance(layer, keras.Model) and bool(
+        getattr(layer, "outputs", None)
+    )

@@ -444,7 +444,7 @@ class RFCell(keras.layers.Layer):
             **super().get_config(),
             "cell": unbuilt_config(self.cell),
             **self.options.get_config(),
-            **self.penalties.get_config(),
+            **self.penalties.as_argument(),
         }
 
     @classmethod

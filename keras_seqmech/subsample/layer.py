@@ -445,7 +445,7 @@ class ExpectedSubsample(KeepsStatistics):
             "estimator": self.estimator,
             "return_emission": self.return_emission,
             "track_statistics": self.track_statistics,
-            **self.penalties.get_config(),
+            **self.penalties.as_argument(),
             "seed": self.seed,
         }
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import keras
 
 from keras_seqmech.core import checks
+from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.graph import sublayers
@@ -240,15 +241,20 @@ def _find_watched(model: keras.Model) -> list[_Watched]:
             "decide, without metrics"
         )
     return [
-        _Watched(layer.statistics, _target_entropy(layer.penalties.target))
+        _Watched(layer.statistics, _target_entropy(layer.penalties.initial))
         for layer in found.values()
         if layer.statistics.choice_entropy.choices > 1
     ]
 
 
-def _target_entropy(target: float | None) -> float:
+def _target_entropy(penalties: DecisionPenalties) -> float:
     """The least entropy of hard decisions that meet a layer's target."""
-    return math.inf if target is None else _two_point_entropy(target)
+    if penalties.target is None:
+        return math.inf
+    entropy = _two_point_entropy(penalties.target)
+    # A bound that alike decisions meet does not ask for them.
+    is_bound = penalties.target_of == "row_above"
+    return math.inf if is_bound and not entropy else entropy
 
 
 def _two_point_entropy(mean: float) -> float:

@@ -96,8 +96,8 @@ class Schedule(keras.callbacks.Callback):
 
     The values at the end of an epoch are added to the logs and so to
     `history`, under the names of the variables; with `layer_names=["a", ...]`
-    as `"a/<name>"`. List this callback before those that save models or write
-    logs.
+    as `"a/<name>"`. A metric of that name is left as it is. List this callback
+    before those that save models or write logs.
 
     What a variable adds to the loss it adds to `val_loss` too: under a growing
     `penalty` epochs cannot be compared, and `EarlyStopping` or
@@ -214,7 +214,7 @@ class Schedule(keras.callbacks.Callback):
             prefix = f"{self.layer_names[0]}/" if self.layer_names else ""
             # Of several layers, the first; all others are set as it is.
             for variable, value in reversed(self._set):
-                logs[prefix + variable.name] = value
+                logs.setdefault(prefix + variable.name, value)
 
     def on_train_end(self, logs: dict | None = None) -> None:
         share, reached = self._share(), {}

@@ -82,10 +82,9 @@ share of open gates, or of kept steps |
     indecision: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in WEIGHTS:
+        numbers = WEIGHTS if self.target is None else (*WEIGHTS, "target")
+        for name in numbers:
             checks.check_not_negative(name, getattr(self, name))
-        if self.target is not None:
-            checks.check_not_negative("target", self.target)
         checks.check_choice("target_of", self.target_of, TARGETS_OF)
         if self.target_weight and self.target is None:
             raise ValueError(
@@ -95,7 +94,12 @@ share of open gates, or of kept steps |
             )
 
     def get_config(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        return {
+            name: value
+            if value is None or name == "target_of"
+            else float(value)
+            for name, value in dataclasses.asdict(self).items()
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "DecisionPenalties":
@@ -250,8 +254,8 @@ class PenaltyWeights(keras.layers.Layer):
         if store.keys():
             super().load_own_variables(store)
 
-    def get_config(self) -> dict[str, Any]:
-        """The argument of the layer that holds the weights."""
+    def as_argument(self) -> dict[str, Any]:
+        """The config of the argument of the layer that holds the weights."""
         serialized = keras.saving.serialize_keras_object(self.initial)
         return {"penalties": serialized}
 
@@ -287,7 +291,7 @@ def upgrade_config(config: dict[str, Any]) -> dict[str, Any]:
     for target_of, (target, weight) in _FORMER_TARGETS.items():
         former_target = config.pop(target, None)
         former_weight = config.pop(weight, 0.0)
-        if former_target is not None:
+        if former_target is not None and former_weight:
             older |= {
                 "target": former_target,
                 "target_weight": former_weight,

@@ -169,7 +169,6 @@ def test_a_schedule_takes_the_place_of_targets():
     options = ["--explore", "--price", "0.3"]
     model, (_, schedule) = gate_callbacks("relaxed", *options)
     gate = model.get_layer("encoder").gate
-    assert gate.initial_sparsity_weight == 0
     assert gate.penalties.initial == DecisionPenalties()
     assert isinstance(schedule, keras_seqmech.ExploreThenCommit)
     assert schedule.values(1.0)["reading"] == 0.3
