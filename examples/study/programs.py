@@ -140,7 +140,9 @@ class FieldFigures(Program):
             correlations = summary["rank_correlation_of_entropy_and"]
             for name in ("start", "end"):
                 number = correlations[f"size at the {name}"]
-                row[f"correlation_{name}"] = f"{number:.4f}"
+                # None or NaN where all sizes are equal.
+                known = number is not None and number == number
+                row[f"correlation_{name}"] = f"{number:.4f}" if known else ""
             quarters = summary["mean_size_in_quarter"]
             for name in ("lowest", "highest"):
                 row[f"size_{name}"] = f"{quarters[f'of {name} entropy']:.4f}"

@@ -117,12 +117,10 @@ def test_the_study_reads_the_summary(tmp_path):
     settings = figures.settings("mr", figures.parse(options))
     content = {"mr": {"settings": settings, **summary}}
     (tmp_path / "summary.json").write_text(json.dumps(content))
-    (row,) = programs.FIELD_FIGURES.find(tmp_path, options)
+    (row,) = programs.FIELD_FIGURES.read(tmp_path)
     assert (row["dataset"], row["words"]) == ("mr", "4")
     assert (row["end_plain"], row["accuracy_dropout"]) == ("1.5000", "0.7500")
     assert (row["size_lowest"], row["size_highest"]) == ("0.0000", "3.0000")
     # Spearman's: 1 - 6 * (0 + 1 + 1 + 0) / (4 * 15); nan of equal sizes.
     found = row["correlation_end"], row["correlation_start"]
     assert found == ("0.8000", "")
-    others = [*options, "--gated", "output"]
-    assert programs.FIELD_FIGURES.find(tmp_path, others) == []
