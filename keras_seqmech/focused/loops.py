@@ -436,9 +436,7 @@ def _project_in_loop(
             (product,) = affine(name, operand)
             return tf.split(projected + product, 4, axis=-1)
 
-        return cells.lstm_step(
-            states, both, cell.activation, cell.recurrent_activation
-        )
+        return cells.lstm_step(cell, inputs, states, both)
 
     operands = Operands(
         {"sequence": sequence},
