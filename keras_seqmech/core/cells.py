@@ -215,10 +215,9 @@ def prepare(
 
         return CellRun({"cell_inputs": sequences}, {}, step)
 
-    kernel, recurrent_kernel, bias = (
-        None if variable is None else ops.cast(variable, dtype)
-        for variable in (cell.kernel, cell.recurrent_kernel, cell.bias)
-    )
+    kernel = ops.cast(cell.kernel, dtype)
+    recurrent_kernel = ops.cast(cell.recurrent_kernel, dtype)
+    bias = None if cell.bias is None else ops.cast(cell.bias, dtype)
     known_step = functools.partial(_STEPS[type(cell)], cell)
     weights = {"cell": recurrent_kernel}
     if not isinstance(cell, keras.layers.GRUCell):

@@ -7,7 +7,6 @@ import keras
 from keras import ops
 
 from keras_seqmech.core import checks
-from keras_seqmech.core import masks
 from keras_seqmech.core import time_reductions
 from keras_seqmech.typing import Tensor
 
@@ -36,9 +35,7 @@ class Pooling(keras.layers.Layer):
         """Checked sequences in the compute dtype, a boolean mask or None."""
         self.check_shape(sequences.shape)
         checks.check_mask("mask", mask, sequences.shape)
-        mask = masks.as_booleans(mask)
-        sequences = checks.assert_length("sequences.shape", sequences)
-        mask = checks.assert_by_step("mask", mask, sequences)
+        sequences, mask = checks.assert_steps(sequences, mask)
         return ops.cast(sequences, self.compute_dtype), mask
 
     def check_shape(self, shape: Sequence[int | None]) -> None:

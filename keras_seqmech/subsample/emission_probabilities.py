@@ -119,9 +119,7 @@ class EmissionProbabilities(keras.layers.Layer):
     def call(self, sequences: Tensor, mask: Tensor | None = None) -> Tensor:
         self._check_shape(sequences.shape)
         checks.check_mask("mask", mask, sequences.shape)
-        mask = masks.as_booleans(mask)
-        sequences = checks.assert_length("sequences.shape", sequences)
-        mask = checks.assert_by_step("mask", mask, sequences)
+        sequences, mask = checks.assert_steps(sequences, mask)
         steps = masks.zero_masked(sequences, mask)
         steps = ops.cast(steps, self.score_dtype)
         kernel = ops.cast(self.kernel, self.score_dtype)
