@@ -8,6 +8,7 @@ from keras import ops
 from keras_seqmech.core import attention
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
+from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
@@ -300,10 +301,7 @@ class PointerSoftmax(keras.layers.Layer):
             sequence.shape,
             None if token_ids is None else token_ids.shape,
         )
-        dtype = score_dtype(self.compute_dtype)
-        return keras.tree.map_shape_structure(
-            lambda shape: keras.KerasTensor(shape, dtype=dtype), shapes
-        )
+        return output_specs(shapes, score_dtype(self.compute_dtype))
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object

@@ -18,6 +18,7 @@ from keras_seqmech.core.decisions.statistics import Decided
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.decisions.statistics import KeepsStatistics
 from keras_seqmech.core.layers import batch_mean
+from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.subsample import drawn
 from keras_seqmech.subsample import expectation
@@ -428,14 +429,7 @@ class ExpectedSubsample(KeepsStatistics):
             )
         )
         shapes = self.compute_output_shape(sequence.shape)
-        outputs = shapes[0] if self.return_emission else shapes
-        outputs = keras.KerasTensor(outputs, dtype=self.compute_dtype)
-        if not self.return_emission:
-            return outputs
-        return outputs, {
-            name: keras.KerasTensor(shape, dtype=self.score_dtype)
-            for name, shape in shapes[1].items()
-        }
+        return output_specs(shapes, self.compute_dtype)
 
     def get_config(self) -> dict:
         return {
