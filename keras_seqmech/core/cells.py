@@ -43,16 +43,13 @@ def output_size(cell: Any) -> int:
 
 
 def gated_states(cell: Any, gated: str) -> tuple[int, ...]:
-    """Which of a cell's states a gate acts on.
+    """Which of a cell's states a gate acts on, as indices into its flat states.
 
     Args:
-        cell: A Keras cell. Of stacked cells the first is meant, whose states
-            come first.
+        cell: A Keras cell. For stacked cells: the first, whose states come
+            first.
         gated: `"output"`, its first state; `"memory"`, its last, which in an
             `LSTMCell` is c; or `"all"`.
-
-    Returns:
-        Indices into the cell's flat states.
     """
     count = len(flat_state_sizes(_parts(cell)[0]))
     indices = {"output": (0,), "memory": (count - 1,), "all": range(count)}
@@ -60,17 +57,10 @@ def gated_states(cell: Any, gated: str) -> tuple[int, ...]:
 
 
 def build(cell: Any, batch_size: int | None, features: int) -> None:
-    """Builds a cell; one that is built must have been built for the features.
+    """Builds a cell for inputs of so many features.
 
-    Args:
-        cell: A cell of `keras.layers.RNN`. One that is no Keras layer has
-            nothing to build.
-        batch_size: Size of a batch, or None.
-        features: Number of features of the cell's inputs.
-
-    Raises:
-        ValueError: If an `LSTMCell`, `GRUCell` or `SimpleRNNCell` is built for
-            another number of features.
+    One that is no Keras layer has nothing to build. An `LSTMCell`, `GRUCell`
+    or `SimpleRNNCell` that is built for others is refused.
     """
     if not isinstance(cell, keras.layers.Layer):
         return
@@ -88,11 +78,11 @@ def build(cell: Any, batch_size: int | None, features: int) -> None:
 def call_cell(
     cell: Any, inputs: Tensor, states: Sequence[Tensor], training: bool
 ) -> tuple[Tensor, list[Tensor]]:
-    """Calls any cell on one step, with flat lists of states.
+    """Calls any cell on one step `(batch, features)`.
 
     Args:
         cell: A built cell of `keras.layers.RNN`.
-        inputs: Tensor `(batch, features)`.
+        inputs: The step.
         states: States before the step, `(batch, size)` each, in the order of
             `flat_state_sizes`.
         training: Whether the cell trains; passed on if its `call` takes it.
@@ -145,12 +135,8 @@ def fresh_dropout(cell: Any) -> Iterator[None]:
 def draw_dropout(cell: Any, batch_size: Any, features: int, dtype: str) -> None:
     """Draws and caches a cell's dropout masks, one for all following steps.
 
-    Args:
-        cell: A built cell; stacked cells draw for each of theirs. Cells that
-            cache no masks are left as they are.
-        batch_size: Size of the batch, an int or a scalar tensor.
-        features: Number of features of the cell's inputs.
-        dtype: Dtype of the masks.
+    Stacked cells draw for each of theirs. Cells that cache no masks are left as
+    they are.
     """
     for part in _parts(cell):
         if caches_dropout(part):
@@ -187,19 +173,10 @@ def prepare(
 ) -> CellRun:
     """Splits a cell's work into what precedes the loop and what stays in it.
 
-    `SimpleRNNCell`, `LSTMCell` and `GRUCell` have their input products taken
-    out of the loop. Other cells, subclasses, and cells with dropout in
-    training or with an activation that has weights are called as they are,
-    step by step.
-
-    Args:
-        cell: A built Keras cell.
-        sequences: The cell's inputs, `(time, batch, features)`.
-        dtype: Compute dtype.
-        training: Whether dropout is active.
-
-    Returns:
-        A `CellRun`.
+    `SimpleRNNCell`, `LSTMCell` and `GRUCell` have the products with the inputs,
+    `(time, batch, features)`, taken out of the loop. Other cells, subclasses,
+    and cells with dropout in training or with an activation that has weights
+    are called as they are, step by step.
     """
     if not projects_before_loop(cell, training):
 

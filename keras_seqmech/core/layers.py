@@ -74,16 +74,8 @@ def add_scalar(
 ) -> keras.Variable:
     """Adds a non-trainable float32 scalar variable to a layer.
 
-    Nothing is traced again when it changes, and it is kept in saves.
-
-    Args:
-        layer: The layer that holds it.
-        name: Name of the variable.
-        value: Its initial value.
-        constraint: What callbacks must not violate; see `Schedule`.
-
-    Returns:
-        The variable, of shape `()`.
+    Nothing is traced again when it changes, and it is kept in saves. The
+    `constraint` says what callbacks must not violate; see `Schedule`.
     """
     return layer.add_weight(
         name=name,
@@ -131,13 +123,9 @@ def _without_shapes(config: Any) -> Any:
 
 
 def batch_mean(losses: Tensor) -> Tensor:
-    """Mean loss of the rows of a batch.
+    """Mean loss of the rows of a batch, 0 for no rows, as on a replica.
 
-    Args:
-        losses: Tensor `(batch,)`; the batch may be empty, as on a replica.
-
-    Returns:
-        Scalar in the dtype in which Keras adds up losses; 0 for no rows.
+    It has the dtype in which Keras adds up losses.
     """
     losses = ops.cast(losses, keras.config.floatx())
     count = ops.maximum(ops.shape(losses)[0], 1)

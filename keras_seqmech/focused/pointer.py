@@ -335,7 +335,7 @@ def attend(
     """Attention of several steps to one sequence.
 
     Args:
-        scores: Tensor `(batch, steps, time)`.
+        scores: Tensor `(batch, steps, time)`, float32 or wider.
         sequence: Tensor `(batch, time, features)`, finite also where masked.
         mask: Boolean tensor `(batch, time)`.
 
