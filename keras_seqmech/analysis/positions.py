@@ -96,9 +96,6 @@ def original_span(
     Returns:
         `(start, stop)`: the new text's `[start:stop]` is the text.
 
-    Raises:
-        ValueError: If an argument is not allowed.
-
     Example:
 
     >>> original_span(10, keep="mid", share=0.5)

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from keras_seqmech.core import checks
 from keras_seqmech.tasks import stream
-from keras_seqmech.tasks.integers import check_integers
+from keras_seqmech.tasks.stream import check_integers
 
 DIGITS = 10
 MALICIOUS = "666333666288882888819999999990"
@@ -158,9 +158,6 @@ def dataset(
     Returns:
         Data set of `({"tokens", "k"}, answer)`, shapes and types as in
         `examples`.
-
-    Raises:
-        ValueError: If an argument is not allowed.
 
     Example:
 
