@@ -87,7 +87,12 @@ class RecurrentProbe:
 
 def _find_layer(model: keras.Model, name: str | None) -> keras.Layer:
     """The recurrent layer of a name, or the only one of a model."""
-    layers = _recurrent_layers(model)
+    graph.check_functional(model, "model")
+    layers = [
+        layer
+        for layer in graph.layers_within(model)
+        if all(type(loop) in KINDS for loop in _loops(layer))
+    ]
     found = [
         layer
         for layer in layers
@@ -104,18 +109,6 @@ def _find_layer(model: keras.Model, name: str | None) -> keras.Layer:
             f"Received: layer={name!r}"
         )
     return found[0]
-
-
-def _recurrent_layers(model: keras.Model) -> list[keras.Layer]:
-    """Layers that can be measured, of a model and of models within it."""
-    graph.check_functional(model, "model")
-    found = []
-    for layer in model.layers:
-        if getattr(layer, "outputs", None):
-            found += _recurrent_layers(layer)
-        elif all(type(loop) in KINDS for loop in _loops(layer)):
-            found.append(layer)
-    return found
 
 
 def _unwrapped(layer: keras.Layer) -> keras.Layer:

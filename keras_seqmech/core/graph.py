@@ -71,6 +71,17 @@ def record_calls(
     return run_again(network, call, inputs), calls
 
 
+def layers_within(model: keras.Model) -> list[keras.Layer]:
+    """The layers of a model, and of functional models in their place."""
+    return [
+        inner
+        for layer in model.layers
+        for inner in (
+            layers_within(layer) if getattr(layer, "outputs", None) else [layer]
+        )
+    ]
+
+
 def sublayers(layer: keras.Layer) -> Iterator[keras.Layer]:
     """A layer and all layers within it, each once, the layer itself first.
 
