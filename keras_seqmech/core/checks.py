@@ -177,23 +177,22 @@ def check_features(name: str, shape: Sequence, features: int | None) -> None:
 
 def check_windows(name: str, shape: Sequence, max_size: int) -> None:
     """Refuses shapes other than `(batch, time, max_size, features + 1)`."""
-    shape = tuple(shape)
-    if len(shape) != 4 or shape[1] == 0:
-        raise ValueError(
-            "Sequences for an `RFCell` must have the shape (batch, time, "
-            f"max_size, features + 1) with max_size={max_size}, as "
-            f"`ReceptiveFieldWindows(max_size={max_size})` makes it. "
-            f"Received: {name}={shape}"
-        )
-    check_window(name, (shape[0], *shape[2:]), max_size)
+    _check_windows(name, shape, max_size, "Sequences for", "batch, time")
 
 
 def check_window(name: str, shape: Sequence, max_size: int) -> None:
     """Refuses shapes other than `(batch, max_size, features + 1)`."""
-    shape = tuple(shape)
-    if len(shape) != 3 or shape[1] != max_size or not shape[2] or shape[2] < 2:
+    _check_windows(name, shape, max_size, "A step of", "batch")
+
+
+def _check_windows(
+    name: str, shape: Sequence, max_size: int, what: str, axes: str
+) -> None:
+    shape, rank = tuple(shape), 2 + len(axes.split())
+    fits = len(shape) == rank and 0 not in shape[1:-2]
+    if not fits or shape[-2] != max_size or (shape[-1] or 0) < 2:
         raise ValueError(
-            "A step of an `RFCell` must have the shape (batch, max_size, "
+            f"{what} an `RFCell` must have the shape ({axes}, max_size, "
             f"features + 1) with max_size={max_size}, as "
             f"`ReceptiveFieldWindows(max_size={max_size})` makes it. "
             f"Received: {name}={shape}"
