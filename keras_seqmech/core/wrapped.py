@@ -18,6 +18,11 @@ def directions(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
     return [layer]
 
 
+def unwrapped(layer: keras.layers.Layer) -> keras.layers.Layer:
+    """The layer within any number of wrappers."""
+    return unwrapped(layer.wrapped) if isinstance(layer, Wrapper) else layer
+
+
 class Wrapper(keras.layers.Layer):
     """Base of layers that call another one over sequences.
 

@@ -20,6 +20,7 @@ from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.decisions.statistics import KeepsStatistics
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import batch_mean
+from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.focused import inputs
@@ -411,15 +412,6 @@ class BoundaryGate(KeepsStatistics):
             (self.size, self.context_size),
         )
 
-    def decision_specs(
-        self, batch_size: int | None, length: int | None
-    ) -> dict[str, keras.KerasTensor]:
-        """Shapes and dtypes of the dict of decisions, by name."""
-        return {
-            name: keras.KerasTensor((batch_size, length), self.score_dtype)
-            for name in self._returned
-        }
-
     def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> None:
         # Keras would mask losses of `(batch, time)`, which have no time axis.
         return None
@@ -433,19 +425,16 @@ class BoundaryGate(KeepsStatistics):
         mask: None = None,
     ) -> Any:
         self._check_call(sequence, context, sequence_mask, mask)
-        return self._output_spec(sequence.shape)
+        shapes = self.compute_output_shape(sequence.shape, context.shape)
+        return output_specs(shapes, self.score_dtype)
 
     def compute_output_shape(
         self, sequence_shape: Any, context_shape: Any
     ) -> Any:
-        return keras.tree.map_structure(
-            lambda spec: spec.shape, self._output_spec(sequence_shape)
-        )
-
-    def _output_spec(self, sequence_shape: Any) -> Any:
-        decisions = self.decision_specs(*sequence_shape[:2])
-        gates = decisions["gates"]
-        return (gates, decisions) if self.return_gates else gates
+        shape = tuple(sequence_shape[:2])
+        if not self.return_gates:
+            return shape
+        return shape, dict.fromkeys(self._returned, shape)
 
     def load_own_variables(self, store: Any) -> None:
         own = len(self.weights) - len(self.penalties.weights)
