@@ -2,7 +2,7 @@
 
 Each function returns a `matplotlib.figure.Figure`, which belongs to no window
 and no global state: show it in a notebook, or write it with
-`figure.savefig(path)`.
+`figure.savefig(path)`. Without matplotlib there is an ImportError.
 """
 
 import importlib
@@ -57,12 +57,8 @@ def plot_gradient_profiles(
         profiles: For each model its `gradient_profile`, of any length.
         title: Title of the figure.
 
-    Returns:
-        A matplotlib `Figure`.
-
     Raises:
         ValueError: If there is no profile, or one is no list of norms.
-        ImportError: If matplotlib is missing.
 
     Example:
 
@@ -92,13 +88,9 @@ def plot_word_importance(
             `original_span` tells.
         title: Title of the figure.
 
-    Returns:
-        A matplotlib `Figure`.
-
     Raises:
         ValueError: If there is no curve, or one is no list of numbers of at
             least 0.
-        ImportError: If matplotlib is missing.
 
     Example:
 
@@ -133,13 +125,9 @@ def plot_history(
             0 leave a gap.
         title: Title of the figure.
 
-    Returns:
-        A matplotlib `Figure`.
-
     Raises:
         ValueError: If there is no history or no quantity, or a history lacks
             a sequence, or its sequences differ in length.
-        ImportError: If matplotlib is missing.
 
     Example:
 
@@ -195,13 +183,9 @@ def plot_receptive_fields(
         max_size: The largest size, S.
         title: Title of the figure.
 
-    Returns:
-        A matplotlib `Figure`.
-
     Raises:
         ValueError: If there are no tokens, or not one size for each, or a
             size is not between 0 and `max_size`.
-        ImportError: If matplotlib is missing.
 
     Example:
 
@@ -253,9 +237,6 @@ def drawable(texts: Sequence[Any]) -> tuple[list[str], dict[str, Any]]:
     Returns:
         The texts to draw, as many, and the keywords `fontfamily` and
         `parse_math` of a matplotlib `Text`.
-
-    Raises:
-        ImportError: If matplotlib is missing.
 
     Example:
 

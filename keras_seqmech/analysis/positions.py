@@ -118,14 +118,7 @@ def original_span(
 
 
 def stretch(values: Any, num_points: int) -> np.ndarray:
-    """Values at n even positions, interpolated to `num_points` of them.
-
-    Args:
-        values: Array `(n,)`, n at least 1.
-        num_points: Positive int.
-
-    Returns:
-        float64 array `(num_points,)`, its ends those of `values`.
+    """Values at even positions, interpolated to `num_points`; both ends stay.
 
     Example:
 

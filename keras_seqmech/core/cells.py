@@ -80,15 +80,9 @@ def call_cell(
 ) -> tuple[Tensor, list[Tensor]]:
     """Calls any cell on one step `(batch, features)`.
 
-    Args:
-        cell: A built cell of `keras.layers.RNN`.
-        inputs: The step.
-        states: States before the step, `(batch, size)` each, in the order of
-            `flat_state_sizes`.
-        training: Whether the cell trains; passed on if its `call` takes it.
-
-    Returns:
-        The output `(batch, output size)`, and the states after the step.
+    The states, `(batch, size)` each before and after the step, are in the order
+    of `flat_state_sizes`. `training` is passed on if the cell's `call` takes
+    it.
     """
     packed = keras.tree.pack_sequence_as(cell.state_size, list(states))
     if not keras.tree.is_nested(packed):

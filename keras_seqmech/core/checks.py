@@ -326,13 +326,8 @@ def assert_length(name: str, sequences: Tensor) -> Tensor:
 def assert_rows(name: str, values: Any, sequences: Tensor) -> Any:
     """Refuses, when it runs, another batch size than that of the sequences.
 
-    Args:
-        name: Name of the argument.
-        values: Tensor `(batch, ...)`, such as a context or a state, or None.
-        sequences: Tensor `(batch, time, features)`.
-
     Returns:
-        The values, which wait for the check.
+        The values `(batch, ...)`, which wait for the check, or None.
     """
     return _assert_sizes(name, values, sequences, 1, "batch size")
 

@@ -52,21 +52,13 @@ def boundary_logits(
     weights: GateWeights,
     negative_slope: float = 0.2,
 ) -> Tensor:
-    r"""Logits of the gates of all steps, given a context.
+    r"""Logits of the gates of all steps `(batch, time, size)`, given a context.
 
-    $\ell_t = w^T \mathrm{LReLU}(W z_t + b) + b_o$ with
-    $z_t = [q \odot h_t, h_t, q]$. The vectors z are never formed: each row of
-    the batch has one matrix $\mathrm{diag}(q) W_1 + W_2$ for all its steps,
-    and one vector $W_3^T q + b$.
-
-    Args:
-        sequence: States $h_t$, `(batch, time, size)`.
-        context: $q$, `(batch, size)`.
-        weights: The weights of the gate.
-        negative_slope: Slope of the LeakyReLU below 0.
-
-    Returns:
-        Logits `(batch, time)`, finite, float32 or wider.
+    $\ell_t = w^T \mathrm{LReLU}(W z_t + b) + b_o$ with $z_t = [q \odot h_t,
+    h_t, q]$ and the context $q$ `(batch, size)`. The vectors z are never
+    formed: each row of the batch has one matrix $\mathrm{diag}(q) W_1 + W_2$
+    for all its steps, and one vector $W_3^T q + b$. Logits are finite, float32
+    or wider.
     """
     dtype = score_dtype(ops.dtype(sequence))
     sequence, context, kernel, bias, output_kernel, output_bias = (

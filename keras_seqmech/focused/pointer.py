@@ -332,12 +332,9 @@ def _check_shapes(query_shape: Any, sequence_shape: Any) -> None:
 def attend(
     scores: Tensor, sequence: Tensor, mask: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Attention of several steps to one sequence.
+    """Attention of several steps to one sequence, finite also where masked.
 
-    Args:
-        scores: Tensor `(batch, steps, time)`, float32 or wider.
-        sequence: Tensor `(batch, time, features)`, finite also where masked.
-        mask: Boolean tensor `(batch, time)`.
+    The scores are `(batch, steps, time)`, float32 or wider.
 
     Returns:
         What each step reads `(batch, steps, features)`, and the weights
@@ -366,9 +363,6 @@ def by_word(
         token_ids: Int tensor `(batch, time)`, from 0 to
             `words + extra_words - 1`.
         extra_words: Number of words beyond the vocabulary.
-
-    Returns:
-        Tensor `(batch, steps, words + extra_words)`.
     """
     vocabulary = ops.pad(vocabulary, ((0, 0), (0, 0), (0, extra_words)))
     batch_size, steps, words = ops.shape(vocabulary)

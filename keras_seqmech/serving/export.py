@@ -282,11 +282,8 @@ def _write(
 ) -> Sequence[tf.Variable]:
     """Writes a SavedModel; returns the variables it reads or assigns.
 
-    Args:
-        model: The model that the endpoints run.
-        endpoints: By name, a function from a dict to a dict, and the specs of
-            its inputs. The first one is `serving_default`.
-        path: Where to write.
+    The endpoints are, by name, a function from a dict to a dict and the specs
+    of its inputs. The first one is `serving_default`.
     """
     archive = keras.export.ExportArchive()
     archive.track(model)

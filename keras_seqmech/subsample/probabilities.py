@@ -18,14 +18,8 @@ def checked(
     """Probabilities in [0, 1], as all functions of this folder take them.
 
     Eager execution refuses other values (ValueError); graphs cannot, and clip
-    them, NaN to 0. Deviations within rounding are always clipped.
-
-    Args:
-        name: Name of the argument, for errors.
-        values: Tensor `(batch, time)`.
-        mask: Boolean tensor `(batch, time)` or None: the steps to check;
-            values at other steps become 0.
-        dtype: Dtype of the result.
+    them, NaN to 0. Deviations within rounding are always clipped. Values at
+    masked steps are not checked and become 0.
     """
     values = real_probabilities(values, dtype, mask)
     if tf.executing_eagerly():
