@@ -47,9 +47,6 @@ class LearnedInitialState(Wrapper):
         **kwargs: Further call arguments of the wrapped layer, such as
             `lookahead`.
 
-    Input shape:
-        `(batch, time, features)`.
-
     Output shape:
         That of the wrapped layer.
 

@@ -377,7 +377,6 @@ class ExpectedSubsample(KeepsStatistics):
         checks.check_sequences("sequence.shape", shape)
         check_by_step = checks.check_by_step
         check_by_step("emission_probabilities", emission_probabilities, shape)
-        _check_boolean(sequence_mask)
         checks.check_mask("sequence_mask", sequence_mask, shape)
         check_by_step("presence", presence, shape)
 
@@ -446,16 +445,3 @@ class ExpectedSubsample(KeepsStatistics):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "ExpectedSubsample":
         return cls(**upgrade_config(config))
-
-
-def _check_boolean(sequence_mask: Tensor | None) -> None:
-    """Refuses floats, which may be probabilities."""
-    dtype = getattr(sequence_mask, "dtype", None)
-    if dtype is None:
-        return
-    if "float" in keras.backend.standardize_dtype(dtype):
-        raise ValueError(
-            "Argument `sequence_mask` must be boolean, True where a step is "
-            "real. Give the probabilities that steps exist as `presence`. "
-            f"Received: sequence_mask={sequence_mask!r}"
-        )

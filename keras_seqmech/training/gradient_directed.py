@@ -244,16 +244,12 @@ def _find_sequences(
     network: keras.Model, layer: str, tensors: list[tuple[str, Tensor]]
 ) -> Tensor:
     found = [outputs for name, outputs in tensors if name == layer]
-    if not found:
+    if len(found) != 1:
         names = [part.name for part in network.layers]
         raise ValueError(
-            "Argument `layer` must name a layer of the network; there are: "
-            f"{names}. Received: layer={layer!r}"
-        )
-    if len(found) > 1:
-        raise ValueError(
-            "Argument `layer` must name a layer that the network calls once. "
-            f"Received: layer={layer!r}, called {len(found)} times"
+            "Argument `layer` must name a layer that the network calls once; "
+            f"there are: {names}. Received: layer={layer!r}, called "
+            f"{len(found)} times"
         )
     outputs = keras.tree.flatten(found[0])
     if len(outputs) != 1 or len(outputs[0].shape) != 3:
