@@ -7,15 +7,13 @@ import keras
 from keras import ops
 
 from keras_seqmech.core import checks
-from keras_seqmech.core import masks
-from keras_seqmech.core import wrapped
-from keras_seqmech.core.layers import unbuilt_config
-from keras_seqmech.core.masks import output_masks
+from keras_seqmech.core.wrapped import Wrapper
+from keras_seqmech.core.wrapped import directions
 from keras_seqmech.typing import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class LearnedInitialState(keras.layers.Layer):
+class LearnedInitialState(Wrapper):
     r"""A recurrent layer whose initial state is learned.
 
     $$h_0 = v_0, \quad c_0 = v_1, \quad \dots$$
@@ -49,9 +47,6 @@ class LearnedInitialState(keras.layers.Layer):
         **kwargs: Further call arguments of the wrapped layer, such as
             `lookahead`.
 
-    Input shape:
-        `(batch, time, features)`.
-
     Output shape:
         That of the wrapped layer.
 
@@ -79,6 +74,8 @@ class LearnedInitialState(keras.layers.Layer):
     state.
     """
 
+    wraps = "rnn"
+
     def __init__(
         self,
         rnn: keras.layers.Layer,
@@ -87,22 +84,16 @@ class LearnedInitialState(keras.layers.Layer):
         **kwargs: Any,
     ):
         _check_rnn(rnn)
-        kwargs.setdefault("dtype", rnn.dtype_policy)
-        super().__init__(**kwargs)
-        self.rnn = rnn
+        super().__init__(rnn, **kwargs)
         self.state_initializer = checks.get_initializer(
             "state_initializer", state_initializer
         )
         self.state_regularizer = checks.get_regularizer(
             "state_regularizer", state_regularizer
         )
-        self.supports_masking = True
-        # Features of the sequences, from `build` on.
-        self.features: int | None = None
 
     def build(self, sequences_shape: Sequence[int | None]) -> None:
-        wrapped.check_steps("sequences.shape", sequences_shape, self.rnn)
-        self.features = sequences_shape[-1]
+        self.check_shape(sequences_shape)
         self.initial_states = [
             self.add_weight(
                 name=f"initial_state_{i}",
@@ -112,8 +103,7 @@ class LearnedInitialState(keras.layers.Layer):
             )
             for i, size in enumerate(_state_sizes(self.rnn))
         ]
-        if not self.rnn.built:
-            self.rnn.build(sequences_shape)
+        super().build(sequences_shape)
 
     def get_initial_state(self, batch_size: int | Tensor) -> list:
         """The learned states for a batch, in the structure of the layer's."""
@@ -124,105 +114,53 @@ class LearnedInitialState(keras.layers.Layer):
             ]
         )
 
-    def call(
-        self,
-        sequences: Tensor,
-        initial_state: Any = None,
-        mask: Tensor | None = None,
-        training: bool = False,
-        **kwargs: Any,
-    ) -> Any:
-        self._check_call(sequences, initial_state, mask)
-        sequences = checks.assert_length("sequences.shape", sequences)
-        mask = masks.as_booleans(mask)
-        mask = checks.assert_by_step("mask", mask, sequences)
-        if initial_state is None:
-            # As many rows as the batch has, also for a `keras.Input`.
-            rows = sequences[:, 0]
-            for _ in rows.shape[2:]:
-                rows = rows[:, 0]
-            rows = ops.zeros_like(rows[:, :1])
-            states = self._pack(
-                [ops.add(rows, vector) for vector in self.initial_states]
-            )
-        else:
-            states = self._pack(
+    def start(self, sequences: Tensor, initial_state: Any) -> list:
+        if initial_state is not None:
+            return self._pack(
                 [
                     checks.assert_rows("initial_state", state, sequences)
                     for state in keras.tree.flatten(initial_state)
                 ]
             )
-        return self.rnn(
-            masks.zero_masked(sequences, mask),
-            initial_state=states,
-            mask=mask,
-            training=training,
-            **kwargs,
+        # As many rows as the batch has, also for a `keras.Input`.
+        rows = sequences[:, 0]
+        for _ in rows.shape[2:]:
+            rows = rows[:, 0]
+        rows = ops.zeros_like(rows[:, :1])
+        return self._pack(
+            [ops.add(rows, vector) for vector in self.initial_states]
         )
 
     def _pack(self, states: list) -> list:
         """States in the structure of the wrapped layer's."""
         structure = [
             state
-            for rnn in wrapped.directions(self.rnn)
+            for rnn in directions(self.rnn)
             for state in rnn.get_initial_state(batch_size=1)
         ]
         return keras.tree.pack_sequence_as(structure, states)
 
-    def _check_call(
+    def check_call(
         self, sequences: Tensor, initial_state: Any, mask: Tensor | None
     ) -> None:
-        shape = tuple(sequences.shape)
-        wrapped.check_steps("sequences.shape", shape, self.rnn)
-        checks.check_features("sequences.shape", shape, self.features)
-        checks.check_mask("mask", mask, shape)
+        super().check_call(sequences, initial_state, mask)
         if initial_state is not None:
-            checks.check_states(initial_state, _state_sizes(self.rnn), shape[0])
-
-    def compute_mask(
-        self, sequences: Tensor, mask: Tensor | None = None
-    ) -> Any:
-        return output_masks(self.rnn, mask)
-
-    def compute_output_shape(
-        self, sequences_shape: Sequence[int | None]
-    ) -> Any:
-        wrapped.check_steps("sequences.shape", sequences_shape, self.rnn)
-        return self.rnn.compute_output_shape(sequences_shape)
-
-    def compute_output_spec(
-        self,
-        sequences: Tensor,
-        initial_state: Any = None,
-        mask: Tensor | None = None,
-        training: bool = False,
-        **kwargs: Any,
-    ) -> Any:
-        self._check_call(sequences, initial_state, mask)
-        return self.rnn.compute_output_spec(sequences, mask=mask, **kwargs)
+            rows = sequences.shape[0]
+            checks.check_states(initial_state, _state_sizes(self.rnn), rows)
 
     def get_config(self) -> dict:
+        serialize = keras.saving.serialize_keras_object
         return {
             **super().get_config(),
-            "rnn": unbuilt_config(self.rnn),
-            "state_initializer": keras.initializers.serialize(
-                self.state_initializer
-            ),
-            "state_regularizer": keras.regularizers.serialize(
-                self.state_regularizer
-            ),
+            "state_initializer": serialize(self.state_initializer),
+            "state_regularizer": serialize(self.state_regularizer),
         }
-
-    @classmethod
-    def from_config(cls, config: dict) -> "LearnedInitialState":
-        rnn = keras.saving.deserialize_keras_object(config["rnn"])
-        return cls(**{**config, "rnn": rnn})
 
 
 def _state_sizes(rnn: keras.layers.Layer) -> list[int]:
     return [
         size
-        for direction in wrapped.directions(rnn)
+        for direction in directions(rnn)
         for size in keras.tree.flatten(direction.state_size)
     ]
 
@@ -230,9 +168,7 @@ def _state_sizes(rnn: keras.layers.Layer) -> list[int]:
 def _check_rnn(rnn: Any) -> None:
     """Refuses layers without initial states to learn."""
     if (
-        not all(
-            isinstance(d, keras.layers.RNN) for d in wrapped.directions(rnn)
-        )
+        not all(isinstance(d, keras.layers.RNN) for d in directions(rnn))
         # Convolutional layers have states without a size.
         or not all(isinstance(s, int) and s > 0 for s in _state_sizes(rnn))
         or rnn.stateful

@@ -5,12 +5,8 @@ from typing import Any
 
 import keras
 
-from keras_seqmech.core import checks
-from keras_seqmech.core import masks
-from keras_seqmech.core import wrapped
 from keras_seqmech.core.graph import sublayers
-from keras_seqmech.core.layers import unbuilt_config
-from keras_seqmech.core.masks import output_masks
+from keras_seqmech.core.wrapped import Wrapper
 from keras_seqmech.typing import Tensor
 
 KINDS = (
@@ -21,7 +17,7 @@ KINDS = (
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class KeepMask(keras.layers.Layer):
+class KeepMask(Wrapper):
     """A layer whose output sequence has the mask of its input.
 
     From Keras 3.16 on `keras.layers.RNN` (`LSTM`, `GRU`, ...),
@@ -70,6 +66,8 @@ class KeepMask(keras.layers.Layer):
     True
     """
 
+    wraps = "layer"
+
     def __init__(self, layer: keras.layers.Layer, **kwargs: Any):
         if not isinstance(layer, KINDS):
             raise ValueError(
@@ -77,92 +75,24 @@ class KeepMask(keras.layers.Layer):
                 "`keras.layers.LSTM(units)`, a `keras.layers.Bidirectional` or "
                 f"a `keras.layers.TimeDistributed`. Received: layer={layer!r}"
             )
-        kwargs.setdefault("dtype", layer.dtype_policy)
-        super().__init__(**kwargs)
-        self.layer = layer
+        super().__init__(layer, **kwargs)
         for part in sublayers(layer):
             if isinstance(part, KINDS):
                 # Else Keras warns of the mask that it drops and this one keeps.
                 part.supports_masking = True
-        self.supports_masking = True
         self._steps_alone = isinstance(layer, keras.layers.TimeDistributed)
-        # Features of the sequences, from `build` on.
-        self.features: int | None = None
 
-    def build(self, sequences_shape: Sequence[int | None]) -> None:
-        self._check_shape(sequences_shape)
-        self.features = sequences_shape[-1]
-        if not self.layer.built:
-            self.layer.build(sequences_shape)
-
-    def call(
-        self,
-        sequences: Tensor,
-        initial_state: Any = None,
-        mask: Tensor | None = None,
-        training: bool = False,
-        **kwargs: Any,
-    ) -> Any:
-        self._check_call(sequences, mask)
-        sequences = checks.assert_length("sequences.shape", sequences)
-        mask = masks.as_booleans(mask)
-        mask = checks.assert_by_step("mask", mask, sequences)
+    def check_shape(self, shape: Sequence[int | None]) -> None:
         if not self._steps_alone:
-            sequences = masks.zero_masked(sequences, mask)
-        return self.layer(
-            sequences,
-            mask=mask,
-            training=training,
-            **self._states(initial_state),
-            **kwargs,
-        )
+            super().check_shape(shape)
 
-    def _check_call(self, sequences: Tensor, mask: Tensor | None) -> None:
-        self._check_shape(sequences.shape)
-        checks.check_mask("mask", mask, sequences.shape)
-
-    def _check_shape(self, shape: Sequence[int | None]) -> None:
-        if not self._steps_alone:
-            wrapped.check_steps("sequences.shape", shape, self.layer)
-            checks.check_features("sequences.shape", shape, self.features)
-
-    def _states(self, initial_state: Any) -> dict[str, Any]:
-        if initial_state is None:
-            return {}
-        if self._steps_alone:
+    def check_call(
+        self, sequences: Tensor, initial_state: Any, mask: Tensor | None
+    ) -> None:
+        super().check_call(sequences, initial_state, mask)
+        if self._steps_alone and initial_state is not None:
             raise ValueError(
                 "Argument `initial_state` must be None of a "
                 "`keras.layers.TimeDistributed`, which has no states. "
                 f"Received: initial_state={initial_state!r}"
             )
-        return {"initial_state": initial_state}
-
-    def compute_mask(self, sequences: Tensor, mask: Any = None) -> Any:
-        return output_masks(self.layer, mask)
-
-    def compute_output_shape(
-        self, sequences_shape: Sequence[int | None]
-    ) -> Any:
-        self._check_shape(sequences_shape)
-        return self.layer.compute_output_shape(sequences_shape)
-
-    def compute_output_spec(
-        self,
-        sequences: Tensor,
-        initial_state: Any = None,
-        mask: Tensor | None = None,
-        training: bool = False,
-        **kwargs: Any,
-    ) -> Any:
-        self._check_call(sequences, mask)
-        return self.layer.compute_output_spec(
-            sequences, mask=mask, **self._states(initial_state), **kwargs
-        )
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "layer": unbuilt_config(self.layer)}
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "KeepMask":
-        layer = keras.saving.deserialize_keras_object(config["layer"])
-        return cls(**{**config, "layer": layer})

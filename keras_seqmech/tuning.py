@@ -28,19 +28,13 @@ import grpc
 import keras
 import numpy as np
 
-from keras_seqmech.core import checks
 from keras_seqmech.receptive_field import ReceptiveFieldRNN
-from keras_seqmech.training.schedules import Ramp
 from keras_seqmech.training.schedules import Schedule
 
 __all__ = [
     "ReceptiveFieldHyperModel",
-    "choose_annealing",
     "open_search",
 ]
-
-FIXED = "fixed"
-SCHEDULES = ("exponential", "linear")
 
 # (low, high), (low, high, step), or a number that is not searched.
 Range = float | Sequence[float]
@@ -75,8 +69,8 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         sequence_length: Steps of the longest sequence, which no S may exceed;
             None if not known.
         callbacks: Function `(hp, field)` that returns a list of callbacks for
-            a trial, such as a temperature's schedule by `choose_annealing`;
-            it may search with `hp`, too.
+            a trial, such as a `Schedule` of the temperature; it may search
+            with `hp`, too.
 
     Within a trial nothing is retraced. With `Hyperband`, a trial that is
     continued starts from the best epoch of the one before, with its optimizer
@@ -184,8 +178,8 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
                 "hypermodel, as its `callbacks`. "
                 f"Received: callbacks={callbacks!r}"
             )
-        own = [c for c in self.callbacks(hp, self._choose(hp)) if c is not None]
-        own.append(keras.callbacks.TerminateOnNaN())
+        own = self.callbacks(hp, self._choose(hp))
+        own = [*own, keras.callbacks.TerminateOnNaN()]
         history = model.fit(*args, callbacks=[*own, *callbacks], **kwargs)
         reason = _divergence(history)
         if reason:
@@ -193,72 +187,6 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
             _logger.warning(reason)
             raise keras_tuner.errors.FailedTrialError(reason)
         return history
-
-
-def choose_annealing(
-    hp: keras_tuner.HyperParameters,
-    steps: int,
-    initial: float,
-    final_temperature: Range = (0.1, 0.5),
-    schedules: Sequence[str] = (FIXED, *SCHEDULES),
-) -> Schedule | None:
-    """Chooses how the temperature changes while a trial trains.
-
-    The names in the search are `"temperature_schedule"` and, only where this
-    is not `"fixed"`, `"final_temperature"`.
-
-    Args:
-        hp: The hyperparameters of a trial.
-        steps: Positive int, optimizer steps until the last temperature.
-        initial: The first temperature, such as `field["temperature"]` of a
-            `ReceptiveFieldHyperModel`.
-        final_temperature: Range of the last one, on a log scale.
-        schedules: Schedules to choose from, of `"fixed"`, `"exponential"` and
-            `"linear"`.
-
-    Returns:
-        A callback for `fit`; None where the temperature is fixed.
-
-    Raises:
-        ValueError: If an argument is not as described.
-
-    Example:
-
-    >>> hp = keras_tuner.HyperParameters()
-    >>> annealing = choose_annealing(
-    ...     hp, steps=100, initial=1.0, final_temperature=0.25,
-    ...     schedules=("exponential",))
-    >>> annealing.values(0.5)
-    {'temperature': 0.5}
-    """
-    moving = [name for name in schedules if name != FIXED]
-    for name in moving:  # Checks all that may be drawn.
-        for final in np.ravel(final_temperature)[:2].tolist():
-            _annealing(name, initial, final, steps)
-    schedule = hp.Choice("temperature_schedule", list(schedules))
-    if not moving:
-        return None
-    with hp.conditional_scope("temperature_schedule", moving):
-        final = _number(
-            hp, hp.Float, "final_temperature", final_temperature, sampling="log"
-        )
-    if schedule == FIXED:
-        return None
-    return _annealing(schedule, initial, final, steps)
-
-
-def _annealing(
-    schedule: str, initial: float, final: float, steps: int
-) -> Schedule:
-    """The temperature from `initial` to `final`, over `steps`."""
-    checks.check_choice("schedules", schedule, SCHEDULES)
-    initial = checks.check_positive("initial", initial)
-    final = checks.check_positive("final", final)
-    numbers = {
-        "linear": Ramp(initial, final),
-        "exponential": lambda share: initial * (final / initial) ** share,
-    }
-    return Schedule({"temperature": numbers[schedule]}, steps)
 
 
 def open_search(

@@ -33,7 +33,7 @@ from keras_seqmech import DecisionPenalties
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PointerSoftmax
 from keras_seqmech import PolicyGradientModel
-from keras_seqmech.focused import copying
+from keras_seqmech.focused import pointer
 
 MODELS = ("lstm1", "lstm2", "fhe")
 NO_PRODUCT, NO_POINTER = "fhe_no_product", "fhe_no_pointer"
@@ -177,7 +177,7 @@ class VocabularySoftmax(keras.layers.Layer):
             self.queries(query)[:, :, None] + self.keys(sequence)[:, None]
         )
         scores = self.scores(hidden)[..., 0]
-        read, _ = copying.attend(scores, sequence, sequence_mask)
+        read, _ = pointer.attend(scores, sequence, sequence_mask)
         return self.words(ops.concatenate([query, read], axis=-1))
 
 

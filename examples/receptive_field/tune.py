@@ -15,6 +15,7 @@ Started again, also after a kill, it continues: finished trials are kept.
 
 import argparse
 import pathlib
+from collections.abc import Callable
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ from examples.receptive_field import field_report
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
 from examples.receptive_field.cells import CELLS
+from keras_seqmech import Schedule
 from keras_seqmech import tuning
 
 TUNERS = {
@@ -39,7 +41,12 @@ TUNERS = {
     "bayesian": keras_tuner.BayesianOptimization,
     "hyperband": keras_tuner.Hyperband,
 }
-SCHEDULES = (tuning.FIXED, "exponential", "linear")
+FIXED = "fixed"
+# From the first and the last temperature to what a `Schedule` takes.
+SCHEDULES: dict[str, Callable[[float, float], Any]] = {
+    "exponential": lambda a, b: lambda share: a * (b / a) ** share,
+    "linear": lambda a, b: (a, b),
+}
 LENGTH = 64
 # What a search does not depend on.
 FREE = ("trials", "output", "data_dir", "verbose", "tuner")
@@ -109,12 +116,18 @@ class ScoredHyperModel(tuning.ReceptiveFieldHyperModel):
 
     def __init__(self, task: Segmentation, args: argparse.Namespace):
         def anneal(hp: keras_tuner.HyperParameters, field: dict) -> list:
+            name = "temperature_schedule"
+            schedule = hp.Choice(name, list(args.schedules))
+            moving = [other for other in args.schedules if other != FIXED]
+            if not moving:
+                return []
+            with hp.conditional_scope(name, moving):
+                final = hp.Float("final_temperature", 0.1, 0.5, sampling="log")
+            if schedule == FIXED:
+                return []
+            numbers = SCHEDULES[schedule](field["temperature"], final)
             steps = task.steps * args.epochs
-            return [
-                tuning.choose_annealing(
-                    hp, steps, field["temperature"], schedules=args.schedules
-                )
-            ]
+            return [Schedule({"temperature": numbers}, steps)]
 
         factor = [args.temperature_step] if args.temperature_step else []
         super().__init__(
@@ -204,8 +217,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--max-size", type=positive, default=(1, 8), **search)
     add("--temperature", type=above_0, default=(0.1, 2.0), **search)
     add("--temperature-step", type=real("(1, inf)"), help=factor)
-    fixed = [tuning.FIXED]
-    add("--schedules", nargs="+", choices=SCHEDULES, default=fixed)
+    schedules = (FIXED, *SCHEDULES)
+    add("--schedules", nargs="+", choices=schedules, default=[FIXED])
     add("--cell", choices=list(CELLS), default="lstm")
     add("--units", type=positive, default=64)
     add("--embedding-size", type=positive, default=64)

@@ -3,6 +3,7 @@ from keras_seqmech.analysis.decision_information import decision_information
 from keras_seqmech.analysis.field_sizes import TokenFieldSize
 from keras_seqmech.analysis.field_sizes import field_size_by_token
 from keras_seqmech.analysis.field_sizes import label_entropy_by_token
+from keras_seqmech.analysis.gradients import VanishingRatio
 from keras_seqmech.analysis.gradients import gradient_profile
 from keras_seqmech.analysis.gradients import vanishing_ratio
 from keras_seqmech.analysis.importance import normalized_word_importance
@@ -15,7 +16,6 @@ from keras_seqmech.analysis.masks import mask_report
 from keras_seqmech.analysis.openness import openness_by_position
 from keras_seqmech.analysis.positions import original_span
 from keras_seqmech.analysis.positions import surround_with_noise
-from keras_seqmech.analysis.vanishing_history import VanishingRatio
 
 __all__ = [
     "HtmlPicture",

@@ -4,6 +4,7 @@ Source: "Analyzing the Learnability and Representability of Recurrent
 Architectures", section 1.9, algorithm 1.
 """
 
+import functools
 from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
@@ -128,7 +129,9 @@ def word_importance(
     batches = _batches(tokens, texts, windows, k, unknown_id, batch_size)
     run, models = model, []
     if isinstance(model, keras.Model):
-        run, models = _inference(model), [model]
+        # `predict_on_batch` gives a row once for each replica of a strategy.
+        run, models = functools.partial(model, training=False), [model]
+        run = run if model.run_eagerly else tf.function(run, autograph=False)
     with state_restored(*models):
         found = [
             _label_probabilities(run, copies, labels[rows])
@@ -137,10 +140,9 @@ def word_importance(
     probabilities = np.concatenate(found)[: len(texts)]
     logs = np.log(np.maximum(probabilities, np.finfo("float32").tiny))
     ends = np.cumsum(np.add(counts, 1))
-    return [
-        _normalized(np.abs(row[1:] - row[0]))
-        for row in np.split(logs, ends[:-1])
-    ]
+    rows = np.split(logs, ends[:-1])
+    changes = [np.abs(row[1:] - row[0]) for row in rows]
+    return [(x - x.min()) / (x.max() or 1.0) for x in changes]
 
 
 def _window_starts(i: int, length: int, k: int) -> list[int]:
@@ -172,14 +174,6 @@ def _batches(
         yield np.where(replaced, unknown_id, tokens[rows]), rows
 
 
-def _inference(model: keras.Model) -> Callable:
-    # `predict_on_batch` gives each row once for each replica of a strategy.
-    def run(ids: Any) -> Any:
-        return model(ids, training=False)
-
-    return run if model.run_eagerly else tf.function(run, autograph=False)
-
-
 def _label_probabilities(
     run: Callable, copies: np.ndarray, labels: np.ndarray
 ) -> np.ndarray:
@@ -207,13 +201,6 @@ def _label_probabilities(
         )
     check_labels(labels, len(labels), probabilities.shape[1])
     return probabilities[np.arange(len(labels)), labels]
-
-
-def _normalized(changes: np.ndarray) -> np.ndarray:
-    largest = changes.max()
-    if largest == 0:
-        return np.zeros_like(changes)
-    return (changes - changes.min()) / largest
 
 
 def _padded(tokens: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -133,33 +133,6 @@ def mask_report(
         ]
         for number in ([padding, padding + 1] if has_mask else [padding])
     ]
-    operations, runs = _run(model, [arrays, *copies])
-    layers = []
-    for operation, real, *others in zip(operations, *runs):
-        change = max(
-            _change(one, two, side)
-            for other in others
-            for one, two in zip(real, other)
-        )
-        rounding = max(TOLERANCES.get(str(x.dtype), 3e-4) for x in real)
-        kind = type(operation).__name__
-        layers.append(
-            LayerChange(operation.name, kind, change, change > rounding)
-        )
-    return MaskReport(tuple(layers))
-
-
-def _pad(array: np.ndarray, number: float, side: str) -> np.ndarray:
-    width = (0, PADDED_STEPS) if side == "right" else (PADDED_STEPS, 0)
-    widths = [(0, 0), width] + [(0, 0)] * (array.ndim - 2)
-    constant = False if array.dtype == bool else number
-    return np.pad(array, widths, constant_values=constant)
-
-
-def _run(
-    model: keras.Model, examples: list[list[np.ndarray]]
-) -> tuple[list[keras.Operation], list[list[list[np.ndarray]]]]:
-    """The operations of a model; their flat outputs for each example."""
     again, calls = graph.record_calls(model)
     # Inputs are operations, too, which change nothing.
     calls = [
@@ -169,11 +142,28 @@ def _run(
     ]
     probe = keras.Model(again.inputs, [outputs for _, outputs in calls])
     runs = []
-    for example in examples:
+    for inputs in (arrays, *copies):
         with state_restored(model):
-            found = probe(example, training=False)
+            found = probe(inputs, training=False)
         runs.append(keras.tree.map_structure(np.asarray, found))
-    return [operation for operation, _ in calls], runs
+    layers = []
+    for (operation, _), real, *others in zip(calls, *runs):
+        change = max(
+            _change(one, two, side)
+            for other in others
+            for one, two in zip(real, other)
+        )
+        rounding = max(TOLERANCES.get(str(x.dtype), 3e-4) for x in real)
+        names = operation.name, type(operation).__name__
+        layers.append(LayerChange(*names, change, change > rounding))
+    return MaskReport(tuple(layers))
+
+
+def _pad(array: np.ndarray, number: float, side: str) -> np.ndarray:
+    width = (0, PADDED_STEPS) if side == "right" else (PADDED_STEPS, 0)
+    widths = [(0, 0), width] + [(0, 0)] * (array.ndim - 2)
+    constant = False if array.dtype == bool else number
+    return np.pad(array, widths, constant_values=constant)
 
 
 def _change(real: np.ndarray, padded: np.ndarray, side: str) -> float:

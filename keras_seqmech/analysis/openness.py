@@ -23,9 +23,6 @@ def openness_by_position(gates: Any, mask: Any = None) -> np.ndarray:
     Returns:
         float64 array `(time,)`, NaN where no row has a real position.
 
-    Raises:
-        ValueError: If an argument is not allowed.
-
     Example:
 
     >>> openness_by_position([[1, 0, 1], [1, 0, 0]])

@@ -96,9 +96,6 @@ def original_span(
     Returns:
         `(start, stop)`: the new text's `[start:stop]` is the text.
 
-    Raises:
-        ValueError: If an argument is not allowed.
-
     Example:
 
     >>> original_span(10, keep="mid", share=0.5)
@@ -121,14 +118,7 @@ def original_span(
 
 
 def stretch(values: Any, num_points: int) -> np.ndarray:
-    """Values at n even positions, interpolated to `num_points` of them.
-
-    Args:
-        values: Array `(n,)`, n at least 1.
-        num_points: Positive int.
-
-    Returns:
-        float64 array `(num_points,)`, its ends those of `values`.
+    """Values at even positions, interpolated to `num_points`; both ends stay.
 
     Example:
 

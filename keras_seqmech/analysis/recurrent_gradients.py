@@ -10,8 +10,8 @@ from keras import ops
 
 from keras_seqmech.core import graph
 from keras_seqmech.core.wrapped import directions
+from keras_seqmech.core.wrapped import unwrapped
 from keras_seqmech.initial_state import LearnedInitialState
-from keras_seqmech.keep_mask import KeepMask
 from keras_seqmech.receptive_field import ReceptiveFieldRNN
 from keras_seqmech.receptive_field import ReceptiveFieldWindows
 from keras_seqmech.receptive_field import RFCell
@@ -87,11 +87,16 @@ class RecurrentProbe:
 
 def _find_layer(model: keras.Model, name: str | None) -> keras.Layer:
     """The recurrent layer of a name, or the only one of a model."""
-    layers = _recurrent_layers(model)
+    graph.check_functional(model, "model")
+    layers = [
+        layer
+        for layer in graph.layers_within(model)
+        if all(type(loop) in KINDS for loop in _loops(layer))
+    ]
     found = [
         layer
         for layer in layers
-        if name in (None, layer.name, _unwrapped(layer).name)
+        if name in (None, layer.name, unwrapped(layer).name)
     ]
     if len(found) != 1:
         kinds = ", ".join(f"`{kind.__name__}`" for kind in KINDS)
@@ -106,27 +111,9 @@ def _find_layer(model: keras.Model, name: str | None) -> keras.Layer:
     return found[0]
 
 
-def _recurrent_layers(model: keras.Model) -> list[keras.Layer]:
-    """Layers that can be measured, of a model and of models within it."""
-    graph.check_functional(model, "model")
-    found = []
-    for layer in model.layers:
-        if getattr(layer, "outputs", None):
-            found += _recurrent_layers(layer)
-        elif all(type(loop) in KINDS for loop in _loops(layer)):
-            found.append(layer)
-    return found
-
-
-def _unwrapped(layer: keras.Layer) -> keras.Layer:
-    if isinstance(layer, KeepMask):
-        return _unwrapped(layer.layer)
-    return layer.rnn if isinstance(layer, LearnedInitialState) else layer
-
-
 def _loops(layer: keras.Layer) -> list[keras.Layer]:
     """The layer that runs the cell, of each direction."""
-    return directions(_unwrapped(layer))
+    return directions(unwrapped(layer))
 
 
 def _rebuild(model: keras.Model, perturbed: "_Perturbed") -> keras.Model:
@@ -207,7 +194,7 @@ class _Perturbed(keras.layers.Layer):
             )
         ]
         if len(outputs) == 2:
-            return _merge(_unwrapped(self.layer), *outputs)
+            return _merge(unwrapped(self.layer), *outputs)
         return outputs[0]
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:

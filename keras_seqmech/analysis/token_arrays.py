@@ -17,12 +17,7 @@ def check_mask(mask: Any, shape: Sequence[int]) -> np.ndarray:
 
 
 def free_steps(real: np.ndarray, max_size: int) -> np.ndarray:
-    """The real steps whose window of `max_size` positions is wholly real.
-
-    Args:
-        real: Boolean array `(batch, time)`.
-        max_size: Positive int.
-    """
+    """The real steps whose window of `max_size` positions is wholly real."""
     length = real.shape[1]
     padded = np.pad(real, ((0, 0), (0, max_size - 1)))
     windows = [padded[:, i : i + length] for i in range(max_size)]

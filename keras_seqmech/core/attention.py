@@ -3,7 +3,10 @@ r"""Attention over the steps of one sequence.
 A query q of `(features,)` or `(batch, features)` scores each step; scores
 become weights, $\alpha_t = \exp(s_t) / \sum_j \exp(s_j)$ over real steps, and
 the weights sum up the steps. One query a row: time and memory grow with T, not
-with its square. Scores and weights are float32 or wider.
+with its square.
+
+Sequences are `(batch, time, features)`, masks boolean `(batch, time)` or None;
+scores and weights are `(batch, time)`, float32 or wider.
 """
 
 from typing import NamedTuple
@@ -39,31 +42,14 @@ class Attended(NamedTuple):
 def learned_attention(
     query: Tensor, sequences: Tensor, mask: Tensor | None
 ) -> Attended:
-    """Attention of one query for all rows.
-
-    Args:
-        query: Tensor `(features,)`.
-        sequences: Tensor `(batch, time, features)`.
-        mask: Boolean tensor `(batch, time)` or None.
-
-    Returns:
-        `Attended`.
-    """
+    """Attention of one query `(features,)` for all rows."""
     sequences = masks.zero_masked_forward(sequences, mask)
     weights = attention_weights(dot_scores(query, sequences), mask)
     return Attended(time_reductions.weighted_sum(weights, sequences), weights)
 
 
 def max_attention(sequences: Tensor, mask: Tensor | None) -> Attended:
-    """Attention whose query is the maximum over time, to unit keys.
-
-    Args:
-        sequences: Tensor `(batch, time, features)`.
-        mask: Boolean tensor `(batch, time)` or None.
-
-    Returns:
-        `Attended`.
-    """
+    """Attention whose query is the maximum over time, to unit keys."""
     sequences = masks.zero_masked_forward(sequences, mask)
     query = time_reductions.maximum(sequences, mask)
     weights = attention_weights(normalized_scores(query, sequences), mask)
@@ -75,11 +61,7 @@ def last_attention(
 ) -> tuple[Attended, Tensor]:
     """Attention whose query is the last real step, to unit keys.
 
-    Args:
-        sequences: Tensor `(batch, time, features)`.
-        mask: Boolean tensor `(batch, time)` or None.
-        rate: As in `drop_steps`.
-        noise: As in `drop_steps`.
+    Steps are dropped as `drop_steps` does.
 
     Returns:
         `Attended`, and the ratio `(batch,)` of the attention to the other
@@ -99,15 +81,7 @@ def last_attention(
 
 
 def dot_scores(query: Tensor, sequences: Tensor) -> Tensor:
-    """Scores $s_t = h_t^T q$.
-
-    Args:
-        query: Tensor `(features,)` or `(batch, features)`.
-        sequences: Tensor `(batch, time, features)`, finite.
-
-    Returns:
-        Tensor `(batch, time)`.
-    """
+    """Scores $s_t = h_t^T q$ of finite sequences."""
     dtype = score_dtype(sequences.dtype)
     keys, query = ops.cast(sequences, dtype), ops.cast(query, dtype)
     if len(query.shape) == 1:
@@ -123,13 +97,6 @@ def normalized_scores(query: Tensor, sequences: Tensor) -> Tensor:
     that is zero scores 0 and takes no gradient; so do keys of norm below 1e-18
     or above 1e18. A query with an entry beyond 1e15 passes no gradient
     through its scores. Other gradients are finite.
-
-    Args:
-        query: Tensor `(batch, features)`.
-        sequences: Tensor `(batch, time, features)`, finite.
-
-    Returns:
-        Tensor `(batch, time)`.
     """
     dtype = score_dtype(sequences.dtype)
     keys, query = ops.cast(sequences, dtype), ops.cast(query, dtype)
@@ -150,15 +117,7 @@ def normalized_scores(query: Tensor, sequences: Tensor) -> Tensor:
 
 
 def attention_weights(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Softmax over the real steps; zeros in rows without one.
-
-    Args:
-        scores: Tensor `(batch, time)`, float32 or wider.
-        mask: Boolean tensor `(batch, time)` or None.
-
-    Returns:
-        Tensor `(batch, time)`, 0 at masked steps.
-    """
+    """Softmax over the real steps, 0 at others; zeros in rows without one."""
     real = masks.real_steps(scores, mask)
     scores = ops.where(real, scores, ops.full_like(scores, -1e30))
     largest = ops.max(scores, axis=1, keepdims=True, initial=-1e30)
@@ -175,13 +134,10 @@ def drop_steps(
     """Takes steps out of attention at random, never the one at `index`.
 
     Args:
-        mask: Boolean tensor `(batch, time)`.
+        mask: The real steps.
         index: Int tensor `(batch,)`, the step of each row that stays.
         rate: Scalar in [0, 1], the share of the others to drop; 1 drops all.
         noise: Tensor `(batch, time)`, uniform in [0, 1).
-
-    Returns:
-        Boolean tensor `(batch, time)`, True where a step is real and stays.
     """
     steps = ops.arange(ops.shape(mask)[1], dtype="int32")
     stays = ops.equal(steps, ops.expand_dims(ops.cast(index, "int32"), 1))
@@ -195,16 +151,9 @@ def attention_ratio(
 
     $$\sum_{t \ne n} \alpha_t / \alpha_n = \sum_{t \ne n} \exp(s_t - s_n)$$
 
-    Computed from the scores, so that nothing is divided by a vanishing
-    $\alpha_n$; differences of scores above 60 count as 60.
-
-    Args:
-        scores: Tensor `(batch, time)`.
-        index: Int tensor `(batch,)`, n of each row.
-        mask: Boolean tensor `(batch, time)` or None.
-
-    Returns:
-        Tensor `(batch,)`; 0 in rows without a real step.
+    with n the `index` `(batch,)`. Computed from the scores, so that nothing is
+    divided by a vanishing $\alpha_n$; differences of scores above 60 count as
+    60. A row without a real step gives 0.
     """
     real = masks.real_steps(scores, mask)
     steps = ops.arange(ops.shape(scores)[1], dtype="int32")

@@ -6,15 +6,13 @@ out of the time loop, and a step computes the rest.
 """
 
 import contextlib
+import functools
 import inspect
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
-from typing import Protocol
-from typing import TypeAlias
-from typing import runtime_checkable
 
 import keras
 import tensorflow as tf
@@ -26,34 +24,6 @@ from keras_seqmech.core.scan.protocol import Named
 from keras_seqmech.core.scan.protocol import Operands
 from keras_seqmech.core.scan.protocol import States
 from keras_seqmech.typing import Tensor
-
-# Cells whose weights and steps are known; any other is only called.
-KNOWN_CELLS = (
-    keras.layers.SimpleRNNCell,
-    keras.layers.LSTMCell,
-    keras.layers.GRUCell,
-)
-
-
-@runtime_checkable
-class CachesDropout(Protocol):
-    """A cell that keeps its dropout masks, the same for all steps.
-
-    `LSTMCell`, `GRUCell` and `SimpleRNNCell` have these methods, and
-    `keras.layers.RNN` calls them on every cell that has them.
-    """
-
-    def get_dropout_mask(self, step_input: Tensor) -> Any:
-        """Mask of the inputs, drawn like `step_input` at the first call."""
-
-    def get_recurrent_dropout_mask(self, step_input: Tensor) -> Any:
-        """Mask of the state, drawn like `step_input` at the first call."""
-
-    def reset_dropout_mask(self) -> None:
-        """Forgets the mask of the inputs."""
-
-    def reset_recurrent_dropout_mask(self) -> None:
-        """Forgets the mask of the state."""
 
 
 def state_size(cell: Any) -> Any:
@@ -73,16 +43,13 @@ def output_size(cell: Any) -> int:
 
 
 def gated_states(cell: Any, gated: str) -> tuple[int, ...]:
-    """Which of a cell's states a gate acts on.
+    """Which of a cell's states a gate acts on, as indices into its flat states.
 
     Args:
-        cell: A Keras cell. Of stacked cells the first is meant, whose states
-            come first.
+        cell: A Keras cell. For stacked cells: the first, whose states come
+            first.
         gated: `"output"`, its first state; `"memory"`, its last, which in an
             `LSTMCell` is c; or `"all"`.
-
-    Returns:
-        Indices into the cell's flat states.
     """
     count = len(flat_state_sizes(_parts(cell)[0]))
     indices = {"output": (0,), "memory": (count - 1,), "all": range(count)}
@@ -90,24 +57,17 @@ def gated_states(cell: Any, gated: str) -> tuple[int, ...]:
 
 
 def build(cell: Any, batch_size: int | None, features: int) -> None:
-    """Builds a cell; one that is built must have been built for the features.
+    """Builds a cell for inputs of so many features.
 
-    Args:
-        cell: A cell of `keras.layers.RNN`. One that is no Keras layer has
-            nothing to build.
-        batch_size: Size of a batch, or None.
-        features: Number of features of the cell's inputs.
-
-    Raises:
-        ValueError: If an `LSTMCell`, `GRUCell` or `SimpleRNNCell` is built for
-            another number of features.
+    One that is no Keras layer has nothing to build. An `LSTMCell`, `GRUCell`
+    or `SimpleRNNCell` that is built for others is refused.
     """
     if not isinstance(cell, keras.layers.Layer):
         return
     if not cell.built:
         cell.build((batch_size, features))
         cell.built = True
-    elif type(cell) in KNOWN_CELLS and cell.kernel.shape[0] != features:
+    elif type(cell) in _STEPS and cell.kernel.shape[0] != features:
         raise ValueError(
             "Argument `cell` must not be built for other inputs than those it "
             f"gets, of {features} features. "
@@ -118,17 +78,11 @@ def build(cell: Any, batch_size: int | None, features: int) -> None:
 def call_cell(
     cell: Any, inputs: Tensor, states: Sequence[Tensor], training: bool
 ) -> tuple[Tensor, list[Tensor]]:
-    """Calls any cell on one step, with flat lists of states.
+    """Calls any cell on one step `(batch, features)`.
 
-    Args:
-        cell: A built cell of `keras.layers.RNN`.
-        inputs: Tensor `(batch, features)`.
-        states: States before the step, `(batch, size)` each, in the order of
-            `flat_state_sizes`.
-        training: Whether the cell trains; passed on if its `call` takes it.
-
-    Returns:
-        The output `(batch, output size)`, and the states after the step.
+    The states, `(batch, size)` each before and after the step, are in the order
+    of `flat_state_sizes`. `training` is passed on if the cell's `call` takes
+    it.
     """
     packed = keras.tree.pack_sequence_as(cell.state_size, list(states))
     if not keras.tree.is_nested(packed):
@@ -148,13 +102,20 @@ def _parts(cell: Any) -> list:
     return [part for inner in cell.cells for part in _parts(inner)]
 
 
+def caches_dropout(cell: Any) -> bool:
+    """Whether a cell keeps its dropout masks, the same for all steps."""
+    return hasattr(cell, "get_dropout_mask") and hasattr(
+        cell, "get_recurrent_dropout_mask"
+    )
+
+
 @contextlib.contextmanager
 def fresh_dropout(cell: Any) -> Iterator[None]:
     """Within it, a cell's cached dropout masks are those of this call alone."""
 
     def reset() -> None:
         for part in _parts(cell):
-            if isinstance(part, CachesDropout):
+            if caches_dropout(part):
                 part.reset_dropout_mask()
                 part.reset_recurrent_dropout_mask()
 
@@ -168,105 +129,17 @@ def fresh_dropout(cell: Any) -> Iterator[None]:
 def draw_dropout(cell: Any, batch_size: Any, features: int, dtype: str) -> None:
     """Draws and caches a cell's dropout masks, one for all following steps.
 
-    Args:
-        cell: A built cell; stacked cells draw for each of theirs. Cells that
-            cache no masks are left as they are.
-        batch_size: Size of the batch, an int or a scalar tensor.
-        features: Number of features of the cell's inputs.
-        dtype: Dtype of the masks.
+    Stacked cells draw for each of theirs. Cells that cache no masks are left as
+    they are.
     """
     for part in _parts(cell):
-        if isinstance(part, CachesDropout):
+        if caches_dropout(part):
             hidden = flat_state_sizes(part)[0]
             part.get_dropout_mask(ops.zeros((batch_size, features), dtype))
             part.get_recurrent_dropout_mask(
                 ops.zeros((batch_size, hidden), dtype)
             )
         features = output_size(part)
-
-
-Activation: TypeAlias = Callable[[Tensor], Tensor]
-
-
-def simple_rnn_step(
-    states: States, affine: Affine, activation: Activation
-) -> tuple[Tensor, States]:
-    r"""$h_t = g(z_t + U h_{t-1})$.
-
-    Args:
-        states: `(h,)`, `(batch, units)`.
-        affine: Supplies the product `"cell"`, one part.
-        activation: $g$.
-
-    Returns:
-        Output and new states.
-    """
-    (pre_activation,) = affine("cell", states[0])
-    hidden = activation(pre_activation)
-    return hidden, (hidden,)
-
-
-def lstm_step(
-    states: States,
-    affine: Affine,
-    activation: Activation,
-    recurrent_activation: Activation,
-) -> tuple[Tensor, States]:
-    r"""$c_t = f_t c_{t-1} + i_t g(\tilde c_t)$, $h_t = o_t g(c_t)$.
-
-    Args:
-        states: `(h, c)`, `(batch, units)` each.
-        affine: Supplies the product `"cell"`, four parts: input, forget,
-            candidate, output (Keras' order).
-        activation: $g$.
-        recurrent_activation: The gates' activation.
-
-    Returns:
-        Output and new states.
-    """
-    hidden, carry = states
-    input_gate, forget_gate, candidate, output_gate = affine("cell", hidden)
-    carry = recurrent_activation(forget_gate) * carry + recurrent_activation(
-        input_gate
-    ) * activation(candidate)
-    hidden = recurrent_activation(output_gate) * activation(carry)
-    return hidden, (hidden, carry)
-
-
-def gru_step(
-    inputs: dict[str, Tensor],
-    states: States,
-    affine: Affine,
-    activation: Activation,
-    recurrent_activation: Activation,
-    reset_after: bool,
-) -> tuple[Tensor, States]:
-    r"""$h_t = z_t h_{t-1} + (1 - z_t) \tilde h_t$.
-
-    Args:
-        inputs: With `reset_after`, `"cell_candidate"` holds the input's part
-            of the candidate, `(batch, units)`.
-        states: `(h,)`, `(batch, units)`.
-        affine: Supplies the product `"cell"`: update and reset gate, and with
-            `reset_after` the state's part of the candidate. Without, supplies
-            `"cell_candidate"` too, one part.
-        activation: The candidate's activation.
-        recurrent_activation: The gates' activation.
-        reset_after: Whether the reset gate acts after the product.
-
-    Returns:
-        Output and new states.
-    """
-    (hidden,) = states
-    update, reset, *state_candidate = affine("cell", hidden)
-    update = recurrent_activation(update)
-    reset = recurrent_activation(reset)
-    if reset_after:
-        candidate = inputs["cell_candidate"] + reset * state_candidate[0]
-    else:
-        (candidate,) = affine("cell_candidate", reset * hidden)
-    hidden = update * hidden + (1 - update) * activation(candidate)
-    return hidden, (hidden,)
 
 
 class CellRun(NamedTuple):
@@ -294,19 +167,10 @@ def prepare(
 ) -> CellRun:
     """Splits a cell's work into what precedes the loop and what stays in it.
 
-    `SimpleRNNCell`, `LSTMCell` and `GRUCell` have their input products taken
-    out of the loop. Other cells, subclasses, and cells with dropout in
-    training or with an activation that has weights are called as they are,
-    step by step.
-
-    Args:
-        cell: A built Keras cell.
-        sequences: The cell's inputs, `(time, batch, features)`.
-        dtype: Compute dtype.
-        training: Whether dropout is active.
-
-    Returns:
-        A `CellRun`.
+    `SimpleRNNCell`, `LSTMCell` and `GRUCell` have the products with the inputs,
+    `(time, batch, features)`, taken out of the loop. Other cells, subclasses,
+    and cells with dropout in training or with an activation that has weights
+    are called as they are, step by step.
     """
     if not projects_before_loop(cell, training):
 
@@ -322,18 +186,28 @@ def prepare(
 
         return CellRun({"cell_inputs": sequences}, {}, step)
 
-    def cast(variable: Any) -> Tensor | None:
-        return None if variable is None else ops.cast(variable, dtype)
-
-    kernel = cast(cell.kernel)
-    recurrent_kernel = cast(cell.recurrent_kernel)
-    builder = _BUILDERS[type(cell)]
-    return builder(cell, sequences, kernel, recurrent_kernel, cast(cell.bias))
+    kernel = ops.cast(cell.kernel, dtype)
+    recurrent_kernel = ops.cast(cell.recurrent_kernel, dtype)
+    bias = None if cell.bias is None else ops.cast(cell.bias, dtype)
+    known_step = functools.partial(_STEPS[type(cell)], cell)
+    weights = {"cell": recurrent_kernel}
+    if not isinstance(cell, keras.layers.GRUCell):
+        parts = recurrent_kernel.shape[1] // recurrent_kernel.shape[0]
+        inputs = {"cell": numerics.project(sequences, kernel, bias, parts)}
+        return CellRun(inputs, weights, known_step)
+    inputs = _gru_inputs(cell, sequences, kernel, bias)
+    if not cell.reset_after:
+        split = 2 * cell.units
+        weights = {
+            "cell": recurrent_kernel[:, :split],
+            "cell_candidate": recurrent_kernel[:, split:],
+        }
+    return CellRun(inputs, weights, known_step)
 
 
 def projects_before_loop(cell: Any, training: bool) -> bool:
     """Whether a cell's input products are hoisted; see `prepare`."""
-    if type(cell) not in _BUILDERS:
+    if type(cell) not in _STEPS:
         return False
     if training and (cell.dropout or cell.recurrent_dropout):
         return False
@@ -341,69 +215,13 @@ def projects_before_loop(cell: Any, training: bool) -> bool:
     return not any(isinstance(a, keras.layers.Layer) for a in activations)
 
 
-def _simple_rnn(
-    cell: Any,
-    sequences: Tensor,
-    kernel: Tensor,
-    recurrent_kernel: Tensor,
-    bias: Tensor | None,
-) -> CellRun:
-    def step(
-        inputs: Named, states: States, affine: Affine
-    ) -> tuple[Tensor, States]:
-        return simple_rnn_step(states, affine, cell.activation)
-
-    inputs = {"cell": numerics.project(sequences, kernel, bias, 1)}
-    return CellRun(inputs, {"cell": recurrent_kernel}, step)
-
-
-def _lstm(
-    cell: Any,
-    sequences: Tensor,
-    kernel: Tensor,
-    recurrent_kernel: Tensor,
-    bias: Tensor | None,
-) -> CellRun:
-    def step(
-        inputs: Named, states: States, affine: Affine
-    ) -> tuple[Tensor, States]:
-        return lstm_step(
-            states, affine, cell.activation, cell.recurrent_activation
-        )
-
-    inputs = {"cell": numerics.project(sequences, kernel, bias, 4)}
-    return CellRun(inputs, {"cell": recurrent_kernel}, step)
-
-
-def _gru(
-    cell: Any,
-    sequences: Tensor,
-    kernel: Tensor,
-    recurrent_kernel: Tensor,
-    bias: Tensor | None,
-) -> CellRun:
-    def step(
-        inputs: Named, states: States, affine: Affine
-    ) -> tuple[Tensor, States]:
-        return gru_step(
-            inputs,
-            states,
-            affine,
-            cell.activation,
-            cell.recurrent_activation,
-            cell.reset_after,
-        )
-
-    split = 2 * cell.units
+def _gru_inputs(
+    cell: Any, sequences: Tensor, kernel: Tensor, bias: Tensor | None
+) -> dict[str, Any]:
+    """What a step of a `GRUCell` gets of its inputs' products."""
     if not cell.reset_after:
         update, reset, candidate = numerics.project(sequences, kernel, bias, 3)
-        inputs = {"cell": [update, reset], "cell_candidate": [candidate]}
-        weights = {
-            "cell": recurrent_kernel[:, :split],
-            "cell_candidate": recurrent_kernel[:, split:],
-        }
-        return CellRun(inputs, weights, step)
-
+        return {"cell": [update, reset], "cell_candidate": [candidate]}
     input_bias, recurrent_bias = (
         (None, None) if bias is None else tf.unstack(bias)
     )
@@ -415,15 +233,64 @@ def _gru(
         update_bias, reset_bias, state_bias = tf.split(recurrent_bias, 3)
         update, reset = update + update_bias, reset + reset_bias
         state_candidate += state_bias
-    inputs = {
+    return {
         "cell": [update, reset, state_candidate],
         "cell_candidate": candidate,
     }
-    return CellRun(inputs, {"cell": recurrent_kernel}, step)
 
 
-_BUILDERS = {
-    keras.layers.SimpleRNNCell: _simple_rnn,
-    keras.layers.LSTMCell: _lstm,
-    keras.layers.GRUCell: _gru,
+# Each step takes the cell, the inputs of the step by name, the states
+# `(batch, units)` and the `affine` that supplies the products with them.
+
+
+def _simple_rnn_step(
+    cell: Any, inputs: Named, states: States, affine: Affine
+) -> tuple[Tensor, States]:
+    r"""$h_t = g(z_t + U h_{t-1})$."""
+    (pre_activation,) = affine("cell", states[0])
+    hidden = cell.activation(pre_activation)
+    return hidden, (hidden,)
+
+
+def lstm_step(
+    cell: Any, inputs: Named, states: States, affine: Affine
+) -> tuple[Tensor, States]:
+    r"""$c_t = f_t c_{t-1} + i_t g(\tilde c_t)$, $h_t = o_t g(c_t)$.
+
+    The four parts of the product `"cell"` are in Keras' order: input, forget,
+    candidate, output.
+    """
+    activation, gate = cell.activation, cell.recurrent_activation
+    hidden, carry = states
+    input_gate, forget_gate, candidate, output_gate = affine("cell", hidden)
+    carry = gate(forget_gate) * carry + gate(input_gate) * activation(candidate)
+    hidden = gate(output_gate) * activation(carry)
+    return hidden, (hidden, carry)
+
+
+def _gru_step(
+    cell: Any, inputs: Named, states: States, affine: Affine
+) -> tuple[Tensor, States]:
+    r"""$h_t = z_t h_{t-1} + (1 - z_t) \tilde h_t$.
+
+    The product `"cell"` is that of update and reset gate; with `reset_after`
+    also the state's part of the candidate, whose other part is an input.
+    Without, the candidate is a product of its own.
+    """
+    (hidden,) = states
+    update, reset, *state_candidate = affine("cell", hidden)
+    update = cell.recurrent_activation(update)
+    reset = cell.recurrent_activation(reset)
+    if cell.reset_after:
+        candidate = inputs["cell_candidate"] + reset * state_candidate[0]
+    else:
+        (candidate,) = affine("cell_candidate", reset * hidden)
+    hidden = update * hidden + (1 - update) * cell.activation(candidate)
+    return hidden, (hidden,)
+
+
+_STEPS = {
+    keras.layers.SimpleRNNCell: _simple_rnn_step,
+    keras.layers.LSTMCell: lstm_step,
+    keras.layers.GRUCell: _gru_step,
 }

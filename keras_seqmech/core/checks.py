@@ -24,94 +24,53 @@ _SEQUENCES = (
 
 def check_positive_int(name: str, value: Any) -> int:
     """Refuses anything but an integer of at least 1; a bool is not one."""
-    if not _is_positive_int(value):
-        raise ValueError(
-            f"Argument `{name}` must be a positive integer. "
-            f"Received: {name}={value!r}"
-        )
-    return int(value)
+    return _check_int(name, value, 1, "a positive integer")
 
 
 def check_not_negative_int(name: str, value: Any) -> int:
     """Refuses anything but an integer of at least 0; a bool is not one."""
-    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_integer or value < 0:
+    return _check_int(name, value, 0, "an integer of at least 0")
+
+
+def _check_int(name: str, value: Any, least: int, allowed: str) -> int:
+    is_int = isinstance(value, Integral) and not isinstance(value, bool)
+    if not is_int or value < least:
         raise ValueError(
-            f"Argument `{name}` must be an integer of at least 0. "
-            f"Received: {name}={value!r}"
+            f"Argument `{name}` must be {allowed}. Received: {name}={value!r}"
         )
     return int(value)
 
 
-def _is_positive_int(value: Any) -> bool:
-    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
-    return is_integer and value >= 1
+def _number_check(
+    allowed: str, fits: Callable[[Any], bool]
+) -> Callable[[str, Any], float]:
+    """A function `(name, value)` that refuses numbers that do not fit."""
+
+    def check(name: str, value: Any) -> float:
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        if not is_number or not fits(value):
+            raise ValueError(
+                f"Argument `{name}` must be {allowed}. "
+                f"Received: {name}={value!r}"
+            )
+        return float(value)
+
+    return check
 
 
-def check_finite(name: str, value: Any) -> float:
-    """Refuses anything but a finite number."""
-    return _check_number(
-        name, value, "a finite number", lambda x: -math.inf < x < math.inf
-    )
-
-
-def check_positive(name: str, value: Any) -> float:
-    """Refuses anything but a finite number above 0."""
-    return _check_number(
-        name, value, "a finite number above 0", lambda x: 0 < x < math.inf
-    )
-
-
-def check_not_negative(name: str, value: Any) -> float:
-    """Refuses anything but a finite number of at least 0."""
-    return _check_number(
-        name,
-        value,
-        "a finite number of at least 0",
-        lambda x: 0 <= x < math.inf,
-    )
-
-
-def check_range(name: str, value: Any, low: float, high: float) -> float:
-    """Refuses anything but a number from `low` to `high`."""
-    return _check_number(
-        name,
-        value,
-        f"a number from {low:g} to {high:g}",
-        lambda x: low <= x <= high,
-    )
-
-
-def check_share(name: str, value: Any) -> float:
-    """Refuses anything but a number from 0 to 1."""
-    return _check_number(
-        name, value, "a number from 0 to 1", lambda x: 0 <= x <= 1
-    )
-
-
-def check_open_share(name: str, value: Any) -> float:
-    """Refuses anything but a number above 0 and below 1."""
-    return _check_number(
-        name, value, "a number above 0 and below 1", lambda x: 0 < x < 1
-    )
-
-
-def check_positive_share(name: str, value: Any) -> float:
-    """Refuses anything but a number above 0 and up to 1."""
-    return _check_number(
-        name, value, "a number above 0 and up to 1", lambda x: 0 < x <= 1
-    )
-
-
-def _check_number(
-    name: str, value: Any, allowed: str, fits: Callable[[Any], bool]
-) -> float:
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not fits(value):
-        raise ValueError(
-            f"Argument `{name}` must be {allowed}. Received: {name}={value!r}"
-        )
-    return float(value)
+check_finite = _number_check(
+    "a finite number", lambda x: -math.inf < x < math.inf
+)
+check_positive = _number_check(
+    "a finite number above 0", lambda x: 0 < x < math.inf
+)
+check_not_negative = _number_check(
+    "a finite number of at least 0", lambda x: 0 <= x < math.inf
+)
+check_share = _number_check("a number from 0 to 1", lambda x: 0 <= x <= 1)
+check_open_share = _number_check(
+    "a number above 0 and below 1", lambda x: 0 < x < 1
+)
 
 
 # Choices and objects of Keras.
@@ -145,7 +104,8 @@ def check_cell(name: str, cell: Any) -> Any:
         )
     sizes = keras.tree.flatten(getattr(cell, "state_size", None))
     is_cell = hasattr(cell, "call") and not isinstance(cell, keras.layers.RNN)
-    if not is_cell or not sizes or not all(map(_is_positive_int, sizes)):
+    are_ints = all(isinstance(s, Integral) and int(s) > 0 for s in sizes)
+    if not is_cell or not sizes or not are_ints:
         raise ValueError(
             f"Argument `{name}` must be a recurrent cell: an object with a "
             "method `call(inputs, states)` and an attribute `state_size` of "
@@ -217,23 +177,22 @@ def check_features(name: str, shape: Sequence, features: int | None) -> None:
 
 def check_windows(name: str, shape: Sequence, max_size: int) -> None:
     """Refuses shapes other than `(batch, time, max_size, features + 1)`."""
-    shape = tuple(shape)
-    if len(shape) != 4 or shape[1] == 0:
-        raise ValueError(
-            "Sequences for an `RFCell` must have the shape (batch, time, "
-            f"max_size, features + 1) with max_size={max_size}, as "
-            f"`ReceptiveFieldWindows(max_size={max_size})` makes it. "
-            f"Received: {name}={shape}"
-        )
-    check_window(name, (shape[0], *shape[2:]), max_size)
+    _check_windows(name, shape, max_size, "Sequences for", "batch, time")
 
 
 def check_window(name: str, shape: Sequence, max_size: int) -> None:
     """Refuses shapes other than `(batch, max_size, features + 1)`."""
-    shape = tuple(shape)
-    if len(shape) != 3 or shape[1] != max_size or not shape[2] or shape[2] < 2:
+    _check_windows(name, shape, max_size, "A step of", "batch")
+
+
+def _check_windows(
+    name: str, shape: Sequence, max_size: int, what: str, axes: str
+) -> None:
+    shape, rank = tuple(shape), 2 + len(axes.split())
+    fits = len(shape) == rank and 0 not in shape[1:-2]
+    if not fits or shape[-2] != max_size or (shape[-1] or 0) < 2:
         raise ValueError(
-            "A step of an `RFCell` must have the shape (batch, max_size, "
+            f"{what} an `RFCell` must have the shape ({axes}, max_size, "
             f"features + 1) with max_size={max_size}, as "
             f"`ReceptiveFieldWindows(max_size={max_size})` makes it. "
             f"Received: {name}={shape}"
@@ -367,47 +326,38 @@ def assert_length(name: str, sequences: Tensor) -> Tensor:
 def assert_rows(name: str, values: Any, sequences: Tensor) -> Any:
     """Refuses, when it runs, another batch size than that of the sequences.
 
-    Args:
-        name: Name of the argument.
-        values: Tensor `(batch, ...)`, such as a context or a state, or None.
-        sequences: Tensor `(batch, time, features)`.
-
     Returns:
-        The values, which wait for the check.
+        The values `(batch, ...)`, which wait for the check, or None.
     """
-    if values is None or isinstance(sequences, keras.KerasTensor):
-        return values
-    if None not in (sequences.shape[0], values.shape[0]):
-        return values
-    check = tf.debugging.assert_equal(
-        tf.shape(values)[0],
-        tf.shape(sequences)[0],
-        f"Argument `{name}` must have the batch size of its sequence. "
-        f"Received: {name} of another batch size",
-    )
-    return _after(check, values)
+    return _assert_sizes(name, values, sequences, 1, "batch size")
 
 
 def assert_by_step(name: str, values: Any, sequences: Tensor) -> Any:
-    """Refuses at run time sizes that are not static and do not fit.
+    """Like `assert_rows`, of values `(batch, time)` such as a mask."""
+    return _assert_sizes(name, values, sequences, 2, "shape (batch, time)")
 
-    Args:
-        name: Name of the argument.
-        values: Tensor `(batch, time)`, such as a mask, or None.
-        sequences: Tensor `(batch, time, features)`.
 
-    Returns:
-        The values, with the check as a control dependency.
-    """
+def assert_steps(
+    sequences: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    """`assert_length`, and `assert_by_step` of a mask, as booleans."""
+    sequences = assert_length("sequences.shape", sequences)
+    mask = None if mask is None else keras.ops.cast(mask, "bool")
+    return sequences, assert_by_step("mask", mask, sequences)
+
+
+def _assert_sizes(
+    name: str, values: Any, sequences: Tensor, axes: int, sizes: str
+) -> Any:
     if values is None or isinstance(sequences, keras.KerasTensor):
         return values
-    if None not in (*sequences.shape[:2], *values.shape):
+    if None not in (*sequences.shape[:axes], *values.shape[:axes]):
         return values
     check = tf.debugging.assert_equal(
-        tf.shape(values),
-        tf.shape(sequences)[:2],
-        f"Argument `{name}` must have the shape (batch, time) of its "
-        f"sequence. Received: {name} of another shape",
+        tf.shape(values)[:axes],
+        tf.shape(sequences)[:axes],
+        f"Argument `{name}` must have the {sizes} of its sequence. "
+        f"Received: {name} of another {sizes}",
     )
     return _after(check, values)
 

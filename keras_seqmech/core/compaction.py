@@ -2,7 +2,8 @@
 
 `compact` says which steps of each row are kept, in order; `gather` takes them
 from a sequence; `expand` brings results back to all steps. Gradients of both
-ways are sums over the same indices.
+ways are sums over the same indices. `keep` is boolean `(batch, time)`, True
+where a step is kept.
 """
 
 from collections.abc import Callable
@@ -15,9 +16,6 @@ from keras_seqmech._keras_compat import in_xla
 
 def capacity(keep: tf.Tensor) -> int | tf.Tensor:
     """Length that shortened sequences need: the most steps any row keeps.
-
-    Args:
-        keep: Boolean tensor `(batch, time)`, True where a step is kept.
 
     Returns:
         An int32 scalar, at least 1; compiled with XLA the number of steps,
@@ -37,12 +35,7 @@ def longest(keep: tf.Tensor) -> tf.Tensor:
 def compact(
     keep: tf.Tensor, length: int | tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Finds the kept steps of each row.
-
-    Args:
-        keep: Boolean tensor `(batch, time)`, True where a step is kept.
-        length: K, the length of the shortened sequences. Rows that keep more
-            lose the last ones.
+    """Finds the kept steps of each row, K = `length` of them at most.
 
     Returns:
         Indices of the kept steps, int32 `(batch, K)`, ascending, 0 where a
@@ -81,14 +74,11 @@ def gather(
 ) -> tf.Tensor:
     """Takes the kept steps of each row.
 
-    Args:
-        sequences: Tensor `(batch, time, features)`.
-        keep: Boolean tensor `(batch, time)`.
-        indices: From `compact`.
+    The indices `(batch, K)` are those of `compact`. Places beyond the steps
+    that a row keeps hold its first step, without a gradient.
 
     Returns:
-        Tensor `(batch, K, features)`. Places beyond the steps that a row keeps
-        hold its first step, without a gradient.
+        Tensor `(batch, K, features)`.
     """
 
     @custom_gradient
@@ -118,7 +108,7 @@ def expand(
             step.
         compacted: Tensor `(batch, K, units)`, K at least the most steps any
             row keeps.
-        keep: Boolean tensor `(batch, time)`.
+        keep: The kept steps.
 
     Returns:
         Tensor `(batch, time, units)`: at each step the state of the last kept

@@ -10,12 +10,7 @@ from keras_seqmech.typing import Tensor
 
 
 def check_functional(network: keras.Layer, argument: str = "network") -> None:
-    """Refuses networks without a graph of layers.
-
-    Args:
-        network: The model that was given.
-        argument: Name of the argument, for the error.
-    """
+    """Refuses networks without a graph of layers."""
     if not getattr(network, "outputs", None):
         raise ValueError(
             f"Argument `{argument}` must be a functional model, such as "
@@ -47,9 +42,6 @@ def run_again(
         inputs: Symbolic inputs in the structure of the network's; new ones of
             the same shapes if None.
         name: Name of the new model; that of the network if None.
-
-    Returns:
-        A functional model of the same layers.
     """
     graph = as_functional(network)
     return keras.models.clone_model(
@@ -63,11 +55,7 @@ def run_again(
 def record_calls(
     network: keras.Model, inputs: Tensor | None = None
 ) -> tuple[keras.Model, list[tuple[keras.Operation, Any]]]:
-    """Rebuilds a functional model and keeps what its operations return.
-
-    Args:
-        network: As in `run_again`.
-        inputs: As in `run_again`.
+    """Rebuilds a functional model, as `run_again` does.
 
     Returns:
         A functional model of the same layers; and, in the order of the calls,
@@ -83,17 +71,22 @@ def record_calls(
     return run_again(network, call, inputs), calls
 
 
+def layers_within(model: keras.Model) -> list[keras.Layer]:
+    """The layers of a model, and of functional models in their place."""
+    return [
+        inner
+        for layer in model.layers
+        for inner in (
+            layers_within(layer) if getattr(layer, "outputs", None) else [layer]
+        )
+    ]
+
+
 def sublayers(layer: keras.Layer) -> Iterator[keras.Layer]:
-    """A layer and all layers within it, each once.
+    """A layer and all layers within it, each once, the layer itself first.
 
     Layers have no public list of their own; what their attributes hold,
     also in lists and dicts, is theirs.
-
-    Args:
-        layer: A layer or a model.
-
-    Yields:
-        `layer` first, then the others in no particular order.
 
     Example:
 

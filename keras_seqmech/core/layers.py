@@ -1,11 +1,69 @@
-"""What layers of the package share: scalars, constraints, configs, losses."""
+"""What layers share: sequences, specs, scalars, constraints, configs."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 from keras import ops
 
+from keras_seqmech.core import checks
+from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
+
+
+class SequenceLayer(keras.layers.Layer):
+    """Base of layers of one sequence `(batch, time, features)` and its mask.
+
+    What they return has no time axis, or no features, so they pass no mask on:
+    Keras would mask losses of `(batch, time)` as if they had a time axis.
+    """
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def build(self, sequences_shape: Sequence[int | None]) -> None:
+        self.check_shape(sequences_shape)
+
+    def check_shape(self, shape: Sequence[int | None]) -> None:
+        """Refuses shapes of sequences that the layer does not take."""
+        checks.check_sequences("sequences.shape", shape)
+
+    def prepare(
+        self, sequences: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Checked sequences, and a boolean mask or None."""
+        self.check_shape(sequences.shape)
+        checks.check_mask("mask", mask, sequences.shape)
+        return checks.assert_steps(sequences, mask)
+
+    def compute_mask(
+        self, sequences: Tensor, mask: Tensor | None = None
+    ) -> None:
+        return None
+
+    def compute_output_spec(
+        self, sequences: Tensor, mask: Tensor | None = None, **keywords: Any
+    ) -> Any:
+        checks.check_mask("mask", mask, sequences.shape)
+        shapes = self.compute_output_shape(sequences.shape)
+        return output_specs(shapes, self.compute_dtype)
+
+
+def output_specs(shapes: Any, dtype: str) -> Any:
+    """What a layer returns, as `KerasTensor`s.
+
+    Args:
+        shapes: A shape, or a pair of a shape and a dict of those of decisions.
+        dtype: Dtype of the output; decisions are float32 or wider.
+    """
+    if len(shapes) != 2 or not isinstance(shapes[1], dict):
+        return keras.KerasTensor(shapes, dtype=dtype)
+    decisions = {
+        name: keras.KerasTensor(shape, dtype=score_dtype(dtype))
+        for name, shape in shapes[1].items()
+    }
+    return keras.KerasTensor(shapes[0], dtype=dtype), decisions
 
 
 def add_scalar(
@@ -16,16 +74,8 @@ def add_scalar(
 ) -> keras.Variable:
     """Adds a non-trainable float32 scalar variable to a layer.
 
-    Nothing is traced again when it changes, and it is kept in saves.
-
-    Args:
-        layer: The layer that holds it.
-        name: Name of the variable.
-        value: Its initial value.
-        constraint: What callbacks must not violate; see `Schedule`.
-
-    Returns:
-        The variable, of shape `()`.
+    Nothing is traced again when it changes, and it is kept in saves. The
+    `constraint` says what callbacks must not violate; see `Schedule`.
     """
     return layer.add_weight(
         name=name,
@@ -73,13 +123,9 @@ def _without_shapes(config: Any) -> Any:
 
 
 def batch_mean(losses: Tensor) -> Tensor:
-    """Mean loss of the rows of a batch.
+    """Mean loss of the rows of a batch, 0 for no rows, as on a replica.
 
-    Args:
-        losses: Tensor `(batch,)`; the batch may be empty, as on a replica.
-
-    Returns:
-        Scalar in the dtype in which Keras adds up losses; 0 for no rows.
+    It has the dtype in which Keras adds up losses.
     """
     losses = ops.cast(losses, keras.config.floatx())
     count = ops.maximum(ops.shape(losses)[0], 1)

@@ -12,12 +12,7 @@ from keras_seqmech.typing import Tensor
 def zero_masked(sequences: Tensor, mask: Tensor | None) -> Tensor:
     """Sets masked steps to zero, whatever their values (NaN included).
 
-    Args:
-        sequences: Tensor `(batch, time, ...)`.
-        mask: Boolean tensor `(batch, time)` or None.
-
-    Returns:
-        Tensor of the shape of `sequences`. No gradient reaches masked steps.
+    The sequences are `(batch, time, ...)`. No gradient reaches masked steps.
     """
     if mask is None:
         return sequences

@@ -21,28 +21,13 @@ def finite(values: Tensor, largest: float = LARGEST_LOGIT) -> Tensor:
 
     Sums of products beyond the range of the dtype are infinite, or NaN where
     infinities cancel. Such values pass no gradient.
-
-    Args:
-        values: Float tensor.
-        largest: Positive float.
-
-    Returns:
-        Tensor of the same shape and dtype.
     """
     values = ops.where(ops.isnan(values), ops.zeros_like(values), values)
     return ops.clip(values, -largest, largest)
 
 
 def product(inputs: Tensor, kernel: Tensor) -> Tensor:
-    """`inputs @ kernel` as one large product over all leading axes.
-
-    Args:
-        inputs: Tensor `(..., features)`.
-        kernel: Matrix `(features, units)` of the same dtype.
-
-    Returns:
-        Tensor `(..., units)`.
-    """
+    """`inputs @ kernel` as one large product over all leading axes."""
     if inputs.shape.rank == 2:
         return tf.matmul(inputs, kernel)
     return tf.tensordot(inputs, kernel, 1)
@@ -51,17 +36,7 @@ def product(inputs: Tensor, kernel: Tensor) -> Tensor:
 def project(
     inputs: Tensor, kernel: Tensor, bias: Tensor | None, parts: int
 ) -> list[Tensor]:
-    """Splits `inputs @ kernel + bias` into equal parts, one product each.
-
-    Args:
-        inputs: Tensor `(..., features)`.
-        kernel: Matrix `(features, parts * units)`.
-        bias: Vector `(parts * units,)` or None.
-        parts: Number of parts.
-
-    Returns:
-        List of `parts` tensors `(..., units)`.
-    """
+    """Splits `inputs @ kernel + bias` into equal parts, one product each."""
     kernels = tf.split(kernel, parts, axis=-1)
     products = [product(inputs, k) for k in kernels]
     if bias is None:

@@ -1,9 +1,9 @@
 """A sequence in one vector: reductions over time that skip masked steps.
 
 All take `(batch, time, features)` and a boolean mask `(batch, time)`, True
-where a step is real, of any pattern; None means all True. The values at
-masked steps reach neither output nor gradient, and a row without a real step
-gives zeros.
+where a step is real, of any pattern; None means all True. They return vectors
+`(batch, features)` of the same dtype. The values at masked steps reach neither
+output nor gradient, and a row without a real step gives zeros.
 """
 
 import tensorflow as tf
@@ -20,13 +20,6 @@ def mean(sequences: Tensor, mask: Tensor | None = None) -> Tensor:
     The steps are divided by their number before they are summed, in float32 or
     wider, so that half precision neither overflows nor loses accuracy over
     long sequences.
-
-    Args:
-        sequences: Tensor `(batch, time, features)`.
-        mask: Boolean tensor `(batch, time)` or None.
-
-    Returns:
-        Tensor `(batch, features)` of the dtype of `sequences`.
     """
     dtype = score_dtype(sequences.dtype)
     real = ops.cast(masks.real_steps(sequences, mask), dtype)
@@ -36,15 +29,9 @@ def mean(sequences: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def weighted_sum(weights: Tensor, sequences: Tensor) -> Tensor:
-    r"""$\sum_t \alpha_t h_t$, in the dtype of the weights.
+    r"""$\sum_t \alpha_t h_t$, in the dtype of the weights `(batch, time)`.
 
-    Args:
-        weights: Tensor `(batch, time)`, float32 or wider.
-        sequences: Tensor `(batch, time, features)`, finite also where weights
-            are 0.
-
-    Returns:
-        Tensor `(batch, features)` of the dtype of `sequences`.
+    Steps must be finite also where weights are 0.
     """
     values = ops.cast(sequences, weights.dtype)
     # As a product of matrices; an einsum takes twice as long here.
@@ -53,17 +40,10 @@ def weighted_sum(weights: Tensor, sequences: Tensor) -> Tensor:
 
 
 def maximum(sequences: Tensor, mask: Tensor | None = None) -> Tensor:
-    r"""Largest value of each feature over the real steps.
+    """Largest value of each feature over the real steps.
 
     Where several steps share the largest value, its gradient is divided
     between them.
-
-    Args:
-        sequences: Tensor `(batch, time, features)`.
-        mask: Boolean tensor `(batch, time)` or None.
-
-    Returns:
-        Tensor `(batch, features)` of the dtype of `sequences`.
     """
     # Not -inf, which ONNX turns into NaN in rows without a real step.
     lowest = float(tf.as_dtype(sequences.dtype).min)
@@ -93,16 +73,7 @@ def last_index(sequences: Tensor, mask: Tensor | None = None) -> Tensor:
 def steps_at(
     sequences: Tensor, indices: Tensor, mask: Tensor | None = None
 ) -> Tensor:
-    """Some steps of each row.
-
-    Args:
-        sequences: Tensor `(batch, time, features)`.
-        indices: Int tensor `(batch, steps)`, positions of real steps.
-        mask: Boolean tensor `(batch, time)` or None.
-
-    Returns:
-        Tensor `(batch, steps, features)`; zeros in rows without a real step.
-    """
+    """The real steps at indices `(batch, n)`, as `(batch, n, features)`."""
     batch_size, length, features = ops.shape(sequences)
     rows = ops.arange(batch_size, dtype="int32")
     rows = ops.expand_dims(rows * length, axis=1)

@@ -1,10 +1,14 @@
-"""Recurrent layers that another layer wraps."""
+"""Layers around a recurrent layer."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 
 from keras_seqmech.core import checks
+from keras_seqmech.core import masks
+from keras_seqmech.core.layers import unbuilt_config
+from keras_seqmech.typing import Tensor
 
 
 def directions(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
@@ -14,18 +18,111 @@ def directions(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
     return [layer]
 
 
-def check_steps(name: str, shape: Sequence, layer: keras.layers.Layer) -> None:
-    """Refuses sequences of steps that a recurrent layer does not read.
+def unwrapped(layer: keras.layers.Layer) -> keras.layers.Layer:
+    """The layer within any number of wrappers."""
+    return unwrapped(layer.wrapped) if isinstance(layer, Wrapper) else layer
+
+
+class Wrapper(keras.layers.Layer):
+    """Base of layers that call another one over sequences.
+
+    No gradient depends on the values at masked steps, and each output that is
+    a sequence has the mask, in every version of Keras.
 
     Args:
-        name: What to call the shape in an error.
-        shape: The shape of the sequences: windows where an `RFCell` runs in a
-            `keras.layers.RNN`, else vectors.
         layer: A `keras.layers.RNN`, or a `keras.layers.Bidirectional` of one.
+        **kwargs: Base layer keyword arguments. The dtype policy defaults to
+            that of `layer`.
+
+    Attributes:
+        wraps: Name of the argument and attribute that holds the layer.
     """
-    rnn = directions(layer)[0]
-    window_size = getattr(getattr(rnn, "cell", None), "window_size", None)
-    if type(rnn) is keras.layers.RNN and window_size is not None:
-        checks.check_windows(name, shape, window_size)
-    else:
-        checks.check_sequences(name, shape)
+
+    wraps: str
+
+    def __init__(self, layer: keras.layers.Layer, **kwargs: Any):
+        kwargs.setdefault("dtype", layer.dtype_policy)
+        super().__init__(**kwargs)
+        setattr(self, self.wraps, layer)
+        self.supports_masking = True
+        # Features of the sequences, from `build` on.
+        self.features: int | None = None
+
+    @property
+    def wrapped(self) -> Any:
+        """The layer within."""
+        return getattr(self, self.wraps)
+
+    def build(self, sequences_shape: Sequence[int | None]) -> None:
+        self.check_shape(sequences_shape)
+        self.features = sequences_shape[-1]
+        if not self.wrapped.built:
+            self.wrapped.build(sequences_shape)
+
+    def check_shape(self, shape: Sequence[int | None]) -> None:
+        """Refuses windows where vectors are read, the other way round, and
+        other features than before."""
+        rnn = directions(self.wrapped)[0]
+        size = getattr(getattr(rnn, "cell", None), "window_size", None)
+        if type(rnn) is keras.layers.RNN and size is not None:
+            checks.check_windows("sequences.shape", shape, size)
+        else:
+            checks.check_sequences("sequences.shape", shape)
+        checks.check_features("sequences.shape", shape, self.features)
+
+    def check_call(
+        self, sequences: Tensor, initial_state: Any, mask: Tensor | None
+    ) -> None:
+        """Refuses what does not fit, as far as it is static."""
+        self.check_shape(sequences.shape)
+        checks.check_mask("mask", mask, sequences.shape)
+
+    def start(self, sequences: Tensor, initial_state: Any) -> Any:
+        """The states to start from; None for those of the layer."""
+        return initial_state
+
+    def call(
+        self,
+        sequences: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        self.check_call(sequences, initial_state, mask)
+        sequences, mask = checks.assert_steps(sequences, mask)
+        states = self.start(sequences, initial_state)
+        if states is not None:
+            kwargs["initial_state"] = states
+        if not isinstance(self.wrapped, keras.layers.TimeDistributed):
+            sequences = masks.zero_masked(sequences, mask)
+        return self.wrapped(sequences, mask=mask, training=training, **kwargs)
+
+    def compute_mask(self, sequences: Tensor, mask: Any = None) -> Any:
+        return masks.output_masks(self.wrapped, mask)
+
+    def compute_output_shape(
+        self, sequences_shape: Sequence[int | None]
+    ) -> Any:
+        self.check_shape(sequences_shape)
+        return self.wrapped.compute_output_shape(sequences_shape)
+
+    def compute_output_spec(
+        self,
+        sequences: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        self.check_call(sequences, initial_state, mask)
+        return self.wrapped.compute_output_spec(sequences, mask=mask, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        config = unbuilt_config(self.wrapped)
+        return {**super().get_config(), self.wraps: config}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "Wrapper":
+        layer = keras.saving.deserialize_keras_object(config[cls.wraps])
+        return cls(**{**config, cls.wraps: layer})

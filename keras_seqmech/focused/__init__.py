@@ -3,8 +3,7 @@ Processing".
 
 `encoder` runs the `loops` over the steps that the `gate` opens; `attention`
 and `pointer` read the states. `inputs` checks what they are all called with.
-Where the mathematics is: of the gate in `gate`, of attention over open gates
-in `gated_attention`, of the mixture of vocabulary and copies in `copying`.
+Attention over open gates is in `gated_attention`.
 """
 
 from keras_seqmech.focused.attention import ContextAttention

@@ -10,6 +10,7 @@ from keras_seqmech.core import attention
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core import time_reductions
+from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.focused import gated_attention
 from keras_seqmech.focused import inputs
@@ -198,13 +199,8 @@ class ContextAttention(keras.layers.Layer):
     ) -> Any:
         gates = checks.as_tensor(gates)
         self._check_call(sequence, context, gates, sequence_mask, mask)
-        batch_size, length, size = sequence.shape
-        read = keras.KerasTensor((batch_size, size), self.compute_dtype)
-        if not self.return_attention_scores:
-            return read
-        dtype = score_dtype(self.compute_dtype)
-        scores = keras.KerasTensor((batch_size, length), dtype)
-        return read, {"attention_scores": scores}
+        shapes = self.compute_output_shape(sequence.shape, context.shape)
+        return output_specs(shapes, self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object

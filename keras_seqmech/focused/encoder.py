@@ -10,6 +10,7 @@ from keras_seqmech.core import masks
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.penalties import upgrade_config
+from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.scan.protocol import States
 from keras_seqmech.focused import inputs
 from keras_seqmech.focused import loops
@@ -365,11 +366,10 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         return self._output_spec(sequence.shape)
 
     def _output_spec(self, sequence_shape: Any) -> Any:
+        shapes = self.gate.compute_output_shape(sequence_shape, None)
+        _, decisions = output_specs(shapes, self.gate.score_dtype)
         return self.returned.specs(
-            sequence_shape,
-            self.state_size,
-            self.compute_dtype,
-            self.gate.decision_specs(*sequence_shape[:2]),
+            sequence_shape, self.state_size, self.compute_dtype, decisions
         )
 
     def get_config(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.decisions.statistics import KeepsStatistics
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import batch_mean
+from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.focused import inputs
@@ -51,21 +52,13 @@ def boundary_logits(
     weights: GateWeights,
     negative_slope: float = 0.2,
 ) -> Tensor:
-    r"""Logits of the gates of all steps, given a context.
+    r"""Logits of the gates of all steps `(batch, time, size)`, given a context.
 
-    $\ell_t = w^T \mathrm{LReLU}(W z_t + b) + b_o$ with
-    $z_t = [q \odot h_t, h_t, q]$. The vectors z are never formed: each row of
-    the batch has one matrix $\mathrm{diag}(q) W_1 + W_2$ for all its steps,
-    and one vector $W_3^T q + b$.
-
-    Args:
-        sequence: States $h_t$, `(batch, time, size)`.
-        context: $q$, `(batch, size)`.
-        weights: The weights of the gate.
-        negative_slope: Slope of the LeakyReLU below 0.
-
-    Returns:
-        Logits `(batch, time)`, finite, float32 or wider.
+    $\ell_t = w^T \mathrm{LReLU}(W z_t + b) + b_o$ with $z_t = [q \odot h_t,
+    h_t, q]$ and the context $q$ `(batch, size)`. The vectors z are never
+    formed: each row of the batch has one matrix $\mathrm{diag}(q) W_1 + W_2$
+    for all its steps, and one vector $W_3^T q + b$. Logits are finite, float32
+    or wider.
     """
     dtype = score_dtype(ops.dtype(sequence))
     sequence, context, kernel, bias, output_kernel, output_bias = (
@@ -411,15 +404,6 @@ class BoundaryGate(KeepsStatistics):
             (self.size, self.context_size),
         )
 
-    def decision_specs(
-        self, batch_size: int | None, length: int | None
-    ) -> dict[str, keras.KerasTensor]:
-        """Shapes and dtypes of the dict of decisions, by name."""
-        return {
-            name: keras.KerasTensor((batch_size, length), self.score_dtype)
-            for name in self._returned
-        }
-
     def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> None:
         # Keras would mask losses of `(batch, time)`, which have no time axis.
         return None
@@ -433,19 +417,16 @@ class BoundaryGate(KeepsStatistics):
         mask: None = None,
     ) -> Any:
         self._check_call(sequence, context, sequence_mask, mask)
-        return self._output_spec(sequence.shape)
+        shapes = self.compute_output_shape(sequence.shape, context.shape)
+        return output_specs(shapes, self.score_dtype)
 
     def compute_output_shape(
         self, sequence_shape: Any, context_shape: Any
     ) -> Any:
-        return keras.tree.map_structure(
-            lambda spec: spec.shape, self._output_spec(sequence_shape)
-        )
-
-    def _output_spec(self, sequence_shape: Any) -> Any:
-        decisions = self.decision_specs(*sequence_shape[:2])
-        gates = decisions["gates"]
-        return (gates, decisions) if self.return_gates else gates
+        shape = tuple(sequence_shape[:2])
+        if not self.return_gates:
+            return shape
+        return shape, dict.fromkeys(self._returned, shape)
 
     def load_own_variables(self, store: Any) -> None:
         own = len(self.weights) - len(self.penalties.weights)

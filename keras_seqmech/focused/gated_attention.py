@@ -27,18 +27,12 @@ def gated_weights(
 ) -> Tensor:
     r"""Weights $\alpha_t$ of the steps; zeros in rows without an open gate.
 
+    Scores are finite; all are `(batch, time)`. Gates outside of 0 to 1 count as
+    the nearest. Weights are 0 at masked steps and closed gates.
+
     A closed gate has a gradient, by which straight-through gates learn to
     open. It is computed as if its score were at most the largest $\log b_t +
     s_t$ of the open steps, so that one large score cannot dominate.
-
-    Args:
-        scores: Tensor `(batch, time)`, finite.
-        gates: Tensor `(batch, time)`; entries outside of 0 to 1 count as the
-            nearest.
-        mask: Boolean tensor `(batch, time)` or None.
-
-    Returns:
-        Tensor `(batch, time)`, 0 at masked steps and closed gates.
     """
     real = masks.real_steps(scores, mask)
     scores = ops.where(real, scores, ops.zeros_like(scores))

@@ -22,13 +22,8 @@ def check_inputs(
 ) -> None:
     """Refuses inputs whose static shapes or dtypes do not fit.
 
-    Args:
-        sequence: Tensor `(batch, time, features)`.
-        context: Tensor `(batch, context features)`.
-        sequence_mask: Booleans or ints `(batch, time)`, or None.
-        mask: What Keras, or a caller, gave as `mask`; must be None.
-        features: Those of sequence and context that the layer was built for,
-            None before.
+    `mask` must be None. `features` are those of sequence and context that the
+    layer was built for, None before.
     """
     check_shapes(sequence.shape, context.shape)
     size, context_size = features
@@ -41,11 +36,7 @@ def check_inputs(
 def assert_sizes(
     sequence: Tensor, context: Tensor, sequence_mask: Any
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Refuses, when it runs, sizes that static shapes left open.
-
-    Returns:
-        The three, which wait for the checks; the mask as booleans.
-    """
+    """Refuses, when it runs, sizes that static shapes left open."""
     sequence = checks.assert_length("sequence.shape", sequence)
     context = checks.assert_rows("context", context, sequence)
     real = masks.as_booleans(sequence_mask)

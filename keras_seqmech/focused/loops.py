@@ -5,6 +5,10 @@ the same results: `run_open` shortens each row to the steps whose gates are
 open, runs over those, and brings the states back; `run_every` computes a
 candidate at every step and blends it in by the gate, as soft gates and the
 gradients of closed gates need it.
+
+They take a built `LSTMCell`, a finite sequence `(batch, time, features)`, which
+for the upper network holds the lower states, and the initial h and c, `(batch,
+units)` each.
 """
 
 from typing import Any
@@ -67,16 +71,13 @@ class ReturnOptions(NamedTuple):
         decisions: dict[str, Tensor],
         mask: Tensor | None,
     ) -> Any:
-        """Puts together what a call returns.
+        """Puts together what a call returns, a tensor or a tuple of all.
 
         Args:
             upper: Results of the upper network.
             lower_states: Final h and c of the lower network.
             decisions: The gate's decisions, by name.
             mask: Boolean tensor `(batch, time)` or None.
-
-        Returns:
-            A tensor, or a tuple of all that is asked for.
         """
         if self.focused:
             returned = [upper.focused, upper.focused_mask]
@@ -168,14 +169,7 @@ def run_lower(
     mask: Tensor | None,
     options: LoopOptions,
 ) -> tuple[Tensor, States]:
-    """Runs an `LSTMCell` over all steps; masked ones keep the states.
-
-    Args:
-        cell: A built cell.
-        sequence: Tensor `(batch, time, features)`, finite everywhere.
-        states: Initial h and c, `(batch, units)` each.
-        mask: Boolean tensor `(batch, time)` or None.
-        options: How to run.
+    """Runs the lower cell over all steps; masked ones keep the states.
 
     Returns:
         The states h after each step, `(batch, time, units)`, and the final
@@ -262,17 +256,9 @@ def run_every(
 ) -> UpperOutputs:
     """Runs the upper cell at every step: state = b * new + (1 - b) * old.
 
-    Args:
-        cell: A built cell.
-        sequence: States of the lower network, `(batch, time, features)`.
-        gates: Tensor `(batch, time)`, from 0 to 1, 0 at masked steps. All
-            gates get a gradient, closed ones too.
-        states: Initial h and c, `(batch, units)` each.
-        options: How to run.
-        returned: What the encoder returns.
-
-    Returns:
-        `UpperOutputs`; the focused states are those at gates above one half.
+    All `gates`, `(batch, time)` from 0 to 1 and 0 at masked steps, get a
+    gradient, closed ones too. The focused states are those at gates above one
+    half.
     """
     dtype = sequence.dtype
     run = cells.prepare(
@@ -320,19 +306,10 @@ def run_open(
     The loop is packed, so that a row is done after its own open steps. Compiled
     with XLA it cannot be: there rows wait for the one with most open steps,
     arrays have room for all steps, and the loops, backward too, end after the
-    open steps of that row.
+    open steps of that row. The loop is not compiled on its own, as the number
+    of open steps differs from batch to batch.
 
-    Args:
-        cell: A built cell.
-        sequence: States of the lower network, `(batch, time, features)`.
-        gates: Tensor `(batch, time)`, open above one half; without gradient.
-        states: Initial h and c, `(batch, units)` each.
-        options: How to run. The loop over the open steps is not compiled on
-            its own: their number differs from batch to batch.
-        returned: What the encoder returns.
-
-    Returns:
-        `UpperOutputs`.
+    Gates are open above one half, and get no gradient.
     """
     packed = options.packed and can_pack()
     run = _run_packed if packed else _run_shortened
@@ -436,9 +413,7 @@ def _project_in_loop(
             (product,) = affine(name, operand)
             return tf.split(projected + product, 4, axis=-1)
 
-        return cells.lstm_step(
-            states, both, cell.activation, cell.recurrent_activation
-        )
+        return cells.lstm_step(cell, inputs, states, both)
 
     operands = Operands(
         {"sequence": sequence},

@@ -1,30 +1,17 @@
 """An output layer that chooses words of a vocabulary or copies its input."""
 
 from typing import Any
-from typing import NamedTuple
 
 import keras
 from keras import ops
 
+from keras_seqmech.core import attention
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
+from keras_seqmech.core.layers import output_specs
+from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import score_dtype
-from keras_seqmech.focused import copying
 from keras_seqmech.typing import Tensor
-
-
-class _Choices(NamedTuple):
-    """What each step would choose or copy, and how likely it chooses.
-
-    Attributes:
-        words: Tensor `(batch, steps, vocabulary_size)`, probabilities.
-        weights: Tensor `(batch, steps, time)`, those of the positions.
-        switch: Tensor `(batch, steps)`, the share of the words.
-    """
-
-    words: Tensor
-    weights: Tensor
-    switch: Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -179,11 +166,7 @@ class PointerSoftmax(keras.layers.Layer):
         )
         sequence = masks.zero_masked_forward(ops.cast(sequence, dtype), real)
 
-        choices = self._choose(queries, sequence, real)
-        outputs = (
-            self._probabilities(choices, token_ids),
-            {"attention_scores": choices.weights, "switch": choices.switch},
-        )
+        outputs = self._choose(queries, sequence, real, token_ids)
         if is_one:
             outputs = keras.tree.map_structure(
                 lambda x: ops.squeeze(x, axis=1), outputs
@@ -207,29 +190,35 @@ class PointerSoftmax(keras.layers.Layer):
         return real, ops.where(real, token_ids, ops.zeros_like(token_ids))
 
     def _choose(
-        self, queries: Tensor, sequence: Tensor, real: Tensor
-    ) -> _Choices:
-        scores = copying.additive_scores(
-            ops.matmul(sequence, self.sequence_kernel),
-            ops.matmul(queries, self.query_kernel) + self.attention_bias,
-            self.attention_kernel,
+        self,
+        queries: Tensor,
+        sequence: Tensor,
+        real: Tensor,
+        token_ids: Tensor | None,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The probabilities of each step, and what they are made of."""
+        keys = _finite(ops.matmul(sequence, self.sequence_kernel))
+        queried = ops.matmul(queries, self.query_kernel) + self.attention_bias
+        hidden = ops.tanh(
+            ops.expand_dims(keys, axis=1)
+            + ops.expand_dims(_finite(queried), axis=2)
         )
-        read, weights = copying.attend(scores, sequence, real)
+        scores = ops.matmul(hidden, self.attention_kernel)
+        read, weights = attend(scores, sequence, real)
         features = ops.concatenate([queries, read], axis=-1)
         logits = ops.matmul(features, self.vocabulary_kernel)
-        words = copying.word_probabilities(logits + self.vocabulary_bias)
+        words = ops.softmax(_finite(logits + self.vocabulary_bias))
         logits = ops.matmul(features, self.switch_kernel) + self.switch_bias
-        return _Choices(words, weights, copying.switch(logits, real))
+        switch = ops.sigmoid(_finite(logits))
+        can_point = ops.any(real, axis=1, keepdims=True)
+        switch = ops.where(can_point, switch, ops.ones_like(switch))
+        decisions = {"attention_scores": weights, "switch": switch}
 
-    def _probabilities(
-        self, choices: _Choices, token_ids: Tensor | None
-    ) -> Tensor:
-        share = ops.expand_dims(choices.switch, axis=-1)
-        vocabulary = share * choices.words
-        copies = (1 - share) * choices.weights
+        share = ops.expand_dims(switch, axis=-1)
+        words, copies = share * words, (1 - share) * weights
         if token_ids is None:
-            return copying.by_position(vocabulary, copies)
-        return copying.by_word(vocabulary, copies, token_ids, self.extra_words)
+            return ops.concatenate([words, copies], axis=-1), decisions
+        return by_word(words, copies, token_ids, self.extra_words), decisions
 
     def _kernel(self, name: str, shape: Any) -> keras.Variable:
         return self.add_weight(
@@ -312,10 +301,7 @@ class PointerSoftmax(keras.layers.Layer):
             sequence.shape,
             None if token_ids is None else token_ids.shape,
         )
-        dtype = score_dtype(self.compute_dtype)
-        return keras.tree.map_shape_structure(
-            lambda shape: keras.KerasTensor(shape, dtype=dtype), shapes
-        )
+        return output_specs(shapes, score_dtype(self.compute_dtype))
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
@@ -341,3 +327,57 @@ def _check_shapes(query_shape: Any, sequence_shape: Any) -> None:
             f"many rows as `sequence`, of shape {tuple(sequence_shape)}. "
             f"Received: query.shape={shape}"
         )
+
+
+def attend(
+    scores: Tensor, sequence: Tensor, mask: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Attention of several steps to one sequence, finite also where masked.
+
+    The scores are `(batch, steps, time)`, float32 or wider.
+
+    Returns:
+        What each step reads `(batch, steps, features)`, and the weights
+        `(batch, steps, time)`; both are 0 in rows without a real position.
+    """
+    shape = ops.shape(scores)
+    mask = ops.broadcast_to(ops.expand_dims(mask, axis=1), shape)
+    weights = attention.attention_weights(
+        ops.reshape(scores, (-1, shape[2])), ops.reshape(mask, (-1, shape[2]))
+    )
+    weights = ops.reshape(weights, shape)
+    return ops.matmul(weights, sequence), weights
+
+
+def by_word(
+    vocabulary: Tensor, copies: Tensor, token_ids: Tensor, extra_words: int = 0
+) -> Tensor:
+    """Probabilities of words, each with those of the positions that hold it.
+
+    Time and memory are those of the result and of `copies`: probabilities are
+    added by index, without a product with one-hot words.
+
+    Args:
+        vocabulary: Tensor `(batch, steps, words)`.
+        copies: Tensor `(batch, steps, time)`.
+        token_ids: Int tensor `(batch, time)`, from 0 to
+            `words + extra_words - 1`.
+        extra_words: Number of words beyond the vocabulary.
+    """
+    vocabulary = ops.pad(vocabulary, ((0, 0), (0, 0), (0, extra_words)))
+    batch_size, steps, words = ops.shape(vocabulary)
+    rows = ops.reshape(
+        ops.arange(batch_size * steps, dtype="int32"), (batch_size, steps, 1)
+    )
+    token_ids = ops.expand_dims(ops.cast(token_ids, "int32"), axis=1)
+    places = rows * words + token_ids
+    added = ops.segment_sum(
+        ops.reshape(copies, (-1,)),
+        ops.reshape(places, (-1,)),
+        num_segments=batch_size * steps * words,
+    )
+    return vocabulary + ops.reshape(added, (batch_size, steps, words))
+
+
+def _finite(values: Tensor) -> Tensor:
+    return finite(values, attention.LARGEST_SCORE)

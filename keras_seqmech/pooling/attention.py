@@ -7,7 +7,6 @@ import keras
 
 from keras_seqmech.core import attention
 from keras_seqmech.core import checks
-from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.core.scan.loop import compiled
 from keras_seqmech.pooling.reductions import Pooling
 from keras_seqmech.typing import Tensor
@@ -50,19 +49,6 @@ class AttentionPoolingBase(Pooling):
         if self.return_attention_scores:
             return pooled, {"attention_scores": tuple(input_shape[:2])}
         return pooled
-
-    def compute_output_spec(
-        self, sequences: Tensor, mask: Tensor | None = None, **keywords: Any
-    ) -> Any:
-        if not self.return_attention_scores:
-            return super().compute_output_spec(sequences, mask)
-        checks.check_mask("mask", mask, sequences.shape)
-        shape, scores = self.compute_output_shape(sequences.shape)
-        dtype = score_dtype(self.compute_dtype)
-        return keras.KerasTensor(shape, dtype=self.compute_dtype), {
-            name: keras.KerasTensor(shape, dtype=dtype)
-            for name, shape in scores.items()
-        }
 
     def get_config(self) -> dict:
         return {

@@ -126,6 +126,7 @@ class LastAttentionPooling(AttentionPoolingBase):
         training: bool = False,
     ) -> Any:
         sequences, mask = self.prepare(sequences, mask)
+        sequences = ops.cast(sequences, self.compute_dtype)
         return self.pool(sequences, mask, training=training)
 
     def attend(

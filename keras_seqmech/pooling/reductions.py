@@ -7,62 +7,29 @@ import keras
 from keras import ops
 
 from keras_seqmech.core import checks
-from keras_seqmech.core import masks
 from keras_seqmech.core import time_reductions
+from keras_seqmech.core.layers import SequenceLayer
 from keras_seqmech.typing import Tensor
 
 PARTS = ("last", "max", "mean")
 
 
-class Pooling(keras.layers.Layer):
+class Pooling(SequenceLayer):
     """Base of the layers that take `(batch, time, features)` to a vector.
 
     A subclass computes it in `pool(sequences, mask)`.
     """
 
-    def __init__(self, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.supports_masking = True
-
-    def build(self, input_shape: Sequence[int | None]) -> None:
-        self.check_shape(input_shape)
-
     def call(self, sequences: Tensor, mask: Tensor | None = None) -> Any:
-        return self.pool(*self.prepare(sequences, mask))
-
-    def prepare(
-        self, sequences: Tensor, mask: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Checked sequences in the compute dtype, a boolean mask or None."""
-        self.check_shape(sequences.shape)
-        checks.check_mask("mask", mask, sequences.shape)
-        mask = masks.as_booleans(mask)
-        sequences = checks.assert_length("sequences.shape", sequences)
-        mask = checks.assert_by_step("mask", mask, sequences)
-        return ops.cast(sequences, self.compute_dtype), mask
-
-    def check_shape(self, shape: Sequence[int | None]) -> None:
-        """Refuses shapes of sequences that the layer does not take."""
-        checks.check_sequences("sequences.shape", shape)
+        sequences, mask = self.prepare(sequences, mask)
+        return self.pool(ops.cast(sequences, self.compute_dtype), mask)
 
     def pool(self, sequences: Tensor, mask: Tensor | None) -> Any:
         raise NotImplementedError
 
-    def compute_mask(
-        self, sequences: Tensor, mask: Tensor | None = None
-    ) -> None:
-        return None
-
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> Any:
         self.check_shape(input_shape)
         return (input_shape[0], input_shape[-1])
-
-    def compute_output_spec(
-        self, sequences: Tensor, mask: Tensor | None = None
-    ) -> Any:
-        checks.check_mask("mask", mask, sequences.shape)
-        shape = self.compute_output_shape(sequences.shape)
-        return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")

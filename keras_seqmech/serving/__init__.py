@@ -1,7 +1,7 @@
 """Models for TensorFlow Serving: export, streams, other formats."""
 
 from keras_seqmech.serving.export import export_model
-from keras_seqmech.serving.padded_loops import use_padded_loops
+from keras_seqmech.serving.export import use_padded_loops
 from keras_seqmech.serving.streaming import StreamingModel
 
 __all__ = ["StreamingModel", "export_model", "use_padded_loops"]

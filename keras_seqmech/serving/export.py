@@ -1,4 +1,4 @@
-"""Export for TensorFlow Serving, and proof that the export works."""
+"""Export for TensorFlow Serving and other formats, and proof that it works."""
 
 import contextlib
 import logging
@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_seqmech.core import checks
-from keras_seqmech.serving import comparison
+from keras_seqmech.core.graph import sublayers
 from keras_seqmech.serving import signature
 from keras_seqmech.serving.streaming import StreamingModel
 
@@ -29,6 +29,14 @@ _WARMUP = pathlib.Path("assets.extra", "tf_serving_warmup_requests")
 _LARGEST = 2**63 - 1
 _TEMPORARY = ".tmp-export-"
 _STALE_SECONDS = 24 * 60 * 60
+_TOLERANCES = {
+    "float64": 1e-9,
+    "float32": 1e-5,
+    "float16": 1e-2,
+    "bfloat16": 5e-2,
+}
+# Share of integers, such as ids and labels, that 16-bit rounding may change.
+_CHANGED_SHARE = 0.01
 _logger = logging.getLogger(__name__)
 
 
@@ -158,10 +166,44 @@ def export_model(
             ) from error
         here = _answer_here(serve, example, variables)
         for name, answers in served.items():
-            comparison.compare(name, answers, here, model)
+            compare(name, answers, here, model)
         return _publish(path, directory, version)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def use_padded_loops(model: keras.Layer) -> None:
+    """Sets `packed=False` in a model and all layers within it.
+
+    The answers stay the same. LiteRT and ONNX need it: a packed loop computes
+    fewer rows at each step, which those formats cannot say. What was traced
+    before, such as the function of `predict`, stays as it is.
+
+    Args:
+        model: A model or layer, of any kind.
+
+    Raises:
+        ValueError: If `model` is no layer.
+
+    Example:
+
+    >>> import keras
+    >>> import keras_seqmech
+    >>> from keras_seqmech import serving
+    >>> cell = keras.layers.GRUCell(2)
+    >>> field = keras_seqmech.ReceptiveFieldRNN(cell, max_size=2)
+    >>> serving.use_padded_loops(keras.Sequential([field]))
+    >>> field.packed
+    False
+    """
+    if not isinstance(model, keras.Layer):
+        raise ValueError(
+            "Argument `model` must be a `keras.Model` or `keras.Layer`. "
+            f"Received: model={model!r}"
+        )
+    for layer in sublayers(model):
+        if hasattr(layer, "packed"):
+            layer.packed = False
 
 
 def _check_model(model: Any) -> None:
@@ -240,11 +282,8 @@ def _write(
 ) -> Sequence[tf.Variable]:
     """Writes a SavedModel; returns the variables it reads or assigns.
 
-    Args:
-        model: The model that the endpoints run.
-        endpoints: By name, a function from a dict to a dict, and the specs of
-            its inputs. The first one is `serving_default`.
-        path: Where to write.
+    The endpoints are, by name, a function from a dict to a dict and the specs
+    of its inputs. The first one is `serving_default`.
     """
     archive = keras.export.ExportArchive()
     archive.track(model)
@@ -321,3 +360,52 @@ def _answer_here(
     finally:
         for variable, value in kept:
             variable.assign(value)
+
+
+def compare(
+    signature: str,
+    served: Mapping[str, np.ndarray],
+    expected: Mapping[str, np.ndarray],
+    model: keras.Model,
+) -> None:
+    """Refuses answers that differ by more than rounding at their scale."""
+    tolerance = max(
+        _TOLERANCES.get(part.compute_dtype, 0.0) for part in sublayers(model)
+    )
+    for name, here in expected.items():
+        found = difference(here, served[name], tolerance)
+        if found:
+            raise RuntimeError(
+                "The exported model does not answer as `model` does here; no "
+                "version was written. It must not depend on Python state, on "
+                "random numbers drawn without a `keras.random.SeedGenerator`, "
+                "nor, given step by step, on steps that it was not given. If "
+                "rounding to 16 bits changes its answers, export it under a "
+                "float32 policy, or give other `example_inputs`. "
+                f"Received: output {name!r} of `{signature}` with {found}"
+            )
+
+
+def difference(here: np.ndarray, there: np.ndarray, tolerance: float) -> str:
+    """Says where two answers differ; empty if they do not."""
+    if here.shape != there.shape:
+        return f"shape={there.shape} exported, shape={here.shape} here"
+    labels = not tf.as_dtype(here.dtype).is_floating
+    if not labels:
+        here, there = here.astype("float64"), there.astype("float64")
+        labels = np.array_equal(here, np.rint(here)) and np.array_equal(
+            there, np.rint(there)
+        )
+        scale = np.max(np.abs(here), initial=0.1, where=np.isfinite(here))
+        same = np.isclose(
+            there, here, rtol=0.0, atol=tolerance * scale, equal_nan=True
+        )
+    else:
+        same = np.asarray(here == there)
+    # Rounding to 16 bits changes near ties between labels, or between sizes.
+    may_change = labels and tolerance >= _TOLERANCES["float16"]
+    allowed = max(1, _CHANGED_SHARE * same.size) if may_change else 0
+    if np.sum(~same) <= allowed:
+        return ""
+    first = tuple(map(int, np.argwhere(~same)[0]))
+    return f"{there[first]} exported, {here[first]} here, at {first}"

@@ -66,10 +66,6 @@ def input_specs(
         The structure of the inputs, of symbolic or example tensors; and a
         `tf.TensorSpec` for each leaf of it, by name and in their order. Axes
         that requests may choose are None.
-
-    Raises:
-        ValueError: If a subclassed model has no example, the example has no
-            batch axis, or a name is not an identifier of Python.
     """
     if getattr(model, "inputs", None):
         inputs = _declared(model)
@@ -189,11 +185,8 @@ def named_inputs(
 ) -> dict[str, tf.Tensor]:
     """Inputs by name, checked against their specs.
 
-    Args:
-        structure: Structure of the model's inputs, from `input_specs`.
-        specs: Specs of its leaves by name.
-        inputs: Such a structure of arrays, or a dict of them by name.
-        argument: Name of that argument, for errors.
+    The `inputs` are such a structure of arrays, or a dict of them by name;
+    `argument` is what errors call them.
     """
     alone = isinstance(structure, (list, tuple)) and len(structure) == 1
     if alone and not isinstance(inputs, (dict, list, tuple)):
@@ -244,17 +237,9 @@ def serving_function(
 ) -> Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]:
     """The served function: from a dict of inputs to a dict of outputs.
 
-    A server accepts inputs of any shape. The function refuses those that do
+    It runs the model in inference mode; `named_outputs` names the outputs. A
+    server accepts inputs of any shape. The function refuses those that do
     not fit, which broadcasting might otherwise accept.
-
-    Args:
-        model: The model to serve; it runs in inference mode.
-        structure: Structure of the model's inputs, from `input_specs`.
-        specs: Specs of its leaves by name, from `input_specs`.
-
-    Returns:
-        Function from tensors by name of input to tensors by name of output,
-        see `named_outputs`.
     """
 
     def serve(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:

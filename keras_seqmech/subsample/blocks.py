@@ -10,6 +10,10 @@ the sum over k a convolution, as is the one that leads from $q_j$ to $q_{j+1}$.
 
 Nothing is divided, and probabilities of 0 and 1 stay exact. The rounding error
 of 1 - e is corrected: where e is the same at all steps, errors would add up.
+
+`emission` is `(batch, time)`, a `sequence` without masked steps `(batch, time,
+features)` of the same dtype, `length` the number of outputs U, an int or a
+scalar tensor.
 """
 
 from typing import NamedTuple
@@ -91,11 +95,6 @@ def recursion(
 ) -> tuple[Tensor, Tensor]:
     """The plain recursion, one step of time after the other.
 
-    Args:
-        emission: Tensor `(batch, time)`.
-        length: Number of outputs U, an int or a scalar tensor.
-        unroll: Whether to write the steps out.
-
     Returns:
         The matrix $p(y_m = s_n)$, `(batch, U, time)`, and the probabilities
         that 0, 1, ..., U - 1 of all steps were emitted, `(batch, U)`.
@@ -136,17 +135,9 @@ def subsample(
     length: Size,
     distributions: bool = False,
 ) -> Subsample:
-    """The expected subsample of sequences without masked steps.
+    """The expected subsample; with `distributions`, all of `Subsample`.
 
-    Args:
-        sequence: Tensor `(batch, time, features)`.
-        emission: Tensor `(batch, time)` of the same dtype.
-        length: Number of outputs U, an int or a scalar tensor.
-        distributions: Whether to return `matrix` and `lengths` too, of the
-            same recursion. Graphs compute what is used of them.
-
-    Returns:
-        `Subsample`.
+    All are of the same recursion. Graphs compute what is used of them.
     """
     if _is_small(emission.shape[1], length):
         matrix, counts = recursion(emission, length)
@@ -190,14 +181,9 @@ def _parts(emissions: Tensor, sequence: Tensor, counts: Tensor) -> Tensor:
 
 
 def lengths(emission: Tensor, length: Size) -> Tensor:
-    """The distribution of the number of emitted steps.
+    """The distribution of the number of emitted steps, `(batch, U + 1)`.
 
-    Args:
-        emission: Tensor `(batch, time)`.
-        length: U, an int or a scalar tensor.
-
-    Returns:
-        Tensor `(batch, U + 1)`; the last entry is that of U and more.
+    The last entry is that of U and more.
     """
     counts = _blocks(emission).counts
     return _lengths(_counts_before(counts, length), length)

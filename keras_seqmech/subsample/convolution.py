@@ -71,17 +71,7 @@ def convolve(
 
 
 def correlate(weights: Tensor, results: Tensor, size: Size) -> Tensor:
-    r"""$z_k = \sum_m w_{m-k} y_m$.
-
-    Args:
-        weights: Tensor `(batch, n)`.
-        results: Tensor `(batch, m, features)`.
-        size: How many vectors, an int or a scalar tensor; at least
-            `m - n + 1`.
-
-    Returns:
-        Tensor `(batch, size, features)`.
-    """
+    r"""$z_k = \sum_m w_{m-k} y_m$, for `size` of at least `m - n + 1`."""
 
     @custom_gradient
     def run(weights: Tensor, results: Tensor) -> Differentiable:
@@ -99,17 +89,7 @@ def correlate(weights: Tensor, results: Tensor, size: Size) -> Tensor:
 
 
 def inner_products(vectors: Tensor, results: Tensor, size: Size) -> Tensor:
-    r"""$w_i = \sum_k z_k^T y_{i+k}$.
-
-    Args:
-        vectors: Tensor `(batch, k, features)`.
-        results: Tensor `(batch, m, features)`.
-        size: How many numbers, an int or a scalar tensor; at least
-            `m - k + 1`.
-
-    Returns:
-        Tensor `(batch, size)`.
-    """
+    r"""$w_i = \sum_k z_k^T y_{i+k}$, for `size` of at least `m - k + 1`."""
 
     @custom_gradient
     def run(vectors: Tensor, results: Tensor) -> Differentiable:
@@ -127,15 +107,9 @@ def inner_products(vectors: Tensor, results: Tensor, size: Size) -> Tensor:
 
 
 def toeplitz(weights: Tensor, rows: Size, width: Size) -> Tensor:
-    """The matrix whose entry (k, m) is $w_{m-k}$, 0 where none is.
+    """The matrix `(batch, rows, width)` whose entry (k, m) is $w_{m-k}$, or 0.
 
-    Args:
-        weights: Tensor `(batch, n)`.
-        rows: Number of rows, an int or a scalar tensor.
-        width: Number of columns, likewise; at most `n + rows - 1`.
-
-    Returns:
-        Tensor `(batch, rows, width)`.
+    The `width` is at most `n + rows - 1`, of weights `(batch, n)`.
     """
     batch, size = ops.shape(weights)
     # Skewing by reshape: the padded row is repeated with period full + 1 and

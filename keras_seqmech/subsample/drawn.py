@@ -1,9 +1,12 @@
-r"""Subsampling by hard decisions: each step is emitted or it is not.
+"""Subsampling by hard decisions: each step is emitted or it is not.
 
 The hard counterpart of `expectation`: steps are drawn, or taken where their
 probability is above one half, and moved to the front. Work grows with the
 number of steps; there is no matrix of outputs and steps. Everything but the
 sequence is float32 or wider.
+
+`sequence`, `emission` and `length` are those of `expectation`; `keep` is
+boolean `(batch, time)`, the steps emitted.
 """
 
 from typing import NamedTuple
@@ -36,17 +39,9 @@ class Compacted(NamedTuple):
 
 
 def log_probability(emission: Tensor, keep: Tensor, length: Size) -> Tensor:
-    """Log-probability of each decision, until `length` steps were emitted.
+    """Log-probability `(batch, time)` of each decision, until U steps are kept.
 
     Later decisions change no output; their log-probability counts as 0.
-
-    Args:
-        emission: Tensor `(batch, time)` of probabilities.
-        keep: Boolean tensor `(batch, time)`: the steps emitted.
-        length: Number of outputs U, an int or a scalar tensor.
-
-    Returns:
-        Tensor `(batch, time)`, at most 0.
     """
     before = compaction.running_count(keep) - ops.cast(keep, "int32")
     decided = ops.where(keep, emission, 1 - emission)
@@ -56,16 +51,7 @@ def log_probability(emission: Tensor, keep: Tensor, length: Size) -> Tensor:
 
 
 def kept(emitted: Tensor, length: Size | None) -> Tensor:
-    """The emitted steps that are outputs: the first `length` of each row.
-
-    Args:
-        emitted: Tensor `(batch, time)`, entries 0 or 1.
-        length: Number of outputs U, an int or a scalar tensor; None for no
-            limit.
-
-    Returns:
-        Tensor of the shape and dtype of `emitted`.
-    """
+    """The first `length` ones of each row of zeros and ones `(batch, time)`."""
     if length is None:
         return emitted
     number = ops.cumsum(emitted, axis=1)
@@ -75,7 +61,7 @@ def kept(emitted: Tensor, length: Size | None) -> Tensor:
 def compact(
     sequence: Tensor, emission: Tensor, keep: Tensor, length: Size
 ) -> Compacted:
-    r"""Moves the emitted steps to the front.
+    r"""Moves the emitted steps to the front; those after `length` are left out.
 
     Each $e_n$ has a straight-through gradient: the difference, to first order
     in the outputs, between the loss with step n emitted and without it, all
@@ -88,16 +74,6 @@ def compact(
     m the number of steps emitted before n. With step n emitted, later steps
     are one place further back. The mean over draws is exact if the loss is
     linear in the outputs. For no such gradient, stop it at `emission`.
-
-    Args:
-        sequence: Tensor `(batch, time, features)`.
-        emission: Tensor `(batch, time)` of probabilities.
-        keep: Boolean tensor `(batch, time)`, the steps to emit.
-        length: Number of outputs U, an int or a scalar tensor; further steps
-            are left out.
-
-    Returns:
-        `Compacted`, the outputs in the dtype of `sequence`.
     """
     # One more than U: without an earlier step, it would be the last output.
     indices, real = compaction.compact(keep, length + 1)
@@ -163,16 +139,7 @@ def decisions(
 ) -> dict[str, Tensor]:
     """The dict of `expectation.with_decisions`, for hard decisions.
 
-    Args:
-        keep: Boolean tensor `(batch, time)`, the steps emitted.
-        compacted: From `compact`.
-        dtype: Dtype of the results.
-        presence: Tensor `(batch, time)`, the probability that a step exists,
-            or None.
-
-    Returns:
-        A dict of `"emission"` `(batch, U, time)`, `"length_distribution"`
-        `(batch, U + 1)` and `"output_mask"` `(batch, U)`.
+    `presence` is as there; `dtype` is that of the results.
     """
     _, indices, real = compacted
     output_mask = ops.cast(real, dtype)
@@ -187,15 +154,5 @@ def decisions(
 
 
 def take(values: Tensor, keep: Tensor, indices: Tensor, real: Tensor) -> Tensor:
-    """The values at the emitted steps, zeros after them.
-
-    Args:
-        values: Tensor `(batch, time, features)`.
-        keep: Boolean tensor `(batch, time)`, the steps emitted.
-        indices: From `compact`, as `real`.
-        real: From `compact`.
-
-    Returns:
-        Tensor `(batch, U, features)`.
-    """
+    """The values `(batch, time, features)` at the emitted steps, then zeros."""
     return masks.zero_masked(compaction.gather(values, keep, indices), real)

@@ -9,13 +9,14 @@ from keras import ops
 
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
+from keras_seqmech.core.layers import SequenceLayer
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class EmissionProbabilities(keras.layers.Layer):
+class EmissionProbabilities(SequenceLayer):
     r"""The probability of each step to be kept by an `ExpectedSubsample`.
 
     $$e_t = \sigma\big(c\,(w^T h_t + b)\big), \qquad
@@ -96,10 +97,9 @@ class EmissionProbabilities(keras.layers.Layer):
         self.kernel_regularizer = checks.get_regularizer(
             "kernel_regularizer", kernel_regularizer
         )
-        self.supports_masking = True
 
     def build(self, sequences_shape: Sequence[int | None]) -> None:
-        self._check_shape(sequences_shape)
+        self.check_shape(sequences_shape)
         # Probabilities are float32 or wider, and so are their weights.
         self.kernel = self.add_weight(
             name="kernel",
@@ -117,11 +117,7 @@ class EmissionProbabilities(keras.layers.Layer):
         )
 
     def call(self, sequences: Tensor, mask: Tensor | None = None) -> Tensor:
-        self._check_shape(sequences.shape)
-        checks.check_mask("mask", mask, sequences.shape)
-        mask = masks.as_booleans(mask)
-        sequences = checks.assert_length("sequences.shape", sequences)
-        mask = checks.assert_by_step("mask", mask, sequences)
+        sequences, mask = self.prepare(sequences, mask)
         steps = masks.zero_masked(sequences, mask)
         steps = ops.cast(steps, self.score_dtype)
         kernel = ops.cast(self.kernel, self.score_dtype)
@@ -132,8 +128,8 @@ class EmissionProbabilities(keras.layers.Layer):
             return emission
         return ops.where(mask, emission, ops.zeros_like(emission))
 
-    def _check_shape(self, shape: Sequence[int | None]) -> None:
-        checks.check_sequences("sequences.shape", shape)
+    def check_shape(self, shape: Sequence[int | None]) -> None:
+        super().check_shape(shape)
         features = self.kernel.shape[0] if self.built else None
         checks.check_features("sequences.shape", shape, features)
 
@@ -142,24 +138,15 @@ class EmissionProbabilities(keras.layers.Layer):
         """The dtype of probabilities."""
         return score_dtype(self.compute_dtype)
 
-    def compute_mask(
-        self, sequences: Tensor, mask: Tensor | None = None
-    ) -> None:
-        # Keras would mask losses of `(batch, time)`, which have no time axis.
-        return None
-
     def compute_output_shape(
         self, sequences_shape: Sequence[int | None]
     ) -> tuple[int | None, ...]:
-        self._check_shape(sequences_shape)
+        self.check_shape(sequences_shape)
         return tuple(sequences_shape[:2])
 
-    def compute_output_spec(
-        self, sequences: Tensor, mask: Tensor | None = None
-    ) -> keras.KerasTensor:
-        checks.check_mask("mask", mask, sequences.shape)
-        shape = self.compute_output_shape(sequences.shape)
-        return keras.KerasTensor(shape, dtype=self.score_dtype)
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        spec = super().compute_output_spec(*args, **kwargs)
+        return keras.KerasTensor(spec.shape, dtype=self.score_dtype)
 
     def get_config(self) -> dict:
         serialize = keras.saving.serialize_keras_object

@@ -11,8 +11,11 @@ where a missing output is the zero vector. This is equation 1 of "Training a
 Subsampling Mechanism in Expectation" without its divisions and products:
 nothing cancels, and it is exact at $e_n$ of 0 and 1.
 
-Probabilities lie in [0, 1], which is not checked here, and are float32 or
-wider. Masked steps are never emitted and count for nothing.
+A `sequence` is `(batch, time, features)`; `emission` holds probabilities
+`(batch, time)` from 0 to 1, which is not checked here; `length` is the number
+of outputs U, an int or a scalar tensor, or None for the number of steps;
+`mask` is boolean `(batch, time)` or None. Masked steps are never emitted and
+count for nothing. What is computed is float32 or wider.
 """
 
 import tensorflow as tf
@@ -29,19 +32,11 @@ from keras_seqmech.typing import Tensor
 def emission_matrix(
     emission: Tensor, length: Size | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """$p(y_m = s_n)$, by the recursion over the steps.
+    """$p(y_m = s_n)$, `(batch, U, time)`, by the recursion over the steps.
 
     Rows add up to `output_mask`, and columns, if `length` is at least their
-    number, to `emission`. Time and memory grow with `time * length`.
-
-    Args:
-        emission: Tensor `(batch, time)` of probabilities.
-        length: Number of outputs U, an int or a scalar tensor; None: the
-            number of steps. It cuts off rows and does not change the others.
-        mask: Boolean tensor `(batch, time)` or None.
-
-    Returns:
-        Tensor `(batch, U, time)`.
+    number, to `emission`. Time and memory grow with `time * length`. `length`
+    cuts off rows and does not change the others.
 
     Example:
 
@@ -61,23 +56,14 @@ def expected_subsample(
     length: Size | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """$E[y_m]$, the expected outputs.
+    """$E[y_m]$, the expected outputs `(batch, U, features)`.
 
     The product of `emission_matrix` with the sequence, a block of steps at a
     time: work grows with `time * length * features`, and memory with `time *
     features`, plus a few times `length` for each 64 steps. Beyond about a
     thousand steps, or if their number is not known, a gradient of the gradient
-    is refused (LookupError); multiply by `emission_matrix` for that.
-
-    Args:
-        sequence: Tensor `(batch, time, features)`.
-        emission: Tensor `(batch, time)` of probabilities.
-        length: Number of outputs U, an int or a scalar tensor; outputs beyond
-            the number of steps are zeros. None: the number of steps.
-        mask: Boolean tensor `(batch, time)` or None.
-
-    Returns:
-        Tensor `(batch, U, features)` of the dtype of `sequence`.
+    is refused (LookupError); multiply by `emission_matrix` for that. Outputs
+    beyond the number of steps are zeros.
 
     Example:
 
@@ -97,14 +83,6 @@ def length_distribution(
 ) -> Tensor:
     """Probabilities of 0, 1, ..., U - 1 outputs, and of U or more.
 
-    Args:
-        emission: Tensor `(batch, time)` of probabilities.
-        length: U, an int or a scalar tensor. None: the number of steps.
-        mask: Boolean tensor `(batch, time)` or None.
-
-    Returns:
-        Tensor `(batch, U + 1)`, rows of sum 1.
-
     Example:
 
     >>> length_distribution(tf.constant([[0.5, 1.0, 0.5]]))[0]
@@ -116,26 +94,12 @@ def length_distribution(
 
 
 def output_mask(distribution: Tensor) -> Tensor:
-    """P(length > m): the probability that output m exists.
-
-    Args:
-        distribution: Tensor `(batch, U + 1)`, a `length_distribution`.
-
-    Returns:
-        Tensor `(batch, U)`, falling from left to right.
-    """
+    """P(length > m), `(batch, U)`, falling, of a `length_distribution`."""
     return tf.cumsum(distribution[:, 1:], axis=1, reverse=True)
 
 
 def length_distribution_of(presence: Tensor) -> Tensor:
-    """The `length_distribution` that has this `output_mask`.
-
-    Args:
-        presence: Tensor `(batch, U)`: P(length > m), falling.
-
-    Returns:
-        Tensor `(batch, U + 1)`.
-    """
+    """The `length_distribution` that has this `output_mask`."""
     before = tf.pad(presence, [[0, 0], [1, 0]], constant_values=1)
     after = tf.pad(presence, [[0, 0], [0, 1]])
     return tf.maximum(before - after, 0)
@@ -150,20 +114,14 @@ def with_decisions(
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """`expected_subsample`, and what is emitted: where, how much, what exists.
 
-    Args:
-        sequence: Tensor `(batch, time, features)`.
-        emission: Tensor `(batch, time)` of probabilities.
-        length: Number of outputs U, an int or a scalar tensor. None: the
-            number of steps.
-        mask: Boolean tensor `(batch, time)` or None.
-        presence: Tensor `(batch, time)` in the wider dtype of the two, falling:
-            the probability that a step exists, the `output_mask` of another
-            subsample; None: all do.
+    `presence`, `(batch, time)` in the wider dtype of the two and falling, is
+    the probability that a step exists, the `output_mask` of another subsample;
+    None: all do.
 
     Returns:
         The outputs, and a dict of `"emission"` `(batch, U, time)`,
         `"length_distribution"` `(batch, U + 1)` and `"output_mask"`
-        `(batch, U)`, float32 or wider.
+        `(batch, U)`.
     """
     result_dtype = _dtype(sequence)
     sequence, emission = _wide(sequence, emission, mask)

@@ -18,6 +18,7 @@ from keras_seqmech.core.decisions.statistics import Decided
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.decisions.statistics import KeepsStatistics
 from keras_seqmech.core.layers import batch_mean
+from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.subsample import drawn
 from keras_seqmech.subsample import expectation
@@ -376,7 +377,6 @@ class ExpectedSubsample(KeepsStatistics):
         checks.check_sequences("sequence.shape", shape)
         check_by_step = checks.check_by_step
         check_by_step("emission_probabilities", emission_probabilities, shape)
-        _check_boolean(sequence_mask)
         checks.check_mask("sequence_mask", sequence_mask, shape)
         check_by_step("presence", presence, shape)
 
@@ -428,14 +428,7 @@ class ExpectedSubsample(KeepsStatistics):
             )
         )
         shapes = self.compute_output_shape(sequence.shape)
-        outputs = shapes[0] if self.return_emission else shapes
-        outputs = keras.KerasTensor(outputs, dtype=self.compute_dtype)
-        if not self.return_emission:
-            return outputs
-        return outputs, {
-            name: keras.KerasTensor(shape, dtype=self.score_dtype)
-            for name, shape in shapes[1].items()
-        }
+        return output_specs(shapes, self.compute_dtype)
 
     def get_config(self) -> dict:
         return {
@@ -452,16 +445,3 @@ class ExpectedSubsample(KeepsStatistics):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "ExpectedSubsample":
         return cls(**upgrade_config(config))
-
-
-def _check_boolean(sequence_mask: Tensor | None) -> None:
-    """Refuses floats, which may be probabilities."""
-    dtype = getattr(sequence_mask, "dtype", None)
-    if dtype is None:
-        return
-    if "float" in keras.backend.standardize_dtype(dtype):
-        raise ValueError(
-            "Argument `sequence_mask` must be boolean, True where a step is "
-            "real. Give the probabilities that steps exist as `presence`. "
-            f"Received: sequence_mask={sequence_mask!r}"
-        )

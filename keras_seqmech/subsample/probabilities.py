@@ -1,4 +1,4 @@
-"""Emission probabilities: their checks, and what penalties measure of them."""
+"""Emission probabilities `(batch, time)`: checks, and measures of penalties."""
 
 import numpy as np
 import tensorflow as tf
@@ -17,21 +17,9 @@ def checked(
 ) -> Tensor:
     """Probabilities in [0, 1], as all functions of this folder take them.
 
-    Eager execution refuses other values; graphs cannot, and clip them, NaN to
-    0. Deviations within rounding are always clipped.
-
-    Args:
-        name: Name of the argument, for errors.
-        values: Tensor `(batch, time)`.
-        mask: Boolean tensor `(batch, time)` or None: the steps to check;
-            values at other steps become 0.
-        dtype: Dtype of the result.
-
-    Returns:
-        Tensor `(batch, time)` with entries in [0, 1].
-
-    Raises:
-        ValueError: In eager execution, if a value is not in [0, 1].
+    Eager execution refuses other values (ValueError); graphs cannot, and clip
+    them, NaN to 0. Deviations within rounding are always clipped. Values at
+    masked steps are not checked and become 0.
     """
     values = real_probabilities(values, dtype, mask)
     if tf.executing_eagerly():
@@ -47,15 +35,7 @@ def checked(
 
 
 def check_falling(name: str, values: Tensor) -> None:
-    """Refuses, in eager execution, probabilities that rise along time.
-
-    Args:
-        name: What to call the argument in an error.
-        values: Tensor `(batch, time)` in [0, 1]; zeros do not count.
-
-    Raises:
-        ValueError: If a value is above one before it.
-    """
+    """Refuses, if eager, probabilities that rise along time, zeros apart."""
     if not tf.executing_eagerly():
         return
     present = values.numpy()
@@ -73,16 +53,7 @@ def check_falling(name: str, values: Tensor) -> None:
 def real_probabilities(
     emission: Tensor, dtype: str, mask: Tensor | None
 ) -> Tensor:
-    """Probabilities in a dtype, 0 at masked steps.
-
-    Args:
-        emission: Tensor `(batch, time)`.
-        dtype: Dtype of the result.
-        mask: Boolean tensor `(batch, time)` or None.
-
-    Returns:
-        Tensor `(batch, time)`.
-    """
+    """Probabilities in a dtype, 0 at masked steps."""
     emission = ops.cast(emission, dtype)
     if mask is None:
         return emission
@@ -93,10 +64,8 @@ def measure(probabilities: Tensor, emitted: Tensor | None = None) -> Measures:
     """Measures of steps that are kept with given probabilities.
 
     Args:
-        probabilities: Tensor `(batch, time)`, from 0 to 1, exact 0 and 1
-            included.
-        emitted: Tensor `(batch, time)`: the steps kept as drawn; their
-            probabilities if None.
+        probabilities: From 0 to 1, exact 0 and 1 included.
+        emitted: The steps kept as drawn; their probabilities if None.
 
     Returns:
         `Measures`: `emitted` is both what is read and what has the target.

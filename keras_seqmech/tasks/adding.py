@@ -31,9 +31,6 @@ def examples(
         Sequences, float32 `(N, T, 2)`: number and marker; and their sums,
         float32 `(N, 1)`.
 
-    Raises:
-        ValueError: If an argument is not allowed.
-
     Example:
 
     >>> sequences, sums = examples(count=3, length=10)

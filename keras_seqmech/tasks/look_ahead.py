@@ -45,9 +45,6 @@ def vocabulary_size(values: int = 4, longest_gap: int = 2) -> int:
 
     Returns:
         One more than the largest id, an int.
-
-    Raises:
-        ValueError: If an argument is not allowed.
     """
     values = checks.check_positive_int("values", values)
     longest_gap = checks.check_not_negative_int("longest_gap", longest_gap)
@@ -74,9 +71,6 @@ def examples(
 
     Returns:
         `Examples`.
-
-    Raises:
-        ValueError: If an argument is not allowed.
 
     Example:
 

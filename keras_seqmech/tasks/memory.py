@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from keras_seqmech.core import checks
 from keras_seqmech.tasks import stream
-from keras_seqmech.tasks.integers import check_integers
+from keras_seqmech.tasks.stream import check_integers
 
 SYMBOLS = 3
 
@@ -97,9 +97,6 @@ def examples(count: int, length: int, seed: int = 0) -> Examples:
     Returns:
         `symbols, targets, mask`: int32 `(N, T)` and what `answers` gives.
 
-    Raises:
-        ValueError: If an argument is not allowed.
-
     Example:
 
     >>> symbols, targets, mask = examples(count=4, length=9)
@@ -137,9 +134,6 @@ def dataset(
     Returns:
         Data set of `(symbols, targets, weights)`, as in `examples`; weights
         are float32 `(N, U)`, 1 for outputs that count and 0 elsewhere.
-
-    Raises:
-        ValueError: If an argument is not allowed.
 
     Example:
 

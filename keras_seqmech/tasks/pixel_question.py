@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from keras_seqmech.core import checks
 from keras_seqmech.tasks import stream
-from keras_seqmech.tasks.integers import check_integers
+from keras_seqmech.tasks.stream import check_integers
 
 CLASSES = 10
 TEST_DIGITS = 360
@@ -96,9 +96,6 @@ def examples(images: Any, labels: Any, seed: int = 0) -> Examples:
         `{"pixels": float32 (N, H * W, 1), "digit": int32 (N,)}, int32 (N,)`:
         pixels row by row, the digit of the question, and 1 for yes, 0 for no.
 
-    Raises:
-        ValueError: If an argument is not allowed.
-
     Example:
 
     >>> asked, answer = examples(np.zeros((4, 8, 8)), [1, 2, 3, 4])
@@ -132,9 +129,6 @@ def dataset(
     Returns:
         Data set of `({"pixels", "digit"}, answer)`, shapes and types as in
         `examples`.
-
-    Raises:
-        ValueError: If an argument is not allowed.
     """
     images, labels = _check(images, labels)
     size = checks.check_positive_int("batch_size", batch_size)

@@ -1,4 +1,4 @@
-"""Seeded streams of batches as `tf.data`."""
+"""What tasks share: checked arrays of ids, and streams of batches."""
 
 import itertools
 from collections.abc import Callable
@@ -27,9 +27,6 @@ def dataset(
         signature: `tf.TensorSpec`s of a batch.
         seed: Non-negative int.
         start: Number of the first round.
-
-    Raises:
-        ValueError: If `seed` or `start` is not a non-negative int.
     """
     seed = checks.check_not_negative_int("seed", seed)
     start = checks.check_not_negative_int("start", start)
@@ -45,3 +42,21 @@ def dataset(
         tf.data.INFINITE_CARDINALITY
     )
     return batches.apply(endless).prefetch(tf.data.AUTOTUNE)
+
+
+def check_integers(
+    name: str, values: Any, rank: int, least: int, most: int
+) -> np.ndarray:
+    """Refuses anything but an array of integers of a rank and a range."""
+    array = np.asarray(values)
+    fits = array.ndim == rank and np.issubdtype(array.dtype, np.integer)
+    given = f"of shape {array.shape} and type {array.dtype}"
+    if fits and array.size:
+        given = f"from {array.min()} to {array.max()}"
+        fits = least <= array.min() and array.max() <= most
+    if not fits:
+        raise ValueError(
+            f"Argument `{name}` must be an array of integers from {least} to "
+            f"{most}, of rank {rank}. Received: {name} {given}"
+        )
+    return array

@@ -123,7 +123,7 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         self._watched = _find_watched(self.model)
-        self._streaks = dict.fromkeys((w.name for w in self._watched), 0)
+        self._streaks = {w.statistics.prefix: 0 for w in self._watched}
         self._logs = {}
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
@@ -132,18 +132,18 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
         if epoch + 1 < self.begin * epochs:
             return
         for watched in self._watched:
-            found = watched.read(self._logs)
+            name, found = watched.statistics.prefix, watched.read(self._logs)
             if found is None:
                 continue
             least = min(self.min_choice_entropy, watched.target_entropy / 2)
             is_alike = found.choice_entropy < least
-            before = self._streaks[watched.name]
+            before = self._streaks[name]
             if before < self.patience:
-                self._streaks[watched.name] = before + 1 if is_alike else 0
+                self._streaks[name] = before + 1 if is_alike else 0
             if before + 1 == self.patience and is_alike:
                 _warn(
-                    f"The decisions of layer '{watched.name}' have collapsed: "
-                    f"nearly all are alike ({found} after epoch {epoch + 1}). "
+                    f"The decisions of layer '{name}' have collapsed: nearly "
+                    f"all are alike ({found.numbers} after epoch {epoch + 1}). "
                     "They will hardly recover by themselves: "
                     f"{REMEDIES[watched.amount]}."
                 )
@@ -153,40 +153,25 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
             found = watched.read(self._logs)
             if found is not None and found.certain < self.min_certain:
                 _warn(
-                    f"The decisions of layer '{watched.name}' are undecided "
-                    f"at the end of training ({found}), so hard ones differ "
-                    f"from what was trained: {COMMIT}."
+                    f"The decisions of layer '{watched.statistics.prefix}' "
+                    f"are undecided at the end of training ({found.numbers}), "
+                    f"so hard ones differ from what was trained: {COMMIT}."
                 )
 
 
 class _Seen(NamedTuple):
-    """What the decisions of a layer were like over an epoch.
+    """What the decisions of a layer were like over an epoch."""
 
-    Attributes:
-        amount: Name of what is read.
-        read: What is read, on average.
-        choice_entropy: Entropy of the hard decisions, in nats.
-        certain: Share of decisions that are certain.
-    """
-
-    amount: str
-    read: float
     choice_entropy: float
     certain: float
-
-    def __str__(self) -> str:
-        return (
-            f"{self.amount}={self.read:.4g}, "
-            f"choice_entropy={self.choice_entropy:.4g} nats, "
-            f"certain={self.certain:.4g}"
-        )
+    numbers: str
 
 
 class _Watched(NamedTuple):
     """A layer that is watched.
 
     Attributes:
-        statistics: Its metrics.
+        statistics: Its metrics, whose prefix is its name.
         target_entropy: The least entropy, in nats, of hard decisions that meet
             its target; infinite without one.
     """
@@ -195,14 +180,10 @@ class _Watched(NamedTuple):
     target_entropy: float
 
     @property
-    def name(self) -> str:
-        """Name of the layer."""
-        return self.statistics.prefix
-
-    @property
     def amount(self) -> str:
         """Name of what it reads."""
-        return self.statistics.amount.name.removeprefix(f"{self.name}_")
+        name, prefix = self.statistics.amount.name, self.statistics.prefix
+        return name.removeprefix(f"{prefix}_")
 
     def read(self, logs: dict) -> _Seen | None:
         """The layer's numbers, if they are in the logs and of any decision."""
@@ -216,7 +197,12 @@ class _Watched(NamedTuple):
         # Decisions without entropy are certain, so none was counted.
         if entropy == certain == 0:
             return None
-        return _Seen(self.amount, read, choice_entropy, certain)
+        return _Seen(
+            choice_entropy,
+            certain,
+            f"{self.amount}={read:.4g}, choice_entropy={choice_entropy:.4g} "
+            f"nats, certain={certain:.4g}",
+        )
 
 
 def _find_watched(model: keras.Model) -> list[_Watched]:
@@ -251,18 +237,13 @@ def _target_entropy(penalties: DecisionPenalties) -> float:
     """The least entropy of hard decisions that meet a layer's target."""
     if penalties.target is None:
         return math.inf
-    entropy = _two_point_entropy(penalties.target)
+    # That of two ints next to the target, with this mean.
+    share = penalties.target % 1
+    if share:
+        rest = 1 - share
+        return -share * math.log(share) - rest * math.log(rest)
     # A bound that alike decisions meet does not ask for them.
-    is_bound = penalties.target_of == "row_above"
-    return math.inf if is_bound and not entropy else entropy
-
-
-def _two_point_entropy(mean: float) -> float:
-    """Entropy of ints next to a number, with this mean: 0 of an int."""
-    share = mean % 1
-    if not share:
-        return 0.0
-    return -share * math.log(share) - (1 - share) * math.log(1 - share)
+    return math.inf if penalties.target_of == "row_above" else 0.0
 
 
 def _warn(message: str) -> None:

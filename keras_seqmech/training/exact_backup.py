@@ -99,18 +99,14 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
             "delete_checkpoint", delete_checkpoint
         )
         is_path = isinstance(backup_dir, (str, os.PathLike)) and backup_dir
-        if not is_path or "://" in str(backup_dir):
+        is_local = is_path and "://" not in str(backup_dir)
+        if not is_local or pathlib.Path(backup_dir).is_file():
             raise ValueError(
-                "Argument `backup_dir` must be the path of a local directory. "
+                "Argument `backup_dir` must be the path of a local directory, "
+                "or one where it can be made. "
                 f"Received: backup_dir={backup_dir!r}"
             )
         self.backup_dir = pathlib.Path(backup_dir)
-        if self.backup_dir.exists() and not self.backup_dir.is_dir():
-            raise ValueError(
-                "Argument `backup_dir` must be a directory, or a path where "
-                "one can be made. "
-                f"Received: backup_dir={str(backup_dir)!r}, a file"
-            )
 
     @property
     def _part(self) -> pathlib.Path:

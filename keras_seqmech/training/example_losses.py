@@ -118,13 +118,9 @@ class LossRecorder(threading.local):
                 self._values = None
 
     def recorded(self, loss: Any) -> Any:
-        """The same losses, each of which records its values.
+        """The same losses, as for `compile`, each of which records its values.
 
-        Args:
-            loss: As for `compile`: a loss or a structure of them.
-
-        Raises:
-            ValueError: If a loss is unknown or reduces its values by itself.
+        Refuses losses that are unknown or reduce their values by themselves.
         """
         recorded = [
             None if part is None else self._recorded(part, path)

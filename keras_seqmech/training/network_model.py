@@ -78,11 +78,6 @@ class NetworkModel(PartsModel):
 
         A subclass with a `call` of its own, and a network that is a layer, are
         exported as Keras exports any subclassed model: after a call.
-
-        Args:
-            filepath: Where to write.
-            *args: Arguments of `keras.Model.export`.
-            **kwargs: Further ones.
         """
         plain = type(self).call is NetworkModel.call
         if plain and isinstance(self.network, keras.Model):

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -149,8 +148,7 @@ class TruncatedBackpropagationModel(network_model.NetworkModel):
         for i, carry in enumerate(self._carries):
             carry.states = None if states is None else states[i]
         outputs = self._resumable(x)
-        after = [carry.states for carry in self._carries]
-        _clear(self._carries)
+        after = [carry.take() for carry in self._carries]
         return outputs, after
 
     def get_config(self) -> dict[str, Any]:
@@ -232,11 +230,10 @@ class _Carry:
 
     states: list[Tensor] | None = None
 
-
-def _clear(carries: Sequence[_Carry]) -> None:
-    """Drops tensors, which may belong to a graph."""
-    for carry in carries:
-        carry.states = None
+    def take(self) -> list[Tensor] | None:
+        """The states, which it no longer holds: they may be of a graph."""
+        states, self.states = self.states, None
+        return states
 
 
 class _Resumed(keras.layers.Layer):
@@ -298,17 +295,14 @@ def _resumable(
             "layers. Received: network with layers="
             f"{[layer.name for layer in network.layers]}"
         )
-    _clear(carries)
+    for carry in carries:
+        carry.take()
     return resumable, tuple(carries)
-
-
-def _unwrap(layer: keras.Layer) -> keras.Layer:
-    return layer.rnn if isinstance(layer, LearnedInitialState) else layer
 
 
 def _carries_states(layer: keras.Layer) -> bool:
     """Whether a layer is recurrent; refuses what cannot be resumed."""
-    rnn = _unwrap(layer)
+    rnn = layer.rnn if isinstance(layer, LearnedInitialState) else layer
     if isinstance(rnn, keras.layers.RNN):
         can = rnn.return_sequences and rnn.return_state
         cannot = rnn.go_backwards or rnn.stateful

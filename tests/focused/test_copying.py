@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.focused import copying
+from keras_seqmech.focused import pointer
 
 ROWS, STEPS, TIME = 4, 2, 5
 WORDS, EXTRA = 6, 2
@@ -29,7 +29,7 @@ def test_adding_up_equals_a_product_with_one_hot_words(jit_compile):
     def run(words, copies):
         with tf.GradientTape() as tape:
             tape.watch([words, copies])
-            p = copying.by_word(words, copies, tf.constant(IDS), EXTRA)
+            p = pointer.by_word(words, copies, tf.constant(IDS), EXTRA)
             loss = ops.sum(p * upstream)
         return p, *tape.gradient(loss, [words, copies])
 

@@ -15,7 +15,6 @@ import tensorflow as tf
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import serving
 from keras_seqmech.core.graph import sublayers
-from keras_seqmech.serving import comparison
 from keras_seqmech.serving import export
 from keras_seqmech.serving import signature
 from tests import ROOT
@@ -394,7 +393,7 @@ def test_no_version_after_the_largest(same_process, monkeypatch, tmp_path):
     (tmp_path / str(largest - 1)).mkdir()
     (tmp_path / str(largest + 1)).mkdir()  # No server reads it.
     monkeypatch.setattr(
-        comparison,
+        export,
         "compare",
         lambda *args: make_version(tmp_path / str(largest)),
     )
@@ -426,13 +425,13 @@ def test_nothing_is_overwritten(exported):
 def test_a_number_that_is_taken_meanwhile(
     same_process, monkeypatch, tmp_path, version
 ):
-    compare = comparison.compare
+    compare = export.compare
 
     def compare_slowly(*args):
         make_version(tmp_path / "1")
         compare(*args)
 
-    monkeypatch.setattr(comparison, "compare", compare_slowly)
+    monkeypatch.setattr(export, "compare", compare_slowly)
     if version is None:
         assert serving.export_model(tiny(), tmp_path).name == "2"
         return
@@ -453,8 +452,7 @@ def test_interrupted_export_leaves_nothing(monkeypatch, tmp_path, step, error):
         seen.append(path)
         raise error
 
-    owner = comparison if step == "compare" else export
-    monkeypatch.setattr(owner, step, interrupt)
+    monkeypatch.setattr(export, step, interrupt)
     if step == "compare":
         nothing = {"serving_default": {}}
         monkeypatch.setattr(
@@ -537,7 +535,7 @@ def test_comparison(wrong, right, tolerance, same):
     right, wrong = np.array(right), np.array(wrong)
     if right.dtype.kind == "S":
         right, wrong = right.astype(object), wrong.astype(object)
-    assert (comparison.difference(right, wrong, tolerance) == "") is same
+    assert (export.difference(right, wrong, tolerance) == "") is same
 
 
 @pytest.mark.parametrize("dtype", ["int32", "float32", object])
@@ -555,14 +553,14 @@ def test_comparison_of_labels(dtype, differing, size, tolerance, same):
     here = np.full(size, 3).astype(dtype)
     there = here.copy()
     there[:differing] += 4
-    assert (comparison.difference(here, there, tolerance) == "") is same
+    assert (export.difference(here, there, tolerance) == "") is same
 
 
 def test_comparison_of_16_bit_fractions_lets_none_pass():
     here = np.full(1000, 0.5)
     there = here.copy()
     there[0] = 0.75
-    assert comparison.difference(here, there, 5e-2)
+    assert export.difference(here, there, 5e-2)
 
 
 @pytest.mark.long
@@ -696,7 +694,7 @@ def test_random_inputs(same_process, tmp_path, dtype):
         seen.extend(expected.values())
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparison, "compare", compare)
+        patch.setattr(export, "compare", compare)
         serving.export_model(model, tmp_path)
     (random,) = seen
     assert random.shape == (2, 5, 3)

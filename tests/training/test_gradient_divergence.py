@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.training.gradient_divergence import gradient_divergence
+from keras_seqmech.training.gradient_directed import gradient_divergence
 from tests import references
 
 BATCH, TIME = 4, 5

@@ -68,8 +68,9 @@ def choose_callbacks(hp, field):
     explore = ExploreThenCommit(
         steps=100, entropy=hp.Float("entropy", 0.1, 3.0), temperature=None
     )
-    annealing = tuning.choose_annealing(hp, 4, field["temperature"], 0.1)
-    return [annealing, explore]
+    if hp.Choice("temperature_schedule", ["fixed", "linear"]) == "fixed":
+        return [explore]
+    return [Schedule({"temperature": (field["temperature"], 0.1)}, 4), explore]
 
 
 @pytest.mark.long
@@ -116,7 +117,6 @@ def test_trials_train_with_what_was_drawn_and_trace_once(tmp_path):
         progress = np.minimum(1, np.arange(6) / 4)
         expected = {
             "fixed": np.full(6, first),
-            "exponential": first * (0.1 / first) ** progress,
             "linear": first + (0.1 - first) * progress,
         }[drawn["temperature_schedule"]]
         np.testing.assert_allclose(temperatures, expected, rtol=1e-5)
@@ -207,8 +207,7 @@ def test_hyperband_continues_the_temperature(tmp_path):
             return history
 
     def anneal(hp, field):
-        first = field["temperature"]
-        return [tuning.choose_annealing(hp, 100, first, 0.1, ("linear",))]
+        return [Schedule({"temperature": (field["temperature"], 0.1)}, 100)]
 
     tuner = tuning.open_search(
         keras_tuner.Hyperband,
@@ -259,26 +258,3 @@ def test_callbacks_of_a_search():
 def test_hypermodels_that_cannot_be(options, message):
     with pytest.raises((ValueError, TypeError), match=message):
         tuning.ReceptiveFieldHyperModel(print, **options)
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"steps": 0}, "`steps`.*steps=0"),
-        ({"initial": 0}, "`initial`.*initial=0"),
-        ({"final_temperature": (0, 1)}, "`final`.*final=0"),
-        ({"schedules": ("fixed", "cosine")}, "`schedules`.*'cosine'"),
-    ],
-)
-def test_annealing_that_cannot_be(options, message):
-    hp = keras_tuner.HyperParameters()
-    with pytest.raises(ValueError, match=message):
-        tuning.choose_annealing(hp, **{"steps": 3, "initial": 1.0, **options})
-
-
-def test_a_fixed_temperature_has_no_last_one():
-    hp = keras_tuner.HyperParameters()
-    for schedules in (("fixed",), ("fixed", "linear")):
-        found = tuning.choose_annealing(hp, 4, 0.75, schedules=schedules)
-        assert found is None
-    assert "final_temperature" not in hp.values

@@ -2,16 +2,21 @@
 
 import html
 import os
+from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from typing import NamedTuple
 
+import numpy as np
+
 from keras_seqmech.analysis.characters import visible
 from keras_seqmech.analysis.markup import tracks
-from keras_seqmech.analysis.markup import values
 from keras_seqmech.analysis.markup.style import PAGE_STYLE
 from keras_seqmech.analysis.markup.style import STYLE
+
+# Rounding of sums of float32 probabilities.
+TOLERANCE = 1e-4
 
 
 class HtmlPicture(NamedTuple):
@@ -113,7 +118,7 @@ def show(
     ... )
     >>> picture.save("decisions.html")  # doctest: +SKIP
     """
-    seen = [visible(token) for token in values.token_list(tokens)]
+    seen = [visible(token) for token in _token_list(tokens)]
     given = {
         "sizes": sizes,
         "gates": gates,
@@ -124,7 +129,7 @@ def show(
     drawn = []
     for name, kind in tracks.KINDS.items():
         if given[name] is not None:
-            rows = values.rows(name, given[name], len(seen), kind.largest)
+            rows = _rows(name, given[name], len(seen), kind.largest)
             drawn.append(tracks.draw_track(name, seen, rows))
     if not drawn:
         raise ValueError(
@@ -139,3 +144,60 @@ def show(
         f"{''.join(drawn)}</div>",
         "Decisions" if title is None else visible(title),
     )
+
+
+def _token_list(tokens: Any) -> list:
+    """Tokens of a string, a sequence, an array or a tensor `(time,)`."""
+    if hasattr(tokens, "__array__"):
+        tokens = np.asarray(tokens)
+        if tokens.ndim != 1:
+            raise ValueError(
+                "Argument `tokens` must have the shape (time,). "
+                f"Received: tokens of shape {tokens.shape}"
+            )
+        tokens = tokens.tolist()
+    if not len(tokens):
+        raise ValueError(
+            "Argument `tokens` must have at least one token. "
+            f"Received: tokens={tokens!r}"
+        )
+    return list(tokens)
+
+
+def _rows(
+    name: str, given: Any, count: int, largest: float
+) -> dict[str, np.ndarray]:
+    """Numbers `(time,)`, float64, by the names of the rows."""
+    if not isinstance(given, Mapping):
+        return {"": _numbers(name, given, count, largest)}
+    if not given:
+        raise ValueError(
+            f"Argument `{name}` must have at least one row. "
+            f"Received: {name}={given!r}"
+        )
+    return {
+        str(key): _numbers(f"{name}[{key!r}]", part, count, largest)
+        for key, part in given.items()
+    }
+
+
+def _numbers(name: str, given: Any, count: int, largest: float) -> np.ndarray:
+    try:
+        array = np.asarray(given, "float64")
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"Argument `{name}` must hold numbers. Received: {name}={given!r}"
+        ) from None
+    if array.shape != (count,):
+        raise ValueError(
+            f"Argument `{name}` must have a number for each of the {count} "
+            f"tokens, (time,). Received: {name} of shape {array.shape}"
+        )
+    inside = (array >= -TOLERANCE) & (array <= largest + TOLERANCE)
+    if not (np.isfinite(array) & inside).all():
+        raise ValueError(
+            f"Argument `{name}` must hold finite numbers from 0 to "
+            f"{largest:g}. Received: {name} from {array.min()} to "
+            f"{array.max()}"
+        )
+    return np.clip(array, 0, largest)

@@ -1,0 +1,391 @@
+"""From trained Keras layers to layers of this package.
+
+A migrated layer gives the same answers as the given one, and can be trained on.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_seqmech.core import checks
+from keras_seqmech.core import graph
+from keras_seqmech.core.wrapped import directions
+from keras_seqmech.focused import FocusedHierarchicalEncoder
+from keras_seqmech.receptive_field import ReceptiveFieldRNN
+from keras_seqmech.receptive_field import RFCell
+
+__all__ = [
+    "add_receptive_fields",
+    "focused_encoder_from_keras",
+    "receptive_field_from_keras",
+]
+
+# Subclasses may do more than their cell says.
+PLAIN = (
+    keras.layers.RNN,
+    keras.layers.LSTM,
+    keras.layers.GRU,
+    keras.layers.SimpleRNN,
+)
+# Arguments that a migrated layer has under the same names.
+CARRIED = (
+    "return_sequences",
+    "return_state",
+    "go_backwards",
+    "stateful",
+    "unroll",
+    "zero_output_for_mask",
+    "activity_regularizer",
+    "name",
+    "trainable",
+)
+# Arguments that options cannot give.
+TAKEN = (*CARRIED, "cell", "dtype")
+# Settings of the LSTMs of an encoder, which cannot have other values.
+ASSUMED = {
+    "activation": "tanh",
+    "recurrent_activation": "sigmoid",
+    "use_bias": True,
+    "go_backwards": False,
+    "stateful": False,
+    "dropout": 0,
+    "recurrent_dropout": 0,
+    "kernel_regularizer": None,
+    "recurrent_regularizer": None,
+    "bias_regularizer": None,
+    "activity_regularizer": None,
+    "kernel_constraint": None,
+    "recurrent_constraint": None,
+    "bias_constraint": None,
+}
+# Arguments that an encoder takes from them.
+OWN = (
+    "units",
+    "lower_units",
+    "return_sequences",
+    "return_state",
+    "return_focused",
+    "dtype",
+)
+
+
+def receptive_field_from_keras(
+    layer: keras.layers.Layer, max_size: int, **options: Any
+) -> keras.layers.Layer:
+    r"""A layer with receptive fields that gives a Keras layer's answers.
+
+    The cell, its weights and all arguments of the layer are carried over. The
+    field's own weights are new. At first its gate is open whatever it reads,
+
+    $$1 - a \odot (1 - F_t), \quad a = 0,$$
+
+    in place of $F_t$: states are multiplied by exactly 1. The strength $a$ is
+    trainable, between 0 and 1, and has a gradient from the first step on;
+    inner network, gate and sizes get theirs as soon as it is above 0. (A gate
+    of equation 3 that is open to rounding has none: at $F_t = 1 - 10^{-7}$
+    its gradient is $10^{-7}$ times that.)
+
+    Args:
+        layer: A `keras.layers.LSTM`, `GRU`, `SimpleRNN`, a `keras.layers.RNN`
+            of any cell or several, or a `keras.layers.Bidirectional` of one.
+            Not a subclass, which may do other things. It does not change.
+        max_size: Positive int, the largest field size S.
+        **options: Further arguments of `ReceptiveFieldRNN`, such as
+            `field_units` and `penalties`. `forget_strength` is 0 unless
+            given.
+
+    Returns:
+        A `ReceptiveFieldRNN`, or a `keras.layers.Bidirectional` of two. It has
+        the name of the layer, and its weights and states where it is built.
+
+    Raises:
+        ValueError: If the layer is no such layer, or an option one of its own.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> lstm = keras.layers.LSTM(8)
+    >>> x = np.ones((2, 7, 5))
+    >>> expected = lstm(x)
+    >>> layer = receptive_field_from_keras(lstm, max_size=4)
+    >>> np.allclose(layer(x), expected, atol=1e-6)
+    True
+    """
+    _check_options(options, TAKEN)
+    _check_migratable(layer)
+    options = {"forget_strength": 0.0, **options, "max_size": max_size}
+    parts = [_without_weights(rnn, options) for rnn in directions(layer)]
+    migrated = parts[0]
+    if len(parts) == 2:
+        migrated = keras.layers.Bidirectional(
+            parts[0],
+            backward_layer=parts[1],
+            merge_mode=layer.merge_mode,
+            name=layer.name,
+            trainable=layer.trainable,
+            dtype=layer.dtype_policy,
+            activity_regularizer=layer.activity_regularizer,
+        )
+    if layer.built:
+        shapes = layer.get_build_config()
+        if "shapes_dict" in shapes:
+            shapes = {"input_shape": shapes["shapes_dict"]["sequences_shape"]}
+        migrated.build_from_config(shapes)
+        for own, rnn in zip(directions(migrated), directions(layer)):
+            _copy(own, rnn)
+    return migrated
+
+
+def add_receptive_fields(
+    model: keras.Model,
+    max_size: int,
+    layers: Collection[str] | None = None,
+    **options: Any,
+) -> keras.Model:
+    """A copy of a model whose recurrent layers have receptive fields.
+
+    It has weights of its own, with the values of the model's, and gives the
+    same answers; each recurrent layer is that of
+    `receptive_field_from_keras`. Trained further, it learns to read ahead.
+
+    Args:
+        model: A built functional or `keras.Sequential` model, such as
+            `keras.saving.load_model` returns. It does not change.
+        max_size: Positive int, the largest field size S.
+        layers: Names of the layers to migrate, also those of models within
+            the model. All that can be if None; layers within other layers,
+            such as `keras.layers.TimeDistributed`, stay as they are.
+        **options: Further arguments of `ReceptiveFieldRNN`. With
+            `return_field=True` the model returns what it returned before, and
+            the `output` of a migrated layer is a flat list that ends with the
+            values of its field's dict, in the order of their names: for
+            `keras.Model(migrated.input, layer.output)`.
+
+    Returns:
+        A model of the same kind. Compiled, if the model is, as
+        `keras.models.clone_model` does it: with a new optimizer.
+
+    Raises:
+        ValueError: If there is no such layer, or one cannot be migrated; with
+            `return_field=True`, if one is in a `keras.Sequential`.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> model = keras.Sequential(
+    ...     [keras.Input((7, 5)), keras.layers.GRU(8), keras.layers.Dense(2)]
+    ... )
+    >>> x = np.ones((2, 7, 5))
+    >>> further = add_receptive_fields(model, max_size=4)
+    >>> np.allclose(further(x), model(x), atol=1e-6)
+    True
+    """
+    graph.check_functional(model, "model")
+    _check_options(options, TAKEN)
+    _check_names(model, layers)
+    copies: list[tuple[Any, Any]] = []
+
+    def copy(layer: keras.Operation) -> keras.Operation:
+        chosen = (
+            _is_migratable(layer) if layers is None else layer.name in layers
+        )
+        if chosen:
+            if options.get("return_field"):
+                _check_passes_field(model, layer)
+            return receptive_field_from_keras(layer, max_size, **options)
+        copies.append((layer, type(layer).from_config(layer.get_config())))
+        return copies[-1][1]
+
+    migrated = keras.models.clone_model(
+        model, clone_function=copy, recursive=True
+    )
+    for layer, own in copies:
+        if isinstance(layer, keras.Layer):  # Not an operation.
+            own.set_weights(layer.get_weights())
+    return migrated
+
+
+def _check_names(model: keras.Model, names: Collection[str] | None) -> None:
+    found = {layer.name: layer for layer in graph.layers_within(model)}
+    if names is None:
+        if not any(map(_is_migratable, found.values())):
+            raise ValueError(
+                "Argument `model` must have a layer that "
+                "`receptive_field_from_keras` takes. "
+                f"Received: a model with the layers {list(found)}"
+            )
+        return
+    for name in names:
+        if name not in found:
+            raise ValueError(
+                f"Argument `layers` must name layers of the model: "
+                f"{list(found)}. Received: layers={names!r}"
+            )
+        _check_migratable(found[name])
+
+
+def _check_passes_field(model: keras.Model, layer: keras.layers.Layer) -> None:
+    """Refuses `return_field` in models that pass on one tensor alone."""
+    for part in graph.sublayers(model):
+        if isinstance(part, keras.Sequential) and layer in part.layers:
+            raise ValueError(
+                "Argument `return_field` must be False for layers of a "
+                "`keras.Sequential`, in which each layer returns one tensor. "
+                "Give it as a functional model, "
+                "`keras.Model(model.inputs[0], model.outputs[0])`. Received: "
+                f"return_field=True and the layer '{layer.name}' of "
+                f"'{part.name}'"
+            )
+
+
+def focused_encoder_from_keras(
+    lower: keras.layers.LSTM,
+    upper: keras.layers.LSTM,
+    context_size: int,
+    initial_openness: float = 0.95,
+    **options: Any,
+) -> FocusedHierarchicalEncoder:
+    """An encoder that gives the answers of two stacked LSTMs.
+
+    At inference all gates are open, whatever the sequence and the context: the
+    gate's last kernel is zeros and its bias the logit of `initial_openness`.
+    Gates learn from there. In training they are drawn, or soft, as ever: about
+    `1 - initial_openness` of them are closed at first, so that the upper LSTM
+    meets a few skipped steps and the gate has something to learn from.
+
+    Args:
+        lower: A built `keras.layers.LSTM` that returns sequences.
+        upper: A built `keras.layers.LSTM` that reads them.
+        context_size: Positive int, features of the context that gates will
+            depend on.
+        initial_openness: Probability of being open at first, above one half.
+        **options: Further arguments of `FocusedHierarchicalEncoder`, such as
+            `penalties`.
+
+    Returns:
+        A built encoder that returns what the upper LSTM returns: sequences or
+        the last state, by its `return_sequences`, and with its `return_state`
+        the states of both.
+
+    Raises:
+        ValueError: If the LSTMs do not fit, or have what an encoder has not:
+            other activations, no bias, dropout, regularizers, constraints,
+            `go_backwards`, `stateful`.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> lower = keras.layers.LSTM(8, return_sequences=True)
+    >>> upper = keras.layers.LSTM(6)
+    >>> x = np.ones((2, 7, 5))
+    >>> expected = upper(lower(x))
+    >>> encoder = focused_encoder_from_keras(lower, upper, context_size=3)
+    >>> np.allclose(encoder(x, np.ones((2, 3))), expected, atol=1e-6)
+    True
+    """
+    _check_options(options, OWN)
+    _check_pair(lower, upper)
+    checks.check_positive_int("context_size", context_size)
+    checks.check_open_share("initial_openness", initial_openness)
+    if initial_openness <= 0.5:
+        raise ValueError(
+            "Argument `initial_openness` must be above 0.5, where gates are "
+            f"open at inference. Received: initial_openness={initial_openness}"
+        )
+    encoder = FocusedHierarchicalEncoder(
+        upper.units,
+        lower.units,
+        initial_openness=initial_openness,
+        return_sequences=upper.return_sequences,
+        return_state=upper.return_state,
+        dtype=upper.dtype_policy,
+        **options,
+    )
+    features = lower.cell.kernel.shape[0]
+    encoder.build((None, None, features), (None, context_size))
+    encoder.lower.cell.set_weights(lower.cell.get_weights())
+    encoder.upper.cell.set_weights(upper.cell.get_weights())
+    kernel = encoder.gate.output_kernel
+    kernel.assign(ops.zeros_like(kernel))
+    return encoder
+
+
+def _check_pair(lower: Any, upper: Any) -> None:
+    for name, lstm in (("lower", lower), ("upper", upper)):
+        if type(lstm) is not keras.layers.LSTM or not lstm.built:
+            raise ValueError(
+                f"Argument `{name}` must be a built `keras.layers.LSTM`, of "
+                f"no subclass. Received: {name}={lstm!r}"
+            )
+        config = lstm.get_config()
+        for argument, value in ASSUMED.items():
+            if config.get(argument, value) != value:
+                raise ValueError(
+                    f"Argument `{name}` must be a `keras.layers.LSTM` with "
+                    f"{argument}={value!r}, as the LSTMs of a "
+                    "`FocusedHierarchicalEncoder` are. "
+                    f"Received: {argument}={config[argument]!r}"
+                )
+    if not lower.return_sequences:
+        raise ValueError(
+            "Argument `lower` must return sequences. "
+            "Received: return_sequences=False"
+        )
+    features = upper.cell.kernel.shape[0]
+    if features != lower.units or lower.dtype_policy != upper.dtype_policy:
+        raise ValueError(
+            "Argument `upper` must read the states of `lower`, in its dtype. "
+            f"Received: an upper layer of {features} features and "
+            f"{upper.dtype_policy.name}, a lower one of {lower.units} units "
+            f"and {lower.dtype_policy.name}"
+        )
+
+
+def _check_options(options: dict[str, Any], carried: Collection[str]) -> None:
+    """Refuses arguments that a migrated layer takes from the given one."""
+    both = sorted(set(options) & set(carried))
+    if both:
+        raise ValueError(
+            f"Arguments {both} are those of the layer that is migrated and "
+            "must not be given. "
+            f"Received: {', '.join(f'{k}={options[k]!r}' for k in both)}"
+        )
+
+
+def _is_migratable(layer: Any) -> bool:
+    """Whether `receptive_field_from_keras` takes a layer."""
+    if type(layer) is keras.layers.Bidirectional:
+        return all(map(_is_migratable, directions(layer)))
+    return type(layer) in PLAIN and not isinstance(layer.cell, RFCell)
+
+
+def _check_migratable(layer: Any) -> None:
+    """Refuses other layers."""
+    if not _is_migratable(layer):
+        raise ValueError(
+            "Argument `layer` must be a `keras.layers.LSTM`, `GRU`, "
+            "`SimpleRNN` or `RNN` without receptive fields, or a "
+            "`keras.layers.Bidirectional` of one, and of no subclass. "
+            f"Received: layer={layer!r}"
+        )
+
+
+def _without_weights(
+    layer: keras.layers.RNN, options: dict[str, Any]
+) -> ReceptiveFieldRNN:
+    cell = type(layer.cell).from_config(layer.cell.get_config())
+    carried = {name: getattr(layer, name) for name in CARRIED}
+    return ReceptiveFieldRNN(
+        cell, **carried, dtype=layer.dtype_policy, **options
+    )
+
+
+def _copy(migrated: ReceptiveFieldRNN, layer: keras.layers.RNN) -> None:
+    """Copies weights, and the states of stateful layers."""
+    migrated.cell.cell.set_weights(layer.cell.get_weights())
+    if layer.stateful:
+        pairs = zip(*map(keras.tree.flatten, (migrated.states, layer.states)))
+        for own, given in pairs:
+            own.assign(given)
