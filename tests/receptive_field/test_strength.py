@@ -5,8 +5,6 @@ import numpy as np
 import pytest
 
 from keras_seqmech import ReceptiveFieldRNN
-from keras_seqmech import ReceptiveFieldWindows
-from keras_seqmech import RFCell
 from tests.tolerances import assert_close
 
 FEATURES, UNITS, TIME = 3, 4, 6
@@ -65,27 +63,6 @@ def test_at_strength_one_the_gate_is_that_of_the_paper(max_size):
         own[weight.path.split("/", 1)[1]].assign(weight)
     assert_close(full(sequences()), plain(sequences()), 40 * TIME)
     assert np.abs(differs - plain(sequences())).max() > 1e-3
-
-
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("max_size", [1, 3])
-def test_the_fast_loop_is_the_cell(max_size, masked):
-    cell = RFCell(
-        keras.layers.LSTMCell(UNITS, dtype="float64"),
-        max_size,
-        forget_strength=0.5,
-        dtype="float64",
-    )
-    windows = ReceptiveFieldWindows(max_size, dtype="float64")
-    x = sequences()
-    mask = np.arange(TIME) < np.arange(8)[:, None] if masked else None
-    expected = keras.layers.RNN(cell, dtype="float64")(
-        windows(x, mask=mask), mask=mask
-    )
-    layer = ReceptiveFieldRNN.from_config({**cell.get_config(), "name": "fast"})
-    layer.build(x.shape)
-    layer.set_weights(cell.get_weights())
-    assert_close(layer(x, mask=mask), expected, 20 * TIME)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])

@@ -148,15 +148,6 @@ def test_answers_as_the_model_does(exported):
         check_answers(serve(tokens=tf.constant(inputs)), model, inputs)
 
 
-def test_served_answers_repeat_although_training_samples(exported):
-    model, path = exported
-    serve = load(path)
-    sampled = [model(EXAMPLE, training=True)["size"] for _ in range(2)]
-    served = [serve(tokens=tf.constant(EXAMPLE))["tags"] for _ in range(2)]
-    assert (sampled[0] != sampled[1]).numpy().any()
-    np.testing.assert_array_equal(served[0], served[1])
-
-
 @NEEDS_SERVING_API
 def test_warmup_request_holds_the_example(exported):
     from tensorflow_serving.apis import prediction_log_pb2

@@ -206,23 +206,6 @@ def test_compiled_with_known_and_unknown_sizes(path, jit_compile, known):
     assert_close(emission_ops.output_mask(actual[1]), mask)
 
 
-def test_gradients_are_those_of_finite_differences(path):
-    sequence, emission = random_inputs(19, batch=1)
-    sequence = sequence[:, :, :1]
-    weights = weighted((1, 15, 1))
-
-    def loss(sequence, emission):
-        outputs = emission_ops.expected_subsample(sequence, emission, 15)
-        lengths = emission_ops.length_distribution(emission, 6)
-        mask = emission_ops.output_mask(lengths)
-        return tf.reduce_sum(outputs * weights) + tf.reduce_sum(mask**2)
-
-    theoretical, numerical = tf.test.compute_gradient(
-        loss, [sequence, emission], delta=1e-5
-    )
-    assert_close(theoretical, numerical, 1e-8)
-
-
 def second_derivatives(function, inputs):
     with tf.GradientTape() as outer:
         outer.watch(inputs)

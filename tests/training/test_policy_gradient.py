@@ -1,20 +1,15 @@
 import contextlib
 import pickle
 
-import h5py
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech import DecisionPenalties
 from keras_seqmech import PolicyGradientModel
-from keras_seqmech import ReceptiveFieldRNN
-from keras_seqmech.focused.encoder import FocusedHierarchicalEncoder
 from keras_seqmech.training import collect_log_probabilities
 from tests import drawing_layers
-from tests.fixed_noise import fix_gates
 
 
 def sampled_gradients(model, x, y, sample_weight=None, count=200):
@@ -125,113 +120,6 @@ def test_baseline_lowers_the_variance(baseline):
         variances[name] = samples[:, :4].var(axis=0).sum()
     factor = variances[None] / variances[baseline]
     assert factor > 2, f"variance without baseline: {factor:.2f} times as large"
-
-
-def test_receptive_field_by_enumeration():
-    """Sizes 1 and 2 at 4 steps: 16 sequences, forced by their noise."""
-    x = np.random.default_rng(0).normal(size=(1, 4, 3)).astype("float32")
-    choices = drawing_layers.all_gates(4).astype("int32")
-    inputs = keras.Input((4, 3))
-    layer = ReceptiveFieldRNN(
-        keras.layers.GRUCell(2),
-        max_size=2,
-        estimator="reinforce",
-        return_field=True,
-    )
-    outputs, _ = layer(inputs)
-    model = PolicyGradientModel(keras.Model(inputs, outputs))
-    rng = np.random.default_rng(1)
-    for weight in model.trainable_variables:
-        weight.assign(0.7 * rng.normal(size=weight.shape))
-    model.compile("sgd", "mse")
-    y = np.array([[0.5, -1.0]], "float32")
-
-    forced = 1e4 * np.eye(2, dtype="float32")[choices.T]
-    drawn, layer.cell.sample_noise = (
-        layer.cell.sample_noise,
-        lambda shape, training: forced,
-    )
-    with tf.GradientTape() as tape, collect_log_probabilities():
-        states, field = layer(np.repeat(x, 16, axis=0), training=True)
-        probability = tf.exp(tf.reduce_sum(field["log_probability"], axis=1))
-        expected = tf.reduce_sum(
-            probability * tf.reduce_mean((states - y) ** 2, axis=1)
-        )
-    np.testing.assert_allclose(tf.reduce_sum(probability), 1, rtol=1e-5)
-    exact = drawing_layers.flat(
-        tape.gradient(expected, model.trainable_variables)
-    )
-    layer.cell.sample_noise = drawn
-    samples = sampled_gradients(
-        model, np.repeat(x, 200, axis=0), np.repeat(y, 200, axis=0), count=150
-    )
-    assert largest_z(samples, exact) < Z
-
-
-def test_focused_encoder_by_enumeration(monkeypatch):
-    """Four gates and a masked step: 16 sequences, forced by their noise."""
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(1, 5, 2)).astype("float32")
-    context = rng.normal(size=(1, 3)).astype("float32")
-    mask = np.array([[True, True, False, True, True]])
-    y = np.array([[0.5, -1.0]], "float32")
-    choices = np.zeros((16, 5), "float32")
-    choices[:, mask[0]] = drawing_layers.all_gates(4)
-
-    inputs = [
-        keras.Input((5, 2)),
-        keras.Input((3,)),
-        keras.Input((5,), dtype="bool"),
-    ]
-    encoder = FocusedHierarchicalEncoder(
-        2,
-        estimator="reinforce",
-        gate_units=2,
-        penalties=DecisionPenalties(
-            target=0.25, target_weight=1.2, target_of="row_above", entropy=0.1
-        ),
-        initial_openness=0.5,
-        return_gates=True,
-    )
-    states, _ = encoder(inputs[0], inputs[1], sequence_mask=inputs[2])
-    model = PolicyGradientModel(keras.Model(inputs, states))
-    for weight in model.trainable_variables:
-        weight.assign(0.7 * rng.normal(size=weight.shape))
-    model.compile("sgd", "mse")
-
-    def repeated(count):
-        return [np.repeat(part, count, axis=0) for part in (x, context, mask)]
-
-    with monkeypatch.context() as patch:
-        fix_gates(patch, 1e4 * (2 * choices - 1))
-        with tf.GradientTape() as tape, collect_log_probabilities():
-            sequence, query, real = repeated(16)
-            states, decisions = encoder(
-                sequence, query, sequence_mask=real, training=True
-            )
-            np.testing.assert_array_equal(decisions["gates"], choices)
-            opened = decisions["probabilities"]
-            picked = tf.where(choices > 0, opened, 1 - opened)
-            picked = tf.where(real, picked, 1)
-            # The row has four real steps: one gate may be open.
-            cost = 1.2 / 4 * np.maximum(choices.sum(axis=1) - 1, 0)
-            expected = tf.reduce_sum(
-                tf.reduce_prod(picked, axis=1)
-                * (tf.reduce_mean((states - y) ** 2, axis=1) + cost)
-            )
-            first = tf.boolean_mask(opened[0], mask[0])
-            entropy = -tf.reduce_sum(
-                first * tf.math.log(first)
-                + (1 - first) * tf.math.log(1 - first)
-            )
-            expected -= 0.1 * entropy / 4
-        exact = drawing_layers.flat(
-            tape.gradient(expected, model.trainable_variables)
-        )
-    samples = sampled_gradients(
-        model, repeated(200), np.repeat(y, 200, axis=0), count=100
-    )
-    assert largest_z(samples, exact) < Z
 
 
 def test_an_empty_batch_does_no_harm():
@@ -548,35 +436,6 @@ def test_weights_are_saved_under_telling_names(tmp_path):
     other.load_weights(path)
     for value, expected in zip(other.get_weights(), model.get_weights()):
         np.testing.assert_array_equal(value, expected)
-    names = []
-
-    def visit(name, part):
-        if isinstance(part, h5py.Dataset):
-            names.append(name)
-
-    with h5py.File(path) as file:
-        file.visititems(visit)
-    assert sorted(names)[-1] == "vars/0"
-    assert all(
-        name.startswith(("layers/functional/", "vars/")) for name in names
-    )
-
-
-def test_the_network_is_as_it_was():
-    """No class and no attribute of it changes, and it works by itself."""
-    x, y = examples()
-    network = drawing_layers.gated_network()
-    before = type(network), network.name, set(vars(network))
-    bases = type(network).__mro__
-    model = PolicyGradientModel(network)
-    model.compile("sgd", "mse", run_eagerly=True)
-    model.fit(x, y, verbose=0)
-    assert (type(network), network.name, set(vars(network))) == before
-    assert type(network).__mro__ == bases
-    assert model.network is network
-    np.testing.assert_array_equal(
-        network.predict(x, verbose=0), model.predict(x, verbose=0)
-    )
 
 
 def test_a_layer_is_a_network():
@@ -789,8 +648,27 @@ def test_a_layer_that_sees_another_batch_is_refused(batch_size):
         model.train_on_batch(np.ones((2, 5, 4, 3)), np.ones((2, 1)))
 
 
-def test_a_function_compiled_apart_is_refused():
-    class Apart(keras.Model):
+def compiled_apart(model, x):
+    return tf.function(lambda x: model.sum(x, model.gates(x, training=True)))(x)
+
+
+def looping(model, x):
+    """It draws outside of the loop, too, and before."""
+    opened = ops.fori_loop(
+        0,
+        2,
+        lambda i, n: n + model.gates(x, training=True),
+        model.gates(x, training=True),
+    )
+    return model.sum(x, opened)
+
+
+@pytest.mark.parametrize(
+    ("way", "eagerly"),
+    [(compiled_apart, False), (compiled_apart, True), (looping, False)],
+)
+def test_draws_in_a_graph_within_the_step_are_refused(way, eagerly):
+    class Within(keras.Model):
         def __init__(self):
             super().__init__()
             self.gates = drawing_layers.Gates(name="gates")
@@ -799,37 +677,11 @@ def test_a_function_compiled_apart_is_refused():
         def call(self, x, training=None):
             if not self.gates.built:
                 self.gates.build(x.shape)
-            return tf.function(
-                lambda x: self.sum(x, self.gates(x, training=training))
-            )(x)
+            return way(self, x)
 
     x, _ = examples()
-    for eagerly in (False, True):
-        model = PolicyGradientModel(Apart())
-        model.compile("sgd", "mse", run_eagerly=eagerly)
-        with pytest.raises(ValueError, match=r"not within .*\['gates'\]"):
-            model.train_on_batch(x, np.ones((3, 3)))
-
-
-def test_a_loop_of_ones_own_is_refused():
-    """Also where the layer draws outside of it, too, and before."""
-
-    class Looping(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.gates = drawing_layers.Gates(name="gates")
-            self.sum = drawing_layers.GatedSum()
-
-        def call(self, x, training=None):
-            opened = self.gates(x, training=training)
-            opened = ops.fori_loop(
-                0, 2, lambda i, n: n + self.gates(x, training=training), opened
-            )
-            return self.sum(x, opened)
-
-    x, _ = examples()
-    model = PolicyGradientModel(Looping())
-    model.compile("sgd", "mse")
+    model = PolicyGradientModel(Within())
+    model.compile("sgd", "mse", run_eagerly=eagerly)
     with pytest.raises(ValueError, match=r"not within .*\['gates'\]"):
         model.train_on_batch(x, np.ones((3, 3)))
 

@@ -136,50 +136,6 @@ def test_loop_compiled_alone_has_the_plain_gradient(recompute_gradient):
     assert_same(run_compiled(), loss_and_gradients(arguments))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("compiled", [False, True])
-def test_recomputing_gradient_refuses_to_be_differentiated_again(compiled):
-    arguments = make_arguments()
-
-    def run(recompute_gradient):
-        with tf.GradientTape() as outer:
-            outer.watch(arguments)
-            *_, gradients = loss_and_gradients(
-                arguments, recompute_gradient=recompute_gradient
-            )
-            penalty = sum(tf.norm(g) for g in tf.nest.flatten(gradients))
-        return outer.gradient(penalty, arguments)
-
-    run = tf.function(run, autograph=False) if compiled else run
-    assert all(np.all(np.isfinite(g)) for g in tf.nest.flatten(run(False)))
-    with pytest.raises(LookupError, match="differentiable_twice"):
-        run(True)
-
-
-def test_plain_gradient_is_that_of_finite_differences():
-    arguments = make_arguments()
-    _, _, gradients = loss_and_gradients(arguments)
-    generator = np.random.default_rng(1)
-
-    def loss(scale):
-        moved = tf.nest.map_structure(
-            lambda x, d: x + scale * d, arguments, directions
-        )
-        outputs, states = run(moved)
-        total = tf.reduce_sum(outputs["sum"] ** 2) + tf.reduce_sum(states[0])
-        return total + tf.reduce_sum(tf.sin(outputs["narrow"]))
-
-    directions = tf.nest.map_structure(
-        lambda x: generator.normal(size=x.shape), arguments
-    )
-    numeric = (loss(1e-6) - loss(-1e-6)) / 2e-6
-    exact = sum(
-        np.sum(g * d)
-        for g, d in zip(tf.nest.flatten(gradients), tf.nest.flatten(directions))
-    )
-    np.testing.assert_allclose(exact, numeric, rtol=1e-7)
-
-
 @pytest.mark.parametrize("recompute_gradient", [False, True])
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_number_of_steps_may_be_unknown(recompute_gradient, jit_compile):

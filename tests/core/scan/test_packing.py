@@ -180,26 +180,6 @@ def test_gradients_have_gradients(way):
     )
 
 
-def test_one_trace_serves_all_sizes():
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec((None, None), "bool"),
-            tf.TensorSpec((None, None, 2), "float64"),
-        ]
-    )
-    def there_and_back(keep, x):
-        packing = pack(keep)
-        return packing.scatter(packing.gather(x))
-
-    for pattern in (*PATTERNS.values(), np.zeros((0, 3)), np.zeros((2, 0))):
-        keep = np.array(pattern, bool)
-        x = normal(*keep.shape, 2)
-        np.testing.assert_array_equal(
-            there_and_back(keep, x), np.where(keep[..., None], x, 0)
-        )
-    assert there_and_back.experimental_get_tracing_count() == 1
-
-
 def test_static_sizes_are_kept():
     @tf.function
     def run(keep, x):
