@@ -75,10 +75,13 @@ def numbers(*names):
     return keras.Sequential([keras.Input((1,)), *layers])
 
 
+EAGER = {"run_eagerly": True}
+
+
 def fit(model, *callbacks, epochs=3, steps=2, compiled=None, **options):
     """Steps that leave the optimizer's variables as they are."""
     if compiled is not None or not model.compiled:
-        model.compile(keras.optimizers.SGD(0.0), "mae", **(compiled or {}))
+        model.compile(keras.optimizers.SGD(0.0), "mae", **(compiled or EAGER))
     inputs, targets = np.ones((4 * steps, 1)), np.zeros((4 * steps, 1))
     options = {"batch_size": 4, "epochs": epochs, "verbose": 0, **options}
     return model.fit(inputs, targets, callbacks=callbacks, **options).history

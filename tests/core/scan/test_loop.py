@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_seqmech.core.scan import protocol
 from keras_seqmech.core.scan.loop import scan
 from keras_seqmech.core.scan.protocol import Operands
 from keras_seqmech.core.scan.protocol import ScanOptions
+from tests import tolerances
 
 STEPS, BATCH, WIDTH = 5, 2, 3
 
@@ -95,6 +97,28 @@ def assert_same(actual, expected):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
 
 
+@pytest.fixture(params=[0, 2**40], ids=["each alone", "at once"])
+def large(request, monkeypatch):
+    """Products of parts of a weight, multiplied each alone, or at once."""
+    monkeypatch.setattr(protocol, "LARGE", request.param)
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("widths", [(3, 1, 2), (6,)])
+def test_parts_make_up_the_product(widths):
+    generator = np.random.default_rng(0)
+    weights = generator.normal(size=(4, 6))
+    operand = generator.normal(size=(5, 4))
+    weight = protocol.PartedWeight(tf.constant(weights), widths)
+    parts = weight.multiply(tf.constant(operand))
+    assert [part.shape[1] for part in parts] == list(widths)
+    whole = np.concatenate(parts, axis=1)
+    tolerances.assert_close(whole, operand @ weights, 4)
+    back = weight.multiply_transposed(parts)
+    tolerances.assert_close(back, operand @ weights @ weights.T, 4 + 6)
+
+
+@pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("recompute_gradient", [False, True])
 @pytest.mark.parametrize("unroll", [False, True])
 def test_values_are_those_of_a_python_loop(recompute_gradient, unroll):
@@ -108,6 +132,7 @@ def test_values_are_those_of_a_python_loop(recompute_gradient, unroll):
     )
 
 
+@pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("mode", ["eager", "graph", "xla", "unroll"])
 def test_recomputing_gradient_is_the_plain_gradient(mode):
     arguments = make_arguments()
