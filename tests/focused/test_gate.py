@@ -152,16 +152,6 @@ def test_files_of_gates_before_penalties():
     assert all((v.numpy() == 0.5).all() for v in layer.trainable_variables)
 
 
-def test_no_time_step_is_refused_when_it_is_known():
-    layer, q = BoundaryGate(5), np.ones((2, 3), "float32")
-    layer.build((None, None, 4), (None, 3))
-    spec = tf.TensorSpec((None, None, 4))
-    run = tf.function(lambda h: layer(h, q), input_signature=[spec])
-    assert run(np.ones((2, 1, 4), "float32")).shape == (2, 1)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="at least one"):
-        run(np.ones((2, 0, 4), "float32"))
-
-
 @pytest.mark.parametrize("return_gates", [False, True])
 def test_gates_carry_no_mask_that_a_loss_would_apply(return_gates):
     tokens, context = keras.Input((None,)), keras.Input((2,))

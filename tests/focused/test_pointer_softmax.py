@@ -126,23 +126,6 @@ def test_gradient_by_finite_differences(ids):
         assert np.abs(b).max() > 1e-6
 
 
-@pytest.mark.parametrize(
-    "policy", ["float32", "mixed_float16", "mixed_bfloat16"]
-)
-def test_probabilities_sum_to_one(policy):
-    layer = PointerSoftmax(500, extra_words=100, dtype=policy)
-    random = np.random.default_rng(2)
-    p = layer(
-        3 * draw(8, 3, 16),
-        3 * draw(8, 90, 16),
-        sequence_mask=random.uniform(size=(8, 90)) < 0.5,
-        token_ids=random.integers(0, 600, (8, 90)),
-    ).numpy()
-    assert p.dtype == "float32"
-    assert (p >= 0).all()
-    np.testing.assert_allclose(p.sum(-1), 1, atol=1e-5)
-
-
 def test_ids_beyond_int32_are_of_no_word():
     layer = make()
     ids = np.where(IDS == 3, 3 + 2**32, IDS)

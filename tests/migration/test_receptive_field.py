@@ -63,34 +63,23 @@ ZEROS = {"return_sequences": True, "zero_output_for_mask": True}
 
 
 @pytest.mark.parametrize(
-    "name, mask, arguments",
+    "name, mask, arguments, options",
     [
-        ("lstm", None, {}),
-        ("lstm", MASK, BACKWARDS),
-        ("gru_reset_before", MASK, ZEROS),
-        ("simple", MASK, BACKWARDS),
-        ("cell", MASK, ZEROS),
-        ("cells", MASK, BACKWARDS),
+        ("lstm", None, {}, {"gated": "output"}),
+        ("lstm", MASK, BACKWARDS, {"gated": "all", "size_from": "field"}),
+        ("gru_reset_before", MASK, ZEROS, {"summary": "last"}),
+        ("simple", MASK, BACKWARDS, {}),
+        ("cell", MASK, ZEROS, {}),
+        ("cells", MASK, BACKWARDS, {}),
     ],
 )
-def test_layers_give_the_same_answers(name, arguments, mask):
+def test_layers_give_the_same_answers(name, arguments, mask, options):
     layer = randomized(LAYERS[name](**arguments))
-    migrated = receptive_field_from_keras(layer, max_size=3)
+    migrated = receptive_field_from_keras(layer, max_size=3, **options)
+    assert options.items() <= migrated.get_config().items()
     assert isinstance(migrated, ReceptiveFieldRNN)
     assert migrated.name == layer.name
     assert_same(migrated, layer, mask=mask)
-
-
-@pytest.mark.parametrize(
-    "gated, size_from", [("output", "input"), ("all", "field")]
-)
-def test_whatever_is_gated(gated, size_from):
-    layer = randomized(layers.LSTM(UNITS))
-    migrated = receptive_field_from_keras(
-        layer, 3, gated=gated, size_from=size_from, summary="last"
-    )
-    assert migrated.get_config()["gated"] == gated
-    assert_same(migrated, layer)
 
 
 @pytest.mark.parametrize(

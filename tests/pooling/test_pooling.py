@@ -9,8 +9,6 @@ from keras import ops
 import keras_seqmech
 from tests import references
 
-# The worked example: q = [3, 2], scores 3, 2 and 11 / sqrt(10).
-STEPS = np.array([[[1.0, 0.0], [0.0, 2.0], [3.0, 1.0]]])
 LAYERS = {
     "mean": keras_seqmech.MeanPooling,
     "max": keras_seqmech.MaxPooling,
@@ -75,31 +73,6 @@ def test_gradient_by_finite_differences(name):
         function, [tf.constant(sequences)], delta=1e-6
     )
     np.testing.assert_allclose(theory[0], numeric[0], rtol=1e-6, atol=1e-8)
-
-
-def test_worked_example():
-    layer = keras_seqmech.MaxAttentionPooling(return_attention_scores=True)
-    for mask, scores, output in (
-        (None, [0.335397, 0.123386, 0.541217], [1.959049, 0.787989]),
-        ([True, True, False], [0.268941, 0.731059, 0], [0.268941, 1.462117]),
-    ):
-        mask = None if mask is None else np.array([mask])
-        pooled, decisions = layer(STEPS, mask=mask)
-        np.testing.assert_allclose(pooled[0], output, atol=1e-6)
-        weights = decisions["attention_scores"][0]
-        np.testing.assert_allclose(weights, scores, atol=1e-6)
-
-
-def test_last_of_both_directions_is_what_keras_returns():
-    sequences = draw(3, 5, 2).astype("float32")
-    mask = np.arange(5) < np.array([[5], [3], [1]])
-    layer = keras.layers.Bidirectional(
-        keras.layers.LSTM(3, return_sequences=True, return_state=True)
-    )
-    outputs, forward, _, backward, _ = layer(sequences, mask=mask)
-    pooled = keras_seqmech.LastPooling(bidirectional=True)(outputs, mask=mask)
-    expected = np.concatenate([forward, backward], axis=-1)
-    np.testing.assert_allclose(pooled, expected, atol=1e-6)
 
 
 def test_half_precision_scores_do_not_overflow():

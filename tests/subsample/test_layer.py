@@ -72,32 +72,6 @@ def test_threshold_is_above_one_half():
     )
 
 
-@pytest.mark.parametrize("length", [2, 6])
-def test_sample_has_the_right_frequencies(length):
-    """Within 5 standard errors, of 20,000 draws, of every entry."""
-    draws = 20_000
-    sequence, emission = inputs(1)
-    layer = ExpectedSubsample(length, "sample", return_emission=True, seed=3)
-    outputs, decisions = numpy(
-        layer(
-            np.repeat(sequence, draws, axis=0),
-            np.repeat(emission, draws, axis=0),
-        )
-    )
-    expected, lengths = subsample_references.brute_force(
-        sequence[0], emission[0]
-    )
-    lengths = np.append(lengths[:length], lengths[length:].sum())
-    for name, value in (
-        ("emission", subsample_references.triple_loop(emission[0])[:length]),
-        ("length_distribution", lengths),
-    ):
-        error = 5 * np.sqrt(value * (1 - value) / draws) + 1e-6
-        assert (np.abs(decisions[name].mean(0) - value) < error).all()
-    error = 5 * outputs.std(0) / np.sqrt(draws)
-    assert (np.abs(outputs.mean(0) - expected[:length]) < error + 1e-6).all()
-
-
 def test_mask_that_keras_attached_is_taken():
     sequence, emission = inputs()
     sequence[~MASK] = 0
