@@ -660,6 +660,23 @@ def test_finite_input_never_gives_nan(entry, training):
 # Decisions and statistics.
 
 
+@over(ENTRIES)
+def test_outputs_are_announced_as_they_come(entry):
+    """Names, shapes and dtypes, of symbolic inputs as of arrays."""
+    keras.config.set_dtype_policy("mixed_float16")
+    layer = entry.wrap(entry.make())
+    inputs = entry.sample(2)
+    symbols = {n: keras.Input(batch_shape=x.shape) for n, x in inputs.items()}
+    symbolic = name_outputs(entry.call(layer, symbols))
+    actual = name_outputs(entry.call(layer, inputs))
+    assert symbolic.keys() == actual.keys()
+    for name, value in actual.items():
+        assert symbolic[name].dtype == value.dtype.name, name
+        assert symbolic[name].ndim == value.ndim, name
+        for a, b in zip(symbolic[name].shape, value.shape):
+            assert a in (None, b), name
+
+
 @pytest.mark.parametrize(
     "layer_class, argument, names",
     [

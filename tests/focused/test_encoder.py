@@ -432,27 +432,6 @@ def test_focused_with_no_gate_open(mode):
     assert (states.numpy() == 0).all() and not real.numpy().any()
 
 
-@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
-@pytest.mark.parametrize("form", [None, "return_sequences", "return_focused"])
-def test_symbolic_outputs_are_those_that_come(form, policy):
-    x, q, _ = make_inputs()
-    symbols = keras.Input(x.shape[1:]), keras.Input(q.shape[1:])
-    for state, gates in itertools.product([False, True], repeat=2):
-        options = {"return_state": state, "return_gates": gates}
-        if form:
-            options[form] = True
-        encoder = make_encoder(dtype=policy, **options)
-        symbolic, actual = encoder(*symbols), encoder(x, q)
-        keras.tree.assert_same_structure(symbolic, actual)
-        for a, b in zip(*map(keras.tree.flatten, (symbolic, actual))):
-            assert a.dtype == b.dtype.name and a.ndim == b.ndim
-            assert all(i in (None, j) for i, j in zip(a.shape, b.shape))
-        shapes = encoder.compute_output_shape((None, *x.shape[1:]), q.shape)
-        assert keras.tree.flatten(shapes) == keras.tree.flatten(
-            keras.tree.map_structure(lambda part: part.shape, symbolic)
-        )
-
-
 def test_the_last_state_is_that_of_the_sequence():
     x, q, states = make_inputs()
     arguments = {"sequence_mask": MASK, "initial_state": states}

@@ -160,41 +160,6 @@ def test_training_is_the_paper_written_out(
     assert_equal(field["probabilities"], probabilities)
 
 
-def test_an_open_gate_leaves_the_cell_alone():
-    layer = make_layer("lstm")
-    layer.cell.forget_kernel.assign(0 * layer.cell.forget_kernel)
-    layer.cell.forget_bias.assign(0 * layer.cell.forget_bias + 1e3)
-    lstm = keras.layers.LSTM(UNITS, return_sequences=True, dtype="float64")
-    x = make_inputs()
-    lstm(x)
-    lstm.set_weights(layer.cell.cell.get_weights())
-    assert_equal(layer(x), lstm(x))
-
-
-@pairs(estimator=ESTIMATORS, size_from=SIZE_SOURCES, training=[False, True])
-def test_an_output_depends_on_the_window_and_on_nothing_later(
-    monkeypatch, estimator, size_from, training
-):
-    size, t = 3, 1
-    layer = make_layer(
-        "gru",
-        size,
-        estimator=estimator,
-        size_from=size_from,
-        temperature=5.0,
-    )
-    fix_noise(monkeypatch, make_noise(size))
-    x = tf.constant(make_inputs())
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        output = tf.reduce_sum(layer(x, training=training)[:, t] ** 2)
-    gradient = np.abs(tape.gradient(output, x).numpy()).sum(axis=(0, 2))
-    assert np.all(gradient[: t + 1] > 0)
-    assert np.all(gradient[t + size :] == 0)
-    if training and estimator == "relaxed":
-        assert np.all(gradient[t : t + size] > 0)
-
-
 def loss_and_gradients(function, x, weights):
     with tf.GradientTape() as tape:
         tape.watch(x)
@@ -466,19 +431,6 @@ def test_compiled_loop_is_the_cell_in_keras_rnn(monkeypatch, options):
     assert_fast_loop_is_the_cell(monkeypatch, **options)
 
 
-def test_cell_stepped_by_hand_with_noise_of_each_step(monkeypatch):
-    layer = make_layer("lstm", temperature=0.5)
-    noise, x = make_noise(), make_inputs()
-    fix_noise(monkeypatch, noise)
-    expected = layer(x, training=True).numpy()
-    windows = ReceptiveFieldWindows(4, dtype="float64")(x)
-    states = layer.cell.get_initial_state(batch_size=BATCH)
-    for t in range(TIME):
-        fix_noise(monkeypatch, np.swapaxes(noise[:, t], 0, 1))
-        output, states = layer.cell(windows[:, t], states, training=True)
-        assert_equal(output, expected[:, t])
-
-
 @pytest.mark.parametrize("size_from", SIZE_SOURCES)
 @pytest.mark.parametrize("chunk", [1, 2, 5])
 def test_chunks_with_lookahead_are_the_whole(chunk, size_from):
@@ -556,24 +508,6 @@ def choosing_weights(layer):
         for weight in layer.trainable_weights
         if weight.name.startswith(("size", "stop"))
     ]
-
-
-def test_temperature_changes_without_retracing(monkeypatch):
-    fix_noise(monkeypatch, make_noise())
-    layer, x = make_layer(), tf.constant(make_inputs())
-    traces = []
-
-    @tf.function
-    def run(x):
-        traces.append(1)
-        return layer(x, training=True)
-
-    warm = run(x)
-    layer.temperature.assign(0.1)
-    cold = run(x)
-    assert len(traces) == 1
-    assert np.abs(warm - cold).max() > 1e-3
-    assert_equal(cold, make_layer(temperature=0.1)(x, training=True), 1e-6)
 
 
 def test_drawn_sizes_within_keras_rnn_are_warned_of():

