@@ -302,6 +302,9 @@ class Hidden(keras.layers.Layer):
         super().__init__(dtype="float32")
         self.inner = {"rnn": [keras.layers.Bidirectional(rnn)]}
 
+    def build(self, shape):
+        self.inner["rnn"][0].build(shape)
+
     def call(self, inputs):
         return self.inner["rnn"][0](inputs)
 
