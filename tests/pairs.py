@@ -6,15 +6,22 @@ import pytest
 
 
 def pairs(**options):
-    """Parametrizes a test by combinations that hold every pair of values.
+    """Parametrizes a test by `combinations`; options are its arguments."""
+    return pytest.mark.parametrize(
+        list(options),
+        [[*chosen.values()] for chosen in combinations(**options)],
+    )
+
+
+def combinations(**options) -> list[dict]:
+    """Combinations that hold every pair of values.
 
     Each value of an option occurs together with each value of every other
     option, in as few combinations as are found greedily.
 
     Args:
-        **options: Values, by name of the argument of the test.
+        **options: Values, by name of the option.
     """
-    names = list(options)
 
     def pairs_of(combination):
         return set(itertools.combinations(enumerate(combination), 2))
@@ -28,10 +35,7 @@ def pairs(**options):
         best = max(everything, key=lambda c: len(pairs_of(c) & missing))
         missing -= pairs_of(best)
         chosen.append(best)
-    return pytest.mark.parametrize(
-        names,
-        [
-            [values[i] for values, i in zip(options.values(), combination)]
-            for combination in chosen
-        ],
-    )
+    return [
+        {name: options[name][i] for name, i in zip(options, combination)}
+        for combination in chosen
+    ]

@@ -1,4 +1,4 @@
-"""Expected subsampling three times over, in plain numpy and float64.
+"""Expected subsampling twice over, in plain numpy and float64.
 
 Each is for one row, and shares nothing with the package nor the others.
 """
@@ -40,25 +40,6 @@ def brute_force(sequence, emission):
         expected[:count] += probability * sequence[chosen]
         lengths[count] += probability
     return expected, lengths
-
-
-def cubic(emission):
-    """The public implementation's algorithm, from its definition.
-
-    The products of equation 1 are exponentials of sums of logarithms, clipped
-    at 1e-10, all of them made first; then p row by row.
-    """
-    time = len(emission)
-    logarithms = np.log(np.clip(1 - emission, 1e-10, 1))
-    products = np.zeros((time, time))
-    for j in range(time):
-        for n in range(j + 1, time):
-            products[j, n] = np.exp(np.sum(logarithms[j + 1 : n]))
-    sums = np.concatenate([[0], np.cumsum(logarithms[:-1])])
-    rows = [emission * np.exp(sums)]
-    for _ in range(1, time):
-        rows.append(emission * (rows[-1] @ products))
-    return np.array(rows)
 
 
 def compacted(sequence, chosen, length):

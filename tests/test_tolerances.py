@@ -5,7 +5,6 @@ import pytest
 
 from tests.tolerances import assert_close
 from tests.tolerances import tolerance
-from tests.tolerances import within
 
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 
@@ -46,12 +45,6 @@ def test_an_error_of_a_few_tolerances_is_not_within_it(dtype):
         wrong = exact.astype("float64") * (1 + 3 * tolerance(dtype, operations))
         with pytest.raises(AssertionError):
             assert_close(wrong, exact, operations, dtype=dtype)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_it_grows_with_the_root_of_operations(dtype):
-    assert tolerance(dtype, 400) == pytest.approx(20 * tolerance(dtype))
-    assert within(dtype, scale=3)["atol"] == 3 * tolerance(dtype)
 
 
 def test_structures_integers_and_nan():

@@ -1,4 +1,4 @@
-"""Gradient profiles against hand computation, finite differences, a tape."""
+"""Gradient profiles against hand computation, and against a tape."""
 
 import keras
 import numpy as np
@@ -14,7 +14,6 @@ from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import RFCell
 from keras_seqmech import analysis
 from keras_seqmech.analysis import recurrent_gradients
-from tests import references
 from tests import tolerances
 
 W, R = 0.7, -0.3
@@ -44,78 +43,6 @@ def test_two_linear_steps_by_hand():
     assert analysis.vanishing_ratio(profile) == pytest.approx(expected)
 
 
-def lstm_states(x, mask, weights, bumps):
-    """Plain LSTM of one example; `bumps` are added to h at their steps."""
-    h = c = np.zeros(bumps.shape[1])
-    states = np.zeros(bumps.shape)
-    for t in np.flatnonzero(mask):
-        _, (h, c) = references.lstm(weights, x[t], [h, c])
-        h = states[t] = h + bumps[t]
-    return states, h
-
-
-def bilstm_loss(x, mask, y, weights, head, bumps):
-    units = len(head) // 2
-    forward, _ = lstm_states(x, mask, weights[:3], bumps[:, :units])
-    backward, _ = lstm_states(
-        x[::-1], mask[::-1], weights[3:], bumps[::-1, units:]
-    )
-    states = np.concatenate([forward, backward[::-1]], axis=1)
-    return (states[mask].max(axis=0) @ head - y) ** 2
-
-
-def bilstm_model(units=2):
-    inputs = {
-        "x": keras.Input((None, 3), dtype="float64", name="x"),
-        "real": keras.Input((None,), dtype="bool", name="real"),
-    }
-    lstm = layers.LSTM(units, return_sequences=True)
-    hidden = layers.Bidirectional(lstm)(inputs["x"], mask=inputs["real"])
-    real = keras.ops.expand_dims(inputs["real"], -1)
-    hidden = keras.ops.max(keras.ops.where(real, hidden, -9.0), axis=1)
-    return keras.Model(inputs, layers.Dense(1, use_bias=False)(hidden))
-
-
-def test_bidirectional_lstm_against_finite_differences():
-    keras.config.set_dtype_policy("float64")
-    rng = np.random.default_rng(3)
-    model = bilstm_model()
-    for weight in model.weights:
-        weight.assign(rng.normal(size=weight.shape))
-    *weights, head = model.get_weights()
-    mask = np.array(
-        [[1, 1, 1, 1, 1, 1], [0, 1, 0, 1, 1, 0], [1, 1, 0, 0, 0, 0]], bool
-    )
-    x, y = rng.normal(size=(3, 6, 3)), rng.normal(size=(3, 1))
-    expected = []
-    for b in range(3):
-        slopes = np.zeros((6, 4))
-        for place in np.ndindex(6, 4):
-            losses = []
-            for step in (1e-5, -1e-5):
-                bumps = np.zeros((6, 4))
-                bumps[place] = step
-                losses.append(
-                    bilstm_loss(x[b], mask[b], y[b], weights, head, bumps)
-                )
-            slopes[place] = (losses[0] - losses[1])[0] / 2e-5
-        assert not slopes[~mask[b]].any()
-        norms = np.linalg.norm(slopes, axis=1)[mask[b]]
-        at = np.linspace(0, len(norms) - 1, 11)
-        expected.append(np.interp(at, np.arange(len(norms)), norms))
-    profile = analysis.gradient_profile(
-        model,
-        {"x": x, "real": mask},
-        y,
-        mask=mask,
-        loss="mse",
-        num_points=11,
-        batch_size=2,
-    )
-    # Central differences of step h are off by h ** 2 = 1e-10.
-    np.testing.assert_allclose(profile, np.mean(expected, 0), rtol=1e-7)
-
-
 class Leaky(keras.layers.Layer):
     """A cell of a user's own, of one state."""
 
@@ -134,33 +61,40 @@ class Leaky(keras.layers.Layer):
         return state, [state]
 
 
-def unrolled_norms(rnn, head, x, y, mask, states):
-    """Norms by a tape around the bare cell, one step after another."""
+def last_output(rnn, states, bumps, x, mask):
+    """Runs the bare cell one step after another, bumping its outputs."""
     turn = -1 if rnn.go_backwards else 1
     x, mask = x[:, ::turn], mask[:, ::turn]
     if isinstance(rnn.cell, RFCell):
         x = ReceptiveFieldWindows(rnn.cell.max_size)(x, mask=mask)
-    bumps = [
-        tf.Variable(np.zeros((len(x), head.weights[0].shape[0])))
-        for _ in range(x.shape[1])
-    ]
     hidden = tf.zeros_like(bumps[0])
+    for t, bump in enumerate(bumps[::turn]):
+        output, new = rnn.cell(x[:, t], states)
+        bumped = output + bump
+        new = keras.tree.map_structure(
+            lambda s, o=output, b=bumped: b if s is o else s, new
+        )
+        real = mask[:, t, None]
+        hidden = tf.where(real, bumped, hidden)
+        states = keras.tree.map_structure(
+            lambda n, s, real=real: tf.where(real, n, s), new, states
+        )
+    return hidden
+
+
+def unrolled_norms(rnns, head, x, y, mask, states):
+    """Norms by a tape around the bare cells of one or two directions."""
+    shape = (len(x), head.weights[0].shape[0] // len(rnns))
+    bumps = [[tf.Variable(np.zeros(shape)) for _ in x[0]] for _ in rnns]
     with tf.GradientTape() as tape:
-        for t, bump in enumerate(bumps):
-            output, new = rnn.cell(x[:, t], states)
-            bumped = output + bump
-            new = keras.tree.map_structure(
-                lambda s, o=output, b=bumped: b if s is o else s, new
-            )
-            real = mask[:, t, None]
-            hidden = tf.where(real, bumped, hidden)
-            states = keras.tree.map_structure(
-                lambda n, s, real=real: tf.where(real, n, s), new, states
-            )
-        loss = tf.reduce_sum(tf.square(head(hidden) - y))
-    slopes = tape.gradient(loss, bumps)
-    norms = np.stack([np.linalg.norm(s.numpy(), axis=1) for s in slopes], 1)
-    return norms[:, ::turn]
+        ends = [
+            last_output(*direction, x, mask)
+            for direction in zip(rnns, states, bumps)
+        ]
+        outputs = head(tf.concat(ends, axis=-1))
+        loss = tf.reduce_sum(tf.square(outputs - y))
+    slopes = np.array(tape.gradient(loss, bumps))
+    return np.sqrt(np.sum(slopes**2, axis=(0, -1))).T
 
 
 def field(cell=layers.LSTMCell, **options):
@@ -169,6 +103,7 @@ def field(cell=layers.LSTMCell, **options):
 
 LAYERS = {
     "gru": lambda: layers.GRU(3, reset_after=False, go_backwards=True),
+    "both": lambda: layers.Bidirectional(layers.LSTM(3)),
     "simple, stateful": lambda: layers.SimpleRNN(3, stateful=True),
     "stacked": lambda: layers.RNN(
         [layers.LSTMCell(2), layers.GRUCell(3)], return_state=True
@@ -191,6 +126,9 @@ def test_layers_against_an_unrolled_tape(name):
     rng = np.random.default_rng(4)
     layer, head = LAYERS[name](), layers.Dense(1)
     rnn = getattr(layer, "rnn", getattr(layer, "layer", layer))
+    rnns = [rnn]
+    if name == "both":
+        rnns = [layer.forward_layer, layer.backward_layer]
     inputs = keras.Input(batch_shape=(2, 5, 4), dtype="float64")
     real = keras.Input(batch_shape=(2, 5), dtype="bool")
     steps = inputs
@@ -198,13 +136,15 @@ def test_layers_against_an_unrolled_tape(name):
         steps = ReceptiveFieldWindows(3)(inputs, mask=real)
     hidden = keras.tree.flatten(layer(steps, mask=real))[0]
     model = keras.Model([inputs, real], head(hidden))
-    states = getattr(layer, "get_initial_state", rnn.get_initial_state)(2)
+    states = [each.get_initial_state(2) for each in rnns]
+    if name == "fields, learned state":
+        states = [layer.get_initial_state(2)]
     if rnn.stateful:
         rnn.states[0].assign(rng.normal(size=(2, 3)))
-        states = [rnn.states[0].numpy()]
+        states = [[rnn.states[0].numpy()]]
     x, y = rng.normal(size=(2, 5, 4)), rng.normal(size=(2, 1))
     mask = np.array([[1, 1, 1, 1, 1], [1, 0, 1, 1, 0]], bool)
-    norms = unrolled_norms(rnn, head, x, y, mask, states)
+    norms = unrolled_norms(rnns, head, x, y, mask, states)
     assert norms[mask].all() and not norms[~mask].any()
     profile = analysis.gradient_profile(
         model,
@@ -216,7 +156,7 @@ def test_layers_against_an_unrolled_tape(name):
     )
     np.testing.assert_allclose(profile, norms.mean(axis=0), rtol=1e-10)
     if rnn.stateful:
-        np.testing.assert_array_equal(rnn.states[0].numpy(), states[0])
+        np.testing.assert_array_equal(rnn.states[0].numpy(), states[0][0])
 
 
 def small_model(output_units=1, activation=None, **options):

@@ -119,43 +119,6 @@ def probabilities(p):
     return np.stack([1 - p, p], axis=1)
 
 
-@pytest.mark.parametrize("position, windows", [(0, [0]), (9, [3]), (8, [2, 3])])
-def test_a_model_that_reads_one_position(position, windows):
-    tokens = np.full((2, 10), 7)
-
-    def model(ids):
-        return probabilities(np.where(ids[:, position] == 7, 0.9, 0.4))
-
-    # Windows of 3 words at 0, 3, 6 and 7.
-    expected = np.zeros(4)
-    expected[windows] = 1
-    for row in analysis.word_importance(model, tokens, [0, 1], k=3):
-        np.testing.assert_allclose(row, expected)
-    curve = analysis.normalized_word_importance(
-        model, tokens, [0, 1], k=3, num_points=4
-    )
-    np.testing.assert_allclose(curve, expected)
-
-
-def test_a_bag_of_words_in_closed_form():
-    scores = np.array([0.0, 0.1, -0.7, 0.2, 0.9, -0.3, 0.5])
-    tokens = np.array([[2, 3, 4, 5, 6, 4], [4, 4, 3, 2, 6, 6]])
-
-    def model(ids):
-        return probabilities(np.exp(-4 + scores[ids].sum(axis=1)))
-
-    # log P(1) is a sum over words: delta is the change of a window's sum.
-    changes = scores[1] - scores[tokens]
-    for k in (1, 2):
-        deltas = np.abs(changes.reshape(2, -1, k).sum(axis=-1))
-        largest = deltas.max(axis=1, keepdims=True)
-        smallest = deltas.min(axis=1, keepdims=True)
-        found = analysis.word_importance(model, tokens, [1, 1], k=k)
-        np.testing.assert_allclose(
-            found, (deltas - smallest) / largest, rtol=0, atol=1e-12
-        )
-
-
 def test_no_change_and_impossible_classes():
     def constant(ids):
         return probabilities(np.full(len(ids), 0.3))

@@ -23,6 +23,7 @@ from tests.conformance.registry import LAYERS
 from tests.conformance.registry import SCALARS
 from tests.conformance.registry import TIME
 from tests.conformance.registry import NoiseSwitch
+from tests.conformance.registry import layers_first
 from tests.conformance.registry import name_outputs
 from tests.conformance.subject import MASKS
 from tests.conformance.subject import OPERATIONS
@@ -72,18 +73,6 @@ def over(entries):
     return pytest.mark.parametrize(
         "entry", entries, ids=lambda entry: getattr(entry, "id", None)
     )
-
-
-def layers_first(entries):
-    """One entry of each layer; the others for `make test-all` alone."""
-    return [
-        pytest.param(
-            entry,
-            id=entry.id,
-            marks=[] if entry in LAYERS else pytest.mark.slow,
-        )
-        for entry in entries
-    ]
 
 
 # Training does all that inference does, and more.
@@ -390,7 +379,9 @@ def test_seed_and_sampling_at_inference(entry):
         assert any((x != y).any() for x, y in zip(first, results))
 
 
-@over([e for e in ENTRIES if e.draws and e.silent and not e.is_cell])
+@over(
+    layers_first(e for e in ENTRIES if e.draws and e.silent and not e.is_cell)
+)
 def test_noise_is_drawn_once_a_call(entry):
     subject = subject_of(entry)
     seeds = [
@@ -452,7 +443,7 @@ def test_saved_model_file(entry, tmp_path):
         assert_equal(new.numpy(), old.numpy())
 
 
-@over(ENTRIES)
+@over(layers_first(ENTRIES))
 def test_weights_have_stable_names(entry):
     layers = [entry.wrap(entry.make(name="same")) for _ in range(2)]
     for layer in layers:
@@ -504,6 +495,9 @@ def faults(entry):
             bad["no steps"] = (2, 0, *shape[2:])
         if argument.shape[-1] is not None:
             bad["other width"] = (*shape[:-1], shape[-1] + 1)
+            bad["unknown width"] = (*shape[:-1], None)
+        if argument is not entry.arguments[0]:
+            bad["other batch"] = (3, *shape[1:])
         for fault, size in bad.items():
             yield f"{argument.name} {fault}", {argument.name: size}, {}
     for mask in entry.masks:
@@ -523,7 +517,7 @@ def faults(entry):
             inputs,
             masks,
             built,
-            id=f"{entry.id}-{fault}-{'built' if built else 'fresh'}",
+            id=f"{entry.id}-{fault}-{'built' if built else 'symbolic'}",
         )
         for entry in LAYERS
         # The others are called through a layer around them.
@@ -531,16 +525,26 @@ def faults(entry):
         for fault, inputs, masks in faults(entry)
         for built in (False, True)
         # A fresh layer takes any width, and one without weights always does.
-        if "width" not in fault or (built and entry.is_trainable)
+        if "other width" not in fault or (built and entry.is_trainable)
+        if "unknown width" not in fault or not built
     ],
 )
-def test_bad_shapes_of_fresh_and_of_built_layers(entry, inputs, masks, built):
+def test_bad_shapes_of_symbols_and_of_built_layers(entry, inputs, masks, built):
     layer = entry.make()
     good = entry.sample(2)
+    make = np.ones
     if built:
         entry.call(layer, good)
-    bad = {name: np.ones(size, "float32") for name, size in inputs.items()}
-    given = {name: np.ones(size, "bool") for name, size in masks.items()}
+    else:
+        good = {
+            name: keras.Input(batch_shape=x.shape) for name, x in good.items()
+        }
+
+        def make(size, dtype):
+            return keras.Input(batch_shape=size, dtype=dtype)
+
+    bad = {name: make(size, "float32") for name, size in inputs.items()}
+    given = {name: make(size, "bool") for name, size in masks.items()}
     with pytest.raises(ValueError, match="Received: ") as error:
         entry.call(layer, {**good, **bad}, given)
     (name,) = {**inputs, **masks}
@@ -654,6 +658,23 @@ def test_finite_input_never_gives_nan(entry, training):
 
 
 # Decisions and statistics.
+
+
+@over(ENTRIES)
+def test_outputs_are_announced_as_they_come(entry):
+    """Names, shapes and dtypes, of symbolic inputs as of arrays."""
+    keras.config.set_dtype_policy("mixed_float16")
+    layer = entry.wrap(entry.make())
+    inputs = entry.sample(2)
+    symbols = {n: keras.Input(batch_shape=x.shape) for n, x in inputs.items()}
+    symbolic = name_outputs(entry.call(layer, symbols))
+    actual = name_outputs(entry.call(layer, inputs))
+    assert symbolic.keys() == actual.keys()
+    for name, value in actual.items():
+        assert symbolic[name].dtype == value.dtype.name, name
+        assert symbolic[name].ndim == value.ndim, name
+        for a, b in zip(symbolic[name].shape, value.shape):
+            assert a in (None, b), name
 
 
 @pytest.mark.parametrize(

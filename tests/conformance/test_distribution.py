@@ -25,6 +25,7 @@ from tests.conformance.layer_models import sample
 from tests.conformance.registry import CORE
 from tests.conformance.registry import FACTS
 from tests.conformance.registry import LAYERS
+from tests.conformance.registry import layers_first
 from tests.fixed_noise import silence
 
 pytestmark = pytest.mark.long
@@ -67,14 +68,7 @@ def test_every_public_layer_is_here():
 
 @pytest.mark.parametrize(
     "entry",
-    [
-        pytest.param(
-            entry,
-            id=entry.id,
-            marks=[] if entry in LAYERS else pytest.mark.slow,
-        )
-        for entry in CORE
-    ],
+    layers_first(CORE),
 )
 def test_two_devices_train_as_one(entry):
     """Weights after SGD are gradients; the layer below has the inputs'."""

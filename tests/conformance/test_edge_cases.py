@@ -11,6 +11,7 @@ import keras_seqmech
 from tests.conformance.layer_models import make_model
 from tests.conformance.layer_models import sample
 from tests.conformance.registry import CORE
+from tests.conformance.registry import layers_first
 from tests.fixed_noise import silence
 
 # Keras' `LSTMCell` itself fails on an empty batch, where it adds its bias.
@@ -41,15 +42,13 @@ def call(entry, rows=None):
 
 
 @pytest.mark.parametrize(
-    "entry",
-    [entry for entry in CORE if entry.id not in REFUSED],
-    ids=lambda entry: entry.id,
+    "entry", layers_first(entry for entry in CORE if entry.id not in REFUSED)
 )
 def test_empty_batch(entry):
     assert {output.shape[0] for output in call(entry, rows=0)} == {0}
 
 
-@pytest.mark.parametrize("entry", CORE, ids=lambda entry: entry.id)
+@pytest.mark.parametrize("entry", layers_first(CORE))
 def test_all_in_float64(entry):
     expected = call(entry)
     with all_in_float64():

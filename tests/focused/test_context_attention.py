@@ -1,13 +1,10 @@
 """Both read-outs of the encoder, against loops and Keras' attention."""
 
-import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from keras_seqmech import ContextAttention
 from keras_seqmech import FocusedHierarchicalEncoder
-from keras_seqmech.core.decisions.sampling import ESTIMATORS
 
 ROWS, TIME, SIZE = 3, 5, 4
 MASK = np.array([[1, 1, 1, 1, 1], [0, 1, 0, 1, 1], [0] * 5], "bool")
@@ -42,15 +39,6 @@ def test_is_the_definition(states, context_size):
         )
 
 
-def test_every_state_is_keras_attention():
-    s = draw(ROWS, TIME, SIZE).astype("float32")
-    q = draw(ROWS, SIZE, seed=1).astype("float32")
-    expected = keras.layers.Attention()([q[:, None] / SIZE**0.5, s])[:, 0]
-    np.testing.assert_allclose(
-        ContextAttention()(s, q), expected, rtol=1e-5, atol=1e-6
-    )
-
-
 def test_open_states_are_the_focused_ones():
     """The states of `return_focused` are what is read, each once."""
     options = {"units": SIZE, "gate_units": 6, "initial_openness": 0.5}
@@ -69,42 +57,6 @@ def test_open_states_are_the_focused_ones():
         rtol=1e-5,
         atol=1e-6,
     )
-
-
-def test_closed_steps_change_nothing():
-    """A sequence with closed steps put between reads the same."""
-    layer = ContextAttention("open", dtype="float64")
-    s, q = draw(ROWS, TIME, SIZE), draw(ROWS, SIZE, seed=1)
-    gates = np.ones((ROWS, TIME))
-    longer = np.repeat(s, 3, axis=1)
-    once = np.repeat(gates, 3, axis=1) * np.tile([1, 0, 0], TIME)
-    np.testing.assert_allclose(
-        layer(longer, q, once), layer(s, q, gates), rtol=1e-12
-    )
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("states", ["every", "open"])
-@pytest.mark.filterwarnings("ignore:Layer .* draws in training")
-def test_gates_learn_from_what_is_read(states, estimator):
-    """All but drawn hard ones: those learn from their log-probabilities."""
-    encoder = FocusedHierarchicalEncoder(
-        SIZE, estimator=estimator, return_sequences=True, return_gates=True
-    )
-    layer = ContextAttention(states)
-    x, q = draw(ROWS, TIME, 2), draw(ROWS, 3, seed=1)
-    encoder.build(x.shape, q.shape)
-    sources = [v.value for v in encoder.gate.trainable_variables]
-    with tf.GradientTape() as tape:
-        outputs, decisions = encoder(x, q, training=True)
-        read = layer(outputs, q, decisions["gates"])
-        loss = tf.reduce_sum(tf.square(read))
-    gradients = tape.gradient(loss, sources)
-    if estimator == "reinforce":
-        assert gradients == [None] * len(sources)
-        return
-    for gradient in gradients:
-        assert np.isfinite(gradient).all() and (gradient.numpy() != 0).any()
 
 
 def test_half_precision_keeps_gates():

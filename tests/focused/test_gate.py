@@ -9,8 +9,6 @@ import tensorflow as tf
 
 from keras_seqmech import BoundaryGate
 from keras_seqmech import DecisionPenalties
-from keras_seqmech import FocusedHierarchicalEncoder
-from keras_seqmech import Schedule
 from keras_seqmech.core.decisions import log_probabilities
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
 
@@ -143,53 +141,6 @@ def test_a_context_entry_beyond_a_million_acts_as_a_million(policy):
         assert np.ptp(huge) > 1e-3
 
 
-def test_weights_of_the_losses_move_without_tracing_again():
-    layer = BoundaryGate(
-        5,
-        estimator="relaxed",
-        penalties=DecisionPenalties(reading=0.5),
-        seed=1,
-    )
-    h, q = np.ones((2, 6, 4), "float32"), np.ones((2, 4), "float32")
-    noise_count = layer.seed_generator.state
-
-    @tf.function
-    def losses():
-        layer(h, q, training=True)
-        return layer.losses
-
-    def run():
-        noise_count.assign([1, 0])  # the same noise
-        return np.array(losses())
-
-    layer.build(h.shape, q.shape)
-    assert layer.penalties.reading.dtype == "float32"
-    before = run()
-    layer.penalties.reading.assign(1.0)
-    after = run()
-    assert losses.experimental_get_tracing_count() == 1
-    np.testing.assert_allclose(after, 2 * before, rtol=1e-6)
-    assert (before != 0).all()
-
-
-def test_a_schedule_finds_the_weights():
-    encoder = FocusedHierarchicalEncoder(2, name="encoder")
-    inputs = keras.Input((4, 3)), keras.Input((3,))
-    model = keras.Model(inputs, encoder(*inputs))
-    model.compile("sgd")
-    for name in ("entropy", "target_weight"):
-        schedule = Schedule({name: (0.5, 0.1)}, 4, layer_names=["encoder"])
-        schedule.set_model(model)
-        model.optimizer.iterations.assign(2)
-        schedule.on_train_begin()
-        (variable,) = (v for v in encoder.variables if v.name == name)
-        np.testing.assert_allclose(float(variable), 0.3, rtol=1e-6)
-        with pytest.raises(ValueError, match="`numbers` must hold values"):
-            schedule = Schedule({name: (0.0, -1.0)}, 4)
-            schedule.set_model(model)
-            schedule.on_train_begin()
-
-
 def test_files_of_gates_before_penalties():
     """They hold the weights of their losses after the temperature."""
     layer = BoundaryGate(5)
@@ -199,16 +150,6 @@ def test_files_of_gates_before_penalties():
     layer.load_own_variables({str(i): value for i, value in enumerate(old)})
     assert float(layer.temperature) == 0.25
     assert all((v.numpy() == 0.5).all() for v in layer.trainable_variables)
-
-
-def test_no_time_step_is_refused_when_it_is_known():
-    layer, q = BoundaryGate(5), np.ones((2, 3), "float32")
-    layer.build((None, None, 4), (None, 3))
-    spec = tf.TensorSpec((None, None, 4))
-    run = tf.function(lambda h: layer(h, q), input_signature=[spec])
-    assert run(np.ones((2, 1, 4), "float32")).shape == (2, 1)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="at least one"):
-        run(np.ones((2, 0, 4), "float32"))
 
 
 @pytest.mark.parametrize("return_gates", [False, True])

@@ -8,29 +8,10 @@ from keras_seqmech.focused.gated_attention import gated_weights
 from tests.finite_differences import gradient_and_difference
 
 MASK = np.array([[1, 1, 1, 1], [1, 0, 1, 1], [1, 1, 1, 1]], "bool")
-GATES = np.array([[0.25, 1, 0, 0.5], [1, 1, 0, 1e-6], [0, 0, 0, 0]])
 
 
 def draw(seed=0, scale=1.0):
     return scale * np.random.default_rng(seed).normal(size=(3, 4))
-
-
-def test_weights_are_those_of_the_definition():
-    scores = draw(scale=3.0)
-    weights = gated_weights(scores, GATES, MASK).numpy()
-    masses = GATES * MASK * np.exp(scores)
-    expected = masses[:2] / masses[:2].sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(weights[:2], expected, rtol=1e-12)
-    assert (weights[2] == 0).all()  # no gate is open
-
-
-def test_open_gates_alone_are_a_softmax_over_their_steps():
-    scores, gates = draw(1), np.array([[0, 1, 1, 0]] * 3, "float64")
-    weights = gated_weights(scores, gates)
-    assert (weights.numpy()[:, [0, 3]] == 0).all()
-    np.testing.assert_allclose(
-        weights[:, 1:3], tf.nn.softmax(scores[:, 1:3]), rtol=1e-12
-    )
 
 
 def test_gradients_are_those_of_finite_differences():

@@ -100,17 +100,6 @@ def test_positions_are_those_of_a_loop():
         assert (p[row, WORDS:][~keep] == 0).all()
 
 
-def test_a_step_alone_is_a_step_of_several():
-    layer = make(extra_words=EXTRA)
-    queries, states = draw(ROWS, STEPS, QUERY), draw(ROWS, TIME, FEATURES)
-    p = layer(queries, states, sequence_mask=MASK, token_ids=IDS)
-    for step in range(STEPS):
-        alone = layer(
-            queries[:, step], states, sequence_mask=MASK, token_ids=IDS
-        )
-        np.testing.assert_allclose(alone, p[:, step], rtol=1e-12)
-
-
 @pytest.mark.parametrize("ids", [None, IDS], ids=["positions", "words"])
 def test_gradient_by_finite_differences(ids):
     layer = make(extra_words=0 if ids is None else EXTRA)
@@ -135,32 +124,6 @@ def test_gradient_by_finite_differences(ids):
     for a, b in zip(theory, numeric):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-8)
         assert np.abs(b).max() > 1e-6
-
-
-@pytest.mark.parametrize(
-    "policy", ["float32", "mixed_float16", "mixed_bfloat16"]
-)
-def test_probabilities_sum_to_one(policy):
-    layer = PointerSoftmax(500, extra_words=100, dtype=policy)
-    random = np.random.default_rng(2)
-    p = layer(
-        3 * draw(8, 3, 16),
-        3 * draw(8, 90, 16),
-        sequence_mask=random.uniform(size=(8, 90)) < 0.5,
-        token_ids=random.integers(0, 600, (8, 90)),
-    ).numpy()
-    assert p.dtype == "float32"
-    assert (p >= 0).all()
-    np.testing.assert_allclose(p.sum(-1), 1, atol=1e-5)
-
-
-def test_a_word_that_is_not_there_cannot_be_copied():
-    layer = make(extra_words=EXTRA)
-    ids = np.where(IDS == 7, 6, IDS)
-    p = layer(draw(ROWS, QUERY), draw(ROWS, TIME, FEATURES), token_ids=ids)
-    p = p.numpy()
-    assert (p[:, 7] == 0).all()
-    assert (p[:2, 6] > 0).all() and (p[2:, 6] == 0).all()
 
 
 def test_ids_beyond_int32_are_of_no_word():
@@ -194,35 +157,3 @@ def test_masks_that_keras_passes_on():
         copies > 0, np.repeat(MASK[:, None], STEPS, axis=1)
     )
     np.testing.assert_array_equal(MaskOf()(p), [[True, False]] * ROWS)
-
-
-@pytest.mark.long
-def test_it_learns_when_to_write_and_where_to_copy_from():
-    """The answer stands at the marked position, or is word 0 without one."""
-    random = np.random.default_rng(0)
-    count, length = 512, 6
-    ids = np.array([random.permutation(12)[:length] for _ in range(count)])
-    marked = random.integers(-1, length, count)
-    states = np.zeros((count, length, 2), "float32")
-    states[..., 0] = 1
-    rows = np.flatnonzero(marked >= 0)
-    states[rows, marked[rows], 1] = 1
-    ids += 3  # words 3 and 4 of the vocabulary, ten others
-    targets = np.where(marked < 0, 0, ids[np.arange(count), marked])
-    queries = np.ones((count, 1), "float32")
-    inputs = [
-        keras.Input((1,)),
-        keras.Input((length, 2)),
-        keras.Input((length,), dtype="int32"),
-    ]
-    layer = PointerSoftmax(5, units=8, extra_words=10)
-    outputs = layer(*inputs[:2], token_ids=inputs[2])
-    model = keras.Model(inputs, outputs)
-    model.compile(
-        keras.optimizers.Adam(0.05),
-        loss="sparse_categorical_crossentropy",
-        metrics=["accuracy"],
-    )
-    model.fit([queries, states, ids], targets, 64, epochs=12, verbose=0)
-    accuracy = model.evaluate([queries, states, ids], targets, verbose=0)[1]
-    assert accuracy > 0.99

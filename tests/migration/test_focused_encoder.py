@@ -1,12 +1,9 @@
 """Two LSTMs as a focused encoder, and back."""
 
-import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from keras import layers
 
-from keras_seqmech import DecisionPenalties
 from keras_seqmech.migration import focused_encoder_from_keras
 
 FEATURES, CONTEXT, LOWER, UPPER, TIME = 3, 2, 5, 4, 7
@@ -52,36 +49,6 @@ def test_open_gates_give_the_stacked_answers(sequence, mask, estimator):
     expected, *states = upper(lower(x, mask=mask), mask=mask)
     assert_same(found, expected)
     assert_same([h, c], states)
-
-
-def test_gates_learn_from_there():
-    """The penalty on open gates closes some, and all weights are trained."""
-    lower, upper = lstms()
-    encoder = focused_encoder_from_keras(
-        lower,
-        upper,
-        CONTEXT,
-        penalties=DecisionPenalties(reading=1.0),
-        return_gates=True,
-    )
-    before = encoder.gate.get_weights()
-    _, gates = encoder(sequences(), context())
-    np.testing.assert_array_equal(gates["gates"], 1.0)
-    optimizer = keras.optimizers.Adam(0.2)
-    for _ in range(4):
-        with tf.GradientTape() as tape:
-            state, _ = encoder(sequences(), context(), training=True)
-            loss = tf.reduce_mean(state**2) + sum(encoder.losses)
-        weights = encoder.trainable_variables
-        optimizer.apply(tape.gradient(loss, weights), weights)
-    _, later = encoder(sequences(), context())
-    share = [np.mean(x["probabilities"]) for x in (gates, later)]
-    assert share[0] == pytest.approx(0.95) and share[1] < 0.9
-    changed = [
-        np.abs(now - then).max() > 0
-        for now, then in zip(encoder.gate.get_weights(), before)
-    ]
-    assert sum(changed) >= 4  # kernel, bias, output kernel and bias
 
 
 @pytest.mark.parametrize(

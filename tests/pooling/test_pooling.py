@@ -9,8 +9,6 @@ from keras import ops
 import keras_seqmech
 from tests import references
 
-# The worked example: q = [3, 2], scores 3, 2 and 11 / sqrt(10).
-STEPS = np.array([[[1.0, 0.0], [0.0, 2.0], [3.0, 1.0]]])
 LAYERS = {
     "mean": keras_seqmech.MeanPooling,
     "max": keras_seqmech.MaxPooling,
@@ -21,7 +19,6 @@ LAYERS = {
     "max attention": keras_seqmech.MaxAttentionPooling,
     "last attention": keras_seqmech.LastAttentionPooling,
 }
-SYMMETRIC = ("mean", "max", "attention", "max attention")
 
 
 def over_layers(names=tuple(LAYERS)):
@@ -76,110 +73,6 @@ def test_gradient_by_finite_differences(name):
         function, [tf.constant(sequences)], delta=1e-6
     )
     np.testing.assert_allclose(theory[0], numeric[0], rtol=1e-6, atol=1e-8)
-
-
-def test_worked_example():
-    layer = keras_seqmech.MaxAttentionPooling(return_attention_scores=True)
-    for mask, scores, output in (
-        (None, [0.335397, 0.123386, 0.541217], [1.959049, 0.787989]),
-        ([True, True, False], [0.268941, 0.731059, 0], [0.268941, 1.462117]),
-    ):
-        mask = None if mask is None else np.array([mask])
-        pooled, decisions = layer(STEPS, mask=mask)
-        np.testing.assert_allclose(pooled[0], output, atol=1e-6)
-        weights = decisions["attention_scores"][0]
-        np.testing.assert_allclose(weights, scores, atol=1e-6)
-
-
-def test_keras_layers_without_a_mask():
-    sequences = draw(4, 6, 3).astype("float32")
-    for ours, theirs in (
-        (keras_seqmech.MaxPooling(), keras.layers.GlobalMaxPooling1D()),
-        (keras_seqmech.MeanPooling(), keras.layers.GlobalAveragePooling1D()),
-    ):
-        np.testing.assert_allclose(
-            ours(sequences), theirs(sequences), atol=1e-6
-        )
-
-
-def test_mean_of_a_right_padded_mask_is_that_of_keras():
-    sequences = draw(4, 6, 3).astype("float32")
-    mask = np.arange(6) < np.array([[6], [4], [1], [3]])
-    np.testing.assert_allclose(
-        keras_seqmech.MeanPooling()(sequences, mask=mask),
-        keras.layers.GlobalAveragePooling1D()(sequences, mask=mask),
-        atol=1e-6,
-    )
-
-
-def test_last_of_both_directions_is_what_keras_returns():
-    sequences = draw(3, 5, 2).astype("float32")
-    mask = np.arange(5) < np.array([[5], [3], [1]])
-    layer = keras.layers.Bidirectional(
-        keras.layers.LSTM(3, return_sequences=True, return_state=True)
-    )
-    outputs, forward, _, backward, _ = layer(sequences, mask=mask)
-    pooled = keras_seqmech.LastPooling(bidirectional=True)(outputs, mask=mask)
-    expected = np.concatenate([forward, backward], axis=-1)
-    np.testing.assert_allclose(pooled, expected, atol=1e-6)
-
-
-def test_zero_steps_of_a_masked_bilstm_have_finite_gradients():
-    sequences = tf.constant(draw(3, 5, 2), "float32")
-    mask = np.array([[1, 1, 1, 0, 0], [0, 0, 0, 0, 0], [1, 0, 1, 1, 1]], "bool")
-    for name in LAYERS:
-        bilstm = keras.layers.Bidirectional(
-            keras.layers.LSTM(
-                2, return_sequences=True, zero_output_for_mask=True
-            )
-        )
-        layer = LAYERS[name]()
-        with tf.GradientTape() as tape:
-            tape.watch(sequences)
-            # As if the mask had been lost: zero steps are attended to.
-            outputs = layer(bilstm(sequences, mask=mask))
-            loss = ops.sum(ops.square(outputs))
-        gradients = tape.gradient(loss, [sequences, *bilstm.weights])
-        for gradient in gradients:
-            assert np.isfinite(gradient).all(), name
-
-
-@over_layers(SYMMETRIC)
-def test_order_of_steps_does_not_matter(name):
-    sequences, mask = draw(3, 6, 4), draw_mask(3, 6)
-    order = np.random.default_rng(3).permutation(6)
-    layer = LAYERS[name](dtype="float64")
-    first = layer(sequences, mask=mask)
-    second = layer(sequences[:, order], mask=mask[:, order])
-    np.testing.assert_allclose(first, second, rtol=1e-12, atol=1e-14)
-    if "attention" in name:
-        layer.return_attention_scores = True
-        _, first = layer(sequences, mask=mask)
-        _, second = layer(sequences[:, order], mask=mask[:, order])
-        np.testing.assert_allclose(
-            first["attention_scores"].numpy()[:, order],
-            second["attention_scores"],
-            rtol=1e-12,
-            atol=1e-14,
-        )
-
-
-@over_layers(("attention", "max attention", "last attention"))
-def test_equal_keys_give_the_mean(name):
-    # Steps of one direction, of any length: equal keys, different values.
-    scales = np.abs(draw(2, 5, 1)) + 0.1
-    sequences = scales * np.array([0.6, -0.8])
-    if name == "attention":
-        sequences = np.ones_like(sequences)
-    pooled = LAYERS[name](dtype="float64")(sequences)
-    np.testing.assert_allclose(pooled, sequences.mean(axis=1), rtol=1e-12)
-
-
-@over_layers(tuple(n for n in LAYERS if n not in ("two", "concat")))
-def test_a_single_step_is_returned(name):
-    sequences, mask = draw(2, 3, 4), np.array([[0, 1, 0], [0, 0, 1]], "bool")
-    pooled = LAYERS[name](dtype="float64")(sequences, mask=mask)
-    np.testing.assert_array_equal(pooled, sequences[mask])
 
 
 def test_half_precision_scores_do_not_overflow():
@@ -324,26 +217,6 @@ def test_penalty_is_the_attention_ratio_the_last_step(rate):
     np.testing.assert_allclose(loss, 0.7 * np.mean(ratios), rtol=1e-6)
 
 
-@pytest.mark.slow
-def test_penalty_moves_attention_to_the_last_step():
-    keras.utils.set_random_seed(2)
-    layer = keras_seqmech.LastAttentionPooling(
-        penalty=1.0, return_attention_scores=True
-    )
-    inputs = keras.Input((6, 3))
-    hidden = keras.layers.SimpleRNN(8, return_sequences=True)(inputs)
-    pooled, decisions = layer(hidden)
-    model = keras.Model(inputs, {"pooled": pooled, **decisions})
-    model.compile(
-        keras.optimizers.Adam(0.05), loss={"pooled": lambda y, p: 0 * p}
-    )
-    x = draw(32, 6, 3).astype("float32")
-    before = model.predict(x, verbose=0)["attention_scores"][:, -1].mean()
-    model.fit(x, {"pooled": np.zeros((32, 8))}, epochs=60, verbose=0)
-    after = model.predict(x, verbose=0)["attention_scores"][:, -1].mean()
-    assert after > before + 0.2
-
-
 def test_penalty_of_an_empty_batch_is_zero():
     # As a replica has it that gets no row of the last batch.
     layer = keras_seqmech.LastAttentionPooling(penalty=1.0)
@@ -366,18 +239,6 @@ def test_huge_products_do_not_give_nan():
         pooled, scores = layer(np.array([[step, step]], "float32"))
         np.testing.assert_array_equal(scores["attention_scores"], [[0.5, 0.5]])
         np.testing.assert_allclose(pooled[0], step, rtol=1e-6)
-
-
-@over_layers(("max attention", "last attention"))
-@pytest.mark.parametrize("size", [1e18, 1e38, 3e38])
-def test_layers_at_huge_steps_have_finite_gradients(name, size):
-    sequences = np.array([[[0.5, 1], [0, 1], [1, -1], [0, 0]]]) * size
-    sequences[0, 1] = [0.5, 1.0]
-    sequences = tf.constant(sequences, "float32")
-    with tf.GradientTape() as tape:
-        tape.watch(sequences)
-        loss = ops.sum(LAYERS[name]()(sequences)) / 4
-    assert np.isfinite(tape.gradient(loss, sequences)).all()
 
 
 # Models.

@@ -10,6 +10,7 @@ from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import RFCell
 from tests import references
 from tests.fixed_noise import fix_sizes
+from tests.pairs import combinations
 from tests.pairs import pairs
 
 # Here layers draw for themselves; nobody is to learn from it.
@@ -127,7 +128,7 @@ def test_inference_is_the_paper_written_out(
 
 
 @pairs(
-    max_size=[2, 3, 5],
+    max_size=[1, 2, 3, 5],
     gated=GATED,
     size_from=SIZE_SOURCES,
     estimator=ESTIMATORS,
@@ -157,80 +158,6 @@ def test_training_is_the_paper_written_out(
     assert_equal(outputs, expected)
     assert_equal(field["size"], sizes)
     assert_equal(field["probabilities"], probabilities)
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_max_size_one_has_a_closed_form(cell):
-    layer = make_layer(cell, max_size=1)
-    x = make_inputs()
-    rf = layer.cell
-    step, weights = CELLS[cell][1], [w.numpy() for w in rf.cell.weights]
-    for training in (False, True):
-        outputs = layer(x, training=training).numpy()
-        for b in range(BATCH):
-            states = [np.zeros(UNITS) for _ in range(1 + (cell == "lstm"))]
-            for t in range(TIME):
-                m = np.tanh(x[b, t] @ rf.field_kernel + rf.field_bias)
-                gate = references.sigmoid(m @ rf.forget_kernel + rf.forget_bias)
-                # The memory: c of the LSTM, else the only state.
-                h, states = step(
-                    weights, x[b, t], [*states[:-1], gate * states[-1]]
-                )
-                assert_equal(outputs[b, t], h)
-
-
-def test_an_open_gate_leaves_the_cell_alone():
-    layer = make_layer("lstm")
-    layer.cell.forget_kernel.assign(0 * layer.cell.forget_kernel)
-    layer.cell.forget_bias.assign(0 * layer.cell.forget_bias + 1e3)
-    lstm = keras.layers.LSTM(UNITS, return_sequences=True, dtype="float64")
-    x = make_inputs()
-    lstm(x)
-    lstm.set_weights(layer.cell.cell.get_weights())
-    assert_equal(layer(x), lstm(x))
-
-
-@pairs(estimator=ESTIMATORS, size_from=SIZE_SOURCES, training=[False, True])
-def test_an_output_depends_on_the_window_and_on_nothing_later(
-    monkeypatch, estimator, size_from, training
-):
-    size, t = 3, 1
-    layer = make_layer(
-        "gru",
-        size,
-        estimator=estimator,
-        size_from=size_from,
-        temperature=5.0,
-    )
-    fix_noise(monkeypatch, make_noise(size))
-    x = tf.constant(make_inputs())
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        output = tf.reduce_sum(layer(x, training=training)[:, t] ** 2)
-    gradient = np.abs(tape.gradient(output, x).numpy()).sum(axis=(0, 2))
-    assert np.all(gradient[: t + 1] > 0)
-    assert np.all(gradient[t + size :] == 0)
-    if training and estimator == "relaxed":
-        assert np.all(gradient[t : t + size] > 0)
-
-
-@pytest.mark.parametrize("size_from", SIZE_SOURCES)
-def test_relaxed_training_approaches_drawing_as_temperature_falls(
-    monkeypatch, size_from
-):
-    noise = make_noise()
-    fix_noise(monkeypatch, noise)
-    x = make_inputs()
-    hard = make_layer(estimator="reinforce", size_from=size_from)
-    drawn = hard(x, training=True).numpy()
-    distances = []
-    for temperature in (1.0, 0.1, 0.01, 0.001):
-        layer = make_layer(temperature=temperature, size_from=size_from)
-        soft = layer(x, training=True).numpy()
-        distances.append(np.abs(soft - drawn).max())
-    assert distances[0] > 1e-3
-    assert distances[0] > distances[1] > distances[2]
-    assert distances[-1] < 1e-6
 
 
 def loss_and_gradients(function, x, weights):
@@ -306,16 +233,21 @@ def test_gradients_agree_with_finite_differences(
     assert_equal(np.sum(gradients[0] * direction), numeric, 1e-6)
 
 
-def test_straight_through_gradient_is_that_of_the_selection_form(monkeypatch):
-    """One step: dL/dlogits is J_softmax(I / tau)^T (n_i . dL/dm)."""
+@pytest.mark.parametrize("size_from", SIZE_SOURCES)
+def test_straight_through_gradient_is_that_of_the_selection_form(
+    monkeypatch, size_from
+):
+    """One step: m = sum_i I_i n_i, where I moves as the relaxed draw does."""
     temperature = 0.625
     layer = make_layer(
-        "simple", estimator="straight_through", temperature=temperature
+        "simple",
+        estimator="straight_through",
+        size_from=size_from,
+        temperature=temperature,
     )
-    noise = make_noise()
-    fix_noise(monkeypatch, noise[:, :1])
+    noise, x = make_noise()[:, 0], make_inputs()
+    fix_noise(monkeypatch, noise[:, None])
     rf = layer.cell
-    x = make_inputs()
     state = np.random.default_rng(5).normal(size=(BATCH, UNITS))
     with tf.GradientTape() as tape:
         output = layer(
@@ -325,89 +257,52 @@ def test_straight_through_gradient_is_that_of_the_selection_form(monkeypatch):
             training=True,
         )
         loss = tf.reduce_sum(output)
-    actual = tape.gradient(loss, rf.size_kernel.value).numpy()
+    weights = choosing_weights(layer)
+    gradients = tape.gradient(loss, [weight.value for weight in weights])
 
-    field = {w.name: w.numpy() for w in rf.weights[: -len(rf.cell.weights)]}
-    kernel, recurrent_kernel, bias = (w.numpy() for w in rf.cell.weights)
-    expected = np.zeros_like(actual)
-    for b in range(BATCH):
-        logits = (
-            x[b, 0] @ field["size_kernel"]
-            + state[b] @ field["size_recurrent_kernel"]
-        )
-        soft = references.softmax((logits + noise[b, 0]) / temperature)
+    def draw_and_read(b):
+        """The relaxed draw of a row, and what fields of each size read."""
+        field = {w.name: w.numpy() for w in rf.weights[: -len(rf.cell.weights)]}
         window, valid = list(x[b, : layer.max_size]), [True] * layer.max_size
-        summaries = np.array(
-            [
-                references.drawn_summary(field, window, valid, s, "mean")
-                for s in range(1, layer.max_size + 1)
-            ]
-        )
-        m = summaries[np.argmax(soft)]
-        gate = references.sigmoid(
-            m @ field["forget_kernel"] + field["forget_bias"]
-        )
-        h = np.tanh(
-            x[b, 0] @ kernel + (gate * state[b]) @ recurrent_kernel + bias
-        )
-        d_h = (1 - h**2) @ recurrent_kernel.T
-        d_m = field["forget_kernel"] @ (d_h * state[b] * gate * (1 - gate))
-        jacobian = (np.diag(soft) - np.outer(soft, soft)) / temperature
-        expected += np.outer(x[b, 0], jacobian @ (summaries @ d_m))
-    assert np.abs(expected).max() > 1e-3
-    assert_equal(actual, expected)
-
-
-def test_straight_through_gradient_reaches_the_stop_logits(monkeypatch):
-    """One step: dL/db is (d log p / d b)^T J_softmax(I / tau)^T (n . dL/dm)."""
-    temperature, size = 0.625, 4
-    layer = make_layer(
-        "gru",
-        estimator="straight_through",
-        size_from="field",
-        temperature=temperature,
-    )
-    noise, x = make_noise(), make_inputs()
-    fix_noise(monkeypatch, noise[:, :1])
-    rf = layer.cell
-    state = tf.constant(np.random.default_rng(5).normal(size=(BATCH, UNITS)))
-    with tf.GradientTape() as tape:
-        output = layer(
-            x[:, :1],
-            initial_state=[state],
-            lookahead=tf.constant(x[:, 1:]),
-            training=True,
-        )
-        loss = tf.reduce_sum(output)
-    actual = tape.gradient(loss, rf.stop_bias.value).numpy()
-
-    field = {w.name: w.numpy() for w in rf.weights[: -len(rf.cell.weights)]}
-    expected = np.zeros(size - 1)
-    for b in range(BATCH):
-        window, valid = list(x[b, :size]), [True] * size
-        p = references.stopping_distribution(
-            field, window, valid, state.numpy()[b]
-        )
-        summaries = [
-            references.drawn_summary(field, window, valid, s, "mean")
-            for s in range(1, size + 1)
+        if size_from == "input":
+            logits = x[b, 0] @ field["size_kernel"]
+            logits += state[b] @ field["size_recurrent_kernel"]
+        else:
+            logits = np.log(
+                references.stopping_distribution(field, window, valid, state[b])
+            )
+        read = [
+            references.drawn_summary(field, window, valid, size, "mean")
+            for size in range(1, layer.max_size + 1)
         ]
-        soft = references.softmax((np.log(p) + noise[b, 0]) / temperature)
-        with tf.GradientTape() as tape:
-            m = tf.constant(summaries[np.argmax(soft)][None])
-            tape.watch(m)
-            gate = tf.sigmoid(m @ rf.forget_kernel + rf.forget_bias)
-            step, _ = rf.cell(x[b : b + 1, 0], [gate * state[b : b + 1]])
-            loss = tf.reduce_sum(step)
-        d_m = tape.gradient(loss, m).numpy()[0]
-        # p_i holds the chance to go on after each j < i, and to stop at i.
-        stops = p[:-1] / (1 - np.concatenate([[0], np.cumsum(p[:-2])]))
-        d_log_p = -np.tril(np.ones((size, size - 1)), -1) * stops
-        d_log_p += np.eye(size, size - 1) * (1 - stops)
-        jacobian = (np.diag(soft) - np.outer(soft, soft)) / temperature
-        expected += d_log_p.T @ jacobian @ (np.array(summaries) @ d_m)
-    assert np.abs(expected).max() > 1e-3
-    assert_equal(actual, expected)
+        soft = references.softmax((logits + noise[b]) / temperature)
+        return soft, np.array(read)
+
+    drawn = [draw_and_read(b)[0] for b in range(BATCH)]
+
+    def selected_loss():
+        total = 0.0
+        for b, at in enumerate(drawn):
+            soft, read = draw_and_read(b)
+            m = read[np.argmax(at)] + (soft - at) @ read
+            gate = references.sigmoid(m @ rf.forget_kernel + rf.forget_bias)
+            cell = [w.numpy() for w in rf.cell.weights]
+            step, _ = references.simple_rnn(cell, x[b, 0], [gate * state[b]])
+            total += np.sum(step)
+        return total
+
+    generator = np.random.default_rng(4)
+    for weight, gradient in zip(weights, gradients):
+        value = weight.numpy()
+        direction = generator.normal(size=value.shape)
+        ends = []
+        for shift in (1e-6, -1e-6):
+            weight.assign(value + shift * direction)
+            ends.append(selected_loss())
+        weight.assign(value)
+        slope = np.sum(gradient * direction)
+        assert abs(slope) > 1e-4
+        np.testing.assert_allclose(slope, (ends[0] - ends[1]) / 2e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("size_from", SIZE_SOURCES)
@@ -500,85 +395,40 @@ def assert_fast_loop_is_the_cell(
 
 
 @pytest.mark.filterwarnings("ignore:Sizes that are drawn")
-@pairs(
-    cell=list(CELLS),
-    gated=GATED,
-    max_size=[2, 3, 5],
-    mask=[None, MASK],
-    size_from=SIZE_SOURCES,
-    estimator=ESTIMATORS,
-    summary=["mean", "last"],
+@pytest.mark.parametrize(
+    "options",
+    combinations(
+        cell=list(CELLS),
+        gated=GATED,
+        max_size=[1, 2, 3, 5],
+        mask=[None, MASK],
+        size_from=SIZE_SOURCES,
+        estimator=ESTIMATORS,
+        summary=["mean", "last"],
+        forget_strength=[None, 0.5],
+    ),
 )
-def test_fast_loop_is_the_cell_in_keras_rnn(
-    monkeypatch, cell, gated, max_size, mask, size_from, estimator, summary
-):
-    assert_fast_loop_is_the_cell(
-        monkeypatch,
-        cell,
-        max_size,
-        mask,
-        training=True,
-        gated=gated,
-        size_from=size_from,
-        estimator=estimator,
-        summary=summary,
-    )
+def test_fast_loop_is_the_cell_in_keras_rnn(monkeypatch, options):
+    assert_fast_loop_is_the_cell(monkeypatch, training=True, **options)
 
 
 @pytest.mark.filterwarnings("ignore:Sizes that are drawn")
 @pytest.mark.slow
-@pytest.mark.parametrize("compiled", ["xla", "inner"])
 @pytest.mark.parametrize(
-    "cell, gated, max_size, size_from, estimator, summary, mask, training",
-    [
-        ("lstm", "memory", 4, "input", "relaxed", "mean", MASK, True),
-        ("lstm", "all", 4, "field", "straight_through", "last", MASK, True),
-        ("gru", "memory", 5, "input", "reinforce", "mean", None, True),
-        ("gru", "memory", 3, "field", "relaxed", "last", None, True),
-        ("simple", "memory", 2, "input", "relaxed", "mean", MASK, True),
-        ("simple", "all", 2, "input", "straight_through", "mean", None, True),
-        ("lstm", "output", 1, "field", "relaxed", "mean", MASK, True),
-        ("lstm", "all", 4, "input", "relaxed", "mean", MASK, False),
-        ("gru", "memory", 2, "field", "relaxed", "last", None, False),
-    ],
+    "options",
+    combinations(
+        compiled=["xla", "inner"],
+        cell=list(CELLS),
+        gated=GATED,
+        max_size=[1, 2, 4],
+        mask=[None, MASK],
+        size_from=SIZE_SOURCES,
+        estimator=ESTIMATORS,
+        training=[True, False],
+    ),
 )
-def test_compiled_loop_is_the_cell_in_keras_rnn(
-    monkeypatch,
-    cell,
-    gated,
-    max_size,
-    size_from,
-    estimator,
-    summary,
-    mask,
-    training,
-    compiled,
-):
-    assert_fast_loop_is_the_cell(
-        monkeypatch,
-        cell,
-        max_size,
-        mask,
-        training,
-        compiled,
-        gated=gated,
-        size_from=size_from,
-        estimator=estimator,
-        summary=summary,
-    )
-
-
-def test_cell_stepped_by_hand_with_noise_of_each_step(monkeypatch):
-    layer = make_layer("lstm", temperature=0.5)
-    noise, x = make_noise(), make_inputs()
-    fix_noise(monkeypatch, noise)
-    expected = layer(x, training=True).numpy()
-    windows = ReceptiveFieldWindows(4, dtype="float64")(x)
-    states = layer.cell.get_initial_state(batch_size=BATCH)
-    for t in range(TIME):
-        fix_noise(monkeypatch, np.swapaxes(noise[:, t], 0, 1))
-        output, states = layer.cell(windows[:, t], states, training=True)
-        assert_equal(output, expected[:, t])
+def test_compiled_loop_is_the_cell_in_keras_rnn(monkeypatch, options):
+    assert_fast_loop_is_the_cell(monkeypatch, **options)
 
 
 @pytest.mark.parametrize("size_from", SIZE_SOURCES)
@@ -658,24 +508,6 @@ def choosing_weights(layer):
         for weight in layer.trainable_weights
         if weight.name.startswith(("size", "stop"))
     ]
-
-
-def test_temperature_changes_without_retracing(monkeypatch):
-    fix_noise(monkeypatch, make_noise())
-    layer, x = make_layer(), tf.constant(make_inputs())
-    traces = []
-
-    @tf.function
-    def run(x):
-        traces.append(1)
-        return layer(x, training=True)
-
-    warm = run(x)
-    layer.temperature.assign(0.1)
-    cold = run(x)
-    assert len(traces) == 1
-    assert np.abs(warm - cold).max() > 1e-3
-    assert_equal(cold, make_layer(temperature=0.1)(x, training=True), 1e-6)
 
 
 def test_drawn_sizes_within_keras_rnn_are_warned_of():

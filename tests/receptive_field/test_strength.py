@@ -5,8 +5,6 @@ import numpy as np
 import pytest
 
 from keras_seqmech import ReceptiveFieldRNN
-from keras_seqmech import ReceptiveFieldWindows
-from keras_seqmech import RFCell
 from tests.tolerances import assert_close
 
 FEATURES, UNITS, TIME = 3, 4, 6
@@ -67,29 +65,7 @@ def test_at_strength_one_the_gate_is_that_of_the_paper(max_size):
     assert np.abs(differs - plain(sequences())).max() > 1e-3
 
 
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("max_size", [1, 3])
-def test_the_fast_loop_is_the_cell(max_size, masked):
-    cell = RFCell(
-        keras.layers.LSTMCell(UNITS, dtype="float64"),
-        max_size,
-        forget_strength=0.5,
-        dtype="float64",
-    )
-    windows = ReceptiveFieldWindows(max_size, dtype="float64")
-    x = sequences()
-    mask = np.arange(TIME) < np.arange(8)[:, None] if masked else None
-    expected = keras.layers.RNN(cell, dtype="float64")(
-        windows(x, mask=mask), mask=mask
-    )
-    layer = ReceptiveFieldRNN.from_config({**cell.get_config(), "name": "fast"})
-    layer.build(x.shape)
-    layer.set_weights(cell.get_weights())
-    assert_close(layer(x, mask=mask), expected, 20 * TIME)
-
-
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_it_is_learned_and_stays_a_share(optimizer):
+def test_it_is_learned_and_stays_a_share():
     layer = ReceptiveFieldRNN(
         keras.layers.LSTMCell(UNITS), 3, forget_strength=0
     )
@@ -97,7 +73,7 @@ def test_it_is_learned_and_stays_a_share(optimizer):
     x = sequences()
     model(x)
     before = {w.path: w.numpy() for w in layer.trainable_weights}
-    model.compile(optimizer, "mse")
+    model.compile("adam", "mse", run_eagerly=True)
     model.optimizer.learning_rate = 0.2
     model.fit(x, 5 * x[:, -1, :1], epochs=5, verbose=0)
     assert strengths(layer).min() == 0 < strengths(layer).max()

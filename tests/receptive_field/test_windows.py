@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from keras_seqmech.receptive_field import windows
-from tests import finite_differences
 
 BATCH, TIME, FEATURES, SIZE = 2, 4, 3, 3
 MASK = np.array([[True, True, False, True], [False, True, True, False]])
@@ -100,44 +98,3 @@ def test_packed_is_what_padded_holds_at_real_steps(ahead_mask, size):
         np.testing.assert_array_equal(one.numpy()[valid], other[valid])
         assert np.all(np.isfinite(one))
     np.testing.assert_array_equal(packed.padded_shape, padded.padded_shape)
-
-
-@pytest.mark.parametrize("ahead_mask", [None, AHEAD_MASK])
-def test_packed_values_return_with_zeros_at_masked_steps(ahead_mask):
-    packed, padded = packed_and_padded(SIZE, ahead_mask)
-    np.testing.assert_array_equal(
-        packed.restore(packed.current), padded.restore(padded.current)
-    )
-    numbers = padded.validity[..., 0]
-    np.testing.assert_array_equal(packed.restore(packed.take(numbers)), MASK)
-
-
-@pytest.mark.parametrize("ahead_mask", [None, AHEAD_MASK])
-def test_gradients_of_views_are_those_of_what_a_field_reads(ahead_mask):
-    packed, _ = packed_and_padded(SIZE, ahead_mask)
-
-    def valid_views(steps):
-        views = tf.stack(packed.ahead(steps), axis=1)
-        return tf.where(packed.validity[..., None], views**2, 0)
-
-    exact, difference = finite_differences.gradient_and_difference(
-        valid_views, packed.steps
-    )
-    np.testing.assert_allclose(exact, difference, rtol=1e-7)
-
-
-def test_the_gradient_of_the_gradient_of_views():
-    packed, _ = packed_and_padded(SIZE, AHEAD_MASK)
-
-    def gradient(steps):
-        with tf.GradientTape() as tape:
-            tape.watch(steps)
-            views = tf.stack(packed.ahead(steps), axis=1)
-            views = tf.where(packed.validity[..., None], tf.sin(views), 0)
-            value = tf.reduce_sum(views**2)
-        return tape.gradient(value, steps)
-
-    exact, difference = finite_differences.gradient_and_difference(
-        gradient, packed.steps
-    )
-    np.testing.assert_allclose(exact, difference, rtol=1e-6)

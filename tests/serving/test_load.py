@@ -1,12 +1,7 @@
 """Exports of each mechanism: loaded from C, under load, asked for nonsense."""
 
 import collections
-import json
-import os
 import pathlib
-import pickle
-import subprocess
-import sys
 import threading
 from typing import NamedTuple
 
@@ -176,37 +171,6 @@ def malformed_requests(cases):
         yield name, kind, malformed.malformed(inputs, kind, generator)
 
 
-# A process of its own, which a crash ends.
-ASK = """
-import pickle, json, sys
-import tensorflow as tf
-
-paths, requests, regular = pickle.load(open(sys.argv[1], "rb"))
-models = {
-    name: tf.saved_model.load(path).signatures["serving_default"]
-    for name, path in paths.items()
-}
-verdicts = []
-for name, kind, feeds in requests:
-    try:
-        models[name](**{k: tf.constant(v) for k, v in feeds.items()})
-        verdicts.append("answered")
-    except (TypeError, ValueError, tf.errors.OpError) as error:
-        verdicts.append("refused" if str(error) else "without a word")
-answers = {
-    name: {
-        k: v.numpy().tolist()
-        for k, v in models[name](
-            **{k: tf.constant(v) for k, v in feeds.items()}
-        ).items()
-        if v.dtype.is_floating
-    }
-    for name, feeds in regular.items()
-}
-print(json.dumps([verdicts, answers]))
-"""
-
-
 def check_verdicts(title, requests, verdicts):
     assert len(verdicts) == MALFORMED
     assert set(verdicts) == {"refused", "answered"}
@@ -218,31 +182,6 @@ def check_verdicts(title, requests, verdicts):
         print(f"  {kind}: {dict(counts)}")
         if kind in ("rank", "dtype", "missing"):
             assert set(counts) == {"refused"}
-
-
-def test_malformed_requests_do_not_end_the_process(cases, tmp_path):
-    requests = list(malformed_requests(cases))
-    regular = {name: case.request for name, case in cases.items()}
-    paths = {name: str(case.path) for name, case in cases.items()}
-    file = tmp_path / "requests"
-    file.write_bytes(pickle.dumps((paths, requests, regular)))
-    result = subprocess.run(
-        [sys.executable, "-c", ASK, file],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
-    assert result.returncode == 0, result.stderr[-3000:]
-    verdicts, answers = json.loads(result.stdout.splitlines()[-1])
-    check_verdicts("Python", requests, verdicts)
-    for name, case in cases.items():
-        expected = {
-            key: value
-            for key, value in case.expected.items()
-            if value.dtype.kind == "f"
-        }
-        check_answers(answers[name], expected)
 
 
 def test_malformed_requests_do_not_end_a_session(cases, program):

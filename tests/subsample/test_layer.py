@@ -8,9 +8,7 @@ import pytest
 import tensorflow as tf
 
 from keras_seqmech import DecisionPenalties
-from keras_seqmech import EmissionProbabilities
 from keras_seqmech import ExpectedSubsample
-from keras_seqmech import PolicyGradientModel
 from keras_seqmech.subsample import drawn as drawn_emission
 from keras_seqmech.training import collect_log_probabilities
 from tests import subsample_references
@@ -65,38 +63,6 @@ def test_expectation_is_that_of_all_outcomes(length, masked):
         assert not matrix[:, ~real].any()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("inference", MODES)
-@pytest.mark.parametrize("length", [None, 2, 8])
-def test_all_modes_agree_where_nothing_is_open(inference, length):
-    sequence, _ = inputs(8)
-    sequence = sequence.astype("float32")
-    emission = np.random.default_rng(1).integers(0, 2, (8, TIME))
-    emission = emission.astype("float32")
-    mask = np.random.default_rng(2).integers(0, 2, (8, TIME)).astype("bool")
-    layer = ExpectedSubsample(length, inference, return_emission=True)
-    length = length or TIME
-    for jit_compile in (False, True):
-        run = tf.function(layer, jit_compile=jit_compile)
-        outputs, decisions = numpy(run(sequence, emission, sequence_mask=mask))
-        keep = (emission == 1) & mask
-        for b in range(8):
-            steps = np.flatnonzero(keep[b])[:length]
-            expected = subsample_references.compacted(
-                sequence[b], keep[b], length
-            )
-            np.testing.assert_array_equal(outputs[b], expected)
-            matrix = np.zeros((length, TIME))
-            matrix[np.arange(len(steps)), steps] = 1
-            np.testing.assert_array_equal(decisions["emission"][b], matrix)
-            real = np.arange(length) < len(steps)
-            np.testing.assert_array_equal(decisions["output_mask"][b], real)
-            lengths = np.arange(length + 1) == len(steps)
-            np.testing.assert_array_equal(
-                decisions["length_distribution"][b], lengths
-            )
-
-
 def test_threshold_is_above_one_half():
     layer = ExpectedSubsample(inference="threshold")
     emission = np.array([[0.5, 0.500001, 0.499999, 0.9]], "float32")
@@ -104,32 +70,6 @@ def test_threshold_is_above_one_half():
     np.testing.assert_array_equal(
         layer(sequence, emission)[0, :, 0], [2, 4, 0, 0]
     )
-
-
-@pytest.mark.parametrize("length", [2, 6])
-def test_sample_has_the_right_frequencies(length):
-    """Within 5 standard errors, of 20,000 draws, of every entry."""
-    draws = 20_000
-    sequence, emission = inputs(1)
-    layer = ExpectedSubsample(length, "sample", return_emission=True, seed=3)
-    outputs, decisions = numpy(
-        layer(
-            np.repeat(sequence, draws, axis=0),
-            np.repeat(emission, draws, axis=0),
-        )
-    )
-    expected, lengths = subsample_references.brute_force(
-        sequence[0], emission[0]
-    )
-    lengths = np.append(lengths[:length], lengths[length:].sum())
-    for name, value in (
-        ("emission", subsample_references.triple_loop(emission[0])[:length]),
-        ("length_distribution", lengths),
-    ):
-        error = 5 * np.sqrt(value * (1 - value) / draws) + 1e-6
-        assert (np.abs(decisions[name].mean(0) - value) < error).all()
-    error = 5 * outputs.std(0) / np.sqrt(draws)
-    assert (np.abs(outputs.mean(0) - expected[:length]) < error + 1e-6).all()
 
 
 def test_mask_that_keras_attached_is_taken():
@@ -274,27 +214,6 @@ def test_stack_is_exact_in_expectation(length):
     close(decisions["length_distribution"][0], lengths)
 
 
-def test_stack_of_draws_has_the_stack_of_expectations_as_mean():
-    """Within 5 standard errors, of 20,000 draws."""
-    draws = 20_000
-    sequence, first = inputs(1, 5)
-    _, second = inputs(1, 5, seed=1)
-    outputs, decisions = numpy(
-        stack(
-            *(np.repeat(x, draws, axis=0) for x in (sequence, first, second)),
-            None,
-            inference="sample",
-        )
-    )
-    expected, mask = stack_outcomes(sequence[0], first[0], second[0])
-    for values, mean in (
-        (outputs, expected),
-        (decisions["output_mask"], mask),
-    ):
-        error = 5 * values.std(0) / np.sqrt(draws) + 1e-6
-        assert (np.abs(values.mean(0) - mean) < error).all()
-
-
 @pytest.mark.parametrize("inference", MODES)
 def test_stack_of_decided_steps_in_all_modes(inference):
     """With probabilities of 0 and 1 a stack is a choice of a choice."""
@@ -311,43 +230,6 @@ def test_stack_of_decided_steps_in_all_modes(inference):
         expected[: len(chosen)] = chosen[:4]
         close(outputs[b], expected, 1e-6)
         close(decisions["output_mask"][b], np.arange(4) < len(chosen), 1e-6)
-
-
-def shortening_model(estimator="expectation", inference="expectation"):
-    """Two layers, each with its probabilities, an LSTM, a number."""
-    options = {"estimator": estimator, "inference": inference}
-    x = keras.Input((TIME, FEATURES), name="sequence")
-    mask = keras.Input((TIME,), dtype="bool", name="mask")
-    states, existing, present = x, "sequence_mask", mask
-    for i, length in enumerate((5, 3)):
-        emission = keras.layers.Dense(1, "sigmoid", name=f"emission_{i}")
-        layer = ExpectedSubsample(
-            length, return_emission=True, seed=i, name=f"short_{i}", **options
-        )
-        e = keras.layers.Reshape((states.shape[1],))(emission(states))
-        states, decisions = layer(states, e, **{existing: present})
-        existing, present = "presence", decisions["output_mask"]
-    outputs = keras.layers.Dense(1)(keras.layers.LSTM(3)(states))
-    network = keras.Model({"sequence": x, "mask": mask}, outputs)
-    if estimator == "reinforce":
-        return PolicyGradientModel(network)
-    return network
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "estimator", ["expectation", "straight_through", "reinforce"]
-)
-def test_a_hierarchy_trains(estimator):
-    model = shortening_model(estimator, "threshold")
-    model.compile("adam", "mse", jit_compile=estimator == "straight_through")
-    before = [w.copy() for w in model.get_weights()]
-    x = {"sequence": inputs()[0], "mask": MASK}
-    history = model.fit(x, np.ones((ROWS, 1)), epochs=3, verbose=0).history
-    assert np.isfinite(history["loss"]).all()
-    for weight, old in zip(model.weights, before):
-        if "emission" in weight.path:
-            assert (weight.numpy() != old).any(), weight.path
 
 
 # Estimators.
@@ -410,37 +292,13 @@ def test_straight_through_is_a_draw_with_a_gradient_to_what_is_real():
     assert gradients[1].numpy()[1][MASK[1]].all()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("estimator", ["straight_through", "reinforce"])
-def test_draws_teach_what_to_keep(estimator):
-    """Two of eight numbers are marked; to be found, in their order."""
-    generator = np.random.default_rng(0)
-    numbers = generator.normal(size=(2000, 8)).astype("float32")
-    marks = np.argsort(generator.random((2000, 8)), axis=1) < 2
-    steps = np.stack([numbers, marks], axis=-1)
-    target = numbers[marks].reshape(-1, 2, 1)
-
-    x = keras.Input((8, 2))
-    emission = keras.layers.Dense(1, "sigmoid", name="emission")(x[..., 1:])
-    shorter = ExpectedSubsample(2, "threshold", estimator, seed=1)(
-        x[..., :1], keras.layers.Reshape((8,))(emission)
-    )
-    model = network = keras.Model(x, shorter)
-    if estimator == "reinforce":
-        model = PolicyGradientModel(network)
-    network.get_layer("emission").set_weights([np.zeros((1, 1)), np.zeros(1)])
-    model.compile(keras.optimizers.Adam(0.05), "mse")
-    assert model.evaluate(steps, target, verbose=0) > 0.9
-    model.fit(steps, target, batch_size=50, epochs=5, verbose=0)
-    assert model.evaluate(steps, target, verbose=0) == 0
-
-
 @pytest.mark.parametrize("length", [1, 2, 4])
 @pytest.mark.parametrize("masked", [False, True])
 def test_reinforce_agrees_with_enumeration(length, masked):
     """Within 5 standard errors, of 20,000 draws.
 
-    The loss is no function of expected outputs: it is a square.
+    The loss is no function of expected outputs: it is a square, and the price
+    of all that is read; where U outputs are full, nothing more is.
     """
     draws, time = 20_000, 4
     sequence, _ = inputs(1, time)
@@ -454,20 +312,26 @@ def test_reinforce_agrees_with_enumeration(length, masked):
     with tf.GradientTape() as tape:
         tape.watch(logits)
         emission = tf.sigmoid(logits)[0]
-        exact = 0.0
+        exact = exact_price = 0.0
         for choice in itertools.product([False, True], repeat=time):
             chosen = np.array(choice)
             if (chosen & ~real).any():
                 continue
-            p = tf.where(chosen, emission, 1 - emission)[real]
+            p = tf.reduce_prod(tf.where(chosen, emission, 1 - emission)[real])
             outputs = subsample_references.compacted(
                 sequence[0], chosen, length
             )
-            exact += tf.reduce_prod(p) * squares(outputs[None])[0]
+            price = min(chosen.sum(), length) / real.sum()
+            exact += p * (squares(outputs[None])[0] + price)
+            exact_price += p * price
     expected = tape.gradient(exact, logits)[0].numpy()
 
     layer = ExpectedSubsample(
-        length, estimator="reinforce", seed=5, dtype="float64"
+        length,
+        estimator="reinforce",
+        seed=5,
+        penalties=DecisionPenalties(reading=1.0),
+        dtype="float64",
     )
     many = tf.repeat(logits, draws, axis=0)
     with tf.GradientTape() as tape, collect_log_probabilities() as drawn:
@@ -478,7 +342,8 @@ def test_reinforce_agrees_with_enumeration(length, masked):
             sequence_mask=np.repeat(real[None], draws, axis=0),
             training=True,
         )
-        loss = squares(outputs)
+        price = drawn[0].penalty
+        loss = squares(outputs) + price
         surrogate = tf.reduce_sum(
             tf.stop_gradient(loss) * drawn[0].log_probability
         )
@@ -487,7 +352,10 @@ def test_reinforce_agrees_with_enumeration(length, masked):
     assert (error[real] > 0).all()
     assert (np.abs(samples.mean(0) - expected) <= error + 1e-12).all()
     assert not samples[:, ~real].any()
-    close(np.mean(loss), exact, 5 * np.std(loss) / np.sqrt(draws) / exact)
+    for values, mean in ((loss, exact), (price, exact_price)):
+        error = 5 * np.std(values) / np.sqrt(draws)
+        assert abs(np.mean(values) - mean) <= error
+    close(sum(layer.losses), np.mean(price), 1e-6)
 
 
 def test_log_probability_is_that_of_what_was_decided():
@@ -592,127 +460,12 @@ def test_penalties_count_a_step_as_far_as_it_exists():
     close(sum(layer.losses), expected, 1e-6)
 
 
-@pytest.mark.parametrize("length", [1, 2, 4])
-def test_penalties_of_draws_agree_with_enumeration(length):
-    """By their part in the reward, within 5 standard errors of 20,000 draws.
-
-    Where U outputs are full, nothing more is read.
-    """
-    draws, time = 20_000, 4
-    sequence, _ = inputs(1, time)
-    logits = tf.constant([[0.3, -0.8, 1.2, 0.1]], "float64")
-    with tf.GradientTape() as tape:
-        tape.watch(logits)
-        emission = tf.sigmoid(logits)[0]
-        exact = 0.0
-        for choice in itertools.product([False, True], repeat=time):
-            chosen = np.array(choice)
-            p = tf.reduce_prod(tf.where(chosen, emission, 1 - emission))
-            exact += p * min(chosen.sum(), length) / time
-    expected = tape.gradient(exact, logits)[0].numpy()
-
-    layer = ExpectedSubsample(
-        length,
-        estimator="reinforce",
-        seed=5,
-        penalties=DecisionPenalties(reading=1.0),
-        dtype="float64",
-    )
-    many = tf.repeat(logits, draws, axis=0)
-    with tf.GradientTape() as tape, collect_log_probabilities() as drawn:
-        tape.watch(many)
-        layer(
-            np.repeat(sequence, draws, axis=0), tf.sigmoid(many), training=True
-        )
-        cost = drawn[0].penalty
-        surrogate = tf.reduce_sum(
-            tf.stop_gradient(cost) * drawn[0].log_probability
-        )
-    samples = tape.gradient(surrogate, many).numpy()
-    error = 5 * samples.std(0) / np.sqrt(draws)
-    assert (error > 0).all()
-    assert (np.abs(samples.mean(0) - expected) <= error).all()
-    error = 5 * np.std(cost) / np.sqrt(draws)
-    assert abs(np.mean(cost) - exact) <= error
-    close(sum(layer.losses), np.mean(cost), 1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("estimator", ["straight_through", "reinforce"])
-def test_a_penalty_closes_and_a_target_holds(estimator):
-    """With nothing else to learn from."""
-    sequence = np.ones((64, 8, 1), "float32")
-
-    def train(**penalties):
-        keras.utils.set_random_seed(3)
-        x = keras.Input((8, 1))
-        e = EmissionProbabilities(0.5, name="emission")(x)
-        short = ExpectedSubsample(
-            estimator=estimator,
-            seed=1,
-            penalties=DecisionPenalties(**penalties),
-        )(x, e)
-        network = model = keras.Model(x, short)
-        if estimator == "reinforce":
-            model = PolicyGradientModel(network)
-        model.compile(
-            keras.optimizers.Adam(0.1), lambda y, outputs: 0.0 * outputs[:, 0]
-        )
-        model.fit(sequence, sequence, batch_size=8, epochs=6, verbose=0)
-        return float(np.mean(network.get_layer("emission")(sequence)))
-
-    assert train(reading=1.0) < 0.1
-    assert abs(train(target=0.75, target_weight=1.0) - 0.75) < 0.1
-
-
 def test_files_without_penalties_load():
     """As they were written before layers had them."""
     layer = ExpectedSubsample(penalties=DecisionPenalties(reading=0.25))
     layer.build((None, TIME, FEATURES))
     layer.penalties.load_own_variables({})
     assert float(layer.penalties.reading) == 0.25
-
-
-def logit_gradients(logits, position, rows=8, time=200):
-    """RMS gradient of one output to the logits."""
-    generator = np.random.default_rng(0)
-    sequence = generator.normal(size=(rows, time, FEATURES)).astype("float32")
-    weights = generator.normal(size=(rows, FEATURES)).astype("float32")
-    logits = tf.constant(logits, "float32")
-    layer = ExpectedSubsample()
-    with tf.GradientTape() as tape:
-        tape.watch(logits)
-        outputs = layer(sequence, tf.sigmoid(logits), training=True)
-        loss = tf.reduce_sum(outputs[:, position] * weights)
-    gradient = tape.gradient(loss, logits)
-    return float(tf.sqrt(tf.reduce_mean(gradient**2)))
-
-
-def test_remedies_for_vanishing_gradients():
-    """By output position, at 200 steps: a bias, and a target."""
-    noise = 0.3 * np.random.default_rng(1).normal(size=(8, 200))
-    positions = (0, 50, 100, 150)
-
-    def by_position(logits):
-        return [logit_gradients(logits, m) for m in positions]
-
-    plain = by_position(noise)
-    assert plain[3] < 1e-9 * plain[1]
-    biased = by_position(noise + 3)
-    assert min(biased) > 0.2 * max(biased)
-    # From the same start, with the target of 0.9 alone.
-    logits = tf.Variable(noise, dtype="float32")
-    layer = ExpectedSubsample(
-        penalties=DecisionPenalties(target=0.9, target_weight=1600.0)
-    )
-    optimizer = keras.optimizers.SGD(1.0)
-    for _ in range(20):
-        with tf.GradientTape() as tape:
-            layer(np.ones((8, 200, 1)), tf.sigmoid(logits), training=True)
-            (loss,) = layer.losses
-        optimizer.apply([tape.gradient(loss, logits)], [logits])
-    led = by_position(logits.numpy())
-    assert min(led) > 0.2 * max(led)
 
 
 def test_a_rising_presence_is_refused():

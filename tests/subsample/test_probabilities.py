@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 from keras_seqmech import EmissionProbabilities
-from keras_seqmech import ExpectedSubsample
 
 MASK = np.array([[1, 1, 1, 1, 1], [0, 1, 1, 0, 1], [0, 0, 0, 0, 0]], "bool")
 
@@ -25,13 +24,6 @@ def test_value():
     np.testing.assert_allclose(bias, bias_at_start, rtol=1e-7)
     expected = 1 / (1 + np.exp(-2 * (steps @ kernel + bias))) * MASK
     np.testing.assert_allclose(emission, expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_without_input_it_starts_at_the_share(share):
-    emission = EmissionProbabilities(share)(np.zeros((2, 5, 3)))
-    # A few operations in float32.
-    np.testing.assert_allclose(emission, share, rtol=1e-6)
 
 
 @pytest.mark.parametrize("size", [0.007, 0.2])
@@ -73,26 +65,3 @@ def test_half_precision_keeps_probabilities_wide(policy):
     half = keras.ops.cast(keras.ops.cast(steps, layer.compute_dtype), "float32")
     expected = 1 / (1 + np.exp(-3 * (half.numpy() @ kernel + bias)))
     np.testing.assert_allclose(emission, expected, rtol=1e-5)
-
-
-def test_other_features_after_build():
-    layer = EmissionProbabilities(0.3)
-    layer(draw(2, 5, 3))
-    for shape in ((2, 5, 4), (2, 5), (2, 0, 3)):
-        with pytest.raises(ValueError, match="Received: sequences.shape="):
-            layer(np.ones(shape))
-
-
-@pytest.mark.slow
-def test_gradient_of_a_subsample_reaches_the_weights():
-    x = keras.Input((12, 3))
-    e = EmissionProbabilities(0.4, name="emission")(x)
-    short = ExpectedSubsample(4)(x, e)
-    model = keras.Model(x, short)
-    model.compile("sgd", "mse")
-    before = [w.copy() for w in model.get_weights()]
-    model.fit(draw(4, 12, 3), draw(4, 4, 3), verbose=0)
-    layer = model.get_layer("emission")
-    assert len(layer.trainable_weights) == 2
-    for old, variable in zip(before, layer.trainable_weights):
-        assert (old != variable.numpy()).any()

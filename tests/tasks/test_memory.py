@@ -67,25 +67,6 @@ def test_answers_of_long_sequences(length):
     check(np.concatenate([generator.integers(3, size=(60, length)), rare]))
 
 
-def test_outputs_of_figure_1():
-    """Any pairs, with zeros between them, for the outputs of the figure."""
-    outputs = [0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 1, 1, 2, 1, 1, 0]
-    generator = np.random.default_rng(0)
-    symbols = []
-    for output in outputs:
-        equal = generator.integers(1, 3)
-        first, second = (output, 3 - output) if output else (equal, equal)
-        symbols += [first, second]
-    places = np.sort(generator.permutation(50)[: len(symbols)])
-    sequence = np.zeros((1, 50), "int64")
-    sequence[0, places] = symbols
-    targets, mask = memory.answers(sequence)
-    assert targets[mask].tolist() == outputs
-    assert np.flatnonzero(memory.completed(sequence)).tolist() == list(
-        places[1::2]
-    )
-
-
 def test_examples():
     symbols, targets, mask = memory.examples(3000, 12, seed=3)
     assert symbols.shape == (3000, 12) and symbols.dtype == np.int32

@@ -238,8 +238,8 @@ def test_a_model_without_statistics_is_refused_before_it_trains():
             np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("length, jit_compile", [(2, False), (6, True)])
-def test_one_size_everywhere_but_near_the_end(length, jit_compile):
+@pytest.mark.parametrize("length", [2, 6])
+def test_one_size_everywhere_but_near_the_end(length):
     """All read three positions, or what is left of them."""
     model = model_of_sizes(size_from="field")
     cell = model.get_layer("field").cell
@@ -247,7 +247,7 @@ def test_one_size_everywhere_but_near_the_end(length, jit_compile):
         kernel.assign(0 * kernel)
     cell.stop_bias.assign(0 * cell.stop_bias - 20)
     model = keras.Sequential([keras.Input((length, 2)), *model.layers])
-    model.compile("sgd", "mse", jit_compile=jit_compile)
+    model.compile("sgd", "mse", run_eagerly=True)
     x, y = data(model)
     callback = WarnOnDecisionCollapse()
     texts = caught(model.fit, x[:, :length], y, verbose=0, callbacks=[callback])
@@ -261,24 +261,19 @@ NAMES = {"model_of_sizes": "field", "model_of_gates": "gate"}
 
 @pytest.mark.long
 @pytest.mark.parametrize("make", MODELS)
-def test_a_penalty_that_is_too_high_collapses_each_kind(make):
-    """Trained: nothing but the penalty moves decisions to their least."""
-    model = make(penalties=DecisionPenalties(reading=10.0))
+@pytest.mark.parametrize(
+    "penalty, verdict, remedy",
+    [("reading", ALIKE, "`reading`"), ("entropy", UNDECIDED, "`indecision`")],
+)
+def test_a_penalty_that_is_too_high_is_told(make, penalty, verdict, remedy):
+    """Nothing but the penalty moves decisions: to their least, or to chance."""
+    model = make(penalties=DecisionPenalties(**{penalty: 10.0}))
     texts = fit(model, WarnOnDecisionCollapse(), rate=0.1, epochs=40)
     name = NAMES.get(make.__name__, "kept")
-    (text,) = [text for text in texts if ALIKE in text]
-    assert f"'{name}'" in text and "`reading`" in text
-    assert not any(UNDECIDED in text for text in texts)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("make", MODELS)
-def test_exploration_that_never_ends_leaves_each_kind_undecided(make):
-    model = make(penalties=DecisionPenalties(entropy=10.0))
-    texts = fit(model, WarnOnDecisionCollapse(), rate=0.05, epochs=40)
-    name = NAMES.get(make.__name__, "kept")
-    (text,) = [text for text in texts if UNDECIDED in text]
-    assert f"'{name}'" in text and "`indecision`" in text
+    (text,) = [text for text in texts if verdict in text]
+    assert f"'{name}'" in text and remedy in text
+    if verdict == ALIKE:
+        assert not any(UNDECIDED in text for text in texts)
 
 
 @pytest.mark.long

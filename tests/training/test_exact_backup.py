@@ -133,18 +133,6 @@ def test_interrupted_run_ends_as_one_that_was_not(whole, tmp_path):
     assert not directory.exists()
 
 
-def test_backup_of_keras_begins_random_numbers_anew(whole, tmp_path):
-    drawn = resume(tmp_path / "backup", keras.callbacks.BackupAndRestore)
-    assert int(drawn.optimizer.iterations) == BATCHES * EPOCHS
-    differing = differences(values(drawn), whole)
-    for part in ("seed_generator_state", "kernel", "baseline"):
-        assert any(part in name for name in differing)
-    # Schedules depend on epoch and step.
-    for part in ("temperature", "attention_dropout"):
-        assert any(part in name for name in whole)
-        assert not any(name.endswith(part) for name in differing)
-
-
 @pytest.mark.parametrize("moment", ["save_weights", "rename", "rmtree"])
 def test_backup_may_be_cut_short(whole, tmp_path, monkeypatch, moment):
     directory = tmp_path / "backup"

@@ -11,7 +11,6 @@ from keras_seqmech.training import Schedule
 from tests import references
 from tests.fixed_noise import fix_gates
 from tests.fixed_noise import fix_sizes
-from tests.tolerances import tolerance
 
 BATCH, TIME, WORDS = 4, 5, 6
 # A gap, padding, one real position, none.
@@ -150,64 +149,6 @@ def test_whole_gradient_against_finite_differences(double, kind, mode, time):
     found, logs = update(compile_(model, **mode), inputs, labels)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-8)
     np.testing.assert_allclose(logs["loss"], loss, rtol=1e-6)
-
-
-def test_masked_content_does_not_matter(double):
-    inputs, labels = sample()
-    model = compile_(classifier())
-    start = model.get_weights()
-    first, logs = update(model, inputs, labels)
-    model.set_weights(start)
-    tokens = np.where(MASK, inputs["tokens"], WORDS - inputs["tokens"])
-    assert (tokens != inputs["tokens"]).any()
-    model.reset_metrics()
-    second, again = update(model, {**inputs, "tokens": tokens}, labels)
-    np.testing.assert_array_equal(first, second)
-    assert logs == again
-
-
-def test_equal_gradients_have_no_divergence(double):
-    """The update is the plain one, computed from the closed form."""
-    x = keras.Input((TIME, 2), dtype="float64", name="x")
-    head = keras.layers.Dense(1)
-    network = keras.Model(x, head(keras.layers.GlobalAveragePooling1D()(x)))
-    model = GradientDirectedModel(network, layer="x")
-    rng = np.random.default_rng(0)
-    # `train_on_batch` may cast to float32, which must change nothing.
-    inputs = rng.normal(size=(BATCH, TIME, 2)).astype("float32")
-    inputs, targets = inputs.astype("float64"), np.ones((BATCH, 1))
-    kernel, bias = head.get_weights()
-    loss = keras.losses.MeanSquaredError(dtype="float64")
-    model.compile(keras.optimizers.SGD(1.0), loss, run_eagerly=True)
-    found, logs = update(model, inputs, targets)
-    means = inputs.mean(axis=1)
-    errors = means @ kernel + bias - targets
-    expected = 2 * np.append(means.T @ errors, errors.sum()) / BATCH
-    operations = 2 * (TIME + 2 + BATCH) + 8
-    rtol = tolerance("float64", operations)
-    np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol)
-    assert abs(logs["gradient_divergence"]) < rtol
-
-
-def test_a_sequential_is_directed_as_its_graph():
-    network = keras.Sequential(
-        [
-            keras.Input((3, 3)),
-            keras.layers.Dense(4, name="read"),
-            keras.layers.SimpleRNN(3),
-            keras.layers.Dense(1),
-        ]
-    )
-    x, y = np.ones((4, 3, 3), "float32"), np.ones((4, 1), "float32")
-    expected = keras.Model(network.inputs, network.outputs)
-    start, results = network.get_weights(), []
-    for each in (network, expected):
-        network.set_weights(start)
-        model = GradientDirectedModel(each, layer="read")
-        model.compile("sgd", "mse", run_eagerly=True)
-        fit = model.fit(x, y, epochs=2, verbose=0)
-        results.append(fit.history["gradient_divergence"])
-    assert results[0] == pytest.approx(results[1])
 
 
 def test_evaluate_and_predict_are_those_of_the_plain_model():
@@ -432,15 +373,6 @@ def test_a_schedule_drives_the_weight_without_retracing():
     assert losses[0] - losses[1] == pytest.approx(losses[1] - losses[2])
     kl = history["gradient_divergence"][0]
     assert losses[0] - losses[2] == pytest.approx(kl, rel=1e-4)
-
-
-def test_a_negative_weight_is_refused():
-    schedule = Schedule({"gradient_weight": (0.0, -1.0)})
-    model = classifier()
-    model.compile("sgd", "mse")
-    schedule.set_model(model)
-    with pytest.raises(ValueError, match="values that `.*gradient_weight` may"):
-        schedule.on_train_begin()
 
 
 @pytest.mark.parametrize(

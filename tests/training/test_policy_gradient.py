@@ -1,20 +1,16 @@
 import contextlib
 import pickle
 
-import h5py
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech import DecisionPenalties
 from keras_seqmech import PolicyGradientModel
-from keras_seqmech import ReceptiveFieldRNN
-from keras_seqmech.focused.encoder import FocusedHierarchicalEncoder
 from keras_seqmech.training import collect_log_probabilities
 from tests import drawing_layers
-from tests.fixed_noise import fix_gates
+from tests.pairs import pairs
 
 
 def sampled_gradients(model, x, y, sample_weight=None, count=200):
@@ -55,7 +51,7 @@ Z = 5.0
 
 @pytest.mark.parametrize(
     ("baseline", "price"),
-    [("moving_average", 0.3), ("batch_mean", 0.3), (None, 0.0)],
+    [("moving_average", 0.3), ("batch_mean", 0.3)],
 )
 def test_mean_of_sampled_gradients_is_the_exact_gradient(baseline, price):
     model = drawing_layers.gated_model(price=price, baseline=baseline)
@@ -70,168 +66,64 @@ def test_mean_of_sampled_gradients_is_the_exact_gradient(baseline, price):
     assert np.abs(exact).max() > 10 * samples.std(axis=0).max() / np.sqrt(200)
 
 
-def test_leaving_oneself_out_is_unbiased_in_a_batch_of_two():
-    """With oneself in the mean, half of the gradient would be missing."""
-    model = drawing_layers.gated_model(baseline="batch_mean")
-    model.compile("sgd", "mse")
-    x, y = examples(count=2, seed=1)
-    samples = sampled_gradients(model, x, y, count=1500)
-    exact = drawing_layers.flat(
-        drawing_layers.exact_gradient(model, x, y, np.full(2, 0.5, "float32"))
-    )
-    assert largest_z(samples, exact) < Z
-    error = samples.std(axis=0) / np.sqrt(len(samples))
-    assert np.max(np.abs(exact[:4] / error[:4])) > 3 * Z
-
-
-@pytest.mark.parametrize(
-    ("reduction", "baseline", "length"),
-    [
-        ("sum_over_batch_size", "batch_mean", 4),
-        ("mean_with_sample_weight", None, 4),
-        ("sum", "moving_average", 1),
-    ],
+@pairs(
+    baseline=["moving_average", "batch_mean", None],
+    reduction=["sum_over_batch_size", "mean_with_sample_weight", "sum"],
+    weights=[None, np.array([0.0, 0.5, 3.0], "float32")],
+    price=[0.0, 0.3],
 )
-def test_exact_gradient_with_sample_weights(baseline, reduction, length):
-    model = drawing_layers.gated_model(
-        length=length, price=0.1, baseline=baseline
+def test_gradient_is_the_definition_for_given_draws(
+    baseline, reduction, weights, price
+):
+    """Of a layer that is called twice: both draws of a row count."""
+    inputs = keras.Input((4, 3))
+    gates, pooled = drawing_layers.Gates(price), drawing_layers.GatedSum()
+    both = [pooled(x, gates(x)) for x in (inputs, ops.flip(inputs, axis=1))]
+    outputs = keras.layers.Dense(1)(both[0] + both[1])
+    model = PolicyGradientModel(
+        keras.Model(inputs, outputs), baseline=baseline, baseline_decay=0.75
     )
     model.compile("sgd", keras.losses.MeanSquaredError(reduction=reduction))
-    x, y = examples(repeats=20, length=length)
-    weight = np.tile(np.array([0.0, 0.5, 3.0], "float32"), 20)
-    samples = sampled_gradients(model, x, y, weight, count=100)
-    share = weight
-    if reduction == "sum_over_batch_size":
-        share = weight / len(x)
-    elif reduction == "mean_with_sample_weight":
-        share = weight / weight.sum()
-    exact = drawing_layers.flat(
-        drawing_layers.exact_gradient(model, x, y, share)
-    )
-    assert largest_z(samples, exact) < Z
-
-
-@pytest.mark.parametrize("baseline", ["moving_average", "batch_mean"])
-def test_baseline_lowers_the_variance(baseline):
-    x, y = examples(repeats=20)
-    y = y + 3  # A loss far from 0, as losses are.
-    variances = {}
-    for name in (baseline, None):
-        keras.utils.set_random_seed(1)
-        model = drawing_layers.gated_model(baseline=name)
-        model.compile("sgd", "mse")
-        sampled_gradients(model, x, y, count=300)
-        samples = sampled_gradients(model, x, y)
-        variances[name] = samples[:, :4].var(axis=0).sum()
-    factor = variances[None] / variances[baseline]
-    assert factor > 2, f"variance without baseline: {factor:.2f} times as large"
-
-
-def test_receptive_field_by_enumeration():
-    """Sizes 1 and 2 at 4 steps: 16 sequences, forced by their noise."""
-    x = np.random.default_rng(0).normal(size=(1, 4, 3)).astype("float32")
-    choices = drawing_layers.all_gates(4).astype("int32")
-    inputs = keras.Input((4, 3))
-    layer = ReceptiveFieldRNN(
-        keras.layers.GRUCell(2),
-        max_size=2,
-        estimator="reinforce",
-        return_field=True,
-    )
-    outputs, _ = layer(inputs)
-    model = PolicyGradientModel(keras.Model(inputs, outputs))
-    rng = np.random.default_rng(1)
-    for weight in model.trainable_variables:
-        weight.assign(0.7 * rng.normal(size=weight.shape))
-    model.compile("sgd", "mse")
-    y = np.array([[0.5, -1.0]], "float32")
-
-    forced = 1e4 * np.eye(2, dtype="float32")[choices.T]
-    drawn, layer.cell.sample_noise = (
-        layer.cell.sample_noise,
-        lambda shape, training: forced,
-    )
-    with tf.GradientTape() as tape, collect_log_probabilities():
-        states, field = layer(np.repeat(x, 16, axis=0), training=True)
-        probability = tf.exp(tf.reduce_sum(field["log_probability"], axis=1))
-        expected = tf.reduce_sum(
-            probability * tf.reduce_mean((states - y) ** 2, axis=1)
+    x, y = examples()
+    share = np.ones(3, "float32") if weights is None else weights
+    if reduction != "sum":
+        mean = reduction == "mean_with_sample_weight"
+        share = share / (share.sum() if mean else 3)
+    sums = np.zeros(2)
+    for _ in range(3):
+        with tf.GradientTape(persistent=True) as tape:
+            with collect_log_probabilities() as drawn:
+                y_pred = model(x, training=True)
+                draws = list(drawn)
+                found = model.compute_loss(
+                    x=x, y=y, y_pred=y_pred, sample_weight=weights
+                )
+            expected = tf.reduce_sum(share * (y_pred - y)[:, 0] ** 2)
+            expected += sum(model.losses)
+            # What each row adds to the mean over three of them.
+            worth = 3 * share * (y_pred - y).numpy()[:, 0] ** 2
+            if price:
+                worth += sum(draw.penalty.numpy() for draw in draws)
+            advantage, weight = worth, 3 * share
+            if baseline == "batch_mean":
+                others = (worth.sum() - worth) / (weight.sum() - weight)
+                advantage = worth - weight * others
+            elif baseline == "moving_average":
+                if sums[1]:
+                    advantage = worth - weight * sums[0] / sums[1]
+                new = np.array([worth.mean(), weight.mean()])
+                sums = 0.75 * sums + 0.25 * new
+            log_probability = sum(draw.log_probability for draw in draws)
+            learned = tf.reduce_sum(advantage * log_probability) / 3
+            expected_with_draws = expected + learned
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+        sources = model.trainable_variables
+        np.testing.assert_allclose(
+            drawing_layers.flat(tape.gradient(found, sources)),
+            drawing_layers.flat(tape.gradient(expected_with_draws, sources)),
+            rtol=1e-4,
+            atol=1e-5,
         )
-    np.testing.assert_allclose(tf.reduce_sum(probability), 1, rtol=1e-5)
-    exact = drawing_layers.flat(
-        tape.gradient(expected, model.trainable_variables)
-    )
-    layer.cell.sample_noise = drawn
-    samples = sampled_gradients(
-        model, np.repeat(x, 200, axis=0), np.repeat(y, 200, axis=0), count=150
-    )
-    assert largest_z(samples, exact) < Z
-
-
-def test_focused_encoder_by_enumeration(monkeypatch):
-    """Four gates and a masked step: 16 sequences, forced by their noise."""
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(1, 5, 2)).astype("float32")
-    context = rng.normal(size=(1, 3)).astype("float32")
-    mask = np.array([[True, True, False, True, True]])
-    y = np.array([[0.5, -1.0]], "float32")
-    choices = np.zeros((16, 5), "float32")
-    choices[:, mask[0]] = drawing_layers.all_gates(4)
-
-    inputs = [
-        keras.Input((5, 2)),
-        keras.Input((3,)),
-        keras.Input((5,), dtype="bool"),
-    ]
-    encoder = FocusedHierarchicalEncoder(
-        2,
-        estimator="reinforce",
-        gate_units=2,
-        penalties=DecisionPenalties(
-            target=0.25, target_weight=1.2, target_of="row_above", entropy=0.1
-        ),
-        initial_openness=0.5,
-        return_gates=True,
-    )
-    states, _ = encoder(inputs[0], inputs[1], sequence_mask=inputs[2])
-    model = PolicyGradientModel(keras.Model(inputs, states))
-    for weight in model.trainable_variables:
-        weight.assign(0.7 * rng.normal(size=weight.shape))
-    model.compile("sgd", "mse")
-
-    def repeated(count):
-        return [np.repeat(part, count, axis=0) for part in (x, context, mask)]
-
-    with monkeypatch.context() as patch:
-        fix_gates(patch, 1e4 * (2 * choices - 1))
-        with tf.GradientTape() as tape, collect_log_probabilities():
-            sequence, query, real = repeated(16)
-            states, decisions = encoder(
-                sequence, query, sequence_mask=real, training=True
-            )
-            np.testing.assert_array_equal(decisions["gates"], choices)
-            opened = decisions["probabilities"]
-            picked = tf.where(choices > 0, opened, 1 - opened)
-            picked = tf.where(real, picked, 1)
-            # The row has four real steps: one gate may be open.
-            cost = 1.2 / 4 * np.maximum(choices.sum(axis=1) - 1, 0)
-            expected = tf.reduce_sum(
-                tf.reduce_prod(picked, axis=1)
-                * (tf.reduce_mean((states - y) ** 2, axis=1) + cost)
-            )
-            first = tf.boolean_mask(opened[0], mask[0])
-            entropy = -tf.reduce_sum(
-                first * tf.math.log(first)
-                + (1 - first) * tf.math.log(1 - first)
-            )
-            expected -= 0.1 * entropy / 4
-        exact = drawing_layers.flat(
-            tape.gradient(expected, model.trainable_variables)
-        )
-    samples = sampled_gradients(
-        model, repeated(200), np.repeat(y, 200, axis=0), count=100
-    )
-    assert largest_z(samples, exact) < Z
 
 
 def test_an_empty_batch_does_no_harm():
@@ -261,45 +153,6 @@ def test_fit_makes_the_step_of_the_gradient():
             results.append(sampled_gradients(model, x, y, count=1)[0])
     np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-6)
     assert np.abs(results[0][:4]).min() > 1e-3
-
-
-def test_two_layers_learn_and_a_shared_one_counts_twice():
-    x = keras.Input((4, 3))
-    first, second = drawing_layers.Gates(), drawing_layers.Gates()
-    pooled = drawing_layers.GatedSum()
-    nested = keras.Model(x, pooled(x, second(x)))
-    shared = pooled(x, first(x)) + pooled(x, first(ops.flip(x, axis=1)))
-    model = PolicyGradientModel(keras.Model(x, shared + nested(x)))
-    model.compile("sgd", "mse")
-    x, _ = examples(repeats=30)
-    y = np.ones((len(x), 3), "float32")
-    samples = sampled_gradients(model, x, y, count=100)
-
-    gates = drawing_layers.all_gates(4)
-    with tf.GradientTape() as tape:
-        total = 0.0
-        for row in x[:3]:
-            # Every triple of gates, as the three calls are independent.
-            terms = []
-            for layer, data in (
-                (first, row),
-                (first, row[::-1]),
-                (second, row),
-            ):
-                values = drawing_layers.log_probability(
-                    layer.logits(data[None]), gates
-                )
-                terms.append(tf.exp(tf.reduce_sum(values, axis=1)))
-            probability = tf.einsum("a,b,c->abc", *terms)
-            sums = gates @ row
-            flipped = gates @ row
-            outputs = (
-                sums[:, None, None] + flipped[None, :, None] + sums[None, None]
-            )
-            error = tf.reduce_mean((outputs - 1.0) ** 2, axis=-1)
-            total += tf.reduce_sum(probability * error) / 3
-    exact = drawing_layers.flat(tape.gradient(total, model.trainable_variables))
-    assert largest_z(samples, exact) < Z
 
 
 @keras.saving.register_keras_serializable(package="tests")
@@ -430,15 +283,12 @@ def test_class_weights_dict_inputs_and_several_outputs():
     )
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "float64"])
-def test_dtype_policies(policy):
-    keras.config.set_dtype_policy(policy)
+def test_half_precision():
+    keras.config.set_dtype_policy("mixed_float16")
     x, y = examples(repeats=100)
     model = drawing_layers.gated_model(baseline=None)
     model.compile(keras.optimizers.SGD(1.0), "mse")
-    assert (policy == "mixed_float16") == hasattr(
-        model.optimizer, "inner_optimizer"
-    )
+    assert hasattr(model.optimizer, "inner_optimizer")
     start = [np.array(v) for v in model.trainable_variables]
     steps = []
     for _ in range(60):
@@ -463,19 +313,12 @@ def test_dtype_policies(policy):
     assert np.all(np.abs(steps.mean(axis=0) - exact) < Z * error)
 
 
-def test_moving_average_is_unbiased_from_the_start_and_survives_nan():
+def test_the_moving_average_survives_nan():
     x, y = examples(repeats=8)
-    model = drawing_layers.gated_model(baseline_decay=0.9)
+    model = drawing_layers.gated_model()
     model.compile(keras.optimizers.SGD(0.0), "mse")
-    losses = []
-    for _ in range(3):
-        model.reset_metrics()
-        losses.append(model.train_on_batch(x, y))
+    model.train_on_batch(x, y)
     (sums,) = (v for v in model.weights if v.name == "baseline")
-    weights = np.array([0.081, 0.09, 0.1])
-    np.testing.assert_allclose(
-        sums.numpy(), [weights @ losses, weights.sum()], rtol=1e-5
-    )
     before = sums.numpy()
     model.train_on_batch(x, np.full_like(y, np.nan))
     np.testing.assert_array_equal(sums.numpy(), before)
@@ -548,35 +391,6 @@ def test_weights_are_saved_under_telling_names(tmp_path):
     other.load_weights(path)
     for value, expected in zip(other.get_weights(), model.get_weights()):
         np.testing.assert_array_equal(value, expected)
-    names = []
-
-    def visit(name, part):
-        if isinstance(part, h5py.Dataset):
-            names.append(name)
-
-    with h5py.File(path) as file:
-        file.visititems(visit)
-    assert sorted(names)[-1] == "vars/0"
-    assert all(
-        name.startswith(("layers/functional/", "vars/")) for name in names
-    )
-
-
-def test_the_network_is_as_it_was():
-    """No class and no attribute of it changes, and it works by itself."""
-    x, y = examples()
-    network = drawing_layers.gated_network()
-    before = type(network), network.name, set(vars(network))
-    bases = type(network).__mro__
-    model = PolicyGradientModel(network)
-    model.compile("sgd", "mse", run_eagerly=True)
-    model.fit(x, y, verbose=0)
-    assert (type(network), network.name, set(vars(network))) == before
-    assert type(network).__mro__ == bases
-    assert model.network is network
-    np.testing.assert_array_equal(
-        network.predict(x, verbose=0), model.predict(x, verbose=0)
-    )
 
 
 def test_a_layer_is_a_network():
@@ -789,8 +603,27 @@ def test_a_layer_that_sees_another_batch_is_refused(batch_size):
         model.train_on_batch(np.ones((2, 5, 4, 3)), np.ones((2, 1)))
 
 
-def test_a_function_compiled_apart_is_refused():
-    class Apart(keras.Model):
+def compiled_apart(model, x):
+    return tf.function(lambda x: model.sum(x, model.gates(x, training=True)))(x)
+
+
+def looping(model, x):
+    """It draws outside of the loop, too, and before."""
+    opened = ops.fori_loop(
+        0,
+        2,
+        lambda i, n: n + model.gates(x, training=True),
+        model.gates(x, training=True),
+    )
+    return model.sum(x, opened)
+
+
+@pytest.mark.parametrize(
+    ("way", "eagerly"),
+    [(compiled_apart, False), (compiled_apart, True), (looping, False)],
+)
+def test_draws_in_a_graph_within_the_step_are_refused(way, eagerly):
+    class Within(keras.Model):
         def __init__(self):
             super().__init__()
             self.gates = drawing_layers.Gates(name="gates")
@@ -799,37 +632,11 @@ def test_a_function_compiled_apart_is_refused():
         def call(self, x, training=None):
             if not self.gates.built:
                 self.gates.build(x.shape)
-            return tf.function(
-                lambda x: self.sum(x, self.gates(x, training=training))
-            )(x)
+            return way(self, x)
 
     x, _ = examples()
-    for eagerly in (False, True):
-        model = PolicyGradientModel(Apart())
-        model.compile("sgd", "mse", run_eagerly=eagerly)
-        with pytest.raises(ValueError, match=r"not within .*\['gates'\]"):
-            model.train_on_batch(x, np.ones((3, 3)))
-
-
-def test_a_loop_of_ones_own_is_refused():
-    """Also where the layer draws outside of it, too, and before."""
-
-    class Looping(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.gates = drawing_layers.Gates(name="gates")
-            self.sum = drawing_layers.GatedSum()
-
-        def call(self, x, training=None):
-            opened = self.gates(x, training=training)
-            opened = ops.fori_loop(
-                0, 2, lambda i, n: n + self.gates(x, training=training), opened
-            )
-            return self.sum(x, opened)
-
-    x, _ = examples()
-    model = PolicyGradientModel(Looping())
-    model.compile("sgd", "mse")
+    model = PolicyGradientModel(Within())
+    model.compile("sgd", "mse", run_eagerly=eagerly)
     with pytest.raises(ValueError, match=r"not within .*\['gates'\]"):
         model.train_on_batch(x, np.ones((3, 3)))
 

@@ -1,14 +1,4 @@
-"""Scheduled variables: their values, kill and resume, which are found.
-
-Run as a script, this file trains a model that may kill itself.
-"""
-
-import json
-import os
-import pathlib
-import signal
-import subprocess
-import sys
+"""Scheduled variables: their values, and which are found."""
 
 import keras
 import numpy as np
@@ -16,13 +6,11 @@ import pytest
 import tensorflow as tf
 
 import keras_seqmech
-from keras_seqmech import ExploreThenCommit
 from keras_seqmech import LastAttentionPooling
 from keras_seqmech import Schedule
 from keras_seqmech.training import DistillationModel
 from keras_seqmech.training import Ramp
 from keras_seqmech.training import TruncatedBackpropagationModel
-from tests import ROOT
 
 
 @pytest.mark.parametrize(
@@ -75,10 +63,13 @@ def numbers(*names):
     return keras.Sequential([keras.Input((1,)), *layers])
 
 
+EAGER = {"run_eagerly": True}
+
+
 def fit(model, *callbacks, epochs=3, steps=2, compiled=None, **options):
     """Steps that leave the optimizer's variables as they are."""
     if compiled is not None or not model.compiled:
-        model.compile(keras.optimizers.SGD(0.0), "mae", **(compiled or {}))
+        model.compile(keras.optimizers.SGD(0.0), "mae", **(compiled or EAGER))
     inputs, targets = np.ones((4 * steps, 1)), np.zeros((4 * steps, 1))
     options = {"batch_size": 4, "epochs": epochs, "verbose": 0, **options}
     return model.fit(inputs, targets, callbacks=callbacks, **options).history
@@ -408,97 +399,3 @@ def test_two_callbacks_that_set_one_variable():
     with pytest.warns(UserWarning, match=r"sets the variables \['temperature'"):
         train(Schedule(one), Schedule({"temperature": (1.0, 0.5)}))
     train(Schedule(one))  # What is rounded is no change: no warning.
-
-
-NAMES = ("temperature", "penalty", "attention_dropout")
-
-
-def train(directory: pathlib.Path, kill_at: int | None = None) -> None:
-    """Trains 4 epochs of 3 steps; writes down the numbers of each step.
-
-    Nothing is random, for Keras backs up no seeds: a field of one step needs
-    no choice, and dropout jumps from 0 to 1.
-    """
-    keras.utils.set_random_seed(0)
-    x = keras.Input((3, 1))
-    layer = keras_seqmech.ReceptiveFieldRNN(
-        keras.layers.SimpleRNNCell(2), max_size=1, return_sequences=True
-    )
-    model = keras.Model(x, LastAttentionPooling()(layer(x)))
-    model.compile("adam", "mse")
-    found = {v.name: v for v in model.non_trainable_variables}
-
-    class Witness(keras.callbacks.Callback):
-        def on_train_batch_begin(self, batch, logs=None):
-            step = int(self.model.optimizer.iterations.numpy())
-            line = [step, *(float(found[name].numpy()) for name in NAMES)]
-            with open(directory / "steps", "a") as file:
-                file.write(json.dumps(line) + "\n")
-            if step == kill_at:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    history = model.fit(
-        np.random.default_rng(0).normal(size=(6, 3, 1)),
-        np.zeros((6, 2)),
-        batch_size=2,
-        epochs=4,
-        shuffle=False,
-        callbacks=[
-            ExploreThenCommit(temperature=(1.0, 0.1, 0.0, 0.75)),
-            Schedule({"penalty": lambda share: share**4}),
-            Schedule({"attention_dropout": lambda share: float(share >= 0.75)}),
-            keras.callbacks.BackupAndRestore(directory / "backup"),
-            Witness(),
-        ],
-        verbose=0,
-    ).history
-    (directory / "history").write_text(json.dumps(history))
-    np.savez(directory / "weights.npz", *model.get_weights())
-
-
-@pytest.mark.long
-def test_killed_run_continues_the_schedules(tmp_path):
-    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
-    whole.mkdir()
-    resumed.mkdir()
-    train(whole)
-
-    def run(*arguments):
-        command = [sys.executable, "-m", __name__, str(resumed), *arguments]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        return subprocess.run(command, env=environment, timeout=120).returncode
-
-    assert run("7") == -signal.SIGKILL  # the middle of the third epoch
-    assert run() == 0
-
-    def steps(directory):
-        lines = (directory / "steps").read_text().splitlines()
-        return [tuple(json.loads(line)) for line in lines]
-
-    expected = steps(whole)
-    assert [step for step, *_ in expected] == list(range(12))
-    assert expected[8][1:] == pytest.approx([0.2, (2 / 3) ** 4, 0.0])
-    assert expected[9][1:] == pytest.approx([0.1, 0.75**4, 1.0])
-    # Steps 6 and 7 are run again, with the numbers they had.
-    assert steps(resumed) == expected[:8] + expected[6:]
-    histories = [
-        json.loads((d / "history").read_text()) for d in (whole, resumed)
-    ]
-    weights = ("entropy", "reading", "indecision")
-    assert set(histories[0]) == {"loss", *NAMES, *weights}
-    for name, values in histories[0].items():
-        assert histories[1][name] == pytest.approx(values[2:], rel=1e-6), name
-    with (
-        np.load(whole / "weights.npz") as a,
-        np.load(resumed / "weights.npz") as b,
-    ):
-        assert len(a) == len(b) > 6
-        for name in a:
-            np.testing.assert_allclose(a[name], b[name], rtol=1e-5, atol=1e-7)
-
-
-if __name__ == "__main__":
-    train(
-        pathlib.Path(sys.argv[1]),
-        int(sys.argv[2]) if len(sys.argv) > 2 else None,
-    )

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from keras_seqmech.training import DistillationModel
 from keras_seqmech.training import GradientDirectedModel
+from keras_seqmech.training import Schedule
 from keras_seqmech.training import TruncatedBackpropagationModel
 from tests import ROOT
 from tests import drawing_layers
@@ -89,12 +90,15 @@ class Stop(keras.callbacks.Callback):
 
 @pytest.mark.parametrize("maker", MAKERS)
 def test_killed_runs_continue(maker, tmp_path):
-    """Out of the box, before the model was ever called."""
+    """Out of the box, before the model was ever called; schedules as well."""
 
     def run(name, *callbacks):
         model, x, y = made(maker)
         backup = keras.callbacks.BackupAndRestore(tmp_path / name)
         callbacks = [backup, *callbacks]
+        if maker is directed:
+            ramp = {"gradient_weight": (0.5, 0.0, 0.0, 0.75, 2)}
+            callbacks.insert(0, Schedule(ramp))
         fit = model.fit(x, y, epochs=3, verbose=0, callbacks=callbacks)
         return model, fit.history
 
@@ -109,6 +113,7 @@ def test_killed_runs_continue(maker, tmp_path):
         np.testing.assert_allclose(sums[1], 1 - 0.5**3, rtol=1e-4)
     else:
         assert rest == {name: values[2:] for name, values in history.items()}
+        assert ("gradient_weight" in rest) == (maker is directed)
         for a, b in zip(whole.get_weights(), model.get_weights()):
             np.testing.assert_array_equal(a, b)
     other, (_, x, _) = maker(), made(maker)

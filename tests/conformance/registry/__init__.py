@@ -5,6 +5,8 @@ used, and its `Facts` in `FACTS`. Tests over the registry then check every
 contract for it.
 """
 
+import pytest
+
 from tests.conformance.registry import fields
 from tests.conformance.registry import focused_encoders
 from tests.conformance.registry import initial_states
@@ -37,6 +39,20 @@ LAYERS = list(
         )
     }.values()
 )
+
+
+def layers_first(entries):
+    """One entry of each layer; the others for `make test-all` alone."""
+    return [
+        pytest.param(
+            entry,
+            id=entry.id,
+            marks=[] if entry in LAYERS else pytest.mark.slow,
+        )
+        for entry in entries
+    ]
+
+
 FACTS = {
     **fields.FACTS,
     **poolings.FACTS,
@@ -55,5 +71,6 @@ __all__ = [
     "SCALARS",
     "TIME",
     "NoiseSwitch",
+    "layers_first",
     "name_outputs",
 ]

@@ -5,7 +5,6 @@ from keras import ops
 
 import keras_seqmech
 from tests.conformance.registry import fields
-from tests.conformance.registry.entry import TIME
 from tests.conformance.registry.entry import Entry
 from tests.conformance.registry.entry import Facts
 
@@ -124,13 +123,6 @@ ENTRIES = [
 ]
 
 
-def call(shape=(2, TIME, 3), mask=None):
-    if mask is not None:
-        mask = ops.ones(mask, "bool")
-    layer = keras_seqmech.LearnedInitialState(keras.layers.GRU(UNITS))
-    return layer(keras.Input(batch_shape=shape), mask=mask)
-
-
 FACTS = {
     keras_seqmech.LearnedInitialState: Facts(
         lambda: {
@@ -148,14 +140,6 @@ FACTS = {
                 "rnn",
                 keras.layers.Bidirectional(keras.layers.GRU(3, stateful=True)),
             ),
-        ),
-        (
-            ("sequences.shape", lambda: call((2, 3))),
-            ("sequences.shape", lambda: call((2, 3, 4, 5))),
-            ("sequences.shape", lambda: call((2, 0, 3))),
-            ("sequences.shape", lambda: call((2, 4, None))),
-            ("mask.shape", lambda: call(mask=(2, TIME - 1))),
-            ("mask.shape", lambda: call(mask=(2, TIME, 1))),
         ),
     ),
 }

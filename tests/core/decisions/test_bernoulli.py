@@ -1,33 +1,14 @@
 """Gates against their formulas, TFP and frequencies."""
 
-import itertools
-import math
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tensorflow_probability as tfp
 
 from keras_seqmech.core.decisions import bernoulli
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
-from tests.finite_differences import gradient_and_difference
 
 LOGITS = np.array([-90.0, -6.0, -1.5, -0.2, 0.0, 0.3, 2.0, 7.0, 90.0])
-
-
-@pytest.mark.parametrize("name", ["log_probability", "entropy"])
-def test_gradients_are_those_of_finite_differences(name):
-    function = {
-        "log_probability": lambda x: bernoulli.log_probability(
-            x[..., 0], tf.cast(x[..., 1] > 0, "float64")
-        ),
-        "entropy": bernoulli.entropy,
-    }[name]
-    x = 2 * np.random.default_rng(2).normal(size=(2, 4, 3))
-    exact, numeric = gradient_and_difference(function, x)
-    assert abs(exact) > 1e-3
-    np.testing.assert_allclose(exact, numeric, rtol=1e-6)
 
 
 def test_log_probability_and_entropy_are_those_of_a_coin():
@@ -74,25 +55,6 @@ def test_frequencies_are_the_probabilities(estimator):
     assert (np.abs(opened - p) <= 4.5 * error + 1e-12).all()
 
 
-def test_relaxed_gates_are_tfps():
-    """Two-sample Kolmogorov-Smirnov, level 1e-4: 2.225 * sqrt(2 / n)."""
-    temperature, logit, count = 0.6, 0.8, 20_000
-    distribution = tfp.distributions.RelaxedBernoulli(temperature, logit)
-    theirs = distribution.sample(count, seed=(1, 2)).numpy()
-    ours = bernoulli.draw(
-        tf.fill([count], logit),
-        temperature,
-        "relaxed",
-        keras.random.SeedGenerator(4),
-    )
-    points = np.sort(np.concatenate([ours, theirs]))
-    shares = [
-        np.searchsorted(np.sort(x), points, "right") / len(x)
-        for x in (ours, theirs)
-    ]
-    assert np.max(np.abs(shares[0] - shares[1])) < 2.225 * math.sqrt(1e-4)
-
-
 def test_straight_through_is_hard_with_the_soft_gradient():
     logits = tf.constant(LOGITS)
 
@@ -109,16 +71,3 @@ def test_straight_through_is_hard_with_the_soft_gradient():
         tape.gradient(hard, logits), tape.gradient(soft, logits)
     )
     assert (tape.gradient(soft, logits).numpy()[3:6] > 0).all()
-
-
-def test_expected_log_probability_is_minus_the_entropy():
-    """Over all gate sequences: probabilities sum to 1, surprise to H."""
-    logits = np.array([-1.2, 0.4, 2.0])
-    sequences = np.array(list(itertools.product([0.0, 1.0], repeat=3)))
-    logs = np.sum(bernoulli.log_probability(logits, sequences), axis=1)
-    np.testing.assert_allclose(np.exp(logs).sum(), 1, rtol=1e-12)
-    np.testing.assert_allclose(
-        -(np.exp(logs) * logs).sum(),
-        np.sum(bernoulli.entropy(logits)),
-        rtol=1e-12,
-    )

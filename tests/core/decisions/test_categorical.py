@@ -28,39 +28,6 @@ def test_noise_drawn_beforehand_gives_samples_like_those_of_tfp():
         assert np.all(np.abs(a.mean(axis=0) - b.mean(axis=0)) < 5 * error)
 
 
-def test_samples_have_the_density_that_tfp_states():
-    """If ours have density p, E[p' / p] = 1 for any other density p'.
-
-    Four standard errors.
-    """
-    import tensorflow_probability as tfp
-
-    def density(temperature, sample):
-        return tfp.distributions.ExpRelaxedOneHotCategorical(
-            temperature, logits=LOGITS[0]
-        ).log_prob(sample)
-
-    generator = keras.random.SeedGenerator(1)
-    noise = sampling.gumbel_noise((200_000, 4), generator)
-    sample = categorical.relaxed_one_hot(LOGITS[0], 1.0, noise)
-    log_sample = tf.math.log(sample)
-    ratio = np.exp(density(1.1, log_sample) - density(1.0, log_sample))
-    error = np.std(ratio) / np.sqrt(len(ratio))
-    assert abs(np.mean(ratio) - 1) < 4 * error < 0.02
-
-
-def test_gumbel_noise_has_its_moments():
-    """Mean is Euler's constant, variance pi^2 / 6; five standard errors."""
-    generator = keras.random.SeedGenerator(0)
-    noise = sampling.gumbel_noise((400_000,), generator, "float64").numpy()
-    assert noise.dtype == np.float64
-    assert np.all(np.isfinite(noise))
-    variance = np.pi**2 / 6
-    assert abs(noise.mean() - np.euler_gamma) < 5 * (variance / 4e5) ** 0.5
-    kurtosis = 12 / 5 + 2
-    assert abs(noise.var() - variance) < 5 * variance * (kurtosis / 4e5) ** 0.5
-
-
 def test_largest_noisy_logit_follows_the_softmax():
     """Chi-square of 50,000 draws; 99.9 % quantile of 3 degrees: 16.27."""
     generator = keras.random.SeedGenerator(2)

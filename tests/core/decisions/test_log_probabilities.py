@@ -149,21 +149,6 @@ def test_fields_report_the_sum_over_real_steps(go_backwards):
     assert expected[2] == 0
 
 
-def test_a_loop_of_ones_own():
-    """What the text of the layers' warning promises."""
-    gates = drawing_layers.Gates()
-
-    @tf.function
-    def gradients():
-        with tf.GradientTape() as tape, collect_log_probabilities() as found:
-            gates(X, training=True)
-            total = tf.reduce_sum(found[0].log_probability)
-        return tape.gradient(total, gates.trainable_variables)
-
-    gates.build(X.shape)
-    assert np.abs(drawing_layers.flat(gradients())).min() > 0
-
-
 @pytest.mark.parametrize("name", ["log_probability", "penalty"])
 def test_shapes_are_checked(name):
     values = {"log_probability": tf.zeros(3), "penalty": tf.zeros(3)}

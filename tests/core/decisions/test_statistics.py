@@ -66,7 +66,7 @@ MODELS = {
 @pytest.mark.parametrize("kind", MODELS)
 def test_each_is_returned_once(kind):
     model = MODELS[kind]()
-    model.compile("sgd", "mse")
+    model.compile("sgd", "mse", run_eagerly=True)
     x, y = np.ones((2, 6, 2)), np.ones((2, 1))
     history = model.fit(x, y, verbose=0).history
     by_name = model.evaluate(x, y, verbose=0, return_dict=True)

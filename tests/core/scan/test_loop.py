@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_seqmech.core.scan import protocol
 from keras_seqmech.core.scan.loop import scan
 from keras_seqmech.core.scan.protocol import Operands
 from keras_seqmech.core.scan.protocol import ScanOptions
+from tests import tolerances
 
 STEPS, BATCH, WIDTH = 5, 2, 3
 
@@ -95,6 +97,28 @@ def assert_same(actual, expected):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
 
 
+@pytest.fixture(params=[0, 2**40], ids=["each alone", "at once"])
+def large(request, monkeypatch):
+    """Products of parts of a weight, multiplied each alone, or at once."""
+    monkeypatch.setattr(protocol, "LARGE", request.param)
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize("widths", [(3, 1, 2), (6,)])
+def test_parts_make_up_the_product(widths):
+    generator = np.random.default_rng(0)
+    weights = generator.normal(size=(4, 6))
+    operand = generator.normal(size=(5, 4))
+    weight = protocol.PartedWeight(tf.constant(weights), widths)
+    parts = weight.multiply(tf.constant(operand))
+    assert [part.shape[1] for part in parts] == list(widths)
+    whole = np.concatenate(parts, axis=1)
+    tolerances.assert_close(whole, operand @ weights, 4)
+    back = weight.multiply_transposed(parts)
+    tolerances.assert_close(back, operand @ weights @ weights.T, 4 + 6)
+
+
+@pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("recompute_gradient", [False, True])
 @pytest.mark.parametrize("unroll", [False, True])
 def test_values_are_those_of_a_python_loop(recompute_gradient, unroll):
@@ -108,6 +132,7 @@ def test_values_are_those_of_a_python_loop(recompute_gradient, unroll):
     )
 
 
+@pytest.mark.usefixtures("large")
 @pytest.mark.parametrize("mode", ["eager", "graph", "xla", "unroll"])
 def test_recomputing_gradient_is_the_plain_gradient(mode):
     arguments = make_arguments()
@@ -134,50 +159,6 @@ def test_loop_compiled_alone_has_the_plain_gradient(recompute_gradient):
         )
 
     assert_same(run_compiled(), loss_and_gradients(arguments))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("compiled", [False, True])
-def test_recomputing_gradient_refuses_to_be_differentiated_again(compiled):
-    arguments = make_arguments()
-
-    def run(recompute_gradient):
-        with tf.GradientTape() as outer:
-            outer.watch(arguments)
-            *_, gradients = loss_and_gradients(
-                arguments, recompute_gradient=recompute_gradient
-            )
-            penalty = sum(tf.norm(g) for g in tf.nest.flatten(gradients))
-        return outer.gradient(penalty, arguments)
-
-    run = tf.function(run, autograph=False) if compiled else run
-    assert all(np.all(np.isfinite(g)) for g in tf.nest.flatten(run(False)))
-    with pytest.raises(LookupError, match="differentiable_twice"):
-        run(True)
-
-
-def test_plain_gradient_is_that_of_finite_differences():
-    arguments = make_arguments()
-    _, _, gradients = loss_and_gradients(arguments)
-    generator = np.random.default_rng(1)
-
-    def loss(scale):
-        moved = tf.nest.map_structure(
-            lambda x, d: x + scale * d, arguments, directions
-        )
-        outputs, states = run(moved)
-        total = tf.reduce_sum(outputs["sum"] ** 2) + tf.reduce_sum(states[0])
-        return total + tf.reduce_sum(tf.sin(outputs["narrow"]))
-
-    directions = tf.nest.map_structure(
-        lambda x: generator.normal(size=x.shape), arguments
-    )
-    numeric = (loss(1e-6) - loss(-1e-6)) / 2e-6
-    exact = sum(
-        np.sum(g * d)
-        for g, d in zip(tf.nest.flatten(gradients), tf.nest.flatten(directions))
-    )
-    np.testing.assert_allclose(exact, numeric, rtol=1e-7)
 
 
 @pytest.mark.parametrize("recompute_gradient", [False, True])

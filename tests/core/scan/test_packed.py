@@ -192,25 +192,6 @@ def test_nothing_to_do_leaves_the_states(packed, shape, eager):
 KEEP = np.array([[0, 1, 1, 1], [0, 0, 0, 0], [1, 0, 0, 1]], bool)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("recompute_gradient", [False, True])
-@pytest.mark.parametrize("mode", ["eager", "static graph"])
-@pytest.mark.parametrize(
-    "keep", [KEEP, KEEP[:1], np.zeros_like(KEEP)], ids=["gaps", "one", "none"]
-)
-def test_static_sizes_and_eager_execution(recompute_gradient, mode, keep):
-    arguments = make_arguments(*keep.shape)
-
-    @differentiated
-    def run(arguments, keep):
-        return run_packed(arguments, keep, recompute_gradient)
-
-    expected = differentiated(run_plain)(arguments, keep)
-    if mode == "static graph":
-        run = tf.function(run)
-    assert_same(run(arguments, tf.constant(keep)), expected)
-
-
 def test_only_rows_that_have_a_step_take_part():
     rows = []
 
@@ -220,28 +201,6 @@ def test_only_rows_that_have_a_step_take_part():
 
     run_packed(make_arguments(*KEEP.shape), KEEP, False, noting)
     assert rows == [(2, 2, 2), (2, 2, 2), (1, 1, 1)]
-
-
-def test_a_row_does_not_see_the_others():
-    """Each row alone, its kept steps in a loop without mask."""
-    inputs, parameters, states = make_arguments(*KEEP.shape)
-    outputs, finals = run_packed((inputs, parameters, states), KEEP, False)
-    for row, kept in enumerate(KEEP):
-        if not kept.any():
-            continue
-        alone = tf.nest.map_structure(
-            lambda x: x.numpy()[kept, row : row + 1],  # noqa: B023
-            inputs,
-        )
-        state = tuple(x[row : row + 1] for x in states)
-        expected, last = scan(
-            step, operands_of(alone, parameters), state, SPECS
-        )
-        assert_same(
-            {k: x.numpy()[kept, row] for k, x in outputs.items()},
-            {k: x[:, 0] for k, x in expected.items()},
-        )
-        assert_same([x[row] for x in finals], [x[0] for x in last])
 
 
 def penalty(run, arguments, keep):

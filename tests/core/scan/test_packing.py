@@ -145,61 +145,6 @@ def test_gradients_are_those_of_finite_differences(keep, time_major):
     check(packing.unsort, initial)
 
 
-@pytest.mark.parametrize(
-    "way", ["gather", "scatter", "hold", "compact", "sort"]
-)
-def test_gradients_have_gradients(way):
-    """Of a sum of cubes of the elements: 6 x v, wherever they lie."""
-    keep = np.array(PATTERNS["gaps"], bool)
-    packing = pack(keep)
-    total = int(keep.sum())
-    run, shape = {
-        "gather": (packing.gather, (*keep.shape, 2)),
-        "scatter": (packing.scatter, (total, 2)),
-        "hold": (
-            lambda x: packing.hold(x, tf.zeros((4, 2), "float64")),
-            (total, 2),
-        ),
-        "compact": (lambda x: packing.compact(x, 5), (total, 2)),
-        "sort": (packing.sort, (len(keep), 2)),
-    }[way]
-    x, direction = tf.constant(normal(*shape)), tf.constant(normal(*shape) + 1)
-    times = tf.ones(shape, "float64")
-    with tf.GradientTape() as count:
-        count.watch(x)
-        copies = tf.reduce_sum(run(x))
-    times = count.gradient(copies, x)
-    with tf.GradientTape() as outer:
-        outer.watch(x)
-        with tf.GradientTape() as inner:
-            inner.watch(x)
-            cubes = tf.reduce_sum(run(x) ** 3)
-        along = tf.reduce_sum(inner.gradient(cubes, x) * direction)
-    np.testing.assert_allclose(
-        outer.gradient(along, x), 6 * times * x * direction, rtol=1e-12
-    )
-
-
-def test_one_trace_serves_all_sizes():
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec((None, None), "bool"),
-            tf.TensorSpec((None, None, 2), "float64"),
-        ]
-    )
-    def there_and_back(keep, x):
-        packing = pack(keep)
-        return packing.scatter(packing.gather(x))
-
-    for pattern in (*PATTERNS.values(), np.zeros((0, 3)), np.zeros((2, 0))):
-        keep = np.array(pattern, bool)
-        x = normal(*keep.shape, 2)
-        np.testing.assert_array_equal(
-            there_and_back(keep, x), np.where(keep[..., None], x, 0)
-        )
-    assert there_and_back.experimental_get_tracing_count() == 1
-
-
 def test_static_sizes_are_kept():
     @tf.function
     def run(keep, x):
