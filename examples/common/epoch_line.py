@@ -6,11 +6,7 @@ import keras
 
 
 class EpochLine(keras.callbacks.Callback):
-    """Prints the values of each epoch, and the seconds it took.
-
-    Args:
-        start: What the line starts with.
-    """
+    """Prints values of each epoch after `start`, and the seconds it took."""
 
     def __init__(self, start: str):
         super().__init__()

@@ -34,9 +34,7 @@ def schedule(
 ) -> ExploreThenCommit | None:
     """The callback with what the command line gives; None without one.
 
-    Args:
-        args: The command line.
-        temperature: Temperature at the start.
+    `temperature` is that at the start.
     """
     if not args.explore:
         return None

@@ -40,10 +40,8 @@ def by_kind(
 ) -> str:
     """Markdown table of means and standard deviations over seeds.
 
-    Args:
-        rows: Finished runs.
-        by: Columns that tell kinds of runs from each other.
-        measured: Columns of numbers; empty ones and "nan" do not count.
+    Rows with the same values in the columns `by` are of one kind. Empty numbers
+    and "nan" do not count.
     """
     kinds: dict[tuple, list[dict]] = {}
     for row in rows:
@@ -59,15 +57,7 @@ def by_kind(
 
 
 def publish(parts: Sequence[str], path: str | Path | None) -> str:
-    """Prints tables and notes, and writes them to a file if one is wanted.
-
-    Args:
-        parts: Markdown, a blank line between them; empty ones are left out.
-        path: Of the file, with folders that may not exist yet.
-
-    Returns:
-        What was printed.
-    """
+    """Prints Markdown parts, and writes them to a file if one is wanted."""
     content = "\n\n".join(filter(None, parts)) + "\n"
     print(content)
     if path:

@@ -112,11 +112,7 @@ def frequent_words(
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """`(ids, labels)` of training and test texts, ids below a count.
 
-    Args:
-        data: The texts.
-        sizes: Largest numbers of texts of the two parts.
-        max_length: Largest number of words of a text.
-        count: Number of ids; rarer words become the unknown one.
+    `sizes` are the largest numbers of texts of the two parts.
     """
     train = datasets.choose(data.train, sizes[0])
     test = datasets.choose(data.test, sizes[1])

@@ -96,9 +96,6 @@ def find(inputs: Iterable[str | Path]) -> list[CorpusFile]:
     Folders are searched with all folders in them, in the order of names. What
     is hidden, or starts with `_` as Spark's own files do, is left out; what
     else is left out is printed.
-
-    Raises:
-        ValueError: If one is missing, of another kind, or named twice.
     """
     found: list[str] = []
     for path in map(Path, inputs):
@@ -145,12 +142,7 @@ def look_at(path: str) -> CorpusFile:
 def split(
     files: Iterable[CorpusFile], shard_rows: int, fields: Fields
 ) -> list[Shard]:
-    """Cuts files into shards of `shard_rows` rows; a file's last may be less.
-
-    Raises:
-        ValueError: If no file has rows, or one does not have one field of each
-            of these names.
-    """
+    """Cuts files into shards of `shard_rows` rows, or less at their ends."""
     shards: list[Shard] = []
     for file in files:
         if _is_parquet(file.path):
@@ -170,11 +162,7 @@ def split(
 
 
 def read(shard: Shard, fields: Fields) -> Iterator[Row | BadRow]:
-    """Reads the rows of a shard, in order.
-
-    Raises:
-        ValueError: If the file is not what it was when it was split.
-    """
+    """Reads the rows of a shard, in order, if its file is still the same."""
     path = shard.file.path
     if look_at(path) != shard.file:
         raise ValueError(
@@ -280,14 +268,8 @@ def _row(number: int, value: Any, path: str, fields: Fields) -> Row | BadRow:
 class ScoreFolder:
     """Where the scores of a run go, with what they depend on.
 
-    Args:
-        path: The folder; made if there is none.
-        form: `"jsonl"` or `"parquet"`.
-        id_field: Name of the column of ids; None for none.
-        outputs: Outputs of the model.
-
-    Raises:
-        ValueError: If an output has the name of another column.
+    `form` is one of `FORMATS`, `id_field` the column of ids or None, `outputs`
+    those of the model.
     """
 
     def __init__(
@@ -314,12 +296,7 @@ class ScoreFolder:
 
     @contextlib.contextmanager
     def reserved(self) -> Iterator[None]:
-        """Keeps the folder for one run.
-
-        Raises:
-            ValueError: If it holds something else than a run, or another run
-                uses it.
-        """
+        """Keeps the folder for one run; it must hold a run, or nothing."""
         self.path.mkdir(parents=True, exist_ok=True)
         received = f"Received: output={str(self.path)!r}"
         others = sorted(
@@ -350,14 +327,8 @@ class ScoreFolder:
     ) -> list[Shard]:
         """The shards of the run that is continued, or of one that begins.
 
-        Args:
-            settings: What the scores depend on, in JSON's types.
-            files: Files of texts.
-            shard_rows: Rows of a shard.
-            fields: Fields of the texts.
-
-        Raises:
-            ValueError: If the folder holds a run with other settings or files.
+        `settings` are what the scores depend on, in JSON's types; a run with
+        other ones, or other files, is refused.
         """
         path = self.path / MANIFEST
         wanted = {**settings, "files": [[*file] for file in files]}
@@ -424,13 +395,10 @@ class ScoreFolder:
 
     @contextlib.contextmanager
     def attempt(self, number: int) -> Iterator[None]:
-        """Leaves a mark if the process dies within.
+        """Leaves a mark if the process dies within, at most `ATTEMPTS` of them.
 
         Workers that die are replaced without end. A shard that kills them, by
         its need of memory for one, would keep a run from ending.
-
-        Raises:
-            ValueError: If `ATTEMPTS` marks were left.
         """
         marks = [
             self.path / f".shard-{number:06d}.{i}{TEMPORARY}"

@@ -44,9 +44,8 @@ MAX_SIZE = 4
 class Typist:
     """A client that sends one character after the other.
 
-    Args:
-        signatures: Signatures of a model with the input `characters` and the
-            output `tags`, exported with `streaming=True`.
+    The signatures are of a model from `characters` to `tags`, exported with
+    `streaming=True`.
     """
 
     def __init__(self, signatures: Mapping[str, Any]):

@@ -34,16 +34,8 @@ class Output(NamedTuple):
 class TextModel:
     """A SavedModel whose `serving_default` maps texts to named outputs.
 
-    Args:
-        path: Folder of the SavedModel.
-
-    Attributes:
-        outputs: Dict from names to `Output`s.
-
-    Raises:
-        ValueError: If there is no such model; if it has another input than
-            one of strings, `(batch,)` or `(batch, 1)`; or an output that
-            cannot be written by row.
+    `outputs` says what each output holds. A model with another input than one
+    of strings, or an output that cannot be written by row, is refused.
     """
 
     def __init__(self, path: str | Path):

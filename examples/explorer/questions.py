@@ -26,10 +26,7 @@ class Refused(ValueError):
 class ServedModel:
     """The newest SavedModel of a folder; it is loaded when first asked.
 
-    Args:
-        directory: Its subfolders are versions, as TensorFlow Serving has them.
-        command: What makes it.
-        outputs: The names of what it must return.
+    `command` makes one, and `outputs` are the names of what it must return.
     """
 
     def __init__(self, directory: Path, command: str, outputs: tuple[str, ...]):
@@ -39,11 +36,7 @@ class ServedModel:
         self._loaded: Any = None
 
     def ask(self, **inputs: tf.Tensor) -> tuple[dict[str, np.ndarray], float]:
-        """What the model returns, by name, and the milliseconds it took.
-
-        Raises:
-            Refused: If there is no model, or it does not take the inputs.
-        """
+        """What the model returns, by name, and the milliseconds it took."""
         if self._loaded is None:
             self._loaded = self._load()
             # The first run takes longer than all others.

@@ -134,10 +134,7 @@ def keys(
 ) -> list[results.Key]:
     """Values of `KEY` of all runs, seed by seed; LSTMs have no estimators.
 
-    Args:
-        args: The command line.
-        task: Name of what is learned.
-        more: Names of the task's own settings.
+    `more` names the task's own settings.
     """
     found = []
     target = "" if args.explore else str(args.openness_target)

@@ -47,18 +47,9 @@ class PassageData(NamedTuple):
 
 
 def load(name: str, data_dir: str | Path) -> PassageData:
-    """Reads a data set.
+    """Reads one of `DATASETS`; no part is empty.
 
-    Args:
-        name: One of `DATASETS`.
-        data_dir: Folder that holds it.
-
-    Returns:
-        A `PassageData`, no part of it empty.
-
-    Raises:
-        FileNotFoundError: If its files are not there; names what is missing.
-        ValueError: If a file is malformed; names path and row.
+    Files that are missing or malformed are named in the error.
     """
     path, read = _find(name, Path(data_dir))
     rest, test = _split(_questions(path, read, name == "pubmedqa"), 5)

@@ -78,12 +78,8 @@ def build_writer(
 ) -> Network:
     """Builds one of `MODELS` or `ABLATIONS` that writes answers.
 
-    Args:
-        name: Of the model.
-        matrix: Vectors of all words.
-        words: Their ids.
-        extra_words: Most words beyond the vocabulary in a passage.
-        args: Of the command line.
+    `matrix` holds the vectors of all words, and `extra_words` is the largest
+    number of words beyond the vocabulary in a passage.
     """
     ids = {
         key: keras.Input((None,), dtype="int32", name=key)
@@ -260,15 +256,7 @@ def write_answers(
 ) -> list[str]:
     """Answers by the most probable word at each step, up to `END`.
 
-    Args:
-        network: As `build_writer` makes it.
-        encoded: Questions. Their targets are not looked at, but for the most
-            words that an answer may have.
-        words: Ids of words.
-        batch_size: Questions at a time.
-
-    Returns:
-        One text a question, words with spaces between them.
+    Targets are not looked at, but for the most words that an answer may have.
     """
     chosen = []
     asked = {k: v for k, v in encoded.inputs.items() if k != "previous"}

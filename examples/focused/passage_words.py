@@ -33,12 +33,7 @@ def split_words(text: str) -> list[str]:
 
 
 class Words:
-    """Ids of words.
-
-    Args:
-        written: Words of the vocabulary, that answers may be written with.
-        read: Further words that have vectors of their own.
-    """
+    """Ids of words: those that answers are written with, and others read."""
 
     def __init__(self, written: Iterable[str], read: Iterable[str] = ()):
         self.words = [*SPECIALS, *written]
@@ -108,10 +103,8 @@ def make_words(
 ) -> Words:
     """Words of a data set.
 
-    Args:
-        data: The data; its training part says what is written.
-        vocabulary_size: How many of its most frequent words that is at most.
-        vectors: Words that have vectors; those in any part are read.
+    The most frequent ones of its training part are written; those in any part
+    that have vectors are read.
     """
     counts, all_words = Counter(), set()
     for part in data:

@@ -97,9 +97,7 @@ def batches(
 def averaged(images: np.ndarray, size: int) -> np.ndarray:
     """Images `(N, size, size)`, their pixels means of squares of pixels.
 
-    Args:
-        images: `(N, H, H)`.
-        size: A divisor of H.
+    `size` divides the images' own.
 
     >>> averaged(np.arange(16.0).reshape(1, 4, 4), 2).tolist()
     [[[2.5, 4.5], [10.5, 12.5]]]

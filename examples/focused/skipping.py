@@ -135,12 +135,6 @@ def build(
     """A compiled model of one number: the sum, or the logit of "positive".
 
     The learning rate falls to 0.
-
-    Args:
-        name: One of `MODELS`.
-        estimator: Of the gates of "focused".
-        data: What it is for.
-        args: Of the command line.
     """
     layers = keras.layers
     sequences, _ = data.train

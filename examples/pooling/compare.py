@@ -95,13 +95,7 @@ def fitted_ratio(history: dict[str, list[float]]) -> str:
 
 
 def write_curve(path: Path, ratios: dict, history: dict) -> None:
-    """Writes ratios by step, and accuracies where an epoch ends.
-
-    Args:
-        path: A CSV file.
-        ratios: `VanishingRatio.history`.
-        history: History of `fit`.
-    """
+    """Writes ratios by step, and accuracies where an epoch ends."""
     epochs = len(history["accuracy"])
     ends = ratios["step"][-1] // epochs * np.arange(1, epochs + 1)
     names = ["accuracy", "val_accuracy"]

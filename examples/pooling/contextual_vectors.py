@@ -42,9 +42,8 @@ Encoder = Callable[[Sequence[str]], list[np.ndarray]]
 def load_encoder(max_length: int = POSITIONS) -> Encoder:
     """A function from texts to float16 arrays `(wordpieces, width)`.
 
-    Args:
-        max_length: Most wordpieces of a text, with the special ones, which are
-            dropped.
+    Of `max_length` wordpieces at most, with the special ones, which are
+    dropped.
     """
     # Read when the packages are imported: they ask no host for files.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -81,13 +81,7 @@ _load_vectors = functools.lru_cache(maxsize=1)(word_vectors.load_vectors)
 
 @functools.lru_cache(maxsize=1)
 def load(inputs: str, seed: int, data_dir: str) -> FewData:
-    """Reads the texts of a run as vectors.
-
-    Args:
-        inputs: One of `INPUTS`.
-        seed: Seed that draws the training texts.
-        data_dir: Folder of IMDb and GloVe.
-    """
+    """Reads the texts of a run as vectors; the seed draws those of training."""
     data = _load_texts("imdb", data_dir)
     parts = (few_texts.draw(data.train, seed), *few_texts.held_out(data))
     if inputs == "contextual":

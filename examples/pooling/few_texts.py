@@ -36,12 +36,7 @@ def held_out(data: datasets.TextData) -> tuple[datasets.Part, datasets.Part]:
 
 
 def draw(part: datasets.Part, seed: int) -> datasets.Part:
-    """Draws `PER_CLASS` different training texts of each class.
-
-    Args:
-        part: Training texts.
-        seed: Non-negative int.
-    """
+    """Draws `PER_CLASS` different training texts of each class."""
     part = _others(part, set())
     random = np.random.default_rng([seed, 3])
     drawn = []
@@ -57,11 +52,7 @@ def vectors_path(text: str) -> Path:
 
 
 def read_vectors(texts: Sequence[str]) -> list[np.ndarray]:
-    """Token vectors of texts.
-
-    Raises:
-        FileNotFoundError: If a text has none.
-    """
+    """Token vectors of texts."""
     paths = [vectors_path(text) for text in texts]
     missing = sum(not path.exists() for path in paths)
     if missing:

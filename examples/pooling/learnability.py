@@ -90,11 +90,7 @@ def build(
 ) -> keras.Model:
     """Builds and compiles what one of `thesis.METHODS` trains.
 
-    Args:
-        name: The method.
-        matrix: Starting values of the embeddings.
-        args: Options of the command line.
-        teacher: Weights of a trained `maxpool`, for `teacher_forcing`.
+    `teacher` are the weights of a trained `maxpool`, for `teacher_forcing`.
     """
     pooling = keras_seqmech.LastPooling
     if name == "maxpool":

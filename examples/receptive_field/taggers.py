@@ -39,20 +39,10 @@ def training_batches(
 ) -> tuple[tf.data.Dataset, int]:
     """Endless shuffled batches for `fit`, and how many make an epoch.
 
-    Pieces wait in a bucket for others of about their length and are padded on
-    the right to the bucket's length; the batch has always the same size, so
-    XLA compiles once a bucket. Weights are 0 at padding.
-
-    Args:
-        sentences: The words of each sentence.
-        vocabulary: From `character_vocabulary`.
-        batch_size: Pieces a batch.
-        lengths: Of the buckets; the last is the greatest length of a piece.
-        seed: Of the shuffling.
-
-    Returns:
-        A dataset of `(ids, tags, weights)`, each `(batch_size, length)`, and
-        the number of batches that hold as many pieces as there are.
+    They are `(ids, tags, weights)`, each `(batch_size, length)`. Pieces wait in
+    a bucket for others of about their length and are padded on the right to the
+    bucket's, the greatest of which is that of a piece; the batch has always the
+    same size, so XLA compiles once a bucket. Weights are 0 at padding.
     """
     pieces, tags = [], []
     for words in sentences:
@@ -96,23 +86,11 @@ def build_model(
 ) -> keras.Model:
     """A tagger: ids `(batch, time)` in, probabilities of the tags out.
 
-    Args:
-        kind: One of `cells.MODELS`.
-        vocabulary_size: Number of known characters.
-        units: Size of the recurrent cell.
-        embedding_units: Size of the characters' vectors.
-        max_size: The largest field.
-        bidirectional: Whether a second recurrent layer reads from the end.
-        seed: Seed of the field sizes' noise.
-        fixed: Whether fields read `max_size` characters from the start, held
-            there by a target.
-        jit_compile: Whether the loop over a field is compiled by XLA.
-        **field: More arguments of `ReceptiveFieldRNN`.
-
-    Returns:
-        A model with outputs `"tags"`, `(batch, time, 4)`, and, with a
-        receptive field, `"size"`, `(batch, time)`, the mean of both
-        directions.
+    One of `cells.MODELS`, with a second recurrent layer that reads from the end
+    if it is `bidirectional`. If `fixed`, fields read `max_size` characters from
+    the start, held there by a target. `field` are more arguments of
+    `ReceptiveFieldRNN`. Outputs are `"tags"`, `(batch, time, 4)`, and, with a
+    receptive field, `"size"`, `(batch, time)`, the mean of both directions.
     """
     ids = keras.Input((None,), dtype="int32", name="ids")
     mask = ops.not_equal(ids, 0)
@@ -215,22 +193,7 @@ def train(
     verbose: str | int = "auto",
     callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> StepTimer:
-    """Fits a tagger with Adam, the learning rate falling along a cosine.
-
-    Args:
-        model: From `build_model`.
-        sentences: The words of each sentence.
-        vocabulary: From `character_vocabulary`.
-        epochs: Times each piece is seen.
-        batch_size: Pieces a batch.
-        learning_rate: The first one.
-        seed: Seed of the shuffling.
-        verbose: As in `keras.Model.fit`.
-        callbacks: Likewise.
-
-    Returns:
-        The times of the steps.
-    """
+    """Fits a tagger with Adam, the learning rate falling along a cosine."""
     batches, steps = training_batches(
         sentences, vocabulary, batch_size, seed=seed
     )
@@ -255,17 +218,10 @@ def segment(
     vocabulary: Sequence[str],
     max_length: int = 64,
 ) -> tuple[list[Words], float | None]:
-    """Finds the words of each text.
+    """The words of each text, and the mean number of characters in a field.
 
-    Args:
-        model: From `build_model`.
-        texts: Any strings.
-        vocabulary: From `character_vocabulary`.
-        max_length: Largest length of the pieces that the model reads.
-
-    Returns:
-        The words of each text, and the mean number of characters in a
-        receptive field; None for a model without.
+    The number is None for a model without fields. It reads pieces of at most
+    `max_length` characters.
     """
     ids = _ids_of_pieces(texts, vocabulary, max_length)
     found = model.predict(ids, batch_size=BATCH, verbose=0)
@@ -284,10 +240,9 @@ def report_fields(
     vocabulary: Sequence[str],
     max_length: int = 64,
 ) -> field_report.FieldReport | None:
-    """What the fields of a tagger are like; see `segment`.
+    """What the fields of a tagger are like, the mean of both directions.
 
-    Returns:
-        A report, the mean of both directions; None for a model without fields.
+    None for a model without fields; see `segment`.
     """
     ids, reports = _ids_of_pieces(texts, vocabulary, max_length), []
     for layer in fields_of(model):

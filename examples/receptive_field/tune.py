@@ -23,10 +23,10 @@ import keras_tuner
 import pandas as pd
 from matplotlib.figure import Figure
 
+from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
-from examples.common import tables
 from examples.receptive_field import field_report
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
@@ -202,12 +202,7 @@ def _show(value: Any, form: str) -> str:
 
 
 def plot_scores(trials: Sequence, name: str) -> Figure:
-    """Scores over S and the temperature, and over S alone.
-
-    Args:
-        trials: Finished `keras_tuner` trials.
-        name: Name of the score; more is better.
-    """
+    """Scores over S and the temperature, and over S alone."""
     runs = pd.DataFrame([trial.hyperparameters.values for trial in trials])
     runs["score"] = [trial.score for trial in trials]
     figure = Figure(figsize=(9, 3.6), layout="constrained")

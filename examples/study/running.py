@@ -83,15 +83,8 @@ def do_runs(
     """Does what is left of a study, except what other processes are doing.
 
     A run is claimed first, so no two processes do the same; the claim of a
-    process that was killed ends with it, and another takes its run up.
-
-    Args:
-        study: The study.
-        places: Where its files are.
-        wanted: Whether a run is to be done.
-
-    Returns:
-        The number of runs that this process did.
+    process that was killed ends with it, and another takes its run up. Returns
+    the number of runs that this process did.
     """
     if study.program is None:
         raise ValueError(by_hand(study))

@@ -109,12 +109,6 @@ def build(
     so many, for the estimators of `LEARNED` what they decide, led there by the
     probabilities they start from and the target of the batch, for "integrate"
     as many weighted means of neighbouring steps.
-
-    Args:
-        method: One of `METHODS`.
-        data: What it is for.
-        args: The command line.
-        inference: How an `ExpectedSubsample` decides at inference.
     """
     layers, share = keras.layers, 1 / args.stride
     length = data.train[0].shape[1] // args.stride

@@ -18,12 +18,7 @@ UNITS = 32
 def draw_scores(
     labels: np.ndarray, probabilities: dict[str, np.ndarray]
 ) -> dict[str, Figure]:
-    """ROC curves and calibration of all models, confusion of the first.
-
-    Args:
-        labels: Labels of the test titles.
-        probabilities: Probabilities of label 1 by name of the model.
-    """
+    """ROC curves and calibration of all models, confusion of the first."""
     names = ("roc", "calibration", "confusion")
     figures = {name: _figure(4.6, 4.4) for name in names}
     roc, calibrated, confusion = (f.subplots() for f in figures.values())

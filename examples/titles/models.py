@@ -69,12 +69,8 @@ def build_network(
     """Builds a classifier of ids `(batch, length)`: logits `(batch, 1)`.
 
     Its layer `states` returns the states of the last recurrent layer at all
-    steps, and `logit` is the last layer.
-
-    Args:
-        settings: What it is.
-        length: Steps of a title with its padding.
-        matrix: Starting values of the embeddings `(ids, size)`, for words.
+    steps, and `logit` is the last layer. `matrix` is what embeddings of words
+    start from.
     """
     ids, mask, states = _states(settings, length, matrix)
     ends = {}

@@ -46,8 +46,8 @@ def test_figures_and_their_numbers(study):
     for condition in ("plain", "dropout"):
         own = rows[rows["condition"] == condition]
         assert [*own["step"]] == [0, 3, 6]
-        found = summary["mr"]["mean_size_by_condition"][condition]
-        assert found["end"] == pytest.approx(own["mean_size"].iloc[-1])
+        found = summary["mr"][f"end_{condition}"]
+        assert found == pytest.approx(own["mean_size"].iloc[-1])
     # Both conditions start from the same weights.
     sizes = rows.groupby("step")["mean_size"].nunique()
     assert (sizes[0], sizes[6]) == (1, 2)

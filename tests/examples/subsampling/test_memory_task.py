@@ -6,7 +6,6 @@ import pytest
 
 from examples.common import locks
 from examples.common import results
-from examples.subsampling import memory_model
 from examples.subsampling import memory_task
 from keras_seqmech.tasks import memory
 from tests.examples.csv_files import read
@@ -208,9 +207,9 @@ def test_model_is_that_of_the_equations():
     """Equations 1 to 4 with loops, from the states of the LSTM."""
     length, units = 6, 5
     symbols = memory.examples(4, length)[0]
-    for emit in memory_model.EMIT:
-        model = memory_model.build(length, units, 0.7, emit)
-        probed = memory_model.probe(model)
+    for emit in memory_task.EMIT:
+        model = memory_task.build(length, units, 0.7, emit)
+        probed = memory_task.probe(model)
         kernel, bias = model.get_layer("emission").get_weights()
         assert bias == [np.float32(0.7)]
         found = probed.predict(symbols, verbose=0)
@@ -225,12 +224,12 @@ def test_model_is_that_of_the_equations():
             p = emission(e, length)[:3]
             logits = p @ s @ last_kernel + last_bias
             np.testing.assert_allclose(found["logits"][row], logits, atol=1e-5)
-            matrix = memory_model.emission_matrix(probed, symbols[row])
+            matrix = memory_task.emission_matrix(probed, symbols[row])
             np.testing.assert_allclose(matrix, p, atol=1e-6)
 
 
 def test_loss_is_the_mean_of_the_outputs_that_count():
-    model = memory_model.build(6, 4)
+    model = memory_task.build(6, 4)
     data = memory.dataset(6, 16, curriculum=True, seed=1).take(1)
     ((symbols, targets, weights),) = [
         [x.numpy() for x in batch] for batch in data
@@ -250,12 +249,12 @@ def test_loss_is_the_mean_of_the_outputs_that_count():
 
 def test_what_is_learned():
     """Of three symbols, any two in a row are a pair."""
-    model = memory_model.build(3, 16, learning_rate=0.02)
+    model = memory_task.build(3, 16, learning_rate=0.02)
     data = memory.dataset(3, 64, curriculum=True)
     model.fit(data, steps_per_epoch=200, shuffle=False, verbose=0)
     test = memory.examples(500, 3, seed=9)
-    probed = memory_model.probe(model)
-    assert memory_model.measure(probed, test, 500)["accuracy"] > 0.95
+    probed = memory_task.probe(model)
+    assert memory_task.measure(probed, test, 500)["accuracy"] > 0.95
 
 
 def test_what_does_not_fit_is_refused(capsys):
