@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 from examples.common import locks
 from examples.common import whole_files
-from examples.deployment.text_model import Output
 
 try:
     import pyarrow as pa
@@ -31,7 +30,6 @@ except ImportError as error:
     ) from error
 
 ENDINGS = (".jsonl", ".parquet")
-FORMATS = ("jsonl", "parquet")
 MANIFEST = "manifest.json"
 # Claimed by a run as long as it goes on.
 LOCK = ".lock"
@@ -268,31 +266,21 @@ def _row(number: int, value: Any, path: str, fields: Fields) -> Row | BadRow:
 class ScoreFolder:
     """Where the scores of a run go, with what they depend on.
 
-    `form` is one of `FORMATS`, `id_field` the column of ids or None, `outputs`
-    those of the model.
+    `id_field` is the column of ids or None, `outputs` those of the model.
     """
 
     def __init__(
-        self,
-        path: str | Path,
-        form: str,
-        id_field: str | None,
-        outputs: Mapping[str, Output],
+        self, path: str | Path, id_field: str | None, outputs: Iterable[str]
     ):
-        columns = [("file", pa.string()), ("row", pa.int64())]
-        if id_field is not None:
-            columns.append((id_field, pa.string()))
-        columns += [(name, _arrow_type(x)) for name, x in outputs.items()]
-        count = Counter(name for name, _ in columns)
-        if len(count) < len(columns):
+        self.path = Path(path)
+        self._columns = [*filter(None, ("file", "row", id_field)), *outputs]
+        self._id_field = id_field
+        count = Counter(self._columns)
+        if len(count) < len(self._columns):
             raise ValueError(
                 "Columns must differ: file, row, the ids and the outputs of "
                 f"the model. Received: {count.most_common(1)[0][0]!r} twice"
             )
-        self.path = Path(path)
-        self.form = form
-        self._id_field = id_field
-        self._schema = pa.schema(columns)
 
     @contextlib.contextmanager
     def reserved(self) -> Iterator[None]:
@@ -358,7 +346,7 @@ class ScoreFolder:
 
     def scores(self, number: int) -> Path:
         """The file of a shard's scores."""
-        return self.path / f"shard-{number:06d}.{self.form}"
+        return self.path / f"shard-{number:06d}.jsonl"
 
     def rejects(self, number: int) -> Path:
         """The file of a shard's rows that were left out, if there are any."""
@@ -385,13 +373,9 @@ class ScoreFolder:
         }
         if self._id_field is not None:
             columns[self._id_field] = [row.id for row in rows]
-        table = pa.table(columns, schema=self._schema)
-        path = self.scores(shard.number)
-        if self.form == "jsonl":
-            _write_lines(path, table.to_pylist())
-        else:
-            with _replacing_synced(path, "wb") as file:
-                parquet.write_table(table, file)
+        found = zip(*(columns[name] for name in self._columns), strict=True)
+        lines = [dict(zip(self._columns, values)) for values in found]
+        _write_lines(self.scores(shard.number), lines)
 
     @contextlib.contextmanager
     def attempt(self, number: int) -> Iterator[None]:
@@ -427,30 +411,13 @@ class ScoreFolder:
             path.unlink(missing_ok=True)
 
 
-def _arrow_type(output: Output) -> pa.DataType:
-    """The type of a column."""
-    if output.dtype == "string":
-        kind = pa.string()
-    elif output.dtype == "bool":
-        kind = pa.bool_()
-    else:
-        kind = pa.from_numpy_dtype(output.dtype)
-    for _ in range(output.axes):
-        kind = pa.list_(kind)
-    return kind
-
-
 def _write_lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Writes JSON lines; what is no number is `NaN` there, as Python reads."""
-    with _replacing_synced(path) as file:
+    """Writes JSON lines, whole after a crash of the machine, too.
+
+    What is no number is `NaN` there, as Python reads.
+    """
+    with whole_files.replacing(path) as file:
         for row in rows:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-
-@contextlib.contextmanager
-def _replacing_synced(path, mode="w"):
-    """`whole_files.replacing`, whole after a crash of the machine, too."""
-    with whole_files.replacing(path, mode) as file:
-        yield file
         file.flush()
         os.fsync(file.fileno())

@@ -38,7 +38,7 @@ from examples.deployment import corpus
 from examples.deployment import text_model
 
 # What scores depend on beside model and files.
-SETTINGS = ("text_field", "id_field", "batch_size", "shard_rows", "format")
+SETTINGS = ("text_field", "id_field", "batch_size", "shard_rows")
 
 
 class Job(NamedTuple):
@@ -175,7 +175,6 @@ def run(args: argparse.Namespace) -> dict[str, int]:
         text_model.limit_tensorflow(args.threads)
     folder = corpus.ScoreFolder(
         args.output.absolute(),
-        args.format,
         args.id_field,
         text_model.TextModel(args.model).outputs,
     )
@@ -238,7 +237,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("inputs", nargs="+", help=".jsonl or .parquet files, or folders")
     add("--model", type=Path, required=True, help="folder of a SavedModel")
     add("--output", type=Path, required=True, help="folder of the scores")
-    add("--format", choices=corpus.FORMATS, default="jsonl")
     add("--text-field", default="text", help="of the texts")
     add("--id-field", help="to be written beside the scores, as a string")
     add("--batch-size", type=positive, default=256, help="texts of a batch")
