@@ -35,17 +35,11 @@ MAX_SIZE = 4
 
 
 class Segmenter(NamedTuple):
-    """A model to train.
+    """A model to train."""
 
-    Attributes:
-        kind: One of `receptive_field.cells.MODELS`.
-        max_size: The largest field.
-        fixed: Whether all fields are as large.
-    """
-
-    kind: str
+    kind: str  # One of `receptive_field.cells.MODELS`.
     max_size: int = 1
-    fixed: bool = True
+    fixed: bool = True  # Whether all fields are as large.
 
 
 SEGMENTERS = {

@@ -49,21 +49,13 @@ class CorpusFile(NamedTuple):
 
 
 class Shard(NamedTuple):
-    """Rows of a file.
+    """Rows of a file."""
 
-    Attributes:
-        number: Position among all shards of the corpus.
-        file: The file of the rows.
-        first: Number of the first row.
-        rows: Number of rows.
-        offset: Bytes before the first row; 0 in Parquet.
-    """
-
-    number: int
+    number: int  # Among all shards of the corpus.
     file: CorpusFile
-    first: int
-    rows: int
-    offset: int
+    first: int  # Number of the first row.
+    rows: int  # Number of rows.
+    offset: int  # Bytes before them; 0 in Parquet.
 
 
 class Fields(NamedTuple):

@@ -71,18 +71,11 @@ FINAL_TEMPERATURE = 0.3
 
 
 class Task(NamedTuple):
-    """What is learned and how it is tested.
+    """What is learned and how it is tested."""
 
-    Attributes:
-        build: `build(name, estimator)` makes a model.
-        batches: `batches(seed, step)` gives the training batches from a step
-            on, without end.
-        test: What is asked, and the answers.
-    """
-
-    build: Callable[[str, str], keras.Model]
-    batches: Callable[[int, int], tf.data.Dataset]
-    test: tuple[dict[str, np.ndarray], np.ndarray]
+    build: Callable[[str, str], keras.Model]  # Of a model's name and estimator.
+    batches: Callable[[int, int], tf.data.Dataset]  # Of a seed, from a step on.
+    test: tuple[dict[str, np.ndarray], np.ndarray]  # Asked, and answers.
 
 
 class Progress(resumable_progress.ResumableProgress):

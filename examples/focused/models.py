@@ -47,20 +47,14 @@ DRAWS = 16
 class Asked(NamedTuple):
     """What a model is asked.
 
-    Attributes:
-        inputs: Inputs by name.
-        sequence: Tensor `(B, T, d)`, made of the inputs.
-        context: Tensor `(B, c)`, made of the inputs.
-        classes: Number of answers.
-        compare: Whether to classify the product of what is read and the
-            query, too, and through a hidden layer: for questions whether
-            something is so.
+    If `compare`, the product of what is read and the query is classified, too,
+    and through a hidden layer: for questions whether something is so.
     """
 
-    inputs: dict[str, keras.KerasTensor]
-    sequence: keras.KerasTensor
-    context: keras.KerasTensor
-    classes: int
+    inputs: dict[str, keras.KerasTensor]  # By name.
+    sequence: keras.KerasTensor  # `(B, T, d)`.
+    context: keras.KerasTensor  # `(B, c)`.
+    classes: int  # Number of answers.
     compare: bool = False
 
 

@@ -45,13 +45,10 @@ EVERY = 2
 class Network(NamedTuple):
     """A model, and parts of it that share its weights.
 
-    Attributes:
-        model: What is trained: named inputs to probabilities, of labels, or
-            of words at each step of an answer that is given.
-        reader: From the inputs to the tensors that the writer needs.
-        writer: From a word and these tensors to the probabilities of the next
-            word and the new state.
-        gates: From the inputs to the gates.
+    `model` is what is trained: named inputs to probabilities, of labels, or of
+    words at each step of an answer that is given. The writer maps a word and
+    what the reader found to the probabilities of the next word and the new
+    state.
     """
 
     model: keras.Model

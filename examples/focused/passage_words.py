@@ -78,23 +78,17 @@ class Words:
 
 
 class Encoded(NamedTuple):
-    """Questions as arrays.
+    """Questions as arrays, 0 where padded.
 
-    Attributes:
-        inputs: Int arrays by name of the model's inputs, 0 where padded:
-            `question` and `passage` as they are read; and to write answers,
-            `copies`, the passage as it is copied from, and `previous`, the
-            answer as it is read while it is written.
-        targets: Ids of answers `(questions, words)`, `END` last.
-        weights: 1 where `targets` has a word.
-        extras: Words beyond the vocabulary of each passage.
-        questions: What was encoded.
+    Models get `question` and `passage` as they are read; and to write answers,
+    `copies`, the passage as it is copied from, and `previous`, the answer as
+    it is read while it is written.
     """
 
     inputs: dict[str, np.ndarray]
-    targets: np.ndarray
-    weights: np.ndarray
-    extras: list[list[str]]
+    targets: np.ndarray  # Ids of answers, `END` last.
+    weights: np.ndarray  # 1 where there is a word.
+    extras: list[list[str]]  # Words beyond the vocabulary.
     questions: list[Question]
 
 

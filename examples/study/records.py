@@ -27,32 +27,19 @@ FOLDER = Path(__file__).parent / "studies"
 
 
 class Column(NamedTuple):
-    """A number that runs measure.
+    """A number that runs measure."""
 
-    Attributes:
-        name: Name in the program's rows.
-        title: Title in tables.
-        form: Format of means and standard deviations; "" lists all runs'.
-        scale: Factor of what is shown.
-    """
-
-    name: str
-    title: str
-    form: str = ".2f"
-    scale: float = 1.0
+    name: str  # In the program's rows.
+    title: str  # In tables.
+    form: str = ".2f"  # "" lists all runs' numbers.
+    scale: float = 1.0  # Factor of what is shown.
 
 
 class Case(NamedTuple):
-    """What is compared: runs that differ in their seed alone.
+    """What is compared: runs that differ in their seed alone."""
 
-    Attributes:
-        labels: What tells it from other cases, by column.
-        options: Options of the program.
-        seeds: Seeds.
-    """
-
-    labels: Mapping[str, str]
-    options: str
+    labels: Mapping[str, str]  # By column, tell it from others.
+    options: str  # Of the program.
     seeds: Sequence[int]
 
 

@@ -16,18 +16,11 @@ from examples.study.records import Study
 
 
 class Places(NamedTuple):
-    """Where things are.
+    """Where things are; processes share a study by sharing both folders."""
 
-    Attributes:
-        rows: Folder of the CSV files.
-        work: Folder of what runs leave behind, models and curves for example,
-            and of claims. Processes share a study by sharing both.
-        data: Value of `--data-dir`.
-    """
-
-    rows: Path = rows_.FOLDER
-    work: Path = Path("runs/study")
-    data: str | None = None
+    rows: Path = rows_.FOLDER  # CSV files.
+    work: Path = Path("runs/study")  # What runs leave behind, and claims.
+    data: str | None = None  # Value of `--data-dir`.
 
 
 def everything(run: Run) -> bool:

@@ -11,14 +11,9 @@ from examples.titles.training import Trained
 
 
 class Reading(NamedTuple):
-    """A title as it is read.
+    """A title as it is read, with the logit after each token.
 
-    Attributes:
-        title: The title.
-        tokens: Words or characters, as many as the classifier reads.
-        logits: Its logit after each of them.
-        logit: Its answer: the last of them, or, for a title without any, what
-            it says of nothing.
+    `logit` is the answer: the last one, or what is said of nothing.
     """
 
     title: str | bytes

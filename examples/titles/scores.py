@@ -9,25 +9,15 @@ BINS = 10
 
 
 class Scores(NamedTuple):
-    """Scores of a classifier at threshold 0.5, shares from 0 to 1.
-
-    Attributes:
-        accuracy: Share of right answers.
-        precision_real: Of the titles called real, the share that are.
-        recall_real: Of the real titles, the share called so.
-        precision_made: Of the titles called machine-made, the share that are.
-        recall_made: Of the machine-made titles, the share called so.
-        auc: Area under the ROC curve.
-        calibration_error: Expected calibration error.
-    """
+    """Scores of a classifier at threshold 0.5, shares from 0 to 1."""
 
     accuracy: float
-    precision_real: float
-    recall_real: float
+    precision_real: float  # Of titles called real, the share that are.
+    recall_real: float  # Of real titles, the share called so.
     precision_made: float
     recall_made: float
-    auc: float
-    calibration_error: float
+    auc: float  # Area under the ROC curve.
+    calibration_error: float  # Expected.
 
 
 def score(labels: np.ndarray, probabilities: np.ndarray) -> Scores:
