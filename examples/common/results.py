@@ -123,6 +123,7 @@ class ResultsFile(NamedTuple):
             nonlocal done
             key = self._by_column(values)
             line = f"[{keys.index(values) + 1}/{len(keys)}] {_name(key)}"
+            print(line, flush=True)
             measured = dict(run(key, line))
             self.add({**key, **measured})
             done += 1

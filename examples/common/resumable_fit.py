@@ -97,6 +97,6 @@ def fit(
         epochs=epochs,
         shuffle=False,
         callbacks=[order, clock, *callbacks, backup],
-        verbose=0,
+        verbose=2,
     )
     return sum(clock.seconds.values())

@@ -14,16 +14,6 @@ def table(lines: Sequence[Sequence[Any]]) -> str:
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
-def mean(rows: Sequence[dict], field: str, form: str = ".1f") -> str:
-    """Mean of a field over runs, "" if none has it; how many have, if some."""
-    known = [row[field] for row in rows if row[field] not in ("", "nan")]
-    values = [float(value) for value in known]
-    if not values:
-        return ""
-    count = f" ({len(values)})" if 0 < len(values) < len(rows) else ""
-    return f"{np.mean(values):{form}}{count}"
-
-
 def spread(values: Sequence[float], form: str = ".1f") -> str:
     """Mean ± standard deviation; "" if there are none.
 

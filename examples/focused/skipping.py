@@ -44,7 +44,6 @@ from examples.common import text_encoding
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
-from examples.common.epoch_line import EpochLine
 from examples.common.networks import network_of
 from examples.focused.models import drawing
 from examples.focused.models import gates_of
@@ -232,7 +231,7 @@ def do_runs(args: argparse.Namespace) -> list[results.Row]:
     load_once = functools.cache(lambda: load(args))
     return results.ResultsFile(args.output, FIELDS, KEY).do_missing(
         keys(args),
-        lambda key, line: train_and_measure(key, load_once(), args, line),
+        lambda key, line: train_and_measure(key, load_once(), args),
         lambda key: resumable_fit.remove(args.output, key),
     )
 
@@ -241,21 +240,20 @@ def train_and_measure(
     key: results.Row,
     data: Data,
     args: argparse.Namespace,
-    line: str,
 ) -> dict[str, str]:
     """Trains and tests one model; returns its results."""
     name, seed = key["model"], int(key["seed"])
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     model = build(name, key["estimator"], data, args)
-    callbacks = [EpochLine(line)]
+    callbacks: list[keras.callbacks.Callback] = []
     if name == "focused":
         schedule = ExploreThenCommit(
             entropy=ENTROPY,
             reading=float(key["price"]),
             indecision=INDECISION,
         )
-        callbacks = [schedule, WarnOnDecisionCollapse(), *callbacks]
+        callbacks = [schedule, WarnOnDecisionCollapse()]
     seconds = resumable_fit.fit(
         model,
         resumable_fit.EpochOrder(*data.train, args.batch_size, seed),

@@ -139,7 +139,7 @@ def fit(
         epochs=epochs,
         callbacks=[*callbacks, best],
         shuffle=False,
-        verbose=0,
+        verbose=2,
     ).history
 
 

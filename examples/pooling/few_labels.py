@@ -40,7 +40,6 @@ from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
-from examples.common.epoch_line import EpochLine
 from examples.pooling import classifiers
 from examples.pooling import experiments
 from examples.pooling import few_texts
@@ -148,7 +147,11 @@ class LastWeights(keras.callbacks.Callback):
 
 
 def train_and_test(
-    name: str, seed: int, data: FewData, args: argparse.Namespace, line: str
+    name: str,
+    seed: int,
+    data: FewData,
+    args: argparse.Namespace,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> dict:
     """Trains and tests a BiLSTM of `classifiers.POOLINGS`."""
     keras.utils.clear_session()
@@ -165,7 +168,7 @@ def train_and_test(
         batches(data.train, args.batch_size, order),
         batches(data.validation, EVALUATED),
         args.epochs,
-        callbacks=[last, EpochLine(line)],
+        callbacks=[last, *callbacks],
     )
     test = batches(data.test, EVALUATED)
     row = experiments.summary(history)
@@ -245,7 +248,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         if name == "logistic":
             row = fit_logistic(data)
         else:
-            row = train_and_test(name, seed, data, args, line)
+            row = train_and_test(name, seed, data, args)
         return {**row, "seconds": round(time.perf_counter() - start, 1)}
 
     file = results.ResultsFile(args.output, FIELDS, KEY)

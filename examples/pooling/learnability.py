@@ -25,7 +25,6 @@ import numpy as np
 
 import keras_seqmech
 from examples.common import tables
-from examples.common.epoch_line import EpochLine
 from examples.common.networks import network_of
 from examples.pooling import classifiers
 from examples.pooling import experiments
@@ -45,20 +44,17 @@ def train_and_test(
     seed: int,
     data: noisy_texts.StudyData,
     args: argparse.Namespace,
-    line: str,
     curve: Path | None = None,
 ) -> tuple[dict, keras.Model]:
     """One run, to be called by `experiments.do_runs`; writes no curve."""
     teacher = None
     if name == "teacher_forcing":
-        _, pooled = train_and_test(
-            "maxpool", seed, data, args, f"{line}, teacher:"
-        )
+        print("The teacher:", flush=True)
+        _, pooled = train_and_test("maxpool", seed, data, args)
         teacher = pooled.get_weights()
     matrix = experiments.start(seed, data, args)
     model = build(name, matrix, args, teacher)
-    callbacks = [*curricula(name), EpochLine(line)]
-    history = experiments.fit(model, seed, data, args, callbacks)
+    history = experiments.fit(model, seed, data, args, curricula(name))
     if name != "maxpool":
         model = plain(model, matrix, args.units)
     return {

@@ -69,7 +69,6 @@ def main(argv: list[str] | None = None) -> None:
     vocabulary = segmentation.character_vocabulary(train)
 
     def run(key: results.Row, line: str) -> dict[str, str]:
-        print(line, flush=True)
         return train_and_test(args, key, train, vocabulary, tests)
 
     def accept(row: results.Row) -> results.Row | None:

@@ -419,12 +419,8 @@ def main(argv: Sequence[str] | None = None) -> str:
         forget,
         is_ready,
     )
-    lines = [["length", *MEASURED, "seeds"]]
-    for length in args.lengths:
-        own = [row for row in rows if row["length"] == str(length)]
-        means = [tables.mean(own, name, ".4g") for name in MEASURED]
-        lines.append([length, *means, len(own)])
-    content = tables.publish([tables.table(lines)], None)
+    table = tables.by_kind(rows, ["length"], MEASURED)
+    content = tables.publish([table], None)
     if args.figure:
         drawn = run_key(args.figure_length, args.seeds[0], args)
         if file.missing([drawn]):

@@ -39,7 +39,6 @@ from examples.common import text_encoding
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
-from examples.common.epoch_line import EpochLine
 from examples.subsampling.integrate_and_fire import IntegrateAndFire
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import EmissionProbabilities
@@ -196,7 +195,7 @@ def measure(
 
 
 def train_and_test(
-    key: results.Row, data: Data, args: argparse.Namespace, line: str
+    key: results.Row, data: Data, args: argparse.Namespace
 ) -> dict:
     """Trains and tests one model; returns its results."""
     method, seed = key["method"], int(key["seed"])
@@ -208,7 +207,7 @@ def train_and_test(
         resumable_fit.EpochOrder(*data.train, args.batch_size, seed),
         args.epochs,
         resumable_fit.folder_of(args.output, key),
-        [*schedules(method, args), EpochLine(line)],
+        schedules(method, args),
     )
     found = measure(method, model, data, args)
     kept = found.pop("kept", None)
@@ -291,17 +290,16 @@ def main(argv: Sequence[str] | None = None) -> str:
     data = load(args)
     rows = results.ResultsFile(args.output, FIELDS, KEY).do_missing(
         keys(args),
-        lambda key, line: train_and_test(key, data, args, line),
+        lambda key, line: train_and_test(key, data, args),
         lambda key: resumable_fit.remove(args.output, key),
     )
-    timed = {} if args.no_times else measure_times(args, data)
-    lines = [["method", *MEASURED, *TIMES, "seeds"]]
-    for method in args.methods:
-        own = [row for row in rows if row["method"] == method]
-        means = [tables.mean(own, name, ".4g") for name in MEASURED]
-        ms = [timed.get(method, {}).get(name, "") for name in TIMES]
-        lines.append([method, *means, *ms, len(own)])
-    return tables.publish([tables.table(lines)], None)
+    parts = [tables.by_kind(rows, ["method"], MEASURED)]
+    if not args.no_times:
+        lines = [["method", *TIMES]]
+        for method, ms in measure_times(args, data).items():
+            lines.append([method, *(ms.get(name, "") for name in TIMES)])
+        parts.append(tables.table(lines))
+    return tables.publish(parts, None)
 
 
 if __name__ == "__main__":

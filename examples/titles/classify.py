@@ -31,7 +31,6 @@ from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
-from examples.common.epoch_line import EpochLine
 from examples.titles import baselines
 from examples.titles import data as titles
 from examples.titles import encoding
@@ -106,8 +105,8 @@ def main(argv: Sequence[str] | None = None) -> str:
         args.seed,
         chunk_length=args.truncate,
     )
-    length, line = encoding.LENGTHS[args.inputs], [EpochLine("gru")]
-    trained = training.train(data, settings, fit, length, line)
+    length = encoding.LENGTHS[args.inputs]
+    trained = training.train(data, settings, fit, length)
     test = data.test
     probabilities = {"recurrent": trained.probabilities(test.texts)}
     for name in baselines.NAMES:

@@ -48,7 +48,6 @@ def train(
     settings: models.Settings,
     fit: Fit,
     length: int,
-    callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> Trained:
     """Trains a classifier; it keeps the weights of its best epoch.
 
@@ -87,8 +86,8 @@ def train(
         validation_data=tuple(validation.values()),
         batch_size=fit.batch_size,
         epochs=fit.epochs,
-        callbacks=[choose, *callbacks],
-        verbose=0,
+        callbacks=[choose],
+        verbose=2,
     ).history
     last = len(history["loss"]) - 1
     best = int(np.argmax(history["val_accuracy"]))

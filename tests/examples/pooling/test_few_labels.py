@@ -87,8 +87,7 @@ def test_the_last_epoch_is_tested_too(folder, monkeypatch):
         validation=data.validation._replace(labels=labels),
         test=data.test._replace(labels=test_labels),
     )
-    monkeypatch.setattr(few_labels, "EpochLine", lambda line: Answer())
-    row = few_labels.train_and_test("meanpool", 0, data, args, "")
+    row = few_labels.train_and_test("meanpool", 0, data, args, [Answer()])
     assert (row["best_epoch"], row["epochs"]) == (2, 3)
     assert (row["test_accuracy"], row["last_accuracy"]) == (70, 30)
 

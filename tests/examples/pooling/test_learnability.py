@@ -120,7 +120,7 @@ def test_all_methods_are_run_and_saved(folder, tmp_path, capsys, monkeypatch):
     options = arguments(folder, output, "--save-models", str(models))
     shown = learnability.main(options)
     printed = capsys.readouterr().out
-    assert "teacher_forcing, seed 0, teacher: epoch 1/1" in printed
+    assert "teacher_forcing, seed 0\nThe teacher:\nEpoch 1/1" in printed
     rows = read(output)
     assert [row["model"] for row in rows] == list(METHODS)
     assert len({row["parameters"] for row in rows}) == 1
