@@ -77,18 +77,14 @@ def main(argv: list[str] | None = None) -> None:
     train, test = segmentation.people_daily()
     train = train[: arguments.sentences]
     test = test[: arguments.sentences]
-    vocabulary = segmentation.character_vocabulary(train)
-    print(
-        f"{len(train)} sentences to train on, {len(test)} to test on, "
-        f"{len(vocabulary)} characters"
-    )
+    print(f"{len(train)} sentences to train on, {len(test)} to test on")
     rows = []
     for name in SEGMENTERS:
-        model, row = train_and_test(name, arguments, train, test, vocabulary)
+        found, row = train_and_test(name, arguments, train, test)
         rows.append(row)
     print(table(rows))
 
-    segmenter = make_segmenter(model, vocabulary)
+    segmenter = make_segmenter(found.model, found.vocabulary)
     sizes = field_sizes(segmenter, arguments.sentence)
     picture = draw(arguments.sentence, sizes, arguments.output_dir)
     page = analysis.show(
@@ -147,41 +143,32 @@ def train_and_test(
     arguments: argparse.Namespace,
     train: list[segmentation.Words],
     test: list[segmentation.Words],
-    vocabulary: list[str],
-) -> tuple[keras.Model, dict[str, str]]:
+) -> tuple[taggers.Tested, dict[str, str]]:
     """Trains and tests one model."""
     print(f"\nTraining: {name}")
     segmenter = SEGMENTERS[name]
-    keras.utils.clear_session()
-    keras.utils.set_random_seed(arguments.seed)
-    model = taggers.build_model(
+    found = taggers.train_and_test(
         segmenter.kind,
-        len(vocabulary),
+        train,
+        {"test": test},
+        arguments.seed,
+        {
+            "epochs": arguments.epochs,
+            "batch_size": arguments.batch_size,
+            "callbacks": [] if segmenter.fixed else [ExploreThenCommit()],
+        },
         units=arguments.units,
         max_size=segmenter.max_size,
         gated="output",
         fixed=segmenter.fixed,
-        seed=arguments.seed,
     )
-    timer = taggers.train(
-        model,
-        train,
-        vocabulary,
-        arguments.epochs,
-        arguments.batch_size,
-        seed=arguments.seed,
-        callbacks=[] if segmenter.fixed else [ExploreThenCommit()],
-    )
-    texts = ["".join(words) for words in test]
-    words, size = taggers.segment(model, texts, vocabulary)
-    scores = segmentation.word_scores(test, words)
-    fields = taggers.report_fields(model, texts, vocabulary)
+    size, fields = found.mean_size, found.fields
     # Of few characters it is not known.
     information = 0.0 if fields is None else fields.information
-    return model, {
+    return found, {
         "model": name,
-        "word F1": f"{100 * scores.f1:.2f}",
-        "ms a step": f"{1000 * timer.median:.1f}",
+        "word F1": f"{found.f1['test']:.2f}",
+        "ms a step": f"{found.step_ms:.1f}",
         "mean look-ahead": "0" if size is None else f"{size - 1:.2f}",
         "I(size; character), nats": (
             "-" if information is None else f"{information:.2f}"

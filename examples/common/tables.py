@@ -1,10 +1,12 @@
 """Markdown tables of runs."""
 
+from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 
 def table(lines: Sequence[Sequence[Any]]) -> str:
@@ -26,23 +28,27 @@ def spread(values: Sequence[float], form: str = ".1f") -> str:
 
 
 def by_kind(
-    rows: Sequence[dict], by: Sequence[str], measured: Sequence[str]
+    rows: Sequence[dict],
+    by: Sequence[str],
+    measured: Sequence[str] | Mapping[str, str],
+    form: str = ".4g",
+    paper: Mapping[str, str] | None = None,
 ) -> str:
     """Markdown table of means and standard deviations over seeds.
 
     Rows with the same values in the columns `by` are of one kind. Empty numbers
-    and "nan" do not count.
+    and "nan" do not count. Columns of numbers may be given by their titles, and
+    the paper's number by the first of `by`.
     """
-    kinds: dict[tuple, list[dict]] = {}
-    for row in rows:
-        kinds.setdefault(tuple(row[name] for name in by), []).append(row)
-    lines = [[*by, *measured, "seeds"]]
-    for kind, own in kinds.items():
-        known = [
-            [float(row[name]) for row in own if row[name] not in ("", "nan")]
-            for name in measured
-        ]
-        lines.append([*kind, *(spread(x, ".4g") for x in known), len(own)])
+    if not isinstance(measured, Mapping):
+        measured = {name: name for name in measured}
+    lines = [[*by, *measured, "seeds", *(["paper"] if paper else [])]]
+    runs = pd.DataFrame(rows, columns=[*by, *measured.values()])
+    for kind, own in runs.groupby([*by], sort=False):
+        numbers = own[[*measured.values()]].apply(pd.to_numeric)
+        spreads = [spread([*x.dropna()], form) for _, x in numbers.items()]
+        cited = [paper[kind[0]]] if paper else []
+        lines.append([*kind, *spreads, len(own), *cited])
     return table(lines)
 
 

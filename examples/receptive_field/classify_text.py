@@ -29,6 +29,7 @@ import tensorflow as tf
 from examples.common import datasets
 from examples.common import exploring
 from examples.common import results
+from examples.common import tables
 from examples.common import text_encoding
 from examples.common import word_vectors
 from examples.common.arguments import integer
@@ -140,7 +141,7 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
 def table(dataset: str, rows: Sequence[results.Row]) -> str:
     """Markdown table of mean and standard deviation over seeds."""
     column = list(datasets.CLASSES).index(dataset)
-    return field_report.table(
+    return tables.by_kind(
         rows,
         ["model"],
         {
@@ -150,6 +151,7 @@ def table(dataset: str, rows: Sequence[results.Row]) -> str:
             "certain sizes": "certain",
             "s per run": "seconds",
         },
+        ".2f",
         {name: f"{numbers[column]:.2f}" for name, numbers in PAPER.items()},
     )
 

@@ -1,15 +1,10 @@
 """What the sizes of a trained model's fields are like."""
 
-from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import keras
 import numpy as np
-import pandas as pd
 
-from examples.common import tables
-from examples.common.results import Row
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import analysis
 from keras_seqmech.analysis.token_arrays import free_steps
@@ -72,27 +67,3 @@ def report(
 
 def _certain(probabilities: np.ndarray) -> float:
     return float((probabilities.max(axis=-1) > 0.9).mean())
-
-
-def table(
-    rows: Sequence[Row],
-    by: Sequence[str],
-    columns: Mapping[str, str],
-    paper: Mapping[str, str] | None = None,
-) -> str:
-    """A Markdown table of means over seeds.
-
-    Rows with the same values in the columns `by` are of one kind. `columns` are
-    those of numbers by their titles, `paper` the paper's numbers by the first
-    of `by`.
-    """
-    lines = [[*by, "seeds", *columns, *(["paper"] if paper else [])]]
-    runs = pd.DataFrame(rows, columns=[*by, *columns.values()])
-    for kind, own in runs.groupby([*by], sort=False):
-        numbers = own[[*columns.values()]].apply(pd.to_numeric)
-        spreads = [
-            tables.spread([*x.dropna()], ".2f") for _, x in numbers.items()
-        ]
-        cited = [paper[kind[0]]] if paper else []
-        lines.append([*kind, str(len(own)), *spreads, *cited])
-    return tables.table(lines)

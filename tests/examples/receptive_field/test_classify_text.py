@@ -70,7 +70,7 @@ def test_rows_and_table(study):
     ):
         paper = f"{classify_text.PAPER[name][0]:.2f}"
         assert (row["model"], cell[1], cell[8]) == (name, name, paper)
-        assert float(cell[3]) == float(row["test_accuracy"])
+        assert float(cell[2]) == float(row["test_accuracy"])
     plain, field = rows
     assert plain["mean_field_size"] == plain["certain"] == ""
     assert float(field["test_accuracy"]) == 100
