@@ -41,8 +41,8 @@ from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
 from examples.pooling import classifiers
+from examples.pooling import contextual_vectors
 from examples.pooling import experiments
-from examples.pooling import few_texts
 from examples.pooling import noisy_texts
 
 INPUTS = ("glove", "contextual")
@@ -82,9 +82,12 @@ _load_vectors = functools.lru_cache(maxsize=1)(word_vectors.load_vectors)
 def load(inputs: str, seed: int, data_dir: str) -> FewData:
     """Reads the texts of a run as vectors; the seed draws those of training."""
     data = _load_texts("imdb", data_dir)
-    parts = (few_texts.draw(data.train, seed), *few_texts.held_out(data))
+    parts = (
+        contextual_vectors.draw(data.train, seed),
+        *contextual_vectors.held_out(data),
+    )
     if inputs == "contextual":
-        found = [few_texts.read_vectors(part.texts) for part in parts]
+        found = [contextual_vectors.read_vectors(part.texts) for part in parts]
     else:
         path = word_vectors.find_vectors(data_dir)
         if path is None:

@@ -25,7 +25,6 @@ from examples.common import results
 from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
-from examples.titles import baselines
 from examples.titles import data as titles
 from examples.titles import encoding
 from examples.titles import models
@@ -56,7 +55,7 @@ CLASSIFIERS = (
     *("words max, both directions", "characters last, drawn state"),
     "characters last, truncated",
 )
-NAMES = (*baselines.NAMES, *CLASSIFIERS)
+NAMES = (*scores.NAMES, *CLASSIFIERS)
 # Steps of a chunk in truncated backpropagation.
 CHUNK = 28
 TUNED = (
@@ -77,10 +76,10 @@ def run(
 ) -> dict[str, Any]:
     """Trains and tests one of `NAMES`; returns the results of the run."""
     start = time.process_time()
-    if name in baselines.NAMES:
-        baseline = baselines.fit_baseline(name, data.train, seed)
+    if name in scores.NAMES:
+        baseline = scores.fit_baseline(name, data.train, seed)
         validation, test = (
-            baselines.probabilities(baseline, part.texts)
+            scores.probabilities(baseline, part.texts)
             for part in (data.validation, data.test)
         )
         accuracy = float(((validation > 0.5) == data.validation.labels).mean())

@@ -11,7 +11,6 @@ from examples.common import datasets  # noqa: E402
 from examples.common import word_vectors  # noqa: E402
 from examples.pooling import contextual_vectors  # noqa: E402
 from examples.pooling import few_labels  # noqa: E402
-from examples.pooling import few_texts  # noqa: E402
 from tests.examples.csv_files import read  # noqa: E402
 from tests.examples.pooling.small_study import BAD  # noqa: E402
 from tests.examples.pooling.small_study import GOOD  # noqa: E402
@@ -51,7 +50,10 @@ def test_both_inputs_are_of_the_same_texts(folder, monkeypatch):
         few_labels.load(inputs, 1, folder) for inputs in few_labels.INPUTS
     )
     data = datasets.load("imdb", folder)
-    parts = (few_texts.draw(data.train, 1), *few_texts.held_out(data))
+    parts = (
+        contextual_vectors.draw(data.train, 1),
+        *contextual_vectors.held_out(data),
+    )
     table = dict(zip(*word_vectors.load_vectors("glove/g.npz")))
     for part, words, vectors in zip(parts, glove, contextual, strict=True):
         assert words.labels.tolist() == part.labels.tolist()

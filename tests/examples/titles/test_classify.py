@@ -15,8 +15,8 @@ from examples.explorer.questions import EXPLORABLES  # noqa: E402
 from examples.explorer.questions import judge  # noqa: E402
 from examples.titles import classify  # noqa: E402
 from examples.titles import data as titles  # noqa: E402
+from examples.titles import figures  # noqa: E402
 from examples.titles import models  # noqa: E402
-from examples.titles import reading  # noqa: E402
 from examples.titles import training  # noqa: E402
 from tests.analysis.markup.reading import numbers  # noqa: E402
 from tests.analysis.markup.reading import tokens  # noqa: E402
@@ -154,11 +154,11 @@ def test_other_kinds_of_classifiers_learn(folder, options):
     best = int(np.argmax(trained.history["val_accuracy"]))
     assert trained.epoch == (11 if settings.field_size else best)
     title = "graphs random on the the size"
-    read = reading.read(trained, title)
+    read = figures.read(trained, title)
     assert read.tokens == title.split()
     expected = float(trained.probabilities([title])[0])
     assert read.probability == pytest.approx(expected, abs=1e-6)
-    units = reading.weighted_units(trained, title)
+    units = figures.weighted_units(trained, title)
     assert units.shape == (6, 16 if settings.bidirectional else 8)
     if settings.read_out == "last":
         np.testing.assert_allclose(units.sum(axis=1), read.logits, atol=1e-5)
