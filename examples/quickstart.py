@@ -19,6 +19,7 @@ import time
 from typing import NamedTuple
 
 import keras
+import pandas as pd
 import tensorflow as tf
 from keras import ops
 
@@ -82,11 +83,18 @@ def main(argv: list[str] | None = None) -> None:
     for name in SEGMENTERS:
         found, row = train_and_test(name, arguments, train, test)
         rows.append(row)
-    print(table(rows))
+    print(f"\n{pd.DataFrame(rows).to_string(index=False)}")
 
     segmenter = make_segmenter(found.model, found.vocabulary)
-    sizes = field_sizes(segmenter, arguments.sentence)
-    picture = draw(arguments.sentence, sizes, arguments.output_dir)
+    answer = segmenter({"text": tf.constant([arguments.sentence])})
+    sizes = answer["size"][0].numpy().tolist()
+    picture = arguments.output_dir / "receptive_fields.png"
+    plots.plot_receptive_fields(
+        list(arguments.sentence),
+        sizes,
+        MAX_SIZE,
+        title="Characters read at each step",
+    ).savefig(picture, dpi=150)
     page = analysis.show(
         arguments.sentence,
         sizes=sizes,
@@ -176,16 +184,6 @@ def train_and_test(
     }
 
 
-def table(rows: list[dict[str, str]]) -> str:
-    """Rows under their keys, in columns."""
-    lines = [list(rows[0]), *(list(row.values()) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    return "\n" + "\n".join(
-        "  ".join(cell.rjust(width) for cell, width in zip(line, widths))
-        for line in lines
-    )
-
-
 def make_segmenter(model: keras.Model, vocabulary: list[str]) -> keras.Model:
     """Puts strings in front of a tagger and letters behind it.
 
@@ -207,27 +205,6 @@ def make_segmenter(model: keras.Model, vocabulary: list[str]) -> keras.Model:
         invert=True,
     )(ops.where(ops.not_equal(ids, 0), best, 0))
     return keras.Model({"text": text}, {"tags": tags, "size": outputs["size"]})
-
-
-def field_sizes(segmenter: keras.Model, sentence: str) -> list[float]:
-    """How many characters the model read at each character."""
-    answer = segmenter({"text": tf.constant([sentence])})
-    return answer["size"][0].numpy().tolist()
-
-
-def draw(
-    sentence: str, sizes: list[float], directory: pathlib.Path
-) -> pathlib.Path:
-    """Saves a picture of which characters the model looked ahead at."""
-    figure = plots.plot_receptive_fields(
-        list(sentence),
-        sizes,
-        MAX_SIZE,
-        title="Characters read at each step",
-    )
-    path = directory / "receptive_fields.png"
-    figure.savefig(path, dpi=150)
-    return path
 
 
 def serve(export: pathlib.Path, sentence: str) -> str:

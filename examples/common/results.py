@@ -27,17 +27,13 @@ Key = tuple[str, ...]
 class ResultsFile(NamedTuple):
     """The CSV file of a program's finished runs.
 
-    Attributes:
-        path: The file.
-        fields: Names of its columns, those of `key` among them.
-        key: Names of the columns that tell one run from another.
-        accept: Returns a row of the file as it is to be read, or None for the
-            row of a run that is to be done again.
+    `accept` returns a row of the file as it is to be read, or None for the row
+    of a run that is to be done again.
     """
 
     path: Path
-    fields: Sequence[str]
-    key: Sequence[str]
+    fields: Sequence[str]  # All columns.
+    key: Sequence[str]  # Those that tell one run from another.
     accept: Callable[[Row], Row | None] = lambda row: row
 
     def read(self) -> list[Row]:

@@ -82,14 +82,24 @@ SETTINGS = (
     "epochs",
     "batch_size",
 )
-# Defaults of the options that depend on the data.
+# What depends on the data: defaults of options, and the learning rate.
 DEFAULTS = {
-    "units": {"adding": 110, "imdb": 128},
-    "lower_units": {"adding": 8, "imdb": 32},
-    "length": {"adding": 50, "imdb": 400},
-    "train_size": {"adding": 20_000, "imdb": 25_000},
-    "test_size": {"adding": 5000, "imdb": 25_000},
-    "epochs": {"adding": 15, "imdb": 5},
+    "adding": {
+        "units": 110,
+        "lower_units": 8,
+        "length": 50,
+        "train_size": 20_000,
+        "test_size": 5000,
+        "epochs": 15,
+    },
+    "imdb": {
+        "units": 128,
+        "lower_units": 32,
+        "length": 400,
+        "train_size": 25_000,
+        "test_size": 25_000,
+        "epochs": 5,
+    },
 }
 LEARNING_RATES = {"adding": 5e-3, "imdb": 1e-3}
 # Of texts.
@@ -178,13 +188,6 @@ def learned_context(steps: keras.KerasTensor, units: int) -> keras.KerasTensor:
     return keras.layers.Embedding(1, units, name="context")(constant)
 
 
-def main(argv: Sequence[str] | None = None) -> str:
-    """Does the runs; returns the table it prints."""
-    rows = do_runs(parse(argv))
-    table = tables.by_kind(rows, ("model", "estimator", "price"), MEASURED)
-    return tables.publish([table], None)
-
-
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -195,8 +198,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--estimator", choices=ESTIMATORS, default="relaxed", help="of gates")
     add("--prices", nargs="+", type=real("[0, 10]"), default=[0.02])
     add("--seeds", nargs="+", type=integer(0), default=[0])
-    for name, by_data in DEFAULTS.items():
-        default = ", ".join(f"{data}: {x}" for data, x in by_data.items())
+    for name in DEFAULTS["adding"]:
+        default = ", ".join(f"{x}: {y[name]}" for x, y in DEFAULTS.items())
         option = f"--{name.replace('_', '-')}"
         add(option, type=positive, help=f"default: {default}")
     add("--batch-size", type=positive, default=100)
@@ -204,8 +207,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     args = parser.parse_args(argv)
     if args.data == "imdb" and args.data_dir is None:
         parser.error("--data-dir: must be given for --data imdb")
-    for name, by_data in DEFAULTS.items():
-        setattr(args, name, getattr(args, name) or by_data[args.data])
+    for name, default in DEFAULTS[args.data].items():
+        setattr(args, name, getattr(args, name) or default)
     return args
 
 
@@ -224,16 +227,6 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
                 for price in prices
             ]
     return found
-
-
-def do_runs(args: argparse.Namespace) -> list[results.Row]:
-    """Does what has no row yet; returns the rows of the wanted runs."""
-    load_once = functools.cache(lambda: load(args))
-    return results.ResultsFile(args.output, FIELDS, KEY).do_missing(
-        keys(args),
-        lambda key, line: train_and_measure(key, load_once(), args),
-        lambda key: resumable_fit.remove(args.output, key),
-    )
 
 
 def train_and_measure(
@@ -321,8 +314,20 @@ def measure_drawn(
         return {}
     with drawing(network):
         found = measure(network, data, batch_size)
-    del found["steps"]
-    return {f"drawn_{name}": value for name, value in found.items()}
+    return {f"drawn_{x}": y for x, y in found.items() if x != "steps"}
+
+
+def main(argv: Sequence[str] | None = None) -> str:
+    """Does what has no row yet; returns the table it prints."""
+    args = parse(argv)
+    load_once = functools.cache(lambda: load(args))
+    rows = results.ResultsFile(args.output, FIELDS, KEY).do_missing(
+        keys(args),
+        lambda key, line: train_and_measure(key, load_once(), args),
+        lambda key: resumable_fit.remove(args.output, key),
+    )
+    table = tables.by_kind(rows, ("model", "estimator", "price"), MEASURED)
+    return tables.publish([table], None)
 
 
 if __name__ == "__main__":

@@ -36,21 +36,15 @@ def read_csv(path: Path) -> list[Row]:
 class Program:
     """A program of the examples.
 
-    Attributes:
-        name: Name of its module, below `examples`. The module has `KEY`,
-            columns that tell one run from another, and `keys(args)`, their
-            values for each run that arguments ask for.
-        seed: Option for one seed, with "{}" in its place.
-        output: Option for the file of rows.
-        quiet: Options that change no result.
-        file: Name of this file, or of the folder if it is "".
+    Its module, below `examples`, has `KEY`, columns that tell one run from
+    another, and `keys(args)`, their values for each run that arguments ask for.
     """
 
     name: str
     seed: str = "--seeds {}"
     output: str = "--output"
-    quiet: str = ""
-    file: ClassVar[str] = "rows.csv"
+    quiet: str = ""  # Options that change no result.
+    file: ClassVar[str] = "rows.csv"  # "" where the output is a folder.
 
     @property
     def module(self) -> ModuleType:

@@ -59,37 +59,23 @@ class Run(NamedTuple):
 class Study:
     """A table or figure of a document, or a part of one.
 
-    Attributes:
-        name: Name, also that of the file of its rows.
-        shows: Table or figure, in words.
-        grid: Axes of what is compared, or several grids.
-        columns: What is measured; the first decides.
-        seeds: Seeds of each case, unless its grid has its own.
-        program: Program of the runs; None if rows are written by hand from
-            what `command` prints.
-        options: Options of all runs. Rows with other options are older.
-        by: Columns that tell the rows of one run apart, if it has several.
-        data: What `--data-dir` must hold, "" if none is needed.
-        compared: Column in which cases and baselines differ.
-        against: Labels of this column, by that of their baseline.
-        paper: Name and arguments of a function of `papers`.
-        chained: Whether a case starts from the one before with the same seed,
-            in whose folder it works.
-        command: Command that printed the rows, without a program.
+    Rows with other `options` are older. Without a program, rows are
+    written by hand from what `command` prints.
     """
 
-    name: str
-    shows: str
+    name: str  # Also that of the file of its rows.
+    shows: str  # Table or figure, in words.
     grid: Mapping[str, Any] | Sequence[Mapping[str, Any]]
-    columns: Sequence[Column]
-    seeds: Sequence[int] = (0, 1, 2)
+    columns: Sequence[Column]  # The first decides.
+    seeds: Sequence[int] = (0, 1, 2)  # Unless its grid has its own.
     program: programs.Program | None = None
     options: str = ""
-    by: Sequence[str] = ()
-    data: str = ""
-    compared: str = "model"
+    by: Sequence[str] = ()  # Tell rows of one run apart, if there are several.
+    data: str = ""  # What `--data-dir` must hold.
+    compared: str = "model"  # Column in which cases and baselines differ.
     against: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    paper: Sequence[Any] = ()
+    paper: Sequence[Any] = ()  # Function of `papers`, and its arguments.
+    # A case starts from the one before with the same seed, in its folder.
     chained: bool = False
     command: str = ""
 

@@ -97,7 +97,6 @@ def shown(tokens: list[str]) -> list[str]:
     return ["\u2423" if token == " " else token[:24] for token in tokens]
 
 
-
 def draw_scores(
     labels: np.ndarray, probabilities: dict[str, np.ndarray]
 ) -> dict[str, Figure]:
