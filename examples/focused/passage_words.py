@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import keras
 import numpy as np
 
 from examples.focused.passage_data import PassageData
@@ -152,7 +153,4 @@ def reachable(encoded: Encoded) -> float:
 
 
 def _padded(rows, length):
-    array = np.full((len(rows), length), PADDING, "int32")
-    for i, row in enumerate(rows):
-        array[i, : len(row)] = row
-    return array
+    return keras.utils.pad_sequences(rows, length, padding="post")

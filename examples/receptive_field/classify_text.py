@@ -67,7 +67,7 @@ def train_and_test(
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     matrix = word_vectors.embedding_matrix(
-        data.tokenizer.vocabulary, args.vectors, args.embedding_size, seed
+        data.words, args.vectors, args.embedding_size, seed
     )
     model, fields = classifiers.build_model(
         name, matrix, data.train[0].shape[1], len(data.classes), args

@@ -177,7 +177,7 @@ def train(
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     matrix = word_vectors.embedding_matrix(
-        data.tokenizer.vocabulary, args.vectors, args.embedding_size, seed
+        data.words, args.vectors, args.embedding_size, seed
     )
     shape = data.train[0].shape[1], len(data.classes)
     # Keras draws other weights for a model without dropout.
@@ -215,7 +215,7 @@ def sizes_by_word(
     reach = probabilities.shape[-1] - 1
     has_room = np.pad(mask, ((0, 0), (0, reach)))[:, reach:]
     sizes = analysis.field_size_by_token(ids, sizes, has_room, min_count)
-    words = data.tokenizer.vocabulary
+    words = data.words
     return {words[i - 2]: size for i, size in sizes.items() if i > 1}
 
 
@@ -227,7 +227,7 @@ def entropies_by_word(
     entropies = analysis.label_entropy_by_token(
         ids, labels, ids != 0, min_count
     )
-    words = data.tokenizer.vocabulary
+    words = data.words
     known = {*(word_vectors.load_vectors(vectors)[0] if vectors else words)}
     named = {words[i - 2]: x for i, x in entropies.items() if i > 1}
     return {word: x for word, x in named.items() if word in known}

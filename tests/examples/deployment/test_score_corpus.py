@@ -229,7 +229,7 @@ def in_the_middle(output):
     assert wait_for(lambda: set(output.glob(".shard-*.?.part")) - seen, 200)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @needs_ray
 def test_a_killed_worker_loses_and_repeats_nothing(tmp_path, slow):
     path, model, expected = slow
@@ -244,7 +244,7 @@ def test_a_killed_worker_loses_and_repeats_nothing(tmp_path, slow):
     assert contents(output) == expected
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @needs_ray
 def test_a_killed_run_continues_and_leaves_no_process(tmp_path, slow):
     path, model, expected = slow

@@ -66,6 +66,7 @@ def test_both_inputs_are_of_the_same_texts(folder, monkeypatch):
         few_labels.load("contextual", 7, folder)
 
 
+@pytest.mark.slow
 def test_the_last_epoch_is_tested_too(folder, monkeypatch):
     """The best of the validation part, and the last, which nobody chose."""
     run_small(monkeypatch)
@@ -111,6 +112,7 @@ def test_validation_texts_choose_the_regularisation():
     assert other["last_accuracy"] == row["last_accuracy"]
 
 
+@pytest.mark.slow
 def test_runs_are_done_once(folder, monkeypatch):
     run_small(monkeypatch)
     options = arguments("--models", "maxatt", "logistic")

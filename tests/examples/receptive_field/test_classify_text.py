@@ -139,8 +139,7 @@ def test_the_best_epoch_is_validated_and_the_test_part_held_out(monkeypatch):
     seen, parts = {}, []
     for label, ids in enumerate([[2, 3, 0, 0], [3, 2, 2, 0], [2, 0, 0, 0]]):
         parts.append((np.array([ids] * 4), np.array([label % 2, 1, 1, 1])))
-    tokenizer = text_encoding.Tokenizer(["a", "b"], 4)
-    data = text_encoding.Encoded(tokenizer, ("x", "y"), *parts)
+    data = text_encoding.Encoded(None, ["a", "b"], ("x", "y"), *parts)
 
     def fit(model, *inputs, validation_data, callbacks, **options):
         seen.update(train=inputs, validation=validation_data)

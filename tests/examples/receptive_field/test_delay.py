@@ -17,6 +17,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.slow
 def test_runs_are_measured_and_drawn(tmp_path, monkeypatch, capsys):
     command = [
         *"--sentences 30 --test-sentences 20 --epochs 1 --units 4".split(),

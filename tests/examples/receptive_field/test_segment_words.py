@@ -29,7 +29,7 @@ def data(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_runs_are_trained_tested_and_continued(data, monkeypatch, capsys):
     seen = []
     train = taggers.train

@@ -55,6 +55,7 @@ def emission(e, length):
     return p
 
 
+@pytest.mark.slow
 def test_saved_models_give_what_rows_and_table_say(study):
     options, folder, content = study
     models, rows = saved(options), read(folder / "m.csv")
@@ -96,6 +97,7 @@ def test_saved_models_give_what_rows_and_table_say(study):
     assert picture.startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_warm_start_takes_the_weights_of_the_length_before(study):
     options, folder, _ = study
     started = [row["settings"] for row in read(folder / "m.csv")]
@@ -106,6 +108,7 @@ def test_a_warm_start_takes_the_weights_of_the_length_before(study):
         np.testing.assert_allclose(found, wanted, atol=4.1e-3)
 
 
+@pytest.mark.slow
 def test_nothing_is_done_twice(study, monkeypatch):
     options, folder, content = study
     before = read(folder / "m.csv")
@@ -116,6 +119,7 @@ def test_nothing_is_done_twice(study, monkeypatch):
         memory_task.main([*options, "--emit", "after"])
 
 
+@pytest.mark.slow
 def test_a_run_that_was_killed_grows_on(tmp_path, monkeypatch):
     """Killed in a test, where sequences grow, and later: the same weights."""
     monkeypatch.setattr(memory_task, "START_LENGTH", 3)

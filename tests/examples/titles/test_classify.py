@@ -88,6 +88,7 @@ def check_odd(path):
     assert found["empty"] == {"probability": [0], "logit": [0]}
 
 
+@pytest.mark.slow
 def test_words_are_told_apart_by_their_order(folder, tmp_path, capsys):
     output, exported = tmp_path / "out", tmp_path / "exported" / "titles"
     known = "on the entropy of random graphs"
@@ -124,6 +125,7 @@ def test_words_are_told_apart_by_their_order(folder, tmp_path, capsys):
     np.testing.assert_allclose(numbers(row), after, atol=0.6)
 
 
+@pytest.mark.slow
 def test_characters_by_chunks_are_exported(folder, tmp_path):
     exported = tmp_path / "exported" / "titles"
     options = "--inputs characters --units 8 --read-out last --truncate 16 "
@@ -135,6 +137,7 @@ def test_characters_by_chunks_are_exported(folder, tmp_path):
     check_odd(exported / "1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

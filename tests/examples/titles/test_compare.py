@@ -23,6 +23,7 @@ def folder(tmp_path_factory):
     return small_titles.write(tmp_path_factory.mktemp("data"))
 
 
+@pytest.mark.slow
 def test_runs_are_kept_and_not_repeated(folder, tmp_path, monkeypatch):
     output = tmp_path / "r" / "titles.csv"
     options = ["--data-dir", str(folder), "--output", str(output), *SMALL]
