@@ -187,10 +187,9 @@ def train_and_test(
 def make_segmenter(model: keras.Model, vocabulary: list[str]) -> keras.Model:
     """Puts strings in front of a tagger and letters behind it.
 
-    Returns:
-        A model from `text`, strings `(batch,)`, to `tags`, one of B, I, E and
-        S a character, `(batch, time)`, and `size`, the number of characters
-        read there, `(batch, time)`. Past a text's end they are "" and 0.
+    From `text`, strings `(batch,)`, to `tags`, one of B, I, E and S a
+    character, and `size`, the number of characters read there, both `(batch,
+    time)`. Past a text's end they are "" and 0.
     """
     text = keras.Input((), dtype="string", name="text")
     ids = keras.layers.TextVectorization(

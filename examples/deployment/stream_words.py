@@ -94,9 +94,8 @@ class Typist:
 def make_segmenter(model: keras.Model, vocabulary: list[str]) -> keras.Model:
     """Puts characters in front of a tagger and letters behind it.
 
-    Returns:
-        A model from `characters`, strings `(batch, time)`, to `tags`, one of
-        B, I, E and S each, and `size`, the number of characters read there.
+    From `characters`, strings `(batch, time)`, to `tags`, one of B, I, E and S
+    each, and `size`, the number of characters read there.
     """
     characters = keras.Input((None,), dtype="string", name="characters")
     ids = keras.layers.StringLookup(vocabulary=vocabulary, mask_token="")(

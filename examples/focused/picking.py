@@ -117,8 +117,7 @@ def measure_lengths(
 ) -> list[results.Row]:
     """Tests trained models on each length they were not yet tested on.
 
-    Returns:
-        Results by length, of the file beside `--output`.
+    Returns results by length, of the file beside `--output`.
     """
     file = results.ResultsFile(
         args.output.with_name(f"{args.output.stem}-lengths.csv"),

@@ -279,9 +279,8 @@ def measure(
 ) -> dict[str, str]:
     """What a trained model gets right of the test sequences, with hard gates.
 
-    Returns:
-        `accuracy` of texts in %, or else the mean squared `error`; the mean
-        number of `updates` of a sequence's state; and of its `steps`.
+    `accuracy` of texts in %, or else the mean squared `error`; the mean number
+    of `updates` of a sequence's state; and of its `steps`.
     """
     x, y = data.test
     real = x != 0 if data.words else np.ones(x.shape[:2], bool)

@@ -18,12 +18,10 @@ FIELDS = ("information", "certain")
 class FieldReport(NamedTuple):
     """Means over real steps.
 
-    Attributes:
-        mean_size: Positions read.
-        information: Mutual information of size and token, in nats, over
-            tokens that occur `MIN_COUNT` times; None if none does.
-        certain: Share of sizes chosen with a probability above 0.9; None if
-            no step can choose every size. Others count in the first alone.
+    `information` is the mutual information of size and token, in nats, over
+    tokens that occur `MIN_COUNT` times; None if none does. `certain` is the
+    share of sizes chosen with a probability above 0.9, of steps that can choose
+    every size; None if none can.
     """
 
     mean_size: float

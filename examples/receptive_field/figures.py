@@ -130,11 +130,7 @@ def settings(dataset: str, args: argparse.Namespace) -> str:
 def do_runs(
     dataset: str, data: text_encoding.Encoded, args: argparse.Namespace
 ) -> dict[str, list[dict[str, Any]]]:
-    """Does the runs that no process has done or does.
-
-    Returns:
-        The runs by condition, without those that are left to other processes.
-    """
+    """Does the runs that no process has done or does; returns all there are."""
     digest = zlib.crc32(settings(dataset, args).encode())
     paths = {
         work: args.output / "runs" / "-".join([dataset, *work, f"{digest:08x}"])
@@ -170,9 +166,8 @@ def train(
 ) -> dict[str, Any]:
     """Trains one model; the seed alone decides its first weights.
 
-    Returns:
-        `history`, field sizes over training steps, and `start_sizes` and
-        `end_sizes`, a mean size and a count by word.
+    Returns `history`, field sizes over training steps, and `start_sizes` and
+    `end_sizes`, a mean size and a count by word.
     """
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)

@@ -171,10 +171,9 @@ def measure(
 ) -> dict[str, float]:
     """Shares of test sequences that a trained model has right.
 
-    Returns:
-        `accuracy` in expectation, of all steps, or of what is fired;
-        `hard_accuracy` with the steps whose probability is above one half, and
-        `kept`, the number of these or of firings, where there is a choice.
+    `accuracy` in expectation, of all steps, or of what is fired;
+    `hard_accuracy` with the steps whose probability is above one half, and
+    `kept`, the number of these or of firings, where there is a choice.
     """
 
     def evaluate(inference: str) -> dict[str, float]:

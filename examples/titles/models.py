@@ -73,11 +73,9 @@ def build_steps(
 ) -> tuple[keras.Model, keras.Model]:
     """Builds a classifier that answers after every step.
 
-    Returns:
-        The classifier that answers at every step, `(batch, length, 1)`, 0 at
-        padding; and one with the same weights that returns the last real
-        step's logit, `(batch, 1)`, as `build_network` does with the read-out
-        `last`.
+    Returns one that answers at every step, `(batch, length, 1)`, 0 at padding;
+    and one with the same weights that returns the last real step's logit,
+    `(batch, 1)`, as `build_network` does with the read-out `last`.
     """
     ids, mask, states = _states(settings, length, matrix, return_state=True)
     logits = _logit_layer()(states)

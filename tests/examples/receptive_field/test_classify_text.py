@@ -61,6 +61,7 @@ def study(tmp_path_factory):
     return folder, asked, classify_text.main(asked)
 
 
+@pytest.mark.slow
 def test_rows_and_table(study):
     folder, asked, table = study
     rows = read(folder / "new" / "results.csv")
@@ -83,6 +84,7 @@ def test_rows_and_table(study):
     assert keys == [tuple(r[name] for name in classify_text.KEY) for r in rows]
 
 
+@pytest.mark.slow
 def test_nothing_is_done_twice(study, monkeypatch, capsys):
     _, asked, table = study
     monkeypatch.setattr(classify_text, "train_and_test", None)
@@ -94,6 +96,7 @@ def test_nothing_is_done_twice(study, monkeypatch, capsys):
         classify_text.main([*asked, "--l2", "0"])
 
 
+@pytest.mark.slow
 def test_strings_in_labels_out(study):
     """Where only TF and TF Text are known."""
     folder, _, _ = study
@@ -187,6 +190,7 @@ def test_settings_name_what_older_runs_did_not_have():
     assert explored.endswith("/0.5 fold=3")
 
 
+@pytest.mark.slow
 def test_each_fold_is_tested(study, monkeypatch):
     folder, _, _ = study
     seen = []
