@@ -1,6 +1,5 @@
 """Markdown tables of runs."""
 
-from collections.abc import Mapping
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,25 +29,19 @@ def spread(values: Sequence[float], form: str = ".1f") -> str:
 def by_kind(
     rows: Sequence[dict],
     by: Sequence[str],
-    measured: Sequence[str] | Mapping[str, str],
-    form: str = ".4g",
-    paper: Mapping[str, str] | None = None,
+    measured: Sequence[str],
 ) -> str:
     """Markdown table of means and standard deviations over seeds.
 
     Rows with the same values in the columns `by` are of one kind. Empty numbers
-    and "nan" do not count. Columns of numbers may be given by their titles, and
-    the paper's number by the first of `by`.
+    and "nan" do not count.
     """
-    if not isinstance(measured, Mapping):
-        measured = {name: name for name in measured}
-    lines = [[*by, *measured, "seeds", *(["paper"] if paper else [])]]
-    runs = pd.DataFrame(rows, columns=[*by, *measured.values()])
+    lines = [[*by, *measured, "seeds"]]
+    runs = pd.DataFrame(rows, columns=[*by, *measured])
     for kind, own in runs.groupby([*by], sort=False):
-        numbers = own[[*measured.values()]].apply(pd.to_numeric)
-        spreads = [spread([*x.dropna()], form) for _, x in numbers.items()]
-        cited = [paper[kind[0]]] if paper else []
-        lines.append([*kind, *spreads, len(own), *cited])
+        numbers = own[[*measured]].apply(pd.to_numeric)
+        spreads = [spread([*x.dropna()], ".4g") for _, x in numbers.items()]
+        lines.append([*kind, *spreads, len(own)])
     return table(lines)
 
 

@@ -5,8 +5,8 @@
 
 Trains the eight models of table 1 of "An Informative Adaptive Receptive Field
 Model for Recurrent Neural Networks" on one data set, and prints their test
-accuracies beside the paper's, with how much fields read, how much their sizes
-depend on the word, and the share of sizes that are certain. The validation part
+accuracies, with how much fields read, how much their sizes depend on the word,
+and the share of sizes that are certain. The validation part
 stops the training and picks the epoch, with `--explore` among those after the
 exploration and the penalty's rise; the test part is used once, at the end of a
 run.
@@ -50,7 +50,7 @@ PAPER = {
 }
 TUNED = (
     *("units", "dropout", "l2", "learning_rate", "batch_size", "max_size"),
-    *("length", "epochs", "patience", "embedding_size"),
+    *("length", "epochs", "patience", "embedding_size", "fold"),
 )
 KEY = ("dataset", "model", "seed", "settings")
 FIELDS = (
@@ -121,11 +121,6 @@ def settings(args: argparse.Namespace, model: str) -> str:
     """Settings that a result depends on besides data set, model and seed."""
     vectors = Path(args.vectors).name if args.vectors else "none"
     more = cells.settings(args) if cells.has_field(model) else {}
-    # The first runs had no choice, and do not name what they had.
-    first = {"gated": "output", "size_from": "input", "explore": "none"}
-    more = {k: v for k, v in more.items() if v != first[k]}
-    if args.fold:
-        more["fold"] = str(args.fold)
     return results.describe(args, TUNED, vectors=vectors, **more)
 
 
@@ -136,24 +131,6 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
         for seed in args.seeds
         for model in args.models
     ]
-
-
-def table(dataset: str, rows: Sequence[results.Row]) -> str:
-    """Markdown table of mean and standard deviation over seeds."""
-    column = list(datasets.CLASSES).index(dataset)
-    return tables.by_kind(
-        rows,
-        ["model"],
-        {
-            f"{dataset}, test accuracy %": "test_accuracy",
-            "mean field size": "mean_field_size",
-            "I(size; word), nats": "information",
-            "certain sizes": "certain",
-            "s per run": "seconds",
-        },
-        ".2f",
-        {name: f"{numbers[column]:.2f}" for name, numbers in PAPER.items()},
-    )
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -191,7 +168,9 @@ def main(argv: Sequence[str] | None = None) -> str:
         return row
 
     file = results.ResultsFile(Path(args.results), FIELDS, KEY)
-    result = table(args.dataset, file.do_missing(keys(args), run))
+    rows = file.do_missing(keys(args), run)
+    columns = ("test_accuracy", "mean_field_size", *field_report.FIELDS)
+    result = tables.by_kind(rows, ["model"], (*columns, "seconds"))
     print(result)
     if args.export_dir and model is None:
         print("Nothing exported: all runs were done before.")

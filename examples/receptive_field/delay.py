@@ -51,7 +51,8 @@ def main(argv: list[str] | None = None) -> None:
 
     file = results.ResultsFile(args.output, FIELDS, KEY)
     rows = file.do_missing(keys(args), run)
-    print(table(rows))
+    columns = ("f1", "look_ahead", *field_report.FIELDS)
+    print(tables.by_kind(rows, KEY[:4], columns))
     for directions in args.directions:
         own = [row for row in rows if row["directions"] == directions]
         path = args.output.with_name(f"{args.output.stem}_{directions}.png")
@@ -137,21 +138,6 @@ def train_and_measure(
         **found.fields.row(),
         "date": str(datetime.date.today()),
     }
-
-
-def table(rows: list[results.Row]) -> str:
-    """Means over seeds as a Markdown table."""
-    return tables.by_kind(
-        rows,
-        KEY[:4],
-        {
-            "word F1": "f1",
-            "mean look-ahead": "look_ahead",
-            "I(size; character), nats": "information",
-            "certain": "certain",
-        },
-        ".2f",
-    )
 
 
 def draw(rows: list[results.Row]) -> Figure:

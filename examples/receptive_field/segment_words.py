@@ -71,7 +71,9 @@ def main(argv: list[str] | None = None) -> None:
         return row if all(row[test] for test in tests) else None
 
     file = results.ResultsFile(args.output, FIELDS, KEY, accept=accept)
-    print(table(file.do_missing(keys(args), run), list(tests)))
+    rows = file.do_missing(keys(args), run)
+    columns = (*tests, "mean_size", *field_report.FIELDS, "step_ms")
+    print(tables.by_kind(rows, ["model"], columns))
 
 
 def keys(args: argparse.Namespace) -> list[results.Key]:
@@ -162,29 +164,6 @@ def train_and_test(
         row |= {"mean_size": f"{found.mean_size:.2f}", **found.fields.row()}
     seconds = f"{time.perf_counter() - start:.0f}"
     return {**row, "step_ms": f"{found.step_ms:.1f}", "seconds": seconds}
-
-
-def table(rows: list[results.Row], tests: list[str]) -> str:
-    """Means over seeds as a Markdown table, beside the paper's F1."""
-    names = {
-        "people_daily_f1": "last tenth F1",
-        "pku_f1": "pku_test F1",
-        "msr_f1": "last tenth of msr F1",
-    }
-    corpus = CORPORA.index("msr" if "msr_f1" in tests else "pku")
-    return tables.by_kind(
-        rows,
-        ["model"],
-        {
-            **{names[test]: test for test in tests},
-            "mean size": "mean_size",
-            "I(size; character), nats": "information",
-            "certain sizes": "certain",
-            "ms a step": "step_ms",
-        },
-        ".2f",
-        {name: numbers[corpus] for name, numbers in PAPER.items()},
-    )
 
 
 if __name__ == "__main__":

@@ -42,6 +42,6 @@ def test_runs_are_measured_and_drawn(tmp_path, monkeypatch, capsys):
     )
     delay.main([*command, "--seeds", "0", "1"])
     values = [float(rows[0]["f1"]), 82]
-    expected = f"{np.mean(values):.2f} ± {np.std(values, ddof=1):.2f}"
-    line = f"| forward | output | 1 |  | {expected} | 0.75 ± 1.06 |"
+    expected = f"{np.mean(values):.4g} ± {np.std(values, ddof=1):.4g}"
+    line = f"| forward | output | 1 |  | {expected} | 0.75 ± 1.061 |"
     assert line in capsys.readouterr().out

@@ -59,7 +59,7 @@ def test_runs_are_trained_tested_and_continued(data, monkeypatch, capsys):
     rows = read(output)
     assert [row["seed"] for row in rows] == ["0", "1"]
     values = [float(row["msr_f1"]) for row in rows]
-    line = re.search(r"\| lstm\+rf-rl \| (\S+) ± .* \| 2 \| 94.58 \|", shown)
+    line = re.search(r"\| lstm\+rf-rl \| (\S+) ± .* \| 2 \|", shown)
     assert float(line.group(1)) == pytest.approx(np.mean(values), abs=0.006)
     for (model, sentences), row in zip(seen, rows, strict=True):
         assert sentences == SENTENCES[:9]
@@ -99,7 +99,7 @@ def test_settings_of_fields_are_runs_of_fields_alone(data, monkeypatch, capsys):
         ["lstm+rf", "output", "input", "none"],
     ]
     shown = capsys.readouterr().out
-    assert f"| lstm+rf |{' 3.00 |' * 5} 1 | 92.21 |" in shown
+    assert f"| lstm+rf |{' 3 |' * 5} 1 |" in shown
 
 
 def test_runs_that_were_not_tested_on_all_are_done_again(data, monkeypatch):
