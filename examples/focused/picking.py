@@ -40,18 +40,6 @@ from examples.focused import models
 from keras_seqmech import serving
 from keras_seqmech.tasks import picking
 
-# Accuracies in %: table 2, and table 4 for models trained at length 200.
-PAPER = {
-    "lstm1": {100: 99.4, 200: 97.0, 400: 92.9},
-    "lstm2": {100: 99.7, 200: 99.2, 400: 97.5},
-    "fhe": {100: 99.5, 200: 99.4, 400: 96.9},
-}
-PAPER_LENGTH = 200
-PAPER_LONGER = {
-    "lstm1": {200: 97.1, 400: 55.9, 800: 39.6, 1600: 29.5, 10000: 18.5},
-    "lstm2": {200: 99.2, 400: 61.4, 800: 39.7, 1600: 28.6, 10000: 14.8},
-    "fhe": {200: 99.4, 400: 97.6, 800: 95.6, 1600: 93.3, 10000: 66.8},
-}
 KEY = experiments.KEY
 LENGTH_MEASURED = (
     "accuracy",

@@ -38,7 +38,6 @@ from keras_seqmech.tasks import pixel_question
 KEY = experiments.KEY
 # Of the steps, with `--start-size`.
 SMALL_SHARE = 0.5
-PAPER_MNIST = {"lstm1": 97.3, "lstm2": 98.4, "fhe": 99.1}
 ANSWERS = 2
 TEST_SEED = 10**6
 

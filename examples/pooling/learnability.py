@@ -29,9 +29,12 @@ from examples.common.networks import network_of
 from examples.pooling import classifiers
 from examples.pooling import experiments
 from examples.pooling import noisy_texts
-from examples.pooling import thesis
 from keras_seqmech import training
 
+METHODS = (
+    *("lstm", "maxpool", "teacher_forcing"),
+    *("penalty", "dropout", "gradient_directed"),
+)
 KEY = experiments.KEY
 FIELDS = (*KEY, *experiments.RESULTS, *experiments.COSTS)
 # Weight of the directed gradient's loss at the start.
@@ -84,7 +87,7 @@ def build(
     args: argparse.Namespace,
     teacher: list[np.ndarray] | None = None,
 ) -> keras.Model:
-    """Builds and compiles what one of `thesis.METHODS` trains.
+    """Builds and compiles what one of `METHODS` trains.
 
     `teacher` are the weights of a trained `maxpool`, for `teacher_forcing`.
     """
@@ -153,12 +156,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     experiments.add_arguments(parser)
-    names = list(thesis.METHODS)
+    names = list(METHODS)
     add("--methods", dest="models", nargs="+", choices=names, default=names)
     add("--output", type=Path, default=Path("runs/pooling_learnability.csv"))
-    parser.set_defaults(
-        sizes=[thesis.LEARNABILITY_SIZE], seeds=[0, 1], forget_bias=1.0
-    )
+    parser.set_defaults(sizes=[10000], seeds=[0, 1], forget_bias=1.0)
     return parser.parse_args(argv)
 
 

@@ -38,16 +38,6 @@ from examples.receptive_field import classifiers
 from examples.receptive_field import field_report
 from keras_seqmech import ExploreThenCommit
 
-PAPER = {
-    "rnn": (75.14, 91.96, 40.49, 89.81, 77.04),
-    "rnn+rf-": (76.09, 93.75, 39.98, 90.07, 78.85),
-    "rnn+rf-rl": (80.68, 92.19, 39.00, 89.55, 77.68),
-    "rnn+rf": (78.36, 93.76, 40.63, 90.50, 78.92),
-    "lstm": (79.21, 92.41, 43.19, 92.73, 82.17),
-    "lstm+rf-": (80.44, 93.75, 43.47, 92.84, 83.27),
-    "lstm+rf-rl": (80.21, 94.87, 45.08, 92.76, 84.30),
-    "lstm+rf": (80.87, 94.20, 46.14, 93.21, 83.47),
-}
 TUNED = (
     *("units", "dropout", "l2", "learning_rate", "batch_size", "max_size"),
     *("length", "epochs", "patience", "embedding_size", "fold"),

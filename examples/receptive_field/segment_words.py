@@ -32,17 +32,6 @@ from examples.receptive_field import field_report
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
 
-# Of PKU and MSR.
-PAPER = {
-    "rnn": ("85.27", "87.24"),
-    "rnn+rf-": ("86.12", "87.89"),
-    "rnn+rf-rl": ("86.65", "89.41"),
-    "rnn+rf": ("88.19", "91.33"),
-    "lstm": ("91.94", "94.18"),
-    "lstm+rf-": ("92.06", "94.28"),
-    "lstm+rf-rl": ("92.30", "94.58"),
-    "lstm+rf": ("92.21", "94.60"),
-}
 CORPORA = ("pku", "msr")
 KEY = (
     *("corpus", "model", "seed", "epochs", "sentences", "units"),

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 from typing import NamedTuple
 
-from examples.study import papers
 from examples.study import programs
 
 FOLDER = Path(__file__).parent / "studies"
@@ -74,7 +73,8 @@ class Study:
     data: str = ""  # What `--data-dir` must hold.
     compared: str = "model"  # Column in which cases and baselines differ.
     against: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    paper: Sequence[Any] = ()  # Function of `papers`, and its arguments.
+    # The document's numbers by column, each by the labels with commas between.
+    paper: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     # A case starts from the one before with the same seed, in its folder.
     chained: bool = False
     command: str = ""
@@ -105,10 +105,8 @@ class Study:
 
     def paper_numbers(self, labels: Mapping[str, str]) -> Mapping[str, str]:
         """The document's numbers of a case, by column."""
-        if not self.paper:
-            return {}
-        name, *arguments = self.paper
-        return getattr(papers, name)(labels, *arguments)
+        case = ", ".join(filter(None, labels.values()))
+        return {name: x[case] for name, x in self.paper.items() if case in x}
 
     def arguments(self, run: Run, data_dir: str | None) -> list[str]:
         """Options that ask the program for one run."""

@@ -10,7 +10,6 @@ import keras_seqmech  # noqa: E402
 from examples.pooling import experiments  # noqa: E402
 from examples.pooling import learnability  # noqa: E402
 from examples.pooling import noisy_texts  # noqa: E402
-from examples.pooling import thesis  # noqa: E402
 from tests.examples.csv_files import read  # noqa: E402
 from tests.examples.pooling.small_study import SMALL  # noqa: E402
 from tests.examples.pooling.small_study import run_small  # noqa: E402
@@ -18,7 +17,7 @@ from tests.examples.pooling.small_study import write_imdb  # noqa: E402
 
 pytestmark = pytest.mark.long
 
-METHODS = thesis.METHODS
+METHODS = learnability.METHODS
 
 
 @pytest.fixture(scope="module")
