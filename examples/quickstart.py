@@ -16,7 +16,6 @@ import pathlib
 import subprocess
 import sys
 import time
-from typing import NamedTuple
 
 import keras
 import pandas as pd
@@ -35,18 +34,11 @@ from keras_seqmech.analysis import plots
 MAX_SIZE = 4
 
 
-class Segmenter(NamedTuple):
-    """A model to train."""
-
-    kind: str  # One of `receptive_field.cells.MODELS`.
-    max_size: int = 1
-    fixed: bool = True  # Whether all fields are as large.
-
-
+# Arguments of `taggers.train_and_test`.
 SEGMENTERS = {
-    "LSTM": Segmenter("lstm"),
-    "reads 2": Segmenter("lstm+rf", max_size=2),
-    f"reads 1 to {MAX_SIZE}": Segmenter("lstm+rf", MAX_SIZE, fixed=False),
+    "LSTM": {"kind": "lstm"},
+    "reads 2": {"kind": "lstm+rf", "max_size": 2, "fixed": True},
+    f"reads 1 to {MAX_SIZE}": {"kind": "lstm+rf", "max_size": MAX_SIZE},
 }
 
 # What a user of the SavedModel runs: TensorFlow, and nothing that built it.
@@ -154,21 +146,20 @@ def train_and_test(
 ) -> tuple[taggers.Tested, dict[str, str]]:
     """Trains and tests one model."""
     print(f"\nTraining: {name}")
-    segmenter = SEGMENTERS[name]
+    options = SEGMENTERS[name]
+    chooses = options.get("max_size") == MAX_SIZE
     found = taggers.train_and_test(
-        segmenter.kind,
-        train,
-        {"test": test},
-        arguments.seed,
-        {
+        train_sentences=train,
+        tests={"test": test},
+        seed=arguments.seed,
+        fit={
             "epochs": arguments.epochs,
             "batch_size": arguments.batch_size,
-            "callbacks": [] if segmenter.fixed else [ExploreThenCommit()],
+            "callbacks": [ExploreThenCommit()] if chooses else [],
         },
         units=arguments.units,
-        max_size=segmenter.max_size,
         gated="output",
-        fixed=segmenter.fixed,
+        **options,
     )
     size, fields = found.mean_size, found.fields
     # Of few characters it is not known.

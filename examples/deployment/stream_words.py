@@ -116,27 +116,17 @@ def make_segmenter(model: keras.Model, vocabulary: list[str]) -> keras.Model:
 def train(args: argparse.Namespace) -> keras.Model:
     """A segmenter that has been trained on some sentences."""
     sentences, _ = segmentation.people_daily()
-    sentences = sentences[: args.sentences]
-    vocabulary = segmentation.character_vocabulary(sentences)
-    keras.utils.set_random_seed(args.seed)
-    model = taggers.build_model(
+    found = taggers.train_and_test(
         "lstm+rf",
-        len(vocabulary),
+        sentences[: args.sentences],
+        {},
+        args.seed,
+        {"epochs": args.epochs, "callbacks": [ExploreThenCommit()]},
         units=args.units,
         max_size=MAX_SIZE,
         gated="output",
-        seed=args.seed,
     )
-    taggers.train(
-        model,
-        sentences,
-        vocabulary,
-        args.epochs,
-        batch_size=64,
-        seed=args.seed,
-        callbacks=[ExploreThenCommit()],
-    )
-    return make_segmenter(model, vocabulary)
+    return make_segmenter(found.model, found.vocabulary)
 
 
 def type_text(typist: Typist, text: str) -> dict[str, float]:

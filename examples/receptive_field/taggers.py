@@ -297,12 +297,12 @@ def train_and_test(
     known = character_vocabulary(train_sentences)
     model = build_model(kind, len(known), seed=seed, **options)
     timer = train(model, train_sentences, known, seed=seed, **fit)
-    f1 = {}
+    f1, texts, size = {}, [], None
     for name, sentences in tests.items():
         texts = ["".join(words) for words in sentences]
         words, size = segment(model, texts, known)
         f1[name] = 100 * word_scores(sentences, words).f1
-    fields = report_fields(model, texts, known)
+    fields = report_fields(model, texts, known) if texts else None
     return Tested(model, known, 1000 * timer.median, f1, size, fields)
 
 

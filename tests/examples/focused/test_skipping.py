@@ -29,7 +29,7 @@ def adding_data():
     return args, skipping.load(args)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_runs_are_measured_once(tmp_path, capsys):
     options = [*SMALL, "--prices", "0", "0.5"]
     options += ["--output", str(tmp_path / "s.csv")]
@@ -54,7 +54,7 @@ def test_runs_are_measured_once(tmp_path, capsys):
     assert "Epoch 1/2" not in capsys.readouterr().out
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_gates_are_trained_with_the_schedule(tmp_path, monkeypatch):
     """At the end the gates pay what the command line says."""
     args = skipping.parse([*SMALL, "--output", str(tmp_path / "s.csv")])

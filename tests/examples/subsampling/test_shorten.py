@@ -19,6 +19,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.slow
 def test_rows_times_and_table(tmp_path, monkeypatch):
     output = tmp_path / "s.csv"
     options = [*SMALL, "--output", str(output), "--methods"]
