@@ -33,28 +33,15 @@ from keras_seqmech.training import WarnOnDecisionCollapse
 
 KEY = ("task", "model", "estimator", "openness_target", "seed", "settings")
 MEASURED = (
-    "accuracy",
-    "openness",
-    "drawn_accuracy",
-    "drawn_openness",
-    "best_accuracy",
-    "steps_to_95",
-    "steps",
-    "gate_variance_start",
-    "gate_variance_end",
-    "train_ms",
-    "inference_ms",
-    "parameters",
+    *("accuracy", "openness", "drawn_accuracy", "drawn_openness"),
+    *("best_accuracy", "steps_to_95", "steps", "gate_variance_start"),
+    *("gate_variance_end", "train_ms", "inference_ms", "parameters"),
     "seconds",
 )
 FIELDS = KEY + MEASURED
 KIND = ("model", "estimator", "openness_target")
 SETTINGS = (
-    "units",
-    "learning_rate",
-    "batch_size",
-    "steps",
-    "evaluate_every",
+    *("units", "learning_rate", "batch_size", "steps", "evaluate_every"),
     "test_size",
 )
 CURVE = ("step", "loss", "train_accuracy", "accuracy", "openness", "seconds")

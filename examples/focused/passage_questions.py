@@ -40,11 +40,7 @@ SETTINGS = ("units", "batch_size", "epochs")
 KEY = ("dataset", "model", "seed", "settings")
 MEASURED = (
     *SCORES,
-    "openness",
-    "validation_loss",
-    "best_epoch",
-    "epochs",
-    "parameters",
+    *("openness", "validation_loss", "best_epoch", "epochs", "parameters"),
     "seconds",
 )
 FIELDS = KEY + MEASURED

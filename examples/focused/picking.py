@@ -42,10 +42,7 @@ from keras_seqmech.tasks import picking
 
 KEY = experiments.KEY
 LENGTH_MEASURED = (
-    "accuracy",
-    "clear_accuracy",
-    "openness",
-    "drawn_accuracy",
+    *("accuracy", "clear_accuracy", "openness", "drawn_accuracy"),
     "drawn_openness",
 )
 # Length of the first sequences, and share of the steps with growing ones.

@@ -61,25 +61,13 @@ ESTIMATORS = ("relaxed", "straight_through", "reinforce")
 WORDS = 10_000
 KEY = ("data", "model", "estimator", "price", "seed", "settings")
 MEASURED = (
-    "accuracy",
-    "error",
-    "updates",
-    "drawn_accuracy",
-    "drawn_error",
-    "drawn_updates",
-    "steps",
-    "inference_ms",
-    "lstm_ms",
-    "parameters",
+    *("accuracy", "error", "updates", "drawn_accuracy", "drawn_error"),
+    *("drawn_updates", "steps", "inference_ms", "lstm_ms", "parameters"),
     "seconds",
 )
 FIELDS = KEY + MEASURED
 SETTINGS = (
-    "units",
-    "length",
-    "train_size",
-    "test_size",
-    "epochs",
+    *("units", "length", "train_size", "test_size", "epochs"),
     "batch_size",
 )
 # What depends on the data: defaults of options, and the learning rate.

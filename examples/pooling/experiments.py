@@ -21,22 +21,12 @@ from examples.pooling import classifiers
 from examples.pooling import noisy_texts
 
 TUNED = (
-    "units",
-    "learning_rate",
-    "batch_size",
-    "epochs",
-    "patience",
-    "max_length",
-    "forget_bias",
-    "validation_size",
-    "test_size",
+    *("units", "learning_rate", "batch_size", "epochs", "patience"),
+    *("max_length", "forget_bias", "validation_size", "test_size"),
 )
 KEY = ("size", "setting", "model", "seed", "settings")
 RESULTS = (
-    "best_epoch",
-    "epochs",
-    "train_accuracy",
-    "validation_accuracy",
+    *("best_epoch", "epochs", "train_accuracy", "validation_accuracy"),
     "test_accuracy",
 )
 COSTS = ("parameters", "seconds")
