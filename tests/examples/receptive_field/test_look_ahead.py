@@ -35,5 +35,5 @@ def test_sizes_are_those_at_keys_and_elsewhere(tmp_path, monkeypatch, capsys):
     assert 0 <= float(row["certain"]) <= 1
     (key,) = look_ahead.keys(look_ahead.parse(options.split()))
     assert key == tuple(row[name] for name in look_ahead.KEY)
-    line = f"| told | gru | field | memory | {right:.4g} |"
+    line = f"| told | gru | field | memory | {float(row['accuracy']):.4g} |"
     assert line in capsys.readouterr().out
