@@ -16,9 +16,9 @@ import pathlib
 import subprocess
 import sys
 import time
-from typing import NamedTuple
 
 import keras
+import pandas as pd
 import tensorflow as tf
 from keras import ops
 
@@ -34,24 +34,11 @@ from keras_seqmech.analysis import plots
 MAX_SIZE = 4
 
 
-class Segmenter(NamedTuple):
-    """A model to train.
-
-    Attributes:
-        kind: One of `receptive_field.cells.MODELS`.
-        max_size: The largest field.
-        fixed: Whether all fields are as large.
-    """
-
-    kind: str
-    max_size: int = 1
-    fixed: bool = True
-
-
+# Arguments of `taggers.train_and_test`.
 SEGMENTERS = {
-    "LSTM": Segmenter("lstm"),
-    "reads 2": Segmenter("lstm+rf", max_size=2),
-    f"reads 1 to {MAX_SIZE}": Segmenter("lstm+rf", MAX_SIZE, fixed=False),
+    "LSTM": {"kind": "lstm"},
+    "reads 2": {"kind": "lstm+rf", "max_size": 2, "fixed": True},
+    f"reads 1 to {MAX_SIZE}": {"kind": "lstm+rf", "max_size": MAX_SIZE},
 }
 
 # What a user of the SavedModel runs: TensorFlow, and nothing that built it.
@@ -83,20 +70,23 @@ def main(argv: list[str] | None = None) -> None:
     train, test = segmentation.people_daily()
     train = train[: arguments.sentences]
     test = test[: arguments.sentences]
-    vocabulary = segmentation.character_vocabulary(train)
-    print(
-        f"{len(train)} sentences to train on, {len(test)} to test on, "
-        f"{len(vocabulary)} characters"
-    )
+    print(f"{len(train)} sentences to train on, {len(test)} to test on")
     rows = []
     for name in SEGMENTERS:
-        model, row = train_and_test(name, arguments, train, test, vocabulary)
+        found, row = train_and_test(name, arguments, train, test)
         rows.append(row)
-    print(table(rows))
+    print(f"\n{pd.DataFrame(rows).to_string(index=False)}")
 
-    segmenter = make_segmenter(model, vocabulary)
-    sizes = field_sizes(segmenter, arguments.sentence)
-    picture = draw(arguments.sentence, sizes, arguments.output_dir)
+    segmenter = make_segmenter(found.model, found.vocabulary)
+    answer = segmenter({"text": tf.constant([arguments.sentence])})
+    sizes = answer["size"][0].numpy().tolist()
+    picture = arguments.output_dir / "receptive_fields.png"
+    plots.plot_receptive_fields(
+        list(arguments.sentence),
+        sizes,
+        MAX_SIZE,
+        title="Characters read at each step",
+    ).savefig(picture, dpi=150)
     page = analysis.show(
         arguments.sentence,
         sizes=sizes,
@@ -153,41 +143,31 @@ def train_and_test(
     arguments: argparse.Namespace,
     train: list[segmentation.Words],
     test: list[segmentation.Words],
-    vocabulary: list[str],
-) -> tuple[keras.Model, dict[str, str]]:
+) -> tuple[taggers.Tested, dict[str, str]]:
     """Trains and tests one model."""
     print(f"\nTraining: {name}")
-    segmenter = SEGMENTERS[name]
-    keras.utils.clear_session()
-    keras.utils.set_random_seed(arguments.seed)
-    model = taggers.build_model(
-        segmenter.kind,
-        len(vocabulary),
+    options = SEGMENTERS[name]
+    chooses = options.get("max_size") == MAX_SIZE
+    found = taggers.train_and_test(
+        train_sentences=train,
+        tests={"test": test},
+        seed=arguments.seed,
+        fit={
+            "epochs": arguments.epochs,
+            "batch_size": arguments.batch_size,
+            "callbacks": [ExploreThenCommit()] if chooses else [],
+        },
         units=arguments.units,
-        max_size=segmenter.max_size,
         gated="output",
-        fixed=segmenter.fixed,
-        seed=arguments.seed,
+        **options,
     )
-    timer = taggers.train(
-        model,
-        train,
-        vocabulary,
-        arguments.epochs,
-        arguments.batch_size,
-        seed=arguments.seed,
-        callbacks=[] if segmenter.fixed else [ExploreThenCommit()],
-    )
-    texts = ["".join(words) for words in test]
-    words, size = taggers.segment(model, texts, vocabulary)
-    scores = segmentation.word_scores(test, words)
-    fields = taggers.report_fields(model, texts, vocabulary)
+    size, fields = found.mean_size, found.fields
     # Of few characters it is not known.
     information = 0.0 if fields is None else fields.information
-    return model, {
+    return found, {
         "model": name,
-        "word F1": f"{100 * scores.f1:.2f}",
-        "ms a step": f"{1000 * timer.median:.1f}",
+        "word F1": f"{found.f1['test']:.2f}",
+        "ms a step": f"{found.step_ms:.1f}",
         "mean look-ahead": "0" if size is None else f"{size - 1:.2f}",
         "I(size; character), nats": (
             "-" if information is None else f"{information:.2f}"
@@ -195,23 +175,12 @@ def train_and_test(
     }
 
 
-def table(rows: list[dict[str, str]]) -> str:
-    """Rows under their keys, in columns."""
-    lines = [list(rows[0]), *(list(row.values()) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    return "\n" + "\n".join(
-        "  ".join(cell.rjust(width) for cell, width in zip(line, widths))
-        for line in lines
-    )
-
-
 def make_segmenter(model: keras.Model, vocabulary: list[str]) -> keras.Model:
     """Puts strings in front of a tagger and letters behind it.
 
-    Returns:
-        A model from `text`, strings `(batch,)`, to `tags`, one of B, I, E and
-        S a character, `(batch, time)`, and `size`, the number of characters
-        read there, `(batch, time)`. Past a text's end they are "" and 0.
+    From `text`, strings `(batch,)`, to `tags`, one of B, I, E and S a
+    character, and `size`, the number of characters read there, both `(batch,
+    time)`. Past a text's end they are "" and 0.
     """
     text = keras.Input((), dtype="string", name="text")
     ids = keras.layers.TextVectorization(
@@ -226,27 +195,6 @@ def make_segmenter(model: keras.Model, vocabulary: list[str]) -> keras.Model:
         invert=True,
     )(ops.where(ops.not_equal(ids, 0), best, 0))
     return keras.Model({"text": text}, {"tags": tags, "size": outputs["size"]})
-
-
-def field_sizes(segmenter: keras.Model, sentence: str) -> list[float]:
-    """How many characters the model read at each character."""
-    answer = segmenter({"text": tf.constant([sentence])})
-    return answer["size"][0].numpy().tolist()
-
-
-def draw(
-    sentence: str, sizes: list[float], directory: pathlib.Path
-) -> pathlib.Path:
-    """Saves a picture of which characters the model looked ahead at."""
-    figure = plots.plot_receptive_fields(
-        list(sentence),
-        sizes,
-        MAX_SIZE,
-        title="Characters read at each step",
-    )
-    path = directory / "receptive_fields.png"
-    figure.savefig(path, dpi=150)
-    return path
 
 
 def serve(export: pathlib.Path, sentence: str) -> str:

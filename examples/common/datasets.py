@@ -63,18 +63,10 @@ class TextData(NamedTuple):
 
 
 def load(name: str, data_dir: str | Path, fold: int = 0) -> TextData:
-    """Reads a data set.
+    """Reads one of `CLASSES` from a folder that holds it, in either layout.
 
-    Args:
-        name: One of `CLASSES`.
-        data_dir: Folder that holds it, in either layout.
-        fold: Which of the `FOLDS` is the test part, from 0, where the data set
-            has no test part of its own.
-
-    Raises:
-        FileNotFoundError: If neither layout exists; names what is missing.
-        ValueError: If a file is malformed; names path, line, and what was
-            expected. If there is no such fold.
+    `fold` says which of the `FOLDS` is the test part where there is no other. A
+    file that is missing or malformed is named in the error.
     """
     parts = _json_parts(name, Path(data_dir))
     if parts is None:
@@ -122,16 +114,10 @@ def take(part: Part, indices: np.ndarray) -> Part:
 def json_rows(
     path: str | Path, classes: Sequence[str]
 ) -> Iterator[tuple[str, int]]:
-    """Texts and labels of a file of JSON lines.
+    """Texts and labels of a file of JSON lines `{"text", "label"}`.
 
-    Args:
-        path: A file with an object `{"text", "label"}` on each line.
-        classes: Names of classes; a label is one of them or its place.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If a line is malformed; names path, line, and what was
-            expected.
+    A label is the name of one of `classes` or its place. A malformed line is
+    named in the error.
     """
     labels = {x: i for i, name in enumerate(classes) for x in (name, i)}
     for number, line in text_files.lines(Path(path), "utf8"):

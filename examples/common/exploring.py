@@ -11,21 +11,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds `--explore` and what it may be given."""
     add = parser.add_argument
     add("--explore", action="store_true", help="train with ExploreThenCommit")
-    weight = real("[0, 100]")
-    entropy = "with --explore: weight of the entropy at first"
-    add("--entropy", type=weight, help=entropy)
     price = "with --explore: weight of what is read at the end"
-    add("--price", type=weight, help=price)
+    add("--price", type=real("[0, 100]"), help=price)
 
 
 def check(
     parser: argparse.ArgumentParser, args: argparse.Namespace
 ) -> argparse.Namespace:
-    """Refuses numbers of a schedule without `--explore`."""
-    for name in ("entropy", "price"):
-        value = getattr(args, name)
-        if value is not None and not args.explore:
-            parser.error(f"--{name}: needs --explore. Received: {value}")
+    """Refuses a price without `--explore`."""
+    if args.price is not None and not args.explore:
+        parser.error(f"--price: needs --explore. Received: {args.price}")
     return args
 
 
@@ -34,14 +29,11 @@ def schedule(
 ) -> ExploreThenCommit | None:
     """The callback with what the command line gives; None without one.
 
-    Args:
-        args: The command line.
-        temperature: Temperature at the start.
+    `temperature` is that at the start.
     """
     if not args.explore:
         return None
-    given = {"entropy": args.entropy, "reading": args.price}
-    given = {name: x for name, x in given.items() if x is not None}
+    given = {} if args.price is None else {"reading": args.price}
     cooling = exploration.TEMPERATURE
     final = temperature * cooling.final / cooling.initial
     cooling = cooling._replace(initial=temperature, final=final)

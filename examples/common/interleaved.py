@@ -10,12 +10,8 @@ import numpy as np
 def median_ms(functions: Iterable[Callable], repeats: int) -> list[float]:
     """Median milliseconds of each function, all measured in turn.
 
-    What slows the machine for a while then slows all of them.
-
-    Args:
-        functions: Without arguments. Their first call, which may compile, does
-            not count.
-        repeats: Calls that do.
+    What slows the machine for a while then slows all of them. The first call of
+    each, which may compile, does not count.
     """
     functions = list(functions)
     for function in functions:

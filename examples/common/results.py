@@ -27,17 +27,13 @@ Key = tuple[str, ...]
 class ResultsFile(NamedTuple):
     """The CSV file of a program's finished runs.
 
-    Attributes:
-        path: The file.
-        fields: Names of its columns, those of `key` among them.
-        key: Names of the columns that tell one run from another.
-        accept: Returns a row of the file as it is to be read, or None for the
-            row of a run that is to be done again.
+    `accept` returns a row of the file as it is to be read, or None for the row
+    of a run that is to be done again.
     """
 
     path: Path
-    fields: Sequence[str]
-    key: Sequence[str]
+    fields: Sequence[str]  # All columns.
+    key: Sequence[str]  # Those that tell one run from another.
     accept: Callable[[Row], Row | None] = lambda row: row
 
     def read(self) -> list[Row]:
@@ -59,13 +55,7 @@ class ResultsFile(NamedTuple):
         """Adds finished runs, in the place of those with the same keys.
 
         The file is read again while its folder is locked, so rows that other
-        processes have added are kept.
-
-        Returns:
-            All rows.
-
-        Raises:
-            ValueError: If a run has a column that is no field.
+        processes have added are kept. Returns all rows.
         """
         unknown = sorted(
             {name for row in rows for name in row} - {*self.fields}
@@ -129,6 +119,7 @@ class ResultsFile(NamedTuple):
             nonlocal done
             key = self._by_column(values)
             line = f"[{keys.index(values) + 1}/{len(keys)}] {_name(key)}"
+            print(line, flush=True)
             measured = dict(run(key, line))
             self.add({**key, **measured})
             done += 1
@@ -184,12 +175,7 @@ def _name(key: Row) -> str:
 def describe(
     args: argparse.Namespace, names: Sequence[str], **more: Any
 ) -> str:
-    """Settings as text, to know a run by.
-
-    Args:
-        args: The command line.
-        names: Names of the arguments that count.
-        **more: Values of others, or to be shown in the place of theirs.
+    """Settings as text, to know a run by: named arguments, and `more`.
 
     >>> args = argparse.Namespace(units=8, data_dir="a/b", steps=100)
     >>> describe(args, ["units", "steps"], steps=90, data="b")
@@ -200,17 +186,9 @@ def describe(
 
 
 def read_rows(path: str | Path, fields: Sequence[str]) -> list[Row]:
-    """Reads the finished runs.
+    """Reads the whole rows of a CSV file; without a file there are none.
 
-    Args:
-        path: A CSV file; one that does not exist has no rows.
-        fields: Names of columns. One that the file lacks is empty.
-
-    Returns:
-        The rows that are whole.
-
-    Raises:
-        ValueError: If the file has other columns.
+    A field that the file lacks is empty; a column that is no field is refused.
     """
     path = Path(path)
     if not path.exists():

@@ -20,14 +20,7 @@ from keras_seqmech.training import ExactBackupAndRestore
 
 
 class EpochOrder(keras.utils.PyDataset):
-    """Batches of arrays, in an order that depends on the epoch and a seed.
-
-    Args:
-        x: Array `(N, ...)`.
-        y: Array `(N, ...)`.
-        batch_size: Rows of a batch; the last one has what is left.
-        seed: Seed of the order.
-    """
+    """Batches of arrays, in an order that depends on the epoch and a seed."""
 
     def __init__(
         self, x: np.ndarray, y: np.ndarray, batch_size: int, seed: int
@@ -71,12 +64,7 @@ class EpochSeconds(keras.callbacks.Callback):
 
 
 def folder_of(output: Path, key: Mapping[str, str]) -> Path:
-    """The folder of the backup of a run.
-
-    Args:
-        output: The file of finished runs.
-        key: What tells the run from others, by column.
-    """
+    """The folder of the backup of a run with this key, in `output`."""
     digest = zlib.crc32(" ".join(key.values()).encode())
     return output.with_name(f"{output.stem}-{digest:08x}")
 
@@ -93,20 +81,11 @@ def fit(
     folder: Path,
     callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> float:
-    """Trains a compiled model, with a backup after each epoch.
+    """Trains a compiled model with a backup after each epoch, until `remove`.
 
     A run that is killed, in `fit` or later, continues after its last epoch,
-    with the weights, random numbers and batches of one that was not.
-
-    Args:
-        model: The model.
-        data: What to train on.
-        epochs: Number of epochs.
-        folder: Folder of the backup, which stays until `remove`.
-        callbacks: More callbacks.
-
-    Returns:
-        The seconds that all epochs took.
+    with the weights, random numbers and batches of one that was not. Returns
+    the seconds that all epochs took.
     """
     clock = EpochSeconds(folder / "seconds.json")
     order = keras.callbacks.LambdaCallback(
@@ -118,6 +97,6 @@ def fit(
         epochs=epochs,
         shuffle=False,
         callbacks=[order, clock, *callbacks, backup],
-        verbose=0,
+        verbose=2,
     )
     return sum(clock.seconds.values())

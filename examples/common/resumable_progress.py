@@ -23,11 +23,6 @@ class ResumableProgress(keras.callbacks.Callback):
     so the two always belong together. The JSON file also holds the states of
     the model's random numbers. Subclasses say what is tested. The files stay
     until `remove`.
-
-    Args:
-        args: The command line, with `steps` and `evaluate_every`.
-        path: Start of the names of the files.
-        line: Start of the lines of progress.
     """
 
     def __init__(self, args: argparse.Namespace, path: Path, line: str):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 
 def table(lines: Sequence[Sequence[Any]]) -> str:
@@ -12,16 +13,6 @@ def table(lines: Sequence[Sequence[Any]]) -> str:
     header, *body = lines
     lines = [header, ["---"] * len(header), *body]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
-
-
-def mean(rows: Sequence[dict], field: str, form: str = ".1f") -> str:
-    """Mean of a field over runs, "" if none has it; how many have, if some."""
-    known = [row[field] for row in rows if row[field] not in ("", "nan")]
-    values = [float(value) for value in known]
-    if not values:
-        return ""
-    count = f" ({len(values)})" if 0 < len(values) < len(rows) else ""
-    return f"{np.mean(values):{form}}{count}"
 
 
 def spread(values: Sequence[float], form: str = ".1f") -> str:
@@ -36,38 +27,26 @@ def spread(values: Sequence[float], form: str = ".1f") -> str:
 
 
 def by_kind(
-    rows: Sequence[dict], by: Sequence[str], measured: Sequence[str]
+    rows: Sequence[dict],
+    by: Sequence[str],
+    measured: Sequence[str],
 ) -> str:
     """Markdown table of means and standard deviations over seeds.
 
-    Args:
-        rows: Finished runs.
-        by: Columns that tell kinds of runs from each other.
-        measured: Columns of numbers; empty ones and "nan" do not count.
+    Rows with the same values in the columns `by` are of one kind. Empty numbers
+    and "nan" do not count.
     """
-    kinds: dict[tuple, list[dict]] = {}
-    for row in rows:
-        kinds.setdefault(tuple(row[name] for name in by), []).append(row)
     lines = [[*by, *measured, "seeds"]]
-    for kind, own in kinds.items():
-        known = [
-            [float(row[name]) for row in own if row[name] not in ("", "nan")]
-            for name in measured
-        ]
-        lines.append([*kind, *(spread(x, ".4g") for x in known), len(own)])
+    runs = pd.DataFrame(rows, columns=[*by, *measured])
+    for kind, own in runs.groupby([*by], sort=False):
+        numbers = own[[*measured]].apply(pd.to_numeric)
+        spreads = [spread([*x.dropna()], ".4g") for _, x in numbers.items()]
+        lines.append([*kind, *spreads, len(own)])
     return table(lines)
 
 
 def publish(parts: Sequence[str], path: str | Path | None) -> str:
-    """Prints tables and notes, and writes them to a file if one is wanted.
-
-    Args:
-        parts: Markdown, a blank line between them; empty ones are left out.
-        path: Of the file, with folders that may not exist yet.
-
-    Returns:
-        What was printed.
-    """
+    """Prints Markdown parts, and writes them to a file if one is wanted."""
     content = "\n\n".join(filter(None, parts)) + "\n"
     print(content)
     if path:

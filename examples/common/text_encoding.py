@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 from typing import NamedTuple
 
 import keras
@@ -16,49 +15,24 @@ from keras_seqmech.typing import Tensor
 LENGTHS = {"mr": 40, "trec": 20, "sst5": 40, "ag": 64, "imdb": 200}
 
 
-@keras.saving.register_keras_serializable(package="keras_seqmech_examples")
-class Tokenizer(keras.layers.Layer):
-    """Strings to word ids with TF Text: 0 is padding, 1 an unknown word.
-
-    Texts are lower-cased and split at white space and around punctuation;
-    apostrophes and hyphens inside words stay.
-
-    Args:
-        vocabulary: The known words; they get the ids from 2 on.
-        max_length: Number of ids of each text; longer texts are cut.
-    """
-
-    def __init__(
-        self, vocabulary: Sequence[str], max_length: int, **kwargs: Any
-    ):
-        super().__init__(**kwargs)
-        self.vocabulary = list(vocabulary)
-        self.max_length = max_length
-        self.lookup = keras.layers.StringLookup(
-            vocabulary=self.vocabulary, mask_token=""
-        )
-
-    def call(self, texts: Tensor) -> Tensor:
-        words = split_words(texts)
-        shape = [None, self.max_length]
-        return self.lookup(words.to_tensor(default_value="", shape=shape))
-
-    def compute_output_spec(
-        self, texts: keras.KerasTensor
-    ) -> keras.KerasTensor:
-        shape = (texts.shape[0], self.max_length)
-        return keras.KerasTensor(shape, dtype="int64")
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "vocabulary": self.vocabulary,
-            "max_length": self.max_length,
-        }
+def make_tokenizer(
+    vocabulary: Sequence[str], max_length: int
+) -> keras.layers.TextVectorization:
+    """Strings to so many word ids: 0 is padding, 1 an unknown word."""
+    return keras.layers.TextVectorization(
+        standardize=None,
+        split=split_words,
+        output_sequence_length=max_length,
+        vocabulary=vocabulary,
+    )
 
 
 def split_words(texts: Tensor | Sequence[str]) -> tf.RaggedTensor:
-    """Words of texts, with `tensorflow_text.WhitespaceTokenizer`."""
+    """Words of texts, with `tensorflow_text.WhitespaceTokenizer`.
+
+    Texts are lower-cased and split at white space and around punctuation;
+    apostrophes and hyphens inside words stay.
+    """
     try:
         import tensorflow_text
     except ImportError as error:
@@ -74,7 +48,8 @@ def split_words(texts: Tensor | Sequence[str]) -> tf.RaggedTensor:
 class Encoded(NamedTuple):
     """A data set as arrays: `(ids, labels)` for each part."""
 
-    tokenizer: Tokenizer
+    tokenizer: keras.layers.TextVectorization
+    words: list[str]  # Their ids start with 2.
     classes: tuple[str, ...]
     train: tuple[np.ndarray, np.ndarray]
     validation: tuple[np.ndarray, np.ndarray]
@@ -85,12 +60,13 @@ def encode(data: datasets.TextData, max_length: int) -> Encoded:
     """Makes a vocabulary of the training texts, and ids of all texts."""
     words = split_words(data.train.texts).flat_values.numpy()
     counts = Counter(word.decode("utf8") for word in words)
-    tokenizer = Tokenizer([w for w, _ in counts.most_common()], max_length)
+    known = [word for word, _ in counts.most_common()]
+    tokenizer = make_tokenizer(known, max_length)
     parts = [
         (tokenizer(tf.constant(part.texts)).numpy(), part.labels)
         for part in (data.train, data.validation, data.test)
     ]
-    return Encoded(tokenizer, data.classes, *parts)
+    return Encoded(tokenizer, known, data.classes, *parts)
 
 
 def keep_frequent(ids: np.ndarray, count: int) -> np.ndarray:
@@ -112,11 +88,7 @@ def frequent_words(
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """`(ids, labels)` of training and test texts, ids below a count.
 
-    Args:
-        data: The texts.
-        sizes: Largest numbers of texts of the two parts.
-        max_length: Largest number of words of a text.
-        count: Number of ids; rarer words become the unknown one.
+    `sizes` are the largest numbers of texts of the two parts.
     """
     train = datasets.choose(data.train, sizes[0])
     test = datasets.choose(data.test, sizes[1])

@@ -10,13 +10,8 @@ from typing import NoReturn
 def lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
     """Numbers and contents of the lines that are not blank.
 
-    Args:
-        path: A plain file, or a gzipped one if it ends in `.gz`.
-        encoding: Encoding of the text.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: Naming path and line, if it cannot be read or is empty.
+    A file may be plain, or gzipped if its name ends in `.gz`. What cannot be
+    read, and an empty file, is an error with path and line.
     """
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file")

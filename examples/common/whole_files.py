@@ -16,12 +16,7 @@ def replacing(
     """Opens a file that takes the place of another when all is written.
 
     It is written beside the other one, which stays as it is if writing ends by
-    an exception or a kill.
-
-    Args:
-        path: Path of both, with folders that may not exist yet.
-        mode: Mode of `open`, to write.
-        **options: Other options of `open`; text is UTF-8.
+    an exception or a kill. Folders may not exist yet; text is UTF-8.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

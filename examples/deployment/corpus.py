@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 from examples.common import locks
 from examples.common import whole_files
-from examples.deployment.text_model import Output
 
 try:
     import pyarrow as pa
@@ -31,7 +30,6 @@ except ImportError as error:
     ) from error
 
 ENDINGS = (".jsonl", ".parquet")
-FORMATS = ("jsonl", "parquet")
 MANIFEST = "manifest.json"
 # Claimed by a run as long as it goes on.
 LOCK = ".lock"
@@ -51,21 +49,13 @@ class CorpusFile(NamedTuple):
 
 
 class Shard(NamedTuple):
-    """Rows of a file.
+    """Rows of a file."""
 
-    Attributes:
-        number: Position among all shards of the corpus.
-        file: The file of the rows.
-        first: Number of the first row.
-        rows: Number of rows.
-        offset: Bytes before the first row; 0 in Parquet.
-    """
-
-    number: int
+    number: int  # Among all shards of the corpus.
     file: CorpusFile
-    first: int
-    rows: int
-    offset: int
+    first: int  # Number of the first row.
+    rows: int  # Number of rows.
+    offset: int  # Bytes before them; 0 in Parquet.
 
 
 class Fields(NamedTuple):
@@ -96,9 +86,6 @@ def find(inputs: Iterable[str | Path]) -> list[CorpusFile]:
     Folders are searched with all folders in them, in the order of names. What
     is hidden, or starts with `_` as Spark's own files do, is left out; what
     else is left out is printed.
-
-    Raises:
-        ValueError: If one is missing, of another kind, or named twice.
     """
     found: list[str] = []
     for path in map(Path, inputs):
@@ -145,12 +132,7 @@ def look_at(path: str) -> CorpusFile:
 def split(
     files: Iterable[CorpusFile], shard_rows: int, fields: Fields
 ) -> list[Shard]:
-    """Cuts files into shards of `shard_rows` rows; a file's last may be less.
-
-    Raises:
-        ValueError: If no file has rows, or one does not have one field of each
-            of these names.
-    """
+    """Cuts files into shards of `shard_rows` rows, or less at their ends."""
     shards: list[Shard] = []
     for file in files:
         if _is_parquet(file.path):
@@ -170,11 +152,7 @@ def split(
 
 
 def read(shard: Shard, fields: Fields) -> Iterator[Row | BadRow]:
-    """Reads the rows of a shard, in order.
-
-    Raises:
-        ValueError: If the file is not what it was when it was split.
-    """
+    """Reads the rows of a shard, in order, if its file is still the same."""
     path = shard.file.path
     if look_at(path) != shard.file:
         raise ValueError(
@@ -280,46 +258,25 @@ def _row(number: int, value: Any, path: str, fields: Fields) -> Row | BadRow:
 class ScoreFolder:
     """Where the scores of a run go, with what they depend on.
 
-    Args:
-        path: The folder; made if there is none.
-        form: `"jsonl"` or `"parquet"`.
-        id_field: Name of the column of ids; None for none.
-        outputs: Outputs of the model.
-
-    Raises:
-        ValueError: If an output has the name of another column.
+    `id_field` is the column of ids or None, `outputs` those of the model.
     """
 
     def __init__(
-        self,
-        path: str | Path,
-        form: str,
-        id_field: str | None,
-        outputs: Mapping[str, Output],
+        self, path: str | Path, id_field: str | None, outputs: Iterable[str]
     ):
-        columns = [("file", pa.string()), ("row", pa.int64())]
-        if id_field is not None:
-            columns.append((id_field, pa.string()))
-        columns += [(name, _arrow_type(x)) for name, x in outputs.items()]
-        count = Counter(name for name, _ in columns)
-        if len(count) < len(columns):
+        self.path = Path(path)
+        self._columns = [*filter(None, ("file", "row", id_field)), *outputs]
+        self._id_field = id_field
+        count = Counter(self._columns)
+        if len(count) < len(self._columns):
             raise ValueError(
                 "Columns must differ: file, row, the ids and the outputs of "
                 f"the model. Received: {count.most_common(1)[0][0]!r} twice"
             )
-        self.path = Path(path)
-        self.form = form
-        self._id_field = id_field
-        self._schema = pa.schema(columns)
 
     @contextlib.contextmanager
     def reserved(self) -> Iterator[None]:
-        """Keeps the folder for one run.
-
-        Raises:
-            ValueError: If it holds something else than a run, or another run
-                uses it.
-        """
+        """Keeps the folder for one run; it must hold a run, or nothing."""
         self.path.mkdir(parents=True, exist_ok=True)
         received = f"Received: output={str(self.path)!r}"
         others = sorted(
@@ -350,14 +307,8 @@ class ScoreFolder:
     ) -> list[Shard]:
         """The shards of the run that is continued, or of one that begins.
 
-        Args:
-            settings: What the scores depend on, in JSON's types.
-            files: Files of texts.
-            shard_rows: Rows of a shard.
-            fields: Fields of the texts.
-
-        Raises:
-            ValueError: If the folder holds a run with other settings or files.
+        `settings` are what the scores depend on, in JSON's types; a run with
+        other ones, or other files, is refused.
         """
         path = self.path / MANIFEST
         wanted = {**settings, "files": [[*file] for file in files]}
@@ -387,7 +338,7 @@ class ScoreFolder:
 
     def scores(self, number: int) -> Path:
         """The file of a shard's scores."""
-        return self.path / f"shard-{number:06d}.{self.form}"
+        return self.path / f"shard-{number:06d}.jsonl"
 
     def rejects(self, number: int) -> Path:
         """The file of a shard's rows that were left out, if there are any."""
@@ -414,23 +365,16 @@ class ScoreFolder:
         }
         if self._id_field is not None:
             columns[self._id_field] = [row.id for row in rows]
-        table = pa.table(columns, schema=self._schema)
-        path = self.scores(shard.number)
-        if self.form == "jsonl":
-            _write_lines(path, table.to_pylist())
-        else:
-            with _replacing_synced(path, "wb") as file:
-                parquet.write_table(table, file)
+        found = zip(*(columns[name] for name in self._columns), strict=True)
+        lines = [dict(zip(self._columns, values)) for values in found]
+        _write_lines(self.scores(shard.number), lines)
 
     @contextlib.contextmanager
     def attempt(self, number: int) -> Iterator[None]:
-        """Leaves a mark if the process dies within.
+        """Leaves a mark if the process dies within, at most `ATTEMPTS` of them.
 
         Workers that die are replaced without end. A shard that kills them, by
         its need of memory for one, would keep a run from ending.
-
-        Raises:
-            ValueError: If `ATTEMPTS` marks were left.
         """
         marks = [
             self.path / f".shard-{number:06d}.{i}{TEMPORARY}"
@@ -459,30 +403,13 @@ class ScoreFolder:
             path.unlink(missing_ok=True)
 
 
-def _arrow_type(output: Output) -> pa.DataType:
-    """The type of a column."""
-    if output.dtype == "string":
-        kind = pa.string()
-    elif output.dtype == "bool":
-        kind = pa.bool_()
-    else:
-        kind = pa.from_numpy_dtype(output.dtype)
-    for _ in range(output.axes):
-        kind = pa.list_(kind)
-    return kind
-
-
 def _write_lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Writes JSON lines; what is no number is `NaN` there, as Python reads."""
-    with _replacing_synced(path) as file:
+    """Writes JSON lines, whole after a crash of the machine, too.
+
+    What is no number is `NaN` there, as Python reads.
+    """
+    with whole_files.replacing(path) as file:
         for row in rows:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
-
-
-@contextlib.contextmanager
-def _replacing_synced(path, mode="w"):
-    """`whole_files.replacing`, whole after a crash of the machine, too."""
-    with whole_files.replacing(path, mode) as file:
-        yield file
         file.flush()
         os.fsync(file.fileno())

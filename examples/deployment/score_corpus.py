@@ -38,7 +38,7 @@ from examples.deployment import corpus
 from examples.deployment import text_model
 
 # What scores depend on beside model and files.
-SETTINGS = ("text_field", "id_field", "batch_size", "shard_rows", "format")
+SETTINGS = ("text_field", "id_field", "batch_size", "shard_rows")
 
 
 class Job(NamedTuple):
@@ -54,12 +54,7 @@ class Job(NamedTuple):
 
 
 class Scorer:
-    """Scores shards with a model that it loads once.
-
-    Args:
-        job: What to do.
-        threads: Threads of TensorFlow; None for those that it has.
-    """
+    """Scores shards with a model that it loads once."""
 
     def __init__(self, job: Job, threads: int | None = None):
         if threads is not None:
@@ -76,12 +71,8 @@ class Scorer:
     def __call__(self, row: dict[str, int]) -> dict[str, Any]:
         """Writes the scores of a shard, unless they are there.
 
-        Args:
-            row: Has `item`, the shard's position in the job.
-
-        Returns:
-            Number of the shard, its rows, the seconds it took, who did it, and
-            what is wrong with it, or an empty string.
+        `item` is the shard's position in the job. Returns what became of it,
+        with what is wrong with it or an empty string.
         """
         begun = time.perf_counter()
         shard = self._job.shards[row["item"]]
@@ -168,12 +159,7 @@ def start_ray(args: argparse.Namespace) -> int:
 
 
 def run(args: argparse.Namespace) -> dict[str, int]:
-    """Scores what is not scored yet; returns the numbers of all rows.
-
-    Raises:
-        ValueError: If arguments, files, model or folder are not what they must
-            be, or a row cannot be scored.
-    """
+    """Scores what is not scored yet; returns the numbers of all rows."""
     output = args.output.resolve()
     for path in map(Path, args.inputs):
         if path.is_dir() and output.is_relative_to(path.resolve()):
@@ -189,7 +175,6 @@ def run(args: argparse.Namespace) -> dict[str, int]:
         text_model.limit_tensorflow(args.threads)
     folder = corpus.ScoreFolder(
         args.output.absolute(),
-        args.format,
         args.id_field,
         text_model.TextModel(args.model).outputs,
     )
@@ -224,11 +209,7 @@ def run(args: argparse.Namespace) -> dict[str, int]:
 
 
 def follow(job: Job, args: argparse.Namespace) -> None:
-    """Scores a job's shards; prints what becomes of them.
-
-    Raises:
-        ValueError: If one cannot be scored; those after it are left.
-    """
+    """Scores a job's shards up to one that cannot be, and prints progress."""
     count = len(job.shards)
     if args.workers == 0:
         score = Scorer(job)
@@ -256,7 +237,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("inputs", nargs="+", help=".jsonl or .parquet files, or folders")
     add("--model", type=Path, required=True, help="folder of a SavedModel")
     add("--output", type=Path, required=True, help="folder of the scores")
-    add("--format", choices=corpus.FORMATS, default="jsonl")
     add("--text-field", default="text", help="of the texts")
     add("--id-field", help="to be written beside the scores, as a string")
     add("--batch-size", type=positive, default=256, help="texts of a batch")

@@ -44,9 +44,8 @@ MAX_SIZE = 4
 class Typist:
     """A client that sends one character after the other.
 
-    Args:
-        signatures: Signatures of a model with the input `characters` and the
-            output `tags`, exported with `streaming=True`.
+    The signatures are of a model from `characters` to `tags`, exported with
+    `streaming=True`.
     """
 
     def __init__(self, signatures: Mapping[str, Any]):
@@ -95,9 +94,8 @@ class Typist:
 def make_segmenter(model: keras.Model, vocabulary: list[str]) -> keras.Model:
     """Puts characters in front of a tagger and letters behind it.
 
-    Returns:
-        A model from `characters`, strings `(batch, time)`, to `tags`, one of
-        B, I, E and S each, and `size`, the number of characters read there.
+    From `characters`, strings `(batch, time)`, to `tags`, one of B, I, E and S
+    each, and `size`, the number of characters read there.
     """
     characters = keras.Input((None,), dtype="string", name="characters")
     ids = keras.layers.StringLookup(vocabulary=vocabulary, mask_token="")(
@@ -118,27 +116,17 @@ def make_segmenter(model: keras.Model, vocabulary: list[str]) -> keras.Model:
 def train(args: argparse.Namespace) -> keras.Model:
     """A segmenter that has been trained on some sentences."""
     sentences, _ = segmentation.people_daily()
-    sentences = sentences[: args.sentences]
-    vocabulary = segmentation.character_vocabulary(sentences)
-    keras.utils.set_random_seed(args.seed)
-    model = taggers.build_model(
+    found = taggers.train_and_test(
         "lstm+rf",
-        len(vocabulary),
+        sentences[: args.sentences],
+        {},
+        args.seed,
+        {"epochs": args.epochs, "callbacks": [ExploreThenCommit()]},
         units=args.units,
         max_size=MAX_SIZE,
         gated="output",
-        seed=args.seed,
     )
-    taggers.train(
-        model,
-        sentences,
-        vocabulary,
-        args.epochs,
-        batch_size=64,
-        seed=args.seed,
-        callbacks=[ExploreThenCommit()],
-    )
-    return make_segmenter(model, vocabulary)
+    return make_segmenter(found.model, found.vocabulary)
 
 
 def type_text(typist: Typist, text: str) -> dict[str, float]:

@@ -6,44 +6,16 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-
-# Narrow floats are widened to what every reader of files knows.
-_WIDER = {"float16": "float32", "bfloat16": "float32"}
-_DTYPES = (
-    *("bool", "float32", "float64", "int8", "int16", "int32", "int64"),
-    *("string", "uint8", "uint16", "uint32", "uint64"),
-)
-
-
-class Output(NamedTuple):
-    """What an output holds for each text.
-
-    Attributes:
-        dtype: Name of the values' dtype, `"string"` among others.
-        axes: Depth of the nesting; 0 for a single value.
-    """
-
-    dtype: str
-    axes: int
 
 
 class TextModel:
     """A SavedModel whose `serving_default` maps texts to named outputs.
 
-    Args:
-        path: Folder of the SavedModel.
-
-    Attributes:
-        outputs: Dict from names to `Output`s.
-
-    Raises:
-        ValueError: If there is no such model; if it has another input than
-            one of strings, `(batch,)` or `(batch, 1)`; or an output that
-            cannot be written by row.
+    `outputs` are their names. A model with another input than one of strings,
+    or an output that cannot be written by row, is refused.
     """
 
     def __init__(self, path: str | Path):
@@ -65,10 +37,16 @@ class TextModel:
             )
         ((self._name, spec),) = specs.items()
         self._shape = [-1, *spec.shape[1:]]
-        self.outputs = {
-            name: _output(name, spec)
-            for name, spec in sorted(self._call.structured_outputs.items())
-        }
+        self.outputs = sorted(self._call.structured_outputs)
+        for name, spec in self._call.structured_outputs.items():
+            kind = spec.dtype
+            is_real = kind.is_floating or kind.is_integer or kind.is_bool
+            if not spec.shape.rank or not (is_real or kind == tf.string):
+                raise ValueError(
+                    "Argument `model` must have outputs with a batch axis, of "
+                    "strings, booleans or real numbers. Received: output "
+                    f"{name!r}, {kind.name} {spec.shape}"
+                )
 
     def score(
         self, texts: Sequence[str], batch_size: int
@@ -121,17 +99,6 @@ def _load(path):
     return tf.saved_model.load(str(path))
 
 
-def _output(name, spec) -> Output:
-    dtype = _WIDER.get(spec.dtype.name, spec.dtype.name)
-    if not spec.shape.rank or dtype not in _DTYPES:
-        raise ValueError(
-            "Argument `model` must have outputs with a batch axis, of strings, "
-            f"booleans or real numbers. Received: output {name!r}, "
-            f"{spec.dtype.name} {spec.shape}"
-        )
-    return Output(dtype, spec.shape.rank - 1)
-
-
 def _values(name, answer, count) -> list:
     """An answer with a row for each text."""
     array = answer.numpy()
@@ -143,4 +110,6 @@ def _values(name, answer, count) -> list:
     if answer.dtype == tf.string:
         decoded = [value.decode("utf8") for value in array.flat]
         return np.array(decoded, object).reshape(array.shape).tolist()
-    return array.astype(_WIDER.get(answer.dtype.name, array.dtype)).tolist()
+    if answer.dtype in (tf.bfloat16, tf.float16):
+        array = array.astype("float32")  # JSON knows no others.
+    return array.tolist()

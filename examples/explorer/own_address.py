@@ -14,10 +14,6 @@ class OwnAddress:
 
     A browser says in `Origin` which page asks. Where a site has its own name
     lead to this machine, the name is in `Host`.
-
-    Args:
-        app: What is asked.
-        host: Name under which the page is served, beside its IP address.
     """
 
     def __init__(self, app: ASGIApp, host: str):

@@ -47,12 +47,7 @@ POLICY = "default-src 'self' 'unsafe-inline' 'unsafe-eval' data: blob:"
 
 
 def make_app(models: Mapping[str, ServedModel], host: str) -> App:
-    """The page's application.
-
-    Args:
-        models: By the keys of `EXPLORABLES`.
-        host: Name or address under which the page is served.
-    """
+    """The page's application, served as `host`; models by their keys."""
 
     def connect(input: Inputs, output: Outputs, session: Session) -> None:
         for key, model in models.items():

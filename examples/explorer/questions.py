@@ -26,10 +26,7 @@ class Refused(ValueError):
 class ServedModel:
     """The newest SavedModel of a folder; it is loaded when first asked.
 
-    Args:
-        directory: Its subfolders are versions, as TensorFlow Serving has them.
-        command: What makes it.
-        outputs: The names of what it must return.
+    `command` makes one, and `outputs` are the names of what it must return.
     """
 
     def __init__(self, directory: Path, command: str, outputs: tuple[str, ...]):
@@ -39,11 +36,7 @@ class ServedModel:
         self._loaded: Any = None
 
     def ask(self, **inputs: tf.Tensor) -> tuple[dict[str, np.ndarray], float]:
-        """What the model returns, by name, and the milliseconds it took.
-
-        Raises:
-            Refused: If there is no model, or it does not take the inputs.
-        """
+        """What the model returns, by name, and the milliseconds it took."""
         if self._loaded is None:
             self._loaded = self._load()
             # The first run takes longer than all others.
@@ -86,14 +79,7 @@ class ServedModel:
 
 
 class Answer(NamedTuple):
-    """What the page shows.
-
-    Attributes:
-        says: The model's answer in words.
-        look_ahead: How far the model reads ahead.
-        milliseconds: The model took.
-        picture: Its decisions.
-    """
+    """What the page shows: words, look-ahead, time, and decisions."""
 
     says: str
     look_ahead: str
@@ -102,30 +88,17 @@ class Answer(NamedTuple):
 
 
 class Explorable(NamedTuple):
-    """A model that the page can ask.
-
-    Attributes:
-        name: Name of its tab.
-        explains: What it does, in a sentence or two.
-        label: Label of the text field.
-        example: The text at first.
-        ask: From the model, a text and the questions to an answer.
-        directory: Where its exports are.
-        command: What makes them.
-        outputs: Names of what it returns.
-        asks_for: Label of a field for questions; "" for none.
-        questions: The questions at first.
-    """
+    """A model that the page can ask, with the texts of its tab."""
 
     name: str
     explains: str
     label: str
     example: str
-    ask: Callable[[ServedModel, str, str], Answer]
+    ask: Callable[[ServedModel, str, str], Answer]  # Model, text, questions.
     directory: Path
-    command: str
+    command: str  # Makes the exports.
     outputs: tuple[str, ...]
-    asks_for: str = ""
+    asks_for: str = ""  # Label of the questions; "": none.
     questions: str = ""
 
     def served_from(self, directory: Path) -> ServedModel:

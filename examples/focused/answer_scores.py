@@ -52,10 +52,6 @@ def score_texts(
 ) -> dict[str, float]:
     """Scores of written answers; with several references the best counts.
 
-    Args:
-        predictions: One answer a question.
-        references: Right answers, at least one a question.
-
     Returns:
         Dict of `"exact_match"` and `"f1"` as SQuAD defines them; `"bleu1"`,
         NLTK's corpus BLEU of single words with its brevity penalty; and
@@ -84,16 +80,9 @@ def score_texts(
 def score_labels(
     predictions: Sequence[int], labels: Sequence[int], count: int
 ) -> dict[str, float]:
-    """Scores of chosen classes.
+    """Scores of chosen classes: accuracy, and the mean F1 of all classes.
 
-    Args:
-        predictions: Ints below `count`.
-        labels: The right ones.
-        count: Number of classes.
-
-    Returns:
-        Dict of `"accuracy"` and `"macro_f1"`, the mean F1 of all classes, also
-        of those that were never chosen.
+    Classes that were never chosen count in it, too.
     """
     f1_of_all = metrics.f1_score(
         labels,

@@ -33,28 +33,15 @@ from keras_seqmech.training import WarnOnDecisionCollapse
 
 KEY = ("task", "model", "estimator", "openness_target", "seed", "settings")
 MEASURED = (
-    "accuracy",
-    "openness",
-    "drawn_accuracy",
-    "drawn_openness",
-    "best_accuracy",
-    "steps_to_95",
-    "steps",
-    "gate_variance_start",
-    "gate_variance_end",
-    "train_ms",
-    "inference_ms",
-    "parameters",
+    *("accuracy", "openness", "drawn_accuracy", "drawn_openness"),
+    *("best_accuracy", "steps_to_95", "steps", "gate_variance_start"),
+    *("gate_variance_end", "train_ms", "inference_ms", "parameters"),
     "seconds",
 )
 FIELDS = KEY + MEASURED
 KIND = ("model", "estimator", "openness_target")
 SETTINGS = (
-    "units",
-    "learning_rate",
-    "batch_size",
-    "steps",
-    "evaluate_every",
+    *("units", "learning_rate", "batch_size", "steps", "evaluate_every"),
     "test_size",
 )
 CURVE = ("step", "loss", "train_accuracy", "accuracy", "openness", "seconds")
@@ -71,18 +58,11 @@ FINAL_TEMPERATURE = 0.3
 
 
 class Task(NamedTuple):
-    """What is learned and how it is tested.
+    """What is learned and how it is tested."""
 
-    Attributes:
-        build: `build(name, estimator)` makes a model.
-        batches: `batches(seed, step)` gives the training batches from a step
-            on, without end.
-        test: What is asked, and the answers.
-    """
-
-    build: Callable[[str, str], keras.Model]
-    batches: Callable[[int, int], tf.data.Dataset]
-    test: tuple[dict[str, np.ndarray], np.ndarray]
+    build: Callable[[str, str], keras.Model]  # Of a model's name and estimator.
+    batches: Callable[[int, int], tf.data.Dataset]  # Of a seed, from a step on.
+    test: tuple[dict[str, np.ndarray], np.ndarray]  # Asked, and answers.
 
 
 class Progress(resumable_progress.ResumableProgress):
@@ -134,10 +114,7 @@ def keys(
 ) -> list[results.Key]:
     """Values of `KEY` of all runs, seed by seed; LSTMs have no estimators.
 
-    Args:
-        args: The command line.
-        task: Name of what is learned.
-        more: Names of the task's own settings.
+    `more` names the task's own settings.
     """
     found = []
     target = "" if args.explore else str(args.openness_target)

@@ -47,20 +47,14 @@ DRAWS = 16
 class Asked(NamedTuple):
     """What a model is asked.
 
-    Attributes:
-        inputs: Inputs by name.
-        sequence: Tensor `(B, T, d)`, made of the inputs.
-        context: Tensor `(B, c)`, made of the inputs.
-        classes: Number of answers.
-        compare: Whether to classify the product of what is read and the
-            query, too, and through a hidden layer: for questions whether
-            something is so.
+    If `compare`, the product of what is read and the query is classified, too,
+    and through a hidden layer: for questions whether something is so.
     """
 
-    inputs: dict[str, keras.KerasTensor]
-    sequence: keras.KerasTensor
-    context: keras.KerasTensor
-    classes: int
+    inputs: dict[str, keras.KerasTensor]  # By name.
+    sequence: keras.KerasTensor  # `(B, T, d)`.
+    context: keras.KerasTensor  # `(B, c)`.
+    classes: int  # Number of answers.
     compare: bool = False
 
 
@@ -97,14 +91,7 @@ def gate_settings(args: argparse.Namespace) -> dict[str, object]:
 def build(
     name: str, estimator: str, asked: Asked, args: argparse.Namespace
 ) -> keras.Model:
-    """A model of logits, to be compiled and trained.
-
-    Args:
-        name: One of `MODELS`.
-        estimator: Estimator of the gates of `fhe`.
-        asked: What it is asked.
-        args: The command line.
-    """
+    """A model of logits, one of `MODELS`, to be compiled and trained."""
     layers = keras.layers
     query = layers.Dense(args.units, name="query")(asked.context)
     gates, read_out, attends = None, "every", name in ATTENDING
@@ -167,12 +154,7 @@ def compile_model(model: keras.Model, learning_rate: float, steps: int) -> None:
 
 
 def probe(model: keras.Model, focus: bool = False) -> keras.Model:
-    """The same model with more outputs: its gates, if it has any.
-
-    Args:
-        model: Of `build`.
-        focus: Whether to return the weights of its attention too, `(B, T)`.
-    """
+    """The same model with more outputs: gates, and focus `(B, T)` if wanted."""
     model = network_of(model)
     outputs = {"logits": model.output}
     if has_gates(model):
@@ -208,12 +190,7 @@ def measure(
 ) -> dict[str, float]:
     """Accuracy, and openness if there are gates, on some examples.
 
-    Args:
-        probed: Result of `probe`.
-        asked: The inputs.
-        answers: Their answers.
-        batch_size: Examples at once.
-        parts: Bools by name: examples whose `<name>_accuracy` is wanted, too.
+    `parts` are bools by name: examples whose accuracy is wanted on its own.
     """
     found = probed.predict(asked, batch_size=batch_size, verbose=0)
     right = found["logits"].argmax(axis=-1) == answers
@@ -255,14 +232,8 @@ def gate_variance(
 ) -> float | str:
     """Variance of the gradient of the gate's weights, from draw to draw.
 
-    Args:
-        model: A compiled model; its weights stay as they are.
-        asked: The inputs of one batch.
-        answers: Their answers.
-
-    Returns:
-        The sum of the variances of all numbers of the gradient; "" for a model
-        without gates.
+    The sum over all numbers of the gradient, of one batch; "" for a model
+    without gates. The model stays as it is.
     """
     if not has_gates(model):
         return ""

@@ -1,27 +1,21 @@
-"""Questions about passages from local files: XQuAD, PubMedQA, SearchQA, MARCO.
+"""Questions about passages from local files: XQuAD and PubMedQA.
 
 In `--data-dir`, a folder for each data set (its name may be left out) holds
-the published files; the first that exists is read:
+JSON lines with `question`, `context` and `answer` or `label`, or the published
+file, plain or gzipped (`.gz`); the first that exists is read:
 
-    xquad/xquad.en.json                  as SQuAD 1.1
-    pubmedqa/ori_pqal.json
-    searchqa/{train,val,test}.txt        `snippets ||| question ||| answer`
-    msmarco/{train,dev}_v2.1.json        one object of columns
+    xquad/all.jsonl.gz       xquad/xquad.en.json, as SQuAD 1.1
+    pubmedqa/all.jsonl.gz    pubmedqa/ori_pqal.json
 
-each plain or gzipped (`.gz`), and for the first two also `all.jsonl.gz`, JSON
-lines with `question`, `context` and `answer` or `label`.
-
-XQuAD and PubMedQA have no parts: a fifth, always the same, is the test part.
-The answers to MS MARCO's own test part are not public: its dev part is the test
-part here. Where there is no validation part, a tenth of the rest becomes one.
-Parts are cut between passages, so that none is in two.
-
-Questions without an answer are left out. Of MS MARCO all passages are read, as
-which of them holds the answer is not known at test.
+A fifth, always the same, is the test part, and a tenth of the rest the
+validation part. Parts are cut between passages, so that none is in two.
+Questions without an answer are left out.
 """
 
 import gzip
 import json
+from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from typing import NamedTuple
@@ -32,7 +26,8 @@ from examples.common import text_files
 
 LABELS = ("yes", "no", "maybe")
 SPLIT_SEED = 20180702
-NO_ANSWER = "No Answer Present."
+# A question, its passage, and its answers, as a file has them.
+Row = tuple[str, str, list[str]]
 
 
 class Question(NamedTuple):
@@ -52,28 +47,13 @@ class PassageData(NamedTuple):
 
 
 def load(name: str, data_dir: str | Path) -> PassageData:
-    """Reads a data set.
+    """Reads one of `DATASETS`; no part is empty.
 
-    Args:
-        name: One of `DATASETS`.
-        data_dir: Folder that holds it.
-
-    Returns:
-        A `PassageData`, no part of it empty.
-
-    Raises:
-        FileNotFoundError: If its files are not there; names what is missing.
-        ValueError: If a file is malformed; names path and row.
+    Files that are missing or malformed are named in the error.
     """
-    parts = {
-        part: _questions(path, read)
-        for part, (path, read) in _READERS[name](Path(data_dir)).items()
-    }
-    if "all" in parts:
-        parts["train"], parts["test"] = _split(parts["all"], 5)
-    if "validation" not in parts:
-        parts["train"], parts["validation"] = _split(parts["train"], 10)
-    data = PassageData(parts["train"], parts["validation"], parts["test"])
+    path, read = _find(name, Path(data_dir))
+    rest, test = _split(_questions(path, read, name == "pubmedqa"), 5)
+    data = PassageData(*_split(rest, 10), test)
     for part, questions in zip(data._fields, data):
         if not questions:
             raise ValueError(
@@ -94,17 +74,14 @@ def describe(data: PassageData) -> str:
     )
 
 
-# Each reader yields (question, passage, answers) of a file's rows.
-
-
-def _flat(path):
+def _flat(path: Path) -> Iterator[Row]:
     for _, line in text_files.lines(path, "utf8"):
         row = json.loads(line)
         answer = row["answer"] if "answer" in row else row["label"]
         yield row["question"], row["context"], [answer]
 
 
-def _squad(path):
+def _squad(path: Path) -> Iterator[Row]:
     for document in _json(path)["data"]:
         for paragraph in document["paragraphs"]:
             for row in paragraph["qas"]:
@@ -112,77 +89,29 @@ def _squad(path):
                 yield row["question"], paragraph["context"], answers
 
 
-def _pubmedqa(path):
+def _pubmedqa(path: Path) -> Iterator[Row]:
     for row in _json(path).values():
         passage = " ".join(row["CONTEXTS"])
         yield row["QUESTION"], passage, [row["final_decision"]]
 
 
-def _labelled(read):
-    """A reader whose answers must be labels."""
-
-    def read_labels(path):
-        for row in read(path):
-            if row[2][0] not in LABELS:
-                raise ValueError(f"{row[2][0]!r} is none of {LABELS}")
-            yield row
-
-    return read_labels
-
-
-def _searchqa(path):
-    for _, line in text_files.lines(path, "utf8"):
-        snippets, question, answer = line.split(" ||| ")
-        yield question, snippets, [answer]
-
-
-def _msmarco(path):
-    columns = _json(path)
-    for key, question in columns["query"].items():
-        passages = columns["passages"][key]
-        passage = " ".join(p["passage_text"] for p in passages)
-        answers = [a for a in columns["answers"][key] if a != NO_ANSWER]
-        yield question, passage, answers
-
-
-_READERS = {
-    "xquad": lambda folder: {
-        "all": _find(
-            folder, "xquad", {"all.jsonl.gz": _flat, "xquad.en.json": _squad}
-        )
-    },
-    "pubmedqa": lambda folder: {
-        "all": _find(
-            folder,
-            "pubmedqa",
-            {
-                "all.jsonl.gz": _labelled(_flat),
-                "ori_pqal.json": _labelled(_pubmedqa),
-            },
-        )
-    },
-    "searchqa": lambda folder: {
-        part: _find(folder, "searchqa", {f"{file}.txt": _searchqa})
-        for part, file in zip(PassageData._fields, ("train", "val", "test"))
-    },
-    "msmarco": lambda folder: {
-        part: _find(folder, "msmarco", {f"{file}_v2.1.json": _msmarco})
-        for part, file in (("train", "train"), ("test", "dev"))
-    },
+_READERS: dict[str, dict[str, Callable[[Path], Iterator[Row]]]] = {
+    "xquad": {"all.jsonl.gz": _flat, "xquad.en.json": _squad},
+    "pubmedqa": {"all.jsonl.gz": _flat, "ori_pqal.json": _pubmedqa},
 }
 DATASETS = tuple(_READERS)
 
 
-def _find(data_dir: Path, folder: str, readers: dict) -> tuple[Path, Any]:
+def _find(name: str, data_dir: Path) -> tuple[Path, Callable]:
     """The first file that exists, in a folder or beside it, and its reader."""
-    for root in (data_dir / folder, data_dir):
-        for name, read in readers.items():
-            for path in (root / name, root / f"{name}.gz"):
+    for root in (data_dir / name, data_dir):
+        for file, read in _READERS[name].items():
+            for path in (root / file, root / f"{file}.gz"):
                 if path.is_file():
                     return path, read
-    wanted = ", ".join(str(data_dir / folder / name) for name in readers)
+    wanted = ", ".join(str(data_dir / name / file) for file in _READERS[name])
     raise FileNotFoundError(
-        f"No data for --dataset {folder}. Expected one of: {wanted}"
+        f"No data for --dataset {name}. Expected one of: {wanted}"
     )
 
 
@@ -194,11 +123,13 @@ def _json(path: Path) -> Any:
     return json.loads(content)
 
 
-def _questions(path: Path, read: Any) -> list[Question]:
+def _questions(path: Path, read: Callable, is_labelled: bool) -> list[Question]:
     """The questions of a file that have an answer."""
     questions: list[Question] = []
     try:
         for question, passage, answers in read(path):
+            if is_labelled and answers[0] not in LABELS:
+                raise ValueError(f"{answers[0]!r} is none of {LABELS}")
             answers = tuple(a.strip() for a in answers if a.strip())
             if answers and passage.strip():
                 questions.append(Question(question.strip(), passage, answers))

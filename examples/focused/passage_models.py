@@ -6,18 +6,15 @@ the context tells where to open its gates. An answer is written by an LSTM that
 starts from the last state and the context, with a `PointerSoftmax` that
 attends to all states, or to those at open gates; or it is one of a few labels.
 
-Three models are `fhe` without one of its parts, as in the slides' ablation
-study, which does not say what takes its place:
+Two models are `fhe` without one of its parts, as in the slides' ablation study,
+which does not say what takes its place:
 
 - `fhe_no_product`: the gate sees the state and the context, not their product;
-- `fhe_no_pointer`: the writer attends to the same states and chooses words of
-  the vocabulary, none of which is copied;
 - `fhe_fixed_gates`: gates are open at every second word, as many as the target
   of `fhe` allows, and not learned. Always open ones would make it `lstm2`.
 """
 
 import argparse
-from typing import Any
 from typing import NamedTuple
 
 import keras
@@ -33,14 +30,12 @@ from keras_seqmech import DecisionPenalties
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PointerSoftmax
 from keras_seqmech import PolicyGradientModel
-from keras_seqmech.focused import pointer
 
 MODELS = ("lstm1", "lstm2", "fhe")
-NO_PRODUCT, NO_POINTER = "fhe_no_product", "fhe_no_pointer"
-FIXED_GATES = "fhe_fixed_gates"
-ABLATIONS = (NO_PRODUCT, NO_POINTER, FIXED_GATES)
+NO_PRODUCT, FIXED_GATES = "fhe_no_product", "fhe_fixed_gates"
+ABLATIONS = (NO_PRODUCT, FIXED_GATES)
 # They learn gates, by their policy's gradient.
-GATED = ("fhe", NO_PRODUCT, NO_POINTER)
+GATED = ("fhe", NO_PRODUCT)
 DROPOUT, LEARNING_RATE = 0.3, 1e-3
 # Target of the share of open gates; fixed ones are open at each n-th word.
 OPENNESS = 0.5
@@ -50,13 +45,10 @@ EVERY = 2
 class Network(NamedTuple):
     """A model, and parts of it that share its weights.
 
-    Attributes:
-        model: What is trained: named inputs to probabilities, of labels, or
-            of words at each step of an answer that is given.
-        reader: From the inputs to the tensors that the writer needs.
-        writer: From a word and these tensors to the probabilities of the next
-            word and the new state.
-        gates: From the inputs to the gates.
+    `model` is what is trained: named inputs to probabilities, of labels, or of
+    words at each step of an answer that is given. The writer maps a word and
+    what the reader found to the probabilities of the next word and the new
+    state.
     """
 
     model: keras.Model
@@ -83,12 +75,8 @@ def build_writer(
 ) -> Network:
     """Builds one of `MODELS` or `ABLATIONS` that writes answers.
 
-    Args:
-        name: Of the model.
-        matrix: Vectors of all words.
-        words: Their ids.
-        extra_words: Most words beyond the vocabulary in a passage.
-        args: Of the command line.
+    `matrix` holds the vectors of all words, and `extra_words` is the largest
+    number of words beyond the vocabulary in a passage.
     """
     ids = {
         key: keras.Input((None,), dtype="int32", name=key)
@@ -109,12 +97,9 @@ def build_writer(
     decoder = keras.layers.LSTM(
         args.units, return_sequences=True, return_state=True, name="decoder"
     )
-    if name == NO_POINTER:
-        choose = VocabularySoftmax(words.vocabulary_size, args.units)
-    else:
-        choose = PointerSoftmax(
-            words.vocabulary_size, extra_words=extra_words, name="pointer"
-        )
+    choose = PointerSoftmax(
+        words.vocabulary_size, extra_words=extra_words, name="pointer"
+    )
 
     def write(previous, states, mask, copies, h, c):
         x = embedding(previous)
@@ -140,51 +125,10 @@ def build_writer(
     )
 
 
-class VocabularySoftmax(keras.layers.Layer):
-    """A `PointerSoftmax` that only writes: the same attention, no copies.
-
-    Args:
-        vocabulary_size: Number of words.
-        units: Size of the space in which query and sequence meet.
-    """
-
-    def __init__(self, vocabulary_size: int, units: int, **kwargs: Any):
-        super().__init__(**kwargs)
-        layers = keras.layers
-        self.queries = layers.Dense(units, name="queries")
-        self.keys = layers.Dense(units, use_bias=False, name="keys")
-        self.scores = layers.Dense(1, use_bias=False, name="scores")
-        self.words = layers.Dense(
-            vocabulary_size, activation="softmax", name="words"
-        )
-
-    def build(self, query_shape: Any, sequence_shape: Any) -> None:
-        """Makes the weights."""
-        self.queries.build(query_shape)
-        self.keys.build(sequence_shape)
-        self.scores.build((None, self.keys.units))
-        self.words.build((None, query_shape[-1] + sequence_shape[-1]))
-
-    def call(
-        self,
-        query: keras.KerasTensor,
-        sequence: keras.KerasTensor,
-        sequence_mask: keras.KerasTensor,
-        token_ids: keras.KerasTensor,
-    ) -> keras.KerasTensor:
-        """Probabilities of words; called as a `PointerSoftmax` is."""
-        hidden = ops.tanh(
-            self.queries(query)[:, :, None] + self.keys(sequence)[:, None]
-        )
-        scores = self.scores(hidden)[..., 0]
-        read, _ = pointer.attend(scores, sequence, sequence_mask)
-        return self.words(ops.concatenate([query, read], axis=-1))
-
-
 def build_classifier(
     name: str, matrix: np.ndarray, labels: int, args: argparse.Namespace
 ) -> Network:
-    """Builds one of the models, not `NO_POINTER`, that chooses a label."""
+    """Builds one of `MODELS` or `ABLATIONS` that chooses a label."""
     ids = {
         key: keras.Input((None,), dtype="int32", name=key)
         for key in ("question", "passage")
@@ -309,15 +253,7 @@ def write_answers(
 ) -> list[str]:
     """Answers by the most probable word at each step, up to `END`.
 
-    Args:
-        network: As `build_writer` makes it.
-        encoded: Questions. Their targets are not looked at, but for the most
-            words that an answer may have.
-        words: Ids of words.
-        batch_size: Questions at a time.
-
-    Returns:
-        One text a question, words with spaces between them.
+    Targets are not looked at, but for the most words that an answer may have.
     """
     chosen = []
     asked = {k: v for k, v in encoded.inputs.items() if k != "previous"}

@@ -40,11 +40,7 @@ SETTINGS = ("units", "batch_size", "epochs")
 KEY = ("dataset", "model", "seed", "settings")
 MEASURED = (
     *SCORES,
-    "openness",
-    "validation_loss",
-    "best_epoch",
-    "epochs",
-    "parameters",
+    *("openness", "validation_loss", "best_epoch", "epochs", "parameters"),
     "seconds",
 )
 FIELDS = KEY + MEASURED
@@ -70,16 +66,6 @@ class Task(NamedTuple):
     def extra_words(self) -> int:
         """Most words beyond the vocabulary in a passage."""
         return max(len(e) for part in self[1:] for e in part.extras)
-
-    def without_copies(self) -> "Task":
-        """The same, words of answers beyond the vocabulary being unknown."""
-
-        def written(part: passage_words.Encoded) -> passage_words.Encoded:
-            known = part.targets < self.words.vocabulary_size
-            targets = np.where(known, part.targets, passage_words.UNKNOWN)
-            return part._replace(targets=targets)
-
-        return Task(self.words, *map(written, self[1:]))
 
 
 def prepare(data: passage_data.PassageData, args: argparse.Namespace) -> Task:
@@ -111,8 +97,6 @@ def train_and_test(
         network = passage_models.build_writer(
             name, matrix, task.words, task.extra_words, args
         )
-    if name == passage_models.NO_POINTER:
-        task = task.without_copies()
     data = label_arrays if is_labels else arrays
     inputs, targets, weights = data(task.train)
     start = time.perf_counter()
@@ -185,11 +169,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--units", type=positive, default=128)
     add("--batch-size", type=positive, default=32)
     args = parser.parse_args(argv)
-    if args.dataset == "pubmedqa" and passage_models.NO_POINTER in args.models:
-        parser.error(
-            "--models: no answers are written for --dataset pubmedqa. "
-            f"Received: {passage_models.NO_POINTER}"
-        )
     args.vectors = word_vectors.find_vectors(args.data_dir)
     return args
 

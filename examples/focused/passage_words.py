@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import keras
 import numpy as np
 
 from examples.focused.passage_data import PassageData
@@ -33,12 +34,7 @@ def split_words(text: str) -> list[str]:
 
 
 class Words:
-    """Ids of words.
-
-    Args:
-        written: Words of the vocabulary, that answers may be written with.
-        read: Further words that have vectors of their own.
-    """
+    """Ids of words: those that answers are written with, and others read."""
 
     def __init__(self, written: Iterable[str], read: Iterable[str] = ()):
         self.words = [*SPECIALS, *written]
@@ -83,23 +79,17 @@ class Words:
 
 
 class Encoded(NamedTuple):
-    """Questions as arrays.
+    """Questions as arrays, 0 where padded.
 
-    Attributes:
-        inputs: Int arrays by name of the model's inputs, 0 where padded:
-            `question` and `passage` as they are read; and to write answers,
-            `copies`, the passage as it is copied from, and `previous`, the
-            answer as it is read while it is written.
-        targets: Ids of answers `(questions, words)`, `END` last.
-        weights: 1 where `targets` has a word.
-        extras: Words beyond the vocabulary of each passage.
-        questions: What was encoded.
+    Models get `question` and `passage` as they are read; and to write answers,
+    `copies`, the passage as it is copied from, and `previous`, the answer as
+    it is read while it is written.
     """
 
     inputs: dict[str, np.ndarray]
-    targets: np.ndarray
-    weights: np.ndarray
-    extras: list[list[str]]
+    targets: np.ndarray  # Ids of answers, `END` last.
+    weights: np.ndarray  # 1 where there is a word.
+    extras: list[list[str]]  # Words beyond the vocabulary.
     questions: list[Question]
 
 
@@ -108,10 +98,8 @@ def make_words(
 ) -> Words:
     """Words of a data set.
 
-    Args:
-        data: The data; its training part says what is written.
-        vocabulary_size: How many of its most frequent words that is at most.
-        vectors: Words that have vectors; those in any part are read.
+    The most frequent ones of its training part are written; those in any part
+    that have vectors are read.
     """
     counts, all_words = Counter(), set()
     for part in data:
@@ -165,7 +153,4 @@ def reachable(encoded: Encoded) -> float:
 
 
 def _padded(rows, length):
-    array = np.full((len(rows), length), PADDING, "int32")
-    for i, row in enumerate(rows):
-        array[i, : len(row)] = row
-    return array
+    return keras.utils.pad_sequences(rows, length, padding="post")

@@ -40,24 +40,9 @@ from examples.focused import models
 from keras_seqmech import serving
 from keras_seqmech.tasks import picking
 
-# Accuracies in %: table 2, and table 4 for models trained at length 200.
-PAPER = {
-    "lstm1": {100: 99.4, 200: 97.0, 400: 92.9},
-    "lstm2": {100: 99.7, 200: 99.2, 400: 97.5},
-    "fhe": {100: 99.5, 200: 99.4, 400: 96.9},
-}
-PAPER_LENGTH = 200
-PAPER_LONGER = {
-    "lstm1": {200: 97.1, 400: 55.9, 800: 39.6, 1600: 29.5, 10000: 18.5},
-    "lstm2": {200: 99.2, 400: 61.4, 800: 39.7, 1600: 28.6, 10000: 14.8},
-    "fhe": {200: 99.4, 400: 97.6, 800: 95.6, 1600: 93.3, 10000: 66.8},
-}
 KEY = experiments.KEY
 LENGTH_MEASURED = (
-    "accuracy",
-    "clear_accuracy",
-    "openness",
-    "drawn_accuracy",
+    *("accuracy", "clear_accuracy", "openness", "drawn_accuracy"),
     "drawn_openness",
 )
 # Length of the first sequences, and share of the steps with growing ones.
@@ -117,8 +102,7 @@ def measure_lengths(
 ) -> list[results.Row]:
     """Tests trained models on each length they were not yet tested on.
 
-    Returns:
-        Results by length, of the file beside `--output`.
+    Returns results by length, of the file beside `--output`.
     """
     file = results.ResultsFile(
         args.output.with_name(f"{args.output.stem}-lengths.csv"),

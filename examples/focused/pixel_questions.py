@@ -38,7 +38,6 @@ from keras_seqmech.tasks import pixel_question
 KEY = experiments.KEY
 # Of the steps, with `--start-size`.
 SMALL_SHARE = 0.5
-PAPER_MNIST = {"lstm1": 97.3, "lstm2": 98.4, "fhe": 99.1}
 ANSWERS = 2
 TEST_SEED = 10**6
 
@@ -97,9 +96,7 @@ def batches(
 def averaged(images: np.ndarray, size: int) -> np.ndarray:
     """Images `(N, size, size)`, their pixels means of squares of pixels.
 
-    Args:
-        images: `(N, H, H)`.
-        size: A divisor of H.
+    `size` divides the images' own.
 
     >>> averaged(np.arange(16.0).reshape(1, 4, 4), 2).tolist()
     [[[2.5, 4.5], [10.5, 12.5]]]

@@ -44,7 +44,6 @@ from examples.common import text_encoding
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
-from examples.common.epoch_line import EpochLine
 from examples.common.networks import network_of
 from examples.focused.models import drawing
 from examples.focused.models import gates_of
@@ -62,35 +61,33 @@ ESTIMATORS = ("relaxed", "straight_through", "reinforce")
 WORDS = 10_000
 KEY = ("data", "model", "estimator", "price", "seed", "settings")
 MEASURED = (
-    "accuracy",
-    "error",
-    "updates",
-    "drawn_accuracy",
-    "drawn_error",
-    "drawn_updates",
-    "steps",
-    "inference_ms",
-    "lstm_ms",
-    "parameters",
+    *("accuracy", "error", "updates", "drawn_accuracy", "drawn_error"),
+    *("drawn_updates", "steps", "inference_ms", "lstm_ms", "parameters"),
     "seconds",
 )
 FIELDS = KEY + MEASURED
 SETTINGS = (
-    "units",
-    "length",
-    "train_size",
-    "test_size",
-    "epochs",
+    *("units", "length", "train_size", "test_size", "epochs"),
     "batch_size",
 )
-# Defaults of the options that depend on the data.
+# What depends on the data: defaults of options, and the learning rate.
 DEFAULTS = {
-    "units": {"adding": 110, "imdb": 128},
-    "lower_units": {"adding": 8, "imdb": 32},
-    "length": {"adding": 50, "imdb": 400},
-    "train_size": {"adding": 20_000, "imdb": 25_000},
-    "test_size": {"adding": 5000, "imdb": 25_000},
-    "epochs": {"adding": 15, "imdb": 5},
+    "adding": {
+        "units": 110,
+        "lower_units": 8,
+        "length": 50,
+        "train_size": 20_000,
+        "test_size": 5000,
+        "epochs": 15,
+    },
+    "imdb": {
+        "units": 128,
+        "lower_units": 32,
+        "length": 400,
+        "train_size": 25_000,
+        "test_size": 25_000,
+        "epochs": 5,
+    },
 }
 LEARNING_RATES = {"adding": 5e-3, "imdb": 1e-3}
 # Of texts.
@@ -135,12 +132,6 @@ def build(
     """A compiled model of one number: the sum, or the logit of "positive".
 
     The learning rate falls to 0.
-
-    Args:
-        name: One of `MODELS`.
-        estimator: Of the gates of "focused".
-        data: What it is for.
-        args: Of the command line.
     """
     layers = keras.layers
     sequences, _ = data.train
@@ -185,13 +176,6 @@ def learned_context(steps: keras.KerasTensor, units: int) -> keras.KerasTensor:
     return keras.layers.Embedding(1, units, name="context")(constant)
 
 
-def main(argv: Sequence[str] | None = None) -> str:
-    """Does the runs; returns the table it prints."""
-    rows = do_runs(parse(argv))
-    table = tables.by_kind(rows, ("model", "estimator", "price"), MEASURED)
-    return tables.publish([table], None)
-
-
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -202,8 +186,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--estimator", choices=ESTIMATORS, default="relaxed", help="of gates")
     add("--prices", nargs="+", type=real("[0, 10]"), default=[0.02])
     add("--seeds", nargs="+", type=integer(0), default=[0])
-    for name, by_data in DEFAULTS.items():
-        default = ", ".join(f"{data}: {x}" for data, x in by_data.items())
+    for name in DEFAULTS["adding"]:
+        default = ", ".join(f"{x}: {y[name]}" for x, y in DEFAULTS.items())
         option = f"--{name.replace('_', '-')}"
         add(option, type=positive, help=f"default: {default}")
     add("--batch-size", type=positive, default=100)
@@ -211,8 +195,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     args = parser.parse_args(argv)
     if args.data == "imdb" and args.data_dir is None:
         parser.error("--data-dir: must be given for --data imdb")
-    for name, by_data in DEFAULTS.items():
-        setattr(args, name, getattr(args, name) or by_data[args.data])
+    for name, default in DEFAULTS[args.data].items():
+        setattr(args, name, getattr(args, name) or default)
     return args
 
 
@@ -233,35 +217,24 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
     return found
 
 
-def do_runs(args: argparse.Namespace) -> list[results.Row]:
-    """Does what has no row yet; returns the rows of the wanted runs."""
-    load_once = functools.cache(lambda: load(args))
-    return results.ResultsFile(args.output, FIELDS, KEY).do_missing(
-        keys(args),
-        lambda key, line: train_and_measure(key, load_once(), args, line),
-        lambda key: resumable_fit.remove(args.output, key),
-    )
-
-
 def train_and_measure(
     key: results.Row,
     data: Data,
     args: argparse.Namespace,
-    line: str,
 ) -> dict[str, str]:
     """Trains and tests one model; returns its results."""
     name, seed = key["model"], int(key["seed"])
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     model = build(name, key["estimator"], data, args)
-    callbacks = [EpochLine(line)]
+    callbacks: list[keras.callbacks.Callback] = []
     if name == "focused":
         schedule = ExploreThenCommit(
             entropy=ENTROPY,
             reading=float(key["price"]),
             indecision=INDECISION,
         )
-        callbacks = [schedule, WarnOnDecisionCollapse(), *callbacks]
+        callbacks = [schedule, WarnOnDecisionCollapse()]
     seconds = resumable_fit.fit(
         model,
         resumable_fit.EpochOrder(*data.train, args.batch_size, seed),
@@ -294,9 +267,8 @@ def measure(
 ) -> dict[str, str]:
     """What a trained model gets right of the test sequences, with hard gates.
 
-    Returns:
-        `accuracy` of texts in %, or else the mean squared `error`; the mean
-        number of `updates` of a sequence's state; and of its `steps`.
+    `accuracy` of texts in %, or else the mean squared `error`; the mean number
+    of `updates` of a sequence's state; and of its `steps`.
     """
     x, y = data.test
     real = x != 0 if data.words else np.ones(x.shape[:2], bool)
@@ -329,8 +301,20 @@ def measure_drawn(
         return {}
     with drawing(network):
         found = measure(network, data, batch_size)
-    del found["steps"]
-    return {f"drawn_{name}": value for name, value in found.items()}
+    return {f"drawn_{x}": y for x, y in found.items() if x != "steps"}
+
+
+def main(argv: Sequence[str] | None = None) -> str:
+    """Does what has no row yet; returns the table it prints."""
+    args = parse(argv)
+    load_once = functools.cache(lambda: load(args))
+    rows = results.ResultsFile(args.output, FIELDS, KEY).do_missing(
+        keys(args),
+        lambda key, line: train_and_measure(key, load_once(), args),
+        lambda key: resumable_fit.remove(args.output, key),
+    )
+    table = tables.by_kind(rows, ("model", "estimator", "price"), MEASURED)
+    return tables.publish([table], None)
 
 
 if __name__ == "__main__":

@@ -35,13 +35,10 @@ class Graph(NamedTuple):
 def bilstm_classifier(
     name: str, matrix: np.ndarray, units: int, forget_bias: float = 1.0
 ) -> keras.Model:
-    """A BiLSTM classifier: word ids `(batch, time)` to probabilities.
+    """One of `POOLINGS` over a BiLSTM: word ids to probabilities.
 
-    Args:
-        name: One of `POOLINGS`.
-        matrix: Starting values of the embeddings.
-        units: Units of each direction.
-        forget_bias: Starting value of the forget gates' bias, 1 in Keras.
+    `matrix` is what embeddings start from, `forget_bias` the forget gates'
+    bias.
     """
     pooling, rnn = POOLINGS[name](name="pooling"), _bidirectional(units)
     graph = connect(rnn, pooling, matrix)
@@ -52,16 +49,10 @@ def bilstm_classifier(
 def vector_classifier(
     name: str, width: int, units: int, forget_bias: float = 1.0
 ) -> keras.Model:
-    """A BiLSTM classifier over given vectors, which are not trained.
+    """The same over given vectors, which are not trained.
 
     Its inputs are `vectors`, `(batch, time, width)`, and `mask`, `(batch,
     time)`, which says where they are real.
-
-    Args:
-        name: One of `POOLINGS`.
-        width: Size of a vector.
-        units: Units of each direction.
-        forget_bias: Starting value of the forget gates' bias.
     """
     vectors = keras.Input((None, width), name="vectors")
     mask = keras.Input((None,), dtype="bool", name="mask")
@@ -133,17 +124,8 @@ def fit(
 ) -> dict[str, list[float]]:
     """Trains a compiled model and leaves it with the weights of its best epoch.
 
-    Args:
-        model: A compiled classifier.
-        training: Batches, shuffled already.
-        validation: Batches whose accuracy picks the best epoch.
-        epochs: Largest number of epochs.
-        patience: Epochs without a better one after which training ends;
-            never before the last if None.
-        callbacks: More callbacks.
-
-    Returns:
-        The history.
+    That of the highest accuracy on `validation`. Training ends `patience`
+    epochs after it, or never before the last. Returns the history.
     """
     best = keras.callbacks.EarlyStopping(
         "val_accuracy",
@@ -157,7 +139,7 @@ def fit(
         epochs=epochs,
         callbacks=[*callbacks, best],
         shuffle=False,
-        verbose=0,
+        verbose=2,
     ).history
 
 

@@ -30,7 +30,6 @@ import pandas as pd
 from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import real
-from examples.common.epoch_line import EpochLine
 from examples.pooling import classifiers
 from examples.pooling import experiments
 from examples.pooling import noisy_texts
@@ -54,7 +53,6 @@ def train_and_test(
     seed: int,
     data: noisy_texts.StudyData,
     args: argparse.Namespace,
-    line: str,
     curve: Path,
 ) -> tuple[dict, keras.Model]:
     """One run, to be called by `experiments.do_runs`."""
@@ -63,9 +61,9 @@ def train_and_test(
         name, matrix, args.units, args.forget_bias
     )
     classifiers.compile_classifier(model, args.learning_rate)
-    callbacks: list[keras.callbacks.Callback] = [EpochLine(line)]
+    callbacks: list[keras.callbacks.Callback] = []
     if args.vanishing or args.vanishing_every:
-        # Always the same texts, and a value before the line that shows it.
+        # Always the same texts.
         texts = data.train.take(range(min(PROBE, len(data.train.ids))))
         ids = noisy_texts.pad(texts.ids)
         ratio = analysis.VanishingRatio(
@@ -75,7 +73,7 @@ def train_and_test(
             mask=ids != 0,
             every=args.vanishing_every or None,
         )
-        callbacks.insert(0, ratio)
+        callbacks.append(ratio)
     history = experiments.fit(model, seed, data, args, callbacks)
     if args.vanishing_every:
         write_curve(curve, ratio.history, history)
@@ -95,13 +93,7 @@ def fitted_ratio(history: dict[str, list[float]]) -> str:
 
 
 def write_curve(path: Path, ratios: dict, history: dict) -> None:
-    """Writes ratios by step, and accuracies where an epoch ends.
-
-    Args:
-        path: A CSV file.
-        ratios: `VanishingRatio.history`.
-        history: History of `fit`.
-    """
+    """Writes ratios by step, and accuracies where an epoch ends."""
     epochs = len(history["accuracy"])
     ends = ratios["step"][-1] // epochs * np.arange(1, epochs + 1)
     names = ["accuracy", "val_accuracy"]

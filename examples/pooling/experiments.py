@@ -21,22 +21,12 @@ from examples.pooling import classifiers
 from examples.pooling import noisy_texts
 
 TUNED = (
-    "units",
-    "learning_rate",
-    "batch_size",
-    "epochs",
-    "patience",
-    "max_length",
-    "forget_bias",
-    "validation_size",
-    "test_size",
+    *("units", "learning_rate", "batch_size", "epochs", "patience"),
+    *("max_length", "forget_bias", "validation_size", "test_size"),
 )
 KEY = ("size", "setting", "model", "seed", "settings")
 RESULTS = (
-    "best_epoch",
-    "epochs",
-    "train_accuracy",
-    "validation_accuracy",
+    *("best_epoch", "epochs", "train_accuracy", "validation_accuracy"),
     "test_accuracy",
 )
 COSTS = ("parameters", "seconds")
@@ -83,13 +73,8 @@ def do_runs(
 ) -> list[results.Row]:
     """Does the runs that have no row; returns the rows of all.
 
-    Args:
-        args: Options of the command line.
-        fields: Columns of the file, `KEY` first.
-        run_one: `run_one(name, seed, data, args, line, curve)` trains and
-            tests a model, and returns the other fields and the model; `line`
-            is what lines of progress start with, `curve` a CSV file that it
-            may write.
+    `run_one(name, seed, data, args, curve)` trains and tests a model, and
+    returns the other `fields` and the model; it may write a CSV file `curve`.
     """
     texts_of = texts_of_runs(args)
 
@@ -99,7 +84,7 @@ def do_runs(
         name, seed = key["model"], int(key["seed"])
         data = texts_of(key["setting"], int(key["size"]), seed)
         start = time.perf_counter()
-        measured, model = run_one(name, seed, data, args, line, curve)
+        measured, model = run_one(name, seed, data, args, curve)
         if args.save_models:
             path = args.save_models / f"{stem}.keras"
             described = {"words": data.words, **key}

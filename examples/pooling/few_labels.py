@@ -40,10 +40,9 @@ from examples.common import word_vectors
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
-from examples.common.epoch_line import EpochLine
 from examples.pooling import classifiers
+from examples.pooling import contextual_vectors
 from examples.pooling import experiments
-from examples.pooling import few_texts
 from examples.pooling import noisy_texts
 
 INPUTS = ("glove", "contextual")
@@ -81,17 +80,14 @@ _load_vectors = functools.lru_cache(maxsize=1)(word_vectors.load_vectors)
 
 @functools.lru_cache(maxsize=1)
 def load(inputs: str, seed: int, data_dir: str) -> FewData:
-    """Reads the texts of a run as vectors.
-
-    Args:
-        inputs: One of `INPUTS`.
-        seed: Seed that draws the training texts.
-        data_dir: Folder of IMDb and GloVe.
-    """
+    """Reads the texts of a run as vectors; the seed draws those of training."""
     data = _load_texts("imdb", data_dir)
-    parts = (few_texts.draw(data.train, seed), *few_texts.held_out(data))
+    parts = (
+        contextual_vectors.draw(data.train, seed),
+        *contextual_vectors.held_out(data),
+    )
     if inputs == "contextual":
-        found = [few_texts.read_vectors(part.texts) for part in parts]
+        found = [contextual_vectors.read_vectors(part.texts) for part in parts]
     else:
         path = word_vectors.find_vectors(data_dir)
         if path is None:
@@ -154,7 +150,11 @@ class LastWeights(keras.callbacks.Callback):
 
 
 def train_and_test(
-    name: str, seed: int, data: FewData, args: argparse.Namespace, line: str
+    name: str,
+    seed: int,
+    data: FewData,
+    args: argparse.Namespace,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> dict:
     """Trains and tests a BiLSTM of `classifiers.POOLINGS`."""
     keras.utils.clear_session()
@@ -171,7 +171,7 @@ def train_and_test(
         batches(data.train, args.batch_size, order),
         batches(data.validation, EVALUATED),
         args.epochs,
-        callbacks=[last, EpochLine(line)],
+        callbacks=[last, *callbacks],
     )
     test = batches(data.test, EVALUATED)
     row = experiments.summary(history)
@@ -251,7 +251,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         if name == "logistic":
             row = fit_logistic(data)
         else:
-            row = train_and_test(name, seed, data, args, line)
+            row = train_and_test(name, seed, data, args)
         return {**row, "seconds": round(time.perf_counter() - start, 1)}
 
     file = results.ResultsFile(args.output, FIELDS, KEY)

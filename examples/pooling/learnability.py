@@ -25,14 +25,16 @@ import numpy as np
 
 import keras_seqmech
 from examples.common import tables
-from examples.common.epoch_line import EpochLine
 from examples.common.networks import network_of
 from examples.pooling import classifiers
 from examples.pooling import experiments
 from examples.pooling import noisy_texts
-from examples.pooling import thesis
 from keras_seqmech import training
 
+METHODS = (
+    *("lstm", "maxpool", "teacher_forcing"),
+    *("penalty", "dropout", "gradient_directed"),
+)
 KEY = experiments.KEY
 FIELDS = (*KEY, *experiments.RESULTS, *experiments.COSTS)
 # Weight of the directed gradient's loss at the start.
@@ -45,20 +47,17 @@ def train_and_test(
     seed: int,
     data: noisy_texts.StudyData,
     args: argparse.Namespace,
-    line: str,
     curve: Path | None = None,
 ) -> tuple[dict, keras.Model]:
     """One run, to be called by `experiments.do_runs`; writes no curve."""
     teacher = None
     if name == "teacher_forcing":
-        _, pooled = train_and_test(
-            "maxpool", seed, data, args, f"{line}, teacher:"
-        )
+        print("The teacher:", flush=True)
+        _, pooled = train_and_test("maxpool", seed, data, args)
         teacher = pooled.get_weights()
     matrix = experiments.start(seed, data, args)
     model = build(name, matrix, args, teacher)
-    callbacks = [*curricula(name), EpochLine(line)]
-    history = experiments.fit(model, seed, data, args, callbacks)
+    history = experiments.fit(model, seed, data, args, curricula(name))
     if name != "maxpool":
         model = plain(model, matrix, args.units)
     return {
@@ -88,13 +87,9 @@ def build(
     args: argparse.Namespace,
     teacher: list[np.ndarray] | None = None,
 ) -> keras.Model:
-    """Builds and compiles what one of `thesis.METHODS` trains.
+    """Builds and compiles what one of `METHODS` trains.
 
-    Args:
-        name: The method.
-        matrix: Starting values of the embeddings.
-        args: Options of the command line.
-        teacher: Weights of a trained `maxpool`, for `teacher_forcing`.
+    `teacher` are the weights of a trained `maxpool`, for `teacher_forcing`.
     """
     pooling = keras_seqmech.LastPooling
     if name == "maxpool":
@@ -161,12 +156,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     experiments.add_arguments(parser)
-    names = list(thesis.METHODS)
+    names = list(METHODS)
     add("--methods", dest="models", nargs="+", choices=names, default=names)
     add("--output", type=Path, default=Path("runs/pooling_learnability.csv"))
-    parser.set_defaults(
-        sizes=[thesis.LEARNABILITY_SIZE], seeds=[0, 1], forget_bias=1.0
-    )
+    parser.set_defaults(sizes=[10000], seeds=[0, 1], forget_bias=1.0)
     return parser.parse_args(argv)
 
 

@@ -75,12 +75,9 @@ def load(
 ) -> Corpus:
     """Reads IMDb, and sentences of `wiki/sentences.jsonl.gz`.
 
-    Args:
-        data_dir: Folder that holds both.
-        validation_size: Size of the validation part, a random subset that is
-            always the same; the other validation texts become training texts.
-            All if None.
-        test_size: Size of the test part, likewise; the others are not used.
+    The validation part is a random subset of this size that is always the same;
+    the other validation texts become training texts. The test part likewise,
+    its others are not used. All if None.
     """
     data = datasets.load("imdb", data_dir)
     print(f"imdb: {datasets.describe(data)}", flush=True)
@@ -112,9 +109,6 @@ def split_noise(sentences: Sequence[np.ndarray]) -> dict[str, list[list[int]]]:
     """Sentences by part, always the same ones.
 
     Equal sentences count once, so the parts have none in common.
-
-    Args:
-        sentences: Arrays of words as numbers; empty ones are left out.
     """
     unique = list(dict.fromkeys(tuple(s.tolist()) for s in sentences if s.size))
     order = np.random.default_rng(datasets.SPLIT_SEED).permutation(len(unique))
@@ -134,13 +128,6 @@ def prepare(
     The seed draws the training texts, smaller sizes from larger ones, and
     their noise; validation and test texts and noise are always the same. The
     vocabulary is that of the training texts with their noise.
-
-    Args:
-        corpus: Result of `load`.
-        setting: One of `SETTINGS`.
-        size: Number of training texts.
-        seed: Non-negative int.
-        max_length: Most tokens of a text, noise included.
     """
     if size > len(corpus.train.ids):
         raise ValueError(
@@ -234,12 +221,9 @@ def batches_by_length(
 ) -> tf.data.Dataset:
     """Batches `(inputs, labels)` of sequences of similar lengths.
 
-    Args:
-        lengths: Lengths of all sequences, which make an epoch.
-        make: `make(indices)`: the batch of some of them, labels as int32.
-        inputs: Signature of a batch's inputs.
-        batch_size: Sequences of a batch; the last one has what is left.
-        random: Shuffles anew for each epoch; if None, sequences come by length.
+    `make(indices)` is the batch of some sequences, and `inputs` the signature
+    of its inputs. `random` shuffles anew for each epoch; without it, sequences
+    come by length.
     """
     count = len(lengths)
     lengths = np.array(lengths)

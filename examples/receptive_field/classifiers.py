@@ -21,12 +21,10 @@ def build_model(
     classes: int,
     args: argparse.Namespace,
 ) -> tuple[keras.Model, keras.Model | None]:
-    """Builds one of `cells.MODELS`.
+    """Builds one of `cells.MODELS`: word ids to probabilities.
 
-    Returns:
-        The classifier, word ids `(batch, length)` to class probabilities; and
-        for models with receptive fields a model with the same weights that
-        returns the dict of `ReceptiveFieldRNN(return_field=True)`.
+    For models with receptive fields there is a second model with the same
+    weights, which returns the dict of `ReceptiveFieldRNN(return_field=True)`.
     """
     ids = keras.Input((length,), dtype="int64", name="ids")
     mask = ops.not_equal(ids, 0)

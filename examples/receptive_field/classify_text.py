@@ -5,8 +5,8 @@
 
 Trains the eight models of table 1 of "An Informative Adaptive Receptive Field
 Model for Recurrent Neural Networks" on one data set, and prints their test
-accuracies beside the paper's, with how much fields read, how much their sizes
-depend on the word, and the share of sizes that are certain. The validation part
+accuracies, with how much fields read, how much their sizes depend on the word,
+and the share of sizes that are certain. The validation part
 stops the training and picks the epoch, with `--explore` among those after the
 exploration and the penalty's rise; the test part is used once, at the end of a
 run.
@@ -29,6 +29,7 @@ import tensorflow as tf
 from examples.common import datasets
 from examples.common import exploring
 from examples.common import results
+from examples.common import tables
 from examples.common import text_encoding
 from examples.common import word_vectors
 from examples.common.arguments import integer
@@ -37,19 +38,9 @@ from examples.receptive_field import classifiers
 from examples.receptive_field import field_report
 from keras_seqmech import ExploreThenCommit
 
-PAPER = {
-    "rnn": (75.14, 91.96, 40.49, 89.81, 77.04),
-    "rnn+rf-": (76.09, 93.75, 39.98, 90.07, 78.85),
-    "rnn+rf-rl": (80.68, 92.19, 39.00, 89.55, 77.68),
-    "rnn+rf": (78.36, 93.76, 40.63, 90.50, 78.92),
-    "lstm": (79.21, 92.41, 43.19, 92.73, 82.17),
-    "lstm+rf-": (80.44, 93.75, 43.47, 92.84, 83.27),
-    "lstm+rf-rl": (80.21, 94.87, 45.08, 92.76, 84.30),
-    "lstm+rf": (80.87, 94.20, 46.14, 93.21, 83.47),
-}
 TUNED = (
     *("units", "dropout", "l2", "learning_rate", "batch_size", "max_size"),
-    *("length", "epochs", "patience", "embedding_size"),
+    *("length", "epochs", "patience", "embedding_size", "fold"),
 )
 KEY = ("dataset", "model", "seed", "settings")
 FIELDS = (
@@ -62,15 +53,11 @@ FIELDS = (
 def train_and_test(
     name: str, seed: int, data: text_encoding.Encoded, args: argparse.Namespace
 ) -> tuple[dict[str, Any], keras.Model]:
-    """Trains and tests one model.
-
-    Returns:
-        The columns of its row that are not in `KEY`, and the model.
-    """
+    """Trains and tests one model; returns its row without `KEY`, and itself."""
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     matrix = word_vectors.embedding_matrix(
-        data.tokenizer.vocabulary, args.vectors, args.embedding_size, seed
+        data.words, args.vectors, args.embedding_size, seed
     )
     model, fields = classifiers.build_model(
         name, matrix, data.train[0].shape[1], len(data.classes), args
@@ -124,11 +111,6 @@ def settings(args: argparse.Namespace, model: str) -> str:
     """Settings that a result depends on besides data set, model and seed."""
     vectors = Path(args.vectors).name if args.vectors else "none"
     more = cells.settings(args) if cells.has_field(model) else {}
-    # The first runs had no choice, and do not name what they had.
-    first = {"gated": "output", "size_from": "input", "explore": "none"}
-    more = {k: v for k, v in more.items() if v != first[k]}
-    if args.fold:
-        more["fold"] = str(args.fold)
     return results.describe(args, TUNED, vectors=vectors, **more)
 
 
@@ -139,23 +121,6 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
         for seed in args.seeds
         for model in args.models
     ]
-
-
-def table(dataset: str, rows: Sequence[results.Row]) -> str:
-    """Markdown table of mean and standard deviation over seeds."""
-    column = list(datasets.CLASSES).index(dataset)
-    return field_report.table(
-        rows,
-        ["model"],
-        {
-            f"{dataset}, test accuracy %": "test_accuracy",
-            "mean field size": "mean_field_size",
-            "I(size; word), nats": "information",
-            "certain sizes": "certain",
-            "s per run": "seconds",
-        },
-        {name: f"{numbers[column]:.2f}" for name, numbers in PAPER.items()},
-    )
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -193,7 +158,9 @@ def main(argv: Sequence[str] | None = None) -> str:
         return row
 
     file = results.ResultsFile(Path(args.results), FIELDS, KEY)
-    result = table(args.dataset, file.do_missing(keys(args), run))
+    rows = file.do_missing(keys(args), run)
+    columns = ("test_accuracy", "mean_field_size", *field_report.FIELDS)
+    result = tables.by_kind(rows, ["model"], (*columns, "seconds"))
     print(result)
     if args.export_dir and model is None:
         print("Nothing exported: all runs were done before.")

@@ -21,11 +21,11 @@ import datetime
 import itertools
 import pathlib
 
-import keras
 import pandas as pd
 from matplotlib.figure import Figure
 
 from examples.common import results
+from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
@@ -45,14 +45,14 @@ def main(argv: list[str] | None = None) -> None:
     args = parse(argv)
     train, test = segmentation.people_daily()
     train, test = train[: args.sentences], test[: args.test_sentences]
-    vocabulary = segmentation.character_vocabulary(train)
 
     def run(key: results.Row, line: str) -> dict[str, str]:
-        return train_and_measure(args, key, train, test, vocabulary)
+        return train_and_measure(args, key, train, test)
 
     file = results.ResultsFile(args.output, FIELDS, KEY)
     rows = file.do_missing(keys(args), run)
-    print(table(rows))
+    columns = ("f1", "look_ahead", *field_report.FIELDS)
+    print(tables.by_kind(rows, KEY[:4], columns))
     for directions in args.directions:
         own = [row for row in rows if row["directions"] == directions]
         path = args.output.with_name(f"{args.output.stem}_{directions}.png")
@@ -109,57 +109,35 @@ def train_and_measure(
     key: results.Row,
     train: list[segmentation.Words],
     test: list[segmentation.Words],
-    vocabulary: list[str],
 ) -> dict[str, str]:
     """Trains and tests one model."""
-    seed, is_fixed = int(key["seed"]), key["sizes"] != "adaptive"
-    keras.utils.clear_session()
-    keras.utils.set_random_seed(seed)
-    model = taggers.build_model(
+    is_fixed = key["sizes"] != "adaptive"
+    schedules = []
+    if not is_fixed:
+        schedules = [ExploreThenCommit(reading=float(key["price"]))]
+    found = taggers.train_and_test(
         "lstm+rf",
-        len(vocabulary),
+        train,
+        {"test": test},
+        int(key["seed"]),
+        {
+            "epochs": args.epochs,
+            "batch_size": args.batch_size,
+            "verbose": 0,
+            "callbacks": schedules,
+        },
         units=args.units,
         max_size=int(key["sizes"]) if is_fixed else MAX_SIZE,
         bidirectional=key["directions"] == "both",
         gated=key["gated"],
         fixed=is_fixed,
-        seed=seed,
     )
-    schedules = []
-    if not is_fixed:
-        schedules = [ExploreThenCommit(reading=float(key["price"]))]
-    taggers.train(
-        model,
-        train,
-        vocabulary,
-        args.epochs,
-        args.batch_size,
-        seed=seed,
-        verbose=0,
-        callbacks=schedules,
-    )
-    texts = ["".join(words) for words in test]
-    words, size = taggers.segment(model, texts, vocabulary)
     return {
-        "f1": f"{100 * segmentation.word_scores(test, words).f1:.2f}",
-        "look_ahead": f"{size - 1:.2f}",
-        **taggers.report_fields(model, texts, vocabulary).row(),
+        "f1": f"{found.f1['test']:.2f}",
+        "look_ahead": f"{found.mean_size - 1:.2f}",
+        **found.fields.row(),
         "date": str(datetime.date.today()),
     }
-
-
-def table(rows: list[results.Row]) -> str:
-    """Means over seeds as a Markdown table."""
-    return field_report.table(
-        rows,
-        KEY[:4],
-        {
-            "word F1": "f1",
-            "mean look-ahead": "look_ahead",
-            "I(size; character), nats": "information",
-            "certain": "certain",
-        },
-    )
 
 
 def draw(rows: list[results.Row]) -> Figure:

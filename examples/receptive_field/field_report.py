@@ -1,15 +1,10 @@
 """What the sizes of a trained model's fields are like."""
 
-from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import keras
 import numpy as np
-import pandas as pd
 
-from examples.common import tables
-from examples.common.results import Row
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import analysis
 from keras_seqmech.analysis.token_arrays import free_steps
@@ -23,12 +18,10 @@ FIELDS = ("information", "certain")
 class FieldReport(NamedTuple):
     """Means over real steps.
 
-    Attributes:
-        mean_size: Positions read.
-        information: Mutual information of size and token, in nats, over
-            tokens that occur `MIN_COUNT` times; None if none does.
-        certain: Share of sizes chosen with a probability above 0.9; None if
-            no step can choose every size. Others count in the first alone.
+    `information` is the mutual information of size and token, in nats, over
+    tokens that occur `MIN_COUNT` times; None if none does. `certain` is the
+    share of sizes chosen with a probability above 0.9, of steps that can choose
+    every size; None if none can.
     """
 
     mean_size: float
@@ -55,13 +48,7 @@ def field_of(layer: ReceptiveFieldRNN) -> dict[str, keras.KerasTensor]:
 def report(
     size: np.ndarray, probabilities: np.ndarray, ids: np.ndarray
 ) -> FieldReport:
-    """Describes fields.
-
-    Args:
-        size: `(batch, time)`, as `ReceptiveFieldRNN` returns it.
-        probabilities: `(batch, time, S)`, likewise.
-        ids: Of tokens, `(batch, time)`, 0 at padding.
-    """
+    """Describes fields as `ReceptiveFieldRNN` returns them; id 0 is padding."""
     real = ids != 0
     free = free_steps(real, probabilities.shape[-1])
     information = None
@@ -78,29 +65,3 @@ def report(
 
 def _certain(probabilities: np.ndarray) -> float:
     return float((probabilities.max(axis=-1) > 0.9).mean())
-
-
-def table(
-    rows: Sequence[Row],
-    by: Sequence[str],
-    columns: Mapping[str, str],
-    paper: Mapping[str, str] | None = None,
-) -> str:
-    """A Markdown table of means over seeds.
-
-    Args:
-        rows: Rows of runs.
-        by: Columns that tell runs of other kinds apart.
-        columns: Columns of numbers, by what the table calls them.
-        paper: The paper's number for each value of the first of `by`.
-    """
-    lines = [[*by, "seeds", *columns, *(["paper"] if paper else [])]]
-    runs = pd.DataFrame(rows, columns=[*by, *columns.values()])
-    for kind, own in runs.groupby([*by], sort=False):
-        numbers = own[[*columns.values()]].apply(pd.to_numeric)
-        spreads = [
-            tables.spread([*x.dropna()], ".2f") for _, x in numbers.items()
-        ]
-        cited = [paper[kind[0]]] if paper else []
-        lines.append([*kind, str(len(own)), *spreads, *cited])
-    return tables.table(lines)

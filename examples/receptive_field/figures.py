@@ -47,8 +47,6 @@ from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.receptive_field import cells
 from examples.receptive_field import classifiers
-from examples.receptive_field.size_history import SizeHistory
-from examples.receptive_field.size_history import expected_sizes
 from keras_seqmech import analysis
 from keras_seqmech.analysis import plots
 
@@ -60,6 +58,62 @@ SETTINGS = (
     *("model", "units", "dropout", "l2", "learning_rate", "batch_size"),
     *("max_size", "epochs", "embedding_size", "every", "probe", "min_count"),
 )
+
+
+class SizeHistory(keras.callbacks.Callback):
+    """Mean field size and accuracy at fixed texts, every few steps.
+
+    `fields` shares the trained layers and returns the dict of
+    `ReceptiveFieldRNN(return_field=True)`. `history` holds the equally long
+    lists `"step"`, `"mean_size"` (mean of `expected_sizes` over real steps) and
+    `"accuracy"`.
+    """
+
+    def __init__(
+        self, fields: keras.Model, ids: np.ndarray, labels: Any, every: int
+    ):
+        super().__init__()
+        self.fields, self.every = fields, every
+        self.ids, self.labels = ids, np.asarray(labels)
+        self.history: dict[str, list] = {
+            "step": [],
+            "mean_size": [],
+            "accuracy": [],
+        }
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self._record()
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if int(self.model.optimizer.iterations) % self.every == 0:
+            self._record()
+
+    def _record(self) -> None:
+        real = self.ids != 0
+        field = self.fields.predict_on_batch(self.ids)
+        sizes = expected_sizes(field["probabilities"], real)
+        right = self.model.predict_on_batch(self.ids).argmax(-1) == self.labels
+        found = {
+            "step": int(self.model.optimizer.iterations),
+            "mean_size": float(sizes.sum() / real.sum()),
+            "accuracy": float(right.mean()),
+        }
+        for name, value in found.items():
+            self.history[name].append(value)
+
+
+def expected_sizes(probabilities: np.ndarray, real: np.ndarray) -> np.ndarray:
+    """Expected number of positions read at each step, E(s_t).
+
+    Of probabilities `(batch, time, S)`. A field that runs past the end of a
+    text reads only what is there, where `real` is True.
+
+    >>> expected_sizes(np.full((1, 4, 2), 0.5), np.arange(4) < [[3]])
+    array([[1.5, 1.5, 1. , 0. ]])
+    """
+    left = np.cumsum(real[:, ::-1], axis=1)[:, ::-1, None]
+    sizes = np.arange(1, probabilities.shape[-1] + 1)
+    return (probabilities * np.minimum(sizes, left)).sum(-1)
 
 
 def settings(dataset: str, args: argparse.Namespace) -> str:
@@ -76,11 +130,7 @@ def settings(dataset: str, args: argparse.Namespace) -> str:
 def do_runs(
     dataset: str, data: text_encoding.Encoded, args: argparse.Namespace
 ) -> dict[str, list[dict[str, Any]]]:
-    """Does the runs that no process has done or does.
-
-    Returns:
-        The runs by condition, without those that are left to other processes.
-    """
+    """Does the runs that no process has done or does; returns all there are."""
     digest = zlib.crc32(settings(dataset, args).encode())
     paths = {
         work: args.output / "runs" / "-".join([dataset, *work, f"{digest:08x}"])
@@ -116,14 +166,13 @@ def train(
 ) -> dict[str, Any]:
     """Trains one model; the seed alone decides its first weights.
 
-    Returns:
-        `history`, field sizes over training steps, and `start_sizes` and
-        `end_sizes`, a mean size and a count by word.
+    Returns `history`, field sizes over training steps, and `start_sizes` and
+    `end_sizes`, a mean size and a count by word.
     """
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     matrix = word_vectors.embedding_matrix(
-        data.tokenizer.vocabulary, args.vectors, args.embedding_size, seed
+        data.words, args.vectors, args.embedding_size, seed
     )
     shape = data.train[0].shape[1], len(data.classes)
     # Keras draws other weights for a model without dropout.
@@ -161,7 +210,7 @@ def sizes_by_word(
     reach = probabilities.shape[-1] - 1
     has_room = np.pad(mask, ((0, 0), (0, reach)))[:, reach:]
     sizes = analysis.field_size_by_token(ids, sizes, has_room, min_count)
-    words = data.tokenizer.vocabulary
+    words = data.words
     return {words[i - 2]: size for i, size in sizes.items() if i > 1}
 
 
@@ -173,7 +222,7 @@ def entropies_by_word(
     entropies = analysis.label_entropy_by_token(
         ids, labels, ids != 0, min_count
     )
-    words = data.tokenizer.vocabulary
+    words = data.words
     known = {*(word_vectors.load_vectors(vectors)[0] if vectors else words)}
     named = {words[i - 2]: x for i, x in entropies.items() if i > 1}
     return {word: x for word, x in named.items() if word in known}
@@ -204,33 +253,31 @@ def mean_words(
     return words.dropna().rename_axis("word")
 
 
-def summarise(histories: dict[str, pd.DataFrame], words: pd.DataFrame) -> dict:
+def summarise(
+    histories: dict[str, pd.DataFrame], words: pd.DataFrame
+) -> dict[str, float]:
     """Numbers for both figures of one data set."""
     columns = ["label_entropy", "start_size", "mean_size"]
     correlations = words[columns].corr("spearman")["label_entropy"]
     sizes = words.sort_values("label_entropy", kind="stable")["mean_size"]
     quarter = max(1, len(words) // 4)
-    return {
-        "mean_size_by_condition": {
-            name: {
-                "start": float(history["mean_size"].iloc[0]),
-                "largest": float(history["mean_size"].max()),
-                "smallest": float(history["mean_size"].min()),
-                "end": float(history["mean_size"].iloc[-1]),
-                "accuracy": float(history["accuracy"].iloc[-1]),
-            }
-            for name, history in histories.items()
-        },
+    found = {
         "words": len(words),
-        "rank_correlation_of_entropy_and": {
-            "size at the start": float(correlations["start_size"]),
-            "size at the end": float(correlations["mean_size"]),
-        },
-        "mean_size_in_quarter": {
-            "of lowest entropy": float(sizes[:quarter].mean()),
-            "of highest entropy": float(sizes[-quarter:].mean()),
-        },
+        "correlation_start": float(correlations["start_size"]),
+        "correlation_end": float(correlations["mean_size"]),
+        "size_lowest": float(sizes[:quarter].mean()),
+        "size_highest": float(sizes[-quarter:].mean()),
     }
+    for name, history in histories.items():
+        size, accuracy = history["mean_size"], history["accuracy"]
+        found |= {
+            f"start_{name}": float(size.iloc[0]),
+            f"largest_{name}": float(size.max()),
+            f"smallest_{name}": float(size.min()),
+            f"end_{name}": float(size.iloc[-1]),
+            f"accuracy_{name}": float(accuracy.iloc[-1]),
+        }
+    return found
 
 
 def plot_words(words: pd.DataFrame, title: str) -> Figure:

@@ -22,10 +22,10 @@ import keras
 import numpy as np
 
 from examples.common import results
+from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
-from examples.receptive_field import field_report
 from examples.receptive_field.cells import CELLS
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import ReceptiveFieldRNN
@@ -49,7 +49,9 @@ def main(argv: list[str] | None = None) -> None:
         return train_and_measure(args, key)
 
     file = results.ResultsFile(args.output, FIELDS, KEY)
-    print(table(file.do_missing(keys(args), run)))
+    rows = file.do_missing(keys(args), run)
+    by = ("keys", "cell", "size_from", "gated")
+    print(tables.by_kind(rows, by, ("accuracy", *SIZES, "certain")))
 
 
 def keys(args: argparse.Namespace) -> list[results.Key]:
@@ -143,16 +145,6 @@ def train_and_measure(
         "certain": f"{history.history['field_certain'][-1]:.3f}",
         "date": str(datetime.date.today()),
     }
-
-
-def table(rows: list[results.Row]) -> str:
-    """Means over seeds as a Markdown table."""
-    return field_report.table(
-        rows,
-        ("keys", "cell", "size_from", "gated"),
-        {"accuracy %": "accuracy"}
-        | {name.replace("_", " "): name for name in (*SIZES, "certain")},
-    )
 
 
 if __name__ == "__main__":

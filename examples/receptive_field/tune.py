@@ -24,11 +24,10 @@ import keras_tuner
 import pandas as pd
 from matplotlib.figure import Figure
 
+from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
-from examples.common.trial_table import all_trials
-from examples.common.trial_table import trial_table
 from examples.receptive_field import field_report
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
@@ -171,13 +170,52 @@ def open_tuner(
     )
 
 
-def plot_scores(trials: Sequence, name: str) -> Figure:
-    """Scores over S and the temperature, and over S alone.
+def all_trials(tuner: keras_tuner.Tuner) -> list[Any]:
+    """The trials of a search, the best first, then those without a score."""
+    return tuner.oracle.get_best_trials(len(tuner.oracle.trials))
 
-    Args:
-        trials: Finished `keras_tuner` trials.
-        name: Name of the score; more is better.
-    """
+
+def trial_table(tuner: keras_tuner.Tuner, metrics: Sequence[str] = ()) -> str:
+    """A row for each trial, the best first, with what differs in them."""
+    trials = all_trials(tuner)
+    values = [trial.hyperparameters.values for trial in trials]
+    names = [
+        name
+        for name in dict.fromkeys(name for found in values for name in found)
+        if not name.startswith("tuner/")
+        and len({str(found.get(name)) for found in values}) > 1
+    ]
+    lines = [["trial", *names, tuner.oracle.objective.name, *metrics, "status"]]
+    for trial, found in zip(trials, values):
+        numbers = [trial.score, *(_last(trial, name) for name in metrics)]
+        status = trial.status.lower()
+        if trial.message:
+            status += f": {trial.message.strip().splitlines()[-1]}"
+        lines.append(
+            [
+                trial.trial_id,
+                *(_show(found.get(name), ".3g") for name in names),
+                *(_show(number, ".4f") for number in numbers),
+                status.replace("|", "\\|"),
+            ]
+        )
+    return tables.table(lines)
+
+
+def _last(trial: Any, name: str) -> float | None:
+    if not trial.metrics.exists(name):
+        return None
+    return trial.metrics.get_history(name)[-1].mean()
+
+
+def _show(value: Any, form: str) -> str:
+    if value is None:
+        return ""
+    return format(value, form) if isinstance(value, float) else str(value)
+
+
+def plot_scores(trials: Sequence, name: str) -> Figure:
+    """Scores over S and the temperature, and over S alone."""
     runs = pd.DataFrame([trial.hyperparameters.values for trial in trials])
     runs["score"] = [trial.score for trial in trials]
     figure = Figure(figsize=(9, 3.6), layout="constrained")

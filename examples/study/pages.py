@@ -51,11 +51,7 @@ def with_tables(content: str, folder: Path = rows_.FOLDER) -> str:
 
 
 def write(folder: Path = rows_.FOLDER) -> list[Path]:
-    """Makes the tables of all pages anew; returns the pages that changed.
-
-    Args:
-        folder: Folder of the rows.
-    """
+    """Makes the tables of all pages anew; returns the pages that changed."""
     changed = []
     for path in PAGES:
         content = path.read_text(encoding="utf8")

@@ -36,33 +36,22 @@ def read_csv(path: Path) -> list[Row]:
 class Program:
     """A program of the examples.
 
-    Attributes:
-        name: Name of its module, below `examples`. The module has `KEY`,
-            columns that tell one run from another, and `keys(args)`, their
-            values for each run that arguments ask for.
-        seed: Option for one seed, with "{}" in its place.
-        output: Option for the file of rows.
-        quiet: Options that change no result.
-        file: Name of this file, or of the folder if it is "".
+    Its module, below `examples`, has `KEY`, columns that tell one run from
+    another, and `keys(args)`, their values for each run that arguments ask for.
     """
 
     name: str
     seed: str = "--seeds {}"
     output: str = "--output"
-    quiet: str = ""
-    file: ClassVar[str] = "rows.csv"
+    quiet: str = ""  # Options that change no result.
+    file: ClassVar[str] = "rows.csv"  # "" where the output is a folder.
 
     @property
     def module(self) -> ModuleType:
         return importlib.import_module(f"examples.{self.name}")
 
     def key(self, args: argparse.Namespace) -> Row:
-        """Columns that the rows of a run must have.
-
-        Args:
-            args: Arguments that ask for one run, or for a chain of runs that
-                ends with it.
-        """
+        """Columns that rows of a run, or the last of a chain, must have."""
         keys = self.module.keys(args)
         return dict(zip(self.module.KEY, keys[-1], strict=True))
 
@@ -75,12 +64,7 @@ class Program:
         return 1
 
     def run(self, options: Sequence[str], folder: Path) -> list[Row]:
-        """Runs the program; returns the rows of the run.
-
-        Args:
-            options: Options that ask for one run.
-            folder: Folder of its file and whatever lies beside it.
-        """
+        """Runs the program in a folder; returns the rows of one run."""
         path = folder / self.file
         given = [*options, *self.quiet.split(), self.output, str(path)]
         self.module.main(given)
@@ -129,25 +113,18 @@ class FieldFigures(Program):
 
     def read(self, path: Path) -> list[Row]:
         """A row for each data set."""
-        content = (path / "summary.json").read_text(encoding="utf8")
-        rows = []
-        for dataset, summary in json.loads(content).items():
-            row = {"dataset": dataset, "words": str(summary["words"])}
-            row["settings"] = summary["settings"]
-            conditions = summary["mean_size_by_condition"].values()
-            for name, sizes in zip(("plain", "dropout"), conditions):
-                row |= {f"{x}_{name}": f"{y:.4f}" for x, y in sizes.items()}
-            correlations = summary["rank_correlation_of_entropy_and"]
-            for name in ("start", "end"):
-                number = correlations[f"size at the {name}"]
-                # None or NaN where all sizes are equal.
-                known = number is not None and number == number
-                row[f"correlation_{name}"] = f"{number:.4f}" if known else ""
-            quarters = summary["mean_size_in_quarter"]
-            for name in ("lowest", "highest"):
-                row[f"size_{name}"] = f"{quarters[f'of {name} entropy']:.4f}"
-            rows.append(row)
-        return rows
+        content = json.loads((path / "summary.json").read_text("utf8"))
+        return [
+            {"dataset": dataset} | {x: _shown(y) for x, y in summary.items()}
+            for dataset, summary in content.items()
+        ]
+
+
+def _shown(value: str | float) -> str:
+    """A number or settings as text, "" of nan."""
+    if isinstance(value, float):
+        return f"{value:.4f}" if value == value else ""
+    return str(value)
 
 
 FIELD_FIGURES = FieldFigures("receptive_field.figures")

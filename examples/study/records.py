@@ -20,39 +20,25 @@ from pathlib import Path
 from typing import Any
 from typing import NamedTuple
 
-from examples.study import papers
 from examples.study import programs
 
 FOLDER = Path(__file__).parent / "studies"
 
 
 class Column(NamedTuple):
-    """A number that runs measure.
+    """A number that runs measure."""
 
-    Attributes:
-        name: Name in the program's rows.
-        title: Title in tables.
-        form: Format of means and standard deviations; "" lists all runs'.
-        scale: Factor of what is shown.
-    """
-
-    name: str
-    title: str
-    form: str = ".2f"
-    scale: float = 1.0
+    name: str  # In the program's rows.
+    title: str  # In tables.
+    form: str = ".2f"  # "" lists all runs' numbers.
+    scale: float = 1.0  # Factor of what is shown.
 
 
 class Case(NamedTuple):
-    """What is compared: runs that differ in their seed alone.
+    """What is compared: runs that differ in their seed alone."""
 
-    Attributes:
-        labels: What tells it from other cases, by column.
-        options: Options of the program.
-        seeds: Seeds.
-    """
-
-    labels: Mapping[str, str]
-    options: str
+    labels: Mapping[str, str]  # By column, tell it from others.
+    options: str  # Of the program.
     seeds: Sequence[int]
 
 
@@ -72,37 +58,24 @@ class Run(NamedTuple):
 class Study:
     """A table or figure of a document, or a part of one.
 
-    Attributes:
-        name: Name, also that of the file of its rows.
-        shows: Table or figure, in words.
-        grid: Axes of what is compared, or several grids.
-        columns: What is measured; the first decides.
-        seeds: Seeds of each case, unless its grid has its own.
-        program: Program of the runs; None if rows are written by hand from
-            what `command` prints.
-        options: Options of all runs. Rows with other options are older.
-        by: Columns that tell the rows of one run apart, if it has several.
-        data: What `--data-dir` must hold, "" if none is needed.
-        compared: Column in which cases and baselines differ.
-        against: Labels of this column, by that of their baseline.
-        paper: Name and arguments of a function of `papers`.
-        chained: Whether a case starts from the one before with the same seed,
-            in whose folder it works.
-        command: Command that printed the rows, without a program.
+    Rows with other `options` are older. Without a program, rows are
+    written by hand from what `command` prints.
     """
 
-    name: str
-    shows: str
+    name: str  # Also that of the file of its rows.
+    shows: str  # Table or figure, in words.
     grid: Mapping[str, Any] | Sequence[Mapping[str, Any]]
-    columns: Sequence[Column]
-    seeds: Sequence[int] = (0, 1, 2)
+    columns: Sequence[Column]  # The first decides.
+    seeds: Sequence[int] = (0, 1, 2)  # Unless its grid has its own.
     program: programs.Program | None = None
     options: str = ""
-    by: Sequence[str] = ()
-    data: str = ""
-    compared: str = "model"
+    by: Sequence[str] = ()  # Tell rows of one run apart, if there are several.
+    data: str = ""  # What `--data-dir` must hold.
+    compared: str = "model"  # Column in which cases and baselines differ.
     against: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    paper: Sequence[Any] = ()
+    # The document's numbers by column, each by the labels with commas between.
+    paper: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    # A case starts from the one before with the same seed, in its folder.
     chained: bool = False
     command: str = ""
 
@@ -132,10 +105,8 @@ class Study:
 
     def paper_numbers(self, labels: Mapping[str, str]) -> Mapping[str, str]:
         """The document's numbers of a case, by column."""
-        if not self.paper:
-            return {}
-        name, *arguments = self.paper
-        return getattr(papers, name)(labels, *arguments)
+        case = ", ".join(filter(None, labels.values()))
+        return {name: x[case] for name, x in self.paper.items() if case in x}
 
     def arguments(self, run: Run, data_dir: str | None) -> list[str]:
         """Options that ask the program for one run."""

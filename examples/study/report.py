@@ -81,17 +81,10 @@ class Difference(NamedTuple):
 def difference(
     rows: pd.DataFrame, baseline: pd.DataFrame, column: Column
 ) -> Difference | None:
-    """Difference to a baseline over the seeds that both have.
+    """Mean difference to a baseline over the seeds that both have.
 
-    Args:
-        rows: Rows of a case.
-        baseline: Rows of another.
-        column: What differs.
-
-    Returns:
-        The mean difference, with the range of the differences from `LEAST`
-        pairs on and Student's t interval from `LEAST_OF_INTERVAL` on; None
-        without any pair.
+    With the range of the differences from `LEAST` pairs on and Student's t
+    interval from `LEAST_OF_INTERVAL` on; None without any pair.
     """
     numbers = [
         pd.to_numeric(

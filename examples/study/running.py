@@ -16,18 +16,11 @@ from examples.study.records import Study
 
 
 class Places(NamedTuple):
-    """Where things are.
+    """Where things are; processes share a study by sharing both folders."""
 
-    Attributes:
-        rows: Folder of the CSV files.
-        work: Folder of what runs leave behind, models and curves for example,
-            and of claims. Processes share a study by sharing both.
-        data: Value of `--data-dir`.
-    """
-
-    rows: Path = rows_.FOLDER
-    work: Path = Path("runs/study")
-    data: str | None = None
+    rows: Path = rows_.FOLDER  # CSV files.
+    work: Path = Path("runs/study")  # What runs leave behind, and claims.
+    data: str | None = None  # Value of `--data-dir`.
 
 
 def everything(run: Run) -> bool:
@@ -83,15 +76,8 @@ def do_runs(
     """Does what is left of a study, except what other processes are doing.
 
     A run is claimed first, so no two processes do the same; the claim of a
-    process that was killed ends with it, and another takes its run up.
-
-    Args:
-        study: The study.
-        places: Where its files are.
-        wanted: Whether a run is to be done.
-
-    Returns:
-        The number of runs that this process did.
+    process that was killed ends with it, and another takes its run up. Returns
+    the number of runs that this process did.
     """
     if study.program is None:
         raise ValueError(by_hand(study))

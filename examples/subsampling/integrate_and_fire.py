@@ -23,13 +23,9 @@ def firing_weights(alphas: Tensor, length: int) -> Tensor:
 
     $$w_{u,t} = \max(0, \min(c_t, u + 1) - \max(c_{t-1}, u))$$
 
-    Args:
-        alphas: Tensor `(batch, time)`, numbers of at least 0.
-        length: U, the number of outputs; later ones are left out.
-
-    Returns:
-        A tensor `(batch, U, time)`, whose rows have a sum of 1; that of the
-        last one with any weight is the remainder.
+    Of weights `(batch, time)` it returns `(batch, U, time)`, whose rows have a
+    sum of 1; that of the last one with any weight is the remainder. Outputs
+    beyond `length` are left out.
     """
     ends = ops.cumsum(alphas, axis=1)[:, None]
     begins = ends - alphas[:, None]
@@ -47,21 +43,9 @@ class IntegrateAndFire(keras.layers.Layer):
     steps: the quantity loss. At inference weights are not scaled, and a
     remainder of one half or more is fired, too.
 
-    Args:
-        length: The number of outputs; later ones are left out.
-        share: Outputs for one step, above 0 and below 1.
-        quantity_weight: Weight of the quantity loss.
-        **kwargs: Base layer keyword arguments. The metric `<name>_length` is
-            the mean number of firings.
-
-    Call arguments:
-        states: Tensor `(batch, time, features)`.
-        mask: Boolean tensor `(batch, time)` or None.
-        training: Whether weights are scaled.
-
-    Output shape:
-        A tuple of `(batch, length, features)` and a boolean mask
-        `(batch, length)`, True where there is an output.
+    There are `share` outputs for one step, and `length` at most. The layer
+    returns them, `(batch, length, features)`, and a mask, True where there is
+    an output. The metric `<name>_length` is the mean number of firings.
     """
 
     def __init__(

@@ -38,6 +38,7 @@ import keras
 import numpy as np
 import pandas as pd
 import tensorflow as tf
+from keras import ops
 from matplotlib.figure import Figure
 
 from examples.common import results
@@ -46,7 +47,8 @@ from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
-from examples.subsampling import memory_model
+from keras_seqmech import ExpectedSubsample
+from keras_seqmech.subsample import expectation
 from keras_seqmech.tasks import memory
 
 KEY = ("length", "seed", "settings")
@@ -60,23 +62,123 @@ SETTINGS = (
     *("curriculum", "growth_accuracy", "warm_start", "steps"),
     *("target_accuracy", "evaluate_every", "test_size"),
 )
-CURRICULA = ("outputs", "length")
+CURRICULA, EMIT = ("outputs", "length"), ("before", "after")
 # Symbols of the first sequences of the curriculum of lengths.
 START_LENGTH = 10
 CHECK_SEED, TEST_SEED = 10**6, 10**6 + 1
+
+
+def build(
+    length: int,
+    units: int,
+    emission_bias: float = 0.0,
+    emit: str = "before",
+    is_fixed: bool = True,
+    learning_rate: float = 1e-3,
+    clip_norm: float | None = None,
+) -> keras.Model:
+    """A compiled model of logits `(B, U, 3)` for symbols `(B, T)`.
+
+    Its loss is the mean over the outputs that count, U at most. Whether a
+    step's state is emitted is decided "before" its symbol was seen, by the
+    state and the symbol of the step before, equation 3, zeros before the first
+    step; or "after" it, by the step's own. If `is_fixed`, sequences always have
+    `length` symbols, and not at most so many.
+    """
+    layers = keras.layers
+    steps = length if is_fixed else None
+    symbols = keras.Input((steps,), dtype="int32", name="symbols")
+    seen = ops.one_hot(symbols, memory.SYMBOLS)
+    states = layers.LSTM(units, return_sequences=True, name="states")(seen)
+    both = layers.Concatenate(name="state_and_symbol")([states, seen])
+    if emit == "before":
+        both = layers.ZeroPadding1D((1, 0), name="a_step_later")(both)[:, :-1]
+    probabilities = layers.Dense(
+        1,
+        activation="sigmoid",
+        bias_initializer=keras.initializers.Constant(emission_bias),
+        name="emission",
+    )(both)
+    probabilities = layers.Reshape(
+        (length if is_fixed else -1,), name="emissions"
+    )(probabilities)
+    outputs = ExpectedSubsample(memory.most_outputs(length), name="subsample")(
+        states, probabilities
+    )
+    logits = layers.Dense(memory.SYMBOLS, name="logits")(outputs)
+    model = keras.Model(symbols, logits)
+    model.compile(
+        optimizer=keras.optimizers.Adam(
+            learning_rate, epsilon=1e-8, clipnorm=clip_norm
+        ),
+        loss=keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True, reduction="mean_with_sample_weight"
+        ),
+        weighted_metrics=["accuracy"],
+    )
+    return model
+
+
+def probe(model: keras.Model) -> keras.Model:
+    """The same model with the emission probabilities as a second output."""
+    emissions = model.get_layer("emissions").output
+    return keras.Model(
+        model.input, {"logits": model.output, "emissions": emissions}
+    )
+
+
+def measure(
+    probed: keras.Model, test: memory.Examples, batch_size: int
+) -> dict[str, float]:
+    """Scores of a `probe` on some examples.
+
+    `accuracy` is the share of outputs that are right, `sequence_accuracy` that
+    of sequences of which all are, and `emitted` the expected number of
+    emissions over the number of outputs.
+    """
+    symbols, targets, mask = test
+    found = probed.predict(symbols, batch_size=batch_size, verbose=0)
+    right = found["logits"].argmax(axis=-1) == targets
+    return {
+        "accuracy": float(right[mask].mean()),
+        "sequence_accuracy": float((right | ~mask).all(axis=1).mean()),
+        "emitted": float(found["emissions"].sum() / mask.sum()),
+    }
+
+
+def padded_accuracy(
+    model: keras.Model, test: memory.Examples, batch_size: int
+) -> float:
+    """The share of T outputs that are right, zeros after the last real one.
+
+    Equation 4 has as many outputs as there are symbols. Where nothing is
+    emitted the model's answer is that for the zero vector.
+    """
+    symbols, targets, _ = test
+    states, emissions = (
+        model.get_layer(name).output for name in ("states", "emissions")
+    )
+    outputs = ExpectedSubsample(symbols.shape[1])(states, emissions)
+    logits = model.get_layer("logits")(outputs)
+    found = keras.Model(model.input, logits).predict(
+        symbols, batch_size=batch_size, verbose=0
+    )
+    padded = np.zeros_like(symbols)
+    padded[:, : targets.shape[1]] = targets
+    return float((found.argmax(axis=-1) == padded).mean())
+
+
+def emission_matrix(probed: keras.Model, symbols: np.ndarray) -> np.ndarray:
+    """$p(y_m = s_n)$ for one sequence, `(U, T)`."""
+    found = probed.predict(symbols[None], verbose=0)["emissions"]
+    width = memory.most_outputs(len(symbols))
+    return expectation.emission_matrix(found, width)[0].numpy()
 
 
 class Progress(resumable_progress.ResumableProgress):
     """Tests a model on other sequences; a target accuracy ends the run, too.
 
     If sequences are to grow, `fit` also ends where they do.
-
-    Args:
-        probed: The model's `probe`.
-        length: Number of symbols that the model is for.
-        args: The command line.
-        path: Start of the names of the files.
-        line: Start of the lines of progress.
     """
 
     def __init__(
@@ -93,9 +195,7 @@ class Progress(resumable_progress.ResumableProgress):
         self.check = memory.examples(args.test_size, length, CHECK_SEED)
 
     def measure(self) -> dict[str, float]:
-        return memory_model.measure(
-            self.probed, self.check, self.args.batch_size
-        )
+        return measure(self.probed, self.check, self.args.batch_size)
 
     def is_reached(self) -> bool:
         """Whether the last test reached the accuracy that is wanted."""
@@ -131,7 +231,7 @@ def train_and_test(
     length, seed = int(key["length"]), int(key["seed"])
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
-    model = memory_model.build(
+    model = build(
         length,
         args.units,
         args.emission_bias,
@@ -142,7 +242,7 @@ def train_and_test(
     model.optimizer.build(model.trainable_variables)
     path = model_path(length, seed, args)
     path.parent.mkdir(parents=True, exist_ok=True)
-    probed = memory_model.probe(model)
+    probed = probe(model)
     progress = Progress(probed, length, args, path.with_suffix(""), line)
     state = progress.restore(model)
     before = lengths_before(length, args)
@@ -164,10 +264,8 @@ def train_and_test(
     model.save(path)
     pd.DataFrame(state["curve"]).to_csv(path.with_suffix(".csv"), index=False)
     test = memory.examples(args.test_size, length, TEST_SEED)
-    measured = memory_model.measure(probed, test, args.batch_size)
-    measured["padded_accuracy"] = memory_model.padded_accuracy(
-        model, test, args.batch_size
-    )
+    measured = measure(probed, test, args.batch_size)
+    measured["padded_accuracy"] = padded_accuracy(model, test, args.batch_size)
     # The first epoch compiles.
     times = state["train_ms"][1:] or state["train_ms"]
     return {
@@ -183,14 +281,9 @@ def train_and_test(
 def batches(
     length: int, whole: int, seed: int, step: int, args: argparse.Namespace
 ) -> tf.data.Dataset:
-    """Training batches from a step on, endless.
+    """Training batches of `length` symbols from a step on, endless.
 
-    Args:
-        length: Number of symbols of their sequences.
-        whole: Number of symbols that the model is for.
-        seed: Of the run.
-        step: Number of the first batch.
-        args: Of the command line.
+    `whole` is the number of symbols that the model is for.
     """
     data = memory.dataset(
         length,
@@ -249,9 +342,7 @@ def draw(args: argparse.Namespace) -> Figure:
     length = args.figure_length
     model = keras.models.load_model(model_path(length, args.seeds[0], args))
     symbols, _, mask = memory.examples(1, length, TEST_SEED)
-    emission = memory_model.emission_matrix(
-        memory_model.probe(model), symbols[0]
-    )[: mask.sum() + 1]
+    emission = emission_matrix(probe(model), symbols[0])[: mask.sum() + 1]
     size = (2.0 + 0.16 * min(length, 80), 1.2 + 0.16 * max(8, len(emission)))
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots()
@@ -287,7 +378,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--emission-bias", type=real("(-inf, inf)"), default=0.0, help=bias)
     add("--clip-norm", type=real("(0, 1000]"), help=clip)
     add("--batch-size", type=positive, default=100)
-    add("--emit", choices=memory_model.EMIT, default="before", help=when)
+    add("--emit", choices=EMIT, default="before", help=when)
     add("--curriculum", choices=CURRICULA, default="outputs", help=what)
     add("--growth-accuracy", type=share, default=0.8, help=right)
     add("--warm-start", action="store_true", help=warm)
@@ -328,12 +419,8 @@ def main(argv: Sequence[str] | None = None) -> str:
         forget,
         is_ready,
     )
-    lines = [["length", *MEASURED, "seeds"]]
-    for length in args.lengths:
-        own = [row for row in rows if row["length"] == str(length)]
-        means = [tables.mean(own, name, ".4g") for name in MEASURED]
-        lines.append([length, *means, len(own)])
-    content = tables.publish([tables.table(lines)], None)
+    table = tables.by_kind(rows, ["length"], MEASURED)
+    content = tables.publish([table], None)
     if args.figure:
         drawn = run_key(args.figure_length, args.seeds[0], args)
         if file.missing([drawn]):

@@ -39,7 +39,6 @@ from examples.common import text_encoding
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
-from examples.common.epoch_line import EpochLine
 from examples.subsampling.integrate_and_fire import IntegrateAndFire
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import EmissionProbabilities
@@ -109,12 +108,6 @@ def build(
     so many, for the estimators of `LEARNED` what they decide, led there by the
     probabilities they start from and the target of the batch, for "integrate"
     as many weighted means of neighbouring steps.
-
-    Args:
-        method: One of `METHODS`.
-        data: What it is for.
-        args: The command line.
-        inference: How an `ExpectedSubsample` decides at inference.
     """
     layers, share = keras.layers, 1 / args.stride
     length = data.train[0].shape[1] // args.stride
@@ -178,10 +171,9 @@ def measure(
 ) -> dict[str, float]:
     """Shares of test sequences that a trained model has right.
 
-    Returns:
-        `accuracy` in expectation, of all steps, or of what is fired;
-        `hard_accuracy` with the steps whose probability is above one half, and
-        `kept`, the number of these or of firings, where there is a choice.
+    `accuracy` in expectation, of all steps, or of what is fired;
+    `hard_accuracy` with the steps whose probability is above one half, and
+    `kept`, the number of these or of firings, where there is a choice.
     """
 
     def evaluate(inference: str) -> dict[str, float]:
@@ -202,7 +194,7 @@ def measure(
 
 
 def train_and_test(
-    key: results.Row, data: Data, args: argparse.Namespace, line: str
+    key: results.Row, data: Data, args: argparse.Namespace
 ) -> dict:
     """Trains and tests one model; returns its results."""
     method, seed = key["method"], int(key["seed"])
@@ -214,7 +206,7 @@ def train_and_test(
         resumable_fit.EpochOrder(*data.train, args.batch_size, seed),
         args.epochs,
         resumable_fit.folder_of(args.output, key),
-        [*schedules(method, args), EpochLine(line)],
+        schedules(method, args),
     )
     found = measure(method, model, data, args)
     kept = found.pop("kept", None)
@@ -297,17 +289,16 @@ def main(argv: Sequence[str] | None = None) -> str:
     data = load(args)
     rows = results.ResultsFile(args.output, FIELDS, KEY).do_missing(
         keys(args),
-        lambda key, line: train_and_test(key, data, args, line),
+        lambda key, line: train_and_test(key, data, args),
         lambda key: resumable_fit.remove(args.output, key),
     )
-    timed = {} if args.no_times else measure_times(args, data)
-    lines = [["method", *MEASURED, *TIMES, "seeds"]]
-    for method in args.methods:
-        own = [row for row in rows if row["method"] == method]
-        means = [tables.mean(own, name, ".4g") for name in MEASURED]
-        ms = [timed.get(method, {}).get(name, "") for name in TIMES]
-        lines.append([method, *means, *ms, len(own)])
-    return tables.publish([tables.table(lines)], None)
+    parts = [tables.by_kind(rows, ["method"], MEASURED)]
+    if not args.no_times:
+        lines = [["method", *TIMES]]
+        for method, ms in measure_times(args, data).items():
+            lines.append([method, *(ms.get(name, "") for name in TIMES)])
+        parts.append(tables.table(lines))
+    return tables.publish(parts, None)
 
 
 if __name__ == "__main__":

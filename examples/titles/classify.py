@@ -31,13 +31,10 @@ from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.common.arguments import real
-from examples.common.epoch_line import EpochLine
-from examples.titles import baselines
 from examples.titles import data as titles
 from examples.titles import encoding
 from examples.titles import figures
 from examples.titles import models
-from examples.titles import reading
 from examples.titles import scores
 from examples.titles import training
 
@@ -106,20 +103,20 @@ def main(argv: Sequence[str] | None = None) -> str:
         args.seed,
         chunk_length=args.truncate,
     )
-    length, line = encoding.LENGTHS[args.inputs], [EpochLine("gru")]
-    trained = training.train(data, settings, fit, length, line)
+    length = encoding.LENGTHS[args.inputs]
+    trained = training.train(data, settings, fit, length)
     test = data.test
     probabilities = {"recurrent": trained.probabilities(test.texts)}
-    for name in baselines.NAMES:
-        baseline = baselines.fit_baseline(name, data.train, args.seed)
-        probabilities[name.replace("_", " ")] = baselines.probabilities(
+    for name in scores.NAMES:
+        baseline = scores.fit_baseline(name, data.train, args.seed)
+        probabilities[name.replace("_", " ")] = scores.probabilities(
             baseline, test.texts
         )
     # By default the first real title, and the first machine-made one.
     judged = args.title or [
         test.texts[list(test.labels).index(label)] for label in (0, 1)
     ]
-    read = [reading.read(trained, title) for title in judged]
+    read = [figures.read(trained, title) for title in judged]
     content = tables.publish(
         [
             score_table(test.labels, probabilities),

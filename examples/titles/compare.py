@@ -25,8 +25,6 @@ from examples.common import results
 from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
-from examples.common.epoch_line import EpochLine
-from examples.titles import baselines
 from examples.titles import data as titles
 from examples.titles import encoding
 from examples.titles import models
@@ -57,7 +55,7 @@ CLASSIFIERS = (
     *("words max, both directions", "characters last, drawn state"),
     "characters last, truncated",
 )
-NAMES = (*baselines.NAMES, *CLASSIFIERS)
+NAMES = (*scores.NAMES, *CLASSIFIERS)
 # Steps of a chunk in truncated backpropagation.
 CHUNK = 28
 TUNED = (
@@ -74,24 +72,20 @@ _load = functools.lru_cache(maxsize=1)(titles.load)
 
 
 def run(
-    name: str,
-    seed: int,
-    data: datasets.TextData,
-    args: argparse.Namespace,
-    line: str,
+    name: str, seed: int, data: datasets.TextData, args: argparse.Namespace
 ) -> dict[str, Any]:
     """Trains and tests one of `NAMES`; returns the results of the run."""
     start = time.process_time()
-    if name in baselines.NAMES:
-        baseline = baselines.fit_baseline(name, data.train, seed)
+    if name in scores.NAMES:
+        baseline = scores.fit_baseline(name, data.train, seed)
         validation, test = (
-            baselines.probabilities(baseline, part.texts)
+            scores.probabilities(baseline, part.texts)
             for part in (data.validation, data.test)
         )
         accuracy = float(((validation > 0.5) == data.validation.labels).mean())
         more: dict[str, Any] = {}
     else:
-        trained = train(name, seed, data, args, line)
+        trained = train(name, seed, data, args)
         test = trained.probabilities(data.test.texts)
         accuracy = trained.history["val_accuracy"][trained.epoch]
         more = {
@@ -106,11 +100,7 @@ def run(
 
 
 def train(
-    name: str,
-    seed: int,
-    data: datasets.TextData,
-    args: argparse.Namespace,
-    line: str,
+    name: str, seed: int, data: datasets.TextData, args: argparse.Namespace
 ) -> training.Trained:
     """Trains one of `CLASSIFIERS`."""
     kind, _, difference = name.partition(", ")
@@ -129,7 +119,7 @@ def train(
         chunk_length=CHUNK if difference == "truncated" else None,
     )
     length = encoding.LENGTHS[inputs]
-    return training.train(data, settings, fit, length, [EpochLine(line)])
+    return training.train(data, settings, fit, length)
 
 
 def describe_data(args: argparse.Namespace, data: datasets.TextData) -> str:
@@ -155,20 +145,6 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
         for seed in args.seeds
         for name in args.models
     ]
-
-
-def table(rows: Sequence[results.Row]) -> str:
-    """Markdown table of means and standard deviations over seeds."""
-    columns = (*scores.Scores._fields, "seconds")
-    lines = [["model", *columns, "seeds"]]
-    for name in dict.fromkeys(row["model"] for row in rows):
-        own = [row for row in rows if row["model"] == name]
-        cells = [
-            tables.spread([float(row[column]) for row in own], ".4g")
-            for column in columns
-        ]
-        lines.append([name, *cells, str(len(own))])
-    return tables.table(lines)
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -197,11 +173,12 @@ def main(argv: Sequence[str] | None = None) -> str:
     def run_one(key, line):
         name, seed = key["model"], int(key["seed"])
         own = titles.limit(data, args.train_size, seed)
-        return run(name, seed, own, args, line)
+        return run(name, seed, own, args)
 
     file = results.ResultsFile(args.output, FIELDS, KEY)
     rows = file.do_missing(keys(args), run_one)
-    return tables.publish([table(rows)], None)
+    columns = (*scores.Scores._fields, "seconds")
+    return tables.publish([tables.by_kind(rows, ["model"], columns)], None)
 
 
 if __name__ == "__main__":

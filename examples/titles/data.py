@@ -29,13 +29,7 @@ FILES = ("train", "val", "test")
 
 
 def load(data_dir: str | Path | None) -> datasets.TextData:
-    """Reads the titles of a folder; makes texts of docstrings if it is None.
-
-    Raises:
-        FileNotFoundError: If a file is missing.
-        ValueError: If one is malformed; names path, line, and what was
-            expected.
-    """
+    """Reads the titles of a folder; makes texts of docstrings if it is None."""
     if data_dir is None:
         return docstrings.load()
     parts, seen = [], set()

@@ -89,13 +89,9 @@ def machine_made(
     known: Iterable[str],
     random: np.random.Generator,
 ) -> list[str]:
-    """Texts from a chain of words, each once.
+    """Texts of these numbers of words from a chain of words, each once.
 
-    Args:
-        seen: What teaches the chain.
-        lengths: The number of words of each text to make.
-        known: Texts that none of them may be.
-        random: Draws them.
+    `seen` teaches the chain; no text is one of those `known`.
 
     >>> seen = ["a b c d", "b c b c", "c b c a"]
     >>> made = machine_made(seen, [3, 4, 4], seen, np.random.default_rng(0))

@@ -53,9 +53,7 @@ def make_encoder(
 ) -> keras.layers.TextVectorization:
     """A layer from strings `(batch,)` to ids `(batch, length)`.
 
-    Args:
-        length: Longer titles are cut.
-        words: The vocabulary, whose ids start with 2; of characters if None.
+    Of words, whose ids start with 2, or of characters.
     """
     return keras.layers.TextVectorization(
         standardize=normalize,

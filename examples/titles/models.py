@@ -33,34 +33,21 @@ READ_OUTS = {
 class Settings(NamedTuple):
     """What a classifier is.
 
-    Attributes:
-        inputs: What a step reads: `"words"`, embedded, or `"characters"`,
-            one-hot.
-        cell: One of `LAYERS`.
-        layers: Number of recurrent layers.
-        bidirectional: Whether each reads in both directions.
-        units: Units of each layer and direction.
-        initial_state: `"zeros"`; `"learned"`, which starts as zeros; or
-            `"drawn"`, learned from normally distributed numbers on, as the
-            source's.
-        read_out: What of the states the classifier sees, one of `READ_OUTS`.
-        field_size: Largest adaptive receptive field S, of a GRU; 0: plain
-            layers.
-        embedding_size: Size of the words' embeddings.
-        read_padding: Whether the steps after the end of a title are read as
-            if they were real, as in the source, and not masked.
+    A step reads `"words"`, embedded, or `"characters"`, one-hot. The initial
+    state is `"zeros"`; `"learned"`, which starts as zeros; or `"drawn"`,
+    learned from normally distributed numbers on, as the source's.
     """
 
     inputs: str = "words"
-    cell: str = "gru"
+    cell: str = "gru"  # One of `LAYERS`.
     layers: int = 1
     bidirectional: bool = False
-    units: int = 64
+    units: int = 64  # Of each layer and direction.
     initial_state: str = "zeros"
-    read_out: str = "max"
-    field_size: int = 0
+    read_out: str = "max"  # One of `READ_OUTS`.
+    field_size: int = 0  # Largest receptive field of a GRU; 0: plain.
     embedding_size: int = 256
-    read_padding: bool = False
+    read_padding: bool = False  # As if real, as in the source.
 
 
 def build_network(
@@ -69,12 +56,8 @@ def build_network(
     """Builds a classifier of ids `(batch, length)`: logits `(batch, 1)`.
 
     Its layer `states` returns the states of the last recurrent layer at all
-    steps, and `logit` is the last layer.
-
-    Args:
-        settings: What it is.
-        length: Steps of a title with its padding.
-        matrix: Starting values of the embeddings `(ids, size)`, for words.
+    steps, and `logit` is the last layer. `matrix` is what embeddings of words
+    start from.
     """
     ids, mask, states = _states(settings, length, matrix)
     ends = {}
@@ -90,11 +73,9 @@ def build_steps(
 ) -> tuple[keras.Model, keras.Model]:
     """Builds a classifier that answers after every step.
 
-    Returns:
-        The classifier that answers at every step, `(batch, length, 1)`, 0 at
-        padding; and one with the same weights that returns the last real
-        step's logit, `(batch, 1)`, as `build_network` does with the read-out
-        `last`.
+    Returns one that answers at every step, `(batch, length, 1)`, 0 at padding;
+    and one with the same weights that returns the last real step's logit,
+    `(batch, 1)`, as `build_network` does with the read-out `last`.
     """
     ids, mask, states = _states(settings, length, matrix, return_state=True)
     logits = _logit_layer()(states)

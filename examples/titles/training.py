@@ -17,42 +17,24 @@ BATCH = 512
 
 
 class Fit(NamedTuple):
-    """How a classifier is trained.
-
-    Attributes:
-        epochs: Number of epochs.
-        batch_size: Titles of a step.
-        learning_rate: Learning rate of Adam.
-        seed: Seed of the weights and of the order of titles.
-        chunk_length: Steps of a chunk in truncated backpropagation; None for
-            whole titles.
-    """
+    """How a classifier is trained."""
 
     epochs: int
     batch_size: int = 64
-    learning_rate: float = 2e-3
-    seed: int = 0
-    chunk_length: int | None = None
+    learning_rate: float = 2e-3  # Of Adam.
+    seed: int = 0  # Of weights and order.
+    chunk_length: int | None = None  # None: whole titles.
 
 
 class Trained(NamedTuple):
-    """A trained classifier.
+    """A trained classifier."""
 
-    Attributes:
-        encoder: Titles to ids.
-        network: Ids to logits.
-        history: History of training.
-        epoch: The one whose weights it has, from 0.
-        settings: What it is.
-        length: Steps of a title with its padding.
-    """
-
-    encoder: keras.layers.Layer
-    network: keras.Model
+    encoder: keras.layers.Layer  # Titles to ids.
+    network: keras.Model  # Ids to logits.
     history: dict[str, list[float]]
-    epoch: int
+    epoch: int  # That of the weights, from 0.
     settings: models.Settings
-    length: int
+    length: int  # Steps of a title, padding too.
 
     def probabilities(self, texts: Sequence[str | bytes]) -> np.ndarray:
         """Probability of being machine-made, of each title."""
@@ -66,7 +48,6 @@ def train(
     settings: models.Settings,
     fit: Fit,
     length: int,
-    callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> Trained:
     """Trains a classifier; it keeps the weights of its best epoch.
 
@@ -105,8 +86,8 @@ def train(
         validation_data=tuple(validation.values()),
         batch_size=fit.batch_size,
         epochs=fit.epochs,
-        callbacks=[choose, *callbacks],
-        verbose=0,
+        callbacks=[choose],
+        verbose=2,
     ).history
     last = len(history["loss"]) - 1
     best = int(np.argmax(history["val_accuracy"]))

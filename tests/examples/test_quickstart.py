@@ -17,7 +17,7 @@ needs_snownlp = pytest.mark.skipif(
 )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @needs_snownlp
 def test_quickstart(tmp_path, capfd):
     sentence = "我们喜欢１９９８年。"

@@ -14,12 +14,11 @@ from examples.deployment import corpus  # noqa: E402
 from examples.deployment.corpus import BadRow  # noqa: E402
 from examples.deployment.corpus import Fields  # noqa: E402
 from examples.deployment.corpus import Row  # noqa: E402
-from examples.deployment.text_model import Output  # noqa: E402
 
 FIELDS = Fields("text", "id")
 ROWS = [{"id": i, "text": f"text {i} 字\n\u2028", "x": None} for i in range(11)]
 EXPECTED = [Row(i, row["text"], str(i)) for i, row in enumerate(ROWS)]
-OUTPUTS = {"score": Output("float32", 0), "tags": Output("string", 1)}
+OUTPUTS = ("score", "tags")
 SETTINGS = {"model": "1f", "id_field": None, "batch_size": 8}
 
 
@@ -185,17 +184,16 @@ def test_damaged_parquet_is_named(tmp_path):
         list(corpus.read(shard, FIELDS))
 
 
-def folder_of(path, form="jsonl", id_field=None):
-    return corpus.ScoreFolder(path, form, id_field, OUTPUTS)
+def folder_of(path, id_field=None):
+    return corpus.ScoreFolder(path, id_field, OUTPUTS)
 
 
 def read_lines(path):
     return [json.loads(line) for line in path.read_text("utf8").splitlines()]
 
 
-@pytest.mark.parametrize("form", corpus.FORMATS)
-def test_scores_of_a_shard(tmp_path, form):
-    folder = folder_of(tmp_path / "scored", form, "key")
+def test_scores_of_a_shard(tmp_path):
+    folder = folder_of(tmp_path / "scored", "key")
     (tmp_path / "scored").mkdir()
     (shard,) = shards_of(as_lines(tmp_path / "a.jsonl"), 50)
     rows = [Row(20, "ab", "k"), Row(21, "", "l")]
@@ -208,14 +206,8 @@ def test_scores_of_a_shard(tmp_path, form):
         {**own, "row": 20, "key": "k", "score": 0.5, "tags": ["字", "b"]},
         {**own, "row": 21, "key": "l", "score": 0.25, "tags": []},
     ]
-    if form == "jsonl":
-        assert read_lines(folder.scores(0)) == expected
-        assert read_lines(folder.scores(1)) == []
-    else:
-        table, empty = (parquet.read_table(folder.scores(i)) for i in (0, 1))
-        assert table.to_pylist() == expected
-        assert empty.num_rows == 0 and empty.schema == table.schema
-        assert str(table.schema.field("score").type) == "float"
+    assert read_lines(folder.scores(0)) == expected
+    assert read_lines(folder.scores(1)) == []
     reject = {**own, "row": 22, "reason": "why"}
     assert read_lines(folder.rejects(0)) == [reject]
     assert folder.count_rejects() == 1

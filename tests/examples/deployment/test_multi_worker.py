@@ -73,6 +73,7 @@ def killed(tmp_path_factory):
     return directory, run(directory, "--kill-after", KILL_AFTER)
 
 
+@pytest.mark.slow
 def test_recovers_from_a_killed_worker(killed):
     directory, printed = killed
     lines = printed.splitlines()

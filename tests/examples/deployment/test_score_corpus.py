@@ -14,8 +14,6 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="needs keras_seqmech[scaling]")
 
-from pyarrow import parquet  # noqa: E402
-
 from examples.deployment import corpus  # noqa: E402
 from examples.deployment import score_corpus  # noqa: E402
 from tests import ROOT  # noqa: E402
@@ -70,19 +68,12 @@ def contents(folder):
     }
 
 
-@pytest.mark.parametrize("form", ["jsonl", "parquet"])
-def test_scores_of_each_row(tmp_path, letters, form, capsys):
+def test_scores_of_each_row(tmp_path, letters, capsys):
     path = write_texts(tmp_path / "a.jsonl", TEXTS)
     output = tmp_path / "scored"
-    more = ["--format", form, "--id-field", "n"]
-    counts = score_here(path, letters, output, *more)
+    counts = score_here(path, letters, output, "--id-field", "n")
     assert counts == {"rows": 7, "rejected": 0}
-    if form == "jsonl":
-        rows = read_scores(output)
-    else:
-        files = sorted(output.glob("*.parquet"))
-        assert len(files) == 3
-        rows = [row for f in files for row in parquet.read_table(f).to_pylist()]
+    rows = read_scores(output)
     assert [(r["row"], r["n"], r["count"]) for r in rows] == [
         (i, str(i), len(text)) for i, text in enumerate(TEXTS)
     ]
@@ -115,7 +106,6 @@ def test_another_question_is_refused(tmp_path, letters):
     for model, more, message in (
         (letters, ["--batch-size", 3], "batch_size=3, then 2"),
         (letters, ["--text-field", "n"], "text_field='n', then 'text'"),
-        (letters, ["--format", "parquet"], "format='parquet', then 'jsonl'"),
         (slow, [], "with model='.*', then '.*"),
     ):
         with pytest.raises(SystemExit, match=message):
@@ -139,7 +129,7 @@ def test_bad_rows_end_a_run_or_are_kept_apart(tmp_path, letters, capsys):
 def test_a_second_run_leaves_the_first_alone(tmp_path, letters):
     path = write_texts(tmp_path / "a.jsonl", TEXTS)
     output = tmp_path / "scored"
-    folder = corpus.ScoreFolder(output, "jsonl", None, {})
+    folder = corpus.ScoreFolder(output, None, ())
     with folder.reserved():
         (output / ".shard-000000.0.part").touch()
         before = contents(output)
@@ -239,7 +229,7 @@ def in_the_middle(output):
     assert wait_for(lambda: set(output.glob(".shard-*.?.part")) - seen, 200)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @needs_ray
 def test_a_killed_worker_loses_and_repeats_nothing(tmp_path, slow):
     path, model, expected = slow
@@ -254,7 +244,7 @@ def test_a_killed_worker_loses_and_repeats_nothing(tmp_path, slow):
     assert contents(output) == expected
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @needs_ray
 def test_a_killed_run_continues_and_leaves_no_process(tmp_path, slow):
     path, model, expected = slow

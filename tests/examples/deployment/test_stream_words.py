@@ -31,6 +31,7 @@ def words_at_once(export, text):
     return [word.rstrip("|") for word in words if word not in ("?", "")]
 
 
+@pytest.mark.slow
 def test_words_are_those_of_the_whole_text(tmp_path, capsys, monkeypatch):
     small = ["--sentences", "40", "--epochs", "1", "--units", "8"]
     options = [*small, "--model", str(tmp_path / "m")]

@@ -92,39 +92,6 @@ def test_pubmedqa_in_both_layouts(tmp_path):
     assert {q.answers[0] for part in data for q in part} == set(labels)
 
 
-def test_searchqa(tmp_path):
-    for part in ("train", "val", "test"):
-        rows = [f"s{i} t{i} ||| {part} {i} ||| answer {i}" for i in range(3)]
-        path = tmp_path / "searchqa" / f"{part}.txt"
-        write(path, "".join(f"{row}\n" for row in rows))
-    data = passage_data.load("searchqa", tmp_path)
-    assert data.validation[1] == Question("val 1", "s1 t1", ("answer 1",))
-    assert [len(part) for part in data] == [3, 3, 3]
-
-
-@pytest.mark.parametrize("ending", ["", ".gz"])
-def test_msmarco(tmp_path, ending):
-    for part, count in (("train", 22), ("dev", 5)):
-        keys = [str(i) for i in range(count)]
-        answers = {i: [f"first {i}", f"second {i}"] for i in keys}
-        answers |= {"1": ["No Answer Present."], "2": []}
-        columns = {
-            "query": {i: f"{part} {i}" for i in keys},
-            "passages": {
-                i: [{"passage_text": f"{name} {i}"} for name in ("one", "two")]
-                for i in keys
-            },
-            "answers": answers,
-        }
-        name = f"msmarco/{part}_v2.1.json{ending}"
-        write(tmp_path / name, columns)
-    data = passage_data.load("msmarco", tmp_path)
-    assert [len(part) for part in data] == [18, 2, 3]
-    assert data.test[1] == Question(
-        "dev 3", "one 3 two 3", ("first 3", "second 3")
-    )
-
-
 @pytest.mark.parametrize("name", passage_data.DATASETS)
 def test_missing_files_are_named(tmp_path, name):
     with pytest.raises(FileNotFoundError, match=f"--dataset {name}.*{name}"):
@@ -149,24 +116,19 @@ def test_missing_files_are_named(tmp_path, name):
             lines([{"question": "q", "context": "c", "label": "perhaps"}]),
             "'perhaps' is none of",
         ),
-        ("searchqa", "train.txt", "a ||| b\n", "ValueError"),
-        ("msmarco", "train_v2.1.json", {"query": {"0": "q"}}, "KeyError"),
     ],
 )
 def test_malformed_files(tmp_path, name, file, content, message):
     write(tmp_path / name / file, content)
-    for other in ("val.txt", "test.txt", "dev_v2.1.json"):
-        write(tmp_path / name / other, "never read")
     with pytest.raises(ValueError, match=f"{file}: expected what.*{message}"):
         passage_data.load(name, tmp_path)
 
 
 def test_questions_without_an_answer_leave_no_part(tmp_path):
-    for part in ("train", "val"):
-        write(tmp_path / f"{part}.txt", "s ||| q ||| a\n")
-    write(tmp_path / "test.txt", "s ||| q ||| \n")
-    with pytest.raises(ValueError, match="Received: none in test"):
-        passage_data.load("searchqa", tmp_path)
+    rows = [{**row, "answer": " "} for row in FLAT[4:]]
+    write(tmp_path / "all.jsonl.gz", lines(FLAT[:4] + rows))
+    with pytest.raises(ValueError, match="Received: none in train"):
+        passage_data.load("xquad", tmp_path)
 
 
 def test_real_xquad_and_pubmedqa(data_dir):

@@ -43,6 +43,7 @@ def trained(output, row):
     return keras.models.load_model(path), read(path.with_suffix(".csv"))
 
 
+@pytest.mark.slow
 def test_saved_models_give_what_rows_and_tables_say(study):
     _, output, content = study
     rows, longer = read(output), read(output.with_name("p-lengths.csv"))
@@ -88,6 +89,7 @@ def test_saved_models_give_what_rows_and_tables_say(study):
     assert suffixes == {".csv", ".keras"}
 
 
+@pytest.mark.slow
 def test_exports_answer_as_the_saved_model(study, tmp_path):
     options, output, _ = study
     picking.main([*options, "--export-dir", str(tmp_path)])
@@ -107,6 +109,7 @@ def test_exports_answer_as_the_saved_model(study, tmp_path):
     assert says == f"k = 1: {answers[0]}; k = 4: {answers[1]}"
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_as_one_that_was_not(tmp_path, monkeypatch):
     """Killed in a test, after a save, and after training: the same weights."""
     found, curves = [], []

@@ -44,6 +44,7 @@ def check(row, args, test):
         assert 100 * found["gates"].mean() == openness
 
 
+@pytest.mark.slow
 def test_mnist(tmp_path, monkeypatch):
     (tmp_path / "mnist").mkdir()
     generator = np.random.default_rng(0)

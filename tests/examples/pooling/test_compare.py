@@ -96,6 +96,7 @@ def test_the_best_epoch_on_the_validation_part_stays(monkeypatch):
     assert found == [0, 0.75, 0.25]
 
 
+@pytest.mark.slow
 def test_runs_are_saved_and_shown_and_not_done_again(
     folder, tmp_path, monkeypatch
 ):
@@ -134,6 +135,7 @@ def test_runs_are_saved_and_shown_and_not_done_again(
     assert all(" forget_bias=2.0 " in key[4] for key in keys)
 
 
+@pytest.mark.slow
 def test_it_learns_words_in_the_middle(folder, tmp_path):
     options = arguments(folder, tmp_path / "r.csv", "--models", "maxpool")
     options += ["--epochs", "8", "--learning-rate", "0.03", "--units", "8"]

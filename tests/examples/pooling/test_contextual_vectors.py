@@ -5,7 +5,6 @@ import pytest
 
 from examples.common import datasets
 from examples.pooling import contextual_vectors
-from examples.pooling import few_texts
 from tests.examples.pooling.small_study import write_imdb
 
 
@@ -24,8 +23,8 @@ def here(tmp_path, monkeypatch):
     """An empty folder for files, with few texts in a part."""
     monkeypatch.chdir(tmp_path)
     for name, size in (("PER_CLASS", 2), ("VALIDATION_SIZE", 3)):
-        monkeypatch.setattr(few_texts, name, size)
-    monkeypatch.setattr(few_texts, "TEST_SIZE", 3)
+        monkeypatch.setattr(contextual_vectors, name, size)
+    monkeypatch.setattr(contextual_vectors, "TEST_SIZE", 3)
     return tmp_path
 
 
@@ -50,19 +49,19 @@ def test_what_was_encoded_before_a_kill_is_kept(here, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         main(killed, "0", "1")
-    assert len(list(few_texts.FOLDER.iterdir())) == 8
+    assert len(list(contextual_vectors.FOLDER.iterdir())) == 8
     main(encode, "0", "1")
     data = datasets.load("imdb", here)
-    parts = [few_texts.draw(data.train, seed) for seed in (0, 1)]
-    parts += few_texts.held_out(data)
+    parts = [contextual_vectors.draw(data.train, seed) for seed in (0, 1)]
+    parts += contextual_vectors.held_out(data)
     texts = {text for part in parts for text in part.texts}
     assert len(asked) == len(set(asked)) and set(asked) == texts
     # Those of another seed are added.
     main(encode, "2")
-    other = few_texts.draw(data.train, 2)
+    other = contextual_vectors.draw(data.train, 2)
     assert set(asked) == texts | set(other.texts)
     for part in (*parts, other):
-        found = few_texts.read_vectors(part.texts)
+        found = contextual_vectors.read_vectors(part.texts)
         for row, expected in zip(found, lengths(part.texts), strict=True):
             np.testing.assert_array_equal(row, expected)
             assert row.dtype == "float16"
@@ -78,7 +77,7 @@ def test_parts_have_no_text_in_common(here):
     train = part(*"abcdef", "a", " ")
     validation, test = part(*"aklmm"), part(*"blxyzz")
     data = datasets.TextData(("x", "y"), train, validation, test)
-    held_out = few_texts.held_out(data)
+    held_out = contextual_vectors.held_out(data)
     assert [sorted(p.texts) for p in held_out] == [list("klm"), list("xyz")]
     for own in held_out:
         assert own.labels.tolist() == [ord(text) % 2 for text in own.texts]
@@ -86,13 +85,13 @@ def test_parts_have_no_text_in_common(here):
 
 def test_seeds_draw_as_many_texts_of_each_class(here):
     train = part(*"abcdef", "a", " ")
-    drawn = [few_texts.draw(train, seed) for seed in range(9)]
+    drawn = [contextual_vectors.draw(train, seed) for seed in range(9)]
     for own in drawn:
         assert own.labels.tolist() == [0, 0, 1, 1]
         assert [ord(text) % 2 for text in own.texts] == [0, 0, 1, 1]
         assert len(set(own.texts)) == 4 and " " not in own.texts
     assert len({tuple(own.texts) for own in drawn}) > 3
-    assert few_texts.draw(train, 3).texts == drawn[3].texts
+    assert contextual_vectors.draw(train, 3).texts == drawn[3].texts
 
 
 @pytest.mark.long

@@ -11,7 +11,6 @@ from examples.common import datasets  # noqa: E402
 from examples.common import word_vectors  # noqa: E402
 from examples.pooling import contextual_vectors  # noqa: E402
 from examples.pooling import few_labels  # noqa: E402
-from examples.pooling import few_texts  # noqa: E402
 from tests.examples.csv_files import read  # noqa: E402
 from tests.examples.pooling.small_study import BAD  # noqa: E402
 from tests.examples.pooling.small_study import GOOD  # noqa: E402
@@ -51,7 +50,10 @@ def test_both_inputs_are_of_the_same_texts(folder, monkeypatch):
         few_labels.load(inputs, 1, folder) for inputs in few_labels.INPUTS
     )
     data = datasets.load("imdb", folder)
-    parts = (few_texts.draw(data.train, 1), *few_texts.held_out(data))
+    parts = (
+        contextual_vectors.draw(data.train, 1),
+        *contextual_vectors.held_out(data),
+    )
     table = dict(zip(*word_vectors.load_vectors("glove/g.npz")))
     for part, words, vectors in zip(parts, glove, contextual, strict=True):
         assert words.labels.tolist() == part.labels.tolist()
@@ -64,6 +66,7 @@ def test_both_inputs_are_of_the_same_texts(folder, monkeypatch):
         few_labels.load("contextual", 7, folder)
 
 
+@pytest.mark.slow
 def test_the_last_epoch_is_tested_too(folder, monkeypatch):
     """The best of the validation part, and the last, which nobody chose."""
     run_small(monkeypatch)
@@ -87,8 +90,7 @@ def test_the_last_epoch_is_tested_too(folder, monkeypatch):
         validation=data.validation._replace(labels=labels),
         test=data.test._replace(labels=test_labels),
     )
-    monkeypatch.setattr(few_labels, "EpochLine", lambda line: Answer())
-    row = few_labels.train_and_test("meanpool", 0, data, args, "")
+    row = few_labels.train_and_test("meanpool", 0, data, args, [Answer()])
     assert (row["best_epoch"], row["epochs"]) == (2, 3)
     assert (row["test_accuracy"], row["last_accuracy"]) == (70, 30)
 
@@ -110,6 +112,7 @@ def test_validation_texts_choose_the_regularisation():
     assert other["last_accuracy"] == row["last_accuracy"]
 
 
+@pytest.mark.slow
 def test_runs_are_done_once(folder, monkeypatch):
     run_small(monkeypatch)
     options = arguments("--models", "maxatt", "logistic")

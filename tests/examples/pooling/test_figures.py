@@ -39,6 +39,7 @@ def arguments(folder, output, *more):
     return [str(option) for option in options]
 
 
+@pytest.mark.slow
 def test_figures_and_their_points(folder, tmp_path):
     (curve,) = folder.glob("r-60-standard-maxpool-0-*.csv")
     more = ["--curves", curve, "--start-texts", "0"]
@@ -81,6 +82,7 @@ def test_figures_and_their_points(folder, tmp_path):
     assert y[36:64].mean() > 2 * np.r_[y[:30], y[70:]].mean()
 
 
+@pytest.mark.slow
 def test_models_that_start(folder, tmp_path, monkeypatch):
     """The BiLSTM, and the same without a forget bias, means over seeds."""
     only = {"bilstm": figures.classifiers.POOLINGS["bilstm"]}

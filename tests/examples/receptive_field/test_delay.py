@@ -17,6 +17,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.slow
 def test_runs_are_measured_and_drawn(tmp_path, monkeypatch, capsys):
     command = [
         *"--sentences 30 --test-sentences 20 --epochs 1 --units 4".split(),
@@ -30,9 +31,7 @@ def test_runs_are_measured_and_drawn(tmp_path, monkeypatch, capsys):
     assert 0 <= float(rows[1]["look_ahead"]) <= delay.MAX_SIZE - 1
     picture = tmp_path / "delay_forward.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert (
-        "| forward | output | adaptive | 0.02 | 1 |" in capsys.readouterr().out
-    )
+    assert "| forward | output | adaptive | 0.02 |" in capsys.readouterr().out
     keys = delay.keys(delay.parse(command))
     assert keys == [tuple(row[name] for name in delay.KEY) for row in rows]
     # A second seed, of other numbers.
@@ -43,6 +42,6 @@ def test_runs_are_measured_and_drawn(tmp_path, monkeypatch, capsys):
     )
     delay.main([*command, "--seeds", "0", "1"])
     values = [float(rows[0]["f1"]), 82]
-    expected = f"{np.mean(values):.2f} ± {np.std(values, ddof=1):.2f}"
-    line = f"| forward | output | 1 |  | 2 | {expected} | 0.75 ± 1.06 |"
+    expected = f"{np.mean(values):.4g} ± {np.std(values, ddof=1):.4g}"
+    line = f"| forward | output | 1 |  | {expected} | 0.75 ± 1.061 |"
     assert line in capsys.readouterr().out

@@ -66,7 +66,11 @@ def test_drawn_sizes_are_trained_by_policy_gradient():
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "kind, bidirectional", [("rnn+rf", True), ("lstm+rf-", False)]
+    "kind, bidirectional",
+    [
+        pytest.param("rnn+rf", True, marks=pytest.mark.slow),
+        ("lstm+rf-", False),
+    ],
 )
 def test_texts_are_segmented_whole_and_fields_reported(kind, bidirectional):
     """Fields as the layers themselves report them, on whole rows."""

@@ -40,7 +40,12 @@ def rows(table):
 
 @pytest.mark.filterwarnings("ignore::UserWarning:sklearn")
 @pytest.mark.parametrize(
-    "tuner, count", [("random", 5), ("bayesian", 5), ("hyperband", 2)]
+    "tuner, count",
+    [
+        ("random", 5),
+        pytest.param("bayesian", 5, marks=pytest.mark.slow),
+        ("hyperband", 2),
+    ],
 )
 def test_each_tuner_searches_draws_and_continues(
     tmp_path, monkeypatch, tuner, count

@@ -15,8 +15,8 @@ from examples.explorer.questions import EXPLORABLES  # noqa: E402
 from examples.explorer.questions import judge  # noqa: E402
 from examples.titles import classify  # noqa: E402
 from examples.titles import data as titles  # noqa: E402
+from examples.titles import figures  # noqa: E402
 from examples.titles import models  # noqa: E402
-from examples.titles import reading  # noqa: E402
 from examples.titles import training  # noqa: E402
 from tests.analysis.markup.reading import numbers  # noqa: E402
 from tests.analysis.markup.reading import tokens  # noqa: E402
@@ -88,6 +88,7 @@ def check_odd(path):
     assert found["empty"] == {"probability": [0], "logit": [0]}
 
 
+@pytest.mark.slow
 def test_words_are_told_apart_by_their_order(folder, tmp_path, capsys):
     output, exported = tmp_path / "out", tmp_path / "exported" / "titles"
     known = "on the entropy of random graphs"
@@ -124,6 +125,7 @@ def test_words_are_told_apart_by_their_order(folder, tmp_path, capsys):
     np.testing.assert_allclose(numbers(row), after, atol=0.6)
 
 
+@pytest.mark.slow
 def test_characters_by_chunks_are_exported(folder, tmp_path):
     exported = tmp_path / "exported" / "titles"
     options = "--inputs characters --units 8 --read-out last --truncate 16 "
@@ -135,6 +137,7 @@ def test_characters_by_chunks_are_exported(folder, tmp_path):
     check_odd(exported / "1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -154,11 +157,11 @@ def test_other_kinds_of_classifiers_learn(folder, options):
     best = int(np.argmax(trained.history["val_accuracy"]))
     assert trained.epoch == (11 if settings.field_size else best)
     title = "graphs random on the the size"
-    read = reading.read(trained, title)
+    read = figures.read(trained, title)
     assert read.tokens == title.split()
     expected = float(trained.probabilities([title])[0])
     assert read.probability == pytest.approx(expected, abs=1e-6)
-    units = reading.weighted_units(trained, title)
+    units = figures.weighted_units(trained, title)
     assert units.shape == (6, 16 if settings.bidirectional else 8)
     if settings.read_out == "last":
         np.testing.assert_allclose(units.sum(axis=1), read.logits, atol=1e-5)

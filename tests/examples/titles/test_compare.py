@@ -6,9 +6,9 @@ pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
 pytest.importorskip("sklearn", reason="needs keras_seqmech[examples]")
 
 from examples.common import datasets  # noqa: E402
-from examples.titles import baselines  # noqa: E402
 from examples.titles import compare  # noqa: E402
 from examples.titles import data as titles  # noqa: E402
+from examples.titles import scores  # noqa: E402
 from tests.examples.csv_files import read  # noqa: E402
 from tests.examples.titles import small_titles  # noqa: E402
 
@@ -23,6 +23,7 @@ def folder(tmp_path_factory):
     return small_titles.write(tmp_path_factory.mktemp("data"))
 
 
+@pytest.mark.slow
 def test_runs_are_kept_and_not_repeated(folder, tmp_path, monkeypatch):
     output = tmp_path / "r" / "titles.csv"
     options = ["--data-dir", str(folder), "--output", str(output), *SMALL]
@@ -40,12 +41,12 @@ def test_runs_are_kept_and_not_repeated(folder, tmp_path, monkeypatch):
         assert float(line[2]) == float(row["accuracy"])
     # The baseline again, on the training titles that the seed draws.
     data = titles.limit(titles.load(folder), 40, 0)
-    baseline = baselines.fit_baseline("logistic_regression", data.train, 0)
+    baseline = scores.fit_baseline("logistic_regression", data.train, 0)
     for part, column in (
         (data.test, "accuracy"),
         (data.validation, "validation_accuracy"),
     ):
-        called = baselines.probabilities(baseline, part.texts) > 0.5
+        called = scores.probabilities(baseline, part.texts) > 0.5
         right = (called == part.labels).mean()
         assert float(rows[0][column]) == pytest.approx(right, abs=1e-4)
     monkeypatch.setattr(compare, "run", None)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from examples.common import datasets
-from examples.titles import baselines
 from examples.titles import data
 from examples.titles import docstrings
+from examples.titles import scores
 from tests.examples.titles import small_titles
 
 
@@ -103,7 +103,7 @@ def test_the_length_alone():
     """What numbers of words tell, and words that are not counted do not."""
     texts = ["a b", "c d", "a b c", "c d a", "b c d"]
     train = datasets.Part(texts * 20, np.array([1, 1, 0, 0, 1] * 20))
-    baseline = baselines.fit_baseline("length", train, seed=0)
-    found = baselines.probabilities(baseline, ["x y", "x y z", "x"])
+    baseline = scores.fit_baseline("length", train, seed=0)
+    found = scores.probabilities(baseline, ["x y", "x y z", "x"])
     assert found[0] > 0.9 and abs(found[1] - 1 / 3) < 0.1
     assert found.min() >= 0 and found.max() <= 1
