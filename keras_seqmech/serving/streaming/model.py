@@ -10,10 +10,13 @@ import keras
 import tensorflow as tf
 
 from keras_seqmech.core import checks
+from keras_seqmech.core.compaction import compact
+from keras_seqmech.core.compaction import longest
 from keras_seqmech.core.decisions.statistics import without_statistics
 from keras_seqmech.serving import signature
 from keras_seqmech.serving.streaming.layer import ENDLESS
 from keras_seqmech.serving.streaming.layer import State
+from keras_seqmech.serving.streaming.layer import choose
 from keras_seqmech.serving.streaming.network import StreamingNetwork
 from keras_seqmech.serving.streaming.per_step import has_time
 from keras_seqmech.typing import Tensor
@@ -208,31 +211,31 @@ class StreamingModel:
         batch_size, length = tf.unstack(
             tf.shape(next(iter(sequences.values())))[:2]
         )
-        # At the end layers that wait are given steps that do not exist.
-        count = length + tf.where(end, self.delay, 0)
+        # With one step more, that of ticks in which none arrives.
         for name, x in sequences.items():
-            shape = (batch_size, self.delay, *x.shape[2:])
-            sequences[name] = tf.concat([x, tf.zeros(shape, x.dtype)], axis=1)
-        # With room for one step, as an empty array cannot be stacked.
+            none = tf.zeros((batch_size, 1, *x.shape[2:]), x.dtype)
+            sequences[name] = tf.concat([x, none], axis=1)
+        network = self.network
         arrays = {
-            name: tf.TensorArray(
-                x.dtype,
-                tf.maximum(count, 1),
-                element_shape=(None, *x.shape[2:]),
-            ).write(0, tf.zeros((batch_size, *x.shape[2:]), x.dtype))
+            name: _array(tf.zeros((batch_size, *x.shape[2:]), x.dtype))
             for name, x in self.outputs.items()
             if has_time(x)
         }
+        present = _array(tf.fill([batch_size], False))
 
-        def advance(
-            i: Tensor, state: State, arrays: dict[str, tf.TensorArray]
+        def tick(
+            i: Tensor,
+            pending: Tensor,
+            state: State,
+            arrays: dict[str, tf.TensorArray],
+            present: tf.TensorArray,
         ) -> tuple:
-            self.network.clock.position = position + i
-            self.network.clock.length = tf.where(
-                end, position + length, ENDLESS
-            )
+            at = tf.minimum(i, length)
+            network.clock.length = tf.where(end, position + length, ENDLESS)
+            network.inputs.passed = tf.fill([batch_size], position + at)
+            network.inputs.present = tf.fill([batch_size], i < length)
             step = {
-                name: tf.ensure_shape(x[:, i : i + 1], (None, 1, *x.shape[2:]))
+                name: tf.ensure_shape(x[:, at : at + 1], (None, 1, *x.shape[2:]))
                 for name, x in sequences.items()
             }
             outputs, layers = self._run({**inputs, **step}, state["layer"])
@@ -241,20 +244,33 @@ class StreamingModel:
                 name: array.write(i, outputs[name][:, 0])
                 for name, array in arrays.items()
             }
-            return i + 1, {"layer": layers, "latest": latest}, arrays
+            present = present.write(i, network.outputs.present)
+            pending = [
+                tf.reduce_any(layer.pending)
+                for layer in network.layers.values()
+                if layer.pending is not None
+            ]
+            pending = tf.reduce_any(pending) if pending else tf.constant(False)
+            state = {"layer": layers, "latest": latest}
+            return i + 1, pending, state, arrays, present
 
-        _, state, arrays = tf.while_loop(
-            lambda i, *_: i < count,
-            advance,
-            (0, state, arrays),
+        ticks, _, state, arrays, present = tf.while_loop(
+            lambda i, pending, *_: (i < length) | pending,
+            tick,
+            (0, end, state, arrays, present),
             parallel_iterations=1,
         )
-        before_first = tf.minimum(tf.maximum(self.delay - position, 0), count)
         outputs = dict(state["latest"])
+        if arrays:
+            present = tf.transpose(_stack(present, ticks))
+            outputs["count"] = tf.reduce_sum(tf.cast(present, "int32"), axis=1)
+            places, exists = compact(present, longest(present))
         for name, array in arrays.items():
-            steps = array.stack()[before_first:count]
+            steps = _stack(array, ticks)
             axes = range(2, steps.shape.rank)
-            outputs[name] = tf.transpose(steps, [1, 0, *axes])
+            steps = tf.transpose(steps, [1, 0, *axes])
+            steps = tf.gather(steps, places, batch_dims=1)
+            outputs[name] = choose(exists, steps, tf.zeros_like(steps))
         state["position"] = tf.where(end, _ENDED, position + length)
         return {**outputs, **_named(state)}
 
@@ -288,6 +304,8 @@ class StreamingModel:
         declared = signature.named_outputs(model, self.network.model.output)
         self.outputs = dict.fromkeys(declared)
         layers = self.network.layers.items()
+        self.network.inputs.passed = tf.zeros([1], "int32")
+        self.network.inputs.present = tf.ones([1], "bool")
         returned, _ = self._run(
             {
                 name: tf.zeros([axis or 1 for axis in spec.shape], spec.dtype)
@@ -311,6 +329,20 @@ class StreamingModel:
             outputs = self.network.model(packed, training=False)
         outputs = dict(zip(self.outputs, keras.tree.flatten(outputs)))
         return outputs, {name: layer.state for name, layer in layers.items()}
+
+
+def _array(first: Tensor) -> tf.TensorArray:
+    """An array of tensors like one that it has, as an empty one cannot be read."""
+    shape = (None, *first.shape[1:])
+    array = tf.TensorArray(
+        first.dtype, 1, dynamic_size=True, element_shape=shape
+    )
+    return array.write(0, first)
+
+
+def _stack(array: tf.TensorArray, count: Tensor) -> Tensor:
+    """The first entries of an array that has one at least."""
+    return array.gather(tf.range(tf.maximum(count, 1)))[:count]
 
 
 def _named(state: State) -> Tensors:
