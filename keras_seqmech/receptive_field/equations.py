@@ -444,6 +444,8 @@ class FieldEquations:
             Tensor `(batch, S)`.
         """
         scores = finite(logits)
+        if noise is None and self.options.size_from == "field":
+            return categorical.first_stop(scores)
         scores = scores if noise is None else scores + noise
         if not self.training:
             return categorical.hard_one_hot(scores)

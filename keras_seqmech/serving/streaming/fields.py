@@ -71,9 +71,7 @@ class StreamedFieldRNN(FieldLayer, StreamedRNN):
         returned = returned if isinstance(returned, list) else [returned]
         return *returned, *field
 
-    def _find_pending(
-        self, steps: Tensor, real: Tensor, count: Tensor
-    ) -> None:
+    def _find_pending(self, steps: Tensor, real: Tensor, count: Tensor) -> None:
         """Finds whether the next steps are certain, too."""
         if not self.waits:
             return

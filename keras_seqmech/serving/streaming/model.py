@@ -235,7 +235,9 @@ class StreamingModel:
             network.inputs.passed = tf.fill([batch_size], position + at)
             network.inputs.present = tf.fill([batch_size], i < length)
             step = {
-                name: tf.ensure_shape(x[:, at : at + 1], (None, 1, *x.shape[2:]))
+                name: tf.ensure_shape(
+                    x[:, at : at + 1], (None, 1, *x.shape[2:])
+                )
                 for name, x in sequences.items()
             }
             outputs, layers = self._run({**inputs, **step}, state["layer"])
