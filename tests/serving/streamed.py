@@ -10,6 +10,7 @@ from keras_seqmech import LearnedInitialState
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import RFCell
+from keras_seqmech.serving import _fresh_process
 
 FEATURES, CONTEXT = 3, 4
 
@@ -208,9 +209,12 @@ def parts(stream, inputs, cuts):
 
 
 def joined(found, shapes):
-    """All outputs, sequences joined in time."""
+    """All outputs, sequences joined in time, `count` steps of each chunk."""
+    counts = [part.get("count") for part in found]
     return {
-        name: np.concatenate([part[name] for part in found], axis=1)
+        name: np.array(
+            _fresh_process.join([part[name] for part in found], counts)
+        )
         if is_sequence(shape)
         else np.array(found[-1][name])
         for name, shape in shapes.items()

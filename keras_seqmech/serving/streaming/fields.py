@@ -64,8 +64,11 @@ class StreamedFieldRNN(FieldLayer, StreamedRNN):
         self.leave(is_certain, steps, real)
         output, new, *field = self._read(steps, real, states)
         returned = self.advance(output, new, states, is_certain & real[:, 0])
-        later = [remove_first(x, is_certain) for x in (steps, real)]
-        self._find_pending(*later, count - tf.cast(is_certain, "int32"))
+        self._find_pending(
+            remove_first(steps, is_certain),
+            remove_first(real, is_certain),
+            count - tf.cast(is_certain, "int32"),
+        )
         if not field:
             return returned
         returned = returned if isinstance(returned, list) else [returned]

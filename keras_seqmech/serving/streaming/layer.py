@@ -34,8 +34,9 @@ class Timeline:
 
     def __init__(self, earlier: Iterable["Timeline"] = (), waits: int = 0):
         earlier = list(earlier)
-        self.delay = max((t.delay for t in earlier), default=0) + waits
-        self._earlier = set(earlier).union(*(t._earlier for t in earlier))
+        delays: list[int] = [t.delay for t in earlier]
+        self.delay: int = max(delays, default=0) + waits
+        self._earlier: set[Timeline] = set(earlier).union(*(t._earlier for t in earlier))
         self.passed: Tensor = 0
         self.present: Tensor = False
 
@@ -50,7 +51,7 @@ class Timeline:
 
 
 class Clock:
-    """The length of the sequences, int32: `ENDLESS` until their end is known."""
+    """The length of the sequences: `ENDLESS` until their end is known."""
 
     def __init__(self) -> None:
         self.length: Tensor = ENDLESS

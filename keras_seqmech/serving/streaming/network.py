@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from keras_seqmech.core import graph
 from keras_seqmech.core.graph import sublayers
@@ -26,6 +27,7 @@ from keras_seqmech.serving.streaming.per_step import has_time
 from keras_seqmech.serving.streaming.per_step import treats_steps_alone
 from keras_seqmech.serving.streaming.recurrent import StreamedRNN
 from keras_seqmech.serving.streaming.recurrent import unwrap
+from keras_seqmech.typing import Tensor
 
 # Layers that carry a state. A subclass may do more than its class says.
 _STREAMED: dict[type, type] = {
@@ -103,6 +105,16 @@ class StreamingNetwork:
             if id(layer) in used
         }
 
+    @property
+    def pending(self) -> Tensor:
+        """Whether a further tick moves a step on although none arrives."""
+        pending = [
+            tf.reduce_any(layer.pending)
+            for layer in self.layers.values()
+            if layer.pending is not None
+        ]
+        return tf.reduce_any(pending) if pending else tf.constant(False)
+
     def _input(
         self, x: keras.KerasTensor, given: keras.KerasTensor | None = None
     ) -> keras.KerasTensor:
@@ -156,13 +168,13 @@ class StreamingNetwork:
         if len(args) > 4 or {"lookahead", "lookahead_mask"} & kwargs.keys():
             if isinstance(inner, ReceptiveFieldRNN):
                 raise _refusal(layer, "is given a lookahead")
-        streamed = _STREAMED[type(inner)]
+        kind = _STREAMED[type(inner)]
         source = self._windowed.get(id(args[0])) if args else None
         if is_over_windows(layer) and source is not None:
             # Sizes are known to the cell alone, so that it waits.
-            streamed, args = StreamedFieldRNN, (source, *args[1:])
+            kind, args = StreamedFieldRNN, (source, *args[1:])
             timeline = self._timeline(source)
-        streamed = streamed(layer, self.clock, timeline)
+        streamed = kind(layer, self.clock, timeline)
         self._add(layer.name, streamed)
         outputs = streamed(*args, **kwargs)
         is_plain = len(args) == 1 and kwargs.get("mask") is None
@@ -195,7 +207,7 @@ class StreamingNetwork:
             self._remember(x, self._timeline(inner))
         return outputs
 
-    def _meet(self, tensors: Sequence[keras.KerasTensor]) -> Timeline | None:
+    def _meet(self, tensors: Sequence[keras.KerasTensor]) -> Any:
         """The timeline on which sequences meet; None if there is none."""
         timelines = [self._timeline(x) for x in tensors if has_time(x)]
         timelines = [t for t in dict.fromkeys(timelines) if t is not None]
@@ -210,7 +222,7 @@ class StreamingNetwork:
         self._remember(place, meeting.output_timeline)
         return meeting.output_timeline
 
-    def _align(self, structure: Any, timeline: Timeline | None) -> Any:
+    def _align(self, structure: Any, timeline: Any) -> Any:
         """Holds sequences back that may lead a timeline."""
 
         def align(x: Any) -> Any:
@@ -237,7 +249,8 @@ class StreamingNetwork:
             name = f"{stem}_{number}"
         self.layers[name] = layer
 
-    def _timeline(self, x: keras.KerasTensor) -> Timeline | None:
+    def _timeline(self, x: keras.KerasTensor) -> Any:
+        """The timeline of a tensor; None if it depends on no sequence."""
         return self._timelines[id(x)][1]
 
     def _remember(self, outputs: Any, timeline: Timeline | None) -> Any:
