@@ -393,7 +393,7 @@ def assert_by_step(name: str, values: Any, sequences: Tensor) -> Any:
 
     Args:
         name: Name of the argument.
-        values: Tensor `(batch, time)`, such as a mask, or None.
+        values: Tensor `(batch, time, ...)`, such as a mask, or None.
         sequences: Tensor `(batch, time, features)`.
 
     Returns:
@@ -401,10 +401,10 @@ def assert_by_step(name: str, values: Any, sequences: Tensor) -> Any:
     """
     if values is None or isinstance(sequences, keras.KerasTensor):
         return values
-    if None not in (*sequences.shape[:2], *values.shape):
+    if None not in (*sequences.shape[:2], *values.shape[:2]):
         return values
     check = tf.debugging.assert_equal(
-        tf.shape(values),
+        tf.shape(values)[:2],
         tf.shape(sequences)[:2],
         f"Argument `{name}` must have the shape (batch, time) of its "
         f"sequence. Received: {name} of another shape",

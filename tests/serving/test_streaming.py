@@ -12,6 +12,7 @@ from keras_seqmech import ExpectedSubsample
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import KeepMask
 from keras_seqmech import LearnedInitialState
+from keras_seqmech import LookAhead
 from keras_seqmech import MeanPooling
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
@@ -351,6 +352,9 @@ def test_models_that_cannot_be_streamed():
     with pytest.raises(ValueError, match="given a lookahead"):
         field = ReceptiveFieldRNN(layers.GRUCell(3), 2)
         StreamingModel(keras.Model([x, x], field(x, lookahead=x)))
+    with pytest.raises(ValueError, match="depend on what it has not read"):
+        _, field = LookAhead(2, return_field=True)(x)
+        StreamingModel(keras.Model(x, field))
     for name in ("end", "count", "state_of_things"):
         with pytest.raises(ValueError, match=f"Received: name='{name}'"):
             named = layers.GRU(3, return_sequences=True, name=name)(x)

@@ -36,7 +36,9 @@ class Timeline:
         earlier = list(earlier)
         delays: list[int] = [t.delay for t in earlier]
         self.delay: int = max(delays, default=0) + waits
-        self._earlier: set[Timeline] = set(earlier).union(*(t._earlier for t in earlier))
+        self._earlier: set[Timeline] = set(earlier).union(
+            *(t._earlier for t in earlier)
+        )
         self.passed: Tensor = 0
         self.present: Tensor = False
 

@@ -11,10 +11,12 @@ from keras_seqmech.core import graph
 from keras_seqmech.core.graph import sublayers
 from keras_seqmech.focused.encoder import FocusedHierarchicalEncoder
 from keras_seqmech.receptive_field.layer import ReceptiveFieldRNN
+from keras_seqmech.receptive_field.look_ahead import LookAhead
 from keras_seqmech.receptive_field.windows import ReceptiveFieldWindows
 from keras_seqmech.serving.streaming.convolution import StreamedConvolution
 from keras_seqmech.serving.streaming.encoder import StreamedEncoder
 from keras_seqmech.serving.streaming.fields import StreamedFieldRNN
+from keras_seqmech.serving.streaming.fields import StreamedLookAhead
 from keras_seqmech.serving.streaming.fields import StreamedWindows
 from keras_seqmech.serving.streaming.fields import is_over_windows
 from keras_seqmech.serving.streaming.layer import Clock
@@ -37,6 +39,7 @@ _STREAMED: dict[type, type] = {
     keras.layers.RNN: StreamedRNN,
     keras.layers.SimpleRNN: StreamedRNN,
     FocusedHierarchicalEncoder: StreamedEncoder,
+    LookAhead: StreamedLookAhead,
     ReceptiveFieldRNN: StreamedFieldRNN,
     ReceptiveFieldWindows: StreamedWindows,
 }
@@ -87,12 +90,15 @@ class StreamingNetwork:
         self._delayed: dict[tuple[int, Timeline], keras.KerasTensor] = {}
         # What windows are made of, by their id.
         self._windowed: dict[int, keras.KerasTensor] = {}
+        # What depends on positions that a field has not read, by id.
+        self._unread: dict[int, tuple[keras.KerasTensor, keras.Layer]] = {}
         self._models = 0
 
         functional = graph.as_functional(model)
         inputs = keras.tree.map_structure(self._input, functional.input)
         again = graph.run_again(functional, self._call, inputs)
         _check_call(model, again)
+        self._check_read(again.outputs)
         self.outputs = self._meet(again.outputs) or self.inputs
         ends = [self.outputs, *map(self._timeline, again.outputs)]
         self.delay = max(t.delay for t in ends if t is not None)
@@ -133,6 +139,7 @@ class StreamingNetwork:
             for x in keras.tree.flatten((args, kwargs))
             if isinstance(x, keras.KerasTensor)
         ]
+        self._check_read(given)
         dependent = [x for x in given if self._timeline(x) is not None]
         if getattr(operation, "outputs", None) and not is_declared:
             if kwargs.get("mask") is not None:
@@ -180,6 +187,8 @@ class StreamingNetwork:
         is_plain = len(args) == 1 and kwargs.get("mask") is None
         if type(layer) is ReceptiveFieldWindows and is_plain:
             self._windowed[id(outputs)] = args[0]
+        for x in _unread_outputs(inner, outputs):
+            self._unread[id(x)] = x, layer
         return self._remember(outputs, streamed.output_timeline)
 
     def _call_model(
@@ -205,7 +214,19 @@ class StreamingNetwork:
             keras.tree.flatten(outputs), keras.tree.flatten(again.output)
         ):
             self._remember(x, self._timeline(inner))
+            if id(inner) in self._unread:
+                self._unread[id(x)] = x, self._unread[id(inner)][1]
         return outputs
+
+    def _check_read(self, tensors: Sequence[keras.KerasTensor]) -> None:
+        """Refuses tensors that depend on what a field has not read."""
+        for x in tensors:
+            if id(x) in self._unread:
+                reason = (
+                    "returns probabilities of sizes that it decides while "
+                    "reading: they depend on what it has not read"
+                )
+                raise _refusal(self._unread[id(x)][1], reason)
 
     def _meet(self, tensors: Sequence[keras.KerasTensor]) -> Any:
         """The timeline on which sequences meet; None if there is none."""
@@ -311,6 +332,16 @@ def _carries_state(operation: Any) -> bool:
     is_causal = layer.padding == "causal" and layer.strides == (1,)
     sees_more = layer.kernel_size != (1,)
     return is_causal and sees_more and has_known_activation(layer, rank=3)
+
+
+def _unread_outputs(layer: keras.Layer, outputs: Any) -> list:
+    """The outputs of a field that depend on positions it has not read."""
+    if not getattr(layer, "return_field", False):
+        return []
+    options = layer if isinstance(layer, LookAhead) else layer.cell.options
+    if options.size_from == "input":
+        return []
+    return [outputs[-1]["probabilities"]]
 
 
 def _check_streams(operation: Any) -> None:
