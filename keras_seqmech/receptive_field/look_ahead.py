@@ -23,6 +23,8 @@ from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import finite_gradient
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.receptive_field.equations import SIZE_SOURCES
+from keras_seqmech.receptive_field.equations import arrived
+from keras_seqmech.receptive_field.equations import emission_delays
 from keras_seqmech.receptive_field.equations import inner_states
 from keras_seqmech.receptive_field.equations import keep_weights
 from keras_seqmech.receptive_field.windows import look_ahead
@@ -237,6 +239,7 @@ class LookAhead(KeepsStatistics, keras.layers.Layer):
                 "mean_size",
                 "size_entropy",
                 choices=max_size,
+                is_size=True,
                 name="statistics",
             )
 
@@ -457,6 +460,7 @@ class LookAhead(KeepsStatistics, keras.layers.Layer):
             choice=categorical.best(choices.probabilities),
             # Steps that the end of the sequence cuts are left out.
             free=ops.all(validity, axis=-1),
+            delay=emission_delays(choices.size, validity),
         )
         self.statistics.update(decided, mask)
 
@@ -525,24 +529,3 @@ class LookAhead(KeepsStatistics, keras.layers.Layer):
             "seed": self.seed,
             **self.penalties.as_argument(),
         }
-
-
-def arrived(keep: Tensor) -> Tensor:
-    r"""What has arrived when a step leaves, in order.
-
-    $$k_{t,i} = 1 - (1 - q_{t,i})(1 - k_{t-1,i+1})$$
-
-    Args:
-        keep: Tensor `(batch, time, S)`: q, how much of each position a step
-            asks for.
-
-    Returns:
-        Tensor of that shape: k, which includes what steps before asked for.
-        Of probabilities it is the probability, if steps choose independently.
-    """
-    *asked, last = ops.split(keep, keep.shape[-1], axis=-1)
-    result = [last]
-    for own in reversed(asked):
-        before = ops.pad(result[0][:, :-1], ((0, 0), (1, 0), (0, 0)))
-        result.insert(0, 1 - (1 - own) * (1 - before))
-    return ops.concatenate(result, axis=-1)

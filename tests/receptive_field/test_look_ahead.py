@@ -10,8 +10,9 @@ import tensorflow as tf
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import LookAhead
 from keras_seqmech import ReceptiveFieldWindows
+from keras_seqmech import analysis
 from keras_seqmech import tasks
-from keras_seqmech.receptive_field import look_ahead
+from keras_seqmech.receptive_field import equations
 from tests import references
 from tests.fixed_noise import fix_sizes
 from tests.pairs import pairs
@@ -145,7 +146,22 @@ def test_arrived_probabilities_are_those_of_independent_choices():
         for t in range(steps):
             expected[t, : ends[t] - t] += chance
     q = p[None, :, ::-1].cumsum(-1)[..., ::-1]
-    np.testing.assert_allclose(look_ahead.arrived(q)[0], expected, rtol=1e-12)
+    np.testing.assert_allclose(equations.arrived(q)[0], expected, rtol=1e-12)
+
+
+def test_delays_are_those_of_the_analysis():
+    generator = np.random.default_rng(4)
+    mask = generator.random((30, 20)) < 0.8
+    padded = np.pad(mask, ((0, 0), (0, SIZE - 1)))
+    validity = np.stack([padded[:, i : i + 20] for i in range(SIZE)], -1)
+    asked = generator.integers(1, SIZE + 1, mask.shape)
+    sizes = [
+        [min(asked[b, t], validity[b, t].sum()) for t in range(20)]
+        for b in range(30)
+    ] * mask
+    found = equations.emission_delays(tf.cast(sizes, "float32"), validity)
+    expected = analysis.emission_delay(sizes, mask)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_everything_read_is_the_window():

@@ -456,6 +456,8 @@ FACTS = {
         ),
         decisions={"return_field": ("probabilities", "size")},
         statistics=(
+            "mean_delay",
+            "delay_percentile",
             "mean_size",
             "size_entropy",
             "certain",
@@ -516,6 +518,8 @@ FACTS = {
         ),
         decisions={"return_field": ("probabilities", "size")},
         statistics=(
+            "mean_delay",
+            "delay_percentile",
             "mean_size",
             "size_entropy",
             "certain",
