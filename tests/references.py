@@ -142,7 +142,9 @@ def receptive_field(
         states: List of vectors.
         max_size: S.
         summary: "mean" or "last".
-        mode: "argmax", "drawn" (Gumbel-max) or "soft".
+        mode: "argmax", "drawn" (Gumbel-max) or "soft". With stop logits and
+            without noise, "argmax" takes the first position whose stop
+            probability is at least one half.
         noise: `(time, S)`.
         temperature: Of the soft sample.
         mask: `(time,)` booleans.
@@ -183,6 +185,9 @@ def receptive_field(
                     real * sum(sample[i:]) for i, real in enumerate(valid)
                 )
             else:
+                if reads_first and noise is None:
+                    later = np.cumsum(stops[::-1])[::-1] - stops
+                    scores = stops >= later
                 chosen = int(np.argmax(scores)) + 1
                 m = drawn_summary(field, window, valid, chosen, summary)
                 size = sum(valid[:chosen])

@@ -1,5 +1,6 @@
 from keras_seqmech.analysis import plots as plots
 from keras_seqmech.analysis.decision_information import decision_information
+from keras_seqmech.analysis.emission_delay import emission_delay
 from keras_seqmech.analysis.field_sizes import TokenFieldSize
 from keras_seqmech.analysis.field_sizes import field_size_by_token
 from keras_seqmech.analysis.field_sizes import label_entropy_by_token
@@ -24,6 +25,7 @@ __all__ = [
     "TokenFieldSize",
     "VanishingRatio",
     "decision_information",
+    "emission_delay",
     "field_size_by_token",
     "gradient_profile",
     "label_entropy_by_token",

@@ -333,7 +333,7 @@ def assert_rows(name: str, values: Any, sequences: Tensor) -> Any:
 
 
 def assert_by_step(name: str, values: Any, sequences: Tensor) -> Any:
-    """Like `assert_rows`, of values `(batch, time)` such as a mask."""
+    """Like `assert_rows`, of values `(batch, time, ...)` such as a mask."""
     return _assert_sizes(name, values, sequences, 2, "shape (batch, time)")
 
 

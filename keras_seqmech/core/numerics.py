@@ -1,9 +1,12 @@
 """Number formats, finite ranges, and products of tensors with weights."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 from keras import ops
 
+from keras_seqmech._keras_compat import custom_gradient
 from keras_seqmech.typing import Tensor
 
 # Larger logits are clipped to this, so that their differences stay finite.
@@ -24,6 +27,19 @@ def finite(values: Tensor, largest: float = LARGEST_LOGIT) -> Tensor:
     """
     values = ops.where(ops.isnan(values), ops.zeros_like(values), values)
     return ops.clip(values, -largest, largest)
+
+
+def finite_gradient(values: Tensor, largest: float = LARGEST_LOGIT) -> Tensor:
+    """The values; their gradient is clipped as by `finite`."""
+
+    @custom_gradient
+    def same(values: Tensor) -> Any:
+        def gradient(upstream: Tensor) -> Tensor:
+            return finite(upstream, largest)
+
+        return 1 * values, gradient
+
+    return same(values)
 
 
 def product(inputs: Tensor, kernel: Tensor) -> Tensor:

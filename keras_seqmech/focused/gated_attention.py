@@ -9,13 +9,11 @@ and all gates learn from what is read. Everything here is float32 or wider.
 """
 
 import math
-from typing import Any
 
 from keras import ops
 
-from keras_seqmech._keras_compat import custom_gradient
 from keras_seqmech.core import masks
-from keras_seqmech.core.numerics import finite
+from keras_seqmech.core.numerics import finite_gradient
 from keras_seqmech.typing import Tensor
 
 # Gates less open than this count as closed.
@@ -37,7 +35,7 @@ def gated_weights(
     real = masks.real_steps(scores, mask)
     scores = ops.where(real, scores, ops.zeros_like(scores))
     gates = ops.where(real, ops.cast(gates, scores.dtype), 0)
-    gates = _with_finite_gradient(ops.clip(gates, 0, 1))
+    gates = finite_gradient(ops.clip(gates, 0, 1))
     is_open = gates >= LEAST_OPEN
     logs = ops.log(ops.where(is_open, gates, ops.ones_like(gates)))
     best = _largest(scores + logs, is_open)
@@ -50,19 +48,6 @@ def gated_weights(
     # The largest mass of an open step is 1.
     total = ops.sum(masses, axis=1, keepdims=True)
     return masses / ops.where(any_open, total, ops.ones_like(total))
-
-
-def _with_finite_gradient(gates: Tensor) -> Tensor:
-    """Identity with the gradient clipped to finite values."""
-
-    @custom_gradient
-    def same(gates: Tensor) -> Any:
-        def gradient(upstream: Tensor) -> Tensor:
-            return finite(upstream)
-
-        return 1 * gates, gradient
-
-    return same(gates)
 
 
 def _largest(scores: Tensor, among: Tensor) -> Tensor:

@@ -2,7 +2,8 @@
 Model for Recurrent Neural Networks".
 
 `cell` is one step of it and `layer` the layer over sequences, whose `loop` is
-fast; `equations` are what both compute, `windows` what both read.
+fast; `equations` are what both compute, `windows` what both read. `look_ahead`
+reads ahead in front of any layer, beyond the paper.
 
 Where each equation is computed: 1, 2, 3, 4, 6 and 8 in `equations`; 5 in the
 wrapped cell; 7, the relaxed sample, and sizes from what was read in
@@ -12,6 +13,12 @@ wrapped cell; 7, the relaxed sample, and sizes from what was read in
 
 from keras_seqmech.receptive_field.cell import RFCell
 from keras_seqmech.receptive_field.layer import ReceptiveFieldRNN
+from keras_seqmech.receptive_field.look_ahead import LookAhead
 from keras_seqmech.receptive_field.windows import ReceptiveFieldWindows
 
-__all__ = ["RFCell", "ReceptiveFieldRNN", "ReceptiveFieldWindows"]
+__all__ = [
+    "LookAhead",
+    "RFCell",
+    "ReceptiveFieldRNN",
+    "ReceptiveFieldWindows",
+]

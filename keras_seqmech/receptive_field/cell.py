@@ -63,6 +63,8 @@ class RFCell(keras.layers.Layer):
     that are masked or past the end: they get probability 0, and the last real
     position takes what is left. Relaxed sizes then mix what fields of each
     size read, $\bar m_t = \sum_i I_{t,i} n_{t,i}$, in place of eqs. 6 and 8.
+    Inference stops at the first position with $\pi_{t,i} \ge 1/2$: unlike the
+    likeliest size it is known as soon as that position has been read.
 
     Most people want `ReceptiveFieldRNN`, which has the same weights, gives
     the same answers, makes the windows itself, and is several times faster.
@@ -112,8 +114,8 @@ class RFCell(keras.layers.Layer):
         recurrent_initializer: Initializer of the inner network's $U_m$.
         kernel_regularizer: Regularizer of all the kernels ($U_m$ included).
         sample_at_inference: Whether to draw sizes at inference too. By
-            default inference takes the most probable size, so a served model
-            is deterministic.
+            default inference takes the most probable size, or stops where
+            that is as probable as not, so a served model is deterministic.
         seed: Int, seed of the noise. `keras.layers.Bidirectional` gives it to
             both directions.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
@@ -418,7 +420,7 @@ class RFCell(keras.layers.Layer):
         return score_dtype(self.compute_dtype)
 
     def draws(self, training: bool) -> bool:
-        """Whether sizes are drawn; if not, the most likely ones are chosen."""
+        """Whether sizes are drawn."""
         return training or self.options.sample_at_inference
 
     def sample_noise(self, shape: Any, training: bool) -> Tensor | None:

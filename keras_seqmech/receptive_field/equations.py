@@ -147,6 +147,47 @@ def keep_weights(selection: Tensor, validity: Tensor) -> Tensor:
     return ops.matmul(selection, ops.cast(tails, selection.dtype)) * validity
 
 
+def arrived(keep: Tensor) -> Tensor:
+    r"""What has arrived when a step leaves, in order.
+
+    $$k_{t,i} = 1 - (1 - q_{t,i})(1 - k_{t-1,i+1})$$
+
+    Args:
+        keep: Tensor `(batch, time, S)`: q, how much of each position a step
+            asks for.
+
+    Returns:
+        Tensor of that shape: k, which includes what steps before asked for.
+        Of probabilities it is the probability, if steps choose independently.
+    """
+    *asked, last = ops.split(keep, keep.shape[-1], axis=-1)
+    result = [last]
+    for own in reversed(asked):
+        before = ops.pad(result[0][:, :-1], ((0, 0), (1, 0), (0, 0)))
+        result.insert(0, 1 - (1 - own) * (1 - before))
+    return ops.concatenate(result, axis=-1)
+
+
+def emission_delays(size: Tensor, validity: Tensor) -> Tensor:
+    """Steps that each step waits for in a stream, in order.
+
+    Args:
+        size: Tensor `(batch, time)`: positions really read.
+        validity: Boolean tensor `(batch, time, S)`: which positions are real.
+
+    Returns:
+        Tensor of the shape and dtype of `size`, 0 at masked steps.
+    """
+    valid = ops.cast(validity, size.dtype)
+    is_read = ops.cumsum(valid, axis=-1) < size[..., None] + 0.5
+    own = valid[..., :1]
+    keep = arrived(ops.cast(is_read, size.dtype) * valid * own) * valid * own
+    distances = np.arange(valid.shape[-1])
+    # The maximum of an empty batch needs an initial value.
+    waited = keep * ops.cast(distances, size.dtype)
+    return ops.max(waited, axis=-1, initial=0)
+
+
 def mean_weights(keep: Tensor) -> Tensor:
     """Weights of the mean over a field, `keep / sum(keep)`; 0 for no field.
 
@@ -444,6 +485,8 @@ class FieldEquations:
             Tensor `(batch, S)`.
         """
         scores = finite(logits)
+        if noise is None and self.options.size_from == "field":
+            return categorical.first_stop(scores)
         scores = scores if noise is None else scores + noise
         if not self.training:
             return categorical.hard_one_hot(scores)

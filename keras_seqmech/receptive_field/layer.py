@@ -21,6 +21,7 @@ from keras_seqmech.receptive_field import loop
 from keras_seqmech.receptive_field.cell import OLDER_CONFIG
 from keras_seqmech.receptive_field.cell import RFCell
 from keras_seqmech.receptive_field.equations import FieldOptions
+from keras_seqmech.receptive_field.equations import emission_delays
 from keras_seqmech.receptive_field.equations import keep_weights
 from keras_seqmech.receptive_field.loop import FieldRun
 from keras_seqmech.receptive_field.windows import FieldInputs
@@ -141,13 +142,16 @@ class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
             steps. `keras.layers.Bidirectional` cannot merge it: use a layer
             for each direction.
         track_statistics: Whether to keep metrics, which appear in `history`:
-            `<name>_mean_size`, over real steps; and over the steps with
-            `max_size` real positions to read, as others cannot choose every
-            size, `<name>_size_entropy`, of the size probabilities, in nats;
-            `<name>_certain`, the share of sizes chosen with a probability
-            above 0.9; and `<name>_choice_entropy`, the entropy of the
-            likeliest sizes, 0 where all are equal. The last three are 0 where
-            no row has such a step.
+            `<name>_mean_delay` and `<name>_delay_percentile`, mean and 95th
+            percentile of the steps that each step waits for in a stream (see
+            `analysis.emission_delay`; exact for hard sizes); and over the
+            steps with `max_size` real positions to read, as others cannot
+            choose every size, `<name>_mean_size`; `<name>_size_entropy`, of
+            the size probabilities, in nats; `<name>_certain`, the share of
+            sizes chosen with a probability above 0.9; and
+            `<name>_choice_entropy`, the entropy of the likeliest sizes, 0
+            where all are equal. The last four are 0 where no row has such a
+            step.
         jit_compile: Whether to compile the loop of training steps with XLA
             where the model is not, in `fit` or another `tf.function`. On CPU
             it takes half the time or less at small widths (see the
@@ -268,6 +272,7 @@ class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
                 "mean_size",
                 "size_entropy",
                 choices=self.max_size,
+                is_size=True,
                 name="statistics",
             )
 
@@ -475,18 +480,21 @@ class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
     ) -> None:
         if self.statistics is None:
             return
-        # All steps whose window is cut are left out, not only those that would
-        # choose more: else the small sizes near the end would weigh more.
-        free = ops.all(field_inputs.validity, axis=-1)
-        free = field_inputs.restore(ops.cast(free, "float32"))
+        # Without masks one row stands for all.
+        shape = (*ops.shape(chosen.size), self.max_size)
+        validity = ops.broadcast_to(
+            field_inputs.restore(field_inputs.validity), shape
+        )
         decided = Decided(
             amount=chosen.size,
             entropy=chosen.entropy,
             # The maximum of an empty batch needs an initial value.
             confidence=ops.max(chosen.probabilities, axis=-1, initial=0),
             choice=categorical.best(chosen.probabilities),
-            # Without masks one row stands for all.
-            free=ops.broadcast_to(free, ops.shape(chosen.size)),
+            # All steps whose window is cut are left out, not only those that
+            # would choose more: else small sizes would weigh more.
+            free=ops.all(validity, axis=-1),
+            delay=emission_delays(chosen.size, validity),
         )
         self.statistics.update(decided, self._real(mask))
 

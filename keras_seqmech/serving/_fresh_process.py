@@ -54,6 +54,7 @@ def stream(signatures: Any, inputs: Any, cuts: list[int]) -> dict[str, Any]:
     state = start(batch_size=tf.constant(batch_size, "int32"))
     del state["delay"]
     found: dict[str, list] = {}
+    counts: list[Any] = []
     for number, length in enumerate(cuts):
         at = sum(cuts[:number])
         chunk = {
@@ -63,13 +64,28 @@ def stream(signatures: Any, inputs: Any, cuts: list[int]) -> dict[str, Any]:
         end = tf.constant(number == len(cuts) - 1)
         answer = step(**chunk, **state, end=end)
         state = {name: answer.pop(name) for name in state}
+        counts.append(answer.pop("count", None))
         for name, x in answer.items():
             found.setdefault(name, []).append(x)
     shapes = step.output_shapes
     return {
-        name: tf.concat(parts, axis=1) if has_time(shapes[name]) else parts[-1]
+        name: join(parts, counts) if has_time(shapes[name]) else parts[-1]
         for name, parts in found.items()
     }
+
+
+def join(parts: Any, counts: Any) -> Any:
+    """Joins the outputs of chunks, `count` steps of each row of each.
+
+    All rows have the same number of steps in the end.
+    """
+    rows = range(len(counts[0]))
+    return tf.stack(
+        [
+            tf.concat([x[row, : n[row]] for x, n in zip(parts, counts)], axis=0)
+            for row in rows
+        ]
+    )
 
 
 def has_time(shape: tf.TensorShape) -> bool:

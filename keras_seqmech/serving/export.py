@@ -76,11 +76,11 @@ def export_model(
     arrive in chunks, as `StreamingModel` does; the client keeps the states:
 
     - `start`: from `batch_size` to the states before the first chunk, whose
-      names begin with `state_`, and the `delay`, the number of steps that
-      outputs are behind the inputs.
+      names begin with `state_`, and the `delay`, the most steps that outputs
+      are behind the inputs.
     - `step`: from a chunk of the inputs, the states and `end`, whether the
-      sequences end with it, to the outputs that are certain now, and the states
-      for the next chunk under the same names.
+      sequences end with it, to the outputs that are certain now, their `count`
+      in each row, and the states for the next chunk under the same names.
 
     A model with ops of TensorFlow Text must be loaded after
     `import tensorflow_text` (which itself imports Keras).

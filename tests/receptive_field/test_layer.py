@@ -8,6 +8,7 @@ import tensorflow as tf
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import RFCell
+from keras_seqmech.analysis import emission_delay
 
 # Here layers draw for themselves; nobody is to learn from it.
 pytestmark = pytest.mark.filterwarnings("ignore:Layer .* draws in training")
@@ -127,6 +128,8 @@ def test_statistics_of_real_and_of_free_steps(go_backwards):
         counted.entropy,
         counted.certain,
         counted.choice_entropy,
+        counted.mean_delay,
+        counted.delay_percentile,
     ]
     kept = [float(metric.result()) for metric in metrics]
     for metric in metrics:
@@ -140,11 +143,15 @@ def test_statistics_of_real_and_of_free_steps(go_backwards):
     entropy = -np.sum(probabilities * np.log(probabilities), axis=-1)
     choices = np.bincount(probabilities.argmax(-1), minlength=3) / np.sum(free)
     choices = choices[choices > 0]
+    size = field["size"].numpy()
+    delays = np.sort(emission_delay(size, mask)[mask])
     expected = [
-        field["size"].numpy()[mask].mean(),
+        size[np.array(free)].mean(),
         entropy.mean(),
         np.mean(probabilities.max(-1) > 0.9),
         -np.sum(choices * np.log(choices)),
+        delays.mean(),
+        delays[np.ceil(0.95 * len(delays)).astype(int) - 1],
     ]
     assert_close(kept, expected)
     assert 0 < expected[2] < 1 and expected[3] > 0

@@ -7,9 +7,11 @@ from keras import layers
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import KeepMask
 from keras_seqmech import LearnedInitialState
+from keras_seqmech import LookAhead
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import RFCell
+from keras_seqmech.serving import _fresh_process
 
 FEATURES, CONTEXT = 3, 4
 
@@ -148,7 +150,25 @@ def nested():
     return keras.Model(x, {"tags": again(both), "answer": last(both)})
 
 
+def looking():
+    """Look-aheads of either kind, with a causal context and masks."""
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    words = layers.Embedding(10, 6, mask_zero=True)(ids)
+    mask = keras.ops.not_equal(ids, 0)
+    before = layers.LSTM(5, return_sequences=True)(words)
+    read, field = LookAhead(
+        4,
+        return_field=True,
+        kernel_initializer=keras.initializers.RandomNormal(stddev=2.0),
+    )(words, context=before, mask=mask)
+    tags = layers.LSTM(5, return_sequences=True)(read, mask=mask)
+    chosen, _ = LookAhead(3, size_from="input", return_field=True)(tags)
+    last = layers.LSTM(3, return_sequences=True, name="last")(chosen)
+    return keras.Model(ids, {"last": last, "size": field["size"]})
+
+
 MODELS = {
+    "looking": (looking, 5),
     "tagger": (tagger, 5),
     "encoder": (encoder, 0),
     "cells": (cells, 3),
@@ -208,9 +228,12 @@ def parts(stream, inputs, cuts):
 
 
 def joined(found, shapes):
-    """All outputs, sequences joined in time."""
+    """All outputs, sequences joined in time, `count` steps of each chunk."""
+    counts = [part.get("count") for part in found]
     return {
-        name: np.concatenate([part[name] for part in found], axis=1)
+        name: np.array(
+            _fresh_process.join([part[name] for part in found], counts)
+        )
         if is_sequence(shape)
         else np.array(found[-1][name])
         for name, shape in shapes.items()

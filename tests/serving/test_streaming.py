@@ -12,6 +12,7 @@ from keras_seqmech import ExpectedSubsample
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import KeepMask
 from keras_seqmech import LearnedInitialState
+from keras_seqmech import LookAhead
 from keras_seqmech import MeanPooling
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
@@ -33,7 +34,7 @@ def check(found, expected, operations=1000):
 
 
 @pytest.mark.parametrize("name", streamed.MODELS)
-def test_any_cut_gives_the_numbers_of_one_pass_as_soon_as_it_can(name):
+def test_any_cut_gives_the_numbers_of_one_pass(name):
     keras.utils.set_random_seed(3)
     make, delay = streamed.MODELS[name]
     model = make()
@@ -49,15 +50,76 @@ def test_any_cut_gives_the_numbers_of_one_pass_as_soon_as_it_can(name):
         found = streamed.joined(parts, shapes)
         for key, x in at_once.items():
             np.testing.assert_array_equal(found[key], x, err_msg=f"{cuts}")
-        given = np.cumsum(cuts)
-        certain = [*np.maximum(given[:-1] - delay, 0), LENGTH]
-        for key in filter(lambda k: streamed.is_sequence(shapes[k]), shapes):
-            lengths = [part[key].shape[1] for part in parts]
-            assert np.cumsum(lengths).tolist() == certain
+        if any(map(streamed.is_sequence, shapes.values())):
+            counts = np.cumsum([part["count"] for part in parts], axis=0)
+            least = np.maximum(np.cumsum(cuts) - delay, 0)[:, None]
+            assert np.all(counts >= least)
+            assert np.all(counts[-1] == LENGTH)
     # Shorter than most delays.
     inputs = streamed.example(stream.specs, generator, 1, 2)
     found = streamed.run(stream, inputs, [1, 1])
     check(found, streamed.whole(stream, model, inputs))
+
+
+def emission_times(sizes, arrivals):
+    """Step t leaves once its last position has arrived, and t - 1 has left."""
+    times = []
+    for t, size in enumerate(sizes.astype(int)):
+        last = min(t + size - 1, len(sizes) - 1)
+        times.append(max([arrivals[last], *times[-1:]]))
+    return times
+
+
+@pytest.mark.parametrize("size_from", ["input", "field"])
+def test_each_step_leaves_when_all_that_it_needs_has_arrived(size_from):
+    """Two fields, one behind the other, and a path beside them."""
+    keras.utils.set_random_seed(1)
+    x = streamed.sequence()
+    sizes = {}
+
+    def read(x, name):
+        cell, size = layers.GRUCell(5), 4
+        field = ReceptiveFieldRNN(
+            cell,
+            size,
+            size_from=size_from,
+            return_sequences=True,
+            return_field=True,
+            kernel_initializer=keras.initializers.RandomNormal(stddev=2.0),
+            name=name,
+        )
+        read, found = field(x)
+        sizes[name] = found["size"]
+        return read
+
+    first = read(x, "first")
+    second = read(layers.LSTM(4, return_sequences=True)(first), "second")
+    beside = read(x, "beside")
+    both = layers.Concatenate(name="both")([second, beside, x])
+    model = keras.Model(x, {"both": both, **sizes})
+    stream = StreamingModel(model)
+    assert stream.delay == 6
+    rows, length = 4, 23
+    inputs = np.random.default_rng(2).normal(size=(rows, length, 3))
+    inputs = {"sequence": inputs.astype("float32")}
+    at_once = streamed.run(stream, inputs, [length])
+    check(at_once, model(inputs["sequence"]))
+    chosen = {name: at_once[name] for name in sizes}
+    assert all(len(np.unique(size)) > 1 for size in chosen.values())
+    arrivals = range(length)
+    expected = []
+    for row in range(rows):
+        times = emission_times(chosen["first"][row], arrivals)
+        times = emission_times(chosen["second"][row], times)
+        beside = emission_times(chosen["beside"][row], arrivals)
+        expected.append(np.maximum.accumulate(np.maximum(times, beside)))
+    cuts = [1] * length
+    parts = streamed.parts(stream, inputs, cuts)
+    found = np.cumsum([part["count"] for part in parts], axis=0)
+    for given in range(1, length):
+        certain = np.sum(np.array(expected) < given, axis=1)
+        np.testing.assert_array_equal(found[given - 1], certain)
+    assert np.all(found[-1] == length)
 
 
 @pytest.mark.long
@@ -290,7 +352,10 @@ def test_models_that_cannot_be_streamed():
     with pytest.raises(ValueError, match="given a lookahead"):
         field = ReceptiveFieldRNN(layers.GRUCell(3), 2)
         StreamingModel(keras.Model([x, x], field(x, lookahead=x)))
-    for name in ("end", "state_of_things"):
+    with pytest.raises(ValueError, match="depend on what it has not read"):
+        _, field = LookAhead(2, return_field=True)(x)
+        StreamingModel(keras.Model(x, field))
+    for name in ("end", "count", "state_of_things"):
         with pytest.raises(ValueError, match=f"Received: name='{name}'"):
             named = layers.GRU(3, return_sequences=True, name=name)(x)
             StreamingModel(keras.Model(x, {name: named}))
@@ -333,7 +398,9 @@ def test_chunks_that_change_answers_are_found():
         output_shapes = {"y": tf.TensorShape((None, None))}
 
         def __call__(self, x, end, **state):
-            return {"y": x + tf.cast(tf.shape(x)[1], "float32"), **state}
+            rows, steps = tf.unstack(tf.shape(x))
+            y, count = x + tf.cast(steps, "float32"), tf.fill([rows], steps)
+            return {"y": y, "count": count, **state}
 
     signatures = {
         "serving_default": lambda x: {"y": x},
@@ -374,7 +441,7 @@ def test_signatures_of_the_export(exported):
     states = {name for name in inputs if name.startswith("state_")}
     assert inputs - states == {"ids", "end"}
     assert start.structured_outputs.keys() - states == {"delay"}
-    outputs = signatures["serving_default"].structured_outputs.keys()
+    outputs = {*signatures["serving_default"].structured_outputs, "count"}
     assert step.structured_outputs.keys() == outputs | states
     assert int(start(batch_size=tf.constant(1))["delay"]) == 5
 
@@ -384,8 +451,8 @@ def test_threads_stream_their_own_sequences(exported):
     model, path = exported
     signatures = tf.saved_model.load(str(path)).signatures
     generator = np.random.default_rng(8)
-    inputs = generator.integers(1, 10, (6, 1, 15)).astype("int32")
-    found, barrier = {}, threading.Barrier(6)
+    inputs = generator.integers(1, 10, (8, 1, 15)).astype("int32")
+    found, barrier = {}, threading.Barrier(8)
 
     def client(i):
         cuts = streamed.random_cuts(np.random.default_rng(i), 15)
@@ -393,12 +460,12 @@ def test_threads_stream_their_own_sequences(exported):
         feed = {"ids": tf.constant(inputs[i])}
         found[i] = _fresh_process.stream(signatures, feed, cuts)
 
-    threads = [threading.Thread(target=client, args=(i,)) for i in range(6)]
+    threads = [threading.Thread(target=client, args=(i,)) for i in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    for i in range(6):
+    for i in range(8):
         check(found[i], model(inputs[i]))
 
 

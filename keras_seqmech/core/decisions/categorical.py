@@ -211,6 +211,26 @@ def log_probabilities(stop_logits: Tensor, mask: ValueMask) -> Tensor:
     return ops.concatenate([stop, last], axis=-1) + reached + mask.log_mask
 
 
+def first_stop(log_probabilities: Tensor) -> Tensor:
+    r"""Stops at the first value with $\pi_i \ge 1/2$, else at the last.
+
+    Unlike the likeliest value, it depends on nothing after it.
+
+    Args:
+        log_probabilities: Tensor `(..., S)`, $\log p(s = i)$.
+
+    Returns:
+        One-hot tensor of that shape and dtype, without a gradient.
+    """
+    size = log_probabilities.shape[-1]
+    later = np.tril(np.ones((size, size)), -1)
+    probabilities = ops.exp(log_probabilities)
+    later = ops.matmul(probabilities, ops.cast(later, probabilities.dtype))
+    # Where p(s = i) is no less than what is left: p / (p + later) >= 1/2.
+    stops = ops.cast(probabilities >= later, probabilities.dtype)
+    return hard_one_hot(stops)
+
+
 def uniform_stop_logits(size: int) -> list[float]:
     r"""Stop logits that make S values equally likely, $-\log(S - i)$.
 

@@ -26,6 +26,8 @@ class Decided(NamedTuple):
             training too, where draws differ even if probabilities do not.
         free: Tensor `(batch, time)`, 1 at real steps that can choose every
             value and 0 at the others; None: all real steps can.
+        delay: Of sizes, tensor `(batch, time)`: the steps that each step waits
+            for in a stream.
     """
 
     amount: Tensor
@@ -33,17 +35,20 @@ class Decided(NamedTuple):
     confidence: Tensor
     choice: Tensor
     free: Tensor | None = None
+    delay: Tensor | None = None
 
 
 class DecisionStatistics(keras.layers.Layer):
     """Metrics of a layer's decisions.
 
-    Over real steps:
+    Of sizes, over real steps:
 
-    - `<prefix>_<amount>`: what is read, such as the mean size.
+    - `<prefix>_mean_delay`, `<prefix>_delay_percentile`: mean and 95th
+      percentile of the steps that a step waits for in a stream.
 
     Over the real steps that can choose every value:
 
+    - `<prefix>_<amount>`: what is read, such as the mean size.
     - `<prefix>_<entropy>`: the entropy of the probabilities, in nats.
     - `<prefix>_certain`: the share of decisions whose likeliest value has a
       probability above 0.9.
@@ -57,6 +62,7 @@ class DecisionStatistics(keras.layers.Layer):
         amount: Name of what is read.
         entropy: Name of the entropy.
         choices: Number of values that a decision can have.
+        is_size: Whether decisions are sizes, which have delays.
         **kwargs: Base layer keyword arguments, such as `name`.
     """
 
@@ -66,10 +72,17 @@ class DecisionStatistics(keras.layers.Layer):
         amount: str,
         entropy: str,
         choices: int,
+        is_size: bool = False,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
         self.prefix = prefix
+        self.is_size = is_size
+        if is_size:
+            self.mean_delay = keras.metrics.Mean(f"{prefix}_mean_delay")
+            self.delay_percentile = DelayPercentile(
+                choices, name=f"{prefix}_delay_percentile"
+            )
         self.amount = keras.metrics.Mean(f"{prefix}_{amount}")
         self.entropy = keras.metrics.Mean(f"{prefix}_{entropy}")
         self.certain = keras.metrics.Mean(f"{prefix}_certain")
@@ -91,8 +104,11 @@ class DecisionStatistics(keras.layers.Layer):
         def flat(values: Tensor | None) -> Tensor | None:
             return None if values is None else ops.reshape(values, (-1,))
 
-        self.amount.update_state(flat(decided.amount), flat(mask))
+        if self.is_size:
+            self.mean_delay.update_state(flat(decided.delay), flat(mask))
+            self.delay_percentile.update_state(flat(decided.delay), flat(mask))
         free = flat(mask if decided.free is None else decided.free)
+        self.amount.update_state(flat(decided.amount), free)
         self.entropy.update_state(flat(decided.entropy), free)
         certain = ops.cast(decided.confidence > CERTAIN, "float32")
         self.certain.update_state(flat(certain), free)
@@ -118,8 +134,51 @@ class KeepsStatistics(keras.layers.Layer):
         return [x for x in super().metrics if id(x) not in own]
 
 
+class Counts(keras.metrics.Metric):
+    """Counts ints, for a statistic of their shares.
+
+    Args:
+        choices: Number of values, from 0.
+        name: Name of the metric.
+        dtype: Its dtype.
+    """
+
+    def __init__(
+        self, choices: int, name: str | None = None, dtype: Any = None
+    ):
+        super().__init__(name=name, dtype=dtype)
+        self.choices = choices
+        self.counts = self.add_variable(
+            shape=(choices,), initializer="zeros", name="counts"
+        )
+
+    def update_state(
+        self, choice: Tensor, sample_weight: Tensor | None = None
+    ) -> None:
+        """Counts decisions.
+
+        Args:
+            choice: Numbers from 0 to `choices - 1`, of any shape; rounded.
+            sample_weight: How often each counts, of the same shape.
+        """
+        choice = ops.cast(ops.round(ops.cast(choice, "float32")), "int32")
+        chosen = ops.one_hot(choice, self.choices, dtype=self.dtype)
+        if sample_weight is not None:
+            chosen *= ops.cast(sample_weight, self.dtype)[..., None]
+        axes = tuple(range(len(chosen.shape) - 1))
+        self.counts.assign(self.counts + ops.sum(chosen, axis=axes))
+
+    @property
+    def shares(self) -> Tensor:
+        """Share of each value; zeros before anything was counted."""
+        return self.counts / ops.maximum(ops.sum(self.counts), 1)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "choices": self.choices}
+
+
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class ChoiceEntropy(keras.metrics.Metric):
+class ChoiceEntropy(Counts):
     r"""Entropy of hard decisions over all steps, in nats.
 
     $H = -\sum_k f_k \log f_k$ with $f_k$ the share of decisions with value k.
@@ -137,42 +196,33 @@ class ChoiceEntropy(keras.metrics.Metric):
     0.6931
     """
 
-    def __init__(
-        self,
-        choices: int,
-        name: str = "choice_entropy",
-        dtype: Any = None,
-    ):
-        super().__init__(name=name, dtype=dtype)
-        self.choices = choices
-        self.counts = self.add_variable(
-            shape=(choices,), initializer="zeros", name="counts"
-        )
-
-    def update_state(
-        self, choice: Tensor, sample_weight: Tensor | None = None
-    ) -> None:
-        """Counts decisions.
-
-        Args:
-            choice: Ints from 0 to `choices - 1`, of any shape.
-            sample_weight: How often each counts, of the same shape.
-        """
-        chosen = ops.one_hot(
-            ops.cast(choice, "int32"), self.choices, dtype=self.dtype
-        )
-        if sample_weight is not None:
-            chosen *= ops.cast(sample_weight, self.dtype)[..., None]
-        axes = tuple(range(len(chosen.shape) - 1))
-        self.counts.assign(self.counts + ops.sum(chosen, axis=axes))
-
     def result(self) -> Tensor:
-        shares = self.counts / ops.maximum(ops.sum(self.counts), 1)
-        shares = ops.maximum(shares, keras.config.epsilon() ** 2)
+        shares = ops.maximum(self.shares, keras.config.epsilon() ** 2)
         return -ops.sum(shares * ops.log(shares))
 
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "choices": self.choices}
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class DelayPercentile(Counts):
+    """The 95th percentile of delays: 95 % of the steps wait no longer.
+
+    Args:
+        choices: Number of delays, from 0.
+        name: Name of the metric.
+        dtype: Its dtype.
+
+    Example:
+
+    >>> metric = DelayPercentile(4)
+    >>> metric.update_state([0] * 19 + [3])
+    >>> float(metric.result())
+    0.0
+    """
+
+    def result(self) -> Tensor:
+        # Sums of shares round; half a step of a million is no step.
+        within = ops.cumsum(self.shares) < 0.95 - 1e-6
+        some = ops.cast(ops.sum(self.counts) > 0, self.dtype)
+        return some * ops.sum(ops.cast(within, self.dtype))
 
 
 _context = threading.local()

@@ -1,8 +1,11 @@
 """Causal convolutions, one step after the other."""
 
+import tensorflow as tf
 from keras import ops
 
+from keras_seqmech.serving.streaming.layer import State
 from keras_seqmech.serving.streaming.layer import StreamedLayer
+from keras_seqmech.serving.streaming.layer import choose
 from keras_seqmech.typing import Tensor
 
 
@@ -12,14 +15,16 @@ class StreamedConvolution(StreamedLayer):
     Causal padding is zeros, as are the steps before the first.
     """
 
-    @property
-    def keeps(self) -> int:
+    def initial_state(self, batch_size: Tensor) -> State:
         (size,), (dilation,) = self.layer.kernel_size, self.layer.dilation_rate
-        return (size - 1) * dilation
+        shape = (batch_size, (size - 1) * dilation, self.spec.shape[2])
+        return {"steps": tf.zeros(shape, self.spec.dtype)}
 
     def call(self, sequence: Tensor) -> Tensor:
-        layer = self.layer
-        steps, _ = self.read(sequence, None)
+        layer, before = self.layer, self.state["steps"]
+        steps = tf.concat([before, sequence], axis=1)
+        steps_after = choose(self.timeline.present, steps[:, 1:], before)
+        self.state = {"steps": steps_after}
         outputs = ops.conv(
             steps[:, :: layer.dilation_rate[0]],
             layer.kernel,

@@ -8,6 +8,7 @@ from keras_seqmech.core import cells
 from keras_seqmech.serving.streaming.layer import State
 from keras_seqmech.serving.streaming.layer import StreamedLayer
 from keras_seqmech.serving.streaming.layer import choose
+from keras_seqmech.serving.streaming.recurrent import first_states
 from keras_seqmech.typing import Tensor
 
 
@@ -35,15 +36,17 @@ class StreamedEncoder(StreamedLayer):
         training: bool = False,
         mask: None = None,
     ) -> Any:
-        _, real = self.read(sequence, sequence_mask)
-        states = self.start_from(initial_state, self.state["states"])
+        real = self.real(sequence_mask)
+        states = first_states(
+            self.timeline, initial_state, self.state["states"]
+        )
         lower = self._advance("lower", sequence[:, 0], states[:2], real)
         gates, decisions = self.layer.gate(
-            lower[0][:, None], context, sequence_mask=real
+            lower[0][:, None], context, sequence_mask=real[:, None]
         )
         # Closed where the step is not real.
-        upper = self._advance("upper", lower[0], states[2:], gates > 0.5)
-        started = tf.logical_or(self.state["started"], real)
+        upper = self._advance("upper", lower[0], states[2:], gates[:, 0] > 0.5)
+        started = tf.logical_or(self.state["started"], real[:, None])
         self.state = {"states": lower + upper, "started": started}
         output = tf.where(started, upper[0], tf.zeros_like(upper[0]))
         options = self.layer.returned

@@ -1,59 +1,267 @@
 """Adaptive receptive fields, one step after the other.
 
-A field of at most S positions can be read once S - 1 further steps have
-arrived, so that outputs lie S - 1 steps behind the inputs.
+A step leaves as soon as the positions that its field reads have arrived, and
+all steps before it have left.
 """
 
 from typing import Any
 
+import keras
 import tensorflow as tf
 from keras import ops
 
+from keras_seqmech.core import numerics
+from keras_seqmech.core.decisions import categorical
 from keras_seqmech.receptive_field import loop
+from keras_seqmech.receptive_field.cell import RFCell
 from keras_seqmech.receptive_field.layer import compute_choices
+from keras_seqmech.receptive_field.look_ahead import Choices
 from keras_seqmech.receptive_field.windows import Sequences
 from keras_seqmech.receptive_field.windows import pad_inputs
-from keras_seqmech.serving.streaming.layer import StreamedLayer
+from keras_seqmech.serving.streaming.layer import FieldLayer
+from keras_seqmech.serving.streaming.layer import State
+from keras_seqmech.serving.streaming.layer import append
+from keras_seqmech.serving.streaming.layer import choose
+from keras_seqmech.serving.streaming.layer import remove_first
 from keras_seqmech.serving.streaming.recurrent import StreamedRNN
+from keras_seqmech.serving.streaming.recurrent import first_states
+from keras_seqmech.serving.streaming.recurrent import unwrap
 from keras_seqmech.typing import Tensor
 
 
-class StreamedFieldRNN(StreamedRNN):
-    """A `ReceptiveFieldRNN`, or a `LearnedInitialState` of one."""
+class StreamedFieldRNN(FieldLayer, StreamedRNN):
+    """A `ReceptiveFieldRNN`, or a `LearnedInitialState` of one.
+
+    Also a `keras.layers.RNN` with an `RFCell`, called on the sequence that
+    its windows are made of.
+    """
 
     @property
     def waits(self) -> int:
-        return self.rnn.max_size - 1
+        return unwrap(self.layer).cell.max_size - 1
 
-    def move(
+    def compute_output_spec(
+        self, sequence: keras.KerasTensor, *args: Any, **kwargs: Any
+    ) -> Any:
+        spec = super().compute_output_spec
+        if not is_over_windows(self.layer):
+            return spec(sequence, *args, **kwargs)
+        batch_size, length, features = sequence.shape
+        window = (batch_size, length, self.waits + 1, features + 1)
+        outputs = spec(keras.KerasTensor(window, sequence.dtype), **kwargs)
+        self.spec = keras.KerasTensor(sequence.shape, sequence.dtype)
+        return outputs
+
+    def call(
+        self,
+        sequence: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+    ) -> Any:
+        steps, real, count = self.enqueue(sequence, mask)
+        states = first_states(
+            self.output_timeline, initial_state, self.state["states"]
+        )
+        sizes = self._sizes(steps, real, count, states[0])
+        is_certain = self.certain(sizes, real, count)
+        self.leave(is_certain, steps, real)
+        output, new, *field = self._read(steps, real, states)
+        returned = self.advance(output, new, states, is_certain & real[:, 0])
+        self._find_pending(
+            remove_first(steps, is_certain),
+            remove_first(real, is_certain),
+            count - tf.cast(is_certain, "int32"),
+        )
+        if not field:
+            return returned
+        returned = returned if isinstance(returned, list) else [returned]
+        return *returned, *field
+
+    def _find_pending(self, steps: Tensor, real: Tensor, count: Tensor) -> None:
+        """Finds whether the next steps are certain, too."""
+        if not self.waits:
+            return
+        steps, real = _with_room(steps), _with_room(real)
+        sizes = self._sizes(steps, real, count, self.state["states"][0])
+        self.pending = self.certain(sizes, real, count)
+
+    def _sizes(
+        self, steps: Tensor, real: Tensor, count: Tensor, hidden: Tensor
+    ) -> Tensor:
+        """What the oldest steps read if the sequence has no end.
+
+        A size above `count` may change with the steps that arrive.
+        """
+        cell = self.rnn.cell
+        if not self.waits:
+            return tf.ones_like(count)
+        equations = cell.equations(training=False)
+        may_exist = real | (tf.range(self.waits + 1) >= count[:, None])
+        states: list[Tensor] = []
+        if cell.options.size_from == "field":
+            offsets = [
+                equations.offsets(steps[:, i]) for i in range(self.waits + 1)
+            ]
+            states = equations.states(offsets, may_exist)
+        kernel = equations.weights.size_recurrent_kernel
+        scores = equations.size_scores(steps[:, 0], states)
+        scores += numerics.product(ops.cast(hidden, kernel.dtype), kernel)
+        mask = equations.position_mask(may_exist)
+        logits = equations.size_logits(scores, mask)
+        return categorical.best(equations.select(logits, noise=None)) + 1
+
+    def _read(
         self, steps: Tensor, real: Tensor, states: list[Tensor]
     ) -> tuple[Any, ...]:
+        """Output, states and sizes of the oldest steps."""
         sequences = Sequences(steps[:, :1], real[:, :1])
         if self.waits:
             sequences = Sequences(*sequences[:2], steps[:, 1:], real[:, 1:])
-        field_inputs = pad_inputs(sequences, self.rnn.max_size)
+        field_inputs = pad_inputs(sequences, self.waits + 1)
+        returns_field = getattr(self.rnn, "return_field", False)
         options = loop.RunOptions(
-            return_sequences=True,
-            return_choices=self.rnn.return_field,
-            unroll=True,
+            return_sequences=True, return_choices=returns_field, unroll=True
         )
         run = loop.run(self.rnn.cell, field_inputs, tuple(states), options)
         moved = run.outputs[:, 0], list(run.states)
-        if not self.rnn.return_field:
+        if not returns_field:
             return moved
         chosen = compute_choices(self.rnn.cell, run, field_inputs)
         return *moved, chosen.field()
 
 
-class StreamedWindows(StreamedLayer):
-    """A `ReceptiveFieldWindows`."""
+def is_over_windows(layer: keras.Layer) -> bool:
+    """Whether a layer is a `keras.layers.RNN` with an `RFCell`."""
+    rnn = unwrap(layer)
+    return type(rnn) is keras.layers.RNN and type(rnn.cell) is RFCell
+
+
+class StreamedLookAhead(FieldLayer):
+    """A `LookAhead`."""
+
+    @property
+    def waits(self) -> int:
+        return self.layer.max_size - 1
+
+    def initial_state(self, batch_size: Tensor) -> State:
+        state = super().initial_state(batch_size)
+        # The position that follows the last one read.
+        state["reach"] = tf.zeros((batch_size,), "int32")
+        if self.waits and self.layer.context_features:
+            shape = (batch_size, self.waits, self.layer.context_features)
+            state["context"] = tf.zeros(shape, self.context_dtype)
+        return state
+
+    def compute_output_spec(
+        self,
+        sequence: keras.KerasTensor,
+        context: keras.KerasTensor | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        if context is not None:
+            self.context_dtype = context.dtype
+        return super().compute_output_spec(sequence, context, **kwargs)
+
+    def call(
+        self,
+        sequence: Tensor,
+        context: Tensor | None = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+    ) -> Any:
+        timeline = self.output_timeline
+        steps, real, count = self.enqueue(sequence, mask)
+        contexts = context
+        if context is not None and self.waits:
+            before = self.timeline.passed - timeline.passed
+            contexts = append(
+                self.state["context"], context, before, self.timeline.present
+            )
+        chosen, sizes = self._choose(steps, real, count, contexts)
+        arrived = tf.maximum(sizes, self.state["reach"] - timeline.passed)
+        is_certain = self.certain(arrived, real, count)
+        self.leave(is_certain, steps, real)
+        asks = is_certain & real[:, 0]
+        reach = tf.where(asks, timeline.passed + arrived, self.state["reach"])
+        self.state["reach"] = reach
+        keep = tf.range(self.waits + 1) < arrived[:, None]
+        keep = keep & real & real[:, :1]
+        outputs = self._returned(steps, keep, chosen)
+        if self.waits:
+            steps = _with_room(remove_first(steps, is_certain))
+            real = _with_room(remove_first(real, is_certain))
+            count -= tf.cast(is_certain, "int32")
+            if context is not None:
+                contexts = remove_first(contexts, is_certain)
+                self.state["context"] = contexts
+            _, sizes = self._choose(steps, real, count, contexts)
+            sizes = tf.maximum(sizes, reach - timeline.received)
+            self.pending = self.certain(sizes, real, count)
+        return outputs
+
+    def _choose(
+        self,
+        steps: Tensor,
+        real: Tensor,
+        count: Tensor,
+        contexts: Tensor | None,
+    ) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        """Logits and selection of the oldest steps, and the sizes.
+
+        A size above `count` may change with the steps that arrive.
+        """
+        ended = self.timeline.received >= self.clock.length
+        may_arrive = tf.range(self.waits + 1) >= count[:, None]
+        may_exist = real | (may_arrive & ~ended[:, None])
+        dtype = self.layer.compute_dtype
+        masked = choose(real, steps, tf.zeros_like(steps))
+        logits = self.layer.size_logits(
+            [tf.cast(masked[:, i], dtype) for i in range(self.waits + 1)],
+            None if contexts is None else tf.cast(contexts[:, 0], dtype),
+            may_exist,
+        )
+        selection = self.layer.select(logits, training=False)
+        return (logits, selection), categorical.best(selection) + 1
+
+    def _returned(
+        self, steps: Tensor, keep: Tensor, chosen: tuple[Tensor, Tensor]
+    ) -> Any:
+        """What the layer returns for the oldest steps."""
+        read = choose(keep, steps, tf.zeros_like(steps))
+        read = tf.cast(read, self.layer.compute_dtype)
+        width = read.shape[1] * read.shape[2]
+        outputs = tf.reshape(read, (-1, 1, width))
+        if not self.layer.return_field:
+            return outputs
+        logits, selection = (x[:, None] for x in chosen)
+        keep = tf.cast(keep, logits.dtype)[:, None]
+        choices = Choices(logits, selection, keep, tf.reduce_sum(keep, -1))
+        has_drawn = self.layer.estimator == "reinforce"
+        return outputs, choices.field(keep[..., 0] > 0, has_drawn)
+
+
+def _with_room(queue: Tensor) -> Tensor:
+    """Queues with one more place."""
+    return tf.concat([queue, tf.zeros_like(queue[:, :1])], axis=1)
+
+
+class StreamedWindows(FieldLayer):
+    """A `ReceptiveFieldWindows`, whose steps need all positions."""
 
     @property
     def waits(self) -> int:
         return self.layer.max_size - 1
 
     def call(self, sequence: Tensor, mask: Tensor | None = None) -> Tensor:
-        steps, real = self.read(sequence, mask)
+        steps, real, count = self.enqueue(sequence, mask)
+        sizes = tf.fill(tf.shape(count), self.waits + 1)
+        is_certain = self.certain(sizes, real, count)
+        self.leave(is_certain, steps, real)
+        if self.waits:
+            left = count - tf.cast(is_certain, "int32")
+            later = remove_first(real, is_certain)
+            self.pending = self.certain(sizes, later, left)
         real = real[..., None]
         steps = tf.where(real, steps, tf.zeros_like(steps))
         windows = [steps, ops.cast(real, steps.dtype)]

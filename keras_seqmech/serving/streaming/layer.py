@@ -1,120 +1,103 @@
-"""Layers that are given a sequence one step after the other."""
+"""Layers that are given a sequence one step after the other.
 
+A network runs in ticks. In each tick at most one step of each row passes each
+place of it: layers that read ahead hold a step back until what it reads has
+arrived. The steps that pass one place are a `Timeline`.
+"""
+
+from collections.abc import Iterable
 from typing import Any
 
 import keras
 import tensorflow as tf
-from keras import ops
 
 from keras_seqmech.typing import Tensor
 
-# What a layer carries from step to step: tensors `(batch, ...)`, or lists.
+# What a layer carries from tick to tick: tensors `(batch, ...)`, or lists.
 State = dict[str, Any]
-# The length of a sequence that has not ended.
+# The length of sequences that have not ended.
 ENDLESS = 2**31 - 1
 
 
-class Clock:
-    """Position and length of the stream, set before each of its steps.
+class Timeline:
+    """The steps of the rows as they pass one place of a network.
+
+    Args:
+        earlier: The timelines that it waits for.
+        waits: Number of further steps that it may wait for.
 
     Attributes:
-        position: int32 scalar, how many steps were given before.
-        length: int32 scalar, the steps of the sequence if its end is known,
-            else `ENDLESS`.
+        delay: The most steps that it lies behind the inputs.
+        passed: int32 tensor `(batch,)`, the steps that passed before this tick.
+        present: Boolean tensor `(batch,)`, whether a step passes in this tick.
     """
 
-    def __init__(self) -> None:
-        self.position: Tensor = 0
-        self.length: Tensor = ENDLESS
+    def __init__(self, earlier: Iterable["Timeline"] = (), waits: int = 0):
+        earlier = list(earlier)
+        delays: list[int] = [t.delay for t in earlier]
+        self.delay: int = max(delays, default=0) + waits
+        self._earlier: set[Timeline] = set(earlier).union(
+            *(t._earlier for t in earlier)
+        )
+        self.passed: Tensor = 0
+        self.present: Tensor = False
 
-    def exists(self, delay: int) -> Tensor:
-        """Whether the sequence has the step that lies a delay behind."""
-        step = self.position - delay
-        return ops.logical_and(step >= 0, step < self.length)
+    @property
+    def received(self) -> Tensor:
+        """The steps that have passed, that of this tick included."""
+        return self.passed + tf.cast(self.present, "int32")
+
+    def never_leads(self, other: "Timeline") -> bool:
+        """Whether no step passes here before it has passed there."""
+        return self is other or other in self._earlier
+
+
+class Clock:
+    """The length of the sequences: `ENDLESS` until their end is known."""
+
+    def __init__(self) -> None:
+        self.length: Tensor = ENDLESS
 
 
 class StreamedLayer(keras.layers.Layer):
     """A layer that carries a state, called on one step `(batch, 1, ...)`.
 
-    It starts from `state` and replaces it by the state for the next step.
+    It starts from `state` and replaces it by the state for the next tick.
 
     Args:
-        clock: The clock of the network.
-        delay: Number of steps that the inputs are behind those of the network.
         layer: The layer in place of which it is called.
+        clock: The clock of the network.
+        timeline: The timeline of its inputs.
+
+    Attributes:
+        output_timeline: The timeline of its outputs.
+        pending: Boolean tensor `(batch,)`: whether it can return a further
+            step although none arrives. None: it never can.
     """
 
-    def __init__(self, clock: Clock, delay: int, layer: keras.Layer):
+    def __init__(self, layer: keras.Layer, clock: Clock, timeline: Timeline):
         super().__init__(dtype=layer.dtype_policy, autocast=layer.autocast)
         self.supports_masking = layer.supports_masking
-        self.clock = clock
-        self.delay = delay
         self.layer = layer
+        self.clock = clock
+        self.timeline = timeline
+        self.output_timeline = timeline
+        self.pending: Tensor | None = None
         self.state: State = {}
         # The shape and dtype of the sequence that it is given.
         self.spec = keras.KerasTensor(())
-        # The mask of the step that was returned last, of a layer that waits.
-        self.mask: Tensor | None = None
-
-    @property
-    def waits(self) -> int:
-        """Number of steps that the outputs are behind the inputs."""
-        return 0
-
-    @property
-    def keeps(self) -> int:
-        """Number of earlier steps that are read with each one."""
-        return self.waits
-
-    @property
-    def output_delay(self) -> int:
-        """Number of steps that the outputs are behind those of the network."""
-        return self.delay + self.waits
 
     def initial_state(self, batch_size: Tensor) -> State:
-        """The state before the first step."""
-        state = {}
-        if self.keeps:
-            shape = (batch_size, self.keeps, *self.spec.shape[2:])
-            state["steps"] = tf.zeros(shape, self.spec.dtype)
-        if self.waits:
-            state["real"] = tf.zeros((batch_size, self.waits), "bool")
-        return state
+        """The state before the first tick."""
+        del batch_size
+        return {}
 
-    def read(
-        self, sequence: Tensor, mask: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Takes a step.
-
-        Returns:
-            The steps that are kept and this one, `(batch, keeps + 1, ...)`,
-            zeros where the sequence has none; and whether the last
-            `waits + 1` of them are real.
-        """
-        exists = self.clock.exists(self.delay)
-        real = exists
-        if mask is not None:
-            real = ops.logical_and(exists, ops.cast(mask, "bool"))
-        real = ops.broadcast_to(real, ops.shape(sequence)[:2])
-        steps = tf.where(exists, sequence, tf.zeros_like(sequence))
-        if self.keeps:
-            steps = tf.concat([self.state["steps"], steps], axis=1)
-            self.state = {**self.state, "steps": steps[:, 1:]}
-        if self.waits:
-            real = tf.concat([self.state["real"], real], axis=1)
-            self.state = {**self.state, "real": real[:, 1:]}
-        self.mask = real[:, :1]
-        return steps, real
-
-    def start_from(self, given: Any, states: list[Tensor]) -> list[Tensor]:
-        """The states before a step; before the first, those given if any."""
-        if given is None:
-            return states
-        is_first = ops.equal(self.clock.position, self.output_delay)
-        return [
-            choose(is_first, first, state)
-            for first, state in zip(keras.tree.flatten(given), states)
-        ]
+    def real(self, mask: Tensor | None) -> Tensor:
+        """Whether a real step arrives, `(batch,)`."""
+        present = self.timeline.present
+        if mask is None:
+            return present
+        return tf.logical_and(present, tf.cast(mask[:, 0], "bool"))
 
     def compute_output_spec(
         self, sequence: keras.KerasTensor, *args: Any, **kwargs: Any
@@ -123,36 +106,216 @@ class StreamedLayer(keras.layers.Layer):
         return self.layer.compute_output_spec(sequence, *args, **kwargs)
 
     def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
-        """The layer's mask for the step that was returned.
+        return self.layer.compute_mask(sequence, mask)
 
-        Of a layer that waits it is known when the layer runs.
+
+class WaitingLayer(StreamedLayer):
+    """A layer whose steps wait in a queue until they are certain.
+
+    As one step arrives in a tick and one leaves as soon as it is certain, the
+    queue has at most `waits` steps between ticks.
+    """
+
+    def __init__(self, layer: keras.Layer, clock: Clock, timeline: Timeline):
+        super().__init__(layer, clock, timeline)
+        # The mask of the step that was returned last.
+        self.mask: Tensor | None = None
+
+    @property
+    def waits(self) -> int:
+        """The most further steps that a step may wait for."""
+        raise NotImplementedError
+
+    def initial_state(self, batch_size: Tensor) -> State:
+        state = super().initial_state(batch_size)
+        if not self.waits:
+            return state
+        shape = (batch_size, self.waits)
+        return {
+            **state,
+            "steps": tf.zeros((*shape, *self.spec.shape[2:]), self.spec.dtype),
+            "real": tf.zeros(shape, "bool"),
+        }
+
+    def enqueue(
+        self, sequence: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Appends the step that arrives.
+
+        Returns:
+            The steps that wait, oldest first, `(batch, waits + 1, ...)`;
+            whether each is real, `(batch, waits + 1)`, not so behind the
+            last; and their number, `(batch,)`.
         """
-        if self.waits and mask is not None:
+        before = self.timeline.passed - self.output_timeline.passed
+        present = self.timeline.present
+        count = before + tf.cast(present, "int32")
+        real = self.real(mask)[:, None]
+        if not self.waits:
+            return sequence, real, count
+        steps = append(self.state["steps"], sequence, before, present)
+        real = append(self.state["real"], real, before, present)
+        return steps, real, count
+
+    def dequeue(self, steps: Tensor, real: Tensor) -> None:
+        """Removes the oldest steps in the rows where they leave now."""
+        leaves = self.output_timeline.present
+        self.mask = real[:, :1]
+        if not self.waits:
+            return
+        self.state = {
+            **self.state,
+            "steps": remove_first(steps, leaves),
+            "real": remove_first(real, leaves),
+        }
+
+    def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
+        """The layer's mask for the step that leaves, known when it runs."""
+        if mask is not None:
             is_symbolic = isinstance(sequence, keras.KerasTensor)
             mask = None if is_symbolic else self.mask
         return self.layer.compute_mask(sequence, mask)
 
 
-class DelayLine(StreamedLayer):
-    """Returns each step, and its mask, some steps later."""
+class FieldLayer(WaitingLayer):
+    """A layer whose steps wait for the positions that they choose to read."""
 
-    def __init__(self, clock: Clock, delay: int, waits: int):
-        super().__init__(clock, delay, keras.layers.Identity(autocast=False))
-        self._waits = waits
+    def __init__(self, layer: keras.Layer, clock: Clock, timeline: Timeline):
+        super().__init__(layer, clock, timeline)
+        self.output_timeline = Timeline([timeline], self.waits)
+
+    def initial_state(self, batch_size: Tensor) -> State:
+        passed = tf.zeros((batch_size,), "int32")
+        return {**super().initial_state(batch_size), "passed": passed}
+
+    def enqueue(
+        self, sequence: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        self.output_timeline.passed = self.state["passed"]
+        return super().enqueue(sequence, mask)
+
+    def certain(self, sizes: Tensor, real: Tensor, count: Tensor) -> Tensor:
+        """Whether the oldest step has all that it reads, `(batch,)`.
+
+        Args:
+            sizes: int32 tensor `(batch,)`: the positions it would read if the
+                sequence had no end.
+            real: Boolean tensor `(batch, waits + 1)` from `enqueue`.
+            count: int32 tensor `(batch,)` from `enqueue`.
+        """
+        ended = self.timeline.received >= self.clock.length
+        # A masked step reads nothing.
+        arrived = ended | (sizes <= count) | ~real[:, 0]
+        return (count > 0) & arrived
+
+    def leave(self, is_certain: Tensor, steps: Tensor, real: Tensor) -> None:
+        """Lets the oldest steps leave where they are certain."""
+        self.output_timeline.present = is_certain
+        self.state = {**self.state, "passed": self.output_timeline.received}
+        self.dequeue(steps, real)
+
+
+class DelayLine(WaitingLayer):
+    """Holds steps back until a timeline has them too.
+
+    Args:
+        clock: The clock of the network.
+        timeline: The timeline of its inputs.
+        later: One that never leads it.
+    """
+
+    def __init__(self, clock: Clock, timeline: Timeline, later: Timeline):
+        identity = keras.layers.Identity(autocast=False)
+        super().__init__(identity, clock, timeline)
+        self.output_timeline = later
 
     @property
     def waits(self) -> int:
-        return self._waits
+        return self.output_timeline.delay
 
-    def call(self, sequence: Tensor, mask: Tensor | None = None) -> Tensor:
-        return self.read(sequence, mask)[0][:, :1]
+    def call(
+        self,
+        sequence: Tensor,
+        later: Tensor,
+        sequence_mask: Tensor | None = None,
+    ) -> Tensor:
+        """Returns what is as late as `later`, which only has to run before."""
+        del later
+        steps, real, _ = self.enqueue(sequence, sequence_mask)
+        self.dequeue(steps, real)
+        return steps[:, :1]
 
     def compute_output_spec(
-        self, sequence: keras.KerasTensor, mask: Any = None
+        self, sequence: keras.KerasTensor, *args: Any, **kwargs: Any
     ) -> keras.KerasTensor:
         return super().compute_output_spec(sequence)
 
 
+class Meeting(StreamedLayer):
+    """Makes the timeline of what needs a step of several timelines.
+
+    Called on a tensor of each, which have to run before; returns the first.
+    """
+
+    def __init__(self, clock: Clock, timelines: list[Timeline]):
+        identity = keras.layers.Identity(autocast=False)
+        super().__init__(identity, clock, timelines[0])
+        self.timelines = timelines
+        self.output_timeline = Timeline(timelines)
+
+    def initial_state(self, batch_size: Tensor) -> State:
+        return {"passed": tf.zeros((batch_size,), "int32")}
+
+    def call(self, tensors: list[Tensor]) -> Tensor:
+        timeline = self.output_timeline
+        timeline.passed = self.state["passed"]
+        received = tf.reduce_min([t.received for t in self.timelines], axis=0)
+        timeline.present = received > timeline.passed
+        self.state = {"passed": timeline.received}
+        self.pending = received > timeline.received
+        return tensors[0]
+
+    def compute_output_spec(
+        self, tensors: list[keras.KerasTensor]
+    ) -> keras.KerasTensor:
+        return super().compute_output_spec(tensors[0])
+
+    def compute_mask(self, tensors: Any, mask: Any = None) -> None:
+        return None
+
+
+def append(
+    queue: Tensor, new: Tensor, count: Tensor, present: Tensor
+) -> Tensor:
+    """Appends `(batch, 1, ...)` to queues `(batch, N, ...)` where present.
+
+    Args:
+        queue: Tensor `(batch, N, ...)`.
+        new: Tensor `(batch, 1, ...)`.
+        count: int32 tensor `(batch,)`: how many entries each queue has.
+        present: Boolean tensor `(batch,)`.
+
+    Returns:
+        Tensor `(batch, N + 1, ...)`.
+    """
+    queue = tf.concat([queue, tf.zeros_like(new)], axis=1)
+    is_next = tf.range(tf.shape(queue)[1]) == count[:, None]
+    return choose(is_next & present[:, None], new, queue)
+
+
+def remove_first(queue: Tensor, leaves: Tensor) -> Tensor:
+    """Queues `(batch, N, ...)` without their first entry where it leaves."""
+    return choose(leaves, queue[:, 1:], queue[:, :-1])
+
+
 def choose(condition: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    """New values where the condition holds, else old ones, of their dtype."""
+    """New values where the condition holds, else old ones, of their dtype.
+
+    Args:
+        condition: Boolean tensor whose axes are the first ones of `old`.
+        new: Tensor of the rank of `old`.
+        old: Tensor.
+    """
+    rank = len(old.shape) - len(condition.shape)
+    condition = condition[(..., *[None] * rank)]
     return tf.where(condition, tf.cast(new, old.dtype), old)

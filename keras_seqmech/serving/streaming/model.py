@@ -10,10 +10,13 @@ import keras
 import tensorflow as tf
 
 from keras_seqmech.core import checks
+from keras_seqmech.core.compaction import compact
+from keras_seqmech.core.compaction import longest
 from keras_seqmech.core.decisions.statistics import without_statistics
 from keras_seqmech.serving import signature
 from keras_seqmech.serving.streaming.layer import ENDLESS
 from keras_seqmech.serving.streaming.layer import State
+from keras_seqmech.serving.streaming.layer import choose
 from keras_seqmech.serving.streaming.network import StreamingNetwork
 from keras_seqmech.serving.streaming.per_step import has_time
 from keras_seqmech.typing import Tensor
@@ -30,14 +33,21 @@ class StreamingModel:
     """Runs a model on sequences that come in chunks.
 
     Every cut of a sequence into chunks gives the same numbers, those of the
-    model on the whole sequence up to rounding: recurrent layers carry their
-    states from chunk to chunk, and a `ReceptiveFieldRNN` waits for the steps
-    that its fields may read. So outputs lie `delay` steps behind the inputs,
-    until the end of the sequences is known.
+    model on the whole sequence up to rounding. Recurrent layers carry their
+    states from chunk to chunk; a step of an adaptive field waits for the
+    positions that it chose to read, and for no other. Step t of a field that
+    reads $s_t$ positions is returned once step
 
-    Outputs with a time axis are returned step by step, as soon as they are
-    certain. Others, such as the last state of a recurrent layer and what is
-    made of it, are those after the steps that were processed so far.
+    $$e_t = \\max(e_{t-1}, t + s_t - 1)$$
+
+    is given, or the sequences end; behind several fields, once all that it
+    needs is certain.
+
+    Outputs with a time axis are returned as soon as they are certain. Rows of
+    a batch advance each at its own pace: `count` says how many steps each row
+    has got, and rows with fewer are padded with zeros. Outputs without a time
+    axis, such as the last state of a recurrent layer and what is made of it,
+    are those after the steps that were processed so far.
 
     All rows of a batch are given the same number of steps and end together;
     rows of different lengths have a mask, from an input or
@@ -56,14 +66,16 @@ class StreamingModel:
             treat each step alone. Whether they do is not checked.
 
     Attributes:
-        delay: Steps that outputs are behind the inputs: the sum of
-            `max_size - 1` over the fields on the longest path.
+        delay: The most steps that outputs are behind the inputs: the sum of
+            `max_size - 1` over the fields on the longest path. What a
+            sequence really waited for: `analysis.emission_delay`.
 
     Raises:
         ValueError: If the model has another layer, or no input of free length.
             A subclass is another layer, as its `call` may do more.
 
-    Cost: each step is computed alone, in a loop; the state of a batch is
+    Cost: each step is computed alone, in a loop, and so is each step that
+    leaves after others that left in the same chunk; the state of a batch is
     that of its layers, with `max_size - 1` inputs of each field.
 
     Example:
@@ -78,11 +90,12 @@ class StreamingModel:
     2
     >>> state = stream.start(batch_size=1)
     >>> outputs, state = stream.step({"x": np.ones((1, 5, 3))}, state)
-    >>> outputs["y"].shape
-    TensorShape([1, 3, 4])
+    >>> early = int(outputs["count"][0])
+    >>> early >= 3  # 2 steps wait at most
+    True
     >>> outputs, state = stream.step({"x": np.ones((1, 1, 3))}, state, end=True)
-    >>> outputs["y"].shape
-    TensorShape([1, 3, 4])
+    >>> early + int(outputs["count"][0])
+    6
     """
 
     def __init__(
@@ -93,11 +106,12 @@ class StreamingModel:
         self.structure, self.specs = signature.input_specs(model, None)
         self.outputs = self._output_specs(model)
         for name in (*self.specs, *self.outputs):
-            if name == "end" or name.startswith(f"{_PREFIX}_"):
+            if name in ("end", "count") or name.startswith(f"{_PREFIX}_"):
                 raise ValueError(
                     "Argument `model` must have inputs and outputs whose names "
-                    f"are not `end` and do not begin with `{_PREFIX}_`, to be "
-                    f"served step by step. Received: name={name!r}"
+                    "are not `end` or `count` and do not begin with "
+                    f"`{_PREFIX}_`, to be served step by step. "
+                    f"Received: name={name!r}"
                 )
         self._first = self._first_state(1)
         self.state_specs = {
@@ -131,7 +145,8 @@ class StreamingModel:
                 that are left are returned.
 
         Returns:
-            Outputs by name, and the state for the next step.
+            Outputs by name, with `count`, int32 `(batch,)`, if one of them has
+            a time axis; and the state for the next step.
 
         Raises:
             ValueError: If `inputs` or `state` do not fit the model.
@@ -162,7 +177,7 @@ class StreamingModel:
         """Functions to serve by name, from a dict to a dict, and their specs.
 
         `start` returns states and the `delay`; `step` is given inputs, states
-        and `end`, and returns outputs and states.
+        and `end`, and returns outputs, `count` and states.
         """
 
         def start(request: Tensors) -> Tensors:
@@ -208,53 +223,63 @@ class StreamingModel:
         batch_size, length = tf.unstack(
             tf.shape(next(iter(sequences.values())))[:2]
         )
-        # At the end layers that wait are given steps that do not exist.
-        count = length + tf.where(end, self.delay, 0)
+        # With one step more, that of ticks in which none arrives.
         for name, x in sequences.items():
-            shape = (batch_size, self.delay, *x.shape[2:])
-            sequences[name] = tf.concat([x, tf.zeros(shape, x.dtype)], axis=1)
-        # With room for one step, as an empty array cannot be stacked.
-        arrays = {
-            name: tf.TensorArray(
-                x.dtype,
-                tf.maximum(count, 1),
-                element_shape=(None, *x.shape[2:]),
-            ).write(0, tf.zeros((batch_size, *x.shape[2:]), x.dtype))
+            none = tf.zeros((batch_size, 1, *x.shape[2:]), x.dtype)
+            sequences[name] = tf.concat([x, none], axis=1)
+        network = self.network
+        network.clock.length = tf.where(end, position + length, ENDLESS)
+        made = {
+            name: _array(tf.zeros((batch_size, *x.shape[2:]), x.dtype))
             for name, x in self.outputs.items()
             if has_time(x)
         }
+        present = _array(tf.fill([batch_size], False))
 
-        def advance(
-            i: Tensor, state: State, arrays: dict[str, tf.TensorArray]
+        def tick(
+            i: Tensor,
+            pending: Tensor,
+            state: State,
+            made: dict[str, tf.TensorArray],
+            present: tf.TensorArray,
         ) -> tuple:
-            self.network.clock.position = position + i
-            self.network.clock.length = tf.where(
-                end, position + length, ENDLESS
-            )
+            at = tf.minimum(i, length)
+            network.inputs.passed = tf.fill([batch_size], position + at)
+            network.inputs.present = tf.fill([batch_size], i < length)
             step = {
-                name: tf.ensure_shape(x[:, i : i + 1], (None, 1, *x.shape[2:]))
+                name: tf.ensure_shape(
+                    x[:, at : at + 1], (None, 1, *x.shape[2:])
+                )
                 for name, x in sequences.items()
             }
             outputs, layers = self._run({**inputs, **step}, state["layer"])
             latest = {name: outputs[name] for name in state["latest"]}
-            arrays = {
+            made = {
                 name: array.write(i, outputs[name][:, 0])
-                for name, array in arrays.items()
+                for name, array in made.items()
             }
-            return i + 1, {"layer": layers, "latest": latest}, arrays
+            present = present.write(i, network.outputs.present)
+            state = {"layer": layers, "latest": latest}
+            return i + 1, network.pending, state, made, present
 
-        _, state, arrays = tf.while_loop(
-            lambda i, *_: i < count,
-            advance,
-            (0, state, arrays),
+        ticks, _, state, made, present = tf.while_loop(
+            lambda i, pending, *_: (i < length) | pending,
+            tick,
+            (0, end, state, made, present),
             parallel_iterations=1,
         )
-        before_first = tf.minimum(tf.maximum(self.delay - position, 0), count)
         outputs = dict(state["latest"])
-        for name, array in arrays.items():
-            steps = array.stack()[before_first:count]
+        if made:
+            # Rows have got steps in different ticks.
+            present = tf.transpose(_stack(present, ticks))
+            outputs["count"] = tf.reduce_sum(tf.cast(present, "int32"), axis=1)
+            places, exists = compact(present, longest(present))
+        for name, array in made.items():
+            steps = _stack(array, ticks)
             axes = range(2, steps.shape.rank)
-            outputs[name] = tf.transpose(steps, [1, 0, *axes])
+            steps = tf.transpose(steps, [1, 0, *axes])
+            steps = tf.gather(steps, places, batch_dims=1)
+            outputs[name] = choose(exists, steps, tf.zeros_like(steps))
         state["position"] = tf.where(end, _ENDED, position + length)
         return {**outputs, **_named(state)}
 
@@ -288,6 +313,8 @@ class StreamingModel:
         declared = signature.named_outputs(model, self.network.model.output)
         self.outputs = dict.fromkeys(declared)
         layers = self.network.layers.items()
+        self.network.inputs.passed = tf.zeros([1], "int32")
+        self.network.inputs.present = tf.ones([1], "bool")
         returned, _ = self._run(
             {
                 name: tf.zeros([axis or 1 for axis in spec.shape], spec.dtype)
@@ -311,6 +338,20 @@ class StreamingModel:
             outputs = self.network.model(packed, training=False)
         outputs = dict(zip(self.outputs, keras.tree.flatten(outputs)))
         return outputs, {name: layer.state for name, layer in layers.items()}
+
+
+def _array(first: Tensor) -> tf.TensorArray:
+    """An array with one entry, as an empty one cannot be read."""
+    shape = (None, *first.shape[1:])
+    array = tf.TensorArray(
+        first.dtype, 1, dynamic_size=True, element_shape=shape
+    )
+    return array.write(0, first)
+
+
+def _stack(array: tf.TensorArray, count: Tensor) -> Tensor:
+    """The first entries of an array that has one at least."""
+    return array.gather(tf.range(tf.maximum(count, 1)))[:count]
 
 
 def _named(state: State) -> Tensors:

@@ -5,24 +5,31 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from keras_seqmech.core import graph
 from keras_seqmech.core.graph import sublayers
 from keras_seqmech.focused.encoder import FocusedHierarchicalEncoder
 from keras_seqmech.receptive_field.layer import ReceptiveFieldRNN
+from keras_seqmech.receptive_field.look_ahead import LookAhead
 from keras_seqmech.receptive_field.windows import ReceptiveFieldWindows
 from keras_seqmech.serving.streaming.convolution import StreamedConvolution
 from keras_seqmech.serving.streaming.encoder import StreamedEncoder
 from keras_seqmech.serving.streaming.fields import StreamedFieldRNN
+from keras_seqmech.serving.streaming.fields import StreamedLookAhead
 from keras_seqmech.serving.streaming.fields import StreamedWindows
+from keras_seqmech.serving.streaming.fields import is_over_windows
 from keras_seqmech.serving.streaming.layer import Clock
 from keras_seqmech.serving.streaming.layer import DelayLine
+from keras_seqmech.serving.streaming.layer import Meeting
 from keras_seqmech.serving.streaming.layer import StreamedLayer
+from keras_seqmech.serving.streaming.layer import Timeline
 from keras_seqmech.serving.streaming.per_step import has_known_activation
 from keras_seqmech.serving.streaming.per_step import has_time
 from keras_seqmech.serving.streaming.per_step import treats_steps_alone
 from keras_seqmech.serving.streaming.recurrent import StreamedRNN
 from keras_seqmech.serving.streaming.recurrent import unwrap
+from keras_seqmech.typing import Tensor
 
 # Layers that carry a state. A subclass may do more than its class says.
 _STREAMED: dict[type, type] = {
@@ -32,6 +39,7 @@ _STREAMED: dict[type, type] = {
     keras.layers.RNN: StreamedRNN,
     keras.layers.SimpleRNN: StreamedRNN,
     FocusedHierarchicalEncoder: StreamedEncoder,
+    LookAhead: StreamedLookAhead,
     ReceptiveFieldRNN: StreamedFieldRNN,
     ReceptiveFieldWindows: StreamedWindows,
 }
@@ -40,9 +48,9 @@ _STREAMED: dict[type, type] = {
 class StreamingNetwork:
     """A functional model rewritten for one step at a time.
 
-    Recurrent layers carry their states, and fields wait for what they may
-    read. Where paths of different delays meet, the faster one waits. All other
-    layers must be known to treat each step alone.
+    Recurrent layers carry their states, and steps of fields wait for what they
+    read. Where paths meet, a step waits until it has passed all of them. All
+    other layers must be known to treat each step alone.
 
     Args:
         model: A functional model, or a built `keras.Sequential`; the network
@@ -50,11 +58,12 @@ class StreamingNetwork:
         per_step: Classes of further layers that treat each step alone.
 
     Attributes:
-        model: From inputs with one step of each sequence to the outputs,
-            those with a time axis all `delay` steps behind.
-        clock: To be set before each step.
+        model: From inputs with one step of each sequence to the outputs.
+        clock: To be set before each tick, as `inputs` are.
+        inputs: The timeline of the inputs.
+        outputs: The timeline of the outputs that have a time axis.
+        delay: The most steps that outputs lie behind the inputs.
         layers: Those that carry a state, by a name of their own.
-        delay: Number of steps that the outputs are behind the inputs.
 
     Raises:
         ValueError: If the model has no graph, no input has a free time axis,
@@ -70,21 +79,47 @@ class StreamingNetwork:
         _check_inputs(model)
         self.per_step = per_step
         self.clock = Clock()
+        self.inputs = Timeline()
         self.layers: dict[str, StreamedLayer] = {}
-        # Delays of tensors by id, with the tensor, so that no other one gets
-        # the same id; None where a tensor does not depend on the sequence.
-        self._delays: dict[int, tuple[Any, int | None]] = {}
-        # Delayed tensors by id and delay.
-        self._delayed: dict[tuple[int, int], keras.KerasTensor] = {}
+        # Timelines of tensors by id, with the tensor, so that no other one
+        # gets the same id; None where one does not depend on the sequence.
+        self._timelines: dict[int, tuple[Any, Timeline | None]] = {}
+        # Of the model that is being rewritten: a tensor of each timeline.
+        self._places: dict[Timeline, keras.KerasTensor] = {}
+        # Delayed tensors by id and timeline.
+        self._delayed: dict[tuple[int, Timeline], keras.KerasTensor] = {}
+        # What windows are made of, by their id.
+        self._windowed: dict[int, keras.KerasTensor] = {}
+        # What depends on positions that a field has not read, by id.
+        self._unread: dict[int, tuple[keras.KerasTensor, keras.Layer]] = {}
         self._models = 0
 
         functional = graph.as_functional(model)
         inputs = keras.tree.map_structure(self._input, functional.input)
         again = graph.run_again(functional, self._call, inputs)
         _check_call(model, again)
-        self.delay = self._latest(again.outputs)
-        outputs = self._align(again.output, self.delay)
+        self._check_read(again.outputs)
+        self.outputs = self._meet(again.outputs) or self.inputs
+        ends = [self.outputs, *map(self._timeline, again.outputs)]
+        self.delay = max(t.delay for t in ends if t is not None)
+        outputs = self._align(again.output, self.outputs)
         self.model = keras.Model(again.input, outputs, name=model.name)
+        used = {id(x) for x in sublayers(self.model)}
+        self.layers = {
+            name: layer
+            for name, layer in self.layers.items()
+            if id(layer) in used
+        }
+
+    @property
+    def pending(self) -> Tensor:
+        """Whether a further tick moves a step on although none arrives."""
+        pending = [
+            tf.reduce_any(layer.pending)
+            for layer in self.layers.values()
+            if layer.pending is not None
+        ]
+        return tf.reduce_any(pending) if pending else tf.constant(False)
 
     def _input(
         self, x: keras.KerasTensor, given: keras.KerasTensor | None = None
@@ -93,8 +128,8 @@ class StreamingNetwork:
         shape = (None, *x.shape[1:]) if given is None else given.shape
         own = keras.Input(batch_shape=shape, dtype=x.dtype, name=x.name)
         if given is not None:
-            return self._remember(own, self._delay(given))
-        return self._remember(own, 0 if has_time(x) else None)
+            return self._remember(own, self._timeline(given))
+        return self._remember(own, self.inputs if has_time(x) else None)
 
     def _call(self, operation: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls an operation, or the streamed layer in place of it."""
@@ -104,56 +139,73 @@ class StreamingNetwork:
             for x in keras.tree.flatten((args, kwargs))
             if isinstance(x, keras.KerasTensor)
         ]
-        dependent = [x for x in given if self._delay(x) is not None]
-        delay = self._latest(dependent)
+        self._check_read(given)
+        dependent = [x for x in given if self._timeline(x) is not None]
         if getattr(operation, "outputs", None) and not is_declared:
             if kwargs.get("mask") is not None:
-                args, kwargs = self._align((args, kwargs), delay)
+                timeline = self._meet(dependent)
+                args, kwargs = self._align((args, kwargs), timeline)
             return self._call_model(operation, *args, **kwargs)
         if not any(map(has_time, given)):
             outputs = operation(*args, **kwargs)
             if any(map(has_time, keras.tree.flatten(outputs))):
                 raise _refusal(operation, "makes a sequence of what is none")
-            return self._remember(outputs, delay if dependent else None)
+            summarized = self._timeline(dependent[0]) if dependent else None
+            return self._remember(outputs, summarized)
         if not all(map(has_time, dependent)):
             reason = "combines a sequence with a summary of it"
             raise _refusal(operation, reason)
         _check_streams(operation)
-        args, kwargs = self._align((args, kwargs), delay)
+        timeline = self._meet(dependent)
+        args, kwargs = self._align((args, kwargs), timeline)
         if not is_declared and _carries_state(operation):
-            return self._call_streamed(operation, delay, args, kwargs)
+            return self._call_streamed(operation, timeline, args, kwargs)
         if not is_declared and not treats_steps_alone(operation, args, kwargs):
             raise _refusal(operation, _unknown(operation))
         outputs = operation(*args, **kwargs)
         if not all(map(has_time, keras.tree.flatten(outputs))):
             raise _refusal(operation, "does not return a step for each step")
-        return self._remember(outputs, delay)
+        return self._remember(outputs, timeline)
 
     def _call_streamed(
-        self, layer: keras.Layer, delay: int, args: Any, kwargs: Any
+        self, layer: keras.Layer, timeline: Timeline, args: Any, kwargs: Any
     ) -> Any:
         """Calls the streamed form of a layer that carries a state."""
         inner = unwrap(layer)
         if len(args) > 4 or {"lookahead", "lookahead_mask"} & kwargs.keys():
             if isinstance(inner, ReceptiveFieldRNN):
                 raise _refusal(layer, "is given a lookahead")
-        streamed = _STREAMED[type(inner)](self.clock, delay, layer)
+        kind = _STREAMED[type(inner)]
+        source = self._windowed.get(id(args[0])) if args else None
+        if is_over_windows(layer) and source is not None:
+            # Sizes are known to the cell alone, so that it waits.
+            kind, args = StreamedFieldRNN, (source, *args[1:])
+            timeline = self._timeline(source)
+        streamed = kind(layer, self.clock, timeline)
         self._add(layer.name, streamed)
         outputs = streamed(*args, **kwargs)
-        return self._remember(outputs, streamed.output_delay)
+        is_plain = len(args) == 1 and kwargs.get("mask") is None
+        if type(layer) is ReceptiveFieldWindows and is_plain:
+            self._windowed[id(outputs)] = args[0]
+        for x in _unread_outputs(inner, outputs):
+            self._unread[id(x)] = x, layer
+        return self._remember(outputs, streamed.output_timeline)
 
     def _call_model(
         self, model: keras.Model, inputs: Any, mask: Any = None, **kwargs: Any
     ) -> Any:
         """Calls a functional model within the model, rewritten as well."""
         functional = graph.as_functional(model)
+        outer, self._places = self._places, {}
         own = keras.tree.map_structure(self._input, functional.input, inputs)
         self._models += 1
         name = f"{model.name}_{self._models}"
         again = graph.run_again(functional, self._call, own, name)
+        self._places = outer
         _check_call(model, again)
         again.supports_masking = model.supports_masking
-        ahead = self._latest(again.outputs) > self._latest(again.inputs)
+        before = {self._timeline(x) for x in again.inputs}
+        ahead = any(self._timeline(x) not in before for x in again.outputs)
         if ahead and again.supports_masking and not _keeps_masks(again):
             reason = "reads ahead and passes on a mask that is lost within"
             raise _refusal(model, reason)
@@ -161,27 +213,52 @@ class StreamingNetwork:
         for x, inner in zip(
             keras.tree.flatten(outputs), keras.tree.flatten(again.output)
         ):
-            self._remember(x, self._delay(inner))
+            self._remember(x, self._timeline(inner))
+            if id(inner) in self._unread:
+                self._unread[id(x)] = x, self._unread[id(inner)][1]
         return outputs
 
-    def _latest(self, tensors: Sequence[keras.KerasTensor]) -> int:
-        """The largest delay of tensors."""
-        return max((self._delay(x) or 0 for x in tensors), default=0)
+    def _check_read(self, tensors: Sequence[keras.KerasTensor]) -> None:
+        """Refuses tensors that depend on what a field has not read."""
+        for x in tensors:
+            if id(x) in self._unread:
+                reason = (
+                    "returns probabilities of sizes that it decides while "
+                    "reading: they depend on what it has not read"
+                )
+                raise _refusal(self._unread[id(x)][1], reason)
 
-    def _align(self, structure: Any, delay: int) -> Any:
-        """Puts delay lines where sequences are less than `delay` behind."""
+    def _meet(self, tensors: Sequence[keras.KerasTensor]) -> Any:
+        """The timeline on which sequences meet; None if there is none."""
+        timelines = [self._timeline(x) for x in tensors if has_time(x)]
+        timelines = [t for t in dict.fromkeys(timelines) if t is not None]
+        for timeline in timelines:
+            if all(map(timeline.never_leads, timelines)):
+                return timeline
+        if not timelines:
+            return None
+        meeting = Meeting(self.clock, timelines)
+        self._add("meeting", meeting)
+        place = meeting([self._places[timeline] for timeline in timelines])
+        self._remember(place, meeting.output_timeline)
+        return meeting.output_timeline
+
+    def _align(self, structure: Any, timeline: Any) -> Any:
+        """Holds sequences back that may lead a timeline."""
 
         def align(x: Any) -> Any:
             if not isinstance(x, keras.KerasTensor) or not has_time(x):
                 return x
-            behind = self._delay(x) or 0
-            if behind == delay:
+            own = self._timeline(x)
+            if own in (None, timeline):
                 return x
-            if (id(x), delay) not in self._delayed:
-                line = DelayLine(self.clock, behind, delay - behind)
+            key = id(x), timeline
+            if key not in self._delayed:
+                line = DelayLine(self.clock, own, timeline)
                 self._add("delay", line)
-                self._delayed[id(x), delay] = self._remember(line(x), delay)
-            return self._delayed[id(x), delay]
+                delayed = line(x, self._places[timeline])
+                self._delayed[key] = self._remember(delayed, timeline)
+            return self._delayed[key]
 
         return keras.tree.map_structure(align, structure)
 
@@ -193,12 +270,15 @@ class StreamingNetwork:
             name = f"{stem}_{number}"
         self.layers[name] = layer
 
-    def _delay(self, x: keras.KerasTensor) -> int | None:
-        return self._delays[id(x)][1]
+    def _timeline(self, x: keras.KerasTensor) -> Any:
+        """The timeline of a tensor; None if it depends on no sequence."""
+        return self._timelines[id(x)][1]
 
-    def _remember(self, outputs: Any, delay: int | None) -> Any:
+    def _remember(self, outputs: Any, timeline: Timeline | None) -> Any:
         for x in keras.tree.flatten(outputs):
-            self._delays[id(x)] = x, delay
+            self._timelines[id(x)] = x, timeline
+            if timeline is not None:
+                self._places.setdefault(timeline, x)
         return outputs
 
 
@@ -252,6 +332,16 @@ def _carries_state(operation: Any) -> bool:
     is_causal = layer.padding == "causal" and layer.strides == (1,)
     sees_more = layer.kernel_size != (1,)
     return is_causal and sees_more and has_known_activation(layer, rank=3)
+
+
+def _unread_outputs(layer: keras.Layer, outputs: Any) -> list:
+    """The outputs of a field that depend on positions it has not read."""
+    if not getattr(layer, "return_field", False):
+        return []
+    options = layer if isinstance(layer, LookAhead) else layer.cell.options
+    if options.size_from == "input":
+        return []
+    return [outputs[-1]["probabilities"]]
 
 
 def _check_streams(operation: Any) -> None:

@@ -10,6 +10,7 @@ from keras_seqmech.initial_state import LearnedInitialState
 from keras_seqmech.keep_mask import KeepMask
 from keras_seqmech.serving.streaming.layer import State
 from keras_seqmech.serving.streaming.layer import StreamedLayer
+from keras_seqmech.serving.streaming.layer import Timeline
 from keras_seqmech.serving.streaming.layer import choose
 from keras_seqmech.typing import Tensor
 
@@ -19,6 +20,19 @@ def unwrap(layer: keras.Layer) -> keras.Layer:
     if type(layer) is KeepMask:
         layer = layer.layer
     return layer.rnn if type(layer) is LearnedInitialState else layer
+
+
+def first_states(
+    timeline: Timeline, given: Any, states: list[Tensor]
+) -> list[Tensor]:
+    """The states before a step: before the first, those given if any."""
+    if given is None:
+        return states
+    is_first = timeline.passed == 0
+    return [
+        choose(is_first, first, state)
+        for first, state in zip(keras.tree.flatten(given), states)
+    ]
 
 
 class StreamedRNN(StreamedLayer):
@@ -62,38 +76,45 @@ class StreamedRNN(StreamedLayer):
         mask: Tensor | None = None,
         training: bool = False,
     ) -> Any:
-        steps, real = self.read(sequence, mask)
-        states = self.start_from(initial_state, self.state["states"])
-        output, new_states, *decisions = self.move(steps, real, states)
-        is_real, before = real[:, :1], self.state["output"]
-        states = [choose(is_real, *both) for both in zip(new_states, states)]
-        # A masked step repeats the output before it, or has zeros.
-        zeros = self.rnn.zero_output_for_mask
-        output = choose(
-            is_real, output, tf.zeros_like(before) if zeros else before
+        states = first_states(
+            self.timeline, initial_state, self.state["states"]
         )
-        latest = choose(self.clock.exists(self.output_delay), output, before)
-        self.state = {**self.state, "states": states, "output": latest}
-        returned = [output[:, None] if self.rnn.return_sequences else latest]
-        if self.rnn.return_state:
-            size = self.rnn.state_size
-            packed = keras.tree.pack_sequence_as(size, states)
-            returned += packed if keras.tree.is_nested(size) else [packed]
-        returned += decisions
-        return returned[0] if len(returned) == 1 else tuple(returned)
+        output, new = cells.call_cell(
+            self.rnn.cell, sequence[:, 0], states, False
+        )
+        return self.advance(output, new, states, self.real(mask))
 
-    def move(
-        self, steps: Tensor, real: Tensor, states: list[Tensor]
-    ) -> tuple[Any, ...]:
-        """Reads the first of the steps.
+    def advance(
+        self,
+        output: Tensor,
+        new: list[Tensor],
+        states: list[Tensor],
+        real: Tensor,
+    ) -> Any:
+        """Moves on where there is a real step.
 
         Args:
-            steps: Tensor `(batch, waits + 1, ...)`: a step and what follows.
-            real: Boolean tensor `(batch, waits + 1)`.
-            states: The states before the step, flat.
+            output: The cell's output, `(batch, units)`.
+            new: The states after the step, flat.
+            states: The states before it.
+            real: Boolean tensor `(batch,)`.
 
         Returns:
-            The output, the states after it, and decisions if they are
-            returned. They count where the step is real.
+            What the layer returns.
         """
-        return cells.call_cell(self.rnn.cell, steps[:, 0], states, False)
+        before = self.state["output"]
+        states = [choose(real, *both) for both in zip(new, states)]
+        # A masked step repeats the output before it, or has zeros.
+        zeros = self.rnn.zero_output_for_mask
+        otherwise = tf.zeros_like(before) if zeros else before
+        output = choose(real, output, otherwise)
+        latest = choose(self.output_timeline.present, output, before)
+        self.state = {**self.state, "states": states, "output": latest}
+        if not self.rnn.return_state:
+            return output[:, None] if self.rnn.return_sequences else latest
+        size = self.rnn.state_size
+        packed = keras.tree.pack_sequence_as(size, states)
+        return [
+            output[:, None] if self.rnn.return_sequences else latest,
+            *(packed if keras.tree.is_nested(size) else [packed]),
+        ]

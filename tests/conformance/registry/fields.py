@@ -166,7 +166,48 @@ def field_cell(
     )
 
 
+LOOKING = (Argument("sequence", (None, FEATURES), mask="mask"),)
+STOPPING = ("kernel", "bias", "recurrent_kernel", "stop_kernel", "stop_bias")
+
+
+def look_ahead(id, weights=STOPPING, with_context=False, **options):
+    entry_options = {
+        name: options.pop(name) for name in ("core",) if name in options
+    }
+    max_size = options.pop("max_size", SIZE)
+    arguments = LOOKING
+    if with_context:
+        arguments += (Argument("context", (None, 2), mask="mask"),)
+        weights = (weights[0], "context_kernel", *weights[1:])
+
+    def make(**overrides):
+        return keras_seqmech.LookAhead(
+            **{"max_size": max_size, **options, **overrides}
+        )
+
+    return Entry(
+        f"LookAhead-{id}",
+        make,
+        arguments,
+        (*weights, "temperature", *WEIGHTS),
+        draws=max_size > 1,
+        **entry_options,
+    )
+
+
 ENTRIES = [
+    look_ahead("relaxed", return_field=True, core=True),
+    look_ahead("context", units=5, with_context=True, return_field=True),
+    look_ahead(
+        "input-straight_through",
+        ("kernel", "bias"),
+        size_from="input",
+        estimator="straight_through",
+        with_context=True,
+        return_field=True,
+    ),
+    look_ahead("reinforce", estimator="reinforce", return_field=True),
+    look_ahead("one", (), max_size=1),
     Entry(
         "ReceptiveFieldWindows",
         lambda **overrides: keras_seqmech.ReceptiveFieldWindows(
@@ -362,7 +403,64 @@ def call_field_layer(shape=(2, TIME, 3), **arguments):
     return layer(keras.Input(batch_shape=shape), **arguments)
 
 
+def look_ahead_arguments() -> dict:
+    names = (
+        "estimator",
+        "temperature",
+        "activation",
+        "penalties",
+        "kernel_initializer",
+        "recurrent_initializer",
+        "kernel_regularizer",
+        "sample_at_inference",
+        "seed",
+    )
+    return {
+        **{name: field_arguments()[name] for name in names},
+        "max_size": 5,
+        "size_from": "input",
+        "units": 6,
+        "return_field": True,
+        "track_statistics": True,
+    }
+
+
+def call_look_ahead(shape=(2, TIME, 3), mask=None, context=None):
+    layer = keras_seqmech.LookAhead(SIZE)
+    if mask is not None:
+        mask = ops.ones(mask, "bool")
+    if context is not None:
+        context = keras.Input(batch_shape=context)
+    return layer(keras.Input(batch_shape=shape), context=context, mask=mask)
+
+
 FACTS = {
+    keras_seqmech.LookAhead: Facts(
+        look_ahead_arguments,
+        (
+            *BAD_SIZES,
+            ("units", 0),
+            ("size_from", "state"),
+            *(bad for bad in BAD_FIELDS if bad[0] in look_ahead_arguments()),
+            ("return_field", "yes"),
+            ("track_statistics", "yes"),
+        ),
+        (
+            ("sequence.shape", lambda: call_look_ahead((2, 3))),
+            ("mask.shape", lambda: call_look_ahead(mask=(2, TIME - 1))),
+            ("context.shape", lambda: call_look_ahead(context=(2, 3))),
+            ("context.shape", lambda: call_look_ahead(context=(2, 4, 3))),
+        ),
+        decisions={"return_field": ("probabilities", "size")},
+        statistics=(
+            "mean_delay",
+            "delay_percentile",
+            "mean_size",
+            "size_entropy",
+            "certain",
+            "choice_entropy",
+        ),
+    ),
     keras_seqmech.ReceptiveFieldWindows: Facts(
         lambda: {"max_size": 5},
         BAD_SIZES,
@@ -402,6 +500,8 @@ FACTS = {
         ),
         decisions={"return_field": ("probabilities", "size")},
         statistics=(
+            "mean_delay",
+            "delay_percentile",
             "mean_size",
             "size_entropy",
             "certain",

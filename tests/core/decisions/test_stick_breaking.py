@@ -98,3 +98,18 @@ def test_uniform_stop_logits_make_values_equally_likely(size):
     stop_logits = [categorical.uniform_stop_logits(size)]
     logits = logits_of(stop_logits, [[True] * size])
     np.testing.assert_allclose(np.exp(logits), 1 / size, rtol=1e-14)
+
+
+@pytest.mark.parametrize("exist", PATTERNS)
+def test_first_stop_is_where_a_walk_stops_as_likely_as_not(exist):
+    last = max(i for i, exists in enumerate(exist) if exists)
+    stop_logits = np.random.default_rng(3).normal(size=(50, 3))
+    expected = [
+        next(
+            (i for i in range(last) if exist[i] and row[i] >= 0),
+            last,
+        )
+        for row in stop_logits
+    ]
+    one_hot = categorical.first_stop(logits_of(stop_logits, [exist] * 50))
+    np.testing.assert_array_equal(np.argmax(one_hot, -1), expected)
