@@ -185,6 +185,7 @@ def test_a_context_is_given_always_or_never():
         LookAhead(2)(x, context=np.ones((1, 4, 2)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind, size_from", [("LSTM", "field"), ("GRU", "input")]
 )
