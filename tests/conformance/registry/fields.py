@@ -172,7 +172,9 @@ STOPPING = ("kernel", "bias", "recurrent_kernel", "stop_kernel", "stop_bias")
 
 def look_ahead(id, weights=STOPPING, with_context=False, **options):
     entry_options = {
-        name: options.pop(name) for name in ("core",) if name in options
+        name: options.pop(name)
+        for name in ("core", "golden")
+        if name in options
     }
     max_size = options.pop("max_size", SIZE)
     arguments = LOOKING
@@ -197,7 +199,9 @@ def look_ahead(id, weights=STOPPING, with_context=False, **options):
 
 ENTRIES = [
     look_ahead("relaxed", return_field=True, core=True),
-    look_ahead("context", units=5, with_context=True, return_field=True),
+    look_ahead(
+        "context", units=5, with_context=True, return_field=True, golden=True
+    ),
     look_ahead(
         "input-straight_through",
         ("kernel", "bias"),
