@@ -7,9 +7,11 @@ loop to all steps at once: the leading axes of all tensors are free, unless
 noted.
 
 Source: "An Informative Adaptive Receptive Field Model for Recurrent Neural
-Networks": equation 2 (`inner_states`), 3 (`FieldEquations.gate`), 4
-(`forget`), 6 (`soft_summary`) and 8 (`keep_weights`). Sizes are drawn,
-equations 1 and 7, in `keras_seqmech.core.decisions.categorical`.
+Networks": equation 1 (`FieldEquations.size_logits`), 2 (`inner_states`), 3
+(`FieldEquations.gate`), 4 (`forget`), 6 (`soft_summary`) and 8
+(`keep_weights`). Sizes are drawn, equation 7, in
+`keras_seqmech.core.decisions.categorical`. The fast loop has equations 3 and 6
+once more, with their products hoisted.
 """
 
 import dataclasses
@@ -76,7 +78,7 @@ class FieldOptions:
             "summary": partial(checks.check_choice, allowed=SUMMARIES),
             "estimator": partial(checks.check_choice, allowed=ESTIMATORS),
             "temperature": checks.check_positive,
-            "activation": _check_activation,
+            "activation": check_activation,
             "gated": partial(checks.check_choice, allowed=GATED),
             "size_from": partial(checks.check_choice, allowed=SIZE_SOURCES),
             "unit_forget_bias": checks.check_bool,
@@ -117,7 +119,8 @@ def _check_strength(name: str, value: Any) -> float | None:
     return None if value is None else checks.check_share(name, value)
 
 
-def _check_activation(name: str, value: Any) -> Any:
+def check_activation(name: str, value: Any) -> Any:
+    """Gets an activation; refuses one with weights."""
     activation = checks.get_activation(name, value)
     if isinstance(activation, keras.layers.Layer):
         raise ValueError(

@@ -1,21 +1,17 @@
 """The adaptive receptive field as a recurrent layer."""
 
 from typing import Any
-from typing import NamedTuple
 
 import keras
 from keras import ops
 
 from keras_seqmech.core import cells
 from keras_seqmech.core import checks
-from keras_seqmech.core.decisions import categorical
-from keras_seqmech.core.decisions import log_probabilities
+from keras_seqmech.core.decisions.categorical import Sizes
+from keras_seqmech.core.decisions.categorical import field_shapes
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.penalties import upgrade_config
-from keras_seqmech.core.decisions.statistics import Decided
-from keras_seqmech.core.decisions.statistics import DecisionStatistics
-from keras_seqmech.core.decisions.statistics import KeepsStatistics
-from keras_seqmech.core.layers import batch_mean
+from keras_seqmech.core.decisions.statistics import DecidesSizes
 from keras_seqmech.core.masks import output_masks
 from keras_seqmech.receptive_field import loop
 from keras_seqmech.receptive_field.cell import OLDER_CONFIG
@@ -31,48 +27,15 @@ from keras_seqmech.receptive_field.windows import pad_inputs
 from keras_seqmech.typing import Tensor
 
 
-class FieldChoices(NamedTuple):
-    """The sizes of a call, float32 or wider, 0 at masked steps.
-
-    Attributes:
-        logits: Logits of the sizes, `(batch, time, S)`.
-        probabilities: Their probabilities, `(batch, time, S)`.
-        size: Number of positions read, `(batch, time)`; with soft sizes, the
-            sum of the weights with which positions are read.
-        expected_size: Number of positions read, in expectation over the
-            probabilities, `(batch, time)`.
-        entropy: Entropy of the probabilities in nats, `(batch, time)`.
-        log_probability: Log-probability of drawn sizes in nats, `(batch,
-            time)`; None unless the estimator is `"reinforce"`.
-    """
-
-    logits: Tensor
-    probabilities: Tensor
-    size: Tensor
-    expected_size: Tensor
-    entropy: Tensor
-    log_probability: Tensor | None
-
-    def field(self) -> dict[str, Tensor]:
-        """What `return_field=True` returns."""
-        field = {"size": self.size, "probabilities": self.probabilities}
-        if self.log_probability is not None:
-            field["log_probability"] = self.log_probability
-        return field
-
-
-def compute_choices(
+def compute_sizes(
     cell: RFCell, run: FieldRun, field_inputs: FieldInputs
-) -> FieldChoices:
-    """Sizes, probabilities, entropies and log-probabilities of a run.
+) -> Sizes:
+    """The sizes of a run, batch first.
 
     Args:
         cell: The `RFCell` that ran.
         run: What the loop returned, with its choices.
         field_inputs: The `FieldInputs` that its fields read.
-
-    Returns:
-        `FieldChoices`, batch first.
     """
     logits, selection = run.logits, run.selection
     if logits is None:
@@ -83,38 +46,10 @@ def compute_choices(
     validity = ops.cast(field_inputs.validity, cell.score_dtype)
 
     def positions_read(selection: Tensor) -> Tensor:
-        keep = keep_weights(selection, validity)
-        return ops.sum(keep, axis=-1)
+        return ops.sum(keep_weights(selection, validity), axis=-1)
 
-    # Not ops.softmax, which warns of an axis of size 1.
-    probabilities = ops.exp(ops.log_softmax(logits, axis=-1))
-    log_probability = None
-    if cell.options.estimator == "reinforce":
-        log_probability = categorical.log_probability(logits, selection)
-    by_step = FieldChoices(
-        logits,
-        probabilities,
-        positions_read(selection),
-        positions_read(probabilities),
-        categorical.entropy(logits),
-        log_probability,
-    )
-    return FieldChoices(
-        *(None if x is None else field_inputs.restore(x) for x in by_step)
-    )
-
-
-def field_shapes(
-    cell: RFCell, batch_size: int | None, length: int | None
-) -> dict[str, tuple[int | None, ...]]:
-    """Shapes of what `return_field=True` returns, by name."""
-    shapes: dict[str, tuple[int | None, ...]] = {
-        "size": (batch_size, length),
-        "probabilities": (batch_size, length, cell.max_size),
-    }
-    if cell.options.estimator == "reinforce":
-        shapes["log_probability"] = (batch_size, length)
-    return shapes
+    sizes = Sizes.of(logits, selection, cell.options.estimator, positions_read)
+    return sizes.map(field_inputs.restore)
 
 
 # The arguments that the layer passes on to its cell.
@@ -122,7 +57,7 @@ CELL_ARGUMENTS = {*FieldOptions.names(), "penalties"}
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
+class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
     r"""Recurrent layer that looks ahead as far as each step needs.
 
     `keras.layers.RNN(RFCell(cell, max_size))` over look-ahead windows: the
@@ -267,14 +202,7 @@ class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
         self.jit_compile = check_bool("jit_compile", jit_compile)
         self.packed = check_bool("packed", packed)
         if track_statistics:
-            self.statistics = DecisionStatistics(
-                self.name,
-                "mean_size",
-                "size_entropy",
-                choices=self.max_size,
-                is_size=True,
-                name="statistics",
-            )
+            self.keep_statistics()
 
     @property
     def max_size(self) -> int:
@@ -345,8 +273,7 @@ class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
         self._check_lookahead(sequences, lookahead, lookahead_mask)
         sequences = checks.assert_length("sequences.shape", sequences)
         states = self._initial_states(initial_state, sequences)
-        reports = training and self._learns_from_reports()
-        options = self._run_options(training, reports)
+        options = self._run_options(training)
         read = self._in_reading_order(
             sequences, mask, lookahead, lookahead_mask
         )
@@ -357,11 +284,12 @@ class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
         self._keep_states(run.states)
         if not options.return_choices:
             return self._assemble(run)
-        chosen = compute_choices(self.cell, run, field_inputs)
+        sizes = compute_sizes(self.cell, run, field_inputs)
+        mask = self._real(mask)
         if training:
-            self._add_penalties(chosen, mask, reports)
-        self._update_statistics(chosen, field_inputs, mask)
-        return self._assemble(run, chosen)
+            self.add_penalties(sizes, mask)
+        self._count(sizes, field_inputs, mask)
+        return self._assemble(run, sizes)
 
     def _check_call(
         self, sequences: Tensor, initial_state: Any, mask: Tensor | None
@@ -434,14 +362,14 @@ class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
         )
         return tuple(ops.cast(state, self.compute_dtype) for state in checked)
 
-    def _run_options(self, training: bool, reports: bool) -> loop.RunOptions:
+    def _run_options(self, training: bool) -> loop.RunOptions:
         return loop.RunOptions(
             training=bool(training),
             return_sequences=self.return_sequences,
             return_choices=(
                 self.return_field
                 or self.track_statistics
-                or reports
+                or (bool(training) and self.learns_from_reports())
                 # Callbacks may set the weights of auxiliary losses.
                 or (bool(training) and self.max_size > 1)
             ),
@@ -450,53 +378,19 @@ class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
             jit_compile=self.jit_compile,
         )
 
-    def _learns_from_reports(self) -> bool:
-        """Whether log-probabilities of what training draws are reported."""
-        if self.cell.options.estimator != "reinforce":
-            return False
-        # With one size nothing is drawn, so a missing report loses nothing.
-        return self.max_size > 1 or log_probabilities.current() is not None
-
-    def _add_penalties(
-        self, chosen: FieldChoices, mask: Tensor | None, reports: bool
+    def _count(
+        self, sizes: Sizes, field_inputs: FieldInputs, mask: Tensor | None
     ) -> None:
-        """Adds the auxiliary losses, and reports the log-probabilities."""
-        drawn = self.cell.options.estimator == "reinforce"
-        measures = categorical.measure(
-            chosen.logits, chosen.size if drawn else chosen.expected_size
-        )
-        losses = self.penalties.losses(measures, self._real(mask))
-        if self.max_size > 1:
-            self.add_loss(batch_mean(losses.reading + losses.uncertainty))
-        if reports:
-            log_probability = ops.sum(chosen.log_probability, axis=1)
-            log_probabilities.report(self, log_probability, losses.reading)
-
-    def _update_statistics(
-        self,
-        chosen: FieldChoices,
-        field_inputs: FieldInputs,
-        mask: Tensor | None,
-    ) -> None:
+        """Updates the statistics, if they are kept."""
         if self.statistics is None:
             return
         # Without masks one row stands for all.
-        shape = (*ops.shape(chosen.size), self.max_size)
+        shape = (*ops.shape(sizes.size), self.max_size)
         validity = ops.broadcast_to(
             field_inputs.restore(field_inputs.validity), shape
         )
-        decided = Decided(
-            amount=chosen.size,
-            entropy=chosen.entropy,
-            # The maximum of an empty batch needs an initial value.
-            confidence=ops.max(chosen.probabilities, axis=-1, initial=0),
-            choice=categorical.best(chosen.probabilities),
-            # All steps whose window is cut are left out, not only those that
-            # would choose more: else small sizes would weigh more.
-            free=ops.all(validity, axis=-1),
-            delay=emission_delays(chosen.size, validity),
-        )
-        self.statistics.update(decided, self._real(mask))
+        delay = emission_delays(sizes.size, validity)
+        self.update_statistics(sizes, validity, delay, mask)
 
     def _real(self, mask: Tensor | None) -> Tensor | None:
         """The mask as booleans, in reading order as the choices are."""
@@ -511,17 +405,15 @@ class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
             for variable, state in zip(kept, states):
                 variable.assign(state)
 
-    def _assemble(
-        self, run: loop.FieldRun, chosen: FieldChoices | None = None
-    ) -> Any:
+    def _assemble(self, run: loop.FieldRun, sizes: Sizes | None = None) -> Any:
         """Puts together what the layer returns."""
         returned = [run.outputs]
         if self.return_state:
             returned += keras.tree.pack_sequence_as(
                 self.state_size, list(run.states)
             )
-        if self.return_field and chosen is not None:
-            returned.append(chosen.field())
+        if self.return_field and sizes is not None:
+            returned.append(sizes.field())
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def compute_mask(self, sequences: Tensor, mask: Any = None) -> Any:
@@ -544,7 +436,11 @@ class ReceptiveFieldRNN(KeepsStatistics, keras.layers.RNN):
                 lambda size: (batch_size, size), list(self.state_size)
             )
         if self.return_field:
-            returned.append(field_shapes(self.cell, batch_size, length))
+            returned.append(
+                field_shapes(
+                    (batch_size, length), self.max_size, self.estimator
+                )
+            )
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def compute_output_spec(

@@ -1,7 +1,6 @@
 """Reading ahead in front of any layer, as far as each step needs."""
 
 from typing import Any
-from typing import NamedTuple
 
 import keras
 from keras import ops
@@ -10,20 +9,20 @@ from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core import numerics
 from keras_seqmech.core.decisions import categorical
-from keras_seqmech.core.decisions import log_probabilities
+from keras_seqmech.core.decisions.categorical import Sizes
+from keras_seqmech.core.decisions.categorical import field_shapes
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
-from keras_seqmech.core.decisions.statistics import Decided
-from keras_seqmech.core.decisions.statistics import DecisionStatistics
-from keras_seqmech.core.decisions.statistics import KeepsStatistics
+from keras_seqmech.core.decisions.statistics import DecidesSizes
 from keras_seqmech.core.layers import add_scalar
-from keras_seqmech.core.layers import batch_mean
+from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import finite_gradient
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.receptive_field.equations import SIZE_SOURCES
 from keras_seqmech.receptive_field.equations import arrived
+from keras_seqmech.receptive_field.equations import check_activation
 from keras_seqmech.receptive_field.equations import emission_delays
 from keras_seqmech.receptive_field.equations import inner_states
 from keras_seqmech.receptive_field.equations import keep_weights
@@ -31,47 +30,8 @@ from keras_seqmech.receptive_field.windows import look_ahead
 from keras_seqmech.typing import Tensor
 
 
-class Choices(NamedTuple):
-    """How far each step reads, float32 or wider.
-
-    Attributes:
-        logits: Logits of the sizes, `(batch, time, S)`.
-        selection: The sizes as chosen, one-hot or relaxed, of that shape.
-        keep: How much of each position is read, of that shape.
-        expected_size: Positions read, in expectation, `(batch, time)`.
-    """
-
-    logits: Tensor
-    selection: Tensor
-    keep: Tensor
-    expected_size: Tensor
-
-    @property
-    def size(self) -> Tensor:
-        """Positions read, `(batch, time)`."""
-        return ops.sum(self.keep, axis=-1)
-
-    @property
-    def probabilities(self) -> Tensor:
-        """Probabilities of the sizes, `(batch, time, S)`."""
-        # Not ops.softmax, which warns of an axis of size 1.
-        return ops.exp(ops.log_softmax(self.logits, axis=-1))
-
-    @property
-    def log_probability(self) -> Tensor:
-        """Log-probability of drawn sizes, `(batch, time)`."""
-        return categorical.log_probability(self.logits, self.selection)
-
-    def field(self, mask: Tensor | None, has_drawn: bool) -> dict[str, Tensor]:
-        """What `return_field=True` returns."""
-        field = {"size": self.size, "probabilities": self.probabilities}
-        if has_drawn:
-            field["log_probability"] = self.log_probability
-        return {name: masks.zero_masked(x, mask) for name, x in field.items()}
-
-
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class LookAhead(KeepsStatistics, keras.layers.Layer):
+class LookAhead(DecidesSizes):
     r"""Shows each step to the next layer with as much ahead as it needs.
 
     Each step $x_t$ is followed by what comes after it, as far as it chooses
@@ -103,9 +63,10 @@ class LookAhead(KeepsStatistics, keras.layers.Layer):
 
     $$k_{t,i} = 1 \text{ if } t + i - 1 \le r_t, \text{ else } 0,$$
 
-    which delays nothing: the number of positions read, the `"size"`, is the
-    emission delay of the step + 1. In training sizes are relaxed samples I
-    (see `estimator`), and with $q_{t,i} = \sum_{j \ge i} I_{t,j}$
+    which delays nothing: without masked steps the number of positions read,
+    the `"size"`, is the emission delay of the step + 1. In training sizes are
+    relaxed samples I (see `estimator`), and with
+    $q_{t,i} = \sum_{j \ge i} I_{t,j}$
 
     $$k_{t,i} = 1 - (1 - q_{t,i})(1 - k_{t-1,i+1}).$$
 
@@ -115,6 +76,8 @@ class LookAhead(KeepsStatistics, keras.layers.Layer):
             far, as above, or the step's `"input"` alone, by the logits
             $W x_t + V c_t + b$, before anything ahead is read.
         units: Width of the inner network. Defaults to the number of features.
+            `size_from="input"` has no inner network: `units`, `activation` and
+            `recurrent_initializer` have no effect.
         estimator: How sizes are learned. `"relaxed"`: soft sizes in training.
             `"straight_through"`: sizes drawn, with the gradient of the relaxed
             sample. `"reinforce"`: sizes drawn; a `PolicyGradientModel` learns
@@ -122,7 +85,7 @@ class LookAhead(KeepsStatistics, keras.layers.Layer):
         temperature: Positive float, temperature of the relaxed sample. Kept in
             a non-trainable variable of that name, so that callbacks can change
             it without retracing.
-        activation: $g$, the inner network's activation.
+        activation: $g$, the inner network's activation, without weights.
         penalties: Auxiliary losses of the sizes, a
             `keras_seqmech.DecisionPenalties`; none if None. What is read, the
             positions ahead, is the emission delay.
@@ -147,9 +110,9 @@ class LookAhead(KeepsStatistics, keras.layers.Layer):
             decision sees. It must be causal, or a stream would have to wait for
             it. Given in all calls or in none.
         mask: Boolean tensor `(batch, time)`, any pattern, True where a step is
-            real. Keras fills it in where there is no context; beside a context
-            pass it.
+            real.
         training: Whether sizes are drawn (from noise drawn once a call).
+        sequence_mask: What Keras fills in for `mask` beside a context.
 
     Input shape:
         `(batch, time, features)`.
@@ -212,7 +175,7 @@ class LookAhead(KeepsStatistics, keras.layers.Layer):
         self.initial_temperature = checks.check_positive(
             "temperature", temperature
         )
-        self.activation = checks.get_activation("activation", activation)
+        self.activation = check_activation("activation", activation)
         self.penalties = weights
         self.return_field = checks.check_bool("return_field", return_field)
         self.track_statistics = checks.check_bool(
@@ -234,14 +197,7 @@ class LookAhead(KeepsStatistics, keras.layers.Layer):
         self.seed_generator = keras.random.SeedGenerator(seed)
         self.temperature: keras.Variable | None = None
         if track_statistics:
-            self.statistics = DecisionStatistics(
-                self.name,
-                "mean_size",
-                "size_entropy",
-                choices=max_size,
-                is_size=True,
-                name="statistics",
-            )
+            self.keep_statistics()
 
     def build(self, sequence_shape: Any, context_shape: Any = None) -> None:
         checks.check_sequences("sequence.shape", sequence_shape)
@@ -259,7 +215,7 @@ class LookAhead(KeepsStatistics, keras.layers.Layer):
         is_field = self.size_from == "field"
         units = (self.units or self.features) if is_field else self.max_size
         self.kernel = self._add_kernel("kernel", self.features, units)
-        if self.context_features:
+        if self.context_features is not None:
             self.context_kernel = self._add_kernel(
                 "context_kernel", self.context_features, units
             )
@@ -297,7 +253,10 @@ class LookAhead(KeepsStatistics, keras.layers.Layer):
         context: Tensor | None = None,
         mask: Tensor | None = None,
         training: bool = False,
+        sequence_mask: Tensor | None = None,
     ) -> Any:
+        context = checks.as_tensor(context)
+        mask = sequence_mask if mask is None else mask
         self._check_call(sequence, context, mask)
         sequence = checks.assert_length("sequence.shape", sequence)
         mask = masks.as_booleans(mask)
@@ -313,19 +272,20 @@ class LookAhead(KeepsStatistics, keras.layers.Layer):
         ahead = look_ahead(sequence, self.max_size, length)
         real = masks.real_steps(sequence, mask)
         validity = ops.stack(look_ahead(real, self.max_size, length), axis=-1)
-        choices = self._choose(ahead, context, validity, training)
+        logits = self.size_logits(ahead, context, validity)
+        selection = self.select(logits, training)
+        keep, sizes = self.read(logits, selection, validity)
         # An infinite gradient would be NaN where choices saturate.
-        keep = finite_gradient(choices.keep, 1e20)
-        keep = ops.cast(keep, self.compute_dtype)
+        keep = ops.cast(finite_gradient(keep, 1e20), self.compute_dtype)
         outputs = ops.concatenate(
             [keep[..., i : i + 1] * x for i, x in enumerate(ahead)], axis=-1
         )
         if training:
-            self._add_penalties(choices, mask)
-        self._update_statistics(choices, validity, mask)
-        if not self.return_field:
-            return outputs
-        return outputs, choices.field(mask, self.estimator == "reinforce")
+            self.add_penalties(sizes, mask)
+        if self.statistics is not None:
+            delay = emission_delays(sizes.size, validity)
+            self.update_statistics(sizes, validity, delay, mask)
+        return (outputs, sizes.field()) if self.return_field else outputs
 
     def _check_call(
         self, sequence: Tensor, context: Tensor | None, mask: Tensor | None
@@ -409,60 +369,30 @@ class LookAhead(KeepsStatistics, keras.layers.Layer):
             return categorical.first_stop(logits)
         return categorical.hard_one_hot(logits)
 
-    def _choose(
-        self,
-        ahead: list[Tensor],
-        context: Tensor | None,
-        validity: Tensor,
-        training: bool,
-    ) -> Choices:
-        logits = self.size_logits(ahead, context, validity)
-        selection = self.select(logits, training)
-        real = ops.cast(validity, logits.dtype)
+    def read(
+        self, logits: Tensor, selection: Tensor, validity: Tensor
+    ) -> tuple[Tensor, Sizes]:
+        """How much of each position is read, in order, and the sizes.
+
+        Args:
+            logits: Tensor `(batch, time, S)`.
+            selection: Tensor of that shape, what steps ask for.
+            validity: Boolean tensor of that shape: which positions are real.
+        """
+        valid = ops.cast(validity, logits.dtype)
         # A masked step asks for nothing and reads nothing.
-        own = real[..., :1]
+        is_real = valid[..., :1]
 
         def keep(selection: Tensor) -> Tensor:
-            return arrived(keep_weights(selection, own)) * real * own
+            asked = keep_weights(selection, is_real)
+            return arrived(asked) * valid * is_real
 
-        expected = keep(ops.exp(ops.log_softmax(logits, axis=-1)))
-        return Choices(
-            logits, selection, keep(selection), ops.sum(expected, axis=-1)
-        )
+        def positions_read(selection: Tensor) -> Tensor:
+            return ops.sum(keep(selection), axis=-1)
 
-    def _add_penalties(self, choices: Choices, mask: Tensor | None) -> None:
-        """Adds the auxiliary losses, and reports log-probabilities."""
-        drawn = self.estimator == "reinforce"
-        measures = categorical.measure(
-            choices.logits, choices.size if drawn else choices.expected_size
-        )
-        losses = self.penalties.losses(measures, mask)
-        if self.max_size > 1:
-            self.add_loss(batch_mean(losses.reading + losses.uncertainty))
-        if drawn and (
-            self.max_size > 1 or log_probabilities.current() is not None
-        ):
-            log_probability = masks.zero_masked(choices.log_probability, mask)
-            log_probabilities.report(
-                self, ops.sum(log_probability, axis=1), losses.reading
-            )
-
-    def _update_statistics(
-        self, choices: Choices, validity: Tensor, mask: Tensor | None
-    ) -> None:
-        if self.statistics is None:
-            return
-        decided = Decided(
-            amount=choices.size,
-            entropy=categorical.entropy(choices.logits),
-            # The maximum of an empty batch needs an initial value.
-            confidence=ops.max(choices.probabilities, axis=-1, initial=0),
-            choice=categorical.best(choices.probabilities),
-            # Steps that the end of the sequence cuts are left out.
-            free=ops.all(validity, axis=-1),
-            delay=emission_delays(choices.size, validity),
-        )
-        self.statistics.update(decided, mask)
+        sizes = Sizes.of(logits, selection, self.estimator, positions_read)
+        real = validity[..., 0]
+        return keep(selection), sizes.map(lambda x: masks.zero_masked(x, real))
 
     def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
         mask = mask[0] if isinstance(mask, (list, tuple)) else mask
@@ -476,13 +406,7 @@ class LookAhead(KeepsStatistics, keras.layers.Layer):
         outputs = (*steps, self.max_size * features)
         if not self.return_field:
             return outputs
-        field = {
-            "size": tuple(steps),
-            "probabilities": (*steps, self.max_size),
-        }
-        if self.estimator == "reinforce":
-            field["log_probability"] = tuple(steps)
-        return outputs, field
+        return outputs, field_shapes(steps, self.max_size, self.estimator)
 
     def compute_output_spec(
         self,
@@ -490,20 +414,11 @@ class LookAhead(KeepsStatistics, keras.layers.Layer):
         context: Tensor | None = None,
         mask: Tensor | None = None,
         training: bool = False,
+        sequence_mask: Tensor | None = None,
     ) -> Any:
         self._check_call(sequence, context, mask)
-        specs = keras.tree.map_shape_structure(
-            lambda shape: keras.KerasTensor(shape, dtype=self.compute_dtype),
-            self.compute_output_shape(sequence.shape),
-        )
-        if not self.return_field:
-            return specs
-        outputs, field = specs
-        dtype = score_dtype(self.compute_dtype)
-        return outputs, {
-            name: keras.KerasTensor(spec.shape, dtype=dtype)
-            for name, spec in field.items()
-        }
+        shapes = self.compute_output_shape(sequence.shape)
+        return output_specs(shapes, self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -26,7 +26,7 @@ class ExploreThenCommit(Schedule):
 
     Without such a schedule, relaxed decisions settle early, on the first
     choice that helps. During a `fit` this callback schedules four scalar
-    variables of every layer with decisions (`ReceptiveFieldRNN`,
+    variables of every layer with decisions (`ReceptiveFieldRNN`, `LookAhead`,
     `FocusedHierarchicalEncoder`, `BoundaryGate`, `ExpectedSubsample`):
 
     | variable | from | to | over this share of the steps |

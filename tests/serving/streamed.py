@@ -71,7 +71,7 @@ def cells():
     x = sequence()
     windows = ReceptiveFieldWindows(3)(x)
     cell = RFCell(layers.SimpleRNNCell(5), 3)
-    y = layers.RNN(cell, return_sequences=True)(windows)
+    y = layers.RNN(cell, return_sequences=True)(sequences=windows)
     stacked = ReceptiveFieldRNN(
         [layers.GRUCell(4), layers.LSTMCell(5)],
         2,
@@ -160,7 +160,7 @@ def looking():
         4,
         return_field=True,
         kernel_initializer=keras.initializers.RandomNormal(stddev=2.0),
-    )(words, context=before, mask=mask)
+    )(words, context=before)
     tags = layers.LSTM(5, return_sequences=True)(read, mask=mask)
     chosen, _ = LookAhead(3, size_from="input", return_field=True)(tags)
     last = layers.LSTM(3, return_sequences=True, name="last")(chosen)

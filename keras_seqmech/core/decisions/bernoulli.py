@@ -29,7 +29,7 @@ def draw(
     Args:
         logits: Finite tensor of any shape.
         temperature: Positive scalar; below 1e-6 it acts as 1e-6.
-        estimator: One of `estimators.ESTIMATORS`.
+        estimator: One of `sampling.ESTIMATORS`.
         seed_generator: Source of the noise.
 
     Returns:

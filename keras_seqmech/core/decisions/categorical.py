@@ -22,6 +22,8 @@ logits of a choice. Everything here is float32 or wider.
 """
 
 import math
+from collections.abc import Callable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import keras
@@ -48,7 +50,7 @@ def sample(
     Args:
         logits: Finite tensor `(..., S)`, normalised or not.
         temperature: Positive scalar; below 1e-6 it acts as 1e-6.
-        estimator: One of `estimators.ESTIMATORS`.
+        estimator: One of `sampling.ESTIMATORS`.
         seed_generator: Source of the noise.
 
     Returns:
@@ -64,7 +66,7 @@ def draw(scores: Tensor, temperature: Tensor, estimator: str) -> Tensor:
     Args:
         scores: Logits with Gumbel noise, `(..., S)`.
         temperature: Positive scalar; below 1e-6 it acts as 1e-6.
-        estimator: One of `estimators.ESTIMATORS`.
+        estimator: One of `sampling.ESTIMATORS`.
 
     Returns:
         One-hot or relaxed one-hot tensor of the shape and dtype of `scores`.
@@ -243,18 +245,94 @@ def uniform_stop_logits(size: int) -> list[float]:
     return [-float(np.log(size - i)) for i in range(1, size)]
 
 
-def measure(logits: Tensor, size: Tensor) -> Measures:
-    """Measures of choices among S sizes.
+class Sizes(NamedTuple):
+    """The sizes of a call, float32 or wider, 0 at masked steps.
+
+    Attributes:
+        logits: Logits of the sizes, `(batch, time, S)`.
+        probabilities: Their probabilities, `(batch, time, S)`.
+        size: Number of positions read, `(batch, time)`; with soft sizes, the
+            sum of the weights with which positions are read.
+        expected_size: Number of positions read, in expectation over the
+            probabilities, `(batch, time)`.
+        entropy: Entropy of the probabilities in nats, `(batch, time)`.
+        log_probability: Log-probability of drawn sizes in nats, `(batch,
+            time)`; None unless the estimator is `"reinforce"`.
+    """
+
+    logits: Tensor
+    probabilities: Tensor
+    size: Tensor
+    expected_size: Tensor
+    entropy: Tensor
+    log_probability: Tensor | None
+
+    @classmethod
+    def of(
+        cls,
+        logits: Tensor,
+        selection: Tensor,
+        estimator: str,
+        positions_read: Callable[[Tensor], Tensor],
+    ) -> "Sizes":
+        """Sizes from their logits and what was selected.
+
+        Args:
+            logits: Tensor `(..., S)`.
+            selection: One-hot or relaxed tensor of that shape.
+            estimator: One of `sampling.ESTIMATORS`.
+            positions_read: Function from a selection, or from probabilities,
+                to the number of positions read, `(...)`.
+        """
+        # Not ops.softmax, which warns of an axis of size 1.
+        probabilities = ops.exp(ops.log_softmax(logits, axis=-1))
+        drawn = estimator == "reinforce"
+        return cls(
+            logits,
+            probabilities,
+            positions_read(selection),
+            positions_read(probabilities),
+            entropy(logits),
+            log_probability(logits, selection) if drawn else None,
+        )
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> "Sizes":
+        """The record with a function applied to each tensor."""
+        return Sizes(*(None if x is None else function(x) for x in self))
+
+    def field(self) -> dict[str, Tensor]:
+        """What `return_field=True` returns."""
+        field = {"size": self.size, "probabilities": self.probabilities}
+        if self.log_probability is not None:
+            field["log_probability"] = self.log_probability
+        return field
+
+    def measures(self) -> Measures:
+        """What the auxiliary losses measure.
+
+        What is read is `size - 1`, the positions read ahead; what has the
+        target is `size`: in expectation, or as drawn.
+        """
+        drawn = self.log_probability is not None
+        size = self.size if drawn else self.expected_size
+        most = math.log(self.logits.shape[-1]) or 1.0
+        return Measures(size - 1, size, self.entropy, self.entropy / most)
+
+
+def field_shapes(
+    steps: Sequence[int | None], max_size: int, estimator: str
+) -> dict[str, tuple[int | None, ...]]:
+    """Shapes of what `return_field=True` returns, by name.
 
     Args:
-        logits: Tensor `(batch, time, S)`, float32 or wider.
-        size: Tensor `(batch, time)`: the positions a field reads, in
-            expectation or as drawn.
-
-    Returns:
-        `Measures`: what is read is `size - 1`, the positions read ahead; what
-        has the target is `size`.
+        steps: Batch size and number of steps.
+        max_size: S.
+        estimator: One of `sampling.ESTIMATORS`.
     """
-    nats = entropy(logits)
-    most = math.log(logits.shape[-1]) or 1.0
-    return Measures(size - 1, size, nats, nats / most)
+    shapes: dict[str, tuple[int | None, ...]] = {
+        "size": tuple(steps),
+        "probabilities": (*steps, max_size),
+    }
+    if estimator == "reinforce":
+        shapes["log_probability"] = tuple(steps)
+    return shapes

@@ -12,10 +12,12 @@ from keras import ops
 
 from keras_seqmech.core import numerics
 from keras_seqmech.core.decisions import categorical
+from keras_seqmech.core.decisions.categorical import Sizes
+from keras_seqmech.core.masks import zero_masked
+from keras_seqmech.core.wrapped import unwrapped
 from keras_seqmech.receptive_field import loop
 from keras_seqmech.receptive_field.cell import RFCell
-from keras_seqmech.receptive_field.layer import compute_choices
-from keras_seqmech.receptive_field.look_ahead import Choices
+from keras_seqmech.receptive_field.layer import compute_sizes
 from keras_seqmech.receptive_field.windows import Sequences
 from keras_seqmech.receptive_field.windows import pad_inputs
 from keras_seqmech.serving.streaming.layer import FieldLayer
@@ -25,7 +27,6 @@ from keras_seqmech.serving.streaming.layer import choose
 from keras_seqmech.serving.streaming.layer import remove_first
 from keras_seqmech.serving.streaming.recurrent import StreamedRNN
 from keras_seqmech.serving.streaming.recurrent import first_states
-from keras_seqmech.serving.streaming.recurrent import unwrap
 from keras_seqmech.typing import Tensor
 
 
@@ -38,7 +39,7 @@ class StreamedFieldRNN(FieldLayer, StreamedRNN):
 
     @property
     def waits(self) -> int:
-        return unwrap(self.layer).cell.max_size - 1
+        return unwrapped(self.layer).cell.max_size - 1
 
     def compute_output_spec(
         self, sequence: keras.KerasTensor, *args: Any, **kwargs: Any
@@ -127,13 +128,13 @@ class StreamedFieldRNN(FieldLayer, StreamedRNN):
         moved = run.outputs[:, 0], list(run.states)
         if not returns_field:
             return moved
-        chosen = compute_choices(self.rnn.cell, run, field_inputs)
-        return *moved, chosen.field()
+        sizes = compute_sizes(self.rnn.cell, run, field_inputs)
+        return *moved, sizes.field()
 
 
 def is_over_windows(layer: keras.Layer) -> bool:
     """Whether a layer is a `keras.layers.RNN` with an `RFCell`."""
-    rnn = unwrap(layer)
+    rnn = unwrapped(layer)
     return type(rnn) is keras.layers.RNN and type(rnn.cell) is RFCell
 
 
@@ -169,7 +170,9 @@ class StreamedLookAhead(FieldLayer):
         context: Tensor | None = None,
         mask: Tensor | None = None,
         training: bool = False,
+        sequence_mask: Tensor | None = None,
     ) -> Any:
+        mask = sequence_mask if mask is None else mask
         timeline = self.output_timeline
         steps, real, count = self.enqueue(sequence, mask)
         contexts = context
@@ -235,10 +238,12 @@ class StreamedLookAhead(FieldLayer):
         if not self.layer.return_field:
             return outputs
         logits, selection = (x[:, None] for x in chosen)
-        keep = tf.cast(keep, logits.dtype)[:, None]
-        choices = Choices(logits, selection, keep, tf.reduce_sum(keep, -1))
-        has_drawn = self.layer.estimator == "reinforce"
-        return outputs, choices.field(keep[..., 0] > 0, has_drawn)
+        size = tf.reduce_sum(tf.cast(keep, logits.dtype), axis=-1)[:, None]
+        sizes = Sizes.of(
+            logits, selection, self.layer.estimator, lambda selection: size
+        )
+        sizes = sizes.map(lambda x: zero_masked(x, keep[:, :1]))
+        return outputs, sizes.field()
 
 
 def _with_room(queue: Tensor) -> Tensor:

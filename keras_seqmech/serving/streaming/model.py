@@ -41,7 +41,8 @@ class StreamingModel:
     $$e_t = \\max(e_{t-1}, t + s_t - 1)$$
 
     is given, or the sequences end; behind several fields, once all that it
-    needs is certain.
+    needs is certain. A position counts as read also where its step turns out to
+    be masked, which is not known before.
 
     Outputs with a time axis are returned as soon as they are certain. Rows of
     a batch advance each at its own pace: `count` says how many steps each row
@@ -59,9 +60,10 @@ class StreamingModel:
             free length, `keras.Input((None, ...))`. Its layers may be
             recurrent ones of Keras that read forwards,
             `keras.layers.Conv1D(padding="causal")`, `ReceptiveFieldRNN`,
-            `FocusedHierarchicalEncoder`, `keras.layers.RNN` with an `RFCell`
-            over `ReceptiveFieldWindows`, `LearnedInitialState`, and layers and
-            operations of Keras that are known to treat each step alone.
+            `LookAhead`, `FocusedHierarchicalEncoder`, `keras.layers.RNN` with
+            an `RFCell` over `ReceptiveFieldWindows`, `LearnedInitialState` and
+            `KeepMask` around recurrent ones, and layers and operations of Keras
+            that are known to treat each step alone.
         per_step: Classes of further layers, such as those of your own, that
             treat each step alone. Whether they do is not checked.
 

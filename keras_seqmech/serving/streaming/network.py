@@ -1,5 +1,6 @@
 """A functional model as a network that is given one step after the other."""
 
+import inspect
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 from keras_seqmech.core import graph
 from keras_seqmech.core.graph import sublayers
+from keras_seqmech.core.wrapped import unwrapped
 from keras_seqmech.focused.encoder import FocusedHierarchicalEncoder
 from keras_seqmech.receptive_field.layer import ReceptiveFieldRNN
 from keras_seqmech.receptive_field.look_ahead import LookAhead
@@ -28,7 +30,6 @@ from keras_seqmech.serving.streaming.per_step import has_known_activation
 from keras_seqmech.serving.streaming.per_step import has_time
 from keras_seqmech.serving.streaming.per_step import treats_steps_alone
 from keras_seqmech.serving.streaming.recurrent import StreamedRNN
-from keras_seqmech.serving.streaming.recurrent import unwrap
 from keras_seqmech.typing import Tensor
 
 # Layers that carry a state. A subclass may do more than its class says.
@@ -171,22 +172,24 @@ class StreamingNetwork:
         self, layer: keras.Layer, timeline: Timeline, args: Any, kwargs: Any
     ) -> Any:
         """Calls the streamed form of a layer that carries a state."""
-        inner = unwrap(layer)
-        if len(args) > 4 or {"lookahead", "lookahead_mask"} & kwargs.keys():
-            if isinstance(inner, ReceptiveFieldRNN):
-                raise _refusal(layer, "is given a lookahead")
+        inner = unwrapped(layer)
+        bound = inspect.signature(layer.call).bind(*args, **kwargs).arguments
+        kwargs = {**bound.pop("kwargs", {}), **bound}
+        given = {name for name, x in kwargs.items() if x is not None}
+        if {"lookahead", "lookahead_mask"} & given:
+            raise _refusal(layer, "is given a lookahead")
+        # The sequence comes first, by whatever name.
+        sequence = kwargs.pop(next(iter(bound)))
         kind = _STREAMED[type(inner)]
-        source = self._windowed.get(id(args[0])) if args else None
-        if is_over_windows(layer) and source is not None:
+        if is_over_windows(layer) and id(sequence) in self._windowed:
             # Sizes are known to the cell alone, so that it waits.
-            kind, args = StreamedFieldRNN, (source, *args[1:])
-            timeline = self._timeline(source)
+            kind, sequence = StreamedFieldRNN, self._windowed[id(sequence)]
+            timeline = self._timeline(sequence)
         streamed = kind(layer, self.clock, timeline)
         self._add(layer.name, streamed)
-        outputs = streamed(*args, **kwargs)
-        is_plain = len(args) == 1 and kwargs.get("mask") is None
-        if type(layer) is ReceptiveFieldWindows and is_plain:
-            self._windowed[id(outputs)] = args[0]
+        outputs = streamed(sequence, **kwargs)
+        if type(layer) is ReceptiveFieldWindows and "mask" not in given:
+            self._windowed[id(outputs)] = sequence
         for x in _unread_outputs(inner, outputs):
             self._unread[id(x)] = x, layer
         return self._remember(outputs, streamed.output_timeline)
@@ -224,7 +227,7 @@ class StreamingNetwork:
             if id(x) in self._unread:
                 reason = (
                     "returns probabilities of sizes that it decides while "
-                    "reading: they depend on what it has not read"
+                    "reading, which depend on what it has not read"
                 )
                 raise _refusal(self._unread[id(x)][1], reason)
 
@@ -326,7 +329,7 @@ def _keeps_masks(model: keras.Model) -> bool:
 
 def _carries_state(operation: Any) -> bool:
     """Whether a layer has a streamed form, which carries its state."""
-    layer = unwrap(operation)
+    layer = unwrapped(operation)
     if type(layer) is not keras.layers.Conv1D:
         return type(layer) in _STREAMED
     is_causal = layer.padding == "causal" and layer.strides == (1,)
@@ -341,12 +344,13 @@ def _unread_outputs(layer: keras.Layer, outputs: Any) -> list:
     options = layer if isinstance(layer, LookAhead) else layer.cell.options
     if options.size_from == "input":
         return []
-    return [outputs[-1]["probabilities"]]
+    field = outputs[-1]
+    return [x for name, x in field.items() if name != "size"]
 
 
 def _check_streams(operation: Any) -> None:
     """Refuses layers that are told to do what cannot be streamed."""
-    layer = unwrap(operation)
+    layer = unwrapped(operation)
     if not isinstance(layer, keras.Layer):
         return
     for part in sublayers(layer):

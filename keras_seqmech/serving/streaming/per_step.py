@@ -72,7 +72,8 @@ def treats_steps_alone(operation: Any, args: Any, kwargs: Any) -> bool:
         operation: A layer, or an operation of `keras.ops`. A subclass of a
             known class is not known.
         args: Positional arguments of the call.
-        kwargs: Keyword arguments of the call. One of all is a sequence.
+        kwargs: Keyword arguments of the call. At least one argument is a
+            sequence.
     """
     kind, layer = type(operation), operation
     arguments = [*args, *kwargs.values()]

@@ -6,20 +6,13 @@ import keras
 import tensorflow as tf
 
 from keras_seqmech.core import cells
+from keras_seqmech.core.wrapped import unwrapped
 from keras_seqmech.initial_state import LearnedInitialState
-from keras_seqmech.keep_mask import KeepMask
 from keras_seqmech.serving.streaming.layer import State
 from keras_seqmech.serving.streaming.layer import StreamedLayer
 from keras_seqmech.serving.streaming.layer import Timeline
 from keras_seqmech.serving.streaming.layer import choose
 from keras_seqmech.typing import Tensor
-
-
-def unwrap(layer: keras.Layer) -> keras.Layer:
-    """The recurrent layer itself, without what keeps masks or learns states."""
-    if type(layer) is KeepMask:
-        layer = layer.layer
-    return layer.rnn if type(layer) is LearnedInitialState else layer
 
 
 def first_states(
@@ -36,7 +29,7 @@ def first_states(
 
 
 class StreamedRNN(StreamedLayer):
-    """A `keras.layers.RNN`, or a `LearnedInitialState` of one.
+    """A `keras.layers.RNN`, or a `KeepMask` or `LearnedInitialState` of one.
 
     Without `return_sequences` the output, like returned states, is that after
     the steps so far.
@@ -45,12 +38,12 @@ class StreamedRNN(StreamedLayer):
     @property
     def rnn(self) -> keras.layers.RNN:
         """The recurrent layer itself."""
-        return unwrap(self.layer)
+        return unwrapped(self.layer)
 
     def initial_state(self, batch_size: Tensor) -> State:
         cell = self.rnn.cell
-        keeps_mask = type(self.layer) is KeepMask
-        layer = self.layer.layer if keeps_mask else self.layer
+        learns = type(self.layer) is LearnedInitialState
+        layer = self.layer if learns else self.rnn
         states = keras.tree.flatten(
             layer.get_initial_state(batch_size=batch_size)
         )

@@ -10,8 +10,8 @@ from keras_seqmech import BoundaryGate
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech.core.decisions import bernoulli
-from keras_seqmech.core.decisions import categorical
 from keras_seqmech.core.decisions import penalties
+from keras_seqmech.core.decisions.categorical import Sizes
 from keras_seqmech.subsample import probabilities
 
 MASK = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [0, 0, 0, 0]], "bool")
@@ -130,11 +130,17 @@ def test_masked_steps_add_nothing_and_get_no_gradient():
     np.testing.assert_allclose(tape.gradient(shares, x), MASK / MASK.sum())
 
 
+def measured(logits, size):
+    """Measures of relaxed sizes."""
+    sizes = Sizes.of(logits, logits, "relaxed", lambda selection: size)
+    return sizes.measures()
+
+
 def test_sizes():
     """A fair choice among four, a certain one, one of two of the four."""
     logits = tf.constant([[[0.0] * 4, [99.0, 0, 0, 0], [50.0, 50.0, 0, 0]]])
     size = tf.constant([[2.5, 1.0, 1.5]])
-    measures = categorical.measure(logits, size)
+    measures = measured(logits, size)
     np.testing.assert_allclose(measures.read, [[1.5, 0.0, 0.5]])
     np.testing.assert_allclose(measures.targeted, size)
     np.testing.assert_allclose(
@@ -144,7 +150,7 @@ def test_sizes():
 
 
 def test_one_size_is_no_decision():
-    measures = categorical.measure(tf.zeros((1, 2, 1)), tf.ones((1, 2)))
+    measures = measured(tf.zeros((1, 2, 1)), tf.ones((1, 2)))
     np.testing.assert_array_equal(measures.read, [[0, 0]])
     np.testing.assert_array_equal(measures.indecision, [[0, 0]])
 
