@@ -98,6 +98,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     tasks, output = ["people_daily", "code"], pathlib.Path("runs/delay.csv")
     add("--tasks", nargs="+", choices=streams.TASKS, default=tasks)
     add("--models", nargs="+", choices=MODELS, default=[*MODELS])
+    add("--settings", nargs="+", type=float, help="in place of the models' own")
     add("--seeds", nargs="+", type=integer(0), default=[0])
     add("--texts", type=positive, default=4000, help="to train on")
     add("--test-texts", type=positive, default=800)
@@ -117,7 +118,7 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
         for task, seed, model in itertools.product(
             args.tasks, args.seeds, args.models
         )
-        for setting in MODELS[model]
+        for setting in args.settings or MODELS[model]
     ]
 
 
@@ -216,10 +217,10 @@ def build(
     elif name in ("window", "window+lower"):
         read = [shift(x, i) for i in range(ahead + 1)]
         read += [lstm(x, LOWER)] if name == "window+lower" else []
-        y = lstm(ops.concatenate(read))
+        y = lstm(ops.concatenate(read, axis=-1))
     elif name == "shifted":
-        y = shift(lstm(ops.pad(x, [[0, 0], [0, ahead], [0, 0]])), ahead)
-        y = y[:, : ops.shape(ids)[1]]
+        padded = ops.pad(x, [[0, 0], [0, ahead], [0, 0]])
+        y = lstm(padded)[:, ahead:]
     elif name == "convolution":
         padded = ops.pad(x, [[0, 0], [0, ahead], [0, 0]])
         y = lstm(layers.Conv1D(units, ahead + 1, activation="relu")(padded))
@@ -228,7 +229,7 @@ def build(
         look = LookAhead(max_size, return_field=True, name="look")
         read, field = look(x, context=before, mask=mask)
         outputs["size"] = field["size"]
-        y = lstm(ops.concatenate([read, before]))
+        y = lstm(ops.concatenate([read, before], axis=-1))
     elif name in ("field", "adaptive field"):
         size = max_size if name in ADAPTIVE else ahead + 1
         held = DecisionPenalties(target=size, target_weight=10.0)
@@ -245,7 +246,7 @@ def build(
     else:
         y = lstm(x)
     tags = layers.Dense(classes, activation="softmax", name="tags")(y)
-    return keras.Model({"ids": ids}, {"tags": tags, **outputs})
+    return keras.Model(ids, {"tags": tags, **outputs})
 
 
 def shift(x: keras.KerasTensor, steps: int) -> keras.KerasTensor:
@@ -281,6 +282,7 @@ def fit(
         alike(train, seed).repeat(),
         epochs=epochs,
         steps_per_epoch=batches,
+        shuffle=False,
         callbacks=callbacks,
         verbose=0,
     )

