@@ -1,5 +1,7 @@
 """The adaptive receptive field against independent answers."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -130,14 +132,15 @@ def test_inference_is_the_paper_written_out(
 @pairs(
     max_size=[1, 2, 3, 5],
     gated=GATED,
-    size_from=SIZE_SOURCES,
-    estimator=ESTIMATORS,
+    # Together they say what is read softly.
+    way=list(itertools.product(SIZE_SOURCES, ESTIMATORS)),
     summary=["mean", "last"],
     mask=[None, MASK],
 )
 def test_training_is_the_paper_written_out(
-    monkeypatch, max_size, gated, size_from, estimator, summary, mask
+    monkeypatch, max_size, gated, way, summary, mask
 ):
+    size_from, estimator = way
     layer = make_layer(
         "lstm",
         max_size,
@@ -178,13 +181,13 @@ def loss_and_gradients(function, x, weights):
     cell=list(CELLS),
     gated=GATED,
     strength=[None, 0.5],
-    estimator=["relaxed", "reinforce"],
-    size_from=SIZE_SOURCES,
+    way=list(itertools.product(SIZE_SOURCES, ["relaxed", "reinforce"])),
     summary=["mean", "last"],
 )
 def test_gradients_agree_with_finite_differences(
-    monkeypatch, cell, gated, strength, estimator, size_from, summary
+    monkeypatch, cell, gated, strength, way, summary
 ):
+    size_from, estimator = way
     layer = make_layer(
         cell,
         estimator=estimator,
@@ -516,3 +519,16 @@ def test_drawn_sizes_within_keras_rnn_are_warned_of():
     cell = RFCell(keras.layers.GRUCell(2), 2, estimator="reinforce")
     with pytest.warns(UserWarning, match="use `ReceptiveFieldRNN`"):
         keras.layers.RNN(cell)(x, training=True)
+
+
+@pytest.mark.parametrize("unit_forget_bias", [True, False])
+def test_the_gate_starts_mostly_open_if_it_is_to(unit_forget_bias):
+    layer = ReceptiveFieldRNN(
+        keras.layers.GRUCell(3), 2, unit_forget_bias=unit_forget_bias
+    )
+    layer.build((None, 4, 2))
+    np.testing.assert_array_equal(
+        layer.cell.forget_bias, np.full(3, float(unit_forget_bias))
+    )
+    default = ReceptiveFieldRNN(keras.layers.GRUCell(3), 2).get_config()
+    assert default["unit_forget_bias"] is True
