@@ -33,7 +33,7 @@ def simple(**options):
 # A cell, and what else a pair of layers is made with; `lookahead` and
 # `training` say how they are called.
 # Of the cases, those of `make test`.
-SHORT = ("relaxed", "relaxed, of the field", "reinforce")
+SHORT = ("relaxed", "relaxed, of the field", "reinforce", "lookahead")
 CASES = {
     "relaxed": (lstm, {}),
     "relaxed, last": (gru, {"summary": "last", "go_backwards": True}),
