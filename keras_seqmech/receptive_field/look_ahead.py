@@ -112,7 +112,8 @@ class LookAhead(DecidesSizes):
         mask: Boolean tensor `(batch, time)`, any pattern, True where a step is
             real.
         training: Whether sizes are drawn (from noise drawn once a call).
-        sequence_mask: What Keras fills in for `mask` beside a context.
+        sequence_mask: What Keras fills in for `mask` beside a context; without
+            effect if `mask` is given. A mask of the context has none.
 
     Input shape:
         `(batch, time, features)`.
@@ -331,32 +332,28 @@ class LookAhead(DecidesSizes):
         dtype = score_dtype(self.compute_dtype)
         if self.max_size == 1:
             return ops.zeros_like(ops.cast(validity, dtype))
-        offset: Tensor = 0
+
+        def product(x: Tensor, kernel: keras.Variable) -> Tensor:
+            return numerics.product(ops.cast(x, dtype), ops.cast(kernel, dtype))
+
+        offset = ops.cast(self.bias, dtype)
+        first = offset
         if context is not None:
-            offset = self._product(context, self.context_kernel)
+            first = first + product(context, self.context_kernel)
         if self.size_from == "input":
-            scores = self._product(ahead[0], self.kernel) + offset + self.bias
-            return finite(ops.cast(scores, dtype))
-        products = [self._product(x, self.kernel) + self.bias for x in ahead]
+            return finite(product(ahead[0], self.kernel) + first)
+        current, *later = [product(x, self.kernel) for x in ahead]
         states = inner_states(
-            [products[0] + offset, *products[1:]],
-            ops.cast(self.recurrent_kernel, self.compute_dtype),
+            [current + first, *(x + offset for x in later)],
+            ops.cast(self.recurrent_kernel, dtype),
             validity,
             self.activation,
         )
-        stops = [
-            numerics.product(
-                ops.cast(state, dtype), ops.cast(self.stop_kernel, dtype)
-            )
-            for state in states[:-1]
-        ]
+        stops = [product(state, self.stop_kernel) for state in states[:-1]]
         stop_logits = ops.concatenate(stops, axis=-1)
         stop_logits += ops.cast(self.stop_bias, dtype)
         exist = categorical.value_mask(validity, dtype)
         return finite(categorical.log_probabilities(stop_logits, exist))
-
-    def _product(self, x: Tensor, kernel: keras.Variable) -> Tensor:
-        return numerics.product(x, ops.cast(kernel, x.dtype))
 
     def select(self, logits: Tensor, training: bool) -> Tensor:
         """Sizes, one-hot or relaxed, as training or inference chooses them."""

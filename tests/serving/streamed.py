@@ -167,7 +167,44 @@ def looking():
     return keras.Model(ids, {"last": last, "size": field["size"]})
 
 
+def windows():
+    """Windows that are used by themselves, or under another mask."""
+    x, mask = sequence(), keras.Input((None,), dtype="bool", name="mask")
+    masked = ReceptiveFieldWindows(3)(x, mask=mask)
+    masked = layers.Dense(2, name="masked")(layers.Activation("tanh")(masked))
+    cell = RFCell(layers.GRUCell(4), 2)
+    read = layers.RNN(cell, return_sequences=True, name="read")
+    return keras.Model(
+        [x, mask],
+        {
+            "masked": masked,
+            "read": read(ReceptiveFieldWindows(2)(x), mask=mask),
+        },
+    )
+
+
+def strings():
+    """Words in and out, one output of which waits for the other."""
+    names = [f"word{i}" for i in range(9)]
+    words = keras.Input((None,), dtype="string", name="words")
+    ids = layers.StringLookup(vocabulary=names)(words)
+    read = LookAhead(3)(layers.Embedding(10, 4)(ids))
+    best = keras.ops.argmax(layers.Dense(9)(read), axis=-1)
+    both = {"tags": best, "echo": ids}
+    return keras.Model(
+        words,
+        {
+            name: layers.StringLookup(vocabulary=names, invert=True, name=name)(
+                x
+            )
+            for name, x in both.items()
+        },
+    )
+
+
 MODELS = {
+    "windows": (windows, 2),
+    "strings": (strings, 2),
     "looking": (looking, 5),
     "tagger": (tagger, 5),
     "encoder": (encoder, 0),
@@ -190,6 +227,10 @@ def example(specs, generator, batch_size, length):
             value = generator.integers(0, 10, shape)
             ends = generator.integers(0, length + 1, batch_size)
             value *= np.arange(length) < ends[:, None]
+        elif name == "words":
+            value = np.array([f"word{i}" for i in range(11)])
+            values[name] = generator.choice(value, shape).astype(object)
+            continue
         elif spec.dtype == bool:
             value = generator.random(shape) < 0.6
         else:

@@ -224,10 +224,8 @@ def first_stop(log_probabilities: Tensor) -> Tensor:
     Returns:
         One-hot tensor of that shape and dtype, without a gradient.
     """
-    size = log_probabilities.shape[-1]
-    later = np.tril(np.ones((size, size)), -1)
     probabilities = ops.exp(log_probabilities)
-    later = ops.matmul(probabilities, ops.cast(later, probabilities.dtype))
+    later = tf.cumsum(probabilities, axis=-1, exclusive=True, reverse=True)
     # Where p(s = i) is no less than what is left: p / (p + later) >= 1/2.
     stops = ops.cast(probabilities >= later, probabilities.dtype)
     return hard_one_hot(stops)

@@ -260,14 +260,17 @@ class StreamedWindows(FieldLayer):
 
     def call(self, sequence: Tensor, mask: Tensor | None = None) -> Tensor:
         steps, real, count = self.enqueue(sequence, mask)
-        sizes = tf.fill(tf.shape(count), self.waits + 1)
-        is_certain = self.certain(sizes, real, count)
+        is_certain = self._has_window(count)
         self.leave(is_certain, steps, real)
         if self.waits:
-            left = count - tf.cast(is_certain, "int32")
-            later = remove_first(real, is_certain)
-            self.pending = self.certain(sizes, later, left)
+            count -= tf.cast(is_certain, "int32")
+            self.pending = self._has_window(count)
         real = real[..., None]
         steps = tf.where(real, steps, tf.zeros_like(steps))
         windows = [steps, ops.cast(real, steps.dtype)]
         return ops.concatenate(windows, axis=-1)[:, None]
+
+    def _has_window(self, count: Tensor) -> Tensor:
+        """Whether all positions have arrived, those of masked steps too."""
+        ended = self.timeline.received >= self.clock.length
+        return (count > self.waits) | (ended & (count > 0))

@@ -205,8 +205,8 @@ class FieldLayer(WaitingLayer):
         """
         ended = self.timeline.received >= self.clock.length
         # A masked step reads nothing.
-        arrived = ended | (sizes <= count) | ~real[:, 0]
-        return (count > 0) & arrived
+        has_all = ended | (sizes <= count) | ~real[:, 0]
+        return (count > 0) & has_all
 
     def leave(self, is_certain: Tensor, steps: Tensor, real: Tensor) -> None:
         """Lets the oldest steps leave where they are certain."""
@@ -222,16 +222,24 @@ class DelayLine(WaitingLayer):
         clock: The clock of the network.
         timeline: The timeline of its inputs.
         later: One that never leads it.
+        dtype: Dtype of its inputs.
     """
 
-    def __init__(self, clock: Clock, timeline: Timeline, later: Timeline):
+    def __init__(
+        self, clock: Clock, timeline: Timeline, later: Timeline, dtype: str
+    ):
         identity = keras.layers.Identity(autocast=False)
         super().__init__(identity, clock, timeline)
         self.output_timeline = later
+        self.queue_dtype = dtype
 
     @property
     def waits(self) -> int:
         return self.output_timeline.delay
+
+    def initial_state(self, batch_size: Tensor) -> State:
+        self.spec = keras.KerasTensor(self.spec.shape, self.queue_dtype)
+        return super().initial_state(batch_size)
 
     def call(
         self,

@@ -93,6 +93,8 @@ class StreamingNetwork:
         self._windowed: dict[int, keras.KerasTensor] = {}
         # What depends on positions that a field has not read, by id.
         self._unread: dict[int, tuple[keras.KerasTensor, keras.Layer]] = {}
+        # Ids of tensors of strings, which are declared as ints.
+        self._strings: set[int] = set()
         self._models = 0
 
         functional = graph.as_functional(model)
@@ -166,6 +168,8 @@ class StreamingNetwork:
         outputs = operation(*args, **kwargs)
         if not all(map(has_time, keras.tree.flatten(outputs))):
             raise _refusal(operation, "does not return a step for each step")
+        if type(operation) is keras.layers.StringLookup and operation.invert:
+            self._strings.add(id(outputs))
         return self._remember(outputs, timeline)
 
     def _call_streamed(
@@ -181,7 +185,8 @@ class StreamingNetwork:
         # The sequence comes first, by whatever name.
         sequence = kwargs.pop(next(iter(bound)))
         kind = _STREAMED[type(inner)]
-        if is_over_windows(layer) and id(sequence) in self._windowed:
+        windowed = id(sequence) in self._windowed and "mask" not in given
+        if is_over_windows(layer) and windowed:
             # Sizes are known to the cell alone, so that it waits.
             kind, sequence = StreamedFieldRNN, self._windowed[id(sequence)]
             timeline = self._timeline(sequence)
@@ -257,7 +262,8 @@ class StreamingNetwork:
                 return x
             key = id(x), timeline
             if key not in self._delayed:
-                line = DelayLine(self.clock, own, timeline)
+                dtype = "string" if id(x) in self._strings else x.dtype
+                line = DelayLine(self.clock, own, timeline, dtype)
                 self._add("delay", line)
                 delayed = line(x, self._places[timeline])
                 self._delayed[key] = self._remember(delayed, timeline)
