@@ -39,7 +39,7 @@ def by_kind(
     lines = [[*by, *measured, "seeds"]]
     runs = pd.DataFrame(rows, columns=[*by, *measured])
     for kind, own in runs.groupby([*by], sort=False):
-        numbers = own[[*measured]].apply(pd.to_numeric)
+        numbers = own[[*measured]].apply(pd.to_numeric, errors="coerce")
         spreads = [spread([*x.dropna()], ".4g") for _, x in numbers.items()]
         lines.append([*kind, *spreads, len(own)])
     return table(lines)
