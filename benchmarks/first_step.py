@@ -21,7 +21,6 @@ import sys
 
 from benchmarks import timing
 from benchmarks.printed_tables import print_table
-from examples.common.arguments import positive
 
 PARTS = ("import", "build", "first step", "second step")
 SCRIPT = """
@@ -90,7 +89,7 @@ def measure(case: tuple[str, bool, bool]) -> list[float]:
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--repeats", type=positive, default=3)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument(
         "--models",
         nargs="+",

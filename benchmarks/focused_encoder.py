@@ -27,8 +27,6 @@ import tensorflow as tf
 from benchmarks import timing
 from benchmarks.batches import random_inputs
 from benchmarks.printed_tables import print_table
-from examples.common.arguments import positive
-from examples.common.arguments import real
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech.core.decisions import log_probabilities
 from keras_seqmech.focused import loops
@@ -216,10 +214,8 @@ def measured(arguments: argparse.Namespace) -> Iterator[list[str]]:
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=positive, default=9)
-    parser.add_argument(
-        "--openness", type=real("(0, 1]"), nargs="+", default=OPENNESS
-    )
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--openness", type=float, nargs="+", default=OPENNESS)
     parser.add_argument(
         "--rows",
         nargs="+",

@@ -16,7 +16,6 @@ import sys
 
 from benchmarks import timing
 from benchmarks.printed_tables import print_table
-from examples.common.arguments import positive
 
 LAYERS = {
     "LSTM": "keras.layers.LSTM(16)(x)",
@@ -79,7 +78,7 @@ def measure(layer: str, fits: int) -> float:
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--fits", type=positive, default=100)
+    parser.add_argument("--fits", type=int, default=100)
     parser.add_argument(
         "--layers", nargs="+", choices=LAYERS, default=list(LAYERS)
     )

@@ -22,7 +22,6 @@ import tensorflow as tf
 from benchmarks import timing
 from benchmarks.batches import LENGTHS
 from benchmarks.printed_tables import print_table
-from examples.common.arguments import positive
 from keras_seqmech.focused import loops
 
 BATCH, TIME = 64, 100
@@ -97,8 +96,8 @@ def measured(arguments: argparse.Namespace) -> Iterator[list[Any]]:
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=positive, default=9)
-    parser.add_argument("--units", type=positive, nargs="+", default=[256, 64])
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--units", type=int, nargs="+", default=[256, 64])
     arguments = parser.parse_args(argv)
     print(f"{datetime.date.today()}; {timing.environment()}")
     print_table(

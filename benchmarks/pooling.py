@@ -20,7 +20,6 @@ import tensorflow as tf
 import keras_seqmech
 from benchmarks import timing
 from benchmarks.printed_tables import print_table
-from examples.common.arguments import positive
 
 
 def poolings() -> dict[str, keras.layers.Layer]:
@@ -113,7 +112,7 @@ def main(argv: list[str] | None = None) -> None:
         ("features", 100),
         ("units", 256),
     ):
-        parser.add_argument(f"--{name}", type=positive, default=default)
+        parser.add_argument(f"--{name}", type=int, default=default)
     arguments = parser.parse_args(argv)
     print(f"{datetime.date.today()}; {timing.environment()}; {vars(arguments)}")
     print_table(

@@ -24,7 +24,6 @@ from benchmarks import timing
 from benchmarks.batches import LENGTHS
 from benchmarks.batches import random_inputs
 from benchmarks.printed_tables import print_table
-from examples.common.arguments import positive
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import RFCell
@@ -179,7 +178,7 @@ def measured(arguments: argparse.Namespace) -> Iterator[list[str]]:
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=positive, default=15)
+    parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=SHAPES)
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=["unmasked"])
     parser.add_argument(

@@ -24,7 +24,6 @@ from keras import layers
 import keras_seqmech
 from benchmarks import timing
 from benchmarks.printed_tables import print_table
-from examples.common.arguments import positive
 from keras_seqmech import serving
 
 STEPS = 50
@@ -134,7 +133,7 @@ def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     for name, default in (("repeats", 3), ("units", 128), ("features", 64)):
-        parser.add_argument(f"--{name}", type=positive, default=default)
+        parser.add_argument(f"--{name}", type=int, default=default)
     arguments = parser.parse_args(argv)
     print(f"{datetime.date.today()}; {timing.environment()}; {vars(arguments)}")
     header = ["model", "export_model (s)", "load (s)", "size (kB)", "weights"]

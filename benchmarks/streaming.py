@@ -18,7 +18,6 @@ import tensorflow as tf
 
 from benchmarks import timing
 from benchmarks.printed_tables import print_table
-from examples.common.arguments import positive
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import serving
 
@@ -66,8 +65,8 @@ def lone_cell(units: int) -> Callable[[], None]:
 def main(argv: Sequence[str] | None = None) -> None:
     """Measures and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--units", type=positive, default=128)
-    parser.add_argument("--repeats", type=positive, default=300)
+    parser.add_argument("--units", type=int, default=128)
+    parser.add_argument("--repeats", type=int, default=300)
     args = parser.parse_args(argv)
 
     def layers() -> dict[str, keras.Layer]:

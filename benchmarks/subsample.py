@@ -29,7 +29,6 @@ import tensorflow as tf
 from benchmarks import timing
 from benchmarks.batches import random_inputs
 from benchmarks.printed_tables import print_table
-from examples.common.arguments import positive
 from keras_seqmech.core.scan.loop import scan
 from keras_seqmech.core.scan.protocol import Operands
 from keras_seqmech.core.scan.protocol import ScanOptions
@@ -219,7 +218,7 @@ def times(steps: list[int], repeats: int) -> Iterator[list[Any]]:
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=positive, default=7)
+    parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument(
         "--memory",
         action="store_true",

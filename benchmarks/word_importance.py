@@ -13,7 +13,6 @@ import numpy as np
 
 from benchmarks import timing
 from benchmarks.printed_tables import print_table
-from examples.common.arguments import positive
 from keras_seqmech.analysis.importance import word_importance
 
 VOCABULARY_SIZE = 1000
@@ -71,13 +70,13 @@ def compare(
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--texts", type=positive, default=4)
-    parser.add_argument("--time", type=positive, default=200)
-    parser.add_argument("--features", type=positive, default=100)
-    parser.add_argument("--units", type=positive, default=64)
-    parser.add_argument("--k", type=positive, default=5)
-    parser.add_argument("--batch-size", type=positive, default=64)
-    parser.add_argument("--repeats", type=positive, default=5)
+    parser.add_argument("--texts", type=int, default=4)
+    parser.add_argument("--time", type=int, default=200)
+    parser.add_argument("--features", type=int, default=100)
+    parser.add_argument("--units", type=int, default=64)
+    parser.add_argument("--k", type=int, default=5)
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args(argv)
     print(f"{datetime.date.today()}; {timing.environment()}")
     rates = compare(**vars(arguments))

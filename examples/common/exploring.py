@@ -2,7 +2,6 @@
 
 import argparse
 
-from examples.common.arguments import real
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech.training import exploration
 
@@ -12,7 +11,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--explore", action="store_true", help="train with ExploreThenCommit")
     price = "with --explore: weight of what is read at the end"
-    add("--price", type=real("[0, 100]"), help=price)
+    add("--price", type=float, help=price)
 
 
 def check(

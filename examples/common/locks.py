@@ -1,23 +1,20 @@
 """Locks between processes, which end with the process that holds them."""
 
 import contextlib
-import datetime
 import fcntl
 import os
-import socket
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TextIO
 from typing import TypeVar
 
 Work = TypeVar("Work")
 
 
 @contextlib.contextmanager
-def held(path: str | Path) -> Iterator[None]:
-    """Holds the lock of a file or folder that exists; waits for it."""
+def held(path: Path) -> Iterator[None]:
+    """Holds the lock of a folder that exists; waits for it."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -27,49 +24,20 @@ def held(path: str | Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def claimed(path: str | Path) -> Iterator[bool]:
-    """Claims a file, which says by whom; does not wait.
+def claimed(path: Path) -> Iterator[bool]:
+    """Claims a file; says whether it is claimed now, and not by another.
 
     The operating system gives a claim up when its process ends, even if that
-    was killed. The file is deleted when the claim ends, but by an exception or
-    a kill: a file that nobody claims is of work that was begun and not
-    finished.
-
-    Args:
-        path: The file, with folders that may not exist yet.
-
-    Yields:
-        Whether it is claimed by this process now, and not by another.
+    was killed. The file stays, for nobody to claim another one of its name.
     """
-    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    file = _locked(path)
-    if file is None:
-        yield False
-        return
-    with file:
-        file.truncate(0)
-        now = datetime.datetime.now().isoformat(" ", "seconds")
-        file.write(f"process {os.getpid()} on {socket.gethostname()}, {now}\n")
-        file.flush()
-        yield True
-        path.unlink(missing_ok=True)
-
-
-def _locked(path: Path) -> TextIO | None:
-    """Opens and locks a file; None if another process has locked it."""
-    while True:
-        file = path.open("a+", encoding="utf8")
+    with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            file.close()
-            return None
-        # Another process may have deleted the file since it was opened.
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                return file
-        file.close()
+            yield False
+        else:
+            yield True
 
 
 def do_claimed(
@@ -80,8 +48,7 @@ def do_claimed(
     """Does pending work that no other process does, each piece claimed first.
 
     It is looked through again as long as this process finds some to do: a
-    process that claimed a piece may have been killed, and work may become
-    pending when other work is done.
+    process that claimed a piece may have been killed.
 
     Args:
         pending: What is to be done, by what all processes have done so far.
@@ -90,9 +57,6 @@ def do_claimed(
 
     Returns:
         The number of pieces that this process did.
-
-    Raises:
-        ValueError: If a piece is still pending when it is done.
     """
     done, before = 0, -1
     while done > before:
@@ -100,13 +64,7 @@ def do_claimed(
         for work in pending():
             with claimed(claim_of(work)) as is_ours:
                 # Another process may have done it before it was claimed.
-                if not is_ours or work not in pending():
-                    continue
-                do(work)
-                done += 1
-                if work in pending():
-                    raise ValueError(
-                        "Argument `do` must do what is pending, so that it no "
-                        f"longer is. Received: work={work!r}, which still is"
-                    )
+                if is_ours and work in pending():
+                    do(work)
+                    done += 1
     return done

@@ -1,7 +1,6 @@
 """Markdown tables of runs."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,11 +44,8 @@ def by_kind(
     return table(lines)
 
 
-def publish(parts: Sequence[str], path: str | Path | None) -> str:
-    """Prints Markdown parts, and writes them to a file if one is wanted."""
-    content = "\n\n".join(filter(None, parts)) + "\n"
+def publish(*parts: str) -> str:
+    """Prints Markdown parts; returns them in one."""
+    content = "\n\n".join(parts) + "\n"
     print(content)
-    if path:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(content, encoding="utf8")
     return content

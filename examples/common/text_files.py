@@ -1,41 +1,26 @@
-"""Lines of text files; what is malformed is named with path and line."""
+"""Lines of text files, plain or gzipped (`.gz`)."""
 
 import gzip
-import zlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
 
-def lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
-    """Numbers and contents of the lines that are not blank.
+def lines(path: str | Path, encoding: str = "utf8") -> Iterator[str]:
+    """The lines that are not blank, without their ends."""
+    opener = gzip.open if Path(path).suffix == ".gz" else open
+    # Texts may hold what else Python takes for an end of line.
+    with opener(path, "rt", encoding=encoding, newline="\n") as file:
+        yield from (line.rstrip("\r\n") for line in file if line.strip())
 
-    A file may be plain, or gzipped if its name ends in `.gz`. What cannot be
-    read, and an empty file, is an error with path and line.
-    """
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file")
-    opener = gzip.open if path.suffix == ".gz" else open
-    number, is_empty = 0, True
-    with opener(path, "rb") as file:
+
+def json_lines(path: str | Path) -> Iterator[dict[str, Any]]:
+    """What each line holds; one that is no JSON is an error with the path."""
+    for line in lines(path):
         try:
-            # Decoded by line, the number is right: buffers hold more.
-            for number, line in enumerate(file, start=1):
-                text = line.decode(encoding)
-                if text.strip():
-                    is_empty = False
-                    yield number, text.rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            fail(path, number, f"readable {encoding} text", str(error))
-        except (OSError, EOFError, zlib.error) as error:
-            fail(path, number + 1, f"readable {encoding} text", str(error))
-    if is_empty:
-        fail(path, 1, "at least one line of data", "an empty file")
-
-
-def fail(path: Path, number: int, expected: str, received: str) -> NoReturn:
-    """Raises a `ValueError` about a line of a file."""
-    raise ValueError(
-        f"{path}, line {number}: expected {expected}. "
-        f"Received: {received[:80]!r}"
-    )
+            yield json.loads(line)
+        except ValueError as error:
+            raise ValueError(
+                f"{path}: {error}. Received: {line[:80]!r}"
+            ) from error

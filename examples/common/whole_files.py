@@ -10,15 +10,12 @@ from typing import Any
 
 
 @contextlib.contextmanager
-def replacing(
-    path: str | Path, mode: str = "w", **options: Any
-) -> Iterator[IO[Any]]:
+def replacing(path: Path, mode: str = "w", **options: Any) -> Iterator[IO[Any]]:
     """Opens a file that takes the place of another when all is written.
 
     It is written beside the other one, which stays as it is if writing ends by
     an exception or a kill. Folders may not exist yet; text is UTF-8.
     """
-    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     if "b" not in mode:
         options["encoding"] = "utf8"
@@ -31,9 +28,7 @@ def replacing(
         temporary.unlink(missing_ok=True)
 
 
-def write_json(
-    path: str | Path, content: Any, indent: int | None = None
-) -> None:
+def write_json(path: Path, content: Any, indent: int | None = None) -> None:
     """Writes what JSON can hold in the place of what was in a file."""
     with replacing(path) as file:
         json.dump(content, file, indent=indent, ensure_ascii=False)

@@ -18,62 +18,27 @@ def load_vectors(path: str | Path) -> tuple[list[str], np.ndarray]:
 
     Returns:
         The words, and a float32 array `(words, size)`.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        ValueError: If it is malformed, or if a number is not finite.
     """
-    path = Path(path)
-    if path.suffix != ".npz":
-        return _read_text(path)
-    with np.load(path) as arrays:
-        found = {name: arrays[name] for name in arrays}
-    shapes = {name: f"{x.dtype} {x.shape}" for name, x in found.items()}
-    words, vectors = found.get("words"), found.get("vectors")
-    if (
-        words is None
-        or vectors is None
-        or words.dtype.kind != "U"
-        or vectors.dtype.kind not in "fiu"
-        or vectors.ndim != 2
-        or words.shape != vectors.shape[:1]
-        or not np.isfinite(vectors).all()
-    ):
-        raise ValueError(
-            f"{path}: expected strings `words` and finite numbers `vectors`, "
-            f"(words,) and (words, size). Received: {shapes}"
-        )
-    return words.tolist(), vectors.astype("float32")
-
-
-def _read_text(path):
-    words, vectors, size = [], [], 0
-    for number, line in text_files.lines(path, "utf8"):
-        line = line.rstrip(" ")
-        word, *values = line.rsplit(" ", size) if size else line.split(" ")
-        vector = _numbers(values)
-        size = size or len(vector)
-        too_many = " " in word and _numbers([word.rpartition(" ")[2]]).size
-        if not size or len(vector) != size or too_many:
-            expected = f"a word and {size or 'its'} finite numbers"
-            text_files.fail(path, number, expected, line)
+    if Path(path).suffix == ".npz":
+        with np.load(path) as arrays:
+            words, vectors = arrays["words"], arrays["vectors"]
+        return words.tolist(), vectors.astype("float32")
+    words, rows = [], []
+    for line in text_files.lines(path):
+        size = len(rows[0]) if rows else -1
+        word, *numbers = line.rstrip(" ").rsplit(" ", size)
         words.append(word)
-        vectors.append(vector)
-    return words, np.stack(vectors)
+        rows.append(np.array(numbers, dtype="float32"))
+    return words, np.stack(rows)
 
 
-def _numbers(values):
-    """A vector; an empty one if a value is no finite number."""
-    try:
-        vector = np.array(values, dtype="float32")
-    except ValueError:
-        vector = np.array([np.nan], dtype="float32")
-    return vector if np.isfinite(vector).all() else vector[:0]
-
-
-def find_vectors(data_dir: str) -> str | None:
+def find_vectors(data_dir: str | Path) -> str | None:
     """The GloVe file that comes with the data, if one does."""
-    found = sorted(Path(data_dir, "glove").glob("*.npz"))
+    endings = ("npz", "txt", "txt.gz")
+    folder = Path(data_dir, "glove")
+    found = [
+        x for ending in endings for x in sorted(folder.glob(f"*.{ending}"))
+    ]
     return str(found[0]) if found else None
 
 

@@ -35,8 +35,6 @@ import numpy as np
 import tensorflow as tf
 
 import keras_seqmech
-from examples.common.arguments import integer
-from examples.common.arguments import positive
 from keras_seqmech.tasks import picking
 
 WORKERS = 2
@@ -76,12 +74,12 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
-    add("--steps", type=positive, default=100, help="steps of the optimizer")
-    add("--batch-size", type=positive, default=32, help="examples a worker")
-    add("--length", type=integer(least=2), default=10, help="digits")
-    add("--units", type=positive, default=32, help="of the upper LSTM")
-    add("--save-every", type=positive, default=20, help="steps")
-    add("--kill-after", type=integer(least=0), default=0, help="step; 0: never")
+    add("--steps", type=int, default=100, help="steps of the optimizer")
+    add("--batch-size", type=int, default=32, help="examples a worker")
+    add("--length", type=int, default=10, help="digits")
+    add("--units", type=int, default=32, help="of the upper LSTM")
+    add("--save-every", type=int, default=20, help="steps")
+    add("--kill-after", type=int, default=0, help="step; 0: never")
     add("--output-dir", type=pathlib.Path, default=pathlib.Path("out/workers"))
     add("--worker", type=int, choices=range(WORKERS), help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)

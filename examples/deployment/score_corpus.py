@@ -32,8 +32,6 @@ from pathlib import Path
 from typing import Any
 from typing import NamedTuple
 
-from examples.common.arguments import integer
-from examples.common.arguments import positive
 from examples.deployment import corpus
 from examples.deployment import text_model
 
@@ -239,12 +237,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--output", type=Path, required=True, help="folder of the scores")
     add("--text-field", default="text", help="of the texts")
     add("--id-field", help="to be written beside the scores, as a string")
-    add("--batch-size", type=positive, default=256, help="texts of a batch")
-    add("--shard-rows", type=positive, default=10_000, help="rows of a shard")
+    add("--batch-size", type=int, default=256, help="texts of a batch")
+    add("--shard-rows", type=int, default=10_000, help="rows of a shard")
     workers = "processes; 0: this one, without Ray; default: all CPUs"
-    add("--workers", type=integer(0), help=workers)
+    add("--workers", type=int, help=workers)
     threads = "CPUs of each worker; default: 1, or all with --workers 0"
-    add("--threads", type=positive, help=threads)
+    add("--threads", type=int, help=threads)
     add("--address", help="of a Ray cluster; default: this machine alone")
     bad = "a row without a text ends the run, or is named in rejects-*.jsonl"
     actions = ("raise", "skip")

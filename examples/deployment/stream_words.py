@@ -31,8 +31,6 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from examples.common.arguments import integer
-from examples.common.arguments import positive
 from examples.common.exports import newest
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
@@ -165,10 +163,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     text = "研究生命的起源是科学家们多年来的愿望。"
     what = "what to type; - for the lines of standard input"
     add("--text", default=text, help=what)
-    add("--sentences", type=positive, default=2000, help="to train on")
-    add("--epochs", type=positive, default=3)
-    add("--units", type=positive, default=128)
-    add("--seed", type=integer(0), default=0)
+    add("--sentences", type=int, default=2000, help="to train on")
+    add("--epochs", type=int, default=3)
+    add("--units", type=int, default=128)
+    add("--seed", type=int, default=0)
     return parser.parse_args(argv)
 
 

@@ -21,7 +21,6 @@ import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
-from examples.common.arguments import integer
 from examples.explorer.questions import EXPLORABLES
 
 
@@ -41,7 +40,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
             help="folder of exported versions",
         )
     add("--host", default="127.0.0.1", help="who may see the page")
-    add("--port", type=integer(0, most=65535), default=8765)
+    add("--port", type=int, default=8765)
     add("--no-browser", action="store_true", help="open no browser")
     return parser.parse_args(argv)
 

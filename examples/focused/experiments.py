@@ -7,11 +7,10 @@ a CSV file and is not repeated.
 
 import argparse
 import functools
-import zlib
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from typing import NamedTuple
 
 import keras
@@ -22,19 +21,19 @@ import tensorflow as tf
 from examples.common import exploring
 from examples.common import interleaved
 from examples.common import results
-from examples.common import resumable_progress
-from examples.common.arguments import integer
-from examples.common.arguments import positive
-from examples.common.arguments import real
+from examples.common import resumable
 from examples.common.networks import network_of
 from examples.focused import models
 from keras_seqmech.training import Schedule
 from keras_seqmech.training import WarnOnDecisionCollapse
 
 KEY = ("task", "model", "estimator", "openness_target", "seed", "settings")
-MEASURED = (
+SHARES = (
     *("accuracy", "openness", "drawn_accuracy", "drawn_openness"),
-    *("best_accuracy", "steps_to_95", "steps", "gate_variance_start"),
+    "best_accuracy",
+)
+MEASURED = (
+    *(*SHARES, "steps_to_95", "steps", "gate_variance_start"),
     *("gate_variance_end", "train_ms", "inference_ms", "parameters"),
     "seconds",
 )
@@ -44,7 +43,6 @@ SETTINGS = (
     *("units", "learning_rate", "batch_size", "steps", "evaluate_every"),
     "test_size",
 )
-CURVE = ("step", "loss", "train_accuracy", "accuracy", "openness", "seconds")
 REACHED = 0.95
 # Repeated measurements of a time.
 REPEATS = 9
@@ -65,35 +63,17 @@ class Task(NamedTuple):
     test: tuple[dict[str, np.ndarray], np.ndarray]  # Asked, and answers.
 
 
-class Progress(resumable_progress.ResumableProgress):
-    """Tests answers and gates.
-
-    Training draws the gates, so `train_accuracy` and `accuracy` differ until
-    the gates are hard.
-    """
-
-    def __init__(
-        self, probed: keras.Model, test: tuple[dict, np.ndarray], *options: Any
-    ):
-        super().__init__(*options)
-        self.probed = probed
-        self.test = test
-
-    def measure(self) -> dict[str, float]:
-        return models.measure(self.probed, *self.test, self.args.batch_size)
-
-
 def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     """Adds the options that both tasks share."""
     add = parser.add_argument
     models.add_arguments(parser)
-    add("--seeds", nargs="+", type=integer(0), default=[0])
-    add("--learning-rate", type=real("(0, inf)"), default=5e-3)
-    add("--batch-size", type=positive, default=64)
-    add("--steps", type=positive, default=30000, help="of training")
+    add("--seeds", nargs="+", type=int, default=[0])
+    add("--learning-rate", type=float, default=5e-3)
+    add("--batch-size", type=int, default=64)
+    add("--steps", type=int, default=30000, help="of training")
     every = "steps, an epoch: then gates' weights change, too"
-    add("--evaluate-every", type=positive, default=500, help=every)
-    add("--test-size", type=positive, default=2000)
+    add("--evaluate-every", type=int, default=500, help=every)
+    add("--test-size", type=int, default=2000)
     add("--output", type=Path, default=Path(f"runs/{name}.csv"))
 
 
@@ -129,70 +109,45 @@ def keys(
     return found
 
 
-def model_path(args: argparse.Namespace, key: Sequence[str]) -> Path:
+def file_of(args: argparse.Namespace) -> results.ResultsFile:
+    """The file of the finished runs."""
+    return results.ResultsFile(args.output, FIELDS, KEY)
+
+
+def model_path(args: argparse.Namespace, key: Iterable[str]) -> Path:
     """The file of a run's model, of its own for each setting."""
-    *parts, settings = key
-    digest = f"{zlib.crc32(settings.encode()):08x}"
-    folder = args.output.with_name(f"{args.output.stem}-models")
-    return folder / f"{'-'.join([*filter(None, parts), digest])}.keras"
-
-
-def do_runs(
-    args: argparse.Namespace, wanted: Sequence[results.Key], task: Task
-) -> list[results.Row]:
-    """Does what has no row yet; returns the rows of the wanted runs."""
-
-    def run(key: results.Row, line: str) -> dict:
-        path = model_path(args, tuple(key.values()))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return train_and_test(key, args, task, path, line)
-
-    def forget(key: results.Row) -> None:
-        path = model_path(args, tuple(key.values()))
-        resumable_progress.remove(path.with_suffix(""))
-
-    file = results.ResultsFile(args.output, FIELDS, KEY)
-    return file.do_missing(wanted, run, forget)
+    return results.with_ending(file_of(args).place(key), "keras")
 
 
 def train_and_test(
-    key: results.Row,
-    args: argparse.Namespace,
-    task: Task,
-    path: Path,
-    line: str,
+    key: results.Row, args: argparse.Namespace, task: Task
 ) -> dict:
-    """Trains, tests and saves one model; returns its results."""
-    seed = int(key["seed"])
+    """Trains, tests and saves one model; returns its results.
+
+    Training draws the gates, so accuracies in training and in tests differ
+    until the gates are hard.
+    """
+    path, seed = model_path(args, key.values()), int(key["seed"])
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     model = task.build(key["model"], key["estimator"])
     models.compile_model(model, args.learning_rate, args.steps)
-    model.optimizer.build(model.trainable_variables)
     batch = next(iter(task.batches(seed, 0)))
-    probed = models.probe(model)
-    progress = Progress(probed, task.test, args, path.with_suffix(""), line)
-    state = progress.restore(model)
-    if not state["step"]:
-        state["gate_variance_start"] = models.gate_variance(model, *batch)
-    if not progress.is_over():
-        callbacks = []
-        if models.has_gates(model):
-            callbacks = gate_callbacks(model, args)
-        model.fit(
-            task.batches(seed, state["step"]),
-            initial_epoch=state["step"] // args.evaluate_every,
-            epochs=args.steps // args.evaluate_every,
-            steps_per_epoch=args.evaluate_every,
-            # What the others set at the end of an epoch is saved, too.
-            callbacks=[*callbacks, progress],
-            shuffle=False,
-            verbose=0,
-        )
+    probed, (asked, answers) = models.probe(model), task.test
+    variance_start = models.gate_variance(model, *batch)
+    curve = resumable.fit(
+        model,
+        lambda step, curve: task.batches(seed, step),
+        epochs=args.steps // args.evaluate_every,
+        steps=args.evaluate_every,
+        folder=path.with_suffix(""),
+        callbacks=gate_callbacks(model, args),
+        measure=lambda: models.measure(probed, asked, answers, args.batch_size),
+    )
     model.save(path)
-    curve = pd.DataFrame(state["curve"], columns=CURVE)
-    curve.to_csv(path.with_suffix(".csv"), index=False)
-    asked, answers = task.test
+    tested = pd.DataFrame(curve)
+    tested.index = args.evaluate_every * (tested.index + 1)
+    tested.to_csv(path.with_suffix(".csv"), index_label="step")
     drawn = models.measure_drawn(model, asked, answers, args.batch_size)
     # As long as the tested questions; the first of training may be shorter.
     timed = {
@@ -202,29 +157,28 @@ def train_and_test(
     (inference_ms,) = interleaved.median_ms(
         [functools.partial(probed.predict_on_batch, timed)], REPEATS
     )
-    reached = curve["step"][curve["accuracy"] >= REACHED]
-    # The first epoch compiles.
-    times = state["train_ms"][1:] or state["train_ms"]
-    return {
-        "accuracy": percent(curve["accuracy"].iloc[-1]),
-        "openness": percent(curve["openness"].iloc[-1]),
-        **{name: percent(share) for name, share in drawn.items()},
-        "best_accuracy": percent(curve["accuracy"].max()),
-        "steps_to_95": reached.iloc[0] if len(reached) else "",
-        "steps": state["step"],
-        "gate_variance_start": state["gate_variance_start"],
+    reached = tested.index[tested["accuracy"] >= REACHED]
+    shares = {"openness": float("nan"), **curve[-1], **drawn}
+    shares["best_accuracy"] = tested["accuracy"].max()
+    found = {
+        **{x: percent(shares[x]) for x in SHARES if x in shares},
+        "steps_to_95": reached[0] if len(reached) else "",
+        "steps": tested.index[-1],
+        "gate_variance_start": variance_start,
         "gate_variance_end": models.gate_variance(model, *batch),
-        "train_ms": round(float(np.median(times)), 1),
+        "train_ms": resumable.step_ms(curve, args.evaluate_every),
         "inference_ms": round(inference_ms, 1),
         "parameters": model.count_params(),
-        "seconds": round(state["seconds"], 1),
+        "seconds": round(tested["seconds"].sum(), 1),
     }
+    resumable.remove(path.with_suffix(""))
+    return found
 
 
 def gate_callbacks(
     model: keras.Model, args: argparse.Namespace
 ) -> list[keras.callbacks.Callback]:
-    """Callbacks that change the weights and temperature of gates.
+    """Callbacks that change the weights and temperature of gates, if any.
 
     The penalty on open gates grows from zero: before the network can use the
     states it reads, no gate is worth it, and all would close. Meanwhile the
@@ -233,6 +187,8 @@ def gate_callbacks(
     too, and the temperature of relaxed gates falls. With `--explore`,
     `ExploreThenCommit` takes the place of all this.
     """
+    if not models.has_gates(model):
+        return []
     schedule = exploring.schedule(args)
     if schedule is not None:
         return [WarnOnDecisionCollapse(patience=3), schedule]

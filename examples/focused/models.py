@@ -23,8 +23,6 @@ import numpy as np
 import tensorflow as tf
 
 from examples.common import exploring
-from examples.common.arguments import positive
-from examples.common.arguments import real
 from examples.common.networks import network_of
 from keras_seqmech import ContextAttention
 from keras_seqmech import DecisionPenalties
@@ -66,12 +64,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--estimators", nargs="+", **of_fhe)
     states = "states of fhe that the question attends to"
     add("--read-out", choices=READ_OUTS, default="every", help=states)
-    add("--units", type=positive, default=64)
+    add("--units", type=int, default=64)
     target = "share of open gates without penalty, without --explore"
-    add("--openness-target", type=real("(0, 1]"), default=0.05, help=target)
+    add("--openness-target", type=float, default=0.05, help=target)
     weight = "penalty on undecided gates at the end, without --explore"
-    nonnegative = real("[0, inf)")
-    add("--indecision-weight", type=nonnegative, default=1.0, help=weight)
+    add("--indecision-weight", type=float, default=1.0, help=weight)
     parser.set_defaults(sparsity_weight=2.0)
     exploring.add_arguments(parser)
     add("--jit-compile", action="store_true", help="fhe: loops by XLA")

@@ -28,8 +28,6 @@ import numpy as np
 from examples.common import results
 from examples.common import tables
 from examples.common import word_vectors
-from examples.common.arguments import integer
-from examples.common.arguments import positive
 from examples.focused import answer_scores
 from examples.focused import passage_data
 from examples.focused import passage_models
@@ -163,11 +161,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     models, ablations = passage_models.MODELS, passage_models.ABLATIONS
     names = {"choices": (*models, *ablations), "default": list(models)}
     add("--models", nargs="+", **names)
-    add("--seeds", nargs="+", type=integer(0), default=[1, 2, 3])
+    add("--seeds", nargs="+", type=int, default=[1, 2, 3])
     add("--output", type=Path, default=Path("runs/passage_questions.csv"))
-    add("--epochs", type=positive, default=30, help="at most")
-    add("--units", type=positive, default=128)
-    add("--batch-size", type=positive, default=32)
+    add("--epochs", type=int, default=30, help="at most")
+    add("--units", type=int, default=128)
+    add("--batch-size", type=int, default=32)
     args = parser.parse_args(argv)
     args.vectors = word_vectors.find_vectors(args.data_dir)
     return args
@@ -203,7 +201,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         ),
     )
     table = tables.by_kind(rows, ("dataset", "model"), MEASURED)
-    return tables.publish([table], None)
+    return tables.publish(table)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,6 @@ import numpy as np
 
 from examples.common import results
 from examples.common import tables
-from examples.common.arguments import positive
 from examples.focused import experiments
 from examples.focused import models
 from keras_seqmech import serving
@@ -170,8 +169,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     experiments.add_arguments(parser, "picking")
-    add("--length", type=positive, default=100, help="of training sequences")
-    add("--test-lengths", nargs="*", type=positive, default=[])
+    add("--length", type=int, default=100, help="of training sequences")
+    add("--test-lengths", nargs="*", type=int, default=[])
     add("--export-dir", type=Path, help="export fhe to this folder")
     args = experiments.check(parser, parser.parse_args(argv))
     if min(args.test_lengths, default=args.length) < args.length:
@@ -195,7 +194,10 @@ def main(argv: Sequence[str] | None = None) -> str:
     test = picking.examples(args.test_size, args.length, args.length, TEST_SEED)
     build_one = functools.partial(build, args=args)
     task = experiments.Task(build_one, batches, test)
-    rows = experiments.do_runs(args, keys(args), task)
+    rows = experiments.file_of(args).do_missing(
+        keys(args),
+        lambda key, line: experiments.train_and_test(key, args, task),
+    )
     longer = measure_lengths(rows, args)
     for row in rows:
         if args.export_dir and row["model"] == "fhe":
@@ -208,7 +210,7 @@ def main(argv: Sequence[str] | None = None) -> str:
     if longer:
         by = (*kind, "test_length")
         found.append(tables.by_kind(longer, by, LENGTH_MEASURED))
-    return tables.publish(found, None)
+    return tables.publish(*found)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,6 @@ import tensorflow as tf
 
 from examples.common import results
 from examples.common import tables
-from examples.common.arguments import positive
 from examples.focused import experiments
 from examples.focused import models
 from keras_seqmech.tasks import pixel_question
@@ -122,7 +121,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--mnist", action="store_true", help="28x28 digits of --data-dir")
     add("--data-dir", help="holds mnist/mnist.npz")
     small = "height of the images at first; default: whole ones"
-    add("--start-size", type=positive, help=small)
+    add("--start-size", type=int, help=small)
     args = experiments.check(parser, parser.parse_args(argv))
     if args.mnist and not args.data_dir:
         parser.error("--mnist: needs --data-dir")
@@ -150,9 +149,12 @@ def main(argv: Sequence[str] | None = None) -> str:
         functools.partial(batches, *train, args),
         pixel_question.examples(*test, TEST_SEED),
     )
-    rows = experiments.do_runs(args, keys(args), task)
+    rows = experiments.file_of(args).do_missing(
+        keys(args),
+        lambda key, line: experiments.train_and_test(key, args, task),
+    )
     table = tables.by_kind(rows, experiments.KIND, experiments.MEASURED)
-    return tables.publish([table], None)
+    return tables.publish(table)
 
 
 if __name__ == "__main__":

@@ -38,12 +38,9 @@ from keras import ops
 from examples.common import datasets
 from examples.common import interleaved
 from examples.common import results
-from examples.common import resumable_fit
+from examples.common import resumable
 from examples.common import tables
 from examples.common import text_encoding
-from examples.common.arguments import integer
-from examples.common.arguments import positive
-from examples.common.arguments import real
 from examples.common.networks import network_of
 from examples.focused.models import drawing
 from examples.focused.models import gates_of
@@ -184,13 +181,13 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--data-dir", type=Path, help="folder of imdb")
     add("--models", nargs="+", choices=MODELS, default=list(MODELS))
     add("--estimator", choices=ESTIMATORS, default="relaxed", help="of gates")
-    add("--prices", nargs="+", type=real("[0, 10]"), default=[0.02])
-    add("--seeds", nargs="+", type=integer(0), default=[0])
+    add("--prices", nargs="+", type=float, default=[0.02])
+    add("--seeds", nargs="+", type=int, default=[0])
     for name in DEFAULTS["adding"]:
         default = ", ".join(f"{x}: {y[name]}" for x, y in DEFAULTS.items())
         option = f"--{name.replace('_', '-')}"
-        add(option, type=positive, help=f"default: {default}")
-    add("--batch-size", type=positive, default=100)
+        add(option, type=int, help=f"default: {default}")
+    add("--batch-size", type=int, default=100)
     add("--output", type=Path, default=Path("runs/skipping.csv"))
     args = parser.parse_args(argv)
     if args.data == "imdb" and args.data_dir is None:
@@ -218,11 +215,12 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
 
 
 def train_and_measure(
-    key: results.Row,
-    data: Data,
-    args: argparse.Namespace,
+    key: results.Row, data: Data, args: argparse.Namespace, folder: Path
 ) -> dict[str, str]:
-    """Trains and tests one model; returns its results."""
+    """Trains and tests one model; returns its results.
+
+    `folder` is that of its backup.
+    """
     name, seed = key["model"], int(key["seed"])
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
@@ -235,11 +233,12 @@ def train_and_measure(
             indecision=INDECISION,
         )
         callbacks = [schedule, WarnOnDecisionCollapse()]
-    seconds = resumable_fit.fit(
+    curve = resumable.fit(
         model,
-        resumable_fit.EpochOrder(*data.train, args.batch_size, seed),
+        resumable.shuffled(*data.train, args.batch_size, seed),
         args.epochs,
-        resumable_fit.folder_of(args.output, key),
+        -(-len(data.train[1]) // args.batch_size),
+        folder,
         callbacks,
     )
     network = network_of(model)
@@ -252,14 +251,16 @@ def train_and_measure(
         ],
         REPEATS,
     )
-    return {
+    found = {
         **measure(network, data, args.batch_size),
         **measure_drawn(network, data, args.batch_size),
         "inference_ms": f"{own_ms:.2f}",
         "lstm_ms": f"{lstm_ms:.2f}",
         "parameters": str(model.count_params()),
-        "seconds": f"{seconds:.1f}",
+        "seconds": f"{sum(point['seconds'] for point in curve):.1f}",
     }
+    resumable.remove(folder)
+    return found
 
 
 def measure(
@@ -308,13 +309,15 @@ def main(argv: Sequence[str] | None = None) -> str:
     """Does what has no row yet; returns the table it prints."""
     args = parse(argv)
     load_once = functools.cache(lambda: load(args))
-    rows = results.ResultsFile(args.output, FIELDS, KEY).do_missing(
+    file = results.ResultsFile(args.output, FIELDS, KEY)
+    rows = file.do_missing(
         keys(args),
-        lambda key, line: train_and_measure(key, load_once(), args),
-        lambda key: resumable_fit.remove(args.output, key),
+        lambda key, line: train_and_measure(
+            key, load_once(), args, file.place(key.values())
+        ),
     )
     table = tables.by_kind(rows, ("model", "estimator", "price"), MEASURED)
-    return tables.publish([table], None)
+    return tables.publish(table)
 
 
 if __name__ == "__main__":

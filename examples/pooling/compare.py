@@ -28,8 +28,6 @@ import numpy as np
 import pandas as pd
 
 from examples.common import tables
-from examples.common.arguments import integer
-from examples.common.arguments import real
 from examples.pooling import classifiers
 from examples.pooling import experiments
 from examples.pooling import noisy_texts
@@ -108,10 +106,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     experiments.add_arguments(parser)
     names = list(classifiers.POOLINGS)
     add("--models", nargs="+", choices=names, default=names)
-    add("--forget-bias", type=real("[-10, 10]"), default=1.0, help="at first")
+    add("--forget-bias", type=float, default=1.0, help="at first")
     add("--output", type=Path, default=Path("runs/pooling_compare.csv"))
     add("--vanishing", action="store_true", help="ratio at ends of epochs")
-    add("--vanishing-every", type=integer(0), default=0, help="steps; 0: never")
+    add("--vanishing-every", type=int, default=0, help="steps; 0: never")
     return parser.parse_args(argv)
 
 
@@ -123,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> str:
     if args.vanishing or args.vanishing_every:
         columns.append("vanishing_ratio")
     labels = ("setting", "size", "model")
-    return tables.publish([tables.by_kind(rows, labels, columns)], None)
+    return tables.publish(tables.by_kind(rows, labels, columns))
 
 
 if __name__ == "__main__":

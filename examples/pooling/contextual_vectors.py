@@ -32,7 +32,6 @@ import numpy as np
 
 from examples.common import datasets
 from examples.common import whole_files
-from examples.common.arguments import integer
 
 # Training texts of each class, and the texts of the other parts.
 PER_CLASS = 10
@@ -144,7 +143,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     add("--data-dir", required=True, help="see examples/common/datasets.py")
-    add("--seeds", nargs="+", type=integer(0), default=[0, 1, 2, 3, 4])
+    add("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     return parser.parse_args(argv)
 
 

@@ -14,9 +14,6 @@ import numpy as np
 from examples.common import results
 from examples.common import whole_files
 from examples.common import word_vectors
-from examples.common.arguments import integer
-from examples.common.arguments import positive
-from examples.common.arguments import real
 from examples.pooling import classifiers
 from examples.pooling import noisy_texts
 
@@ -38,19 +35,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of both studies."""
     add = parser.add_argument
     add("--data-dir", required=True, help="see examples/common/datasets.py")
-    add("--sizes", nargs="+", type=positive, default=[1000, 10000])
+    add("--sizes", nargs="+", type=int, default=[1000, 10000])
     settings, default = noisy_texts.SETTINGS, ["standard", "mid"]
     add("--settings", nargs="+", choices=settings, default=default)
-    add("--seeds", nargs="+", type=integer(0), default=[0, 1, 2])
-    add("--epochs", type=positive, default=20)
+    add("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    add("--epochs", type=int, default=20)
     patience = "epochs without progress; default all"
-    add("--patience", type=positive, help=patience)
-    add("--units", type=positive, default=256)
-    add("--learning-rate", type=real("(0, inf)"), default=2e-3)
-    add("--batch-size", type=positive, default=32)
-    add("--max-length", type=positive, default=400, help="tokens with noise")
-    add("--validation-size", type=positive, help="default all")
-    add("--test-size", type=positive, help="default all")
+    add("--patience", type=int, help=patience)
+    add("--units", type=int, default=256)
+    add("--learning-rate", type=float, default=2e-3)
+    add("--batch-size", type=int, default=32)
+    add("--max-length", type=int, default=400, help="tokens with noise")
+    add("--validation-size", type=int, help="default all")
+    add("--test-size", type=int, help="default all")
     add("--save-models", type=Path, help="folder for the trained models")
 
 

@@ -37,9 +37,6 @@ from examples.common import results
 from examples.common import tables
 from examples.common import text_encoding
 from examples.common import word_vectors
-from examples.common.arguments import integer
-from examples.common.arguments import positive
-from examples.common.arguments import real
 from examples.pooling import classifiers
 from examples.pooling import contextual_vectors
 from examples.pooling import experiments
@@ -230,12 +227,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--data-dir", required=True, help="see examples/common/datasets.py")
     add("--inputs", nargs="+", choices=INPUTS, default=list(INPUTS))
     add("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    add("--seeds", nargs="+", type=integer(0), default=[0, 1, 2, 3, 4])
-    add("--epochs", type=positive, default=8)
-    add("--units", type=positive, default=32, help="of each direction")
-    add("--learning-rate", type=real("(0, inf)"), default=5e-3)
-    add("--batch-size", type=positive, default=5, help="in training")
-    add("--forget-bias", type=real("[-10, 10]"), default=1.0, help="at first")
+    add("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
+    add("--epochs", type=int, default=8)
+    add("--units", type=int, default=32, help="of each direction")
+    add("--learning-rate", type=float, default=5e-3)
+    add("--batch-size", type=int, default=5, help="in training")
+    add("--forget-bias", type=float, default=1.0, help="at first")
     add("--output", type=Path, default=Path("runs/pooling_few_labels.csv"))
     return parser.parse_args(argv)
 
@@ -258,7 +255,7 @@ def main(argv: Sequence[str] | None = None) -> str:
     rows = file.do_missing(keys(args), run)
     columns = ("test_accuracy", "last_accuracy")
     table = tables.by_kind(rows, ("inputs", "model"), columns)
-    return tables.publish([table], None)
+    return tables.publish(table)
 
 
 if __name__ == "__main__":

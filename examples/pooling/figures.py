@@ -31,8 +31,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from examples.common.arguments import integer
-from examples.common.arguments import positive
 from examples.pooling import classifiers
 from examples.pooling import experiments
 from examples.pooling import noisy_texts
@@ -208,12 +206,12 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--models", type=Path, help="folder of the saved models")
     add("--output", type=Path, default=Path("runs/position_figures"))
     add("--curves", nargs="*", type=Path, default=[], help="CSV files")
-    add("--size", type=positive, default=10000, help="of the saved models")
-    add("--seeds", nargs="+", type=integer(0), default=[0])
-    add("--test-size", type=positive, default=1000, help="texts looked at")
-    add("--probe", type=positive, default=64, help="texts of gradients")
-    add("--importance-texts", type=positive, default=50)
-    add("--start-texts", type=integer(0), default=500, help="0: no training")
+    add("--size", type=int, default=10000, help="of the saved models")
+    add("--seeds", nargs="+", type=int, default=[0])
+    add("--test-size", type=int, default=1000, help="texts looked at")
+    add("--probe", type=int, default=64, help="texts of gradients")
+    add("--importance-texts", type=int, default=50)
+    add("--start-texts", type=int, default=500, help="0: no training")
     return parser.parse_args(argv)
 
 

@@ -168,7 +168,7 @@ def main(argv: Sequence[str] | None = None) -> str:
     args = parse(argv)
     rows = experiments.do_runs(args, FIELDS, train_and_test)
     labels, columns = ("setting", "size", "model"), ("test_accuracy",)
-    return tables.publish([tables.by_kind(rows, labels, columns)], None)
+    return tables.publish(tables.by_kind(rows, labels, columns))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ Architectures", sections 1.4, 1.7 and 1.8, which takes sentences of noise from
 Wikipedia.
 """
 
-import json
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
@@ -82,8 +81,7 @@ def load(
     data = datasets.load("imdb", data_dir)
     print(f"imdb: {datasets.describe(data)}", flush=True)
     path = Path(data_dir, "wiki", "sentences.jsonl.gz")
-    lines = text_files.lines(path, "utf8")
-    sentences = [json.loads(line)["text"] for _, line in lines]
+    sentences = [row["text"] for row in text_files.json_lines(path)]
     numbers: dict[bytes, int] = {}
     train, validation, test = (
         _long_texts(part, numbers)

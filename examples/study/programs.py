@@ -42,7 +42,6 @@ class Program:
 
     name: str
     seed: str = "--seeds {}"
-    output: str = "--output"
     quiet: str = ""  # Options that change no result.
     file: ClassVar[str] = "rows.csv"  # "" where the output is a folder.
 
@@ -66,7 +65,7 @@ class Program:
     def run(self, options: Sequence[str], folder: Path) -> list[Row]:
         """Runs the program in a folder; returns the rows of one run."""
         path = folder / self.file
-        given = [*options, *self.quiet.split(), self.output, str(path)]
+        given = [*options, *self.quiet.split(), "--output", str(path)]
         self.module.main(given)
         args = self.module.parse(options)
         wanted = self.key(args).items()
@@ -129,20 +128,12 @@ def _shown(value: str | float) -> str:
 
 FIELD_FIGURES = FieldFigures("receptive_field.figures")
 PROGRAMS = {
-    "classify_text": Program(
-        "receptive_field.classify_text", output="--results"
-    ),
+    "classify_text": Program("receptive_field.classify_text"),
     # Each seed tests another fold.
     "classify_folds": Program(
-        "receptive_field.classify_text",
-        seed="--seeds {0} --fold {0}",
-        output="--results",
+        "receptive_field.classify_text", seed="--seeds {0} --fold {0}"
     ),
-    "segment_words": Program(
-        "receptive_field.segment_words",
-        seed="--first-seed {} --seeds 1",
-        quiet="--verbose 0",
-    ),
+    "segment_words": Program("receptive_field.segment_words"),
     "delay": Program("receptive_field.delay"),
     "look_ahead": Program("receptive_field.look_ahead"),
     "field_figures": FIELD_FIGURES,

@@ -38,8 +38,7 @@ def file(study: Study, folder: Path = FOLDER) -> results.ResultsFile:
 def read(study: Study, folder: Path = FOLDER) -> pd.DataFrame:
     """All rows of a study, in the order they were added; values are text."""
     found = file(study, folder)
-    rows = results.read_rows(found.path, found.fields)
-    return pd.DataFrame(rows, columns=found.fields, dtype=object)
+    return pd.DataFrame(found.read(), columns=found.fields, dtype=object)
 
 
 def add(

@@ -29,10 +29,8 @@ models and their curves.
 """
 
 import argparse
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -42,11 +40,8 @@ from keras import ops
 from matplotlib.figure import Figure
 
 from examples.common import results
-from examples.common import resumable_progress
+from examples.common import resumable
 from examples.common import tables
-from examples.common.arguments import integer
-from examples.common.arguments import positive
-from examples.common.arguments import real
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech.subsample import expectation
 from keras_seqmech.tasks import memory
@@ -66,6 +61,8 @@ CURRICULA, EMIT = ("outputs", "length"), ("before", "after")
 # Symbols of the first sequences of the curriculum of lengths.
 START_LENGTH = 10
 CHECK_SEED, TEST_SEED = 10**6, 10**6 + 1
+# Of symbols, targets and weights.
+TYPES = ("int32", "int32", "float32")
 
 
 def build(
@@ -175,110 +172,79 @@ def emission_matrix(probed: keras.Model, symbols: np.ndarray) -> np.ndarray:
     return expectation.emission_matrix(found, width)[0].numpy()
 
 
-class Progress(resumable_progress.ResumableProgress):
-    """Tests a model on other sequences; a target accuracy ends the run, too.
-
-    If sequences are to grow, `fit` also ends where they do.
-    """
-
-    def __init__(
-        self,
-        probed: keras.Model,
-        length: int,
-        args: argparse.Namespace,
-        path: Path,
-        line: str,
-    ):
-        super().__init__(args, path, line)
-        self.probed = probed
-        self.length = length
-        self.check = memory.examples(args.test_size, length, CHECK_SEED)
-
-    def measure(self) -> dict[str, float]:
-        return measure(self.probed, self.check, self.args.batch_size)
-
-    def is_reached(self) -> bool:
-        """Whether the last test reached the accuracy that is wanted."""
-        curve, wanted = self.state["curve"], self.args.target_accuracy
-        return bool(curve) and curve[-1]["accuracy"] >= wanted
-
-    def training_length(self) -> int:
-        """Number of symbols of the sequences to train with now."""
-        if self.args.curriculum != "length":
-            return self.length
-        wanted = self.args.growth_accuracy
-        length = START_LENGTH
-        for point in self.state["curve"]:
-            length *= 1 + (point["train_accuracy"] >= wanted)
-        return min(length, self.length)
-
-    def on_epoch_end(
-        self, epoch: int, logs: dict[str, Any] | None = None
-    ) -> None:
-        before = self.training_length()
-        super().on_epoch_end(epoch, logs)
-        if self.training_length() != before:
-            self.model.stop_training = True
-
-    def is_over(self) -> bool:
-        return self.is_reached() or super().is_over()
+def training_length(
+    curve: resumable.Curve, length: int, args: argparse.Namespace
+) -> int:
+    """Number of symbols of the sequences to train with after some epochs."""
+    if args.curriculum != "length":
+        return length
+    now = START_LENGTH
+    for point in curve:
+        now *= 1 + (point["train_accuracy"] >= args.growth_accuracy)
+    return min(now, length)
 
 
-def train_and_test(
-    key: results.Row, args: argparse.Namespace, line: str
-) -> dict:
+def train_and_test(key: results.Row, args: argparse.Namespace) -> dict:
     """Trains, tests and saves one model; returns its results."""
     length, seed = int(key["length"]), int(key["seed"])
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
+    grows = args.curriculum == "length"
     model = build(
         length,
         args.units,
         args.emission_bias,
         args.emit,
-        is_fixed=args.curriculum != "length",
+        is_fixed=not grows,
         clip_norm=args.clip_norm,
     )
-    model.optimizer.build(model.trainable_variables)
-    path = model_path(length, seed, args)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    probed = probe(model)
-    progress = Progress(probed, length, args, path.with_suffix(""), line)
-    state = progress.restore(model)
-    before = lengths_before(length, args)
-    if state["step"] == 0 and args.warm_start and before:
+    path, before = model_path(length, seed, args), lengths_before(length, args)
+    if args.warm_start and before:
         warm = keras.models.load_model(model_path(before[-1], seed, args))
         model.set_weights(warm.get_weights())
-    # A fit ends early where sequences grow.
-    while not progress.is_over():
-        now = progress.training_length()
-        model.fit(
-            batches(now, length, seed, state["step"], args),
-            initial_epoch=state["step"] // args.evaluate_every,
-            epochs=args.steps // args.evaluate_every,
-            steps_per_epoch=args.evaluate_every,
-            callbacks=[progress],
-            shuffle=False,
-            verbose=0,
-        )
+    probed = probe(model)
+    check, test = (
+        memory.examples(args.test_size, length, own_seed)
+        for own_seed in (CHECK_SEED, TEST_SEED)
+    )
+
+    def is_reached(curve: resumable.Curve) -> bool:
+        """Whether the last test reached the accuracy that is wanted."""
+        return bool(curve) and curve[-1]["accuracy"] >= args.target_accuracy
+
+    def batches(step: int, curve: resumable.Curve) -> tf.data.Dataset:
+        now = training_length(curve, length, args)
+        return batches_of(now, length, seed, step, args)
+
+    signature = tuple(tf.TensorSpec((None, None), x) for x in TYPES)
+    curve = resumable.fit(
+        model,
+        batches,
+        args.steps // args.evaluate_every,
+        args.evaluate_every,
+        path.with_suffix(""),
+        measure=lambda: measure(probed, check, args.batch_size),
+        is_over=is_reached,
+        signature=signature if grows else None,
+    )
     model.save(path)
-    pd.DataFrame(state["curve"]).to_csv(path.with_suffix(".csv"), index=False)
-    test = memory.examples(args.test_size, length, TEST_SEED)
+    tested = pd.DataFrame(curve)
+    tested.index = args.evaluate_every * (tested.index + 1)
+    tested.to_csv(path.with_suffix(".csv"), index_label="step")
     measured = measure(probed, test, args.batch_size)
     measured["padded_accuracy"] = padded_accuracy(model, test, args.batch_size)
-    # The first epoch compiles.
-    times = state["train_ms"][1:] or state["train_ms"]
+    resumable.remove(path.with_suffix(""))
     return {
         **{name: f"{100 * value:.2f}" for name, value in measured.items()},
-        "steps_to_target": state["step"] if progress.is_reached() else "",
-        "steps": state["step"],
-        "train_ms": round(float(np.median(times)), 1),
+        "steps_to_target": tested.index[-1] if is_reached(curve) else "",
+        "steps": tested.index[-1],
+        "train_ms": resumable.step_ms(curve, args.evaluate_every),
         "parameters": model.count_params(),
-        "seconds": round(state["seconds"], 1),
+        "seconds": round(tested["seconds"].sum(), 1),
     }
 
 
-def batches(
+def batches_of(
     length: int, whole: int, seed: int, step: int, args: argparse.Namespace
 ) -> tf.data.Dataset:
     """Training batches of `length` symbols from a step on, endless.
@@ -328,10 +294,9 @@ def run_key(
 
 def model_path(length: int, seed: int | str, args: argparse.Namespace) -> Path:
     """The file of a run's model, of its own for each setting."""
-    *_, settings = run_key(length, seed, args)
-    digest = zlib.crc32(settings.encode())
-    folder = args.output.with_name(f"{args.output.stem}-models")
-    return folder / f"memory-{length}-{seed}-{digest:08x}.keras"
+    file = results.ResultsFile(args.output, FIELDS, KEY)
+    place = file.place(run_key(length, seed, args))
+    return results.with_ending(place, "keras")
 
 
 def draw(args: argparse.Namespace) -> Figure:
@@ -365,30 +330,30 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
-    share, lengths = real("(0, 1]"), [10, 50, 100, 200, 500]
+    lengths = [10, 50, 100, 200, 500]
     bias = "of the emission's logit, before training"
     clip = "of the norm of each weight's gradient, at most"
     when = "whether to emit a state is decided, before or after its symbol"
     what = "what grows: outputs that are learned, or the length of sequences"
     right = "of training, at which the length doubles"
     warm = "start from the model of the length before"
-    add("--lengths", nargs="+", type=positive, default=lengths)
-    add("--seeds", nargs="+", type=integer(0), default=[0])
-    add("--units", type=positive, default=100, help="of the LSTM")
-    add("--emission-bias", type=real("(-inf, inf)"), default=0.0, help=bias)
-    add("--clip-norm", type=real("(0, 1000]"), help=clip)
-    add("--batch-size", type=positive, default=100)
+    add("--lengths", nargs="+", type=int, default=lengths)
+    add("--seeds", nargs="+", type=int, default=[0])
+    add("--units", type=int, default=100, help="of the LSTM")
+    add("--emission-bias", type=float, default=0.0, help=bias)
+    add("--clip-norm", type=float, help=clip)
+    add("--batch-size", type=int, default=100)
     add("--emit", choices=EMIT, default="before", help=when)
     add("--curriculum", choices=CURRICULA, default="outputs", help=what)
-    add("--growth-accuracy", type=share, default=0.8, help=right)
+    add("--growth-accuracy", type=float, default=0.8, help=right)
     add("--warm-start", action="store_true", help=warm)
-    add("--steps", type=positive, default=10000, help="of training, at most")
-    add("--target-accuracy", type=share, default=0.98, help="to stop at")
-    add("--evaluate-every", type=positive, default=100, help="steps")
-    add("--test-size", type=positive, default=1000)
+    add("--steps", type=int, default=10000, help="of training, at most")
+    add("--target-accuracy", type=float, default=0.98, help="to stop at")
+    add("--evaluate-every", type=int, default=100, help="steps")
+    add("--test-size", type=int, default=1000)
     add("--output", type=Path, default=Path("runs/memory_task.csv"))
     add("--figure", type=Path, help="file for a picture of the emission")
-    add("--figure-length", type=positive, default=50, help="one of --lengths")
+    add("--figure-length", type=int, default=50, help="one of --lengths")
     args = parser.parse_args(argv)
     if args.steps % args.evaluate_every:
         parser.error("--steps: must be a multiple of --evaluate-every")
@@ -401,26 +366,11 @@ def main(argv: Sequence[str] | None = None) -> str:
     """Does what has no row yet; returns the table it prints."""
     args = parse(argv)
     file = results.ResultsFile(args.output, FIELDS, KEY)
-
-    def forget(key: results.Row) -> None:
-        path = model_path(int(key["length"]), key["seed"], args)
-        resumable_progress.remove(path.with_suffix(""))
-
-    def is_ready(key: results.Row) -> bool:
-        """Whether there is the model that a warm start needs, if any."""
-        before = lengths_before(int(key["length"]), args)
-        if not args.warm_start or not before:
-            return True
-        return not file.missing([run_key(before[-1], key["seed"], args)])
-
     rows = file.do_missing(
-        keys(args),
-        lambda key, line: train_and_test(key, args, line),
-        forget,
-        is_ready,
+        keys(args), lambda key, line: train_and_test(key, args)
     )
     table = tables.by_kind(rows, ["length"], MEASURED)
-    content = tables.publish([table], None)
+    content = tables.publish(table)
     if args.figure:
         drawn = run_key(args.figure_length, args.seeds[0], args)
         if file.missing([drawn]):

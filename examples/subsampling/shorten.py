@@ -33,12 +33,9 @@ from keras import ops
 from examples.common import datasets
 from examples.common import interleaved
 from examples.common import results
-from examples.common import resumable_fit
+from examples.common import resumable
 from examples.common import tables
 from examples.common import text_encoding
-from examples.common.arguments import integer
-from examples.common.arguments import positive
-from examples.common.arguments import real
 from examples.subsampling.integrate_and_fire import IntegrateAndFire
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import EmissionProbabilities
@@ -194,27 +191,32 @@ def measure(
 
 
 def train_and_test(
-    key: results.Row, data: Data, args: argparse.Namespace
+    key: results.Row, data: Data, args: argparse.Namespace, folder: Path
 ) -> dict:
-    """Trains and tests one model; returns its results."""
+    """Trains and tests one model; returns its results.
+
+    `folder` is that of its backup.
+    """
     method, seed = key["method"], int(key["seed"])
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     model = build(method, data, args)
-    seconds = resumable_fit.fit(
+    curve = resumable.fit(
         model,
-        resumable_fit.EpochOrder(*data.train, args.batch_size, seed),
+        resumable.shuffled(*data.train, args.batch_size, seed),
         args.epochs,
-        resumable_fit.folder_of(args.output, key),
+        -(-len(data.train[1]) // args.batch_size),
+        folder,
         schedules(method, args),
     )
     found = measure(method, model, data, args)
+    resumable.remove(folder)
     kept = found.pop("kept", None)
     return {
         **{name: f"{100 * share:.2f}" for name, share in found.items()},
         "kept": "" if kept is None else f"{kept:.1f}",
         "parameters": model.count_params(),
-        "seconds": round(seconds, 1),
+        "seconds": round(sum(point["seconds"] for point in curve), 1),
     }
 
 
@@ -265,16 +267,16 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--data", choices=("digits", "mnist", "imdb"), default="digits")
     add("--data-dir", type=Path, help="folder of mnist or imdb")
     add("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    add("--seeds", nargs="+", type=integer(0), default=[0])
-    add("--stride", type=integer(2), default=4, help="steps for one that stays")
-    add("--units", type=positive, default=32, help="of LSTMs and embedding")
-    add("--length", type=positive, default=200, help="words of a text")
-    add("--train-size", type=positive, default=5000, help="at most")
-    add("--test-size", type=positive, default=2000, help="at most")
-    add("--epochs", type=positive, default=20)
-    add("--batch-size", type=positive, default=32)
-    add("--indecision", type=real("[0, 100]"), help=commit)
-    add("--repeats", type=positive, default=20, help="of times")
+    add("--seeds", nargs="+", type=int, default=[0])
+    add("--stride", type=int, default=4, help="steps for one that stays")
+    add("--units", type=int, default=32, help="of LSTMs and embedding")
+    add("--length", type=int, default=200, help="words of a text")
+    add("--train-size", type=int, default=5000, help="at most")
+    add("--test-size", type=int, default=2000, help="at most")
+    add("--epochs", type=int, default=20)
+    add("--batch-size", type=int, default=32)
+    add("--indecision", type=float, help=commit)
+    add("--repeats", type=int, default=20, help="of times")
     add("--no-times", action="store_true", help="accuracies alone")
     add("--output", type=Path, default=Path("runs/shorten.csv"))
     args = parser.parse_args(argv)
@@ -287,10 +289,12 @@ def main(argv: Sequence[str] | None = None) -> str:
     """Does what has no row yet; returns the table it prints."""
     args = parse(argv)
     data = load(args)
-    rows = results.ResultsFile(args.output, FIELDS, KEY).do_missing(
+    file = results.ResultsFile(args.output, FIELDS, KEY)
+    rows = file.do_missing(
         keys(args),
-        lambda key, line: train_and_test(key, data, args),
-        lambda key: resumable_fit.remove(args.output, key),
+        lambda key, line: train_and_test(
+            key, data, args, file.place(key.values())
+        ),
     )
     parts = [tables.by_kind(rows, ["method"], MEASURED)]
     if not args.no_times:
@@ -298,7 +302,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         for method, ms in measure_times(args, data).items():
             lines.append([method, *(ms.get(name, "") for name in TIMES)])
         parts.append(tables.table(lines))
-    return tables.publish(parts, None)
+    return tables.publish(*parts)
 
 
 if __name__ == "__main__":

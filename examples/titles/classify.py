@@ -28,9 +28,6 @@ import tensorflow as tf
 
 from examples.common import datasets
 from examples.common import tables
-from examples.common.arguments import integer
-from examples.common.arguments import positive
-from examples.common.arguments import real
 from examples.titles import data as titles
 from examples.titles import encoding
 from examples.titles import figures
@@ -61,18 +58,18 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     chunks = "backpropagate through chunks of so many steps; read-out last"
     judged = "a title to be judged, may be repeated; two of the test titles"
     add("--data-dir", help="with titles/; default: docstrings")
-    add("--train-size", type=positive, help="training titles; default all")
+    add("--train-size", type=int, help="training titles; default all")
     add("--inputs", choices=list(encoding.LENGTHS), default="words")
-    add("--units", type=positive, default=64)
+    add("--units", type=int, default=64)
     add("--initial-state", choices=models.INITIAL_STATES, default="learned")
     add("--read-out", choices=list(models.READ_OUTS), default="max")
-    add("--embedding-size", type=positive, default=256, help="of words")
+    add("--embedding-size", type=int, default=256, help="of words")
     add("--read-padding", action="store_true", help=padding)
-    add("--epochs", type=positive, default=3)
-    add("--batch-size", type=positive, default=128)
-    add("--learning-rate", type=real("(0, inf)"), default=2e-3)
-    add("--truncate", type=positive, help=chunks)
-    add("--seed", type=integer(0), default=0)
+    add("--epochs", type=int, default=3)
+    add("--batch-size", type=int, default=128)
+    add("--learning-rate", type=float, default=2e-3)
+    add("--truncate", type=int, help=chunks)
+    add("--seed", type=int, default=0)
     add("--title", action="append", default=[], help=judged)
     add("--output", type=Path, default=Path("runs/titles"))
     add("--export-dir", help="export the classifier to this folder")

@@ -23,8 +23,6 @@ from typing import Any
 from examples.common import datasets
 from examples.common import results
 from examples.common import tables
-from examples.common.arguments import integer
-from examples.common.arguments import positive
 from examples.titles import data as titles
 from examples.titles import encoding
 from examples.titles import models
@@ -153,14 +151,14 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     add("--data-dir", help="with titles/; default: docstrings")
     add("--models", nargs="+", choices=NAMES, default=list(NAMES))
-    add("--seeds", nargs="+", type=integer(0), default=[0])
+    add("--seeds", nargs="+", type=int, default=[0])
     add("--output", type=Path, default=Path("runs/titles.csv"))
-    add("--train-size", type=positive, help="training titles; default all")
-    add("--epochs", type=positive, default=3)
-    add("--character-epochs", type=positive, default=6, help="of characters")
-    add("--units", type=positive, default=64)
-    add("--embedding-size", type=positive, default=256)
-    add("--batch-size", type=positive, default=64)
+    add("--train-size", type=int, help="training titles; default all")
+    add("--epochs", type=int, default=3)
+    add("--character-epochs", type=int, default=6, help="of characters")
+    add("--units", type=int, default=64)
+    add("--embedding-size", type=int, default=256)
+    add("--batch-size", type=int, default=64)
     return parser.parse_args(argv)
 
 
@@ -178,7 +176,7 @@ def main(argv: Sequence[str] | None = None) -> str:
     file = results.ResultsFile(args.output, FIELDS, KEY)
     rows = file.do_missing(keys(args), run_one)
     columns = (*scores.Scores._fields, "seconds")
-    return tables.publish([tables.by_kind(rows, ["model"], columns)], None)
+    return tables.publish(tables.by_kind(rows, ["model"], columns))
 
 
 if __name__ == "__main__":

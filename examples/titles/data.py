@@ -36,18 +36,11 @@ def load(data_dir: str | Path | None) -> datasets.TextData:
     for file in FILES:
         path = Path(data_dir, "titles", f"{file}.jsonl.gz")
         rows = [
-            row
-            for row in datasets.json_rows(path, CLASSES)
-            if row[0] not in seen
+            x for x in datasets.json_rows(path, CLASSES) if x[0] not in seen
         ]
-        seen.update(text for text, _ in rows)
-        labels = np.array([label for _, label in rows], dtype="int32")
-        if {*labels} != {0, 1}:
-            raise ValueError(
-                f"{path}: expected titles of both labels that are in no "
-                f"earlier file. Received: labels={sorted({*labels})}"
-            )
-        parts.append(datasets.Part([text for text, _ in rows], labels))
+        texts, labels = zip(*rows)
+        seen.update(texts)
+        parts.append(datasets.Part(list(texts), np.array(labels, "int32")))
     return datasets.TextData(CLASSES, *parts)
 
 
@@ -57,7 +50,6 @@ def limit(
     """At most so many training titles, drawn at random."""
     if size is None:
         return data
-    texts, labels = data.train
-    chosen = np.random.default_rng(seed).permutation(len(texts))[:size]
-    train = datasets.Part([texts[i] for i in chosen], labels[chosen])
-    return data._replace(train=train)
+    count = len(data.train.texts)
+    chosen = np.random.default_rng(seed).permutation(count)[:size]
+    return data._replace(train=datasets.take(data.train, chosen))
