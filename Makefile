@@ -19,7 +19,7 @@ NUMERICAL ?= tests/test_tolerances.py $(MECHANISMS) \
 PYTHONS ?= python3.11 python3.12 python3.13
 QUICK ?= $(MECHANISMS) tests/serving tests/conformance/test_contracts.py
 
-BENCHMARKS ?= receptive_field pooling word_importance
+BENCHMARKS ?= receptive_field pooling
 
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 

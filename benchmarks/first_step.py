@@ -11,16 +11,10 @@ before the first step: Keras traces the training step once then, and twice
 otherwise.
 """
 
-import argparse
-import datetime
 import itertools
-import json
 import statistics
-import subprocess
-import sys
 
 from benchmarks import timing
-from benchmarks.printed_tables import print_table
 
 PARTS = ("import", "build", "first step", "second step")
 SCRIPT = """
@@ -67,29 +61,9 @@ print(json.dumps(np.diff(times).tolist()))
 """
 
 
-def measure(case: tuple[str, bool, bool]) -> list[float]:
-    """Trains one model in a process of its own.
-
-    Args:
-        case: Model, `jit_compile`, and whether the optimizer is built first.
-
-    Returns:
-        Seconds of `PARTS`.
-    """
-    result = subprocess.run(
-        [sys.executable, "-c", SCRIPT, json.dumps(case)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        check=True,
-        text=True,
-    )
-    return json.loads(result.stdout.splitlines()[-1])
-
-
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--repeats", type=int, default=3)
+    parser = timing.make_parser(__doc__, repeats=3)
     parser.add_argument(
         "--models",
         nargs="+",
@@ -98,29 +72,20 @@ def main(argv: list[str] | None = None) -> None:
         help="Keras' layer, or the estimator of the receptive field",
     )
     arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.environment()}; {vars(arguments)}")
+    timing.print_environment(arguments)
     cases = list(
         itertools.product(arguments.models, (False, True), (False, True))
     )
     seconds: dict[tuple, list] = {case: [] for case in cases}
     for _ in range(arguments.repeats):
         for case in cases:
-            seconds[case].append(measure(case))
-    print_table(
-        ["model", "XLA", "optimizer built", *PARTS],
-        [row(case, seconds[case]) for case in cases],
-    )
-
-
-def row(case: tuple[str, bool, bool], seconds: list[list[float]]) -> list[str]:
-    """The cells of a case, from the seconds of its repeats."""
-    model, *switches = case
-    medians = [statistics.median(column) for column in zip(*seconds)]
-    return [
-        model,
-        *("yes" if switch else "no" for switch in switches),
-        *(f"{median:.2f}" for median in medians),
-    ]
+            seconds[case].append(timing.in_a_process(SCRIPT, *case))
+    rows = []
+    for (model, *switches), found in seconds.items():
+        medians = [statistics.median(column) for column in zip(*found)]
+        shown = ["yes" if switch else "no" for switch in switches]
+        rows.append([model, *shown, *(f"{x:.2f}" for x in medians)])
+    timing.print_table(["model", "XLA", "optimizer built", *PARTS], rows)
 
 
 if __name__ == "__main__":

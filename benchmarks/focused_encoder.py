@@ -13,7 +13,6 @@ of a process that has built the same layers.
 """
 
 import argparse
-import datetime
 import itertools
 import resource
 import subprocess
@@ -25,8 +24,6 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import timing
-from benchmarks.batches import random_inputs
-from benchmarks.printed_tables import print_table
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech.core.decisions import log_probabilities
 from keras_seqmech.focused import loops
@@ -136,38 +133,43 @@ def open_steps(learner: Learner, inputs: tf.Tensor) -> np.ndarray:
     return np.sum(gates, axis=1)
 
 
-def compare(
-    openness: float, repeats: int, training: bool, differ: bool
-) -> tuple:
-    """Times one openness against the LSTMs.
-
-    Args:
-        openness: Share of open gates.
-        repeats: Interleaved repeats.
-        training: Whether to time training, else inference.
-        differ: Whether rows have different numbers of open gates.
-
-    Returns:
-        Milliseconds of the encoder in all `WAYS`, and of the LSTMs without
-        and with XLA; and the open gates of each row.
-    """
-    inputs = random_inputs(SHAPE["batch"], SHAPE["time"], SHAPE["features"])
-    functions = {}
-    for name, own, xla in WAYS:
-        layer = encoder(openness, SHAPE, inputs, own, differ)
-        functions[name] = timing.compiled(layer, inputs, training, xla)
+def measured(arguments: argparse.Namespace) -> Iterator[list[str]]:
+    """Cells of every task, kind of rows and openness."""
+    inputs = timing.random_inputs(
+        SHAPE["batch"], SHAPE["time"], SHAPE["features"]
+    )
     stacked = lstms(SHAPE, inputs)
-    for xla in (False, True):
-        functions["lstm", xla] = timing.compiled(stacked, inputs, training, xla)
-    seconds = timing.interleaved(functions, repeats)
-    figures = [1e3 * seconds[name] for name, _, _ in WAYS]
-    theirs = [1e3 * seconds["lstm", xla] for xla in (False, True)]
-    return figures, theirs, open_steps(layer, inputs)
+    for training, rows, openness in itertools.product(
+        (True, False), arguments.rows, arguments.openness
+    ):
+        functions = {}
+        for name, own, xla in WAYS:
+            layer = encoder(openness, SHAPE, inputs, own, rows == "differ")
+            functions[name] = timing.compiled(layer, inputs, training, xla)
+        for xla in (False, True):
+            functions["lstm", xla] = timing.compiled(
+                stacked, inputs, training, xla
+            )
+        seconds = timing.interleaved(functions, arguments.repeats)
+        ours = [1e3 * seconds[name] for name, _, _ in WAYS]
+        theirs = [1e3 * seconds["lstm", xla] for xla in (False, True)]
+        steps = open_steps(layer, inputs)
+        yield [
+            "training" if training else "inference",
+            rows,
+            f"{openness:.0%}",
+            f"{np.median(steps):.0f}, {max(steps):.0f}",
+            *(f"{ms:.0f}" for ms in (*ours, *theirs)),
+            f"{ours[0] / theirs[0]:.2f}",
+            f"**{min(ours) / min(theirs):.2f}**",
+        ]
 
 
 def peak(way: str, openness: float) -> float:
     """Peak megabytes that training steps add in this process."""
-    inputs = random_inputs(SHAPE["batch"], SHAPE["time"], SHAPE["features"])
+    inputs = timing.random_inputs(
+        SHAPE["batch"], SHAPE["time"], SHAPE["features"]
+    )
     learner = encoder(openness, SHAPE, inputs, way == "own")
     stacked = lstms(SHAPE, inputs)
     layer = stacked if way == "lstm" else learner
@@ -192,29 +194,9 @@ def memory() -> Iterator[list[str]]:
         yield [way, f"{openness:.0%}", result.stdout.strip()]
 
 
-def measured(arguments: argparse.Namespace) -> Iterator[list[str]]:
-    """Cells of every task, kind of rows and openness."""
-    for training, rows, openness in itertools.product(
-        (True, False), arguments.rows, arguments.openness
-    ):
-        ours, theirs, steps = compare(
-            openness, arguments.repeats, training, rows == "differ"
-        )
-        yield [
-            "training" if training else "inference",
-            rows,
-            f"{openness:.0%}",
-            f"{np.median(steps):.0f}, {max(steps):.0f}",
-            *(f"{ms:.0f}" for ms in (*ours, *theirs)),
-            f"{ours[0] / theirs[0]:.2f}",
-            f"**{min(ours) / min(theirs):.2f}**",
-        ]
-
-
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=9)
+    parser = timing.make_parser(__doc__, repeats=9)
     parser.add_argument("--openness", type=float, nargs="+", default=OPENNESS)
     parser.add_argument(
         "--rows",
@@ -230,15 +212,15 @@ def main(argv: list[str] | None = None) -> None:
         way, openness = arguments.peak
         print(f"{peak(way, float(openness)):.0f}")
         return
-    print(f"{datetime.date.today()}; {timing.environment()}")
+    timing.print_environment(arguments)
     if arguments.memory:
         header = ["", "openness", "peak memory of training (MB)"]
-        print_table(header, memory())
+        timing.print_table(header, memory())
         return
     header = ["task", "rows", "openness", "open steps: median, most"]
     header += ["graph", "own jit_compile", "XLA", "LSTMs graph", "LSTMs XLA"]
     header += ["graph ratio", "best ratio"]
-    print_table(header, measured(arguments))
+    timing.print_table(header, measured(arguments))
 
 
 if __name__ == "__main__":

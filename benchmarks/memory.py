@@ -8,14 +8,7 @@ Printed are megabytes of resident memory per model over the second half of the
 models, after `gc.collect` and `malloc_trim`. Only on Linux.
 """
 
-import argparse
-import datetime
-import json
-import subprocess
-import sys
-
 from benchmarks import timing
-from benchmarks.printed_tables import print_table
 
 LAYERS = {
     "LSTM": "keras.layers.LSTM(16)(x)",
@@ -63,33 +56,20 @@ print(json.dumps((resident[-1] - resident[half - 1]) / (fits - half)))
 """
 
 
-def measure(layer: str, fits: int) -> float:
-    """Megabytes that stay of each model with a layer."""
-    result = subprocess.run(
-        [sys.executable, "-c", SCRIPT, json.dumps([fits, LAYERS[layer]])],
-        check=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    return json.loads(result.stdout.splitlines()[-1])
-
-
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--fits", type=int, default=100)
+    parser = timing.make_parser(__doc__, fits=100)
     parser.add_argument(
         "--layers", nargs="+", choices=LAYERS, default=list(LAYERS)
     )
     arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.environment()}; {vars(arguments)}")
-    print_table(
-        ["layer", "MB a model"],
-        (
-            [name, f"{measure(name, arguments.fits):.2f}"]
-            for name in arguments.layers
-        ),
+    timing.print_environment(arguments)
+    found = (
+        [name, timing.in_a_process(SCRIPT, arguments.fits, LAYERS[name])]
+        for name in arguments.layers
+    )
+    timing.print_table(
+        ["layer", "MB a model"], ([name, f"{x:.2f}"] for name, x in found)
     )
 
 

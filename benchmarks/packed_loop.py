@@ -9,7 +9,6 @@ Lengths are full (all steps), uniform from 1 to all of them, or geometric.
 """
 
 import argparse
-import datetime
 import itertools
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -20,33 +19,23 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import timing
-from benchmarks.batches import LENGTHS
-from benchmarks.printed_tables import print_table
 from keras_seqmech.focused import loops
 
 BATCH, TIME = 64, 100
 
 
 def row_mask(rows: str) -> np.ndarray:
-    """A mask `(batch, time)` of rows that end; as long as the longest.
-
-    Args:
-        rows: A key of `LENGTHS`.
-    """
-    lengths = LENGTHS[rows](np.random.default_rng(0), BATCH, TIME)
+    """A mask `(batch, time)` of rows that end; as long as the longest."""
+    lengths = timing.LENGTHS[rows](np.random.default_rng(0), BATCH, TIME)
     return np.arange(lengths.max()) < lengths[:, None]
 
 
 def make_run(
     mask: np.ndarray, units: int, training: bool, packed: bool
 ) -> Callable[[], None]:
-    """An LSTM over a masked batch, and its gradients, ready to time.
+    """An LSTM over a masked batch, in training with its gradients.
 
-    Args:
-        mask: Boolean array `(batch, time)`.
-        units: Of the LSTM, and as many features.
-        training: Whether to take the gradients of the weights.
-        packed: Whether to pack.
+    There are as many features as units.
     """
     cell = keras.layers.LSTMCell(units)
     cell.build((None, units))
@@ -67,40 +56,34 @@ def make_run(
     return timing.waiting(run)
 
 
-def compare(rows: str, units: int, training: bool, repeats: int) -> list:
-    """Share of real steps, and milliseconds: packed, padded."""
-    mask = row_mask(rows)
-    seconds = timing.interleaved(
-        {p: make_run(mask, units, training, p) for p in (True, False)}, repeats
-    )
-    return [mask.mean(), 1e3 * seconds[True], 1e3 * seconds[False]]
-
-
 def measured(arguments: argparse.Namespace) -> Iterator[list[Any]]:
     """Cells of every case."""
     for units, rows, training in itertools.product(
-        arguments.units, LENGTHS, (False, True)
+        arguments.units, timing.LENGTHS, (False, True)
     ):
-        work, ours, theirs = compare(rows, units, training, arguments.repeats)
+        mask = row_mask(rows)
+        functions = {
+            packed: make_run(mask, units, training, packed)
+            for packed in (True, False)
+        }
+        seconds = timing.interleaved(functions, arguments.repeats)
         yield [
             units,
             rows,
-            f"{work:.2f}",
+            f"{mask.mean():.2f}",
             "training" if training else "inference",
-            f"{ours:.1f}",
-            f"{theirs:.1f}",
-            f"**{ours / theirs:.2f}**",
+            *(f"{1e3 * seconds[packed]:.1f}" for packed in (True, False)),
+            f"**{seconds[True] / seconds[False]:.2f}**",
         ]
 
 
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=9)
+    parser = timing.make_parser(__doc__, repeats=9)
     parser.add_argument("--units", type=int, nargs="+", default=[256, 64])
     arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.environment()}")
-    print_table(
+    timing.print_environment(arguments)
+    timing.print_table(
         ["units", "rows", "work", "task", "packed", "padded", "ratio"],
         measured(arguments),
     )

@@ -11,7 +11,8 @@ that layers add. All read masked sequences of random lengths.
 """
 
 import argparse
-import datetime
+import itertools
+from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -19,7 +20,6 @@ import tensorflow as tf
 
 import keras_seqmech
 from benchmarks import timing
-from benchmarks.printed_tables import print_table
 
 
 def poolings() -> dict[str, keras.layers.Layer]:
@@ -44,89 +44,51 @@ def poolings() -> dict[str, keras.layers.Layer]:
     }
 
 
-def compare(
-    batch: int, time: int, features: int, units: int, repeats: int
-) -> list[dict]:
-    """Times every pooling against the BiLSTM.
-
-    Args:
-        batch: Sequences of a batch.
-        time: Steps of a sequence.
-        features: Features of the BiLSTM's input.
-        units: Units of each of its directions.
-        repeats: Interleaved repeats.
-
-    Returns:
-        One row a pooling and task: names, milliseconds, ratios in %.
-    """
+def measured(arguments: argparse.Namespace) -> Iterator[list[str]]:
+    """Cells of every pooling and task."""
+    batch, time = arguments.batch, arguments.time
+    inputs = timing.random_inputs(batch, time, arguments.features)
     generator = np.random.default_rng(0)
-    inputs = tf.constant(
-        generator.normal(size=(batch, time, features)), "float32"
-    )
     lengths = generator.integers(time // 2, time + 1, size=(batch, 1))
     mask = tf.constant(np.arange(time) < lengths)
     bilstm = keras.layers.Bidirectional(
-        keras.layers.LSTM(units, return_sequences=True)
+        keras.layers.LSTM(arguments.units, return_sequences=True)
     )
     hidden = bilstm(inputs, mask=mask)
     layers = poolings()
     layers["keras GlobalMaxPooling1D"] = keras.layers.GlobalMaxPooling1D()
     functions = {}
-    for training in (True, False):
+    for training, xla in itertools.product((True, False), (False, True)):
+        functions["bilstm", training, xla] = timing.compiled(
+            bilstm, inputs, training, xla, mask=mask
+        )
+        for name, layer in layers.items():
+            masked = {} if name.startswith("keras") else {"mask": mask}
+            layer(hidden, **masked)
+            functions[name, training, xla] = timing.compiled(
+                layer, hidden, training, xla, True, **masked
+            )
+    seconds = timing.interleaved(functions, arguments.repeats)
+    for training, name in itertools.product((True, False), ("bilstm", *layers)):
+        row = ["training" if training else "inference", name]
         for xla in (False, True):
-            functions["bilstm", training, xla] = timing.compiled(
-                bilstm, inputs, training, xla, mask=mask
-            )
-            for name, layer in layers.items():
-                masked = {} if name.startswith("keras") else {"mask": mask}
-                layer(hidden, **masked)
-                functions[name, training, xla] = timing.compiled(
-                    layer, hidden, training, xla, True, **masked
-                )
-    seconds = timing.interleaved(functions, repeats)
-    rows = []
-    for training in (True, False):
-        for name in ("bilstm", *layers):
-            figures = [1e3 * seconds[name, training, x] for x in (False, True)]
-            rows.append(
-                {
-                    "task": "training" if training else "inference",
-                    "layer": name,
-                    "figures": figures,
-                }
-            )
-    for row in rows:
-        lstm = next(r for r in rows if r["task"] == row["task"])
-        pairs = zip(row["figures"], lstm["figures"])
-        row["ratios"] = [100 * own / reference for own, reference in pairs]
-    return rows
+            own = seconds[name, training, xla]
+            share = own / seconds["bilstm", training, xla]
+            row += [f"{1e3 * own:.1f}", f"{100 * share:.1f} %"]
+        yield row
 
 
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name, default in (
-        ("repeats", 15),
-        ("batch", 32),
-        ("time", 400),
-        ("features", 100),
-        ("units", 256),
-    ):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.environment()}; {vars(arguments)}")
-    print_table(
-        ["task", "layer", "graph (ms)", "of BiLSTM", "XLA (ms)", "of BiLSTM"],
-        [cells(row) for row in compare(**vars(arguments))],
+    parser = timing.make_parser(
+        __doc__, repeats=15, batch=32, time=400, features=100, units=256
     )
-
-
-def cells(row: dict) -> list[str]:
-    """What is printed of a row of `compare`."""
-    found = [row["task"], row["layer"]]
-    for ms, ratio in zip(row["figures"], row["ratios"]):
-        found += [f"{ms:.1f}", f"{ratio:.1f} %"]
-    return found
+    arguments = parser.parse_args(argv)
+    timing.print_environment(arguments)
+    timing.print_table(
+        ["task", "layer", "graph (ms)", "of BiLSTM", "XLA (ms)", "of BiLSTM"],
+        measured(arguments),
+    )
 
 
 if __name__ == "__main__":

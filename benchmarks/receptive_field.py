@@ -11,7 +11,6 @@ mean of a fifth of them.
 """
 
 import argparse
-import datetime
 import itertools
 from collections.abc import Iterator
 from typing import Any
@@ -21,9 +20,6 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import timing
-from benchmarks.batches import LENGTHS
-from benchmarks.batches import random_inputs
-from benchmarks.printed_tables import print_table
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import RFCell
@@ -33,7 +29,7 @@ SHAPES = {
     "B": {"batch": 32, "time": 100, "features": 64, "units": 64, "size": 4},
 }
 
-ROWS = ("unmasked", *LENGTHS)
+ROWS = ("unmasked", *timing.LENGTHS)
 
 
 def mechanism(units: int, size: int, estimator: str) -> ReceptiveFieldRNN:
@@ -56,81 +52,61 @@ def plain_cell(units: int, size: int) -> keras.Sequential:
 
 
 def row_mask(rows: str, batch: int, time: int) -> np.ndarray | None:
-    """A mask whose rows end after some steps; None where none ends early.
-
-    Args:
-        rows: One of `ROWS`.
-        batch: Number of rows.
-        time: Number of steps.
-
-    Returns:
-        Boolean array `(batch, time)`, the same at every call.
-    """
+    """A mask `(batch, time)` whose rows end early; None if none does."""
     if rows == "unmasked":
         return None
-    lengths = LENGTHS[rows](np.random.default_rng(1), batch, time)
+    lengths = timing.LENGTHS[rows](np.random.default_rng(1), batch, time)
     return np.arange(time) < np.minimum(lengths, time)[:, None]
 
 
+def measured(arguments: argparse.Namespace) -> Iterator[list[str]]:
+    """Cells of every shape, rows and task."""
+    for name, rows in itertools.product(arguments.shapes, arguments.rows):
+        for cells in compare(SHAPES[name], rows, arguments):
+            yield [name, rows, *cells]
+
+
 def compare(
-    shape: dict, rows: str, repeats: int, estimators: list[str], plain: bool
-) -> list[dict]:
-    """Times every task at one shape against the LSTM, under the same mask.
-
-    Args:
-        shape: An entry of `SHAPES`.
-        rows: One of `ROWS`.
-        repeats: Interleaved repeats.
-        estimators: Which to train.
-        plain: Whether to time the cell in `keras.layers.RNN` too.
-
-    Returns:
-        One row a task: its name, milliseconds, ratio.
-    """
-    inputs = random_inputs(shape["batch"], shape["time"], shape["features"])
+    shape: dict, rows: str, arguments: argparse.Namespace
+) -> Iterator[list[str]]:
+    """Cells of every task at a shape, the LSTM's under the same mask beside."""
+    inputs = timing.random_inputs(
+        shape["batch"], shape["time"], shape["features"]
+    )
     mask = row_mask(rows, shape["batch"], shape["time"])
     keywords = {} if mask is None else {"mask": tf.constant(mask)}
     units, size = shape["units"], shape["size"]
     lstm = keras.layers.LSTM(units, return_sequences=True)
     tasks = {
         f"training, {estimator}": (mechanism(units, size, estimator), True)
-        for estimator in estimators
+        for estimator in arguments.estimators
     }
     tasks["inference"] = (mechanism(units, size, "relaxed"), False)
-    if plain:
+    if not arguments.no_plain:
         for name, training in (("training", True), ("inference", False)):
             name = f"{name}, RFCell in keras.layers.RNN"
             tasks[name] = (plain_cell(units, size), training)
+    both = {"lstm, training": (lstm, True), "lstm, inference": (lstm, False)}
     functions = {}
-    for training in (True, False):
-        for xla in (False, True):
-            lstm(inputs)
-            functions["lstm", training, xla] = timing.compiled(
-                lstm, inputs, training, xla, **keywords
-            )
-    for name, (layer, training) in tasks.items():
+    for name, (layer, training) in {**both, **tasks}.items():
         layer(inputs)
         for xla in (False, True):
-            functions[name, training, xla] = timing.compiled(
+            functions[name, xla] = timing.compiled(
                 layer, inputs, training, xla, **keywords
             )
-    seconds = timing.interleaved(functions, repeats)
-    results = []
+    seconds = timing.interleaved(functions, arguments.repeats)
     for name, (_, training) in tasks.items():
-        figures = [
-            1e3 * seconds[key, training, xla]
-            for key in (name, "lstm")
-            for xla in (False, True)
-        ]
-        results.append(
-            {
-                "task": name,
-                "figures": figures,
-                "graph": figures[0] / figures[2],
-                "best": min(figures[:2]) / min(figures[2:]),
-            }
+        other = "lstm, training" if training else "lstm, inference"
+        own, theirs = (
+            [1e3 * seconds[key, xla] for xla in (False, True)]
+            for key in (name, other)
         )
-    return results
+        yield [
+            name,
+            *(f"{ms:.1f}" for ms in (*own, *theirs)),
+            f"{own[0] / theirs[0]:.2f}",
+            f"**{min(own) / min(theirs):.2f}**",
+        ]
 
 
 def scaling(repeats: int) -> list[list[Any]]:
@@ -140,7 +116,7 @@ def scaling(repeats: int) -> list[list[Any]]:
     cases = [("T", n, n, 4) for n in (100, 200, 400, 800, 1600)]
     cases += [("S", n, 100, n) for n in (1, 2, 4, 8, 16)]
     for label, value, time, size in cases:
-        inputs = random_inputs(base["batch"], time, base["features"])
+        inputs = timing.random_inputs(base["batch"], time, base["features"])
         layer = mechanism(base["units"], size, "relaxed")
         layer(inputs)
         for training in (True, False):
@@ -155,30 +131,9 @@ def scaling(repeats: int) -> list[list[Any]]:
     return rows
 
 
-def measured(arguments: argparse.Namespace) -> Iterator[list[str]]:
-    """Cells of every shape, rows and task."""
-    for name, rows in itertools.product(arguments.shapes, arguments.rows):
-        for result in compare(
-            SHAPES[name],
-            rows,
-            arguments.repeats,
-            arguments.estimators,
-            not arguments.no_plain,
-        ):
-            yield [
-                name,
-                rows,
-                result["task"],
-                *(f"{ms:.1f}" for ms in result["figures"]),
-                f"{result['graph']:.2f}",
-                f"**{result['best']:.2f}**",
-            ]
-
-
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=15)
+    parser = timing.make_parser(__doc__, repeats=15)
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=SHAPES)
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=["unmasked"])
     parser.add_argument(
@@ -196,15 +151,17 @@ def main(argv: list[str] | None = None) -> None:
         "--scaling", action="store_true", help="growth with T and S"
     )
     arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.environment()}")
+    timing.print_environment(arguments)
     if arguments.scaling:
-        print_table(
+        timing.print_table(
             ["", "", "training, relaxed (ms)", "inference (ms)"],
             scaling(arguments.repeats),
         )
         return
     header = ["shape", "rows", "task", "graph", "XLA", "LSTM graph", "LSTM XLA"]
-    print_table([*header, "graph ratio", "best ratio"], measured(arguments))
+    timing.print_table(
+        [*header, "graph ratio", "best ratio"], measured(arguments)
+    )
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ to the loaded export, of one row and of 32.
 """
 
 import argparse
-import datetime
 import pathlib
 import statistics
 import tempfile
@@ -23,7 +22,6 @@ from keras import layers
 
 import keras_seqmech
 from benchmarks import timing
-from benchmarks.printed_tables import print_table
 from keras_seqmech import serving
 
 STEPS = 50
@@ -64,16 +62,10 @@ def models(units: int, features: int) -> dict[str, keras.Model]:
 
 def measure(
     model: keras.Model, directory: pathlib.Path, repeats: int
-) -> dict[str, float]:
-    """Exports a model several times and asks the export.
+) -> list[str]:
+    """Cells of a model, which is exported several times and then asked.
 
-    Args:
-        model: A model whose inputs are those of `models`.
-        directory: An empty directory.
-        repeats: Of exports; requests have 30 times as many.
-
-    Returns:
-        Figures by name: medians in seconds, bytes and counts.
+    Medians of the exports; requests have 30 times as many repeats.
     """
     seconds = {"export": [], "load": []}
     for _ in range(repeats):
@@ -102,43 +94,31 @@ def measure(
         return lambda: [value.numpy() for value in serve(**feeds).values()]
 
     answers = timing.interleaved({1: request(1), 32: request(32)}, 30 * repeats)
-    return {
-        **{name: statistics.median(s) for name, s in seconds.items()},
-        "size": sum(file.stat().st_size for file in files),
-        "weights": model.count_params(),
-        "ops": sum(map(len, nodes)),
-        "one row": answers[1],
-        "32 rows": answers[32],
-    }
+    return [
+        *(f"{statistics.median(own):.1f}" for own in seconds.values()),
+        f"{sum(file.stat().st_size for file in files) / 1000:.0f}",
+        str(model.count_params()),
+        str(sum(map(len, nodes))),
+        *(f"{1000 * answers[rows]:.1f}" for rows in (1, 32)),
+    ]
 
 
 def measured(arguments: argparse.Namespace) -> Iterator[list[str]]:
     """Cells of every model."""
     for name, model in models(arguments.units, arguments.features).items():
         with tempfile.TemporaryDirectory() as directory:
-            row = measure(model, pathlib.Path(directory), arguments.repeats)
-        yield [
-            name,
-            f"{row['export']:.1f}",
-            f"{row['load']:.1f}",
-            f"{row['size'] / 1000:.0f}",
-            f"{row['weights']}",
-            f"{row['ops']}",
-            f"{1000 * row['one row']:.1f}",
-            f"{1000 * row['32 rows']:.1f}",
-        ]
+            path = pathlib.Path(directory)
+            yield [name, *measure(model, path, arguments.repeats)]
 
 
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    for name, default in (("repeats", 3), ("units", 128), ("features", 64)):
-        parser.add_argument(f"--{name}", type=int, default=default)
+    parser = timing.make_parser(__doc__, repeats=3, units=128, features=64)
     arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.environment()}; {vars(arguments)}")
+    timing.print_environment(arguments)
     header = ["model", "export_model (s)", "load (s)", "size (kB)", "weights"]
     header += ["ops", f"1 x {STEPS} steps (ms)", f"32 x {STEPS} (ms)"]
-    print_table(header, measured(arguments))
+    timing.print_table(header, measured(arguments))
 
 
 if __name__ == "__main__":

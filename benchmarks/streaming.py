@@ -8,7 +8,6 @@ up to 4. Beside it one call of a compiled `keras.layers.LSTMCell` alone, as
 wide. Medians of interleaved requests; "in a chunk": a step of chunks of 64.
 """
 
-import argparse
 import tempfile
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -17,7 +16,6 @@ import keras
 import tensorflow as tf
 
 from benchmarks import timing
-from benchmarks.printed_tables import print_table
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import serving
 
@@ -64,9 +62,7 @@ def lone_cell(units: int) -> Callable[[], None]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Measures and prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--units", type=int, default=128)
-    parser.add_argument("--repeats", type=int, default=300)
+    parser = timing.make_parser(__doc__, units=128, repeats=300)
     args = parser.parse_args(argv)
 
     def layers() -> dict[str, keras.Layer]:
@@ -87,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     found = timing.interleaved(functions, args.repeats)
     print(timing.environment())
     print()
-    print_table(
+    timing.print_table(
         ["what", "ms a step", "of the cell alone"],
         [[name, *cells(found, name)] for name in found],
     )

@@ -13,9 +13,8 @@ out equation 1 of "Training a Subsampling Mechanism in Expectation".
 `--gradients` how much gradient reaches the logits from each output.
 """
 
-import argparse
 import concurrent.futures
-import datetime
+import functools
 import multiprocessing
 import resource
 from collections.abc import Callable
@@ -27,8 +26,6 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import timing
-from benchmarks.batches import random_inputs
-from benchmarks.printed_tables import print_table
 from keras_seqmech.core.scan.loop import scan
 from keras_seqmech.core.scan.protocol import Operands
 from keras_seqmech.core.scan.protocol import ScanOptions
@@ -52,7 +49,7 @@ def random_batch(batch: int, time: int, features: int) -> tuple:
     """Normal sequences and uniform probabilities, the same at every call."""
     emission = np.random.default_rng(1).uniform(size=(batch, time))
     return (
-        random_inputs(batch, time, features),
+        timing.random_inputs(batch, time, features),
         tf.constant(emission, "float32"),
     )
 
@@ -110,17 +107,8 @@ def training(function: Callable, inputs: tuple, xla: bool) -> Callable:
     return timing.waiting(run)
 
 
-def compare(time: int, length: int, repeats: int) -> list[dict]:
-    """Times all algorithms at one size against the LSTM.
-
-    Args:
-        time: Steps T.
-        length: Outputs U.
-        repeats: Interleaved repeats.
-
-    Returns:
-        One row an algorithm: its name, milliseconds, ratio.
-    """
+def compare(time: int, length: int, repeats: int) -> Iterator[list[Any]]:
+    """Cells of all algorithms with T steps and U outputs, and of the LSTM."""
     inputs = random_batch(BATCH, time, FEATURES)
     lstm = keras.layers.LSTM(UNITS, return_sequences=True)
     lstm(inputs[0])
@@ -136,44 +124,23 @@ def compare(time: int, length: int, repeats: int) -> list[dict]:
             lstm, inputs[0], True, xla, of_inputs=True
         )
         for name, algorithm in algorithms.items():
-
-            def run(sequence, emission, algorithm=algorithm):
-                return algorithm(sequence, emission, length)
-
+            run = functools.partial(algorithm, length=length)
             functions[name, xla] = training(run, inputs, xla)
     seconds = timing.interleaved(functions, repeats)
     best = min(seconds["LSTM", xla] for xla in (False, True))
-    rows = []
     for name in ("LSTM", *algorithms):
-        figures = [seconds[name, xla] for xla in (False, True)]
-        rows.append(
-            {
-                "name": name,
-                "figures": [1e3 * figure for figure in figures],
-                "ratio": min(figures) / best,
-            }
-        )
-    return rows
+        own = [seconds[name, xla] for xla in (False, True)]
+        ratio = f"**{min(own) / best:.2f}**"
+        yield [time, length, name, *(f"{1e3 * x:.1f}" for x in own), ratio]
 
 
 def peak_memory(batch: int, time: int, length: int, features: int) -> tuple:
-    """Trains a few steps; run it in a process of its own.
+    """The most megabytes this process ever held, and the seconds of a step.
 
-    Args:
-        batch: Sequences of a batch.
-        time: Steps T.
-        length: Outputs U.
-        features: Features d.
-
-    Returns:
-        The most memory the process ever held, in MB, and the seconds of a
-        step.
+    After a few steps of training; run it in a process of its own.
     """
     inputs = random_batch(batch, time, features)
-
-    def run(sequence, emission):
-        return emission_ops.expected_subsample(sequence, emission, length)
-
+    run = functools.partial(emission_ops.expected_subsample, length=length)
     seconds = timing.interleaved({"": training(run, inputs, False)}, 3)[""]
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, seconds
 
@@ -207,46 +174,27 @@ def gradients() -> Iterator[list[str]]:
 def times(steps: list[int], repeats: int) -> Iterator[list[Any]]:
     """Cells of every algorithm, at the sizes of these numbers of steps."""
     for time, length in CASES:
-        if time not in steps:
-            continue
-        for row in compare(time, length, repeats):
-            figures = [f"{ms:.1f}" for ms in row["figures"]]
-            ratio = f"**{row['ratio']:.2f}**"
-            yield [time, length, row["name"], *figures, ratio]
+        if time in steps:
+            yield from compare(time, length, repeats)
 
 
 def main(argv: list[str] | None = None) -> None:
     """Runs the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument(
-        "--memory",
-        action="store_true",
-        help="print the largest memory instead of times",
-    )
-    parser.add_argument(
-        "--gradients",
-        action="store_true",
-        help="print gradients instead of times",
-    )
+    parser = timing.make_parser(__doc__, repeats=7)
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--gradients", action="store_true")
     steps = sorted({time for time, _ in CASES})
-    parser.add_argument(
-        "--steps",
-        type=int,
-        nargs="*",
-        choices=steps,
-        help="only these numbers of steps",
-    )
+    parser.add_argument("--steps", type=int, nargs="*", choices=steps)
     arguments = parser.parse_args(argv)
-    print(f"{datetime.date.today()}; {timing.environment()}")
+    timing.print_environment(arguments)
     if arguments.memory:
         header = ["batch", "T", "U", "d", "peak (MB)"]
-        print_table([*header, "forward and backward (s)"], memory())
+        timing.print_table([*header, "forward and backward (s)"], memory())
     elif arguments.gradients:
-        print_table(["bias", *GRADIENT_OUTPUTS], gradients())
+        timing.print_table(["bias", *GRADIENT_OUTPUTS], gradients())
     else:
         header = ["T", "U", "algorithm", "graph (ms)", "XLA (ms)"]
-        print_table(
+        timing.print_table(
             [*header, "ratio to LSTM"],
             times(arguments.steps or steps, arguments.repeats),
         )

@@ -45,8 +45,10 @@ class ResultsFile(NamedTuple):
                 f"{self.path}: expected columns of {', '.join(self.fields)}. "
                 f"Received: {', '.join(sorted(unknown))}"
             )
-        rows = rows.reindex(columns=[*self.fields]).fillna("")
-        return rows.to_dict("records")
+        return [
+            {name: row.get(name, "") for name in self.fields}
+            for row in rows.to_dict("records")
+        ]
 
     def missing(self, keys: Iterable[Key]) -> list[Key]:
         """The runs without a row, in their order, each once."""

@@ -22,7 +22,6 @@ from examples.common import locks
 from examples.common import whole_files
 
 try:
-    import pyarrow as pa
     from pyarrow import parquet
 except ImportError as error:
     raise ImportError(
@@ -33,9 +32,6 @@ ENDINGS = (".jsonl", ".parquet")
 MANIFEST = "manifest.json"
 # Claimed by a run as long as it goes on.
 LOCK = ".lock"
-# Ending of files that are being written.
-TEMPORARY = ".part"
-ATTEMPTS = 3
 # Rows of Parquet that are decoded at a time.
 _PARQUET_ROWS = 1024
 
@@ -46,6 +42,10 @@ class CorpusFile(NamedTuple):
     path: str
     size: int
     modified_ns: int
+
+    @property
+    def is_parquet(self) -> bool:
+        return self.path.lower().endswith(".parquet")
 
 
 class Shard(NamedTuple):
@@ -84,43 +84,33 @@ def find(inputs: Iterable[str | Path]) -> list[CorpusFile]:
     """The files that are named, and those in folders that are named.
 
     Folders are searched with all folders in them, in the order of names. What
-    is hidden, or starts with `_` as Spark's own files do, is left out; what
-    else is left out is printed.
+    is hidden, or starts with `_` as Spark's own files do, is left out.
     """
-    found: list[str] = []
+    found: list[Path] = []
     for path in map(Path, inputs):
-        inside = _files_in(path) if path.is_dir() else [path]
-        taken = [
-            str(file.absolute())
-            for file in inside
-            if file.suffix.lower() in ENDINGS and file.is_file()
-        ]
+        inside = [path]
+        if path.is_dir():
+            inside = [
+                file
+                for file in sorted(path.rglob("*"))
+                if not any(x[0] in "._" for x in file.relative_to(path).parts)
+            ]
+        taken = [x for x in inside if x.suffix.lower() in ENDINGS]
+        taken = [file.resolve() for file in taken if file.is_file()]
         if not taken:
             raise ValueError(
                 f"Argument `inputs` must name files that end in "
                 f"{' or '.join(ENDINGS)}, or folders of them. "
                 f"Received: inputs={str(path)!r}"
             )
-        if len(taken) < len(inside):
-            others = len(inside) - len(taken)
-            print(f"Left out of {path}, of other kinds: {others} files")
         found += taken
-    count = Counter(map(os.path.realpath, found))
-    twice = [name for name in found if count[os.path.realpath(name)] > 1]
+    twice = [str(file) for file, count in Counter(found).items() if count > 1]
     if twice:
         raise ValueError(
             "Argument `inputs` must name files each once. "
             f"Received: inputs={twice[:4]}"
         )
-    return [look_at(name) for name in found]
-
-
-def _files_in(folder: Path) -> list[Path]:
-    files = []
-    for place, folders, names in os.walk(folder, followlinks=True):
-        folders[:] = [name for name in folders if name[0] not in "._"]
-        files += [Path(place, name) for name in names if name[0] not in "._"]
-    return sorted(files)
+    return [look_at(str(file)) for file in found]
 
 
 def look_at(path: str) -> CorpusFile:
@@ -129,49 +119,26 @@ def look_at(path: str) -> CorpusFile:
     return CorpusFile(path, found.st_size, found.st_mtime_ns)
 
 
-def split(
-    files: Iterable[CorpusFile], shard_rows: int, fields: Fields
-) -> list[Shard]:
+def split(files: Iterable[CorpusFile], shard_rows: int) -> list[Shard]:
     """Cuts files into shards of `shard_rows` rows, or less at their ends."""
     shards: list[Shard] = []
     for file in files:
-        if _is_parquet(file.path):
-            starts, rows = _parquet_starts(file.path, shard_rows, fields)
-        else:
-            starts, rows = _line_starts(file.path, shard_rows)
+        starts, rows = _starts(file, shard_rows)
         for i, offset in enumerate(starts):
             first = i * shard_rows
             count = min(shard_rows, rows - first)
             shards.append(Shard(len(shards), file, first, count, offset))
-    if not shards:
-        raise ValueError(
-            "Argument `inputs` must name files with at least one row in all. "
-            "Received: inputs=empty files"
-        )
     return shards
 
 
-def read(shard: Shard, fields: Fields) -> Iterator[Row | BadRow]:
-    """Reads the rows of a shard, in order, if its file is still the same."""
-    path = shard.file.path
-    if look_at(path) != shard.file:
-        raise ValueError(
-            f"{path}: changed since the run began. Received: {look_at(path)}"
-        )
-    read_values = _parquet_values if _is_parquet(path) else _line_values
-    for number, value in enumerate(read_values(shard, fields), shard.first):
-        yield _row(number, value, path, fields)
-
-
-def _is_parquet(path: str) -> bool:
-    return path.lower().endswith(".parquet")
-
-
-def _line_starts(path, shard_rows) -> tuple[list[int], int]:
-    """The offset of each shard, and the number of lines."""
+def _starts(file: CorpusFile, shard_rows: int) -> tuple[list[int], int]:
+    """The offset of each shard, and the number of rows."""
+    if file.is_parquet:
+        rows = parquet.read_metadata(file.path).num_rows
+        return [0] * -(-rows // shard_rows), rows
     starts, rows, offset = [], 0, 0
-    with open(path, "rb") as file:
-        for line in file:
+    with open(file.path, "rb") as lines:
+        for line in lines:
             if rows % shard_rows == 0:
                 starts.append(offset)
             rows += 1
@@ -179,18 +146,16 @@ def _line_starts(path, shard_rows) -> tuple[list[int], int]:
     return starts, rows
 
 
-def _parquet_starts(path, shard_rows, fields) -> tuple[list[int], int]:
-    with _opened_parquet(path) as file:
-        names, rows = file.schema_arrow.names, file.metadata.num_rows
-    for name in filter(None, fields):
-        if rows and names.count(name) != 1:
-            raise ValueError(
-                f"{path}: expected one field {name!r}. Received: fields={names}"
-            )
-    return [0] * -(-rows // shard_rows), rows
+def read(shard: Shard, fields: Fields) -> Iterator[Row | BadRow]:
+    """Reads the rows of a shard, in order, if its file is still the same."""
+    if look_at(shard.file.path) != shard.file:
+        raise ValueError(f"{shard.file.path}: changed since the run began")
+    values = _parquet_values if shard.file.is_parquet else _line_values
+    for number, value in enumerate(values(shard, fields), shard.first):
+        yield _row(number, value, fields)
 
 
-def _line_values(shard, fields) -> Iterator[Any]:
+def _line_values(shard: Shard, fields: Fields) -> Iterator[Any]:
     """What each line holds; of a line that is no JSON, the error."""
     with open(shard.file.path, "rb") as file:
         file.seek(shard.offset)
@@ -202,9 +167,12 @@ def _line_values(shard, fields) -> Iterator[Any]:
                 yield error
 
 
-def _parquet_values(shard, fields) -> Iterator[dict]:
+def _parquet_values(shard: Shard, fields: Fields) -> Iterator[dict]:
+    """Rows, decoded from the beginning of their row group, a few at a time."""
     end, number = shard.first + shard.rows, 0
-    with _opened_parquet(shard.file.path) as file:
+    # A column of a row group may be too large to be read as a whole.
+    options = {"buffer_size": 2**20, "pre_buffer": False}
+    with parquet.ParquetFile(shard.file.path, **options) as file:
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
             if number + rows <= shard.first or number >= end:
@@ -221,80 +189,47 @@ def _parquet_values(shard, fields) -> Iterator[dict]:
                     break
 
 
-@contextlib.contextmanager
-def _opened_parquet(path):
-    """Opens a file, whose name is in each error of its content."""
-    try:
-        # A column of a row group may be too large to be read as a whole.
-        with parquet.ParquetFile(
-            path, buffer_size=2**20, pre_buffer=False
-        ) as file:
-            yield file
-    except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
-        raise ValueError(
-            f"{path}: expected a Parquet file. Received: {error}"
-        ) from error
-
-
-def _row(number: int, value: Any, path: str, fields: Fields) -> Row | BadRow:
+def _row(number: int, value: Any, fields: Fields) -> Row | BadRow:
     """A row of the fields wanted, or why it is none."""
     if not isinstance(value, dict):
-        wanted, got = "a JSON object in UTF-8", str(value)
-    else:
-        text = value.get(fields.text)
-        key = None if fields.id is None else value.get(fields.id)
-        if not isinstance(text, str):
-            wanted, got = f"a string in field {fields.text!r}", repr(text)
-        elif fields.id is not None and type(key) not in (str, int):
-            kinds = "a string or an integer"
-            wanted, got = f"{kinds} in field {fields.id!r}", repr(key)
-        else:
-            return Row(number, text, None if key is None else str(key))
-    place = f"row {number}" if _is_parquet(path) else f"line {number + 1}"
-    reason = f"{path}, {place}: expected {wanted}. Received: {got[:80]}"
-    return BadRow(number, reason)
-
-
-class ScoreFolder:
-    """Where the scores of a run go, with what they depend on.
-
-    `id_field` is the column of ids or None, `outputs` those of the model.
-    """
-
-    def __init__(
-        self, path: str | Path, id_field: str | None, outputs: Iterable[str]
+        return BadRow(number, f"expected a JSON object. Received: {value}")
+    text, key = value.get(fields.text), value.get(fields.id)
+    for name, found, kinds in (
+        (fields.text, text, (str,)),
+        (fields.id, key, (str, int)),
     ):
-        self.path = Path(path)
-        self._columns = [*filter(None, ("file", "row", id_field)), *outputs]
-        self._id_field = id_field
-        count = Counter(self._columns)
-        if len(count) < len(self._columns):
-            raise ValueError(
-                "Columns must differ: file, row, the ids and the outputs of "
-                f"the model. Received: {count.most_common(1)[0][0]!r} twice"
+        if name is not None and type(found) not in kinds:
+            wanted = " or ".join(kind.__name__ for kind in kinds)
+            received = f"{found!r:.80}"
+            return BadRow(
+                number,
+                f"expected {wanted} in field {name!r}. Received: {received}",
             )
+    return Row(number, text, None if key is None else str(key))
+
+
+class ScoreFolder(NamedTuple):
+    """Where the scores of a run go, with what they depend on."""
+
+    path: Path
+    id_field: str | None  # Column of ids.
 
     @contextlib.contextmanager
     def reserved(self) -> Iterator[None]:
         """Keeps the folder for one run; it must hold a run, or nothing."""
         self.path.mkdir(parents=True, exist_ok=True)
-        received = f"Received: output={str(self.path)!r}"
-        others = sorted(
-            p.name
-            for p in self.path.iterdir()
-            if p.suffix != TEMPORARY and p.name != LOCK
-        )
+        others = {path.name for path in self.path.iterdir()} - {LOCK}
         if others and MANIFEST not in others:
             raise ValueError(
                 "Argument `output` must be a new or empty folder, or one that "
-                f"a run began. {received} with {others[:9]}"
+                f"a run began. Received: output={str(self.path)!r} with "
+                f"{sorted(others)[:9]}"
             )
         with locks.claimed(self.path / LOCK) as is_ours:
             if not is_ours:
-                other = (self.path / LOCK).read_text(encoding="utf8").strip()
                 raise ValueError(
                     "Argument `output` must be a folder that no other run "
-                    f"uses. {received}, used by {other}"
+                    f"uses. Received: output={str(self.path)!r}"
                 )
             yield
 
@@ -303,7 +238,6 @@ class ScoreFolder:
         settings: Mapping[str, Any],
         files: Sequence[CorpusFile],
         shard_rows: int,
-        fields: Fields,
     ) -> list[Shard]:
         """The shards of the run that is continued, or of one that begins.
 
@@ -313,13 +247,8 @@ class ScoreFolder:
         path = self.path / MANIFEST
         wanted = {**settings, "files": [[*file] for file in files]}
         if not path.exists():
-            shards = split(files, shard_rows, fields)
-            index = {file: i for i, file in enumerate(files)}
-            cut = [(index[s.file], *s[2:]) for s in shards]
-            whole_files.write_json(path, {**wanted, "shards": cut})
-            return shards
+            whole_files.write_json(path, wanted)
         found = json.loads(path.read_text(encoding="utf8"))
-        cut = found.pop("shards")
         changed = [
             f"{name}={wanted.get(name)!r:.300}, then {found.get(name)!r:.300}"
             for name in sorted({*wanted, *found})
@@ -331,10 +260,7 @@ class ScoreFolder:
                 "what it had then, or another folder. "
                 f"Received: output={str(self.path)!r} with {'; '.join(changed)}"
             )
-        return [
-            Shard(number, files[file], *rest)
-            for number, (file, *rest) in enumerate(cut)
-        ]
+        return split(files, shard_rows)
 
     def scores(self, number: int) -> Path:
         """The file of a shard's scores."""
@@ -358,39 +284,13 @@ class ScoreFolder:
                 for row, reason in bad
             ]
             _write_lines(self.rejects(shard.number), reasons)
-        columns = {
-            "file": [shard.file.path] * len(rows),
-            "row": [row.number for row in rows],
-            **answers,
-        }
-        if self._id_field is not None:
-            columns[self._id_field] = [row.id for row in rows]
-        found = zip(*(columns[name] for name in self._columns), strict=True)
-        lines = [dict(zip(self._columns, values)) for values in found]
+        lines = []
+        for i, row in enumerate(rows):
+            line = {"file": shard.file.path, "row": row.number}
+            if self.id_field is not None:
+                line[self.id_field] = row.id
+            lines.append(line | {name: x[i] for name, x in answers.items()})
         _write_lines(self.scores(shard.number), lines)
-
-    @contextlib.contextmanager
-    def attempt(self, number: int) -> Iterator[None]:
-        """Leaves a mark if the process dies within, at most `ATTEMPTS` of them.
-
-        Workers that die are replaced without end. A shard that kills them, by
-        its need of memory for one, would keep a run from ending.
-        """
-        marks = [
-            self.path / f".shard-{number:06d}.{i}{TEMPORARY}"
-            for i in range(ATTEMPTS)
-        ]
-        free = [mark for mark in marks if not mark.exists()]
-        if not free:
-            raise ValueError(
-                f"{ATTEMPTS} workers died over this shard. If memory ran out, "
-                "take smaller batches, or fewer workers"
-            )
-        free[0].touch()
-        try:
-            yield
-        finally:
-            free[0].unlink(missing_ok=True)
 
     def count_rejects(self) -> int:
         """How many rows were left out, of all shards that are done."""
@@ -399,11 +299,11 @@ class ScoreFolder:
 
     def clean(self) -> None:
         """Deletes what workers that were killed had begun to write."""
-        for path in self.path.glob(f"*{TEMPORARY}"):
+        for path in self.path.glob("*.part"):
             path.unlink(missing_ok=True)
 
 
-def _write_lines(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def _write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Writes JSON lines, whole after a crash of the machine, too.
 
     What is no number is `NaN` there, as Python reads.

@@ -10,9 +10,9 @@ batches of texts of similar length. The scores of a shard are a file of
 `--output`, in the order of the texts, with the file and number of each row, its
 `--id-field`, and all outputs of the model by name.
 
-A worker that dies is replaced and its shard done again; a run that is killed
-continues when it is started again. Either way each row is there exactly once.
-Two runs cannot use one folder at a time.
+A worker that dies is replaced and its shard done again, twice at most; a run
+that is killed continues when it is started again. Either way each row is there
+exactly once. Two runs cannot use one folder at a time.
 
 Without `--address` Ray runs on this machine for as long as the program does.
 On a cluster, inputs, model and output lie in folders that all machines see
@@ -37,6 +37,8 @@ from examples.deployment import text_model
 
 # What scores depend on beside model and files.
 SETTINGS = ("text_field", "id_field", "batch_size", "shard_rows")
+# Of a shard whose worker dies.
+RETRIES = 2
 
 
 class Job(NamedTuple):
@@ -77,8 +79,7 @@ class Scorer:
         problem = ""
         if not self._job.folder.scores(shard.number).exists():
             try:
-                with self._job.folder.attempt(shard.number):
-                    self._score(shard)
+                self._score(shard)
             except Exception as error:
                 # As text: TensorFlow's errors cannot be sent everywhere.
                 end = shard.first + shard.rows - 1
@@ -100,7 +101,7 @@ class Scorer:
             elif self._job.skips_bad_rows:
                 bad.append(row)
             else:
-                raise ValueError(row.reason)
+                raise ValueError(f"row {row.number}: {row.reason}")
         texts = [row.text for row in rows]
         answers = self._model.score(texts, self._job.batch_size)
         self._job.folder.write(shard, rows, answers, bad)
@@ -123,6 +124,8 @@ def on_ray(job: Job, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
             Scorer,
             fn_constructor_args=(job, args.threads),
             num_cpus=args.threads,
+            # A shard may kill its worker, by its need of memory for one.
+            max_task_retries=RETRIES,
             # A shard is read by who scores it, so there is none to prefetch.
             compute=ray.data.ActorPoolStrategy(
                 size=min(workers, len(job.shards)),
@@ -171,17 +174,14 @@ def run(args: argparse.Namespace) -> dict[str, int]:
         text_model.limit_tensorflow(1)
     elif args.threads is not None:
         text_model.limit_tensorflow(args.threads)
-    folder = corpus.ScoreFolder(
-        args.output.absolute(),
-        args.id_field,
-        text_model.TextModel(args.model).outputs,
-    )
+    text_model.TextModel(args.model)  # Refused before anything is begun.
+    folder = corpus.ScoreFolder(args.output.absolute(), args.id_field)
     fields = corpus.Fields(args.text_field, args.id_field)
     fingerprint = text_model.fingerprint(args.model)
     settings = {name: getattr(args, name) for name in SETTINGS}
     settings["model"] = fingerprint
     with folder.reserved():
-        shards = folder.shards(settings, files, args.shard_rows, fields)
+        shards = folder.shards(settings, files, args.shard_rows)
         folder.clean()
         left = [s for s in shards if not folder.scores(s.number).exists()]
         total = sum(shard.rows for shard in shards)

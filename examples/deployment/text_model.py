@@ -14,8 +14,8 @@ import tensorflow as tf
 class TextModel:
     """A SavedModel whose `serving_default` maps texts to named outputs.
 
-    `outputs` are their names. A model with another input than one of strings,
-    or an output that cannot be written by row, is refused.
+    `outputs` are their names. A model with another input than one of strings
+    is refused.
     """
 
     def __init__(self, path: str | Path):
@@ -38,15 +38,6 @@ class TextModel:
         ((self._name, spec),) = specs.items()
         self._shape = [-1, *spec.shape[1:]]
         self.outputs = sorted(self._call.structured_outputs)
-        for name, spec in self._call.structured_outputs.items():
-            kind = spec.dtype
-            is_real = kind.is_floating or kind.is_integer or kind.is_bool
-            if not spec.shape.rank or not (is_real or kind == tf.string):
-                raise ValueError(
-                    "Argument `model` must have outputs with a batch axis, of "
-                    "strings, booleans or real numbers. Received: output "
-                    f"{name!r}, {kind.name} {spec.shape}"
-                )
 
     def score(
         self, texts: Sequence[str], batch_size: int
@@ -102,7 +93,7 @@ def _load(path):
 def _values(name, answer, count) -> list:
     """An answer with a row for each text."""
     array = answer.numpy()
-    if len(array) != count:
+    if array.ndim == 0 or len(array) != count:
         raise ValueError(
             f"Argument `model` must answer {count} texts with as many rows. "
             f"Received: output {name!r} of shape {array.shape}"

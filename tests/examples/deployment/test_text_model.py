@@ -40,14 +40,11 @@ def test_models_that_are_refused(tmp_path):
         text_model.TextModel(tmp_path)
     ids = tf.TensorSpec([None], tf.int64, "ids")
     given = r"one input, strings .*'ids': 'int64 \(None,\)'"
-    size = r"output 'found', int32 \(\)"
-    for name, function, spec, shown in (
-        ("ids", lambda ids: {"found": ids}, ids, given),
-        ("size", lambda text: {"found": tf.size(text)}, TEXT, size),
-    ):
-        path = text_models.save_function(function, [spec], tmp_path / name)
-        with pytest.raises(ValueError, match=shown):
-            text_model.TextModel(path)
+    path = text_models.save_function(
+        lambda ids: {"found": ids}, [ids], tmp_path / "ids"
+    )
+    with pytest.raises(ValueError, match=given):
+        text_model.TextModel(path)
 
 
 def test_fewer_answers_than_texts(tmp_path):

@@ -51,13 +51,13 @@ def squad(rows):
 def test_xquad_in_both_layouts(tmp_path):
     write(tmp_path / "flat" / "xquad" / "all.jsonl.gz", lines(FLAT))
     write(tmp_path / "squad" / "xquad" / "xquad.en.json", squad(FLAT))
-    write(tmp_path / "bare" / "xquad.en.json.gz", squad(FLAT[::-1]))
-    flat, published, bare = (
+    write(tmp_path / "turned" / "xquad" / "xquad.en.json", squad(FLAT[::-1]))
+    flat, published, turned = (
         passage_data.load("xquad", tmp_path / layout)
-        for layout in ("flat", "squad", "bare")
+        for layout in ("flat", "squad", "turned")
     )
     assert flat == published
-    assert [set(part) for part in flat] == [set(part) for part in bare]
+    assert [set(part) for part in flat] == [set(part) for part in turned]
     assert sum(flat, []).count(Question("q 7?", "passage 3", ("a7",))) == 1
     assert [len(part) for part in flat] == [30, 2, 8]
     passages = [{q.passage for q in part} for part in flat]
@@ -85,7 +85,7 @@ def test_pubmedqa_in_both_layouts(tmp_path):
         }
         for i, row in enumerate(rows)
     }
-    write(tmp_path / "published" / "ori_pqal.json", published)
+    write(tmp_path / "published/pubmedqa/ori_pqal.json", published)
     data = passage_data.load("pubmedqa", tmp_path / "flat")
     assert data == passage_data.load("pubmedqa", tmp_path / "published")
     assert [len(part) for part in data] == [15, 1, 4]
@@ -98,37 +98,11 @@ def test_missing_files_are_named(tmp_path, name):
         passage_data.load(name, tmp_path)
 
 
-@pytest.mark.parametrize(
-    "name, file, content, message",
-    [
-        ("xquad", "all.jsonl.gz", lines(FLAT[:1]) + "{\n", "after 1 questions"),
-        (
-            "xquad",
-            "all.jsonl.gz",
-            lines([{"a": 1}]),
-            "after 0 questions.*KeyError",
-        ),
-        ("xquad", "xquad.en.json", "[", "JSONDecodeError"),
-        ("xquad", "xquad.en.json.gz", {"data": [{}]}, "KeyError"),
-        (
-            "pubmedqa",
-            "all.jsonl.gz",
-            lines([{"question": "q", "context": "c", "label": "perhaps"}]),
-            "'perhaps' is none of",
-        ),
-    ],
-)
-def test_malformed_files(tmp_path, name, file, content, message):
-    write(tmp_path / name / file, content)
-    with pytest.raises(ValueError, match=f"{file}: expected what.*{message}"):
-        passage_data.load(name, tmp_path)
-
-
-def test_questions_without_an_answer_leave_no_part(tmp_path):
-    rows = [{**row, "answer": " "} for row in FLAT[4:]]
-    write(tmp_path / "all.jsonl.gz", lines(FLAT[:4] + rows))
-    with pytest.raises(ValueError, match="Received: none in train"):
-        passage_data.load("xquad", tmp_path)
+def test_questions_without_an_answer_are_left_out(tmp_path):
+    rows = [*FLAT[:-8], *({**row, "answer": " "} for row in FLAT[-8:])]
+    write(tmp_path / "xquad" / "all.jsonl.gz", lines(rows))
+    found = sum(passage_data.load("xquad", tmp_path), [])
+    assert {q.question for q in found} == {f"q {i}?" for i in range(32)}
 
 
 def test_real_xquad_and_pubmedqa(data_dir):

@@ -69,7 +69,8 @@ def folder(tmp_path_factory):
         for r in rows
     ]
     content = {"data": [{"paragraphs": paragraphs}]}
-    (root / "xquad.en.json").write_text(json.dumps(content))
+    (root / "xquad").mkdir()
+    (root / "xquad/xquad.en.json").write_text(json.dumps(content))
     content = {
         str(i): {
             "QUESTION": r["question"],
@@ -78,7 +79,8 @@ def folder(tmp_path_factory):
         }
         for i, r in enumerate(rows)
     }
-    (root / "ori_pqal.json").write_text(json.dumps(content))
+    (root / "pubmedqa").mkdir()
+    (root / "pubmedqa/ori_pqal.json").write_text(json.dumps(content))
     return root
 
 
@@ -232,7 +234,8 @@ def test_fixed_gates(folder, monkeypatch):
 def test_it_learns_to_copy_names_it_never_saw(tmp_path, monkeypatch):
     random = np.random.default_rng(7)
     lines = [json.dumps(row(random)) + "\n" for _ in range(352)]
-    with gzip.open(tmp_path / "all.jsonl.gz", "wt") as file:
+    (tmp_path / "xquad").mkdir()
+    with gzip.open(tmp_path / "xquad" / "all.jsonl.gz", "wt") as file:
         file.writelines(lines)
     # The words that passages share; names are beyond the vocabulary.
     monkeypatch.setattr(passage_questions, "VOCABULARY", 14)

@@ -1,7 +1,6 @@
 """The picking study, of tiny models: runs, resuming, longer tests, export."""
 
 import collections
-import re
 
 import keras
 import numpy as np
@@ -86,7 +85,7 @@ def test_saved_models_give_what_rows_and_tables_say(study):
         assert float(row["gate_variance_end"]) > 0
         assert "read_out=every" in row["settings"]
     suffixes = {x.suffix for x in output.with_name("p-models").iterdir()}
-    assert suffixes == {".csv", ".keras"}
+    assert suffixes == {".claim", ".csv", ".keras"}
 
 
 @pytest.mark.slow
@@ -115,7 +114,7 @@ def test_a_killed_run_ends_as_one_that_was_not(tmp_path, monkeypatch):
     found, curves = [], []
     parts = (
         (models, "measure"),
-        (experiments.Progress, "_save"),
+        (keras_seqmech.training.ExactBackupAndRestore, "on_epoch_end"),
         (models, "measure_drawn"),
     )
     for name, kills in (("whole", ()), ("killed", parts)):
@@ -137,8 +136,8 @@ def test_a_killed_run_ends_as_one_that_was_not(tmp_path, monkeypatch):
         (row,) = read(output)
         model, curve = trained(output, row)
         found.append(model.get_weights())
-        curves.append([[float(x) for x in [*p.values()][:-1]] for p in curve])
-        assert len(list(output.with_name(f"{name}-models").iterdir())) == 2
+        shown = ("step", "train_loss", "accuracy", "openness")
+        curves.append([[float(p[x]) for x in shown] for p in curve])
     assert len(curves[0]) == 4
     np.testing.assert_allclose(*curves, rtol=1e-5)
     for weights, expected in zip(*found, strict=True):
@@ -195,15 +194,7 @@ def test_growing_length(length, lengths):
     assert [picking.growing_length(step, args) for step in steps] == lengths
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        (["--length", "9", "--test-lengths", "8"], "--test-lengths: must be"),
-        (["--steps", "15", "--evaluate-every", "10"], "--steps: .* multiple"),
-        (["--price", "1"], "--price: needs --explore"),
-    ],
-)
-def test_bad_options(options, message, capsys):
+def test_bad_options(capsys):
     with pytest.raises(SystemExit):
-        picking.parse(options)
-    assert re.search(message, capsys.readouterr().err)
+        picking.parse(["--length", "9", "--test-lengths", "8"])
+    assert "--test-lengths: must be" in capsys.readouterr().err

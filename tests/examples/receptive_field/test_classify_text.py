@@ -39,7 +39,7 @@ print(json.dumps([labels, out["probabilities"].numpy().sum(axis=1).tolist()]))
 
 def options(folder, results, *more):
     data = ["--dataset", "mr", "--data-dir", str(folder)]
-    return [*data, "--results", str(results), *SMALL, *more]
+    return [*data, "--output", str(results), *SMALL, *more]
 
 
 def parse(*more):
@@ -53,9 +53,10 @@ def study(tmp_path_factory):
     small_reviews.write_mr(folder)
     vectors = {"1": GOOD, "-1": BAD, "0": OTHER}
     lines = [f"{w} {x} 1 0 0\n" for x, words in vectors.items() for w in words]
-    (folder / "v.txt").write_text("".join(lines))
+    (folder / "glove").mkdir()
+    (folder / "glove" / "v.txt").write_text("".join(lines))
     more = "--epochs 4 --learning-rate 0.02 --dropout 0.1 --batch-size 27 "
-    more += f"--models rnn lstm+rf --seeds 1 --explore --vectors {folder}/v.txt"
+    more += "--models rnn lstm+rf --seeds 1 --explore"
     more += f" --export-dir {folder}/served"
     asked = options(folder, folder / "new" / "results.csv", *more.split())
     return folder, asked, classify_text.main(asked)

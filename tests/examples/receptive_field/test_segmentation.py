@@ -3,7 +3,6 @@
 import gzip
 import importlib.util
 import json
-import re
 
 import numpy as np
 import pytest
@@ -77,28 +76,15 @@ def test_reads_tagged_text(tmp_path):
     path = tmp_path / "tagged.txt"
     path.write_text("我/r  喜欢/v\n\n１／２/m  //w\n", encoding="utf8")
     assert segmentation.read_tagged(path) == [["我", "喜欢"], ["１／２", "/"]]
-    for wrong in ("喜欢 图书馆/n", "/v", "喜欢/"):
-        path.write_text(f"我/r\n{wrong}\n", encoding="utf8")
-        message = re.escape(f"{path}, line 2: ") + f".*'{wrong}'"
-        with pytest.raises(ValueError, match=message):
-            segmentation.read_tagged(path)
 
 
 def test_reads_word_lists(tmp_path):
     path = tmp_path / "cws" / "tiny.jsonl.gz"
-    with pytest.raises(FileNotFoundError, match="tiny.jsonl.gz"):
-        segmentation.read_words(tmp_path, "tiny")
     path.parent.mkdir()
     rows = [["我", "喜欢"], ["图书馆"]]
     lines = [json.dumps({"words": words}) for words in rows]
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
     assert segmentation.read_words(tmp_path, "tiny") == rows
-    message = re.escape(str(path)) + r', line 3: expected .*"words"'
-    for wrong in ("{", "[]", "{}", "[]", '["a", ""]', '"ab"', '["a", 1]'):
-        line = wrong if wrong in "{[]{}" else f'{{"words": {wrong}}}'
-        path.write_bytes(gzip.compress("\n".join([*lines, line]).encode()))
-        with pytest.raises(ValueError, match=message):
-            segmentation.read_words(tmp_path, "tiny")
 
 
 @needs_snownlp

@@ -37,19 +37,6 @@ def test_the_program_lists(capsys):
     program.main(["--list"])
     lines = capsys.readouterr().out.strip().split("\n")
     assert len(lines) == 2 + len(records.STUDIES)
-    program.main(["figure_1_7", "--dry-run"])
-    assert "by hand from what its command prints" in capsys.readouterr().out
-
-
-def test_runs_that_are_left_are_listed(tmp_path):
-    study = records.STUDIES["pixels_digits"]
-    places = program.running.Places(tmp_path, tmp_path)
-    found = program.left(study, places, lambda run: "fhe" in run.name)
-    options = "--jit-compile --models fhe --estimators relaxed --seeds 0"
-    assert found.split("\n")[:2] == [
-        "pixels_digits: 3 runs are left",
-        f"  examples.focused.pixel_questions {options}",
-    ]
 
 
 @pytest.mark.long

@@ -4,8 +4,6 @@ import keras
 import numpy as np
 import pytest
 
-from examples.common import locks
-from examples.common import results
 from examples.subsampling import memory_task
 from keras_seqmech.tasks import memory
 from tests.examples.csv_files import read
@@ -92,7 +90,7 @@ def test_saved_models_give_what_rows_and_table_say(study):
         curve = read(path.with_suffix(".csv"))
         assert [point["step"] for point in curve] == ["2", "4"]
     files = sorted(path.suffix for path in (folder / "m-models").iterdir())
-    assert files == [".csv", ".csv", ".keras", ".keras"]
+    assert files == sorted(2 * [".claim", ".csv", ".keras"])
     picture = (folder / "new" / "m.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
 
@@ -125,15 +123,18 @@ def test_a_run_that_was_killed_grows_on(tmp_path, monkeypatch):
     monkeypatch.setattr(memory_task, "START_LENGTH", 3)
     curves, weights = [], []
     for name, kills in (("whole", []), ("killed", [1, 2, 4])):
-        lengths, measure = [], memory_task.Progress.measure
+        lengths, grow = [], memory_task.batches_of
 
-        def measure_and_die(
-            progress, lengths=lengths, kills=kills, measure=measure
-        ):
-            lengths.append(progress.training_length())
-            if len(lengths) in kills:
+        def note(length, *args, lengths=lengths, grow=grow):
+            lengths.append(length)
+            return grow(length, *args)
+
+        tests, measure = iter(range(1, 99)), memory_task.measure
+
+        def measure_and_die(*args, tests=tests, kills=kills, measure=measure):
+            if next(tests) in kills:
                 raise KeyboardInterrupt
-            return measure(progress)
+            return measure(*args)
 
         options = small(
             tmp_path / name / "m.csv",
@@ -141,23 +142,25 @@ def test_a_run_that_was_killed_grows_on(tmp_path, monkeypatch):
             *("--growth-accuracy", 0.34, "--steps", 10, "--clip-norm", 0.5),
         )
         with monkeypatch.context() as patch:
-            patch.setattr(memory_task.Progress, "measure", measure_and_die)
+            patch.setattr(memory_task, "measure", measure_and_die)
+            patch.setattr(memory_task, "batches_of", note)
             for _ in kills:
                 with pytest.raises(KeyboardInterrupt):
                     memory_task.main(options)
             memory_task.main(options)
-        assert len(lengths) == 5 + len(kills) and len(set(lengths)) > 1
+        assert len(set(lengths)) > 1
         (model,) = saved(options).values()
         assert model.optimizer.clipnorm == 0.5
         weights.append(model.get_weights())
         (path,) = (tmp_path / name / "m-models").glob("*.csv")
-        curves.append([[*point.values()][:-1] for point in read(path)])
+        shown = ("step", "train_loss", "train_accuracy", "accuracy")
+        curves.append([[point[x] for x in shown] for point in read(path)])
     assert curves[0] == curves[1]
     for a, b in zip(*weights):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-7)
 
 
-def test_the_length_of_sequences(tmp_path):
+def test_the_length_of_sequences():
     grow = ["--curriculum", "length"]
     for options, accuracies, length in (
         (grow, [], 10),
@@ -167,37 +170,19 @@ def test_the_length_of_sequences(tmp_path):
         ([], [0.1, 0.9], 50),
     ):
         args = memory_task.parse(options)
-        progress = memory_task.Progress(None, 50, args, tmp_path / "e", "")
-        progress.state["curve"] = [{"train_accuracy": x} for x in accuracies]
-        assert progress.training_length() == length
+        curve = [{"train_accuracy": x} for x in accuracies]
+        assert memory_task.training_length(curve, 50, args) == length
 
 
 def test_shorter_batches_have_the_places_of_the_whole():
     args = memory_task.parse(["--curriculum", "length", "--batch-size", "8"])
-    (batch,) = memory_task.batches(5, 12, 3, 1, args).take(1)
+    (batch,) = memory_task.batches_of(5, 12, 3, 1, args).take(1)
     symbols, targets, weights = (x.numpy() for x in batch)
     assert symbols.shape == (8, 5) and weights.shape == (8, 6)
     wanted, mask = memory.answers(symbols)
     np.testing.assert_array_equal(targets[:, :2], wanted)
     np.testing.assert_array_equal(weights[:, :2], mask)
     assert not weights[:, 2:].any() and not targets[:, 2:].any()
-
-
-def test_what_another_process_does_is_waited_for(tmp_path, capsys):
-    """Its model is there neither to start from nor to draw."""
-    options = small(
-        tmp_path / "m.csv",
-        *("--lengths", 3, 5, "--warm-start"),
-        *("--figure", tmp_path / "m.png", "--figure-length", 3),
-    )
-    args = memory_task.parse(options)
-    file = results.ResultsFile(args.output, memory_task.FIELDS, memory_task.KEY)
-    with locks.claimed(file.claim_of(memory_task.run_key(3, 0, args))):
-        content = memory_task.main(options)
-    assert "| 3 |" not in content
-    printed = capsys.readouterr().out
-    assert "Left to other processes: 2 of 2 runs" in printed
-    assert "No figure: its run is left to another process" in printed
 
 
 def test_a_run_ends_when_its_accuracy_is_reached(tmp_path):

@@ -22,14 +22,6 @@ def test_titles_of_an_earlier_part_are_left_out(tmp_path):
         assert [expected[text] for text in part.texts] == part.labels.tolist()
 
 
-def test_missing_and_malformed_files_are_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match="titles/train.jsonl.gz"):
-        data.load(tmp_path)
-    small_titles.write(tmp_path, repeated=[("which kind?", 2)])
-    with pytest.raises(ValueError, match=r"line 71: .*\"label\": 0..1"):
-        data.load(tmp_path)
-
-
 def test_training_titles_are_drawn_by_seed(tmp_path):
     found = data.load(small_titles.write(tmp_path))
     expected = dict(small_titles.rows())
