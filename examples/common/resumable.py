@@ -13,6 +13,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import pandas as pd
 import tensorflow as tf
 
 from examples.common import whole_files
@@ -117,10 +118,27 @@ def remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def step_ms(curve: Curve, steps: int) -> float:
-    """Median milliseconds of a training step; the first epoch compiles."""
-    seconds = [point["seconds"] for point in curve[1:] or curve]
-    return round(1000 * float(np.median(seconds)) / steps, 1)
+def save(
+    model: keras.Model, curve: Curve, steps: int, path: Path
+) -> dict[str, float]:
+    """Saves a trained model, and its curve in a CSV file beside it.
+
+    Returns:
+        Steps, the median milliseconds of one (the first epoch compiles),
+        parameters, and seconds.
+    """
+    model.save(path)
+    table = pd.DataFrame(curve)
+    table.insert(0, "step", steps * (table.index + 1))
+    table.to_csv(path.with_suffix(".csv"), index=False)
+    seconds = table["seconds"]
+    warm = seconds[1:] if len(seconds) > 1 else seconds
+    return {
+        "steps": int(table["step"].iloc[-1]),
+        "train_ms": round(1000 * float(warm.median()) / steps, 1),
+        "parameters": model.count_params(),
+        "seconds": round(float(seconds.sum()), 1),
+    }
 
 
 def shuffled(

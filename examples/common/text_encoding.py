@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from types import ModuleType
 from typing import NamedTuple
 
 import keras
@@ -33,16 +34,22 @@ def split_words(texts: Tensor | Sequence[str]) -> tf.RaggedTensor:
     Texts are lower-cased and split at white space and around punctuation;
     apostrophes and hyphens inside words stay.
     """
+    tensorflow_text = import_tensorflow_text()
+    texts = tf.strings.lower(texts, encoding="utf-8")
+    texts = tf.strings.regex_replace(texts, r"([^\pL\pN\s'\-])", r" \1 ")
+    return tensorflow_text.WhitespaceTokenizer().tokenize(texts)
+
+
+def import_tensorflow_text() -> ModuleType:
+    """TF Text, or an error that says how to install it."""
     try:
         import tensorflow_text
     except ImportError as error:
         raise ImportError(
-            "Tokenisation needs TF Text; install it with "
+            "Texts need TF Text; install it with "
             "`pip install 'keras_seqmech[text]'`."
         ) from error
-    texts = tf.strings.lower(texts, encoding="utf-8")
-    texts = tf.strings.regex_replace(texts, r"([^\pL\pN\s'\-])", r" \1 ")
-    return tensorflow_text.WhitespaceTokenizer().tokenize(texts)
+    return tensorflow_text
 
 
 class Encoded(NamedTuple):

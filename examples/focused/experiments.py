@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
-import pandas as pd
 import tensorflow as tf
 
 from examples.common import exploring
@@ -144,10 +143,7 @@ def train_and_test(
         callbacks=gate_callbacks(model, args),
         measure=lambda: models.measure(probed, asked, answers, args.batch_size),
     )
-    model.save(path)
-    tested = pd.DataFrame(curve)
-    tested.index = args.evaluate_every * (tested.index + 1)
-    tested.to_csv(path.with_suffix(".csv"), index_label="step")
+    saved = resumable.save(model, curve, args.evaluate_every, path)
     drawn = models.measure_drawn(model, asked, answers, args.batch_size)
     # As long as the tested questions; the first of training may be shorter.
     timed = {
@@ -157,19 +153,17 @@ def train_and_test(
     (inference_ms,) = interleaved.median_ms(
         [functools.partial(probed.predict_on_batch, timed)], REPEATS
     )
-    reached = tested.index[tested["accuracy"] >= REACHED]
+    accuracies = [point["accuracy"] for point in curve]
+    reached = [i for i, x in enumerate(accuracies, 1) if x >= REACHED]
     shares = {"openness": float("nan"), **curve[-1], **drawn}
-    shares["best_accuracy"] = tested["accuracy"].max()
+    shares["best_accuracy"] = max(accuracies)
     found = {
         **{x: percent(shares[x]) for x in SHARES if x in shares},
-        "steps_to_95": reached[0] if len(reached) else "",
-        "steps": tested.index[-1],
+        "steps_to_95": args.evaluate_every * reached[0] if reached else "",
         "gate_variance_start": variance_start,
         "gate_variance_end": models.gate_variance(model, *batch),
-        "train_ms": resumable.step_ms(curve, args.evaluate_every),
         "inference_ms": round(inference_ms, 1),
-        "parameters": model.count_params(),
-        "seconds": round(tested["seconds"].sum(), 1),
+        **saved,
     }
     resumable.remove(path.with_suffix(""))
     return found

@@ -3,7 +3,6 @@
 import argparse
 import functools
 import time
-import zlib
 from collections.abc import Callable
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,17 +72,24 @@ def do_runs(
     `run_one(name, seed, data, args, curve)` trains and tests a model, and
     returns the other `fields` and the model; it may write a CSV file `curve`.
     """
-    texts_of = texts_of_runs(args)
+    file = results.ResultsFile(args.output, fields, KEY)
+    load = functools.cache(
+        lambda: noisy_texts.load(
+            args.data_dir, args.validation_size, args.test_size
+        )
+    )
 
     def run(key, line):
-        stem = stem_of(key)
-        curve = args.output.with_name(f"{args.output.stem}-{stem}.csv")
-        name, seed = key["model"], int(key["seed"])
-        data = texts_of(key["setting"], int(key["size"]), seed)
+        place = file.place(key.values())
+        name, size, seed = key["model"], int(key["size"]), int(key["seed"])
+        data = noisy_texts.prepare(
+            load(), key["setting"], size, seed, args.max_length
+        )
         start = time.perf_counter()
+        curve = results.with_ending(place, "csv")
         measured, model = run_one(name, seed, data, args, curve)
         if args.save_models:
-            path = args.save_models / f"{stem}.keras"
+            path = args.save_models / f"{place.name}.keras"
             described = {"words": data.words, **key}
             whole_files.write_json(path.with_suffix(".json"), described)
             model.save(path)
@@ -94,37 +100,7 @@ def do_runs(
             "seconds": seconds,
         }
 
-    return results.ResultsFile(args.output, fields, KEY).do_missing(
-        keys(args), run
-    )
-
-
-def stem_of(key: results.Row) -> str:
-    """A file name for a run, of its own for each setting."""
-    digest = zlib.crc32(key["settings"].encode())
-    named = [value for name, value in key.items() if name != "settings"]
-    return "-".join([*named, f"{digest:08x}"])
-
-
-def texts_of_runs(
-    args: argparse.Namespace,
-) -> Callable[[str, int, int], noisy_texts.StudyData]:
-    """A function of setting, size and seed: the texts of a run.
-
-    Nothing is read before it is called, and runs in a row share what they read.
-    """
-
-    @functools.cache
-    def load():
-        return noisy_texts.load(
-            args.data_dir, args.validation_size, args.test_size
-        )
-
-    @functools.lru_cache(maxsize=1)
-    def prepare(setting, size, seed):
-        return noisy_texts.prepare(load(), setting, size, seed, args.max_length)
-
-    return prepare
+    return file.do_missing(keys(args), run)
 
 
 def start(

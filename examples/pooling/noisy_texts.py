@@ -87,11 +87,11 @@ def load(
         _long_texts(part, numbers)
         for part in (data.train, data.validation, data.test)
     )
-    validation, rest = _subset("validation", validation, validation_size)
+    validation, rest = _subset(validation, validation_size)
     train = Texts(
         train.ids + rest.ids, np.concatenate([train.labels, rest.labels])
     )
-    test, _ = _subset("test", test, test_size)
+    test, _ = _subset(test, test_size)
     noise = split_noise(_word_numbers(sentences, numbers))
     words = [word.decode("utf8") for word in numbers]
     print(
@@ -127,11 +127,7 @@ def prepare(
     their noise; validation and test texts and noise are always the same. The
     vocabulary is that of the training texts with their noise.
     """
-    if size > len(corpus.train.ids):
-        raise ValueError(
-            f"Argument `size` must be at most {len(corpus.train.ids)}, the "
-            f"number of training texts there are. Received: size={size}"
-        )
+    _check("training", size, len(corpus.train.ids))
     random = np.random.default_rng([seed, 1])
     drawn = random.permutation(len(corpus.train.ids))[:size]
     parts = (corpus.train.take(drawn), corpus.validation, corpus.test)
@@ -276,15 +272,19 @@ def _long_texts(part, numbers):
     )
 
 
-def _subset(name, texts, size):
-    """A random subset that is always the same, and the other texts."""
-    count = len(texts.ids)
-    if size is None:
-        size = count
-    if not 0 < size <= count:
+def _check(kind, size, count):
+    """Rows must not say that there were more texts than there are."""
+    if size > count:
         raise ValueError(
-            f"Argument `{name}_size` must be from 1 to {count}, the number of "
-            f"{name} texts that are long enough. Received: {name}_size={size}"
+            f"There are only {count} {kind} texts that are long enough. "
+            f"Received: a size of {size}"
         )
-    order = np.random.default_rng(datasets.SPLIT_SEED).permutation(count)
-    return texts.take(order[:size]), texts.take(order[size:])
+
+
+def _subset(texts, size):
+    """A random subset that is always the same, and the other texts."""
+    generator = np.random.default_rng(datasets.SPLIT_SEED)
+    order = generator.permutation(len(texts.ids))
+    _check("held-out", size or 0, len(order))
+    chosen = order[:size]
+    return texts.take(chosen), texts.take(order[len(chosen) :])

@@ -175,40 +175,31 @@ def all_trials(tuner: keras_tuner.Tuner) -> list[Any]:
 def trial_table(tuner: keras_tuner.Tuner, metrics: Sequence[str] = ()) -> str:
     """A row for each trial, the best first, with what differs in them."""
     trials = all_trials(tuner)
-    values = [trial.hyperparameters.values for trial in trials]
-    names = [
-        name
-        for name in dict.fromkeys(name for found in values for name in found)
-        if not name.startswith("tuner/")
-        and len({str(found.get(name)) for found in values}) > 1
-    ]
-    lines = [["trial", *names, tuner.oracle.objective.name, *metrics, "status"]]
-    for trial, found in zip(trials, values):
-        numbers = [trial.score, *(_last(trial, name) for name in metrics)]
-        status = trial.status.lower()
+    rows = pd.DataFrame([trial.hyperparameters.values for trial in trials])
+    differ = [rows[name].astype(str).nunique() > 1 for name in rows]
+    rows = rows.loc[:, differ & ~rows.columns.str.startswith("tuner/")]
+    rows.insert(0, "trial", [trial.trial_id for trial in trials])
+    rows[tuner.oracle.objective.name] = [trial.score for trial in trials]
+    for name in metrics:
+        rows[name] = [
+            trial.metrics.get_history(name)[-1].mean()
+            if trial.metrics.exists(name)
+            else None
+            for trial in trials
+        ]
+    rows["status"] = [trial.status.lower() for trial in trials]
+    for i, trial in enumerate(trials):
         if trial.message:
-            status += f": {trial.message.strip().splitlines()[-1]}"
-        lines.append(
-            [
-                trial.trial_id,
-                *(_show(found.get(name), ".3g") for name in names),
-                *(_show(number, ".4f") for number in numbers),
-                status.replace("|", "\\|"),
-            ]
-        )
-    return tables.table(lines)
+            reason = trial.message.strip().splitlines()[-1]
+            rows.loc[i, "status"] += f": {reason}".replace("|", "\\|")
+    shown = rows.map(_show)
+    return tables.table([shown.columns, *shown.to_numpy()])
 
 
-def _last(trial: Any, name: str) -> float | None:
-    if not trial.metrics.exists(name):
-        return None
-    return trial.metrics.get_history(name)[-1].mean()
-
-
-def _show(value: Any, form: str) -> str:
-    if value is None:
+def _show(value: Any) -> str:
+    if pd.isna(value):
         return ""
-    return format(value, form) if isinstance(value, float) else str(value)
+    return value if isinstance(value, str) else f"{value:.4g}"
 
 
 def plot_scores(trials: Sequence, name: str) -> Figure:

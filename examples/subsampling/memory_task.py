@@ -34,7 +34,6 @@ from pathlib import Path
 
 import keras
 import numpy as np
-import pandas as pd
 import tensorflow as tf
 from keras import ops
 from matplotlib.figure import Figure
@@ -227,20 +226,14 @@ def train_and_test(key: results.Row, args: argparse.Namespace) -> dict:
         is_over=is_reached,
         signature=signature if grows else None,
     )
-    model.save(path)
-    tested = pd.DataFrame(curve)
-    tested.index = args.evaluate_every * (tested.index + 1)
-    tested.to_csv(path.with_suffix(".csv"), index_label="step")
+    saved = resumable.save(model, curve, args.evaluate_every, path)
     measured = measure(probed, test, args.batch_size)
     measured["padded_accuracy"] = padded_accuracy(model, test, args.batch_size)
     resumable.remove(path.with_suffix(""))
     return {
         **{name: f"{100 * value:.2f}" for name, value in measured.items()},
-        "steps_to_target": tested.index[-1] if is_reached(curve) else "",
-        "steps": tested.index[-1],
-        "train_ms": resumable.step_ms(curve, args.evaluate_every),
-        "parameters": model.count_params(),
-        "seconds": round(tested["seconds"].sum(), 1),
+        "steps_to_target": saved["steps"] if is_reached(curve) else "",
+        **saved,
     }
 
 

@@ -14,9 +14,6 @@ Printed, and written to `--output`: scores on the test titles, and for each
 `--title` the probability of being machine-made after each word or character;
 with pictures of both. `--export-dir` exports the classifier for TensorFlow
 Serving: strings in, probability and logit out.
-
-The source's classifiers are `--units 512 --embedding-size 256 --initial-state
-drawn --read-padding`.
 """
 
 import argparse
@@ -54,17 +51,14 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
-    padding = "read the padding as real steps"
     chunks = "backpropagate through chunks of so many steps; read-out last"
     judged = "a title to be judged, may be repeated; two of the test titles"
     add("--data-dir", help="with titles/; default: docstrings")
     add("--train-size", type=int, help="training titles; default all")
     add("--inputs", choices=list(encoding.LENGTHS), default="words")
     add("--units", type=int, default=64)
-    add("--initial-state", choices=models.INITIAL_STATES, default="learned")
     add("--read-out", choices=list(models.READ_OUTS), default="max")
     add("--embedding-size", type=int, default=256, help="of words")
-    add("--read-padding", action="store_true", help=padding)
     add("--epochs", type=int, default=3)
     add("--batch-size", type=int, default=128)
     add("--learning-rate", type=float, default=2e-3)
@@ -88,10 +82,9 @@ def main(argv: Sequence[str] | None = None) -> str:
     settings = models.Settings(
         inputs=args.inputs,
         units=args.units,
-        initial_state=args.initial_state,
+        initial_state="learned",
         read_out=args.read_out,
         embedding_size=args.embedding_size,
-        read_padding=args.read_padding,
     )
     fit = training.Fit(
         args.epochs,
@@ -115,12 +108,10 @@ def main(argv: Sequence[str] | None = None) -> str:
     ]
     read = [figures.read(trained, title) for title in judged]
     content = tables.publish(
-        [
-            score_table(test.labels, probabilities),
-            *(found.table() for found in read),
-        ],
-        args.output / "scores.md",
+        score_table(test.labels, probabilities),
+        *(found.table() for found in read),
     )
+    (args.output / "scores.md").write_text(content, encoding="utf8")
     drawn = figures.draw_scores(test.labels, probabilities)
     drawn["training"] = figures.draw_training(trained.history)
     for number, found in enumerate(read, start=1):

@@ -8,14 +8,12 @@ differs from one layer of `GRU`. The best epoch on the validation titles is
 tested, with receptive fields the last.
 
 The seed draws the training titles where `--train-size` is less than all, the
-weights, and the order of batches. Each finished run is a line of `--output`, a
-CSV file, and is not repeated; several processes may share it.
+weights, and the order of batches.
 """
 
 import argparse
 import functools
 import time
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -65,7 +63,7 @@ FIELDS = (
     *(*KEY, *scores.Scores._fields, "validation_accuracy"),
     *("best_epoch", "parameters", "seconds"),
 )
-# A study asks for the keys of each run, and these take a while to read.
+# A study calls `main` for each run, and these take a while to read.
 _load = functools.lru_cache(maxsize=1)(titles.load)
 
 
@@ -120,23 +118,9 @@ def train(
     return training.train(data, settings, fit, length)
 
 
-def describe_data(args: argparse.Namespace, data: datasets.TextData) -> str:
-    """A name of the texts and labels of all parts.
-
-    Other files have another name, and docstrings of other packages.
-    """
-    name = "titles" if args.data_dir else "docstrings"
-    digest = 0
-    for part in (data.train, data.validation, data.test):
-        texts = "\n".join(part.texts).encode("utf8", "replace")
-        digest = zlib.crc32(texts, digest)
-        digest = zlib.crc32(part.labels.astype("<i4").tobytes(), digest)
-    return f"{name}-{digest:08x}"
-
-
 def keys(args: argparse.Namespace) -> list[results.Key]:
     """The `KEY` of each run that the command line asks for."""
-    data = describe_data(args, _load(args.data_dir))
+    data = "titles" if args.data_dir else "docstrings"
     settings = results.describe(args, TUNED)
     return [
         (data, name, str(seed), settings)

@@ -28,13 +28,7 @@ PADDING, UNKNOWN = 0, 1
 
 def normalize(texts: Tensor) -> Tensor:
     """Valid UTF-8 in form NFKC, case folded, without repeated white space."""
-    try:
-        import tensorflow_text
-    except ImportError as error:
-        raise ImportError(
-            "Normalisation needs TF Text; install it with "
-            "`pip install 'keras_seqmech[text]'`."
-        ) from error
+    tensorflow_text = text_encoding.import_tensorflow_text()
     texts = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8")
     texts = tensorflow_text.normalize_utf8(texts, "NFKC")
     texts = tensorflow_text.case_fold_utf8(texts)
@@ -67,25 +61,15 @@ def encode(
     encoder: keras.layers.Layer, texts: Sequence[str | bytes]
 ) -> np.ndarray:
     """Ids of many texts."""
-    texts = [_as_bytes(text) for text in texts]
-    batches = tf.data.Dataset.from_tensor_slices(texts).batch(1024)
+    batches = tf.data.Dataset.from_tensor_slices(list(texts)).batch(1024)
     return np.concatenate([encoder(batch).numpy() for batch in batches])
 
 
 def tokens(inputs: str, text: str | bytes, length: int) -> list[str]:
     """What each step of a title reads, as text to be shown."""
-    normalized = normalize(tf.constant([_as_bytes(text)]))
+    normalized = normalize(tf.constant([text]))
     if inputs == "characters":
         parts = tf.strings.unicode_split(normalized, "UTF-8")
     else:
         parts = text_encoding.split_words(normalized)
     return [part.decode("utf8") for part in parts[0].numpy()][:length]
-
-
-def _as_bytes(text):
-    """Also of a command line, where bytes that are no UTF-8 are escaped."""
-    return (
-        text
-        if isinstance(text, bytes)
-        else text.encode("utf8", "surrogateescape")
-    )

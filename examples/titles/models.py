@@ -19,7 +19,6 @@ LEARNED = {
     "learned": "zeros",
     "drawn": keras.initializers.RandomNormal(stddev=1.0),
 }
-INITIAL_STATES = ("zeros", *LEARNED)
 READ_OUTS = {
     "last": keras_seqmech.LastPooling,
     "max": keras_seqmech.MaxPooling,

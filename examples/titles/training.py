@@ -57,10 +57,12 @@ def train(
     """
     keras.utils.clear_session()
     keras.utils.set_random_seed(fit.seed)
-    words = None
+    words = matrix = None
     if settings.inputs == "words":
         words = encoding.vocabulary(data.train.texts)
-    matrix = embeddings(words, settings, fit.seed)
+        matrix = word_vectors.embedding_matrix(
+            words, None, settings.embedding_size, fit.seed
+        )
     encoder = encoding.make_encoder(length, words)
     if fit.chunk_length:
         steps, network = models.build_steps(settings, length, matrix)
@@ -93,17 +95,6 @@ def train(
     best = int(np.argmax(history["val_accuracy"]))
     epoch = last if settings.field_size else best
     return Trained(encoder, network, history, epoch, settings, length)
-
-
-def embeddings(
-    words: Sequence[str] | None, settings: models.Settings, seed: int
-) -> np.ndarray | None:
-    """Starting values of the embeddings of words, if there are words."""
-    if words is None:
-        return None
-    return word_vectors.embedding_matrix(
-        words, None, settings.embedding_size, seed
-    )
 
 
 def _arrays(part, encoder, settings, fit):

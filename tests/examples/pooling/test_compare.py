@@ -146,7 +146,7 @@ def test_it_learns_words_in_the_middle(folder, tmp_path):
     assert float(row["test_accuracy"]) >= 80
     assert 1 <= int(row["best_epoch"]) <= int(row["epochs"]) == 8
     assert float(row["vanishing_ratio"]) > 0
-    (path,) = tmp_path.glob("r-60-mid-maxpool-0-*.csv")
+    (path,) = tmp_path.glob("r-models/60-mid-maxpool-0-*.csv")
     curve = read(path)
     # 60 texts in batches of 8: epochs end at steps 8, 16, and so on.
     assert [int(point["step"]) for point in curve] == list(range(0, 65, 4))

@@ -41,7 +41,7 @@ def arguments(folder, output, *more):
 
 @pytest.mark.slow
 def test_figures_and_their_points(folder, tmp_path):
-    (curve,) = folder.glob("r-60-standard-maxpool-0-*.csv")
+    (curve,) = folder.glob("r-models/60-standard-maxpool-0-*.csv")
     more = ["--curves", curve, "--start-texts", "0"]
     more += ["--models", folder / "models"]
     points = figures.main(arguments(folder, tmp_path, *more))

@@ -5,7 +5,6 @@ import pytest
 pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
 pytest.importorskip("sklearn", reason="needs keras_seqmech[examples]")
 
-from examples.common import datasets  # noqa: E402
 from examples.titles import compare  # noqa: E402
 from examples.titles import data as titles  # noqa: E402
 from examples.titles import scores  # noqa: E402
@@ -53,19 +52,3 @@ def test_runs_are_kept_and_not_repeated(folder, tmp_path, monkeypatch):
     assert compare.main(options) == table
     with pytest.raises(TypeError):
         compare.main([*options, "--units", "5"])
-
-
-def test_other_titles_or_labels_have_another_name(folder):
-    args = compare.parse(["--data-dir", str(folder)])
-    data = titles.load(folder)
-    names = {compare.describe_data(args, data)}
-    assert names == {compare.describe_data(args, titles.load(folder))}
-    for part in ("train", "validation", "test"):
-        texts, labels = getattr(data, part)
-        for other in (
-            datasets.Part([*texts[1:], "another"], labels),
-            datasets.Part(texts, 1 - labels),
-        ):
-            changed = data._replace(**{part: other})
-            names.add(compare.describe_data(args, changed))
-    assert len(names) == 1 + 3 * 2
