@@ -176,7 +176,7 @@ def trial_table(tuner: keras_tuner.Tuner, metrics: Sequence[str] = ()) -> str:
     """A row for each trial, the best first, with what differs in them."""
     trials = all_trials(tuner)
     rows = pd.DataFrame([trial.hyperparameters.values for trial in trials])
-    differ = [rows[name].astype(str).nunique() > 1 for name in rows]
+    differ = [rows[name].nunique(dropna=False) > 1 for name in rows]
     rows = rows.loc[:, differ & ~rows.columns.str.startswith("tuner/")]
     rows.insert(0, "trial", [trial.trial_id for trial in trials])
     rows[tuner.oracle.objective.name] = [trial.score for trial in trials]

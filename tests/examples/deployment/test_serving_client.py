@@ -6,20 +6,17 @@ import json
 import re
 import threading
 
+import grpc
 import pytest
 import tensorflow as tf
+from google.protobuf import text_format
+from tensorflow_serving.apis import get_model_metadata_pb2
+from tensorflow_serving.apis import predict_pb2
+from tensorflow_serving.apis import prediction_service_pb2_grpc
+from tensorflow_serving.config import model_server_config_pb2
 
-grpc = pytest.importorskip("grpc")
-pytest.importorskip("tensorflow_serving", reason="needs keras_seqmech[serving]")
-
-from google.protobuf import text_format  # noqa: E402
-from tensorflow_serving.apis import get_model_metadata_pb2  # noqa: E402
-from tensorflow_serving.apis import predict_pb2  # noqa: E402
-from tensorflow_serving.apis import prediction_service_pb2_grpc  # noqa: E402
-from tensorflow_serving.config import model_server_config_pb2  # noqa: E402
-
-from examples.deployment import serving_client  # noqa: E402
-from tests import ROOT  # noqa: E402
+from examples.deployment import serving_client
+from tests import ROOT
 
 
 class RestHandler(http.server.BaseHTTPRequestHandler):

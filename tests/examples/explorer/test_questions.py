@@ -101,7 +101,6 @@ def test_models_that_cannot_be_asked_are_refused(models, tmp_path):
 
 
 def test_the_page_is_local_and_a_port_that_is_taken_is_said():
-    pytest.importorskip("shiny", reason="needs keras_seqmech[explorer]")
     assert serve.parse([]).host == "127.0.0.1"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

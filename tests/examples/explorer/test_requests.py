@@ -7,15 +7,12 @@ import socket
 import urllib.parse
 
 import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
-pytest.importorskip("shiny", reason="needs keras_seqmech[explorer]")
-
-from websockets.exceptions import InvalidStatus  # noqa: E402
-from websockets.sync.client import connect  # noqa: E402
-
-from examples.explorer.questions import EXPLORABLES  # noqa: E402
-from tests.examples.explorer.page_server import served  # noqa: E402
-from tests.examples.explorer.small_models import save_all  # noqa: E402
+from examples.explorer.questions import EXPLORABLES
+from tests.examples.explorer.page_server import served
+from tests.examples.explorer.small_models import save_all
 
 OTHER_VALUES = (["研究"], {"text": "研究"}, 5, 0.5, None, True, [], {})
 

@@ -4,9 +4,7 @@ import math
 
 import pytest
 
-pytest.importorskip("rouge_score", reason="needs keras_seqmech[examples]")
-
-from examples.focused import answer_scores  # noqa: E402
+from examples.focused import answer_scores
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,10 @@ import keras
 import numpy as np
 import pytest
 
-pytest.importorskip("matplotlib", reason="needs keras_seqmech[plots]")
-pytest.importorskip("sklearn", reason="needs keras_seqmech[examples]")
-
-from examples.focused import figures  # noqa: E402
-from examples.focused import models  # noqa: E402
-from examples.focused import picking  # noqa: E402
-from examples.focused import pixel_questions  # noqa: E402
+from examples.focused import figures
+from examples.focused import models
+from examples.focused import picking
+from examples.focused import pixel_questions
 
 pytestmark = pytest.mark.long
 

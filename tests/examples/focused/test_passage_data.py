@@ -1,14 +1,12 @@
 """Loaders of questions about passages."""
 
-import gzip
 import json
 
 import pytest
 
-pytest.importorskip("rouge_score", reason="needs keras_seqmech[examples]")
-
-from examples.focused import passage_data  # noqa: E402
-from examples.focused.passage_data import Question  # noqa: E402
+from examples.focused import passage_data
+from examples.focused.passage_data import Question
+from tests.examples.files import write_lines
 
 FLAT = [
     {"question": f"q {i}?", "context": f"passage {i // 2}", "answer": f"a{i}"}
@@ -17,16 +15,8 @@ FLAT = [
 
 
 def write(path, content):
-    """Writes text, or an object as JSON; gzipped if the name says so."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = content if isinstance(content, str) else json.dumps(content)
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "wt", encoding="utf8") as file:
-        file.write(text)
-
-
-def lines(rows):
-    return "".join(json.dumps(row) + "\n" for row in rows)
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(content))
 
 
 def squad(rows):
@@ -49,7 +39,7 @@ def squad(rows):
 
 
 def test_xquad_in_both_layouts(tmp_path):
-    write(tmp_path / "flat" / "xquad" / "all.jsonl.gz", lines(FLAT))
+    write_lines(tmp_path / "flat" / "xquad" / "all.jsonl.gz", FLAT)
     write(tmp_path / "squad" / "xquad" / "xquad.en.json", squad(FLAT))
     write(tmp_path / "turned" / "xquad" / "xquad.en.json", squad(FLAT[::-1]))
     flat, published, turned = (
@@ -76,7 +66,7 @@ def test_pubmedqa_in_both_layouts(tmp_path):
         }
         for i in range(20)
     ]
-    write(tmp_path / "flat" / "pubmedqa" / "all.jsonl.gz", lines(rows))
+    write_lines(tmp_path / "flat" / "pubmedqa" / "all.jsonl.gz", rows)
     published = {
         str(i): {
             "QUESTION": row["question"],
@@ -100,7 +90,7 @@ def test_missing_files_are_named(tmp_path, name):
 
 def test_questions_without_an_answer_are_left_out(tmp_path):
     rows = [*FLAT[:-8], *({**row, "answer": " "} for row in FLAT[-8:])]
-    write(tmp_path / "xquad" / "all.jsonl.gz", lines(rows))
+    write_lines(tmp_path / "xquad" / "all.jsonl.gz", rows)
     found = sum(passage_data.load("xquad", tmp_path), [])
     assert {q.question for q in found} == {f"q {i}?" for i in range(32)}
 

@@ -1,20 +1,18 @@
 """The passage question example, on small made-up data sets."""
 
-import gzip
 import json
 
 import keras
 import numpy as np
 import pytest
 
-pytest.importorskip("rouge_score", reason="needs keras_seqmech[examples]")
-
-from examples.focused import answer_scores  # noqa: E402
-from examples.focused import passage_data  # noqa: E402
-from examples.focused import passage_models  # noqa: E402
-from examples.focused import passage_questions  # noqa: E402
-from examples.focused import passage_words  # noqa: E402
-from tests.examples.csv_files import read  # noqa: E402
+from examples.focused import answer_scores
+from examples.focused import passage_data
+from examples.focused import passage_models
+from examples.focused import passage_questions
+from examples.focused import passage_words
+from tests.examples.files import read
+from tests.examples.files import write_lines
 
 pytestmark = pytest.mark.long
 
@@ -233,10 +231,8 @@ def test_fixed_gates(folder, monkeypatch):
 @pytest.mark.slow
 def test_it_learns_to_copy_names_it_never_saw(tmp_path, monkeypatch):
     random = np.random.default_rng(7)
-    lines = [json.dumps(row(random)) + "\n" for _ in range(352)]
-    (tmp_path / "xquad").mkdir()
-    with gzip.open(tmp_path / "xquad" / "all.jsonl.gz", "wt") as file:
-        file.writelines(lines)
+    rows = [row(random) for _ in range(352)]
+    write_lines(tmp_path / "xquad" / "all.jsonl.gz", rows)
     # The words that passages share; names are beyond the vocabulary.
     monkeypatch.setattr(passage_questions, "VOCABULARY", 14)
     monkeypatch.setattr(passage_models, "DROPOUT", 0)

@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("rouge_score", reason="needs keras_seqmech[examples]")
-
-from examples.focused import passage_data  # noqa: E402
-from examples.focused import passage_words  # noqa: E402
-from examples.focused.passage_data import Question  # noqa: E402
+from examples.focused import passage_data
+from examples.focused import passage_words
+from examples.focused.passage_data import Question
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from examples.focused import experiments
 from examples.focused import models
 from examples.focused import picking
 from keras_seqmech import DecisionPenalties
-from tests.examples.csv_files import read
+from tests.examples.files import read
 from tests.examples.focused.small_models import small
 
 pytestmark = [

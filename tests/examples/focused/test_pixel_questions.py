@@ -9,9 +9,7 @@ from examples.focused import experiments
 from examples.focused import models
 from examples.focused import pixel_questions
 from keras_seqmech.tasks import pixel_question
-from tests.examples.csv_files import read
-
-pytest.importorskip("sklearn", reason="needs keras_seqmech[examples]")
+from tests.examples.files import read
 
 pytestmark = [
     pytest.mark.long,

@@ -1,7 +1,5 @@
 """Skipped steps: tiny runs, what is measured, and the table."""
 
-import gzip
-import json
 import warnings
 
 import keras
@@ -11,7 +9,8 @@ import pytest
 from examples.common.networks import network_of
 from examples.focused import skipping
 from tests import tolerances
-from tests.examples.csv_files import read
+from tests.examples.files import read
+from tests.examples.files import write_lines
 
 # A few steps decide nothing.
 pytestmark = pytest.mark.filterwarnings(
@@ -116,15 +115,11 @@ def test_what_is_measured():
 @pytest.mark.long
 def test_reviews(tmp_path):
     """Labels are those above logit 0; what follows the last word is nothing."""
-    pytest.importorskip("tensorflow_text")
-    (tmp_path / "imdb").mkdir()
     for part in ("train", "val", "test"):
         rows = [
             {"text": "a good film " * (i + 1), "label": i % 2} for i in range(5)
         ]
-        path = tmp_path / "imdb" / f"{part}.jsonl.gz"
-        with gzip.open(path, "wt", encoding="utf8") as file:
-            file.write("\n".join(map(json.dumps, rows)))
+        write_lines(tmp_path / "imdb" / f"{part}.jsonl.gz", rows)
     options = ["--data", "imdb", "--data-dir", str(tmp_path), "--length", "9"]
     options += ["--units", "4", "--lower-units", "3"]
     args = skipping.parse(options)

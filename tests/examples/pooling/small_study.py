@@ -1,13 +1,12 @@
 """A small data set for the tests of the pooling studies."""
 
-import gzip
-import json
 from pathlib import Path
 
 import numpy as np
 
 from examples.pooling import classifiers
 from examples.pooling import noisy_texts
+from tests.examples.files import write_lines
 
 GOOD = "good fine lovely".split()
 BAD = "bad poor awful".split()
@@ -29,8 +28,7 @@ def write_imdb(
         words: Least and largest number of words of a text.
     """
     random = np.random.default_rng(5)
-    for name in ("imdb", "wiki", "glove"):
-        (root / name).mkdir()
+    (root / "glove").mkdir()
     for part, count in zip(("train", "val", "test"), counts):
         rows = []
         for i in range(count):
@@ -41,17 +39,12 @@ def write_imdb(
             text[-1] = f"{part}{i}"
             rows.append({"text": " ".join(text), "label": i % 2})
         rows.append({"text": "too short", "label": 0})
-        write(root / "imdb" / f"{part}.jsonl.gz", rows)
+        write_lines(root / "imdb" / f"{part}.jsonl.gz", rows)
     noise = [{"text": f"noise{i} word{i}a word{i}b"} for i in range(50)]
-    write(root / "wiki" / "sentences.jsonl.gz", [*noise, noise[0]])
+    write_lines(root / "wiki" / "sentences.jsonl.gz", [*noise, noise[0]])
     known = np.array([*GOOD, *BAD, *OTHER])
     vectors = random.normal(size=(len(known), WIDTH)).astype("float32")
     np.savez(root / "glove" / "g.npz", words=known, vectors=vectors)
-
-
-def write(path: Path, rows: list[dict]) -> None:
-    with gzip.open(path, "wt") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
 
 
 def run_small(monkeypatch) -> None:

@@ -6,16 +6,14 @@ import keras
 import numpy as np
 import pytest
 
-pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
-
-from examples.pooling import classifiers  # noqa: E402
-from examples.pooling import compare  # noqa: E402
-from examples.pooling import experiments  # noqa: E402
-from examples.pooling import noisy_texts  # noqa: E402
-from tests.examples.csv_files import read  # noqa: E402
-from tests.examples.pooling.small_study import SMALL  # noqa: E402
-from tests.examples.pooling.small_study import run_small  # noqa: E402
-from tests.examples.pooling.small_study import write_imdb  # noqa: E402
+from examples.pooling import classifiers
+from examples.pooling import compare
+from examples.pooling import experiments
+from examples.pooling import noisy_texts
+from tests.examples.files import read
+from tests.examples.pooling.small_study import SMALL
+from tests.examples.pooling.small_study import run_small
+from tests.examples.pooling.small_study import write_imdb
 
 pytestmark = pytest.mark.long
 

@@ -4,18 +4,15 @@ import keras
 import numpy as np
 import pytest
 
-pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
-pytest.importorskip("sklearn", reason="needs keras_seqmech[examples]")
-
-from examples.common import datasets  # noqa: E402
-from examples.common import word_vectors  # noqa: E402
-from examples.pooling import contextual_vectors  # noqa: E402
-from examples.pooling import few_labels  # noqa: E402
-from tests.examples.csv_files import read  # noqa: E402
-from tests.examples.pooling.small_study import BAD  # noqa: E402
-from tests.examples.pooling.small_study import GOOD  # noqa: E402
-from tests.examples.pooling.small_study import run_small  # noqa: E402
-from tests.examples.pooling.small_study import write_imdb  # noqa: E402
+from examples.common import datasets
+from examples.common import word_vectors
+from examples.pooling import contextual_vectors
+from examples.pooling import few_labels
+from tests.examples.files import read
+from tests.examples.pooling.small_study import BAD
+from tests.examples.pooling.small_study import GOOD
+from tests.examples.pooling.small_study import run_small
+from tests.examples.pooling.small_study import write_imdb
 
 pytestmark = pytest.mark.long
 

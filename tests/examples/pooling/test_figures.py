@@ -5,14 +5,11 @@ import shutil
 import numpy as np
 import pytest
 
-pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
-pytest.importorskip("matplotlib", reason="needs keras_seqmech[plots]")
-
-from examples.pooling import compare  # noqa: E402
-from examples.pooling import figures  # noqa: E402
-from tests.examples.csv_files import read  # noqa: E402
-from tests.examples.pooling.small_study import SMALL  # noqa: E402
-from tests.examples.pooling.small_study import write_imdb  # noqa: E402
+from examples.pooling import compare
+from examples.pooling import figures
+from tests.examples.files import read
+from tests.examples.pooling.small_study import SMALL
+from tests.examples.pooling.small_study import write_imdb
 
 pytestmark = pytest.mark.long
 

@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
-
-from examples.pooling import noisy_texts  # noqa: E402
-from tests.examples.pooling.small_study import BAD  # noqa: E402
-from tests.examples.pooling.small_study import GOOD  # noqa: E402
-from tests.examples.pooling.small_study import OTHER  # noqa: E402
-from tests.examples.pooling.small_study import write_imdb  # noqa: E402
+from examples.pooling import noisy_texts
+from tests.examples.pooling.small_study import BAD
+from tests.examples.pooling.small_study import GOOD
+from tests.examples.pooling.small_study import OTHER
+from tests.examples.pooling.small_study import write_imdb
 
 PLACES = ("left", "mid", "right")
 

@@ -8,20 +8,18 @@ import keras
 import numpy as np
 import pytest
 
-pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
-
-from examples.common import datasets  # noqa: E402
-from examples.common import text_encoding  # noqa: E402
-from examples.receptive_field import classifiers  # noqa: E402
-from examples.receptive_field import classify_text  # noqa: E402
-from keras_seqmech import ExploreThenCommit  # noqa: E402
-from keras_seqmech import PolicyGradientModel  # noqa: E402
-from tests.examples.csv_files import read  # noqa: E402
-from tests.examples.receptive_field import small_reviews  # noqa: E402
-from tests.examples.receptive_field.small_reviews import BAD  # noqa: E402
-from tests.examples.receptive_field.small_reviews import GOOD  # noqa: E402
-from tests.examples.receptive_field.small_reviews import OTHER  # noqa: E402
-from tests.examples.receptive_field.small_reviews import SMALL  # noqa: E402
+from examples.common import datasets
+from examples.common import text_encoding
+from examples.receptive_field import classifiers
+from examples.receptive_field import classify_text
+from keras_seqmech import ExploreThenCommit
+from keras_seqmech import PolicyGradientModel
+from tests.examples.files import read
+from tests.examples.receptive_field import small_reviews
+from tests.examples.receptive_field.small_reviews import BAD
+from tests.examples.receptive_field.small_reviews import GOOD
+from tests.examples.receptive_field.small_reviews import OTHER
+from tests.examples.receptive_field.small_reviews import SMALL
 
 pytestmark = pytest.mark.long
 

@@ -5,7 +5,7 @@ import pytest
 
 from examples.receptive_field import delay
 from examples.receptive_field import streams
-from tests.examples.csv_files import read
+from tests.examples.files import read
 
 
 @pytest.mark.slow

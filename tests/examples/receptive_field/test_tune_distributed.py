@@ -13,8 +13,6 @@ import pytest
 
 from tests import ROOT
 
-pytest.importorskip("keras_tuner")
-
 SCRIPT = ROOT / "examples" / "receptive_field" / "tune_distributed.sh"
 TRIALS = 6
 NAMES = ("max_size", "temperature")

@@ -6,7 +6,7 @@ import pytest
 
 from examples.subsampling import memory_task
 from keras_seqmech.tasks import memory
-from tests.examples.csv_files import read
+from tests.examples.files import read
 
 pytestmark = pytest.mark.long
 

@@ -1,15 +1,13 @@
 """The study of shorter sequences, of tiny models: runs, times, table."""
 
-import gzip
-import json
-
 import keras
 import numpy as np
 import pytest
 
 from examples.common.networks import network_of
 from examples.subsampling import shorten
-from tests.examples.csv_files import read
+from tests.examples.files import read
+from tests.examples.files import write_lines
 
 pytestmark = pytest.mark.long
 
@@ -111,17 +109,12 @@ def test_what_is_measured(method):
 
 def test_texts(tmp_path):
     """Words of test texts are unknown; what follows a text is masked."""
-    pytest.importorskip("tensorflow_text")
-    (tmp_path / "imdb").mkdir()
     for part, word in (("train", "good"), ("val", "fair"), ("test", "odd")):
         rows = [
             {"text": f"{word} {word} film" * (i + 1), "label": i % 2}
             for i in range(6)
         ]
-        path = tmp_path / "imdb" / f"{part}.jsonl.gz"
-        path.write_bytes(
-            gzip.compress("\n".join(map(json.dumps, rows)).encode())
-        )
+        write_lines(tmp_path / "imdb" / f"{part}.jsonl.gz", rows)
     options = f"--data imdb --data-dir {tmp_path} --length 8 --train-size 5 "
     options += "--test-size 4 --units 3 --stride 2"
     args = shorten.parse(options.split())

@@ -1,7 +1,6 @@
 """A small data set of titles in files: real ones end with a noun."""
 
-import gzip
-import json
+from tests.examples.files import write_lines
 
 REAL = "on the {} of {} graphs"
 MADE = "graphs {} on the the {}"
@@ -24,13 +23,12 @@ def rows():
 
 def write(root, repeated=()):
     """Writes `titles/`; the repeated rows are in all of its parts."""
-    (root / "titles").mkdir(parents=True)
     left = iter(rows())
     for part, size in SIZES.items():
         own = [next(left) for _ in range(size)] + list(repeated)
-        path = root / "titles" / f"{part}.jsonl.gz"
-        with gzip.open(path, "wt", encoding="utf8") as file:
-            for text, label in own:
-                row = {"text": text, "label": label, "category": "math.CO"}
-                file.write(json.dumps(row) + "\n")
+        lines = [
+            {"text": text, "label": label, "category": "math.CO"}
+            for text, label in own
+        ]
+        write_lines(root / "titles" / f"{part}.jsonl.gz", lines)
     return root

@@ -7,21 +7,17 @@ import sys
 import numpy as np
 import pytest
 
-pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
-pytest.importorskip("sklearn", reason="needs keras_seqmech[examples]")
-pytest.importorskip("matplotlib", reason="needs keras_seqmech[plots]")
-
-from examples.explorer.questions import EXPLORABLES  # noqa: E402
-from examples.explorer.questions import judge  # noqa: E402
-from examples.titles import classify  # noqa: E402
-from examples.titles import data as titles  # noqa: E402
-from examples.titles import figures  # noqa: E402
-from examples.titles import models  # noqa: E402
-from examples.titles import training  # noqa: E402
-from tests.analysis.markup.reading import numbers  # noqa: E402
-from tests.analysis.markup.reading import tokens  # noqa: E402
-from tests.analysis.markup.reading import tracks  # noqa: E402
-from tests.examples.titles import small_titles  # noqa: E402
+from examples.explorer.questions import EXPLORABLES
+from examples.explorer.questions import judge
+from examples.titles import classify
+from examples.titles import data as titles
+from examples.titles import figures
+from examples.titles import models
+from examples.titles import training
+from tests.analysis.markup.reading import numbers
+from tests.analysis.markup.reading import tokens
+from tests.analysis.markup.reading import tracks
+from tests.examples.titles import small_titles
 
 pytestmark = pytest.mark.long
 

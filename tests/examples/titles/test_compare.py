@@ -2,14 +2,11 @@
 
 import pytest
 
-pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
-pytest.importorskip("sklearn", reason="needs keras_seqmech[examples]")
-
-from examples.titles import compare  # noqa: E402
-from examples.titles import data as titles  # noqa: E402
-from examples.titles import scores  # noqa: E402
-from tests.examples.csv_files import read  # noqa: E402
-from tests.examples.titles import small_titles  # noqa: E402
+from examples.titles import compare
+from examples.titles import data as titles
+from examples.titles import scores
+from tests.examples.files import read
+from tests.examples.titles import small_titles
 
 pytestmark = pytest.mark.long
 

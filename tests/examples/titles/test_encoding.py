@@ -4,9 +4,7 @@ import string
 
 import pytest
 
-pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
-
-from examples.titles import encoding  # noqa: E402
+from examples.titles import encoding
 
 ID = {c: i for i, c in enumerate(encoding.CHARACTERS, start=2)}
 

@@ -3,14 +3,12 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("tensorflow_text", reason="needs keras_seqmech[text]")
-
-from examples.titles import encoding  # noqa: E402
-from examples.titles import models  # noqa: E402
-from examples.titles import training  # noqa: E402
-from examples.titles.models import Settings  # noqa: E402
-from keras_seqmech import TruncatedBackpropagationModel  # noqa: E402
-from tests import tolerances  # noqa: E402
+from examples.titles import encoding
+from examples.titles import models
+from examples.titles import training
+from examples.titles.models import Settings
+from keras_seqmech import TruncatedBackpropagationModel
+from tests import tolerances
 
 # Up to 7 steps of up to two layers of 4 units.
 CLOSE = tolerances.within("float32", operations=7 * 2 * 30)

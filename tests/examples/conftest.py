@@ -1,0 +1,14 @@
+"""Examples are tested where all is installed that they use."""
+
+import importlib.util
+
+USED = (
+    *("grpc", "keras_tuner", "matplotlib", "nltk", "pandas", "pyarrow", "ray"),
+    *("rouge_score", "shiny", "sklearn", "snownlp", "tensorflow_text"),
+)
+MISSING = [name for name in USED if importlib.util.find_spec(name) is None]
+collect_ignore_glob = ["*"] if MISSING else []
+
+
+def pytest_report_header() -> str:
+    return f"tests/examples are left out without {MISSING}" if MISSING else ""
