@@ -3,7 +3,6 @@
 import argparse
 
 from keras_seqmech import ExploreThenCommit
-from keras_seqmech.training import exploration
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,20 +22,12 @@ def check(
     return args
 
 
-def schedule(
-    args: argparse.Namespace, temperature: float = 1.0
-) -> ExploreThenCommit | None:
-    """The callback with what the command line gives; None without one.
-
-    `temperature` is that at the start.
-    """
+def schedule(args: argparse.Namespace) -> ExploreThenCommit | None:
+    """The callback with what the command line gives; None without one."""
     if not args.explore:
         return None
     given = {} if args.price is None else {"reading": args.price}
-    cooling = exploration.TEMPERATURE
-    final = temperature * cooling.final / cooling.initial
-    cooling = cooling._replace(initial=temperature, final=final)
-    return ExploreThenCommit(temperature=cooling, **given)
+    return ExploreThenCommit(**given)
 
 
 def describe(args: argparse.Namespace) -> str:

@@ -1,8 +1,7 @@
 """Runs of the focused encoder's tasks: train, test, save, continue.
 
 An epoch is `--evaluate-every` steps. After each the model is tested and saved,
-so that a run that was killed continues from there. A finished run is a line of
-a CSV file and is not repeated.
+so that a run that was killed continues from there.
 """
 
 import argparse

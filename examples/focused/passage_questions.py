@@ -7,13 +7,10 @@ for Conditional Sequence Processing" on one data set, and prints their test
 scores. Answers are written word by word, from a vocabulary or by pointing to
 the passage; those of PubMedQA are yes, no or maybe. `--models` may also name
 the encoder without one of its parts, see examples/focused/passage_models.py.
-Each finished run is a line of `--output`, a CSV file; runs that are already
-there are not repeated. Words start from the GloVe vectors of `--data-dir`
-(`glove/*.npz`), if there are any.
+Words start from the GloVe vectors of `--data-dir`, if there are any.
 
 XQuAD and PubMedQA have about a thousand questions: enough to see all parts at
-work, far too few to compare models by. The validation part picks the epoch; the
-test part is looked at once, at the end of a run.
+work, far too few to compare models by. The validation part picks the epoch.
 """
 
 import argparse

@@ -10,17 +10,15 @@ first half of the steps, sequences are doubled from 50 digits on. Then the
 trained models are tested on the longer `--test-lengths`, with the same k: is a
 model disturbed by what comes after the digits that count? There, accuracy is
 also measured on the clear examples, where one digit is more frequent than all
-others. The numbers of "Focused Hierarchical RNNs for Conditional Sequence
-Processing" are beside those of our runs in docs/results/focused.md.
+others.
 
 Open gates are penalized above `--openness-target`, or with `--explore` by
 `--price`, after `ExploreThenCommit`.
 
 Each run is a line of `--output`, a CSV file, and each longer test one of
-`<name>-lengths.csv`. Finished runs are not repeated; a run that was killed
-continues from its last test. Beside them, in `<name>-models/`, are the models
-and their curves. `--export-dir` exports the focused encoder for TensorFlow
-Serving: logits, gates and attention by name.
+`<name>-lengths.csv`; beside them, in `<name>-models/`, are the models and their
+curves. `--export-dir` exports the focused encoder for TensorFlow Serving:
+logits, gates and attention by name.
 """
 
 import argparse

@@ -7,15 +7,13 @@
 Trains one and two stacked LSTMs and the focused hierarchical encoder on
 questions about the 8x8 digits of scikit-learn, or with `--mnist` about those
 of `mnist/mnist.npz`, half of them to be answered yes. The training questions
-are new in each pass over the images. docs/results/focused.md has the results
-beside those of "Focused Hierarchical RNNs for Conditional Sequence Processing".
+are new in each pass over the images.
 
 With `--start-size` training begins with small images, whose pixels are means of
 squares of pixels, and goes on with the whole ones after half of the steps.
 Tests and the time of inference are always on the whole images.
 
-Models, gates, `--output` and the handling of killed runs are as in
-`examples/focused/picking.py`; here the result of attention is also multiplied
+Models, gates and `--output` are as in `examples/focused/picking.py`; here the result of attention is also multiplied
 with the question.
 """
 

@@ -19,10 +19,6 @@ In Skip RNN the one LSTM does not read what it skips; here a lower LSTM reads
 every step, and the upper one is skipped, so the lower one must be small
 (`--lower-units`). It may also do part of the work: few updates show what the
 upper LSTM need not read, not how little the task needs.
-
-IMDb is read from `--data-dir`, see `examples/common/datasets.py`. Each run is
-a line of `--output`, a CSV file, and is not repeated; a run that was killed
-continues after its last epoch.
 """
 
 import argparse

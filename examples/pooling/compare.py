@@ -14,9 +14,8 @@ about 0 and those of a plain BiLSTM with 2 (`--forget-bias`), and trains with
 `--learning-rate 0.001`; the defaults are Keras' 1 and the thesis' 0.002.
 
 The seed draws training texts, weights, noise of the training texts and the
-order of batches. The best epoch on the validation part is tested. Each finished
-run is a line of `--output`, a CSV file, and is not repeated; a run that was
-killed starts again. `--vanishing` measures the vanishing ratio (table 1.2).
+order of batches. The best epoch on the validation part is tested. `--vanishing`
+measures the vanishing ratio (table 1.2).
 """
 
 import argparse

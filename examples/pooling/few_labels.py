@@ -16,8 +16,6 @@ The seed draws the training texts, weights and the order of batches. The best
 epoch on the validation part is tested. As that part has many more labels than
 the training part, `last_accuracy` is the test accuracy that needs none of them:
 after the last epoch, and of `logistic` without a choice of regularisation.
-
-Each finished run is a line of `--output`, a CSV file, and is not repeated.
 """
 
 import argparse

@@ -6,7 +6,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from examples.common.text_encoding import Encoded
 from examples.receptive_field import cells
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
@@ -68,18 +67,6 @@ def trainable(
         jit_compile=False,
     )
     return model
-
-
-def serving_model(model: keras.Model, data: Encoded) -> keras.Model:
-    """Puts the tokenizer before a classifier, and class names after it."""
-    texts = keras.Input((), dtype="string", name="text")
-    probabilities = model(data.tokenizer(texts))
-    names = keras.layers.StringLookup(
-        vocabulary=data.classes, num_oov_indices=0, invert=True
-    )
-    label = names(ops.argmax(probabilities, axis=-1))
-    outputs = {"label": label, "probabilities": probabilities}
-    return keras.Model({"text": texts}, outputs)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,13 +6,9 @@
 Trains the eight models of table 1 of "An Informative Adaptive Receptive Field
 Model for Recurrent Neural Networks" on one data set, and prints their test
 accuracies, with how much fields read, how much their sizes depend on the word,
-and the share of sizes that are certain. The validation part
-stops the training and picks the epoch, with `--explore` among those after the
-exploration and the penalty's rise; the test part is used once, at the end of a
-run.
-
-Finished runs are lines of `--output` and are not repeated. `--export-dir`
-exports the last model trained: strings in, labels out.
+and the share of sizes that are certain. The validation part stops the training
+and picks the epoch, with `--explore` among those after the exploration and the
+penalty's rise.
 """
 
 import argparse
@@ -24,7 +20,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from examples.common import datasets
 from examples.common import exploring
@@ -51,8 +46,8 @@ FIELDS = (
 
 def train_and_test(
     name: str, seed: int, data: text_encoding.Encoded, args: argparse.Namespace
-) -> tuple[dict[str, Any], keras.Model]:
-    """Trains and tests one model; returns its row without `KEY`, and itself."""
+) -> dict[str, Any]:
+    """Trains and tests one model; returns its row without `KEY`."""
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     matrix = word_vectors.embedding_matrix(
@@ -95,7 +90,7 @@ def train_and_test(
         found = fields.predict(ids, batch_size=256, verbose=0)
         report = field_report.report(found["size"], found["probabilities"], ids)
         row |= {"mean_field_size": round(report.mean_size, 3), **report.row()}
-    return row, model
+    return row
 
 
 def settled_epoch(schedule: ExploreThenCommit | None, epochs: int) -> int:
@@ -132,7 +127,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--seeds", nargs="+", type=int, default=[1, 2, 3])
     add("--fold", type=int, default=0, help="to test, of mr's ten")
     add("--output", type=Path, default=Path("runs/classify_text.csv"))
-    add("--export-dir", help="export the last model trained to this folder")
     patience = "epochs without progress"
     add("--patience", type=int, default=5, help=patience)
     classifiers.add_arguments(parser)
@@ -148,30 +142,17 @@ def main(argv: Sequence[str] | None = None) -> str:
     text_data = datasets.load(args.dataset, args.data_dir, args.fold)
     print(f"{args.dataset}: {datasets.describe(text_data)}", flush=True)
     data = text_encoding.encode(text_data, args.length)
-    model = None
-
-    def run(key: results.Row, line: str) -> dict[str, Any]:
-        nonlocal model
-        row, model = train_and_test(key["model"], int(key["seed"]), data, args)
-        return row
-
     file = results.ResultsFile(args.output, FIELDS, KEY)
-    rows = file.do_missing(keys(args), run)
+    rows = file.do_missing(
+        keys(args),
+        lambda key, line: train_and_test(
+            key["model"], int(key["seed"]), data, args
+        ),
+    )
     columns = ("test_accuracy", "mean_field_size", *field_report.FIELDS)
-    result = tables.by_kind(rows, ["model"], (*columns, "seconds"))
-    print(result)
-    if args.export_dir and model is None:
-        print("Nothing exported: all runs were done before.")
-    elif args.export_dir:
-        from keras_seqmech import serving
-
-        path = serving.export_model(
-            classifiers.serving_model(model, data),
-            args.export_dir,
-            example_inputs={"text": tf.constant(text_data.test.texts[:1])},
-        )
-        print("Exported to", path)
-    return result
+    return tables.publish(
+        tables.by_kind(rows, ["model"], (*columns, "seconds"))
+    )
 
 
 if __name__ == "__main__":

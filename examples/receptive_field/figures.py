@@ -12,9 +12,6 @@ from the same weights, with and without dropout. Writes means over seeds:
   of the labels of their texts, of the model with dropout (figure 3);
 - `steps_<dataset>.csv`, `words_<dataset>.csv` and `summary.csv`: the numbers.
 
-Each finished run is a file in the folder `runs` of `--output`, of its own for
-other settings; those that are there are not repeated.
-
 Field sizes are expected sizes, in inference mode. Figure 3 leaves out the last
 steps of each text, where a field has no room to be long, and, where pretrained
 vectors are used, words that have none: vectors drawn at random lead to other

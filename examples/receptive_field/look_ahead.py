@@ -9,8 +9,6 @@ and elsewhere. What is needed is 2, 3, 4 at keys with 0, 1, 2 fillers, and 1
 elsewhere. Where the key does not tell how many fillers follow (`--keys alike`),
 a size that is chosen before anything is read (`size_from="input"`) cannot be
 right; `size_from="field"` reads on until it has found the value.
-
-Finished runs are lines of `--output` and are not repeated.
 """
 
 import argparse

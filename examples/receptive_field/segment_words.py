@@ -13,8 +13,6 @@ tenth.
 
 Beside F1 the table has how much fields read, how much their sizes depend on the
 character, and the share of sizes that are certain, all on the last test text.
-
-Finished runs are rows of `--output` and are not repeated.
 """
 
 import argparse

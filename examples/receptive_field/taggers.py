@@ -19,8 +19,7 @@ from examples.receptive_field.segmentation import character_vocabulary
 from examples.receptive_field.segmentation import join_words
 from examples.receptive_field.segmentation import split_text
 from examples.receptive_field.segmentation import tag_words
-from examples.receptive_field.segmentation import word_scores
-from keras_seqmech import DecisionPenalties
+from examples.receptive_field.segmentation import word_f1
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
 
@@ -84,15 +83,13 @@ def build_model(
     max_size: int = 4,
     bidirectional: bool = False,
     seed: int | None = None,
-    fixed: bool = False,
     jit_compile: bool = True,
     **field: Any,
 ) -> keras.Model:
     """A tagger: ids `(batch, time)` in, probabilities of the tags out.
 
     One of `cells.MODELS`, with a second recurrent layer that reads from the end
-    if it is `bidirectional`. If `fixed`, fields read `max_size` characters from
-    the start, held there by a target. `field` are more arguments of
+    if it is `bidirectional`. `field` are more arguments of
     `ReceptiveFieldRNN`. Outputs are `"tags"`, `(batch, time, 4)`, and, with a
     receptive field, `"size"`, `(batch, time)`, the mean of both directions.
     """
@@ -103,9 +100,6 @@ def build_model(
     )(ids)
     x = keras.layers.Dropout(0.2)(x)
     cell, _, _ = kind.partition("+")
-    penalties = None
-    if fixed:
-        penalties = DecisionPenalties(target=max_size, target_weight=10.0)
     read, sizes = [], []
     for backwards in (False, True)[: 1 + bidirectional]:
         options = {"return_sequences": True, "go_backwards": backwards}
@@ -114,7 +108,6 @@ def build_model(
                 cells.CELLS[cell](units),
                 **cells.field_arguments(kind, max_size),
                 summary="last",
-                penalties=penalties,
                 seed=seed,
                 return_field=True,
                 track_statistics=True,
@@ -301,7 +294,7 @@ def train_and_test(
     for name, sentences in tests.items():
         texts = ["".join(words) for words in sentences]
         words, size = segment(model, texts, known)
-        f1[name] = 100 * word_scores(sentences, words).f1
+        f1[name] = 100 * word_f1(sentences, words)
     fields = report_fields(model, texts, known) if texts else None
     return Tested(model, known, 1000 * timer.median, f1, size, fields)
 

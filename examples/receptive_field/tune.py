@@ -99,7 +99,7 @@ class Segmentation:
             words, size = taggers.segment(
                 tagger, texts, self.vocabulary, LENGTH
             )
-            found[name] = segmentation.word_scores(sentences, words).f1
+            found[name] = segmentation.word_f1(sentences, words)
             found["mean_size"] = size
         return found
 

@@ -23,9 +23,7 @@ starts from the weights that the same seed learned for the previous of
 `--lengths`. Equation 3 decides whether to emit the state of a step before the
 step's symbol is seen; `--emit after` decides one step later.
 
-Finished runs are lines of `--output` and are not repeated; a run that was
-killed continues from its last test. Beside it, in `<name>-models/`, are the
-models and their curves.
+Beside `--output`, in `<name>-models/`, are the models and their curves.
 """
 
 import argparse

@@ -13,11 +13,7 @@ Prints for each of `--methods` the accuracy on test sequences, in expectation
 and with hard decisions, the number of steps kept then, and the time of a
 training step and of inference, all measured in turn.
 
-MNIST and IMDB are read from `--data-dir`, see `examples/common/datasets.py` and
-`keras_seqmech/tasks/pixel_question.py`; of texts, the first `--length` words.
-
-Finished runs are lines of `--output` and are not repeated; a run that was
-killed continues after its last epoch.
+MNIST and IMDB are read from `--data-dir`; of texts, the first `--length` words.
 """
 
 import argparse

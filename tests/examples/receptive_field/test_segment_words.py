@@ -63,7 +63,7 @@ def test_runs_are_trained_tested_and_continued(data, monkeypatch, capsys):
         words, size = taggers.segment(
             model, ["甲十十"], segmentation.character_vocabulary(SENTENCES[:9])
         )
-        f1 = segmentation.word_scores(SENTENCES[9:], words).f1
+        f1 = segmentation.word_f1(SENTENCES[9:], words)
         assert row["msr_f1"] == f"{100 * f1:.2f}"
         assert row["mean_size"] == f"{size:.2f}"
         # The schedule's numbers at the end.

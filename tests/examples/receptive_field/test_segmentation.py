@@ -35,14 +35,14 @@ def test_scores_by_hand():
     # One is right, of four expected and four found; then of three and two.
     expected = [["a", "b", "c"], ["gh"]]
     predicted = [["a", "bc"], ["g", "h"]]
-    found = segmentation.word_scores(expected, predicted)
-    assert found == pytest.approx((1 / 4, 1 / 4, 1 / 4))
-    found = segmentation.word_scores(expected[:1], predicted[:1])
-    assert found == pytest.approx((1 / 2, 1 / 3, 2 / 5))
+    found = segmentation.word_f1(expected, predicted)
+    assert found == pytest.approx(1 / 4)
+    found = segmentation.word_f1(expected[:1], predicted[:1])
+    assert found == pytest.approx(2 / 5)
     # The same word at another place is wrong.
-    assert segmentation.word_scores([["a", "aa"]], [["aa", "a"]]) == (0, 0, 0)
-    assert segmentation.word_scores(expected, expected) == (1, 1, 1)
-    assert segmentation.word_scores([], []) == (0, 0, 0)
+    assert segmentation.word_f1([["a", "aa"]], [["aa", "a"]]) == 0
+    assert segmentation.word_f1(expected, expected) == 1
+    assert segmentation.word_f1([], []) == 0
 
 
 def test_pieces_end_at_punctuation_and_lose_nothing():
