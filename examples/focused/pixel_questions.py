@@ -13,8 +13,8 @@ With `--start-size` training begins with small images, whose pixels are means of
 squares of pixels, and goes on with the whole ones after half of the steps.
 Tests and the time of inference are always on the whole images.
 
-Models, gates and `--output` are as in `examples/focused/picking.py`; here the result of attention is also multiplied
-with the question.
+Models, gates and `--output` are as in `examples/focused/picking.py`; here the
+result of attention is also multiplied with the question.
 """
 
 import argparse
