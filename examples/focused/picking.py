@@ -99,7 +99,7 @@ def measure_lengths(
 ) -> list[results.Row]:
     """Tests trained models on each length they were not yet tested on.
 
-    Returns results by length, of the file beside `--output`.
+    Returns results by length, their own first, of the file beside `--output`.
     """
     file = results.ResultsFile(
         args.output.with_name(f"{args.output.stem}-lengths.csv"),
@@ -117,7 +117,7 @@ def measure_lengths(
         [
             (*(row[name] for name in KEY), str(length))
             for row in rows
-            for length in args.test_lengths
+            for length in (args.length, *args.test_lengths)
         ],
         test,
     )
@@ -196,7 +196,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         keys(args),
         lambda key, line: experiments.train_and_test(key, args, task),
     )
-    longer = measure_lengths(rows, args)
+    tested = measure_lengths(rows, args)
     for row in rows:
         if args.export_dir and row["model"] == "fhe":
             path = experiments.model_path(args, [row[name] for name in KEY])
@@ -204,11 +204,10 @@ def main(argv: Sequence[str] | None = None) -> str:
             version = serving.export_model(probed, args.export_dir)
             print("Exported to", version, flush=True)
     kind = experiments.KIND
-    found = [tables.by_kind(rows, kind, experiments.MEASURED)]
-    if longer:
-        by = (*kind, "test_length")
-        found.append(tables.by_kind(longer, by, LENGTH_MEASURED))
-    return tables.publish(*found)
+    return tables.publish(
+        tables.by_kind(rows, kind, experiments.MEASURED),
+        tables.by_kind(tested, (*kind, "test_length"), LENGTH_MEASURED),
+    )
 
 
 if __name__ == "__main__":

@@ -81,19 +81,14 @@ class Picking(Program):
     """Has a row for each length of the test sequences."""
 
     def read(self, path: Path) -> list[Row]:
-        """Runs, each with its rows of `<name>-lengths.csv`."""
+        """The rows of `<name>-lengths.csv`, each with that of its run."""
+        names = self.module.KEY
+        runs = {tuple(x[name] for name in names): x for x in read_csv(path)}
         tests = read_csv(path.with_name(f"{path.stem}-lengths.csv"))
-        rows = []
-        for row in read_csv(path):
-            length = row["task"].removeprefix("picking-")
-            own = {
-                tested["test_length"]: tested
-                for tested in tests
-                if all(row[name] == tested[name] for name in self.module.KEY)
-            }
-            rows.append({**row, **own.pop(length, {}), "test_length": length})
-            rows += own.values()
-        return rows
+        return [
+            {**runs[tuple(test[name] for name in names)], **test}
+            for test in tests
+        ]
 
     def row_count(self, args: argparse.Namespace) -> int:
         return len({args.length, *args.test_lengths})
