@@ -15,8 +15,6 @@ of a process that has built the same layers.
 import argparse
 import itertools
 import resource
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import keras
@@ -165,6 +163,13 @@ def measured(arguments: argparse.Namespace) -> Iterator[list[str]]:
         ]
 
 
+PEAK = """
+import json, sys
+from benchmarks.focused_encoder import peak
+print(json.dumps(peak(*json.loads(sys.argv[1]))))
+"""
+
+
 def peak(way: str, openness: float) -> float:
     """Peak megabytes that training steps add in this process."""
     inputs = timing.random_inputs(
@@ -186,12 +191,8 @@ def memory() -> Iterator[list[str]]:
     cases = [("lstm", 1.0)]
     cases += [(way, s) for way, _, _ in WAYS for s in (0.1, 0.25, 1.0)]
     for way, openness in cases:
-        command = [sys.executable, "-m", "benchmarks.focused_encoder"]
-        command += ["--peak", way, str(openness)]
-        result = subprocess.run(
-            command, check=True, capture_output=True, text=True
-        )
-        yield [way, f"{openness:.0%}", result.stdout.strip()]
+        megabytes = timing.in_a_process(PEAK, way, openness)
+        yield [way, f"{openness:.0%}", f"{megabytes:.0f}"]
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -206,12 +207,7 @@ def main(argv: list[str] | None = None) -> None:
         help="whether rows have about as many open gates as one another",
     )
     parser.add_argument("--memory", action="store_true")
-    parser.add_argument("--peak", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
-    if arguments.peak:
-        way, openness = arguments.peak
-        print(f"{peak(way, float(openness)):.0f}")
-        return
     timing.print_environment(arguments)
     if arguments.memory:
         header = ["", "openness", "peak memory of training (MB)"]

@@ -13,9 +13,7 @@ out equation 1 of "Training a Subsampling Mechanism in Expectation".
 `--gradients` how much gradient reaches the logits from each output.
 """
 
-import concurrent.futures
 import functools
-import multiprocessing
 import resource
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -134,6 +132,13 @@ def compare(time: int, length: int, repeats: int) -> Iterator[list[Any]]:
         yield [time, length, name, *(f"{1e3 * x:.1f}" for x in own), ratio]
 
 
+PEAK = """
+import json, sys
+from benchmarks.subsample import peak_memory
+print(json.dumps(peak_memory(*json.loads(sys.argv[1]))))
+"""
+
+
 def peak_memory(batch: int, time: int, length: int, features: int) -> tuple:
     """The most megabytes this process ever held, and the seconds of a step.
 
@@ -148,10 +153,7 @@ def peak_memory(batch: int, time: int, length: int, features: int) -> tuple:
 def memory() -> Iterator[list[Any]]:
     """Cells that show how memory grows with T and with U."""
     for case in MEMORY_CASES:
-        with concurrent.futures.ProcessPoolExecutor(
-            1, multiprocessing.get_context("spawn")
-        ) as process:
-            peak, seconds = process.submit(peak_memory, *case).result()
+        peak, seconds = timing.in_a_process(PEAK, *case)
         yield [*case, f"{peak:.0f}", f"{seconds:.2f}"]
 
 

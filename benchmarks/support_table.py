@@ -11,7 +11,6 @@ of LiteRT and ONNX, which need `pip install keras_seqmech[formats]`, for one
 batch size and length.
 """
 
-import argparse
 import contextlib
 import functools
 import pathlib
@@ -61,26 +60,22 @@ EXPORTED = {
 }
 TOLERANCES = {**{name: t for name, (_, t) in TRAINED.items()}, **EXPORTED}
 Cell = dict[str, Any]
+PAGE = pathlib.Path("docs/support.md")
 VERSIONS = (
     f"keras_seqmech {keras_seqmech.__version__}, Keras {keras.__version__}, "
     f"TensorFlow {tf.__version__} and Python {platform.python_version()}"
 )
 
 
-def main(argv: list[str] | None = None) -> None:
+def main() -> None:
     """Runs what is missing, and writes the table."""
     silence(pytest.MonkeyPatch())
     # One way to use each layer, of several in the core the last: it shows what
     # portable formats do with the default of `ExpectedSubsample`, too.
     entries = {type(entry.make()).__name__: entry for entry in CORE}
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--output", type=pathlib.Path, default="docs/support.md"
-    )
-    arguments = parser.parse_args(argv)
     cells = {layer: run_row(layer, entries[layer]) for layer in entries}
-    arguments.output.write_text(table(entries, cells), encoding="utf8")
-    print(arguments.output)
+    PAGE.write_text(table(entries, cells), encoding="utf8")
+    print(PAGE)
 
 
 def run_row(layer: str, entry) -> dict[str, Cell]:

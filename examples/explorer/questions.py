@@ -205,19 +205,11 @@ EXPLORABLES = {
 }
 
 
-def _checked(value: Any) -> str:
-    """A text that is not empty, as `_text`."""
-    text = _text(value)
+def _checked(value: str) -> str:
+    """What a field holds, without spaces around it, valid in UTF-8."""
+    text = value.strip()
     if not text:
         raise Refused("Type something above.")
-    return text
-
-
-def _text(value: Any) -> str:
-    """What a field holds, without spaces around it, valid in UTF-8."""
-    if not isinstance(value, str):
-        raise Refused("A field was sent something else than text.")
-    text = value.strip()
     if len(text) > LONGEST:
         raise Refused(
             f"This text has {len(text):,} characters; please use at most "
@@ -226,9 +218,9 @@ def _text(value: Any) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _numbers(value: Any, most: int) -> list[int]:
+def _numbers(value: str, most: int) -> list[int]:
     """Different whole numbers from 1 to `most`, in the order given."""
-    parts = re.findall(r"[^\s,;]+", _text(value))
+    parts = re.findall(r"[^\s,;]+", value)
     wrong = [
         part
         for part in parts

@@ -19,14 +19,6 @@ export KERASTUNER_ORACLE_PORT=${KERASTUNER_ORACLE_PORT:-8471}
 export TF_NUM_INTRAOP_THREADS=${TF_NUM_INTRAOP_THREADS:-1}
 [ $# -gt 0 ] || set -- python -m examples.receptive_field.tune segmentation
 
-number='^(0|[1-9][0-9]*)$'
-if ! [[ ${WORKERS:-2} =~ $number && ${RESTARTS:-3} =~ $number ]] ||
-    [ "${WORKERS:-2}" -lt 1 ]; then
-    echo "WORKERS must be a number from 1, RESTARTS one from 0. Received:" \
-        "WORKERS=${WORKERS:-2} RESTARTS=${RESTARTS:-3}" >&2
-    exit 2
-fi
-
 work() {
     local name=$1 child status attempt
     shift

@@ -154,13 +154,6 @@ def test_a_port_that_is_taken_ends_all(tmp_path):
             os.kill(int(line[2]), 0)
 
 
-def test_a_number_of_workers_that_cannot_be(tmp_path):
-    process = start(tmp_path, ["sleep", "60"], WORKERS="0")
-    assert process.wait(timeout=30) == 2
-    output = (tmp_path / "output").read_text()
-    assert "must be a number from" in output and "WORKERS=0" in output
-
-
 def test_a_worker_that_never_works_ends_the_search(tmp_path):
     program = tmp_path / "program"
     program.write_text(
