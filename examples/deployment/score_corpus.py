@@ -45,7 +45,6 @@ class Job(NamedTuple):
     """What a worker has to know."""
 
     model: str
-    fingerprint: str
     fields: corpus.Fields
     batch_size: int
     skips_bad_rows: bool
@@ -59,12 +58,6 @@ class Scorer:
     def __init__(self, job: Job, threads: int | None = None):
         if threads is not None:
             text_model.limit_tensorflow(threads)
-        if text_model.fingerprint(job.model) != job.fingerprint:
-            raise ValueError(
-                "Argument `model` must stay what it was when the run began, "
-                "on each machine. Received: another "
-                f"model={job.model!r} on {socket.gethostname()}"
-            )
         self._job = job
         self._model = text_model.TextModel(job.model)
 
@@ -177,9 +170,8 @@ def run(args: argparse.Namespace) -> dict[str, int]:
     text_model.TextModel(args.model)  # Refused before anything is begun.
     folder = corpus.ScoreFolder(args.output.absolute(), args.id_field)
     fields = corpus.Fields(args.text_field, args.id_field)
-    fingerprint = text_model.fingerprint(args.model)
     settings = {name: getattr(args, name) for name in SETTINGS}
-    settings["model"] = fingerprint
+    settings["model"] = text_model.fingerprint(args.model)
     with folder.reserved():
         shards = folder.shards(settings, files, args.shard_rows)
         folder.clean()
@@ -192,7 +184,6 @@ def run(args: argparse.Namespace) -> dict[str, int]:
         )
         job = Job(
             str(args.model.absolute()),
-            fingerprint,
             fields,
             args.batch_size,
             args.on_error == "skip",
