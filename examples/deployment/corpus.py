@@ -218,7 +218,11 @@ class ScoreFolder(NamedTuple):
     def reserved(self) -> Iterator[None]:
         """Keeps the folder for one run; it must hold a run, or nothing."""
         self.path.mkdir(parents=True, exist_ok=True)
-        others = {path.name for path in self.path.iterdir()} - {LOCK}
+        others = {
+            path.name
+            for path in self.path.iterdir()
+            if path.name != LOCK and path.suffix != ".part"
+        }
         if others and MANIFEST not in others:
             raise ValueError(
                 "Argument `output` must be a new or empty folder, or one that "

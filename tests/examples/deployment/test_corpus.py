@@ -183,6 +183,8 @@ def test_another_run_is_refused(tmp_path):
         with folder.reserved():
             return folder.shards(settings, files, 6)
 
+    folder.path.mkdir(parents=True)
+    touch(folder.path, "manifest.json.7.part")  # Of a run that was killed.
     shards = begin()
     assert [shard.file.path for shard in shards] == [str(path)] * 2
     touch(folder.path, "shard-000000.jsonl")
