@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from keras_seqmech.core import checks
+from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import log_probabilities
 from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.decisions import statistics
@@ -160,9 +161,6 @@ class ExpectedSubsample(KeepsStatistics):
     and mask right; a missing step is a zero vector anyway. All is exact where
     the second's probabilities do not depend on what the first emitted.
 
-    One output per step: `keras_seqmech.subsample.upsampling.upsample`
-    brings a sequence of U steps back to all steps, each with the latest output.
-
     Cost: in expectation, work grows with `time * U * features`, and memory
     with `time * features`, plus a few times U for each 64 steps; the
     matrix `"emission"` is made only if asked for and, in compiled models,
@@ -292,17 +290,31 @@ class ExpectedSubsample(KeepsStatistics):
 
     def _expect(self, steps: _Steps, length: Size) -> _Subsample:
         sequence, emission, real, presence = steps
+        sequence = ops.cast(sequence, self.score_dtype)
+        sequence = masks.zero_masked(sequence, real)
+        features = sequence.shape[2]
+        if presence is not None:
+            # Whether an output exists is one more feature of the steps.
+            sequence = ops.concatenate([sequence, presence[:, :, None]], axis=2)
+        outputs, matrix, lengths = expectation.expected_subsample(
+            sequence, emission, length, distributions=self.return_emission
+        )
         decisions: dict[str, Tensor] = {}
         if self.return_emission:
-            outputs, decisions = expectation.with_decisions(
-                sequence, emission, length, real, presence
-            )
-        else:
-            outputs = expectation.expected_subsample(
-                sequence, emission, length, real
-            )
+            if presence is None:
+                present = expectation.output_mask(lengths)
+            else:
+                present = outputs[:, :, features]
+                matrix = matrix * presence[:, None]
+                lengths = expectation.length_distribution_of(present)
+            decisions = {
+                "emission": matrix,
+                "length_distribution": lengths,
+                "output_mask": present,
+            }
         if self.estimator == "reinforce":
             decisions["log_probability"] = ops.zeros_like(emission)
+        outputs = ops.cast(outputs[:, :, :features], self.compute_dtype)
         return _Subsample(outputs, emission, decisions)
 
     def _decide(self, steps: _Steps, length: Size, mode: str) -> _Subsample:
