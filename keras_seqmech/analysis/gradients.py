@@ -49,7 +49,7 @@ def gradient_profile(
     Args:
         model: A built functional or sequential model with a
             `keras.layers.RNN`, `LSTM`, `GRU`, `SimpleRNN`, `ReceptiveFieldRNN`
-            or `RNN(RFCell)`, alone or in a `Bidirectional`,
+            or `RNN(RFCell)`, not stateful, alone or in a `Bidirectional`,
             `LearnedInitialState` or `KeepMask`, also in functional and
             sequential models within it; or one of `keras_seqmech.training`,
             whose `network` is such a model. Of a subclassed model, build
