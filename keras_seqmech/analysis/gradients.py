@@ -12,9 +12,9 @@ import keras
 import numpy as np
 
 from keras_seqmech.analysis import positions
+from keras_seqmech.analysis.by_step import check_mask
 from keras_seqmech.analysis.recurrent_gradients import RecurrentProbe
 from keras_seqmech.analysis.restored_state import state_restored
-from keras_seqmech.analysis.token_arrays import check_mask
 from keras_seqmech.core import checks
 
 ENDS = ("left", "right")
