@@ -3,7 +3,6 @@ Processing".
 
 `encoder` runs the `loops` over the steps that the `gate` opens; `attention`
 and `pointer` read the states. `inputs` checks what they are all called with.
-Attention over open gates is in `gated_attention`.
 """
 
 from keras_seqmech.focused.attention import ContextAttention

@@ -11,13 +11,15 @@ from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core import time_reductions
 from keras_seqmech.core.layers import output_specs
+from keras_seqmech.core.numerics import finite_gradient
 from keras_seqmech.core.numerics import score_dtype
-from keras_seqmech.focused import gated_attention
 from keras_seqmech.focused import inputs
 from keras_seqmech.focused.gate import bounded_context
 from keras_seqmech.typing import Tensor
 
 STATES = ("every", "open")
+# Gates less open than this count as closed.
+LEAST_OPEN = 1e-12
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -141,7 +143,7 @@ class ContextAttention(keras.layers.Layer):
 
         scores = attention.dot_scores(self._query(context), sequence)
         if self.states == "open":
-            weights = gated_attention.gated_weights(scores, gates, real)
+            weights = gated_weights(scores, gates, real)
         else:
             weights = attention.attention_weights(scores, real)
         read = time_reductions.weighted_sum(weights, sequence)
@@ -164,13 +166,7 @@ class ContextAttention(keras.layers.Layer):
         sequence_mask: Tensor | None,
         mask: Any,
     ) -> None:
-        inputs.check_inputs(
-            sequence,
-            context,
-            sequence_mask,
-            mask,
-            (self.size, self.context_size),
-        )
+        inputs.check_inputs(self, sequence, context, sequence_mask, mask)
         checks.check_by_step("gates", gates, sequence.shape)
         if gates is None and self.states == "open":
             raise ValueError(
@@ -211,3 +207,41 @@ class ContextAttention(keras.layers.Layer):
             "kernel_regularizer": serialize(self.kernel_regularizer),
             "return_attention_scores": self.return_attention_scores,
         }
+
+
+def gated_weights(
+    scores: Tensor, gates: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    r"""Weights of gated steps, $g_t \exp(s_t) / \sum_j g_j \exp(s_j)$.
+
+    Scores $s_t$ are finite, float32 or wider; all are `(batch, time)`. Gates
+    outside of 0 to 1 count as the nearest. Weights are 0 at masked steps and
+    closed gates, and in rows without an open gate.
+
+    A closed gate has a gradient, by which straight-through gates learn to
+    open. It is computed as if its score were at most the largest $\log b_t +
+    s_t$ of the open steps, so that one large score cannot dominate.
+    """
+    real = masks.real_steps(scores, mask)
+    scores = ops.where(real, scores, ops.zeros_like(scores))
+    gates = ops.where(real, ops.cast(gates, scores.dtype), 0)
+    gates = finite_gradient(ops.clip(gates, 0, 1))
+    is_open = gates >= LEAST_OPEN
+    logs = ops.log(ops.where(is_open, gates, ops.ones_like(gates)))
+    best = _largest(scores + logs, is_open)
+    any_open = ops.any(is_open, axis=1, keepdims=True)
+    best = ops.where(any_open, best, _largest(scores, real))
+    # Of open steps the difference is at most -log(LEAST_OPEN).
+    bound = ops.where(is_open, -2 * math.log(LEAST_OPEN), 0.0)
+    bound = ops.cast(bound, scores.dtype)
+    masses = gates * ops.exp(ops.minimum(scores - best, bound))
+    # The largest mass of an open step is 1.
+    total = ops.sum(masses, axis=1, keepdims=True)
+    return masses / ops.where(any_open, total, ops.ones_like(total))
+
+
+def _largest(scores: Tensor, among: Tensor) -> Tensor:
+    """The largest of some scores of each row, without gradient."""
+    scores = ops.where(among, scores, ops.full_like(scores, -1e30))
+    largest = ops.max(scores, axis=1, keepdims=True, initial=-1e30)
+    return ops.stop_gradient(largest)

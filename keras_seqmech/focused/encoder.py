@@ -215,8 +215,9 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         self.supports_masking = True
         self.lower = self._lstm(self.lower_units, "lower")
         self.upper = self._lstm(self.units, "upper")
-        # Features of the sequence, from `build` on.
-        self.size = None
+        # Features of the sequence and of the context, from `build` on.
+        self.size: int | None = None
+        self.context_size: int | None = None
 
     def _lstm(self, units: int, name: str) -> keras.layers.LSTM:
         """An LSTM that only holds weights and settings; `loops` run it."""
@@ -239,7 +240,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         initial_state_shape: Any = None,
     ) -> None:
         inputs.check_shapes(sequence_shape, context_shape)
-        self.size = sequence_shape[-1]
+        self.size, self.context_size = sequence_shape[-1], context_shape[-1]
         states_shape = (*sequence_shape[:2], self.lower_units)
         self.lower.build(tuple(sequence_shape))
         self.gate.build(states_shape, tuple(context_shape))
@@ -328,13 +329,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         initial_state: Any,
         mask: Any,
     ) -> None:
-        inputs.check_inputs(
-            sequence,
-            context,
-            sequence_mask,
-            mask,
-            (self.size, self.gate.context_size),
-        )
+        inputs.check_inputs(self, sequence, context, sequence_mask, mask)
         if initial_state is not None:
             checks.check_states(
                 initial_state, self.state_size, sequence.shape[0]

@@ -30,49 +30,6 @@ from keras_seqmech.typing import Tensor
 LARGEST_CONTEXT = 1e6
 
 
-class GateWeights(NamedTuple):
-    """Weights of the gate's two layers.
-
-    Attributes:
-        kernel: $W$, `(3 * size, units)`: $W_1, W_2, W_3$ one below the other.
-        bias: $b$, `(units,)`.
-        output_kernel: $w$, `(units, 1)`.
-        output_bias: $b_o$, a scalar.
-    """
-
-    kernel: Tensor
-    bias: Tensor
-    output_kernel: Tensor
-    output_bias: Tensor
-
-
-def boundary_logits(
-    sequence: Tensor,
-    context: Tensor,
-    weights: GateWeights,
-    negative_slope: float = 0.2,
-) -> Tensor:
-    r"""Logits of the gates of all steps `(batch, time, size)`, given a context.
-
-    $\ell_t = w^T \mathrm{LReLU}(W z_t + b) + b_o$ with $z_t = [q \odot h_t,
-    h_t, q]$ and the context $q$ `(batch, size)`. The vectors z are never
-    formed: each row of the batch has one matrix $\mathrm{diag}(q) W_1 + W_2$
-    for all its steps, and one vector $W_3^T q + b$. Logits are finite, float32
-    or wider.
-    """
-    dtype = score_dtype(ops.dtype(sequence))
-    sequence, context, kernel, bias, output_kernel, output_bias = (
-        ops.cast(x, dtype) for x in (sequence, context, *weights)
-    )
-    context = bounded_context(context)
-    gated, plain, offset = ops.split(kernel, 3, axis=0)
-    matrices = context[:, :, None] * gated + plain
-    offsets = ops.matmul(context, offset) + bias
-    hidden = finite(ops.matmul(sequence, matrices) + offsets[:, None])
-    hidden = ops.leaky_relu(hidden, negative_slope)
-    return finite(ops.matmul(hidden, output_kernel)[..., 0] + output_bias)
-
-
 def bounded_context(context: Tensor) -> Tensor:
     """A context whose products with states and weights stay finite."""
     return ops.clip(context, -LARGEST_CONTEXT, LARGEST_CONTEXT)
@@ -295,27 +252,45 @@ class BoundaryGate(KeepsStatistics):
         training: bool = False,
         mask: None = None,
     ) -> Any:
-        self._check_call(sequence, context, sequence_mask, mask)
+        inputs.check_inputs(self, sequence, context, sequence_mask, mask)
         sequence, context, real = inputs.assert_sizes(
             sequence, context, sequence_mask
         )
-        logits = self._logits(
-            masks.zero_masked_forward(sequence, real), context
-        )
+        sequence = masks.zero_masked_forward(sequence, real)
+        logits = self.logits(sequence, context)
         decisions = self._decide(logits, real, training)
         if training:
             self._add_penalties(logits, decisions, real)
         self._update_statistics(decisions, real)
         return self._assemble(decisions)
 
-    def _logits(self, sequence: Tensor, context: Tensor) -> Tensor:
+    def logits(self, sequence: Tensor, context: Tensor) -> Tensor:
+        r"""Logits of the gates of finite steps, given a context.
+
+        The vectors z are never formed: with $W_1, W_2, W_3$ the parts of the
+        kernel one below the other, each row of the batch has one matrix
+        $\mathrm{diag}(q) W_1 + W_2$ for all its steps, and one vector $W_3^T
+        q + b$. Logits are finite, float32 or wider.
+        """
+        sequence = ops.cast(sequence, self.score_dtype)
         context = bounded_context(ops.cast(context, self.score_dtype))
         if self.context_kernel is not None:
-            context = ops.matmul(context, self.context_kernel)
-        weights = GateWeights(
-            self.kernel, self.bias, self.output_kernel, self.output_bias
+            context = bounded_context(ops.matmul(context, self.context_kernel))
+        kernel, bias, output_kernel, output_bias = (
+            ops.cast(weight, self.score_dtype)
+            for weight in (
+                self.kernel,
+                self.bias,
+                self.output_kernel,
+                self.output_bias,
+            )
         )
-        return boundary_logits(sequence, context, weights, self.negative_slope)
+        gated, plain, offset = ops.split(kernel, 3, axis=0)
+        matrices = context[:, :, None] * gated + plain
+        offsets = ops.matmul(context, offset) + bias
+        hidden = finite(ops.matmul(sequence, matrices) + offsets[:, None])
+        hidden = ops.leaky_relu(hidden, self.negative_slope)
+        return finite(ops.matmul(hidden, output_kernel)[..., 0] + output_bias)
 
     def _decide(
         self, logits: Tensor, mask: Tensor | None, training: bool
@@ -389,21 +364,6 @@ class BoundaryGate(KeepsStatistics):
         names = ("gates", "probabilities", "log_probability")
         return names[:2] if self.is_soft else names
 
-    def _check_call(
-        self,
-        sequence: Tensor,
-        context: Tensor,
-        sequence_mask: Tensor | None,
-        mask: Any,
-    ) -> None:
-        inputs.check_inputs(
-            sequence,
-            context,
-            sequence_mask,
-            mask,
-            (self.size, self.context_size),
-        )
-
     def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> None:
         # Keras would mask losses of `(batch, time)`, which have no time axis.
         return None
@@ -416,7 +376,7 @@ class BoundaryGate(KeepsStatistics):
         training: bool = False,
         mask: None = None,
     ) -> Any:
-        self._check_call(sequence, context, sequence_mask, mask)
+        inputs.check_inputs(self, sequence, context, sequence_mask, mask)
         shapes = self.compute_output_shape(sequence.shape, context.shape)
         return output_specs(shapes, self.score_dtype)
 

@@ -14,21 +14,16 @@ def check_shapes(sequence_shape: Any, context_shape: Any) -> None:
 
 
 def check_inputs(
-    sequence: Tensor,
-    context: Tensor,
-    sequence_mask: Any,
-    mask: Any,
-    features: tuple[int | None, int | None],
+    layer: Any, sequence: Tensor, context: Tensor, sequence_mask: Any, mask: Any
 ) -> None:
     """Refuses inputs whose static shapes or dtypes do not fit.
 
-    `mask` must be None. `features` are those of sequence and context that the
-    layer was built for, None before.
+    `mask` must be None. The `layer` has the features of sequence and context
+    that it was built for, `size` and `context_size`, None before.
     """
     check_shapes(sequence.shape, context.shape)
-    size, context_size = features
-    checks.check_features("sequence.shape", sequence.shape, size)
-    checks.check_features("context.shape", context.shape, context_size)
+    checks.check_features("sequence.shape", sequence.shape, layer.size)
+    checks.check_features("context.shape", context.shape, layer.context_size)
     checks.check_mask("sequence_mask", sequence_mask, sequence.shape)
     checks.check_no_mask(mask, "sequence_mask")
 
