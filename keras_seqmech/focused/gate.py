@@ -72,16 +72,13 @@ class BoundaryGate(KeepsStatistics):
     gates above a share and never rewards closing all of them.
 
     If any of several steps would do, training may leave each of them open
-    with a probability below one half: some are open in every draw, but at
-    inference, which thresholds at one half, all are closed. Compare with
-    `sample_at_inference=True`; raise `indecision` late in training.
+    with a probability below one half, so that inference closes all. Compare
+    with `sample_at_inference=True`; raise `indecision` late in training.
 
     Do not also weight the states by straight-through gates, as
-    `ContextAttention("open")` does. A gate then has two uses, and each has
-    hardly any gradient while the other is off: opening the gate gains nothing
-    while its state is not read, and reading the state gains nothing while the
-    gate leaves it unchanged. Read the states of `FocusedHierarchicalEncoder`
-    after every step instead (`ContextAttention("every")`).
+    `ContextAttention("open")` does: opening a gate gains nothing while its
+    state is not read, and reading the state nothing while the gate is closed.
+    Read the states after every step (`ContextAttention("every")`).
 
     Args:
         units: Positive int, width of the hidden layer.
@@ -91,8 +88,7 @@ class BoundaryGate(KeepsStatistics):
             without gradient; `keras_seqmech.PolicyGradientModel` learns them
             from their log-probabilities and each example's loss and penalty.
         temperature: Positive float, $\tau$ of the soft gates. Kept in a
-            non-trainable variable of that name, so that a `Schedule` can
-            change it without retracing.
+            non-trainable variable of that name, for a `Schedule`.
         penalties: Auxiliary losses of the gates, a
             `keras_seqmech.DecisionPenalties`; none if None.
         initial_openness: About the probability of being open at first, above
@@ -112,8 +108,7 @@ class BoundaryGate(KeepsStatistics):
             `<name>_gate_entropy`, in nats a gate; `<name>_certain`, the share
             of gates decided with a probability above 0.9; and
             `<name>_choice_entropy`, that of the gates as inference decides
-            them, by a probability above one half: 0 where all are open or all
-            are closed.
+            them: 0 where all are open or all are closed.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:

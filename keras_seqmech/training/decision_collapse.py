@@ -37,10 +37,8 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
 
     Decisions are the sizes of a `ReceptiveFieldRNN`, the gates of a
     `FocusedHierarchicalEncoder` or `BoundaryGate`, and the steps that an
-    `ExpectedSubsample` keeps. They are known to collapse: on the first choice
-    that helps, or, where they are drawn, once draws no longer differ and
-    nothing tells what another choice would have done. So they stay, however
-    long one trains. The callback warns
+    `ExpectedSubsample` keeps. They may collapse on the first choice that
+    helps, and then stay, however long one trains. The callback warns
 
     - at the end of an epoch, where all decisions of a layer are alike: the
       entropy of its hard decisions over all steps is below
@@ -55,20 +53,13 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
     Each warning names the layer, the numbers seen and the arguments that help,
     and comes once for a layer in a `fit`. Training goes on.
 
-    Sizes that the end of a sequence, or a masked step, can cut are not among
-    the decisions that the metrics count (see `track_statistics` of
-    `ReceptiveFieldRNN`). Where none is counted, there is no warning.
-
-    No warning of equal decisions is given for
-
-    - layers with one size;
-    - a `target` that equal decisions meet (a whole size, a share of 0 or 1);
-    - another `target`, while the layer's entropy is at least half of the
-      least that meets it, where that half is below `min_choice_entropy`.
+    No warning of equal decisions is given for layers with one size, nor for a
+    `target` that equal decisions meet (a whole size, a share of 0 or 1);
+    beside another `target`, the bound is at most half of the least entropy
+    that meets it.
 
     It reads the training metrics that `track_statistics=True` adds to the
-    logs; layers without them are not watched. It does not read the metrics of
-    validation, where decisions are hard in any case.
+    logs; layers without them are not watched.
 
     Args:
         min_choice_entropy: Number of at least 0, in nats, below which

@@ -38,11 +38,7 @@ class ExploreThenCommit(Schedule):
     so that longer fields, more gates and later steps learn to be useful
     before what they read is penalized, and decisions are hard at the end. The
     first three are weights of auxiliary losses, see
-    `keras_seqmech.DecisionPenalties`. These are means over all steps, while a
-    decision may help at only a few. So exploration must last until these have
-    been learned, and fall slowly while the weight of what is read is of
-    similar size; of the decisions that solve the task, those that read least
-    then remain.
+    `keras_seqmech.DecisionPenalties`.
 
     While the `target_weight` of a layer with a `target` is above 0, its
     `reading` stays as it is, 0 by default: the target says how much is read.

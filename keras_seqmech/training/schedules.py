@@ -128,11 +128,9 @@ class Schedule(keras.callbacks.Callback):
             `constraint` of a variable; if `steps` is None and the number of
             steps is not known; if a function returns what is not finite.
 
-    Warns: If the optimizer has made so many steps already, in an earlier
-    `fit`, that the schedule is over before it begins; once, if something else
-    sets the variables too; and once, if a `fit` ends before they have reached
-    their last values, as training stopped early, or steps were skipped by a
-    loss scaler.
+    Warns: If the schedule is over before it begins, as the optimizer has made
+    so many steps in an earlier `fit`; once, if something else sets the
+    variables too; and once, if a `fit` ends before their last values.
 
     Example:
 
