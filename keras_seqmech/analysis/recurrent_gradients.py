@@ -60,7 +60,9 @@ class RecurrentProbe:
                 f"call of the model. Received: it runs {self._layer.calls} "
                 "times"
             )
-        self._traced = tf.function(self._norms, autograph=False)
+        self._traced = tf.function(
+            self._norms, autograph=False, reduce_retracing=True
+        )
 
     def norms(self, inputs: Any, targets: Any) -> tuple[np.ndarray, np.ndarray]:
         """Norms of one batch and the layer's mask, `(batch, time)`."""

@@ -358,26 +358,6 @@ def test_several_losses_survive_saving(tmp_path, kind):
     loaded.fit(x, [y, y], verbose=0)
 
 
-@pytest.mark.long
-def test_saves_and_loads(tmp_path):
-    x, y = examples()
-    model = reading_model(baseline="batch_mean", name="reader")
-    model.compile("adam", "mse", metrics=["mae"], run_eagerly=True)
-    model.fit(x, y, verbose=0)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.saving.load_model(tmp_path / "model.keras")
-    assert type(loaded) is PolicyGradientModel
-    assert type(loaded.network) is type(model.network)
-    assert loaded.name == "reader"
-    assert loaded.baseline == "batch_mean"
-    assert loaded.loss == "mse"
-    np.testing.assert_array_equal(
-        loaded.predict(x, verbose=0), model.predict(x, verbose=0)
-    )
-    found = loaded.fit(x, y, verbose=0).history
-    assert sorted(found) == ["loss", "mae"]
-
-
 def test_weights_are_saved_under_telling_names(tmp_path):
     model = drawing_layers.gated_model()
     assert sorted(variable.path for variable in model.weights) == sorted(
