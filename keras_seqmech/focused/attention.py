@@ -10,7 +10,6 @@ from keras_seqmech.core import attention
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core import time_reductions
-from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import finite_gradient
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.focused import inputs
@@ -133,7 +132,13 @@ class ContextAttention(keras.layers.Layer):
         mask: None = None,
     ) -> Any:
         gates = checks.as_tensor(gates)
-        self._check_call(sequence, context, gates, sequence_mask, mask)
+        inputs.check_inputs(self, sequence, context, sequence_mask, mask)
+        checks.check_by_step("gates", gates, sequence.shape)
+        if gates is None and self.states == "open":
+            raise ValueError(
+                "Argument `gates` must be a tensor (batch, time) where "
+                '`states` is "open". Received: gates=None'
+            )
         sequence, context, real = inputs.assert_sizes(
             sequence, context, sequence_mask
         )
@@ -158,45 +163,8 @@ class ContextAttention(keras.layers.Layer):
             query = ops.matmul(query, ops.cast(self.context_kernel, dtype))
         return query / math.sqrt(self.size)
 
-    def _check_call(
-        self,
-        sequence: Tensor,
-        context: Tensor,
-        gates: Tensor | None,
-        sequence_mask: Tensor | None,
-        mask: Any,
-    ) -> None:
-        inputs.check_inputs(self, sequence, context, sequence_mask, mask)
-        checks.check_by_step("gates", gates, sequence.shape)
-        if gates is None and self.states == "open":
-            raise ValueError(
-                "Argument `gates` must be a tensor (batch, time) where "
-                '`states` is "open". Received: gates=None'
-            )
-
     def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> Any:
         return None
-
-    def compute_output_shape(
-        self, sequence_shape: Any, context_shape: Any, gates_shape: Any = None
-    ) -> Any:
-        batch_size, length, size = sequence_shape
-        if not self.return_attention_scores:
-            return (batch_size, size)
-        return (batch_size, size), {"attention_scores": (batch_size, length)}
-
-    def compute_output_spec(
-        self,
-        sequence: Tensor,
-        context: Tensor,
-        gates: Tensor | None = None,
-        sequence_mask: Tensor | None = None,
-        mask: None = None,
-    ) -> Any:
-        gates = checks.as_tensor(gates)
-        self._check_call(sequence, context, gates, sequence_mask, mask)
-        shapes = self.compute_output_shape(sequence.shape, context.shape)
-        return output_specs(shapes, self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
