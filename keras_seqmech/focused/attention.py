@@ -12,8 +12,10 @@ from keras_seqmech.core import masks
 from keras_seqmech.core import time_reductions
 from keras_seqmech.core.numerics import finite_gradient
 from keras_seqmech.core.numerics import score_dtype
-from keras_seqmech.focused import inputs
+from keras_seqmech.focused.gate import assert_sizes
 from keras_seqmech.focused.gate import bounded_context
+from keras_seqmech.focused.gate import check_inputs
+from keras_seqmech.focused.gate import check_shapes
 from keras_seqmech.typing import Tensor
 
 STATES = ("every", "open")
@@ -112,7 +114,7 @@ class ContextAttention(keras.layers.Layer):
     def build(
         self, sequence_shape: Any, context_shape: Any, gates_shape: Any = None
     ) -> None:
-        inputs.check_shapes(sequence_shape, context_shape)
+        check_shapes(sequence_shape, context_shape)
         self.size, self.context_size = sequence_shape[-1], context_shape[-1]
         self.context_kernel = None
         if self.size != self.context_size:
@@ -132,16 +134,14 @@ class ContextAttention(keras.layers.Layer):
         mask: None = None,
     ) -> Any:
         gates = checks.as_tensor(gates)
-        inputs.check_inputs(self, sequence, context, sequence_mask, mask)
+        check_inputs(self, sequence, context, sequence_mask, mask)
         checks.check_by_step("gates", gates, sequence.shape)
         if gates is None and self.states == "open":
             raise ValueError(
                 "Argument `gates` must be a tensor (batch, time) where "
                 '`states` is "open". Received: gates=None'
             )
-        sequence, context, real = inputs.assert_sizes(
-            sequence, context, sequence_mask
-        )
+        sequence, context, real = assert_sizes(sequence, context, sequence_mask)
         gates = checks.assert_by_step("gates", gates, sequence)
         sequence = ops.cast(sequence, self.compute_dtype)
         sequence = masks.zero_masked_forward(sequence, real)

@@ -12,9 +12,11 @@ from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.penalties import upgrade_config
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.scan.protocol import States
-from keras_seqmech.focused import inputs
 from keras_seqmech.focused import loops
 from keras_seqmech.focused.gate import BoundaryGate
+from keras_seqmech.focused.gate import assert_sizes
+from keras_seqmech.focused.gate import check_inputs
+from keras_seqmech.focused.gate import check_shapes
 from keras_seqmech.focused.loops import ReturnOptions
 from keras_seqmech.typing import Tensor
 
@@ -239,7 +241,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         context_shape: Any,
         initial_state_shape: Any = None,
     ) -> None:
-        inputs.check_shapes(sequence_shape, context_shape)
+        check_shapes(sequence_shape, context_shape)
         self.size, self.context_size = sequence_shape[-1], context_shape[-1]
         states_shape = (*sequence_shape[:2], self.lower_units)
         self.lower.build(tuple(sequence_shape))
@@ -256,9 +258,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         mask: None = None,
     ) -> Any:
         self._check_call(sequence, context, sequence_mask, initial_state, mask)
-        sequence, context, real = inputs.assert_sizes(
-            sequence, context, sequence_mask
-        )
+        sequence, context, real = assert_sizes(sequence, context, sequence_mask)
         sequence = ops.cast(sequence, self.compute_dtype)
         sequence = masks.zero_masked(sequence, real)
         states = self._initial_states(sequence, initial_state)
@@ -329,7 +329,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         initial_state: Any,
         mask: Any,
     ) -> None:
-        inputs.check_inputs(self, sequence, context, sequence_mask, mask)
+        check_inputs(self, sequence, context, sequence_mask, mask)
         if initial_state is not None:
             checks.check_states(
                 initial_state, self.state_size, sequence.shape[0]

@@ -23,7 +23,6 @@ from keras_seqmech.core.layers import batch_mean
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import score_dtype
-from keras_seqmech.focused import inputs
 from keras_seqmech.typing import Tensor
 
 # Larger context entries are clipped to this, so that products stay finite.
@@ -33,6 +32,41 @@ LARGEST_CONTEXT = 1e6
 def bounded_context(context: Tensor) -> Tensor:
     """A context whose products with states and weights stay finite."""
     return ops.clip(context, -LARGEST_CONTEXT, LARGEST_CONTEXT)
+
+
+def check_shapes(sequence_shape: Any, context_shape: Any) -> None:
+    """Refuses, before a layer is built, shapes that it cannot be built for."""
+    checks.check_sequences("sequence.shape", sequence_shape)
+    checks.check_context("context.shape", context_shape, sequence_shape)
+
+
+def check_inputs(
+    layer: Any, sequence: Tensor, context: Tensor, sequence_mask: Any, mask: Any
+) -> None:
+    """Refuses inputs whose static shapes or dtypes do not fit.
+
+    `mask` must be None. The `layer` has the features of sequence and context
+    that it was built for, `size` and `context_size`, None before.
+    """
+    check_shapes(sequence.shape, context.shape)
+    checks.check_features("sequence.shape", sequence.shape, layer.size)
+    checks.check_features("context.shape", context.shape, layer.context_size)
+    checks.check_mask("sequence_mask", sequence_mask, sequence.shape)
+    checks.check_no_mask(mask, "sequence_mask")
+
+
+def assert_sizes(
+    sequence: Tensor, context: Tensor, sequence_mask: Any
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Refuses, when it runs, sizes that static shapes left open."""
+    sequence = checks.assert_length("sequence.shape", sequence)
+    context = checks.assert_rows("context", context, sequence)
+    real = masks.as_booleans(sequence_mask)
+    return (
+        sequence,
+        context,
+        checks.assert_by_step("sequence_mask", real, sequence),
+    )
 
 
 class GateDecisions(NamedTuple):
@@ -200,7 +234,7 @@ class BoundaryGate(KeepsStatistics):
         )
 
     def build(self, sequence_shape: Any, context_shape: Any) -> None:
-        inputs.check_shapes(sequence_shape, context_shape)
+        check_shapes(sequence_shape, context_shape)
         size, context_size = sequence_shape[-1], context_shape[-1]
         self.size, self.context_size = size, context_size
         if context_size != size:
@@ -247,10 +281,8 @@ class BoundaryGate(KeepsStatistics):
         training: bool = False,
         mask: None = None,
     ) -> Any:
-        inputs.check_inputs(self, sequence, context, sequence_mask, mask)
-        sequence, context, real = inputs.assert_sizes(
-            sequence, context, sequence_mask
-        )
+        check_inputs(self, sequence, context, sequence_mask, mask)
+        sequence, context, real = assert_sizes(sequence, context, sequence_mask)
         sequence = masks.zero_masked_forward(sequence, real)
         logits = self.logits(sequence, context)
         decisions = self._decide(logits, real, training)
@@ -371,7 +403,7 @@ class BoundaryGate(KeepsStatistics):
         training: bool = False,
         mask: None = None,
     ) -> Any:
-        inputs.check_inputs(self, sequence, context, sequence_mask, mask)
+        check_inputs(self, sequence, context, sequence_mask, mask)
         shapes = self.compute_output_shape(sequence.shape, context.shape)
         return output_specs(shapes, self.score_dtype)
 
