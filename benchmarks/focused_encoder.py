@@ -25,8 +25,6 @@ from benchmarks import timing
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech.core.decisions import log_probabilities
 from keras_seqmech.focused import loops
-from keras_seqmech.focused.gate import GateWeights
-from keras_seqmech.focused.gate import boundary_logits
 
 SHAPE = {"batch": 64, "time": 200, "features": 100, "units": 256}
 # How much questions count in the gates beside states, where rows differ.
@@ -96,10 +94,7 @@ def encoder(
         mask=None,
         options=loops.LoopOptions(),
     )
-    weights = GateWeights(
-        gate.kernel, gate.bias, gate.output_kernel, gate.output_bias
-    )
-    logits = boundary_logits(hidden, context, weights, gate.negative_slope)
+    logits = gate.logits(hidden, context)
     # With all open, further than rounding could close one.
     margin = 1e6 if openness == 1 else 0
     gate.output_bias.assign(margin - np.quantile(logits, 1 - openness))

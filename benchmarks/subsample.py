@@ -27,7 +27,7 @@ from benchmarks import timing
 from keras_seqmech.core.scan.loop import scan
 from keras_seqmech.core.scan.protocol import Operands
 from keras_seqmech.core.scan.protocol import ScanOptions
-from keras_seqmech.subsample import expectation as emission_ops
+from keras_seqmech.subsample import expectation
 
 BATCH, FEATURES, UNITS = 100, 100, 100
 CASES = [(50, 50), (50, 12), (200, 200), (200, 50), (500, 500), (500, 125)]
@@ -54,7 +54,15 @@ def random_batch(batch: int, time: int, features: int) -> tuple:
 
 def plain(sequence: tf.Tensor, emission: tf.Tensor, length: int) -> tf.Tensor:
     """The straightforward way: the matrix, step by step, and a product."""
-    return tf.matmul(emission_ops.emission_matrix(emission, length), sequence)
+    matrix, _ = expectation.recursion(emission, length)
+    return tf.matmul(matrix, sequence)
+
+
+def expected(
+    sequence: tf.Tensor, emission: tf.Tensor, length: int
+) -> tf.Tensor:
+    """The package's way."""
+    return expectation.expected_subsample(sequence, emission, length).outputs
 
 
 def cubic(sequence: tf.Tensor, emission: tf.Tensor, length: int) -> tf.Tensor:
@@ -111,7 +119,7 @@ def compare(time: int, length: int, repeats: int) -> Iterator[list[Any]]:
     lstm = keras.layers.LSTM(UNITS, return_sequences=True)
     lstm(inputs[0])
     algorithms = {
-        "expected_subsample": emission_ops.expected_subsample,
+        "expected_subsample": expected,
         "plain recursion": plain,
     }
     if time <= CUBIC_UP_TO and time == length:
@@ -145,7 +153,10 @@ def peak_memory(batch: int, time: int, length: int, features: int) -> tuple:
     After a few steps of training; run it in a process of its own.
     """
     inputs = random_batch(batch, time, features)
-    run = functools.partial(emission_ops.expected_subsample, length=length)
+
+    def run(sequence, emission):
+        return expected(sequence, emission, length)
+
     seconds = timing.interleaved({"": training(run, inputs, False)}, 3)[""]
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, seconds
 
@@ -167,7 +178,7 @@ def gradients() -> Iterator[list[str]]:
         with tf.GradientTape(persistent=True) as tape:
             tape.watch(logits)
             emission = tf.sigmoid(logits)
-            found = emission_ops.expected_subsample(sequence, emission, time)
+            found = expected(sequence, emission, time)
             norms = [tf.norm(found[:, output]) for output in GRADIENT_OUTPUTS]
         reached = [tf.norm(tape.gradient(norm, logits)) for norm in norms]
         yield [f"{bias:g}", *(f"{float(x):.1e}" for x in reached)]

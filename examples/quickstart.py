@@ -29,7 +29,6 @@ from examples.receptive_field import taggers
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import analysis
 from keras_seqmech import serving
-from keras_seqmech.analysis import plots
 
 MAX_SIZE = 4
 
@@ -80,13 +79,6 @@ def main(argv: list[str] | None = None) -> None:
     segmenter = make_segmenter(found.model, found.vocabulary)
     answer = segmenter({"text": tf.constant([arguments.sentence])})
     sizes = answer["size"][0].numpy().tolist()
-    picture = arguments.output_dir / "receptive_fields.png"
-    plots.plot_receptive_fields(
-        list(arguments.sentence),
-        sizes,
-        MAX_SIZE,
-        title="Characters read at each step",
-    ).savefig(picture, dpi=150)
     page = analysis.show(
         arguments.sentence,
         sizes=sizes,
@@ -94,7 +86,6 @@ def main(argv: list[str] | None = None) -> None:
     ).save(arguments.output_dir / "decisions.html")
     read = [f"{c}{size:.0f}" for c, size in zip(arguments.sentence, sizes)]
     print(f"Characters read at each step: {' '.join(read)}")
-    print(f"As a picture: {picture}")
     print(f"In a browser: {page}")
     export = serving.export_model(segmenter, arguments.output_dir / "segmenter")
     print(f"SavedModel: {export}")

@@ -76,9 +76,9 @@ def gated_network(length=4, price=0.0):
     return keras.Model(x, y, name="gated")
 
 
-def gated_model(length=4, price=0.0, model_class=PolicyGradientModel, **kwargs):
+def gated_model(length=4, price=0.0, **kwargs):
     """A `gated_network` that is trained by policy gradient."""
-    return model_class(gated_network(length, price), **kwargs)
+    return PolicyGradientModel(gated_network(length, price), **kwargs)
 
 
 def all_gates(length):

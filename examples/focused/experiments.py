@@ -184,7 +184,7 @@ def gate_callbacks(
         return []
     schedule = exploring.schedule(args)
     if schedule is not None:
-        return [WarnOnDecisionCollapse(patience=3), schedule]
+        return [WarnOnDecisionCollapse(), schedule]
     gate = network_of(model).get_layer("encoder").gate
     entropy = models.ENTROPY_WEIGHT
     numbers = {
@@ -200,7 +200,7 @@ def gate_callbacks(
         numbers["temperature"] = lambda share: FINAL_TEMPERATURE**share
     return [
         # Until then gates are paid for exploring.
-        WarnOnDecisionCollapse(begin=RAMP, patience=3),
+        WarnOnDecisionCollapse(begin=RAMP),
         Schedule(numbers, args.steps),
     ]
 

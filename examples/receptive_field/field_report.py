@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import analysis
-from keras_seqmech.analysis.token_arrays import free_steps
+from keras_seqmech.analysis.by_step import free_steps
 
 # Fewer steps of a token tell little of how its sizes are spread.
 MIN_COUNT = 10

@@ -166,7 +166,8 @@ def emission_matrix(probed: keras.Model, symbols: np.ndarray) -> np.ndarray:
     """$p(y_m = s_n)$ for one sequence, `(U, T)`."""
     found = probed.predict(symbols[None], verbose=0)["emissions"]
     width = memory.most_outputs(len(symbols))
-    return expectation.emission_matrix(found, width)[0].numpy()
+    matrix, _ = expectation.recursion(tf.constant(found), width)
+    return matrix[0].numpy()
 
 
 def training_length(

@@ -1,9 +1,10 @@
 from keras_seqmech.analysis import plots as plots
-from keras_seqmech.analysis.decision_information import decision_information
-from keras_seqmech.analysis.emission_delay import emission_delay
-from keras_seqmech.analysis.field_sizes import TokenFieldSize
-from keras_seqmech.analysis.field_sizes import field_size_by_token
-from keras_seqmech.analysis.field_sizes import label_entropy_by_token
+from keras_seqmech.analysis.by_step import TokenFieldSize
+from keras_seqmech.analysis.by_step import decision_information
+from keras_seqmech.analysis.by_step import emission_delay
+from keras_seqmech.analysis.by_step import field_size_by_token
+from keras_seqmech.analysis.by_step import label_entropy_by_token
+from keras_seqmech.analysis.by_step import openness_by_position
 from keras_seqmech.analysis.gradients import VanishingRatio
 from keras_seqmech.analysis.gradients import gradient_profile
 from keras_seqmech.analysis.gradients import vanishing_ratio
@@ -11,17 +12,12 @@ from keras_seqmech.analysis.importance import normalized_word_importance
 from keras_seqmech.analysis.importance import word_importance
 from keras_seqmech.analysis.markup import HtmlPicture
 from keras_seqmech.analysis.markup import show
-from keras_seqmech.analysis.masks import LayerChange
-from keras_seqmech.analysis.masks import MaskReport
 from keras_seqmech.analysis.masks import mask_report
-from keras_seqmech.analysis.openness import openness_by_position
 from keras_seqmech.analysis.positions import original_span
 from keras_seqmech.analysis.positions import surround_with_noise
 
 __all__ = [
     "HtmlPicture",
-    "LayerChange",
-    "MaskReport",
     "TokenFieldSize",
     "VanishingRatio",
     "decision_information",

@@ -1,8 +1,4 @@
-"""The norm of the loss's gradient at each position of a text.
-
-Source: "Analyzing the Learnability and Representability of Recurrent
-Architectures", section 1.5.
-"""
+"""The norm of the loss's gradient at each position of a text."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,9 +8,9 @@ import keras
 import numpy as np
 
 from keras_seqmech.analysis import positions
+from keras_seqmech.analysis.by_step import check_mask
 from keras_seqmech.analysis.recurrent_gradients import RecurrentProbe
 from keras_seqmech.analysis.restored_state import state_restored
-from keras_seqmech.analysis.token_arrays import check_mask
 from keras_seqmech.core import checks
 
 ENDS = ("left", "right")
@@ -43,13 +39,12 @@ def gradient_profile(
     real steps are interpolated to `num_points` before they are averaged over
     examples, which may differ in length.
 
-    Weights, metrics, states and seeds of the model do not change. The
-    gradients are computed in a model that shares its layers.
+    Weights, metrics, states and seeds of the model do not change.
 
     Args:
         model: A built functional or sequential model with a
             `keras.layers.RNN`, `LSTM`, `GRU`, `SimpleRNN`, `ReceptiveFieldRNN`
-            or `RNN(RFCell)`, alone or in a `Bidirectional`,
+            or `RNN(RFCell)`, not stateful, alone or in a `Bidirectional`,
             `LearnedInitialState` or `KeepMask`, also in functional and
             sequential models within it; or one of `keras_seqmech.training`,
             whose `network` is such a model. Of a subclassed model, build
@@ -88,7 +83,8 @@ def gradient_profile(
     >>> profile.shape, bool(profile[0] < profile[-1])
     ((100,), True)
 
-    Source: section 1.5, figure 1.2a.
+    Source: "Analyzing the Learnability and Representability of Recurrent
+    Architectures", section 1.5, figure 1.2a.
     """
     return mean_profile(
         RecurrentProbe(model, layer, loss),
@@ -123,7 +119,8 @@ def vanishing_ratio(profile: Any, end: str = "left") -> float:
     >>> vanishing_ratio([2.0, 0.5, 4.0])
     0.25
 
-    Source: section 1.5, table 1.2.
+    Source: "Analyzing the Learnability and Representability of Recurrent
+    Architectures", section 1.5, table 1.2.
     """
     checks.check_choice("end", end, ENDS)
     try:
@@ -258,7 +255,15 @@ def mean_profile(
     probe: RecurrentProbe, examples: Examples, num_points: int, batch_size: int
 ) -> np.ndarray:
     """Mean gradient norms at `num_points` places of the real steps."""
-    norms, mask = _norms(probe, examples, batch_size)
+    parts = []
+    with state_restored(probe.model):
+        for start in range(0, _count(examples), batch_size):
+            batch = keras.tree.map_structure(
+                lambda array, start=start: array[start : start + batch_size],
+                (examples.inputs, examples.targets),
+            )
+            parts.append(probe.norms(*batch))
+    norms, mask = (np.concatenate(arrays) for arrays in zip(*parts))
     if examples.mask is not None:
         mask = check_mask(examples.mask, norms.shape)
     if not mask.any():
@@ -275,23 +280,8 @@ def mean_profile(
     return np.mean(curves, axis=0)
 
 
-def _norms(
-    probe: RecurrentProbe, examples: Examples, batch_size: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Norms and masks of all examples, in batches of one size: one trace."""
-    count = len(keras.tree.flatten(examples.inputs)[0])
-    size = min(batch_size, count)
-    rows = []
-    with state_restored(probe.model):
-        for start in range(0, count, size):
-            first = min(start, count - size)
-            batch = keras.tree.map_structure(
-                lambda array, first=first: array[first : first + size],
-                (examples.inputs, examples.targets),
-            )
-            rows.append([part[start - first :] for part in probe.norms(*batch)])
-    norms, mask = (np.concatenate(parts) for parts in zip(*rows))
-    return norms, mask
+def _count(examples: Examples) -> int:
+    return len(keras.tree.flatten(examples.inputs)[0])
 
 
 def check_examples(inputs: Any, targets: Any, mask: Any) -> Examples:

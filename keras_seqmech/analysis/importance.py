@@ -14,8 +14,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_seqmech.analysis import positions
+from keras_seqmech.analysis.by_step import check_labels
 from keras_seqmech.analysis.restored_state import state_restored
-from keras_seqmech.analysis.token_arrays import check_labels
 from keras_seqmech.core import checks
 
 SUM_TOLERANCE = 1e-2  # bfloat16 rounds a probability to about 3 digits.

@@ -2,7 +2,8 @@
 
 Each function returns a `matplotlib.figure.Figure`, which belongs to no window
 and no global state: show it in a notebook, or write it with
-`figure.savefig(path)`. Without matplotlib there is an ImportError.
+`figure.savefig(path)`. Without matplotlib there is an ImportError. What a model
+read or kept of a text is shown by `keras_seqmech.analysis.show`.
 """
 
 import importlib
@@ -15,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_seqmech.analysis.characters import visible
-from keras_seqmech.core import checks
+from keras_seqmech.analysis.markup.characters import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,11 +25,9 @@ __all__ = [
     "drawable",
     "plot_gradient_profiles",
     "plot_history",
-    "plot_receptive_fields",
     "plot_word_importance",
 ]
 
-LINE_COLORS = ("#1b6ca8", "#d1495b", "#3a7d44", "#8d5a97", "#b7791f")
 # After matplotlib's own, those that hold what it lacks, Chinese for example.
 FAMILIES = (
     "DejaVu Sans",
@@ -57,9 +55,6 @@ def plot_gradient_profiles(
         profiles: For each model its `gradient_profile`, of any length.
         title: Title of the figure.
 
-    Raises:
-        ValueError: If there is no profile, or one is no list of norms.
-
     Example:
 
     >>> profiles = {"bilstm": [1e-1, 1e-6, 1e-1], "maxpool": [0.1, 0.1, 0.1]}
@@ -68,7 +63,7 @@ def plot_gradient_profiles(
     Source: "Analyzing the Learnability and Representability of Recurrent
     Architectures", figure 1.2a.
     """
-    figure, axes = _figure_by_position("profiles", profiles, title)
+    figure, axes = _figure_by_position(profiles, title)
     _set_log_scale(axes)
     axes.set_ylabel(r"$\|\partial L/\partial h_t\|$")
     return figure
@@ -88,10 +83,6 @@ def plot_word_importance(
             `original_span` tells.
         title: Title of the figure.
 
-    Raises:
-        ValueError: If there is no curve, or one is no list of numbers of at
-            least 0.
-
     Example:
 
     >>> importances = {"bilstm": [0.6, 0.1, 0.5], "maxatt": [0.1, 0.7, 0.1]}
@@ -100,7 +91,7 @@ def plot_word_importance(
     Source: "Analyzing the Learnability and Representability of Recurrent
     Architectures", figure 1.9.
     """
-    figure, axes = _figure_by_position("importances", importances, title)
+    figure, axes = _figure_by_position(importances, title)
     for place in separators:
         axes.axvline(100 * place, color="red", linewidth=1.2)
     axes.set_ylim(bottom=0)
@@ -125,10 +116,6 @@ def plot_history(
             0 leave a gap.
         title: Title of the figure.
 
-    Raises:
-        ValueError: If there is no history or no quantity, or a history lacks
-            a sequence, or its sequences differ in length.
-
     Example:
 
     >>> history = {"step": [0, 50, 100], "vanishing_ratio": [1e-6, 1e-4, 1e-3]}
@@ -141,82 +128,23 @@ def plot_history(
     Recurrent Neural Networks"; figures 1.2b and 1.2c of "Analyzing the
     Learnability and Representability of Recurrent Architectures".
     """
-    _check_histories(histories, quantities)
     count = len(quantities)
     figure = _new_figure(7.4, 1.8 + 1.6 * count, title)
     panels = figure.subplots(count, squeeze=False, sharex=True)[:, 0]
     for axes, quantity in zip(panels, quantities):
-        for i, history in enumerate(histories.values()):
+        for history in histories.values():
             step, values = (
                 np.asarray(history[key], dtype="float64")
                 for key in ("step", quantity)
             )
             known = ~np.isnan(values)
-            axes.plot(step[known], values[known], **_line_style(i))
+            axes.plot(step[known], values[known])
         axes.set_ylabel(quantity.replace("_", " "))
-        _clear_frame(axes)
+        axes.grid(True, color="0.92")
     if log_scale:
         _set_log_scale(panels[0])
     panels[-1].set_xlabel("training step")
     _draw_legend(panels[0], histories)
-    return figure
-
-
-def plot_receptive_fields(
-    tokens: Sequence[str],
-    sizes: Sequence[float],
-    max_size: int,
-    title: str | None = None,
-) -> "Figure":
-    """Shows which tokens a model looked ahead at, and how far.
-
-    Under each token a dot marks the step, and a bar runs from it over the
-    tokens that were read there, `sizes[t]` in all. Bars take turns on
-    `max_size` rows, so that none covers another. Long texts wrap.
-
-    Characters that no installed font holds, such as Chinese ones on a bare
-    machine, are boxes; see `drawable`.
-
-    Args:
-        tokens: The token of each step.
-        sizes: Size of the field of each step, fractions allowed.
-        max_size: The largest size, S.
-        title: Title of the figure.
-
-    Raises:
-        ValueError: If there are no tokens, or not one size for each, or a
-            size is not between 0 and `max_size`.
-
-    Example:
-
-    >>> tokens = ["not", "a", "good", "film"]
-    >>> figure = plot_receptive_fields(tokens, [3, 1, 2, 1], max_size=4)
-    >>> figure.savefig("fields.png")  # doctest: +SKIP
-    """
-    _check_fields(tokens, sizes, max_size)
-    texts, style = drawable(tokens)
-    longest = max(len(text) for text in texts)
-    per_line = min(32 if longest <= 2 else 20, len(texts))
-    lines = -(-len(texts) // per_line)
-    line_height = 0.45 + 0.17 * max_size + 0.09 * longest
-    figure = _new_figure(
-        max(4.0, 1.4 + 0.36 * per_line), 0.8 + lines * line_height, title
-    )
-    scale = _load("cm").ScalarMappable(cmap="viridis_r")
-    scale.set_clim(1, max(max_size, 2))
-    all_axes = figure.subplots(lines, 1, squeeze=False)[:, 0]
-    for line, axes in enumerate(all_axes):
-        steps = range(line * per_line, (line + 1) * per_line)
-        _draw_fields(axes, sizes, max_size, steps, scale)
-        shown = steps[: len(texts) - steps.start]
-        axes.set_xticks(
-            shown,
-            texts[shown.start : shown.stop],
-            rotation=0 if longest <= 2 else 90,
-            **style,
-        )
-    bar = figure.colorbar(scale, ax=all_axes, label="tokens read", shrink=0.9)
-    bar.set_ticks(range(1, max(max_size, 2) + 1))
     return figure
 
 
@@ -251,29 +179,16 @@ def drawable(texts: Sequence[Any]) -> tuple[list[str], dict[str, Any]]:
 
 
 def _figure_by_position(
-    name: str, curves: Any, title: str | None
+    curves: Mapping[str, Any], title: str | None
 ) -> tuple["Figure", Any]:
     """One panel, a line for each curve over the positions in percent."""
-    if not isinstance(curves, Mapping) or not curves:
-        raise ValueError(
-            f"Argument `{name}` must be a mapping from names to curves, of at "
-            f"least one. Received: {name}={curves!r}"
-        )
     figure = _new_figure(7.4, 3.8, title)
     axes = figure.subplots()
-    for i, (key, curve) in enumerate(curves.items()):
-        array = np.asarray(curve, dtype="float64")
-        fits = array.ndim == 1 and array.size
-        if not fits or not ((array >= 0) & (array < np.inf)).all():
-            raise ValueError(
-                f"Argument `{name}` must hold sequences of finite numbers of "
-                f"at least 0. Received: {name}[{key!r}]={curve!r}"
-            )
-        place = np.linspace(0, 100, len(array))
-        axes.plot(place, array, **_line_style(i))
+    for curve in curves.values():
+        axes.plot(np.linspace(0, 100, len(curve)), curve)
     axes.set_xlim(0, 100)
     axes.set_xlabel("position in the text (%)")
-    _clear_frame(axes)
+    axes.grid(True, color="0.92")
     _draw_legend(axes, curves)
     return figure, axes
 
@@ -282,73 +197,6 @@ def _set_log_scale(axes: Any) -> None:
     """A log scale with gaps for zeros, if there is anything else."""
     if any(np.any(np.asarray(line.get_ydata()) > 0) for line in axes.lines):
         axes.set_yscale("log", nonpositive="mask")
-
-
-def _check_histories(histories: Mapping, quantities: Sequence[str]) -> None:
-    if not histories or not quantities:
-        raise ValueError(
-            "Arguments `histories` and `quantities` must hold at least one "
-            f"each. Received: histories={histories!r}, quantities={quantities}"
-        )
-    for name, history in histories.items():
-        keys = ("step", *quantities)
-        missing = set(keys) - set(history)
-        lengths = {len(history[key]) for key in keys if key in history}
-        if missing or len(lengths) > 1:
-            raise ValueError(
-                f"Each of `histories` must hold {list(keys)}, equally long. "
-                f"Received: histories[{name!r}] with "
-                f"{ {key: len(history[key]) for key in history} }"
-            )
-
-
-def _check_fields(
-    tokens: Sequence[str], sizes: Sequence[float], max_size: int
-) -> None:
-    checks.check_positive_int("max_size", max_size)
-    if len(tokens) == 0 or len(tokens) != len(sizes):
-        raise ValueError(
-            "Arguments `tokens` and `sizes` must be of the same length, at "
-            f"least 1. Received: {len(tokens)} tokens, {len(sizes)} sizes"
-        )
-    for t, size in enumerate(sizes):
-        if not 0 <= size <= max_size:
-            raise ValueError(
-                f"Argument `sizes` must lie between 0 and max_size={max_size}."
-                f" Received: sizes[{t}]={size!r}"
-            )
-
-
-def _draw_fields(
-    axes: Any, sizes: Sequence[float], max_size: int, steps: range, scale: Any
-) -> None:
-    """Draws the fields of one line of steps; they may run past its end."""
-    stop = min(steps.stop, len(sizes))
-    for t in range(max(0, steps.start - max_size + 1), stop):
-        size, row = float(sizes[t]), t % max_size
-        if size <= 0:
-            continue
-        color = scale.to_rgba(size)
-        left = max(t, steps.start - 0.5)
-        right = min(t + size - 1, steps.stop - 0.5)
-        if right > left:
-            axes.plot(
-                [left, right],
-                [row, row],
-                color=color,
-                linewidth=4,
-                solid_capstyle="butt",
-            )
-        if t >= steps.start:
-            axes.plot(t, row, "o", color=color, markersize=7)
-    axes.set_xlim(steps.start - 0.6, steps.stop - 0.4)
-    axes.set_ylim(max_size - 0.4, -0.6)
-    axes.set_yticks([])
-    axes.tick_params(axis="x", length=0, top=False)
-    axes.xaxis.tick_top()
-    axes.grid(axis="x", color="0.9", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.spines[:].set_visible(False)
 
 
 def _load(name: str) -> ModuleType:
@@ -372,34 +220,14 @@ def _new_figure(width: float, height: float, title: str | None) -> "Figure":
     return figure
 
 
-def _line_style(i: int) -> dict[str, Any]:
-    """Keywords of the i-th line: colors in turn, then with dashes."""
-    dashes = ("solid", "dashed", "dotted")
-    return {
-        "color": LINE_COLORS[i % len(LINE_COLORS)],
-        "linestyle": dashes[i // len(LINE_COLORS) % len(dashes)],
-        "linewidth": 1.8,
-    }
-
-
-def _clear_frame(axes: Any) -> None:
-    """Takes away the upper and right line; a light grid behind the data."""
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(True, color="0.92", linewidth=0.8)
-    axes.set_axisbelow(True)
-
-
 def _draw_legend(axes: Any, names: Iterable[Any]) -> None:
     """A legend beside the axes; any name is literal, not math or hidden."""
     texts, style = drawable([str(name) for name in names])
     # matplotlib leaves out labels that start with an underscore.
     places = [str(i) for i in range(len(texts))]
+    lines = axes.lines[: len(texts)]
     legend = axes.legend(
-        axes.lines[: len(texts)],
-        places,
-        frameon=False,
-        loc="upper left",
-        bbox_to_anchor=(1.0, 1.0),
+        lines, places, loc="upper left", bbox_to_anchor=(1.0, 1.0)
     )
     for drawn, text in zip(legend.get_texts(), texts):
         drawn.set(text=text, **style)

@@ -60,7 +60,9 @@ class RecurrentProbe:
                 f"call of the model. Received: it runs {self._layer.calls} "
                 "times"
             )
-        self._traced = tf.function(self._norms, autograph=False)
+        self._traced = tf.function(
+            self._norms, autograph=False, reduce_retracing=True
+        )
 
     def norms(self, inputs: Any, targets: Any) -> tuple[np.ndarray, np.ndarray]:
         """Norms of one batch and the layer's mask, `(batch, time)`."""
@@ -91,7 +93,7 @@ def _find_layer(model: keras.Model, name: str | None) -> keras.Layer:
     layers = [
         layer
         for layer in graph.layers_within(model)
-        if all(type(loop) in KINDS for loop in _loops(layer))
+        if all(type(x) in KINDS and not x.stateful for x in _loops(layer))
     ]
     found = [
         layer
@@ -102,10 +104,10 @@ def _find_layer(model: keras.Model, name: str | None) -> keras.Layer:
         kinds = ", ".join(f"`{kind.__name__}`" for kind in KINDS)
         raise ValueError(
             "Argument `layer` must name one recurrent layer of the model, or "
-            f"be None if it has only one. Those of the classes {kinds}, alone "
-            "or within `Bidirectional`, `LearnedInitialState` or `KeepMask`, "
-            f"are {[layer.name for layer in layers]}; for other layers, take "
-            "the gradient at their inputs with `tf.GradientTape`. "
+            f"be None if it has only one. Those of the classes {kinds}, not "
+            "stateful, alone or within `Bidirectional`, `LearnedInitialState` "
+            f"or `KeepMask`, are {[layer.name for layer in layers]}; for other "
+            "layers, take the gradient at their inputs with `tf.GradientTape`. "
             f"Received: layer={name!r}"
         )
     return found[0]
@@ -154,7 +156,17 @@ class _Perturbed(keras.layers.Layer):
         super().__init__(dtype=layer.dtype_policy)
         self.supports_masking = layer.supports_masking
         self.layer = layer
-        self.loops = [_PerturbedLoop(loop) for loop in _loops(layer)]
+        self.loops = [
+            keras.layers.RNN(
+                _PerturbedCell(rnn.cell),
+                return_sequences=rnn.return_sequences,
+                return_state=rnn.return_state,
+                go_backwards=rnn.go_backwards,
+                zero_output_for_mask=rnn.zero_output_for_mask,
+                dtype=rnn.dtype_policy,
+            )
+            for rnn in _loops(layer)
+        ]
         self.calls = 0
         # The tape that watches the next call, and what that call had.
         self.tape: tf.GradientTape | None = None
@@ -173,7 +185,7 @@ class _Perturbed(keras.layers.Layer):
     ) -> Any:
         batch_size, length = tf.unstack(tf.shape(sequences)[:2])
         perturbations = [
-            tf.zeros((batch_size, length, loop.units), loop.dtype)
+            tf.zeros((batch_size, length, loop.cell.output_size), loop.dtype)
             for loop in self.loops
         ]
         if self.tape is not None:
@@ -188,91 +200,70 @@ class _Perturbed(keras.layers.Layer):
             half = len(initial_state) // 2
             states = [initial_state[:half], initial_state[half:]]
         outputs = [
-            loop(sequences, perturbation, state, mask)
-            for loop, perturbation, state in zip(
-                self.loops, perturbations, states
+            loop(
+                ops.concatenate(
+                    [_steps(rnn, sequences, mask), perturbation], axis=-1
+                ),
+                initial_state=state,
+                mask=mask,
+            )
+            for loop, rnn, perturbation, state in zip(
+                self.loops, _loops(self.layer), perturbations, states
             )
         ]
         if len(outputs) == 2:
             return _merge(unwrapped(self.layer), *outputs)
+        if getattr(unwrapped(self.layer), "return_field", False):
+            returned = self.layer(
+                sequences, initial_state=initial_state, mask=mask
+            )
+            field = keras.tree.map_structure(ops.stop_gradient, returned[-1])
+            return (*_as_list(outputs[0]), field)
         return outputs[0]
 
     def compute_mask(self, inputs: Any, previous_mask: Any) -> Any:
         return self.layer.compute_mask(inputs, previous_mask)
 
 
+def _as_list(outputs: Any) -> list:
+    return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+
+
+def _steps(
+    rnn: keras.layers.RNN, sequences: Tensor, mask: Tensor | None
+) -> Tensor:
+    """What each step of a layer's cell reads, as vectors.
+
+    Windows become vectors: the cell makes windows of them again.
+    """
+    if isinstance(rnn, ReceptiveFieldRNN):
+        windows = ReceptiveFieldWindows(rnn.max_size, dtype=rnn.dtype_policy)
+        if rnn.go_backwards:
+            mask = None if mask is None else ops.flip(mask, axis=1)
+            flipped = windows(ops.flip(sequences, axis=1), mask=mask)
+            sequences = ops.flip(flipped, axis=1)
+        else:
+            sequences = windows(sequences, mask=mask)
+    size = np.prod(sequences.shape[2:])
+    return ops.reshape(sequences, (*ops.shape(sequences)[:2], size))
+
+
 def _merge(
     layer: keras.layers.Bidirectional, forward: Any, backward: Any
 ) -> Any:
     """The outputs of both directions, as `Bidirectional` returns them."""
-    states: tuple = ()
-    if layer.return_state:
-        states = (*forward[1:], *backward[1:])
-        forward, backward = forward[0], backward[0]
+    (forward, *states), (backward, *others) = map(_as_list, (forward, backward))
     if layer.return_sequences:
         backward = ops.flip(backward, axis=1)
-    if layer.merge_mode is None:
-        return (forward, backward, *states)
     merged = {
-        "concat": lambda: ops.concatenate([forward, backward], axis=-1),
-        "sum": lambda: forward + backward,
-        "ave": lambda: (forward + backward) / 2,
-        "mul": lambda: forward * backward,
+        "concat": lambda: (ops.concatenate([forward, backward], axis=-1),),
+        "sum": lambda: (forward + backward,),
+        "ave": lambda: ((forward + backward) / 2,),
+        "mul": lambda: (forward * backward,),
+        None: lambda: (forward, backward),
     }[layer.merge_mode]()
-    return (merged, *states) if layer.return_state else merged
-
-
-class _PerturbedLoop:
-    """The loop of a recurrent layer, with perturbations as a further input."""
-
-    def __init__(self, rnn: keras.layers.RNN):
-        self.rnn = rnn
-        cell = _PerturbedCell(rnn.cell)
-        self.units, self.dtype = cell.output_size, cell.compute_dtype
-        self.windows: Any = None
-        if isinstance(rnn, ReceptiveFieldRNN):
-            self.windows = ReceptiveFieldWindows(
-                rnn.max_size, dtype=rnn.dtype_policy
-            )
-        self.loop = keras.layers.RNN(
-            cell,
-            return_sequences=rnn.return_sequences,
-            return_state=rnn.return_state,
-            zero_output_for_mask=rnn.zero_output_for_mask,
-            dtype=rnn.dtype_policy,
-        )
-
-    def __call__(
-        self,
-        sequences: Tensor,
-        perturbation: Tensor,
-        initial_state: Any,
-        mask: Tensor | None,
-    ) -> Any:
-        if initial_state is None and self.rnn.stateful:
-            initial_state = self.rnn.states
-        steps, loop_mask = sequences, mask
-        if self.rnn.go_backwards:
-            steps, perturbation, loop_mask = (
-                None if x is None else ops.flip(x, axis=1)
-                for x in (sequences, perturbation, mask)
-            )
-        if self.windows is not None:
-            steps = self.windows(steps, mask=loop_mask)
-        # Windows become vectors: the cell makes windows of them again.
-        steps = ops.reshape(
-            steps, (*ops.shape(steps)[:2], np.prod(steps.shape[2:]))
-        )
-        outputs = self.loop(
-            ops.concatenate([steps, perturbation], axis=-1),
-            initial_state=initial_state,
-            mask=loop_mask,
-        )
-        if not getattr(self.rnn, "return_field", False):
-            return outputs
-        outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
-        *_, field = self.rnn(sequences, initial_state=initial_state, mask=mask)
-        return (*outputs, keras.tree.map_structure(ops.stop_gradient, field))
+    outputs = (*merged, *states, *others)
+    return outputs[0] if len(outputs) == 1 else outputs
 
 
 class _PerturbedCell(keras.layers.Layer):

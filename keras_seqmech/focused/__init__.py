@@ -2,8 +2,7 @@
 Processing".
 
 `encoder` runs the `loops` over the steps that the `gate` opens; `attention`
-and `pointer` read the states. `inputs` checks what they are all called with.
-Attention over open gates is in `gated_attention`.
+and `pointer` read the states.
 """
 
 from keras_seqmech.focused.attention import ContextAttention

@@ -10,14 +10,17 @@ from keras_seqmech.core import attention
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core import time_reductions
-from keras_seqmech.core.layers import output_specs
+from keras_seqmech.core.numerics import finite_gradient
 from keras_seqmech.core.numerics import score_dtype
-from keras_seqmech.focused import gated_attention
-from keras_seqmech.focused import inputs
+from keras_seqmech.focused.gate import assert_sizes
 from keras_seqmech.focused.gate import bounded_context
+from keras_seqmech.focused.gate import check_inputs
+from keras_seqmech.focused.gate import check_shapes
 from keras_seqmech.typing import Tensor
 
 STATES = ("every", "open")
+# Gates less open than this count as closed.
+LEAST_OPEN = 1e-12
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -111,7 +114,7 @@ class ContextAttention(keras.layers.Layer):
     def build(
         self, sequence_shape: Any, context_shape: Any, gates_shape: Any = None
     ) -> None:
-        inputs.check_shapes(sequence_shape, context_shape)
+        check_shapes(sequence_shape, context_shape)
         self.size, self.context_size = sequence_shape[-1], context_shape[-1]
         self.context_kernel = None
         if self.size != self.context_size:
@@ -131,17 +134,21 @@ class ContextAttention(keras.layers.Layer):
         mask: None = None,
     ) -> Any:
         gates = checks.as_tensor(gates)
-        self._check_call(sequence, context, gates, sequence_mask, mask)
-        sequence, context, real = inputs.assert_sizes(
-            sequence, context, sequence_mask
-        )
+        check_inputs(self, sequence, context, sequence_mask, mask)
+        checks.check_by_step("gates", gates, sequence.shape)
+        if gates is None and self.states == "open":
+            raise ValueError(
+                "Argument `gates` must be a tensor (batch, time) where "
+                '`states` is "open". Received: gates=None'
+            )
+        sequence, context, real = assert_sizes(sequence, context, sequence_mask)
         gates = checks.assert_by_step("gates", gates, sequence)
         sequence = ops.cast(sequence, self.compute_dtype)
         sequence = masks.zero_masked_forward(sequence, real)
 
         scores = attention.dot_scores(self._query(context), sequence)
         if self.states == "open":
-            weights = gated_attention.gated_weights(scores, gates, real)
+            weights = gated_weights(scores, gates, real)
         else:
             weights = attention.attention_weights(scores, real)
         read = time_reductions.weighted_sum(weights, sequence)
@@ -156,51 +163,8 @@ class ContextAttention(keras.layers.Layer):
             query = ops.matmul(query, ops.cast(self.context_kernel, dtype))
         return query / math.sqrt(self.size)
 
-    def _check_call(
-        self,
-        sequence: Tensor,
-        context: Tensor,
-        gates: Tensor | None,
-        sequence_mask: Tensor | None,
-        mask: Any,
-    ) -> None:
-        inputs.check_inputs(
-            sequence,
-            context,
-            sequence_mask,
-            mask,
-            (self.size, self.context_size),
-        )
-        checks.check_by_step("gates", gates, sequence.shape)
-        if gates is None and self.states == "open":
-            raise ValueError(
-                "Argument `gates` must be a tensor (batch, time) where "
-                '`states` is "open". Received: gates=None'
-            )
-
     def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> Any:
         return None
-
-    def compute_output_shape(
-        self, sequence_shape: Any, context_shape: Any, gates_shape: Any = None
-    ) -> Any:
-        batch_size, length, size = sequence_shape
-        if not self.return_attention_scores:
-            return (batch_size, size)
-        return (batch_size, size), {"attention_scores": (batch_size, length)}
-
-    def compute_output_spec(
-        self,
-        sequence: Tensor,
-        context: Tensor,
-        gates: Tensor | None = None,
-        sequence_mask: Tensor | None = None,
-        mask: None = None,
-    ) -> Any:
-        gates = checks.as_tensor(gates)
-        self._check_call(sequence, context, gates, sequence_mask, mask)
-        shapes = self.compute_output_shape(sequence.shape, context.shape)
-        return output_specs(shapes, self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
@@ -211,3 +175,41 @@ class ContextAttention(keras.layers.Layer):
             "kernel_regularizer": serialize(self.kernel_regularizer),
             "return_attention_scores": self.return_attention_scores,
         }
+
+
+def gated_weights(
+    scores: Tensor, gates: Tensor, mask: Tensor | None = None
+) -> Tensor:
+    r"""Weights of gated steps, $g_t \exp(s_t) / \sum_j g_j \exp(s_j)$.
+
+    Scores $s_t$ are finite, float32 or wider; all are `(batch, time)`. Gates
+    outside of 0 to 1 count as the nearest. Weights are 0 at masked steps and
+    closed gates, and in rows without an open gate.
+
+    A closed gate has a gradient, by which straight-through gates learn to
+    open. It is computed as if its score were at most the largest $\log b_t +
+    s_t$ of the open steps, so that one large score cannot dominate.
+    """
+    real = masks.real_steps(scores, mask)
+    scores = ops.where(real, scores, ops.zeros_like(scores))
+    gates = ops.where(real, ops.cast(gates, scores.dtype), 0)
+    gates = finite_gradient(ops.clip(gates, 0, 1))
+    is_open = gates >= LEAST_OPEN
+    logs = ops.log(ops.where(is_open, gates, ops.ones_like(gates)))
+    best = _largest(scores + logs, is_open)
+    any_open = ops.any(is_open, axis=1, keepdims=True)
+    best = ops.where(any_open, best, _largest(scores, real))
+    # Of open steps the difference is at most -log(LEAST_OPEN).
+    bound = ops.where(is_open, -2 * math.log(LEAST_OPEN), 0.0)
+    bound = ops.cast(bound, scores.dtype)
+    masses = gates * ops.exp(ops.minimum(scores - best, bound))
+    # The largest mass of an open step is 1.
+    total = ops.sum(masses, axis=1, keepdims=True)
+    return masses / ops.where(any_open, total, ops.ones_like(total))
+
+
+def _largest(scores: Tensor, among: Tensor) -> Tensor:
+    """The largest of some scores of each row, without gradient."""
+    scores = ops.where(among, scores, ops.full_like(scores, -1e30))
+    largest = ops.max(scores, axis=1, keepdims=True, initial=-1e30)
+    return ops.stop_gradient(largest)

@@ -12,9 +12,11 @@ from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.penalties import upgrade_config
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.scan.protocol import States
-from keras_seqmech.focused import inputs
 from keras_seqmech.focused import loops
 from keras_seqmech.focused.gate import BoundaryGate
+from keras_seqmech.focused.gate import assert_sizes
+from keras_seqmech.focused.gate import check_inputs
+from keras_seqmech.focused.gate import check_shapes
 from keras_seqmech.focused.loops import ReturnOptions
 from keras_seqmech.typing import Tensor
 
@@ -215,8 +217,9 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         self.supports_masking = True
         self.lower = self._lstm(self.lower_units, "lower")
         self.upper = self._lstm(self.units, "upper")
-        # Features of the sequence, from `build` on.
-        self.size = None
+        # Features of the sequence and of the context, from `build` on.
+        self.size: int | None = None
+        self.context_size: int | None = None
 
     def _lstm(self, units: int, name: str) -> keras.layers.LSTM:
         """An LSTM that only holds weights and settings; `loops` run it."""
@@ -238,8 +241,8 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         context_shape: Any,
         initial_state_shape: Any = None,
     ) -> None:
-        inputs.check_shapes(sequence_shape, context_shape)
-        self.size = sequence_shape[-1]
+        check_shapes(sequence_shape, context_shape)
+        self.size, self.context_size = sequence_shape[-1], context_shape[-1]
         states_shape = (*sequence_shape[:2], self.lower_units)
         self.lower.build(tuple(sequence_shape))
         self.gate.build(states_shape, tuple(context_shape))
@@ -255,9 +258,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         mask: None = None,
     ) -> Any:
         self._check_call(sequence, context, sequence_mask, initial_state, mask)
-        sequence, context, real = inputs.assert_sizes(
-            sequence, context, sequence_mask
-        )
+        sequence, context, real = assert_sizes(sequence, context, sequence_mask)
         sequence = ops.cast(sequence, self.compute_dtype)
         sequence = masks.zero_masked(sequence, real)
         states = self._initial_states(sequence, initial_state)
@@ -328,13 +329,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         initial_state: Any,
         mask: Any,
     ) -> None:
-        inputs.check_inputs(
-            sequence,
-            context,
-            sequence_mask,
-            mask,
-            (self.size, self.gate.context_size),
-        )
+        check_inputs(self, sequence, context, sequence_mask, mask)
         if initial_state is not None:
             checks.check_states(
                 initial_state, self.state_size, sequence.shape[0]

@@ -23,59 +23,50 @@ from keras_seqmech.core.layers import batch_mean
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import score_dtype
-from keras_seqmech.focused import inputs
 from keras_seqmech.typing import Tensor
 
 # Larger context entries are clipped to this, so that products stay finite.
 LARGEST_CONTEXT = 1e6
 
 
-class GateWeights(NamedTuple):
-    """Weights of the gate's two layers.
-
-    Attributes:
-        kernel: $W$, `(3 * size, units)`: $W_1, W_2, W_3$ one below the other.
-        bias: $b$, `(units,)`.
-        output_kernel: $w$, `(units, 1)`.
-        output_bias: $b_o$, a scalar.
-    """
-
-    kernel: Tensor
-    bias: Tensor
-    output_kernel: Tensor
-    output_bias: Tensor
-
-
-def boundary_logits(
-    sequence: Tensor,
-    context: Tensor,
-    weights: GateWeights,
-    negative_slope: float = 0.2,
-) -> Tensor:
-    r"""Logits of the gates of all steps `(batch, time, size)`, given a context.
-
-    $\ell_t = w^T \mathrm{LReLU}(W z_t + b) + b_o$ with $z_t = [q \odot h_t,
-    h_t, q]$ and the context $q$ `(batch, size)`. The vectors z are never
-    formed: each row of the batch has one matrix $\mathrm{diag}(q) W_1 + W_2$
-    for all its steps, and one vector $W_3^T q + b$. Logits are finite, float32
-    or wider.
-    """
-    dtype = score_dtype(ops.dtype(sequence))
-    sequence, context, kernel, bias, output_kernel, output_bias = (
-        ops.cast(x, dtype) for x in (sequence, context, *weights)
-    )
-    context = bounded_context(context)
-    gated, plain, offset = ops.split(kernel, 3, axis=0)
-    matrices = context[:, :, None] * gated + plain
-    offsets = ops.matmul(context, offset) + bias
-    hidden = finite(ops.matmul(sequence, matrices) + offsets[:, None])
-    hidden = ops.leaky_relu(hidden, negative_slope)
-    return finite(ops.matmul(hidden, output_kernel)[..., 0] + output_bias)
-
-
 def bounded_context(context: Tensor) -> Tensor:
     """A context whose products with states and weights stay finite."""
     return ops.clip(context, -LARGEST_CONTEXT, LARGEST_CONTEXT)
+
+
+def check_shapes(sequence_shape: Any, context_shape: Any) -> None:
+    """Refuses, before a layer is built, shapes that it cannot be built for."""
+    checks.check_sequences("sequence.shape", sequence_shape)
+    checks.check_context("context.shape", context_shape, sequence_shape)
+
+
+def check_inputs(
+    layer: Any, sequence: Tensor, context: Tensor, sequence_mask: Any, mask: Any
+) -> None:
+    """Refuses inputs whose static shapes or dtypes do not fit.
+
+    `mask` must be None. The `layer` has the features of sequence and context
+    that it was built for, `size` and `context_size`, None before.
+    """
+    check_shapes(sequence.shape, context.shape)
+    checks.check_features("sequence.shape", sequence.shape, layer.size)
+    checks.check_features("context.shape", context.shape, layer.context_size)
+    checks.check_mask("sequence_mask", sequence_mask, sequence.shape)
+    checks.check_no_mask(mask, "sequence_mask")
+
+
+def assert_sizes(
+    sequence: Tensor, context: Tensor, sequence_mask: Any
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Refuses, when it runs, sizes that static shapes left open."""
+    sequence = checks.assert_length("sequence.shape", sequence)
+    context = checks.assert_rows("context", context, sequence)
+    real = masks.as_booleans(sequence_mask)
+    return (
+        sequence,
+        context,
+        checks.assert_by_step("sequence_mask", real, sequence),
+    )
 
 
 class GateDecisions(NamedTuple):
@@ -115,16 +106,13 @@ class BoundaryGate(KeepsStatistics):
     gates above a share and never rewards closing all of them.
 
     If any of several steps would do, training may leave each of them open
-    with a probability below one half: some are open in every draw, but at
-    inference, which thresholds at one half, all are closed. Compare with
-    `sample_at_inference=True`; raise `indecision` late in training.
+    with a probability below one half, so that inference closes all. Compare
+    with `sample_at_inference=True`; raise `indecision` late in training.
 
     Do not also weight the states by straight-through gates, as
-    `ContextAttention("open")` does. A gate then has two uses, and each has
-    hardly any gradient while the other is off: opening the gate gains nothing
-    while its state is not read, and reading the state gains nothing while the
-    gate leaves it unchanged. Read the states of `FocusedHierarchicalEncoder`
-    after every step instead (`ContextAttention("every")`).
+    `ContextAttention("open")` does: opening a gate gains nothing while its
+    state is not read, and reading the state nothing while the gate is closed.
+    Read the states after every step (`ContextAttention("every")`).
 
     Args:
         units: Positive int, width of the hidden layer.
@@ -134,8 +122,7 @@ class BoundaryGate(KeepsStatistics):
             without gradient; `keras_seqmech.PolicyGradientModel` learns them
             from their log-probabilities and each example's loss and penalty.
         temperature: Positive float, $\tau$ of the soft gates. Kept in a
-            non-trainable variable of that name, so that a `Schedule` can
-            change it without retracing.
+            non-trainable variable of that name, for a `Schedule`.
         penalties: Auxiliary losses of the gates, a
             `keras_seqmech.DecisionPenalties`; none if None.
         initial_openness: About the probability of being open at first, above
@@ -155,8 +142,7 @@ class BoundaryGate(KeepsStatistics):
             `<name>_gate_entropy`, in nats a gate; `<name>_certain`, the share
             of gates decided with a probability above 0.9; and
             `<name>_choice_entropy`, that of the gates as inference decides
-            them, by a probability above one half: 0 where all are open or all
-            are closed.
+            them: 0 where all are open or all are closed.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 
     Call arguments:
@@ -248,7 +234,7 @@ class BoundaryGate(KeepsStatistics):
         )
 
     def build(self, sequence_shape: Any, context_shape: Any) -> None:
-        inputs.check_shapes(sequence_shape, context_shape)
+        check_shapes(sequence_shape, context_shape)
         size, context_size = sequence_shape[-1], context_shape[-1]
         self.size, self.context_size = size, context_size
         if context_size != size:
@@ -295,27 +281,43 @@ class BoundaryGate(KeepsStatistics):
         training: bool = False,
         mask: None = None,
     ) -> Any:
-        self._check_call(sequence, context, sequence_mask, mask)
-        sequence, context, real = inputs.assert_sizes(
-            sequence, context, sequence_mask
-        )
-        logits = self._logits(
-            masks.zero_masked_forward(sequence, real), context
-        )
+        check_inputs(self, sequence, context, sequence_mask, mask)
+        sequence, context, real = assert_sizes(sequence, context, sequence_mask)
+        sequence = masks.zero_masked_forward(sequence, real)
+        logits = self.logits(sequence, context)
         decisions = self._decide(logits, real, training)
         if training:
             self._add_penalties(logits, decisions, real)
         self._update_statistics(decisions, real)
         return self._assemble(decisions)
 
-    def _logits(self, sequence: Tensor, context: Tensor) -> Tensor:
+    def logits(self, sequence: Tensor, context: Tensor) -> Tensor:
+        r"""Logits of the gates of finite steps, given a context.
+
+        The vectors z are never formed: with $W_1, W_2, W_3$ the parts of the
+        kernel one below the other, each row of the batch has one matrix
+        $\mathrm{diag}(q) W_1 + W_2$ for all its steps, and one vector $W_3^T
+        q + b$. Logits are finite, float32 or wider.
+        """
+        sequence = ops.cast(sequence, self.score_dtype)
         context = bounded_context(ops.cast(context, self.score_dtype))
         if self.context_kernel is not None:
-            context = ops.matmul(context, self.context_kernel)
-        weights = GateWeights(
-            self.kernel, self.bias, self.output_kernel, self.output_bias
+            context = bounded_context(ops.matmul(context, self.context_kernel))
+        kernel, bias, output_kernel, output_bias = (
+            ops.cast(weight, self.score_dtype)
+            for weight in (
+                self.kernel,
+                self.bias,
+                self.output_kernel,
+                self.output_bias,
+            )
         )
-        return boundary_logits(sequence, context, weights, self.negative_slope)
+        gated, plain, offset = ops.split(kernel, 3, axis=0)
+        matrices = context[:, :, None] * gated + plain
+        offsets = ops.matmul(context, offset) + bias
+        hidden = finite(ops.matmul(sequence, matrices) + offsets[:, None])
+        hidden = ops.leaky_relu(hidden, self.negative_slope)
+        return finite(ops.matmul(hidden, output_kernel)[..., 0] + output_bias)
 
     def _decide(
         self, logits: Tensor, mask: Tensor | None, training: bool
@@ -389,21 +391,6 @@ class BoundaryGate(KeepsStatistics):
         names = ("gates", "probabilities", "log_probability")
         return names[:2] if self.is_soft else names
 
-    def _check_call(
-        self,
-        sequence: Tensor,
-        context: Tensor,
-        sequence_mask: Tensor | None,
-        mask: Any,
-    ) -> None:
-        inputs.check_inputs(
-            sequence,
-            context,
-            sequence_mask,
-            mask,
-            (self.size, self.context_size),
-        )
-
     def compute_mask(self, sequence: Tensor, previous_mask: Any = None) -> None:
         # Keras would mask losses of `(batch, time)`, which have no time axis.
         return None
@@ -416,7 +403,7 @@ class BoundaryGate(KeepsStatistics):
         training: bool = False,
         mask: None = None,
     ) -> Any:
-        self._check_call(sequence, context, sequence_mask, mask)
+        check_inputs(self, sequence, context, sequence_mask, mask)
         shapes = self.compute_output_shape(sequence.shape, context.shape)
         return output_specs(shapes, self.score_dtype)
 

@@ -181,32 +181,59 @@ def run_lower(
             cell, sequence, packing, states, options.scan
         )
         return packing.hold(hidden, states[0]), finals
+    return _run_padded(cell, sequence, mask, states, options)
+
+
+def _run_padded(
+    cell: keras.layers.LSTMCell,
+    sequence: Tensor,
+    gates: Tensor | None,
+    states: States,
+    options: LoopOptions,
+) -> tuple[Tensor, States]:
+    """Runs a cell at every step: state = b * new + (1 - b) * old.
+
+    The gates b, `(batch, time)` from 0 to 1 or boolean, are 1 if None.
+
+    Returns:
+        The states h after each step, `(batch, time, units)`, and the final
+        states.
+    """
     dtype = sequence.dtype
     run = cells.prepare(
         cell, ops.transpose(sequence, (1, 0, 2)), dtype, options.training
     )
-    constants = {}
-    if mask is not None:
-        constants["mask"] = ops.transpose(mask)[..., None]
+    operands = run.operands
+    if gates is not None:
+        by_step = {"gate": ops.transpose(gates)[..., None]}
+        if gates.dtype == tf.bool:
+            more = Operands({}, constants=by_step)
+        else:
+            more = Operands({"gate": ops.cast(by_step["gate"], dtype)})
+        operands = operands.joined(more)
 
     def step(
         inputs: Named, states: States, affine: Affine
     ) -> tuple[Named, States]:
         _, new = run.step(inputs, states, affine)
-        if mask is not None:
-            new = tuple(
-                tf.where(inputs["mask"], a, b) for a, b in zip(new, states)
-            )
+        if gates is not None:
+            gate = inputs["gate"]
+            blend = tf.where if gates.dtype == tf.bool else _blend
+            new = tuple(blend(gate, a, b) for a, b in zip(new, states))
         return {"hidden": new[0]}, new
 
     values, states = scan(
         step,
-        run.operands.joined(Operands({}, constants=constants)),
+        operands,
         states,
         {"hidden": tf.TensorSpec((sequence.shape[0], cell.units), dtype)},
         options.scan,
     )
     return ops.transpose(values["hidden"], (1, 0, 2)), states
+
+
+def _blend(gate: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    return gate * new + (1 - gate) * old
 
 
 def _run_kept(
@@ -260,30 +287,7 @@ def run_every(
     gradient, closed ones too. The focused states are those at gates above one
     half.
     """
-    dtype = sequence.dtype
-    run = cells.prepare(
-        cell, ops.transpose(sequence, (1, 0, 2)), dtype, options.training
-    )
-    gate_by_step = ops.transpose(ops.cast(gates, dtype))[..., None]
-
-    def step(
-        inputs: Named, states: States, affine: Affine
-    ) -> tuple[Named, States]:
-        gate = inputs["gate"]
-        _, new = run.step(inputs, states, affine)
-        new = tuple(gate * a + (1 - gate) * b for a, b in zip(new, states))
-        return {"hidden": new[0]}, new
-
-    values, states = scan(
-        step,
-        run.operands.joined(Operands({"gate": gate_by_step})),
-        states,
-        {"hidden": tf.TensorSpec((sequence.shape[0], cell.units), dtype)},
-        options.scan,
-    )
-    if not (returned.sequences or returned.focused):
-        return UpperOutputs(states)
-    hidden = ops.transpose(values["hidden"], (1, 0, 2))
+    hidden, states = _run_padded(cell, sequence, gates, states, options)
     if not returned.focused:
         return UpperOutputs(states, hidden)
     keep = gates > 0.5

@@ -8,7 +8,6 @@ from keras import ops
 from keras_seqmech.core import attention
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
-from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
@@ -270,38 +269,6 @@ class PointerSoftmax(keras.layers.Layer):
 
     def compute_mask(self, query: Tensor, previous_mask: Any = None) -> Any:
         return previous_mask if len(query.shape) == 3 else None
-
-    def compute_output_shape(
-        self, query_shape: Any, sequence_shape: Any, token_ids_shape: Any = None
-    ) -> Any:
-        _check_shapes(query_shape, sequence_shape)
-        steps, time = tuple(query_shape[:-1]), sequence_shape[1]
-        size: int | None = self._word_count()
-        if token_ids_shape is None:
-            size = None if time is None else self._word_count() + time
-        if not self.return_attention_scores:
-            return (*steps, size)
-        return (*steps, size), {
-            "attention_scores": (*steps, time),
-            "switch": steps,
-        }
-
-    def compute_output_spec(
-        self,
-        query: Tensor,
-        sequence: Tensor,
-        sequence_mask: Tensor | None = None,
-        token_ids: Tensor | None = None,
-        mask: None = None,
-    ) -> Any:
-        token_ids = checks.as_tensor(token_ids)
-        self._check_call(query, sequence, sequence_mask, token_ids, mask)
-        shapes = self.compute_output_shape(
-            query.shape,
-            sequence.shape,
-            None if token_ids is None else token_ids.shape,
-        )
-        return output_specs(shapes, score_dtype(self.compute_dtype))
 
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object

@@ -4,9 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_seqmech.core import attention
 from keras_seqmech.core import checks
+from keras_seqmech.core.layers import UnitInterval
+from keras_seqmech.core.layers import add_scalar
+from keras_seqmech.core.layers import batch_mean
 from keras_seqmech.core.scan.loop import compiled
 from keras_seqmech.pooling.reductions import Pooling
 from keras_seqmech.typing import Tensor
@@ -83,9 +87,7 @@ class AttentionPooling(AttentionPoolingBase):
 
     Output shape:
         `(batch, features)`, or with `return_attention_scores` a tuple of that
-        and a dict `{"attention_scores": (batch, time)}`, float32 or wider. The
-        attention layers of Keras return the scores without a dict; here all
-        layers return what they decide by name.
+        and a dict `{"attention_scores": (batch, time)}`, float32 or wider.
 
     Masking: the values at masked steps reach neither output nor gradient, and
     have weight 0; a row without a real step gives zeros.
@@ -180,9 +182,7 @@ class MaxAttentionPooling(AttentionPoolingBase):
 
     Output shape:
         `(batch, features)`, or with `return_attention_scores` a tuple of that
-        and a dict `{"attention_scores": (batch, time)}`, float32 or wider. The
-        attention layers of Keras return the scores without a dict; here all
-        layers return what they decide by name.
+        and a dict `{"attention_scores": (batch, time)}`, float32 or wider.
 
     Masking: the values at masked steps reach neither output nor gradient, and
     have weight 0; a row without a real step gives zeros.
@@ -210,3 +210,146 @@ class MaxAttentionPooling(AttentionPoolingBase):
     ) -> attention.Attended:
         run = compiled(attention.max_attention, self.jit_compile)
         return run(sequences, mask)
+
+
+@keras.saving.register_keras_serializable(package="keras_seqmech")
+class LastAttentionPooling(AttentionPoolingBase):
+    r"""Last-attention: a way to train a last state, removed afterwards.
+
+    $$q = h_n, \qquad
+      \alpha_t = \frac{\exp(\hat h_t^T q)}{\sum_j \exp(\hat h_j^T q)},
+      \quad \hat h_t = \frac{h_t}{\lVert h_t \rVert}, \qquad
+      y = \sum_t \alpha_t h_t$$
+
+    over real steps, n the last of them. Attention gives the gradient a direct
+    path to every step; a curriculum then takes attention away, until
+    $y = h_n$ and the layer is `LastPooling`, which may replace it. There are
+    two ways, both driven by a `keras_seqmech.Schedule` on the variable of
+    that name:
+
+    - `penalty`, a weight $\lambda$: the loss
+      $\lambda \sum_{t < n} \alpha_t / \alpha_n$, mean over the batch, is added
+      to the model's, in validation too: to compare `val_loss` over epochs,
+      leave attention out there (`attention_at_inference=False`).
+    - `attention_dropout`, a rate p: in training each step but the last is left
+      out of the softmax with probability p. At p = 1 only the last remains,
+      in inference too.
+
+    Args:
+        penalty: Float of at least 0, $\lambda$ at the start. Kept in a
+            non-trainable variable `penalty`.
+        attention_dropout: Float in [0, 1], p at the start. Kept in a
+            non-trainable variable `attention_dropout`.
+        attention_at_inference: Whether inference attends. If not, it returns
+            the last real step, so that validation sees the model that will
+            stay; its penalty is then 0.
+        return_attention_scores: Whether to return the weights $\alpha$ too,
+            in a dict.
+        jit_compile: Whether to compile the layer with XLA where the model is
+            not, see Cost. Without effect in eager execution.
+        seed: Int or None, seed of the dropout.
+        **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
+
+    Call arguments:
+        sequences: Tensor `(batch, time, features)`, read in one direction.
+        mask: Boolean tensor `(batch, time)`, True where a step is real, of any
+            pattern; all steps if None.
+        training: Whether steps are left out at random.
+
+    Output shape:
+        `(batch, features)`, or with `return_attention_scores` a tuple of that
+        and a dict `{"attention_scores": (batch, time)}`, float32 or wider.
+
+    Masking: the values at masked steps reach neither output nor gradient, and
+    have weight 0; a row without a real step gives zeros.
+
+    Cost: a dozen passes over the sequences, no pairs of steps. XLA joins most
+    of them; it compiles anew for every shape.
+
+    Example:
+
+    >>> import numpy as np
+    >>> layer = LastAttentionPooling(attention_dropout=1.0)
+    >>> layer(np.array([[[1.0], [2.0], [3.0]]])).numpy()
+    array([[3.]], dtype=float32)
+
+    Source: "Analyzing the Learnability and Representability of Recurrent
+    Architectures", sections 2.2.5 and 2.2.6.
+    """
+
+    def __init__(
+        self,
+        penalty: float = 0.0,
+        attention_dropout: float = 0.0,
+        attention_at_inference: bool = True,
+        return_attention_scores: bool = False,
+        jit_compile: bool = False,
+        seed: int | None = None,
+        **kwargs: Any,
+    ):
+        penalty = checks.check_not_negative("penalty", penalty)
+        attention_dropout = checks.check_share(
+            "attention_dropout", attention_dropout
+        )
+        super().__init__(return_attention_scores, jit_compile, **kwargs)
+        self.initial_penalty = penalty
+        self.initial_attention_dropout = attention_dropout
+        self.attention_at_inference = checks.check_bool(
+            "attention_at_inference", attention_at_inference
+        )
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.penalty = None
+        self.attention_dropout = None
+
+    def build(self, input_shape: Sequence[int | None]) -> None:
+        super().build(input_shape)
+
+        self.penalty = add_scalar(self, "penalty", self.initial_penalty)
+        self.attention_dropout = add_scalar(
+            self,
+            "attention_dropout",
+            self.initial_attention_dropout,
+            UnitInterval(),
+        )
+
+    def call(
+        self,
+        sequences: Tensor,
+        mask: Tensor | None = None,
+        training: bool = False,
+    ) -> Any:
+        sequences, mask = self.prepare(sequences, mask)
+        sequences = ops.cast(sequences, self.compute_dtype)
+        return self.pool(sequences, mask, training=training)
+
+    def attend(
+        self, sequences: Tensor, mask: Tensor | None, training: bool = False
+    ) -> attention.Attended:
+        rate, noise = self._dropout(ops.shape(sequences)[:2], training)
+        run = compiled(attention.last_attention, self.jit_compile)
+        attended, ratio = run(sequences, mask, rate, noise)
+        ratio = batch_mean(ratio)
+        self.add_loss(ops.cast(self.penalty, ratio.dtype) * ratio)
+        return attended
+
+    def _dropout(self, shape: Any, training: bool) -> tuple[Tensor, Tensor]:
+        """The rate at which steps are dropped, and the noise that decides."""
+        rate = ops.convert_to_tensor(self.attention_dropout)
+        if training:
+            noise = keras.random.uniform(
+                shape, dtype="float32", seed=self.seed_generator
+            )
+            return rate, noise
+        # Without noise a rate of 0 keeps all steps, a rate of 1 the last.
+        rate = ops.floor(rate) if self.attention_at_inference else 1.0
+        return rate, ops.zeros(shape, dtype="float32")
+
+    def get_config(self) -> dict:
+        return {
+            **super().get_config(),
+            "penalty": self.initial_penalty,
+            "attention_dropout": self.initial_attention_dropout,
+            "attention_at_inference": self.attention_at_inference,
+            "seed": self.seed,
+        }

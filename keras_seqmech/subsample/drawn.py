@@ -1,12 +1,11 @@
 """Subsampling by hard decisions: each step is emitted or it is not.
 
-The hard counterpart of `expectation`: steps are drawn, or taken where their
-probability is above one half, and moved to the front. Work grows with the
-number of steps; there is no matrix of outputs and steps. Everything but the
-sequence is float32 or wider.
+Steps are drawn, or taken where their probability is above one half, and moved
+to the front. Work grows with the number of steps; there is no matrix of outputs
+and steps. Everything but the sequence is float32 or wider.
 
-`sequence`, `emission` and `length` are those of `expectation`; `keep` is
-boolean `(batch, time)`, the steps emitted.
+`sequence`, `emission` and `length` are those of `expectation`, but for the
+sequence's dtype; `keep` is boolean `(batch, time)`, the steps emitted.
 """
 
 from typing import NamedTuple
@@ -137,10 +136,7 @@ def decisions(
     dtype: str,
     presence: Tensor | None = None,
 ) -> dict[str, Tensor]:
-    """The dict of `expectation.with_decisions`, for hard decisions.
-
-    `presence` is as there; `dtype` is that of the results.
-    """
+    """The dict of `return_emission`, in a dtype, for hard decisions."""
     _, indices, real = compacted
     output_mask = ops.cast(real, dtype)
     if presence is not None:

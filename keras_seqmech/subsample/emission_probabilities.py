@@ -23,20 +23,16 @@ class EmissionProbabilities(SequenceLayer):
       w_i \sim N(0, 3^2), \quad b = \operatorname{logit}(r) / c
       \quad\text{at the start,}$$
 
-    a `keras.layers.Dense(1)` with a sigmoid that is made for this purpose.
-    Where all probabilities are alike, an expected output is an average over
-    dozens of steps, and the layers above learn nothing from it; so here they
-    differ from the start (a wide kernel, logits times c), as far as states
-    do, around the share r that is to be kept. What is computed is float32 or
-    wider.
+    a `keras.layers.Dense(1)` with a sigmoid, whose probabilities differ from
+    the start (a wide kernel, logits times c), as far as states do, around the
+    share r that is to be kept: where all are alike, an expected output is an
+    average over dozens of steps, from which layers above learn nothing.
 
-    How far they differ depends on the states: for d features of standard
-    deviation a, that of the logits is about $3 c \sqrt{d}\,a$, and should be
-    above 1. States of an LSTM over a `keras.layers.Embedding` are too small
-    for it, as its entries start within 0.05: give it an
-    `embeddings_initializer` of standard deviation 1, or take a larger
-    `scale`. The further logits differ, the closer the mean probability starts
-    to one half, from r.
+    For d features of standard deviation a, that of the logits is about
+    $3 c \sqrt{d}\,a$, and should be above 1. States of an LSTM over a
+    `keras.layers.Embedding` are too small for it, as its entries start within
+    0.05: give it an `embeddings_initializer` of standard deviation 1, or take
+    a larger `scale`.
 
     Args:
         share: r, above 0 and below 1: at the start, the probability where

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from keras_seqmech.core import checks
+from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import log_probabilities
 from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.decisions import statistics
@@ -86,12 +87,11 @@ class ExpectedSubsample(KeepsStatistics):
     where a missing output is the zero vector.
 
     Gradients vanish for outputs that hardly ever exist, and with $e (1 - e)$
-    where a sigmoid saturates; and with equal probabilities the expected output
-    is an average over dozens of steps. So start from probabilities that differ
-    and keep about the right share: `EmissionProbabilities` does. Too low, and
-    late outputs have no gradient (with all probabilities at 1/2 over 200
-    steps, output 150 exists with probability 1e-13); too high, and all U
-    outputs are used before the late steps, which then get no gradient.
+    where a sigmoid saturates; with equal probabilities the expected output is
+    an average over dozens of steps. So start from probabilities that differ
+    and keep about the right share, as `EmissionProbabilities` does: too low,
+    and late outputs have no gradient; too high, and all U outputs are used
+    before the late steps, which then get none.
 
     Args:
         max_length: U, positive int, the number of outputs; later ones are
@@ -116,13 +116,11 @@ class ExpectedSubsample(KeepsStatistics):
             `estimator="reinforce"` also the `"log_probability"` of each
             decision, 0 where none was made.
         track_statistics: Whether to keep metrics, which appear in `history`:
-            `<name>_length`, the mean number of steps emitted, expected or
-            drawn, before any are left out; and over real steps
-            `<name>_kept`, the share of them; `<name>_emission_entropy`, of a
-            probability, in nats; `<name>_certain`, the share of steps kept or
-            left out with a probability above 0.9; and
-            `<name>_choice_entropy`, that of the hard decisions, 0 where all
-            steps are kept or none is.
+            `<name>_length`, the mean number of steps emitted, before any are
+            left out; and over real steps `<name>_kept`, the share of them;
+            `<name>_emission_entropy`, in nats; `<name>_certain`, the share
+            kept or left out with a probability above 0.9; and
+            `<name>_choice_entropy`, that of the hard decisions.
         penalties: Auxiliary losses of the decisions, a
             `keras_seqmech.DecisionPenalties`; none if None. Its `indecision`,
             raised late in training, brings the expected outputs close to
@@ -156,12 +154,8 @@ class ExpectedSubsample(KeepsStatistics):
     Outputs carry no Keras mask: in expectation they exist with a probability.
 
     Stacking: a second layer takes the first's outputs, probabilities computed
-    from them, and `presence=decisions["output_mask"]`, which makes its length
-    and mask right; a missing step is a zero vector anyway. All is exact where
-    the second's probabilities do not depend on what the first emitted.
-
-    One output per step: `keras_seqmech.subsample.upsampling.upsample`
-    brings a sequence of U steps back to all steps, each with the latest output.
+    from them, and `presence=decisions["output_mask"]`. All is exact where the
+    second's probabilities do not depend on what the first emitted.
 
     Cost: in expectation, work grows with `time * U * features`, and memory
     with `time * features`, plus a few times U for each 64 steps; the
@@ -292,17 +286,31 @@ class ExpectedSubsample(KeepsStatistics):
 
     def _expect(self, steps: _Steps, length: Size) -> _Subsample:
         sequence, emission, real, presence = steps
+        sequence = ops.cast(sequence, self.score_dtype)
+        sequence = masks.zero_masked(sequence, real)
+        features = sequence.shape[2]
+        if presence is not None:
+            # Whether an output exists is one more feature of the steps.
+            sequence = ops.concatenate([sequence, presence[:, :, None]], axis=2)
+        outputs, matrix, lengths = expectation.expected_subsample(
+            sequence, emission, length, distributions=self.return_emission
+        )
         decisions: dict[str, Tensor] = {}
         if self.return_emission:
-            outputs, decisions = expectation.with_decisions(
-                sequence, emission, length, real, presence
-            )
-        else:
-            outputs = expectation.expected_subsample(
-                sequence, emission, length, real
-            )
+            if presence is None:
+                present = expectation.output_mask(lengths)
+            else:
+                present = outputs[:, :, features]
+                matrix = matrix * presence[:, None]
+                lengths = expectation.length_distribution_of(present)
+            decisions = {
+                "emission": matrix,
+                "length_distribution": lengths,
+                "output_mask": present,
+            }
         if self.estimator == "reinforce":
             decisions["log_probability"] = ops.zeros_like(emission)
+        outputs = ops.cast(outputs[:, :, :features], self.compute_dtype)
         return _Subsample(outputs, emission, decisions)
 
     def _decide(self, steps: _Steps, length: Size, mode: str) -> _Subsample:

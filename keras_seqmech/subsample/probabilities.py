@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_seqmech.core import masks
 from keras_seqmech.core.decisions.penalties import Measures
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.typing import Tensor
@@ -15,13 +16,13 @@ _ROUNDING = 1e-5
 def checked(
     name: str, values: Tensor, mask: Tensor | None, dtype: str
 ) -> Tensor:
-    """Probabilities in [0, 1], as all functions of this folder take them.
+    """Probabilities in [0, 1].
 
     Eager execution refuses other values (ValueError); graphs cannot, and clip
     them, NaN to 0. Deviations within rounding are always clipped. Values at
     masked steps are not checked and become 0.
     """
-    values = real_probabilities(values, dtype, mask)
+    values = masks.zero_masked(ops.cast(values, dtype), mask)
     if tf.executing_eagerly():
         # False for NaN.
         fits = (values >= -_ROUNDING) & (values <= 1 + _ROUNDING)
@@ -48,16 +49,6 @@ def check_falling(name: str, values: Tensor) -> None:
             f"Received: {name}={present[row, step + 1]} in row {row} after "
             f"{least[row, step]}"
         )
-
-
-def real_probabilities(
-    emission: Tensor, dtype: str, mask: Tensor | None
-) -> Tensor:
-    """Probabilities in a dtype, 0 at masked steps."""
-    emission = ops.cast(emission, dtype)
-    if mask is None:
-        return emission
-    return ops.where(mask, emission, ops.zeros_like(emission))
 
 
 def measure(probabilities: Tensor, emitted: Tensor | None = None) -> Measures:

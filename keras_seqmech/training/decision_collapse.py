@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from typing import NamedTuple
 
 import keras
 
@@ -38,10 +37,8 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
 
     Decisions are the sizes of a `ReceptiveFieldRNN`, the gates of a
     `FocusedHierarchicalEncoder` or `BoundaryGate`, and the steps that an
-    `ExpectedSubsample` keeps. They are known to collapse: on the first choice
-    that helps, or, where they are drawn, once draws no longer differ and
-    nothing tells what another choice would have done. So they stay, however
-    long one trains. The callback warns
+    `ExpectedSubsample` keeps. They may collapse on the first choice that
+    helps, and then stay, however long one trains. The callback warns
 
     - at the end of an epoch, where all decisions of a layer are alike: the
       entropy of its hard decisions over all steps is below
@@ -56,20 +53,13 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
     Each warning names the layer, the numbers seen and the arguments that help,
     and comes once for a layer in a `fit`. Training goes on.
 
-    Sizes that the end of a sequence, or a masked step, can cut are not among
-    the decisions that the metrics count (see `track_statistics` of
-    `ReceptiveFieldRNN`). Where none is counted, there is no warning.
-
-    No warning of equal decisions is given for
-
-    - layers with one size;
-    - a `target` that equal decisions meet (a whole size, a share of 0 or 1);
-    - another `target`, while the layer's entropy is at least half of the
-      least that meets it, where that half is below `min_choice_entropy`.
+    No warning of equal decisions is given for layers with one size, nor for a
+    `target` that equal decisions meet (a whole size, a share of 0 or 1);
+    beside another `target`, the bound is at most half of the least entropy
+    that meets it.
 
     It reads the training metrics that `track_statistics=True` adds to the
-    logs; layers without them are not watched. It does not read the metrics of
-    validation, where decisions are hard in any case.
+    logs; layers without them are not watched.
 
     Args:
         min_choice_entropy: Number of at least 0, in nats, below which
@@ -79,7 +69,6 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
             turns this warning off.
         begin: Share of the epochs of the `fit`, from 0 to 1, after which
             decisions that are alike are warned of.
-        patience: Positive int, the epochs in a row that they must be alike.
 
     Raises:
         ValueError: If an argument is not allowed; at the start of training, if
@@ -108,7 +97,6 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
         min_choice_entropy: float = 0.05,
         min_certain: float = 0.1,
         begin: float = 0.5,
-        patience: int = 1,
     ):
         super().__init__()
         self.min_choice_entropy = checks.check_not_negative(
@@ -116,14 +104,13 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
         )
         self.min_certain = checks.check_share("min_certain", min_certain)
         self.begin = checks.check_share("begin", begin)
-        self.patience = checks.check_positive_int("patience", patience)
-        self._watched: list[_Watched] = []
-        self._streaks: dict[str, int] = {}
+        self._watched: list[keras.Layer] = []
+        self._warned: set[str] = set()
         self._logs: dict = {}
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         self._watched = _find_watched(self.model)
-        self._streaks = {w.statistics.prefix: 0 for w in self._watched}
+        self._warned = set()
         self._logs = {}
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
@@ -131,81 +118,58 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
         epochs = (self.params or {}).get("epochs") or 1
         if epoch + 1 < self.begin * epochs:
             return
-        for watched in self._watched:
-            name, found = watched.statistics.prefix, watched.read(self._logs)
-            if found is None:
-                continue
-            least = min(self.min_choice_entropy, watched.target_entropy / 2)
-            is_alike = found.choice_entropy < least
-            before = self._streaks[name]
-            if before < self.patience:
-                self._streaks[name] = before + 1 if is_alike else 0
-            if before + 1 == self.patience and is_alike:
+        for layer in self._watched:
+            name, found = layer.statistics.prefix, _read(layer, self._logs)
+            target_entropy = _target_entropy(layer.penalties.initial)
+            least = min(self.min_choice_entropy, target_entropy / 2)
+            if found["choice_entropy"] < least and name not in self._warned:
+                self._warned.add(name)
                 _warn(
                     f"The decisions of layer '{name}' have collapsed: nearly "
-                    f"all are alike ({found.numbers} after epoch {epoch + 1}). "
+                    f"all are alike ({_text(found)} after epoch {epoch + 1}). "
                     "They will hardly recover by themselves: "
-                    f"{REMEDIES[watched.amount]}."
+                    f"{REMEDIES[next(iter(found))]}."
                 )
 
     def on_train_end(self, logs: dict | None = None) -> None:
-        for watched in self._watched:
-            found = watched.read(self._logs)
-            if found is not None and found.certain < self.min_certain:
+        for layer in self._watched:
+            found = _read(layer, self._logs)
+            if found["certain"] < self.min_certain:
                 _warn(
-                    f"The decisions of layer '{watched.statistics.prefix}' "
-                    f"are undecided at the end of training ({found.numbers}), "
+                    f"The decisions of layer '{layer.statistics.prefix}' "
+                    f"are undecided at the end of training ({_text(found)}), "
                     f"so hard ones differ from what was trained: {COMMIT}."
                 )
 
 
-class _Seen(NamedTuple):
-    """What the decisions of a layer were like over an epoch."""
+def _read(layer: keras.Layer, logs: dict) -> dict[str, float]:
+    """A layer's metrics, by the ends of their names; NaN if of no decision.
 
-    choice_entropy: float
-    certain: float
-    numbers: str
-
-
-class _Watched(NamedTuple):
-    """A layer that is watched.
-
-    Attributes:
-        statistics: Its metrics, whose prefix is its name.
-        target_entropy: The least entropy, in nats, of hard decisions that meet
-            its target; infinite without one.
+    The first is how much is read, by the name that it has in `REMEDIES`.
     """
-
-    statistics: DecisionStatistics
-    target_entropy: float
-
-    @property
-    def amount(self) -> str:
-        """Name of what it reads."""
-        name, prefix = self.statistics.amount.name, self.statistics.prefix
-        return name.removeprefix(f"{prefix}_")
-
-    def read(self, logs: dict) -> _Seen | None:
-        """The layer's numbers, if they are in the logs and of any decision."""
-        of = self.statistics
-        metrics = (of.amount, of.choice_entropy, of.certain, of.entropy)
-        if any(metric.name not in logs for metric in metrics):
-            return None
-        read, choice_entropy, certain, entropy = (
-            float(logs[metric.name]) for metric in metrics
-        )
-        # Decisions without entropy are certain, so none was counted.
-        if entropy == certain == 0:
-            return None
-        return _Seen(
-            choice_entropy,
-            certain,
-            f"{self.amount}={read:.4g}, choice_entropy={choice_entropy:.4g} "
-            f"nats, certain={certain:.4g}",
-        )
+    of = layer.statistics
+    prefix = f"{of.prefix}_"
+    amount = of.amount.name.removeprefix(prefix)
+    entropy = logs.get(of.entropy.name, 0)
+    found = {
+        name: float(logs.get(prefix + name, math.nan))
+        for name in (amount, "choice_entropy", "certain")
+    }
+    # Decisions without entropy are certain, so none was counted.
+    if entropy == found["certain"] == 0:
+        return dict.fromkeys(found, math.nan)
+    return found
 
 
-def _find_watched(model: keras.Model) -> list[_Watched]:
+def _text(found: dict[str, float]) -> str:
+    (amount, read), (_, entropy), (_, certain) = found.items()
+    return (
+        f"{amount}={read:.4g}, choice_entropy={entropy:.4g} nats, "
+        f"certain={certain:.4g}"
+    )
+
+
+def _find_watched(model: keras.Model) -> list[keras.Layer]:
     """All layers with statistics of decisions that can differ."""
     layers = [
         layer
@@ -227,7 +191,7 @@ def _find_watched(model: keras.Model) -> list[_Watched]:
             "decide, without metrics"
         )
     return [
-        _Watched(layer.statistics, _target_entropy(layer.penalties.initial))
+        layer
         for layer in found.values()
         if layer.statistics.choice_entropy.choices > 1
     ]

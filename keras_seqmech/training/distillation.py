@@ -1,8 +1,4 @@
-"""A student that learns to reproduce a teacher's sentence embedding.
-
-Source: "Analyzing the Learnability and Representability of Recurrent
-Architectures", section 2.2.4.
-"""
+"""A student that learns to reproduce a teacher's sentence embedding."""
 
 from typing import Any
 
@@ -30,13 +26,10 @@ class DistillationModel(PartsModel):
 
     `compile(optimizer, metrics=[...])` takes no loss: the distance is the
     loss, plus what the student's layers add to it. `fit(x)` needs no targets,
-    except with sample weights, which Keras drops where there is no `y`. With
-    `fit(x, y)` and a classifier, compiled metrics compare y with the
-    classifier's outputs. `evaluate` reports the same loss, `predict` gives
-    `call`'s outputs and does not run the teacher. To export a functional
-    student, take
-    `keras.Model(student.input, classifier(student.output))`, which does not
-    contain the teacher.
+    except with sample weights, which Keras drops where there is no `y`, and
+    with metrics, which compare y with the outputs. `predict` does not run the
+    teacher. To export a functional student alone, take
+    `keras.Model(student.input, classifier(student.output))`.
 
     Only the student's weights are trained. Teacher and classifier stay as they
     are, run in inference mode, and are saved with the model. Student, teacher
@@ -57,8 +50,10 @@ class DistillationModel(PartsModel):
     Raises:
         ValueError: If an embedding is not of rank 2 or the sizes differ: in
             the constructor where shapes are known, else in `fit`; if parts
-            share a layer with weights; in `compile`, if a loss is given; in
-            `fit`, if there are metrics and no targets.
+            share a layer with weights; in `compile`, if a loss is given.
+
+    Source: "Analyzing the Learnability and Representability of Recurrent
+    Architectures", section 2.2.4.
 
     Example:
 
@@ -158,22 +153,6 @@ class DistillationModel(PartsModel):
         if y_pred is outputs:
             return embedding
         return self.student(x, training=training)
-
-    def compute_metrics(
-        self,
-        x: Tensor,
-        y: Tensor | None,
-        y_pred: Tensor,
-        sample_weight: Tensor | None = None,
-    ) -> dict[str, Tensor]:
-        try:
-            return super().compute_metrics(x, y, y_pred, sample_weight)
-        except (AttributeError, TypeError, ValueError) as error:
-            if y is not None:
-                raise
-            raise ValueError(
-                "Compiled `metrics` need targets `y`. Received: y=None"
-            ) from error
 
 
 def _check_parts(parts: dict[str, keras.Layer]) -> None:

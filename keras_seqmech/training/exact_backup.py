@@ -6,7 +6,6 @@ import os
 import pathlib
 import reprlib
 import shutil
-from collections.abc import Iterable
 
 import keras
 
@@ -14,7 +13,6 @@ from keras_seqmech.core import checks
 
 # The random states, and what tells the model from others.
 STATE = "state.json"
-FILES = ("latest.weights.h5", "training_metadata.json", STATE)
 
 
 class ExactBackupAndRestore(keras.callbacks.Callback):
@@ -75,8 +73,7 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
     Raises:
         ValueError: If an argument is not allowed; at the start of training,
             when the model is not built, or when the backup is of a model with
-            other weights, another optimizer or other random layers, or is
-            damaged.
+            other weights, another optimizer or other random layers.
 
     Example:
 
@@ -122,22 +119,20 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
             self._keras_backup(self._part).on_train_begin()
 
     def _restore(self, directory: pathlib.Path) -> None:
-        try:
-            missing = set(FILES) - {path.name for path in directory.iterdir()}
-            if missing:
-                raise FileNotFoundError(f"no {sorted(missing)}")
-            state = json.loads((directory / STATE).read_text())
-            self._check_kind(state["kind"])
-            self._keras_backup(directory).on_train_begin()
-        except (OSError, json.JSONDecodeError) as e:
+        optimizer = self.model.optimizer
+        if not optimizer.built:
+            optimizer.build(self.model.trainable_variables)
+        state = json.loads((directory / STATE).read_text())
+        if state["kind"] != _kind(self.model):
             raise ValueError(
-                "Argument `backup_dir` must hold a complete backup; "
-                f"delete {str(directory)!r}, which is damaged ({e}), to "
-                "continue from an earlier one or from the start. "
-                f"Received: backup_dir={str(self.backup_dir)!r}"
-            ) from e
-        seeds = seed_states(self.model)
-        for variable, value in zip(seeds, state["seeds"], strict=True):
+                "Argument `backup_dir` must hold a backup of this model, with "
+                "this optimizer, or nothing. "
+                f"Received: backup_dir={str(self.backup_dir)!r}, with "
+                f"{reprlib.repr(state['kind'])}, not "
+                f"{reprlib.repr(_kind(self.model))}"
+            )
+        self._keras_backup(directory).on_train_begin()
+        for variable, value in zip(seed_states(self.model), state["seeds"]):
             variable.assign(value)
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
@@ -179,35 +174,16 @@ class ExactBackupAndRestore(keras.callbacks.Callback):
         backup.set_model(self.model)
         return backup
 
-    def _check_kind(self, found: dict[str, list]) -> None:
-        optimizer = self.model.optimizer
-        if optimizer is not None and not optimizer.built:
-            optimizer.build(self.model.trainable_variables)
-        for name, here in _kind(self.model).items():
-            if found[name] != here:
-                raise ValueError(
-                    "Argument `backup_dir` must hold a backup of this model, "
-                    f"or nothing; the {name} are {reprlib.repr(found[name])} "
-                    f"there, {reprlib.repr(here)} here. "
-                    f"Received: backup_dir={str(self.backup_dir)!r}"
-                )
 
-
-def _kind(model: keras.Model) -> dict[str, list]:
+def _kind(model: keras.Model) -> list:
     """What tells one model from another, whatever its numbers are."""
-    optimizer = model.optimizer
-    return {
-        "shapes of weights": _shapes(model.weights),
-        "class and states of the optimizer": [
-            type(optimizer).__name__,
-            *_shapes(getattr(optimizer, "variables", ())),
-        ],
-        "random states": _shapes(seed_states(model)),
-    }
-
-
-def _shapes(variables: Iterable[keras.Variable]) -> list[list[int]]:
-    return [list(variable.shape) for variable in variables]
+    variables = [
+        *seed_states(model),
+        *model.weights,
+        *model.optimizer.variables,
+    ]
+    shapes = [list(variable.shape) for variable in variables]
+    return [type(model.optimizer).__name__, *shapes]
 
 
 def seed_states(model: keras.Model) -> list[keras.Variable]:

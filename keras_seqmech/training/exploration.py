@@ -1,17 +1,16 @@
 """Schedules the weights of the auxiliary losses, and the temperature."""
 
-import warnings
 from numbers import Real
 from typing import Any
 
 import keras
 
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
-from keras_seqmech.core.graph import sublayers
 from keras_seqmech.receptive_field import RFCell
 from keras_seqmech.training.schedules import Function
 from keras_seqmech.training.schedules import Ramp
 from keras_seqmech.training.schedules import Schedule
+from keras_seqmech.training.schedules import Scheduled
 from keras_seqmech.training.schedules import as_ramp
 
 ENTROPY = Ramp(1.0, 0.0, 0.0, 0.6, power=3)
@@ -39,11 +38,7 @@ class ExploreThenCommit(Schedule):
     so that longer fields, more gates and later steps learn to be useful
     before what they read is penalized, and decisions are hard at the end. The
     first three are weights of auxiliary losses, see
-    `keras_seqmech.DecisionPenalties`. These are means over all steps, while a
-    decision may help at only a few. So exploration must last until these have
-    been learned, and fall slowly while the weight of what is read is of
-    similar size; of the decisions that solve the task, those that read least
-    then remain.
+    `keras_seqmech.DecisionPenalties`.
 
     While the `target_weight` of a layer with a `target` is above 0, its
     `reading` stays as it is, 0 by default: the target says how much is read.
@@ -52,8 +47,9 @@ class ExploreThenCommit(Schedule):
     over many steps, its `indecision` rises earlier and further, from 0 to 0.3
     over 0.1 to 0.4.
 
-    It is a `Schedule`, which see for kill and resume, a second `fit`, models
-    that their first step builds, and what it adds to `history`.
+    An `RFCell` in `keras.layers.RNN`, where penalties have no effect, is left
+    alone. See `Schedule`, which this is, for kill and resume, a second `fit`,
+    models that their first step builds, and what is added to `history`.
 
     Args:
         steps: As in `Schedule`.
@@ -68,16 +64,14 @@ class ExploreThenCommit(Schedule):
             with `estimator="expectation"` too.
         temperature: Schedule of `temperature`, given likewise; a number
             replaces the final value.
-        layer_names: As in `Schedule`; all layers with decisions if None.
 
     Raises:
         ValueError: If an argument is not allowed; at the start of training, or
             after its first step where the model is not built before, if no
-            layer decides or a name in `layer_names` leads to none; if `steps`
-            is None and the number of steps is not known.
+            layer decides; if `steps` is None and the number of steps is not
+            known.
 
-    Warns: As a `Schedule` does; and of an `RFCell` in `keras.layers.RNN`, where
-    penalties have no effect.
+    Warns: As a `Schedule` does.
 
     Example:
 
@@ -99,7 +93,6 @@ class ExploreThenCommit(Schedule):
         reading: Any = READING,
         indecision: Any = INDECISION,
         temperature: Any = TEMPERATURE,
-        layer_names: Any = None,
     ):
         ramps = {
             "entropy": _ramp("entropy", entropy, ENTROPY, "initial"),
@@ -112,7 +105,7 @@ class ExploreThenCommit(Schedule):
         numbers = {
             name: ramp for name, ramp in ramps.items() if ramp is not None
         }
-        super().__init__(numbers, steps, layer_names)
+        super().__init__(numbers, steps)
         # Now, as KerasTuner deep-copies callbacks, after which `is` fails.
         self._in_expectation = (
             INDECISION_IN_EXPECTATION
@@ -120,16 +113,11 @@ class ExploreThenCommit(Schedule):
             else ramps["indecision"]
         )
 
-    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        if self.is_beginning:
-            _warn_of_cells(self.model)
-        super().on_train_batch_end(batch, logs)
-
-    def _scheduled_in(
-        self, layer: Any
-    ) -> list[tuple[keras.Variable, Function]]:
+    def _scheduled_in(self, layer: keras.Layer) -> list[Scheduled]:
         penalties = getattr(layer, "penalties", None)
         if not isinstance(penalties, PenaltyWeights) or not penalties.built:
+            return []
+        if isinstance(layer, RFCell):  # It is for the layer that runs it.
             return []
         functions: dict[str, Function | None] = {
             **self.numbers,
@@ -144,7 +132,7 @@ class ExploreThenCommit(Schedule):
             if isinstance(variable, keras.Variable):
                 function = functions.get(variable.name)
                 if function is not None:
-                    found.append((variable, function))
+                    found.append(Scheduled(variable.name, variable, function))
         return found
 
     def _reading(self, penalties: PenaltyWeights) -> Function | None:
@@ -154,14 +142,13 @@ class ExploreThenCommit(Schedule):
             return None
         return lambda share: None if penalties.is_targeted else reading(share)
 
-    def _check_found(self, missing: list[str]) -> None:
-        if missing or not self.scheduled:
+    def _check_found(self) -> None:
+        if not self.scheduled:
             raise ValueError(
                 "`ExploreThenCommit` needs a model with a layer that decides, "
-                "such as `ReceptiveFieldRNN`, that is called in training and "
-                "not frozen, and `layer_names` of such layers. Received: "
-                f"model '{self.model.name}', layer_names="
-                f"{self.layer_names!r}, of which {missing} lead to none"
+                "such as `ReceptiveFieldRNN` (not an `RFCell` in "
+                "`keras.layers.RNN`), that is called in training and not "
+                f"frozen. Received: model '{self.model.name}'"
             )
 
 
@@ -187,22 +174,3 @@ def _ramp(
             f"0 <= begin < end <= 1. Received: {name}={value!r}"
         )
     return ramp
-
-
-def _warn_of_cells(model: keras.Model) -> None:
-    """Warns of cells in `keras.layers.RNN`, where penalties are ignored."""
-    owners: dict[int, keras.Layer] = {}
-    for layer in sublayers(model):
-        # A `ReceptiveFieldRNN` comes before its cell.
-        if hasattr(layer, "penalties"):
-            owners.setdefault(id(layer.penalties), layer)
-    cells = [x.name for x in owners.values() if isinstance(x, RFCell)]
-    if cells:
-        warnings.warn(
-            "Penalties of decisions act in `ReceptiveFieldRNN` only, not in "
-            "`keras.layers.RNN(RFCell(...))`, where they are ignored. "
-            "Received: `ExploreThenCommit` for a model with the cells "
-            f"{cells}",
-            UserWarning,
-            stacklevel=2,
-        )

@@ -47,17 +47,17 @@ class NetworkModel(PartsModel):
     The network stays as it is and can be used, saved and exported by itself.
 
     Args:
-        network: A model or layer.
+        network: A model.
         **kwargs: Arguments of `keras.Model`, such as `name`.
     """
 
     parts = ("network",)
 
-    def __init__(self, network: keras.Layer, **kwargs: Any):
-        if not isinstance(network, keras.Layer):
+    def __init__(self, network: keras.Model, **kwargs: Any):
+        if not isinstance(network, keras.Model):
             raise ValueError(
-                "Argument `network` must be a `keras.Model` or "
-                f"`keras.Layer`. Received: network={network!r}"
+                "Argument `network` must be a `keras.Model`. "
+                f"Received: network={network!r}"
             )
         kwargs.setdefault("dtype", network.dtype_policy)
         # The network casts its inputs itself.
@@ -74,13 +74,5 @@ class NetworkModel(PartsModel):
         return self.network(inputs, training=training)
 
     def export(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
-        """Exports the network, whose answers are the model's.
-
-        A subclass with a `call` of its own, and a network that is a layer, are
-        exported as Keras exports any subclassed model: after a call.
-        """
-        plain = type(self).call is NetworkModel.call
-        if plain and isinstance(self.network, keras.Model):
-            self.network.export(filepath, *args, **kwargs)
-        else:
-            super().export(filepath, *args, **kwargs)
+        """Exports the network, whose answers are the model's."""
+        self.network.export(filepath, *args, **kwargs)

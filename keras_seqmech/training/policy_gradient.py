@@ -51,9 +51,9 @@ class PolicyGradientModel(NetworkModel):
     is and is not part of the reward.
 
     Args:
-        network: A model, functional or with a `call` of its own, or a layer;
-            its layers that draw must be called with `training=True`, as Keras
-            does where `call` takes `training`.
+        network: A model, functional or with a `call` of its own; its layers
+            that draw must be called with `training=True`, as Keras does where
+            `call` takes `training`.
         baseline: `"moving_average"` of the loss over batches; `"batch_mean"`,
             for each example that of the others in its batch (none in a batch
             of one); or None.
@@ -71,10 +71,9 @@ class PolicyGradientModel(NetworkModel):
 
     Cost: that of a plain training step.
 
-    Limits: under `tf.distribute`, `"batch_mean"` is that of a replica.
-    Subclasses may add terms in `compute_loss`, to what that of this class
-    returns. The moving average is a weight named `baseline`, of shape `(2,)`,
-    saved and restored with those of the network.
+    Limits: under `tf.distribute`, `"batch_mean"` is that of a replica. The
+    moving average is a weight named `baseline`, of shape `(2,)`, saved and
+    restored with those of the network.
 
     Raises:
         ValueError: If an argument is not allowed; in `compile`, if a loss is
@@ -103,7 +102,7 @@ class PolicyGradientModel(NetworkModel):
 
     def __init__(
         self,
-        network: keras.Layer,
+        network: keras.Model,
         *,
         baseline: str | None = "moving_average",
         baseline_decay: float = 0.99,
@@ -154,16 +153,8 @@ class PolicyGradientModel(NetworkModel):
         return {**config, "loss": loss}
 
     def train_step(self, data: Any) -> dict[str, Tensor]:
-        with log_probabilities.collect() as decisions:
-            logs = super().train_step(data)
-        if decisions:
-            raise ValueError(
-                f"Model '{self.name}' drew in training, and `compute_loss` of "
-                "its class did not look at it: it must return `super()."
-                "compute_loss(...)`, to which it may add terms. Received: "
-                f"decisions of {sorted({d.layer_name for d in decisions})}"
-            )
-        return logs
+        with log_probabilities.collect():
+            return super().train_step(data)
 
     def compute_loss(
         self,

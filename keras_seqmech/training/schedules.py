@@ -4,7 +4,6 @@ import math
 import warnings
 from collections.abc import Callable
 from collections.abc import Mapping
-from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
 from typing import TypeAlias
@@ -51,6 +50,14 @@ class Ramp(NamedTuple):
 Function: TypeAlias = Ramp | Callable[[float], float | None]
 
 
+class Scheduled(NamedTuple):
+    """A variable, its name in `numbers`, and the function that it follows."""
+
+    name: str
+    variable: keras.Variable
+    function: Function
+
+
 def as_ramp(fields: Any, least: float = -math.inf) -> Ramp | None:
     """The ramp with these fields; None if they describe none.
 
@@ -95,9 +102,8 @@ class Schedule(keras.callbacks.Callback):
     teacher of a `DistillationModel`, stay as they are.
 
     The values at the end of an epoch are added to the logs and so to
-    `history`, under the names of the variables; with `layer_names=["a", ...]`
-    as `"a/<name>"`. A metric of that name is left as it is. List this callback
-    before those that save models or write logs.
+    `history`, under the names in `numbers`; a metric of that name is left as
+    it is. List this callback before those that save models or write logs.
 
     What a variable adds to the loss it adds to `val_loss` too: under a growing
     `penalty` epochs cannot be compared, and `EarlyStopping` or
@@ -108,27 +114,23 @@ class Schedule(keras.callbacks.Callback):
     Args:
         numbers: Dict from the names of variables to a `Ramp`, a tuple
             `(initial, final[, begin, end[, power]])` of its fields, or a
-            function from s to the value.
+            function from s to the value. A name such as `"penalty"` is that of
+            all layers; `"pooling/penalty"`, the end of a variable's `path`,
+            is that of the layers of this name.
         steps: Positive int, N, counted from the optimizer's first step; the
             steps of the first `fit` if None. For another model take another
             callback.
-        layer_names: Names of the layers to schedule, at any depth, or of
-            models and wrappers around them; all if None. A name selects every
-            layer that has it.
 
     Raises:
         ValueError: If an argument is not allowed; at the start of training, or
             after its first step where the model is not built before, if there
-            is no such variable, a name in `layer_names` leads to none, or the
-            first or last value does not meet the `constraint` of a variable;
-            if `steps` is None and the number of steps is not known; if a
-            function returns what is not finite.
+            is no such variable, or the first or last value does not meet the
+            `constraint` of a variable; if `steps` is None and the number of
+            steps is not known; if a function returns what is not finite.
 
-    Warns: If the optimizer has made so many steps already, in an earlier
-    `fit`, that the schedule is over before it begins; once, if something else
-    sets the variables too; and once, if a `fit` ends before they have reached
-    their last values, as training stopped early, or steps were skipped by a
-    loss scaler.
+    Warns: If the schedule is over before it begins, as the optimizer has made
+    so many steps in an earlier `fit`; once, if something else sets the
+    variables too; and once, if a `fit` ends before their last values.
 
     Example:
 
@@ -138,32 +140,18 @@ class Schedule(keras.callbacks.Callback):
     {'temperature': 0.75, 'penalty': 0.25}
     """
 
-    def __init__(
-        self,
-        numbers: Mapping[str, Any],
-        steps: int | None = None,
-        layer_names: Sequence[str] | None = None,
-    ):
+    def __init__(self, numbers: Mapping[str, Any], steps: int | None = None):
         super().__init__()
         if steps is not None:
             steps = checks.check_positive_int("steps", steps)
-        if layer_names is not None:
-            if isinstance(layer_names, str) or not layer_names:
-                raise ValueError(
-                    "Argument `layer_names` must be a non-empty sequence of "
-                    "layer names, or None. "
-                    f"Received: layer_names={layer_names!r}"
-                )
-            layer_names = list(layer_names)
         self.numbers = _functions(numbers)
         self.steps = steps
-        self.layer_names = layer_names
         self._total: int | None = None
-        self.scheduled: list[tuple[keras.Variable, Function]] = []
-        # What the variables were set to last.
-        self._set: list[tuple[keras.Variable, float]] = []
+        self.scheduled: list[Scheduled] = []
+        # What the variables were set to last, with their names in `numbers`.
+        self._set: list[tuple[str, keras.Variable, float]] = []
         # Whether the first step of this `fit` has not ended.
-        self.is_beginning = True
+        self._is_beginning = True
         self._steps_before = 0
         self._has_warned_of_change = self._has_warned_of_end = False
 
@@ -174,7 +162,7 @@ class Schedule(keras.callbacks.Callback):
         }
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        self.is_beginning = True
+        self._is_beginning = True
         self._find(required=self.model.built)
         if self._total is None:
             self._total = self.steps or self._steps_of_fit()
@@ -184,21 +172,21 @@ class Schedule(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         # With an optimizer that has made no step yet, `initial_epoch` says
         # that there are fewer epochs, not that some were trained.
-        if self.is_beginning and epoch and not self.steps:
+        if self._is_beginning and epoch and not self.steps:
             if not self._steps_made():
                 self._total = self._steps_of_fit(first_epoch=epoch)
 
     def on_train_batch_begin(
         self, batch: int, logs: dict | None = None
     ) -> None:
-        if self.is_beginning:  # A backup may have been restored.
+        if self._is_beginning:  # A backup may have been restored.
             self._steps_before = self._steps_made()
         self._set_values()
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        if not self.is_beginning:
+        if not self._is_beginning:
             return
-        self.is_beginning = False
+        self._is_beginning = False
         if (
             not self.steps
             and self._steps_made() - self._steps_before > batch + 1
@@ -211,19 +199,15 @@ class Schedule(keras.callbacks.Callback):
         self._warn_if_changed()
         self._set_values()
         if logs is not None:
-            prefix = f"{self.layer_names[0]}/" if self.layer_names else ""
-            # Of several layers, the first; all others are set as it is.
-            for variable, value in reversed(self._set):
-                logs.setdefault(prefix + variable.name, value)
+            for name, _, value in self._set:
+                logs.setdefault(name, value)
 
     def on_train_end(self, logs: dict | None = None) -> None:
         share, reached = self._share(), {}
-        for variable, function in self.scheduled:
+        for name, _, function in self.scheduled:
             value, final = function(share), function(1.0)
             if value != final:
-                reached[variable.name] = (
-                    f"`{variable.name}` {value:.4g}, not {final:g}"
-                )
+                reached[name] = f"`{name}` {value:.4g}, not {final:g}"
         if not reached or self._has_warned_of_end:
             return
         self._has_warned_of_end = True
@@ -281,17 +265,17 @@ class Schedule(keras.callbacks.Callback):
     def _set_values(self) -> None:
         share = self._share()
         self._set = []
-        for variable, function in self.scheduled:
-            value = _value(variable, function, share)
+        for name, variable, function in self.scheduled:
+            value = _value(name, function, share)
             if value is not None:
                 variable.assign(value)
-                self._set.append((variable, value))
+                self._set.append((name, variable, value))
 
     def _warn_if_changed(self) -> None:
         """Warns, once, if the variables are not what this has made them."""
         changed = {
-            variable.name
-            for variable, value in self._set
+            name
+            for name, variable, value in self._set
             if _as_held(variable, value) != _as_held(variable, variable)
         }
         if changed and not self._has_warned_of_change:
@@ -315,53 +299,37 @@ class Schedule(keras.callbacks.Callback):
             if not layer.trainable or _is_left_out(layer, trained)
             for variable in layer.variables
         }
-        found: dict[int, tuple[keras.Variable, Function]] = {}
-        missing = []
-        for name in self.layer_names or [self.model.name]:
-            within = {
-                id(variable): (variable, function)
-                for root in layers
-                if root.name == name
-                for layer in sublayers(root)
-                for variable, function in self._scheduled_in(layer)
-                if id(variable) not in frozen
-            }
-            if not within:
-                missing.append(name)
-            found = within | found
+        found: dict[int, Scheduled] = {}
+        for layer in layers:
+            for scheduled in self._scheduled_in(layer):
+                if id(scheduled.variable) not in frozen:
+                    found.setdefault(id(scheduled.variable), scheduled)
         self.scheduled = list(found.values())
         if not required:
             return
-        self._check_found(missing if self.layer_names else [])
-        for variable, function in self.scheduled:
+        self._check_found()
+        for name, variable, function in self.scheduled:
             for share in (0.0, 1.0):
-                _check_allowed(variable, _value(variable, function, share))
+                _check_allowed(variable, _value(name, function, share))
 
-    def _scheduled_in(
-        self, layer: keras.Layer
-    ) -> list[tuple[keras.Variable, Function]]:
+    def _scheduled_in(self, layer: keras.Layer) -> list[Scheduled]:
         """The variables of a layer, with the functions that they follow."""
         return [
-            (variable, self.numbers[variable.name])
+            Scheduled(name, variable, function)
             for variable in _scalars(layer)
-            if variable.name in self.numbers
+            for name, function in self.numbers.items()
+            if f"/{variable.path}".endswith(f"/{name}")
         ]
 
-    def _check_found(self, missing: list[str]) -> None:
-        """Refuses names that lead to no variable.
-
-        Args:
-            missing: Those of `layer_names`.
-        """
-        names = {variable.name for variable, _ in self.scheduled}
-        if missing or not names.issuperset(self.numbers):
+    def _check_found(self) -> None:
+        """Refuses names that lead to no variable."""
+        names = {scheduled.name for scheduled in self.scheduled}
+        if names != set(self.numbers):
             paths = [variable.path for variable in _scalars(self.model)]
             raise ValueError(
                 "Argument `numbers` must name non-trainable scalar variables "
-                "of layers that are not frozen, and `layer_names` layers that "
-                f"have one of them; there are: {paths}. Received: "
-                f"numbers of {sorted(self.numbers)}, "
-                f"layer_names={self.layer_names!r}"
+                f"of layers that are not frozen; there are: {paths}. "
+                f"Received: numbers of {sorted(self.numbers)}"
             )
 
 
@@ -402,14 +370,12 @@ def _scalars(layer: keras.Layer) -> list[keras.Variable]:
     ]
 
 
-def _value(
-    variable: keras.Variable, function: Function, share: float
-) -> float | None:
-    """The value of a variable at a share of the steps, which is finite."""
+def _value(name: str, function: Function, share: float) -> float | None:
+    """The value at a share of the steps, which is finite."""
     value = function(share)
     if value is None:
         return None
-    return checks.check_finite(f"numbers[{variable.name!r}]", value)
+    return checks.check_finite(f"numbers[{name!r}]", value)
 
 
 def _as_held(variable: keras.Variable, value: Any) -> float:

@@ -104,7 +104,7 @@ def field(cell=layers.LSTMCell, **options):
 LAYERS = {
     "gru": lambda: layers.GRU(3, reset_after=False, go_backwards=True),
     "both": lambda: layers.Bidirectional(layers.LSTM(3)),
-    "simple, stateful": lambda: layers.SimpleRNN(3, stateful=True),
+    "simple": lambda: layers.SimpleRNN(3),
     "stacked": lambda: layers.RNN(
         [layers.LSTMCell(2), layers.GRUCell(3)], return_state=True
     ),
@@ -139,9 +139,6 @@ def test_layers_against_an_unrolled_tape(name):
     states = [each.get_initial_state(2) for each in rnns]
     if name == "fields, learned state":
         states = [layer.get_initial_state(2)]
-    if rnn.stateful:
-        rnn.states[0].assign(rng.normal(size=(2, 3)))
-        states = [[rnn.states[0].numpy()]]
     x, y = rng.normal(size=(2, 5, 4)), rng.normal(size=(2, 1))
     mask = np.array([[1, 1, 1, 1, 1], [1, 0, 1, 1, 0]], bool)
     norms = unrolled_norms(rnns, head, x, y, mask, states)
@@ -155,8 +152,6 @@ def test_layers_against_an_unrolled_tape(name):
         num_points=5,
     )
     np.testing.assert_allclose(profile, norms.mean(axis=0), rtol=1e-10)
-    if rnn.stateful:
-        np.testing.assert_array_equal(rnn.states[0].numpy(), states[0][0])
 
 
 def small_model(output_units=1, activation=None, **options):
@@ -259,6 +254,11 @@ class Aside(Leaky):
     def call(self, inputs, states):
         output, states = super().call(inputs, states)
         return 2 * output, states
+
+
+def stateful():
+    inputs = keras.Input(batch_shape=(7, 6, 2))
+    return keras.Model(inputs, layers.GRU(2, stateful=True)(inputs))
 
 
 def shared_model():
@@ -370,6 +370,7 @@ def test_directions_are_merged_as_keras_merges_them(mode, examples):
         (lambda: wrapped(layers.Dense(1)), {}, r"layer.*\[\]"),
         (lambda: wrapped(layers.RNN(Aside(2))), {}, "Aside"),
         (lambda: wrapped(Doubled(2)), {}, r"classes.*are \[\]"),
+        (stateful, {}, r"not stateful.*are \[\]"),
         (Subclassed, {}, "must be a functional model.*Subclassed"),
         (graph_of_its_own, {}, "without a `call` of its own.*Scaled"),
         (shared_model, {}, "it runs 2 times"),

@@ -442,34 +442,6 @@ def test_the_last_state_is_that_of_the_sequence():
     assert (every[2, :2].numpy() == 0).all()  # as Keras, before the first
 
 
-@pytest.mark.parametrize("estimator", ["reinforce", "relaxed"])
-def test_two_calls_equal_one(estimator, monkeypatch):
-    encoder = make_encoder(
-        estimator=estimator, return_sequences=True, return_state=True
-    )
-    x, q, states = make_inputs()
-    noise = np.random.default_rng(6).logistic(size=x.shape[:2])
-
-    def run(start, stop, states):
-        part = noise[:, start:stop].astype("float32")
-        fix_gates(monkeypatch, part)
-        with log_probabilities.collect():
-            return encoder(
-                x[:, start:stop],
-                q,
-                sequence_mask=MASK[:, start:stop],
-                initial_state=states,
-                training=True,
-            )
-
-    whole, *finals = run(0, LENGTH, states)
-    first, *handed_on = run(0, 2, states)
-    second, *last = run(2, LENGTH, handed_on)
-    joined = ops.concatenate([first, second], axis=1)
-    assert_close(joined[MASK], whole[MASK])
-    assert_close(last, finals)
-
-
 def test_contexts_in_half_precision():
     encoder = make_encoder()
     x, q, _ = make_inputs()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_seqmech.focused.gated_attention import gated_weights
+from keras_seqmech.focused.attention import gated_weights
 from tests.finite_differences import gradient_and_difference
 
 MASK = np.array([[1, 1, 1, 1], [1, 0, 1, 1], [1, 1, 1, 1]], "bool")

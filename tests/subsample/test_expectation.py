@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_seqmech.subsample import blocks
-from keras_seqmech.subsample import expectation as emission_ops
+from keras_seqmech import ExpectedSubsample
+from keras_seqmech.subsample import expectation
 from keras_seqmech.subsample.convolution import convolve
 from keras_seqmech.subsample.convolution import correlate
 from keras_seqmech.subsample.convolution import inner_products
@@ -30,10 +30,10 @@ PATHS = ("plain", "unrolled", "loop")
 def take_path(path, monkeypatch):
     """One of the ways to compute the same; blocks of 8 steps at any size."""
     if path != "plain":
-        monkeypatch.setattr(blocks, "BLOCK_STEPS", 8)
-        monkeypatch.setattr(blocks, "PLAIN_STEPS", 0)
+        monkeypatch.setattr(expectation, "BLOCK_STEPS", 8)
+        monkeypatch.setattr(expectation, "PLAIN_STEPS", 0)
     if path == "loop":
-        monkeypatch.setattr(blocks, "MOST_UNROLLED", 0)
+        monkeypatch.setattr(expectation, "MOST_UNROLLED", 0)
 
 
 @pytest.fixture(params=PATHS)
@@ -43,22 +43,40 @@ def path(request, monkeypatch):
     return request.param
 
 
-def product(sequence, emission, length, mask=None):
+def emission_matrix(emission, length):
+    matrix, _ = expectation.recursion(tf.convert_to_tensor(emission), length)
+    return matrix
+
+
+def outputs_of(sequence, emission, length):
+    return expectation.expected_subsample(
+        *map(tf.convert_to_tensor, (sequence, emission)), length
+    ).outputs
+
+
+def lengths_of(emission, length):
+    emission = tf.convert_to_tensor(emission)
+    found = expectation.expected_subsample(
+        emission[..., None], emission, length, distributions=True
+    )
+    return found.lengths
+
+
+def product(sequence, emission, length):
     """The definition: matrix times sequence."""
-    matrix = emission_ops.emission_matrix(emission, length, mask)
-    return tf.matmul(matrix, tf.convert_to_tensor(sequence))
+    return tf.matmul(emission_matrix(emission, length), sequence)
 
 
 def weighted(shape):
     return np.random.default_rng(5).normal(size=shape)
 
 
-def results(function, sequence, emission, length, **kwargs):
+def results(function, sequence, emission, length):
     """Outputs and the gradients of a weighted sum of them."""
     sequence, emission = map(tf.convert_to_tensor, (sequence, emission))
     with tf.GradientTape() as tape:
         tape.watch((sequence, emission))
-        outputs = function(sequence, emission, length, **kwargs)
+        outputs = function(sequence, emission, length)
         weights = tf.cast(weighted(outputs.shape[1:]), outputs.dtype)
         loss = tf.reduce_sum(outputs * weights)
     return outputs, *tape.gradient(loss, (sequence, emission))
@@ -72,12 +90,12 @@ def assert_close(actual, expected, tolerance=1e-11):
 
 def test_matrix_is_equation_1():
     _, emission = random_inputs(9)
-    matrix = emission_ops.emission_matrix(emission)
+    matrix = emission_matrix(emission, 9)
     for row, values in zip(matrix, emission):
         expected = subsample_references.triple_loop(values)
         assert_close(row, expected, 1e-14)
     for length in (1, 4, 12):
-        truncated = emission_ops.emission_matrix(emission, length).numpy()
+        truncated = emission_matrix(emission, length).numpy()
         assert truncated.shape == (2, length, 9)
         assert_close(truncated[:, :9], matrix[:, :length], 1e-15)
         assert not np.any(truncated[:, 9:])
@@ -86,8 +104,8 @@ def test_matrix_is_equation_1():
 @pytest.mark.parametrize("length", [1, 4, 10, 13])
 def test_all_outcomes(path, length):
     sequence, emission = random_inputs(10)
-    outputs = emission_ops.expected_subsample(sequence, emission, length)
-    lengths = emission_ops.length_distribution(emission, length)
+    outputs = outputs_of(sequence, emission, length)
+    lengths = lengths_of(emission, length)
     assert outputs.shape == (2, length, FEATURES)
     assert lengths.shape == (2, length + 1)
     for b in range(2):
@@ -119,10 +137,8 @@ def test_paths_agree_in_values_and_gradients(
     inputs = random_inputs(time)
 
     def run(sequence, emission):
-        found = results(
-            emission_ops.expected_subsample, sequence, emission, length
-        )
-        return *found, emission_ops.length_distribution(emission, length)
+        found = results(outputs_of, sequence, emission, length)
+        return *found, lengths_of(emission, length)
 
     expected = results(product, *inputs, length)
     if mode == "unknown sizes":
@@ -135,10 +151,8 @@ def test_paths_agree_in_values_and_gradients(
         run = tf.function(run, autograph=False, jit_compile=True)
     *found, lengths = run(*map(tf.constant, inputs))
     assert_close(found, expected)
-    present = tf.reduce_sum(
-        emission_ops.emission_matrix(inputs[1], length), axis=2
-    )
-    assert_close(emission_ops.output_mask(lengths), present)
+    present = tf.reduce_sum(emission_matrix(inputs[1], length), axis=2)
+    assert_close(expectation.output_mask(lengths), present)
 
 
 @pytest.mark.parametrize("with_presence", [False, True])
@@ -149,16 +163,17 @@ def test_decisions_are_those_of_the_matrix(path, length, with_presence):
     if with_presence:
         presence = tf.exp(-tf.range(37, dtype="float64") / 9)
         presence = tf.repeat(presence[None], 2, axis=0)
+    layer = ExpectedSubsample(length, return_emission=True, dtype="float64")
 
     def plain():
-        matrix = emission_ops.emission_matrix(emission, length)
+        matrix = emission_matrix(emission, length)
         outputs = tf.matmul(matrix, sequence)
         matrix *= 1 if presence is None else presence[:, None]
         present = tf.reduce_sum(matrix, axis=2)
-        lengths = emission_ops.length_distribution_of(present)
+        more = tf.pad(present, [[0, 0], [1, 0]], constant_values=1)
         return outputs, {
             "emission": matrix,
-            "length_distribution": lengths,
+            "length_distribution": more - tf.pad(present, [[0, 0], [0, 1]]),
             "output_mask": present,
         }
 
@@ -173,33 +188,32 @@ def test_decisions_are_those_of_the_matrix(path, length, with_presence):
         return found, tape.gradient(loss, (sequence, emission))
 
     actual = values_and_gradients(
-        lambda: emission_ops.with_decisions(
-            sequence, emission, length, presence=presence
-        )
+        lambda: layer(sequence, emission, presence=presence)
     )
     assert_close(actual, values_and_gradients(plain))
 
 
 def test_decisions_come_of_the_recursion_of_the_outputs(path):
-    def loops(function):
+    def loops(**options):
+        layer = ExpectedSubsample(dtype="float64", **options)
         specs = [
             tf.TensorSpec((2, 37, FEATURES), "float64"),
             tf.TensorSpec((2, 37), "float64"),
         ]
-        run = tf.function(function, autograph=False, input_signature=specs)
+        run = tf.function(layer, autograph=False, input_signature=specs)
         operations = run.get_concrete_function().graph.get_operations()
         return [x.type for x in operations if x.type.endswith("While")]
 
-    alone = loops(emission_ops.expected_subsample)
+    alone = loops()
     assert alone
-    assert loops(emission_ops.with_decisions) == alone
+    assert loops(return_emission=True) == alone
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("time, length", [(150, 150), (150, 70), (1100, 20)])
 def test_blocks_of_their_own_size(time, length):
     inputs = random_inputs(time)
-    actual = results(emission_ops.expected_subsample, *inputs, length)
+    actual = results(outputs_of, *inputs, length)
     assert_close(actual, results(product, *inputs, length))
 
 
@@ -223,10 +237,10 @@ def test_second_derivatives_are_right_or_refused(path, compiled):
         run = tf.function(run, autograph=False)
     if path == "loop":
         with pytest.raises(LookupError, match="no second gradient"):
-            run(emission_ops.expected_subsample, inputs)
+            run(outputs_of, inputs)
         return
     expected = second_derivatives(product, inputs)
-    assert_close(run(emission_ops.expected_subsample, inputs), expected, 1e-9)
+    assert_close(run(outputs_of, inputs), expected, 1e-9)
 
 
 def test_convolution_and_all_its_derivatives():
@@ -265,10 +279,8 @@ def test_sure_emissions_compact_without_error(path, pattern):
     )
     emission = chosen.astype("float32")
     for length in (5, 37, 40):
-        outputs, *gradients = results(
-            emission_ops.expected_subsample, sequence, emission, length
-        )
-        lengths = emission_ops.length_distribution(emission, length)
+        outputs, *gradients = results(outputs_of, sequence, emission, length)
+        lengths = lengths_of(emission, length)
         for b in range(2):
             np.testing.assert_array_equal(
                 outputs[b],
@@ -296,11 +308,11 @@ def test_long_sequences_in_float32():
     ones = tf.ones((rows, time, 1))
     with tf.GradientTape(persistent=True) as tape:
         tape.watch((ones, emission))
-        outputs = emission_ops.expected_subsample(ones, emission)
+        outputs = outputs_of(ones, emission, time)
         total = tf.reduce_sum(outputs)
         middle = tf.reduce_sum(outputs[:, 400:600])
-    lengths = emission_ops.length_distribution(emission)
-    mask = emission_ops.output_mask(lengths)
+    lengths = lengths_of(emission, time)
+    mask = expectation.output_mask(lengths)
     # Rows of the matrix, then columns: each step is emitted somewhere.
     np.testing.assert_allclose(outputs[..., 0], mask, atol=1e-5)
     columns = tape.gradient(total, ones)[..., 0]
@@ -318,7 +330,7 @@ def test_lengths_of_rare_emissions_in_float32(probability):
     """Each block rounds alike: over the blocks, errors would add up."""
     time = 20_000
     emission = np.full((1, time), probability, "float32")
-    (lengths,) = emission_ops.length_distribution(emission, 3).numpy()
+    (lengths,) = lengths_of(emission, 3).numpy()
     rare = float(emission[0, 0])
     none = np.exp(time * np.log1p(-rare))
     odds = rare / (1 - rare)
@@ -326,23 +338,25 @@ def test_lengths_of_rare_emissions_in_float32(probability):
     two = one * (time - 1) / 2 * odds
     expected = [none, one, two, 1 - none - one - two]
     np.testing.assert_allclose(
-        lengths, expected, **within("float32", 3 * time / blocks.BLOCK_STEPS)
+        lengths,
+        expected,
+        **within("float32", 3 * time / expectation.BLOCK_STEPS),
     )
     # Of one block: products of its counts, their sum, and the scale.
     np.testing.assert_allclose(
         np.sum(lengths, dtype="float64"),
         1,
-        rtol=tolerance("float32", blocks.BLOCK_STEPS + 2),
+        rtol=tolerance("float32", expectation.BLOCK_STEPS + 2),
     )
 
 
 def test_sums_of_a_long_matrix_in_float32():
     """In a graph, which simplifies what should be the same."""
     emission = np.full((1, 1000), 0.4, "float32")
-    run = tf.function(emission_ops.emission_matrix, autograph=False)
-    matrix = run(emission).numpy().astype("float64")
-    lengths = emission_ops.length_distribution(emission.astype("float64"))
-    mask = emission_ops.output_mask(lengths)
+    run = tf.function(emission_matrix, autograph=False)
+    matrix = run(emission, 1000).numpy().astype("float64")
+    lengths = lengths_of(emission.astype("float64"), 1000)
+    mask = expectation.output_mask(lengths)
     np.testing.assert_allclose(matrix.sum(2), mask, atol=1e-5)
     np.testing.assert_allclose(matrix.sum(1), emission, atol=1e-5)
 
@@ -353,11 +367,17 @@ def test_masked_steps_are_not_there(path):
     mask = generator.uniform(size=(4, 23)) < 0.6
     mask[0], mask[1] = False, np.arange(23) >= 9
     sequence[~mask], emission[~mask] = np.nan, np.nan
-    outputs, *gradients = results(
-        emission_ops.expected_subsample, sequence, emission, 20, mask=mask
-    )
-    lengths = emission_ops.length_distribution(emission, 20, mask)
-    matrix = emission_ops.emission_matrix(emission, 20, mask).numpy()
+    layer = ExpectedSubsample(20, return_emission=True, dtype="float64")
+    decisions = {}
+
+    def masked_layer(sequence, emission, length):
+        outputs, found = layer(sequence, emission, sequence_mask=mask)
+        decisions.update(found)
+        return outputs
+
+    outputs, *gradients = results(masked_layer, sequence, emission, 20)
+    lengths = decisions["length_distribution"]
+    matrix = decisions["emission"].numpy()
     weights = weighted((20, FEATURES))
     assert not np.any(outputs[0]) and lengths[0, 0] == 1
     for b in range(1, 4):
@@ -373,12 +393,8 @@ def test_masked_steps_are_not_there(path):
             [g[b][mask[b]] for g in gradients],
             [g[0] for g in tape.gradient(loss, alone)],
         )
-        assert_close(
-            lengths[b], emission_ops.length_distribution(alone[1], 20)[0]
-        )
-        assert_close(
-            matrix[b][:, mask[b]], emission_ops.emission_matrix(alone[1], 20)[0]
-        )
+        assert_close(lengths[b], lengths_of(alone[1], 20)[0])
+        assert_close(matrix[b][:, mask[b]], emission_matrix(alone[1], 20)[0])
     for masked in (*gradients, np.swapaxes(matrix, 1, 2)):
         assert not np.any(np.asarray(masked)[~mask])
 
@@ -388,8 +404,9 @@ def test_half_precision_keeps_probabilities_wide(dtype, monkeypatch):
     take_path("unrolled", monkeypatch)
     sequence, emission = random_inputs(37, dtype="float32")
     sequence = tf.cast(sequence, dtype)
+    layer = ExpectedSubsample(37, dtype=f"mixed_{dtype}")
     outputs, of_sequence, of_emission = results(
-        emission_ops.expected_subsample, sequence, emission, 37
+        lambda x, e, length: layer(x, e), sequence, emission, 37
     )
     assert outputs.dtype == of_sequence.dtype == dtype
     assert of_emission.dtype == "float32"
@@ -398,16 +415,13 @@ def test_half_precision_keeps_probabilities_wide(dtype, monkeypatch):
         tf.cast(outputs, "float32"),
         tf.cast(tf.cast(expected, dtype), "float32"),
     )
-    half = tf.cast(emission, dtype)
-    assert emission_ops.emission_matrix(half).dtype == "float32"
-    assert emission_ops.length_distribution(half).dtype == "float32"
 
 
 def test_no_examples(path):
     sequence, emission = random_inputs(19, batch=0)
-    outputs = emission_ops.expected_subsample(sequence, emission, 5)
+    outputs = outputs_of(sequence, emission, 5)
     assert outputs.shape == (0, 5, FEATURES)
-    assert emission_ops.length_distribution(emission, 5).shape == (0, 6)
+    assert lengths_of(emission, 5).shape == (0, 6)
 
 
 def test_nothing_of_time_times_outputs_is_held():
@@ -417,7 +431,7 @@ def test_nothing_of_time_times_outputs_is_held():
     def run(sequence, emission):
         with tf.GradientTape() as tape:
             tape.watch((sequence, emission))
-            outputs = emission_ops.expected_subsample(sequence, emission)
+            outputs = outputs_of(sequence, emission, time)
             loss = tf.reduce_sum(outputs**2)
         return tape.gradient(loss, (sequence, emission))
 

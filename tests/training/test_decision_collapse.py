@@ -138,12 +138,6 @@ def test_exploration_at_the_start_does_not_count():
     assert follow(logs[:3], epochs=8) == [[]] * 4
 
 
-def test_patience_counts_epochs_in_a_row():
-    logs = [seen(x) for x in (0, 0, 1, 0, 0, 0, 0)]
-    texts = follow(logs, begin=0, patience=3)
-    assert [i for i, found in enumerate(texts) if found] == [5]
-
-
 def test_undecided_is_told_at_the_end_alone():
     logs = [seen(1.0, certain=0.0), seen(1.0, certain=0.05)]
     texts = follow(logs, begin=0)
@@ -215,7 +209,6 @@ def test_two_layers_are_followed_apart():
         ({"min_choice_entropy": -0.1}, "min_choice_entropy=-0.1"),
         ({"min_certain": 1.1}, "min_certain=1.1"),
         ({"begin": 2}, "begin=2"),
-        ({"patience": 0}, "patience=0"),
     ],
 )
 def test_arguments_are_checked(arguments, message):

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 import keras_seqmech
-from keras_seqmech.training import exact_backup
 from keras_seqmech.training.exact_backup import ExactBackupAndRestore
 from tests import ROOT
 
@@ -199,39 +198,17 @@ def stopped(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "options, message",
+    "options",
     [
-        ({"dropouts": 2}, r"random states are \[\[2\]\] there, \[\[2\], \[2\]"),
-        ({"layers": 1}, "shapes of weights"),
-        ({"optimizer": "rmsprop"}, "optimizer are.*'Adagrad'.*'RMSprop'"),
-        ({"optimizer": "sgd"}, "states of the optimizer"),
+        {"dropouts": 2},
+        {"layers": 1},
+        {"optimizer": "rmsprop"},
+        {"optimizer": "sgd"},
     ],
 )
-def test_backups_of_another_model(stopped, options, message):
-    with pytest.raises(ValueError, match=f"of this model.*{message}"):
+def test_backups_of_another_model(stopped, options):
+    with pytest.raises(ValueError, match="of this model.*'Adagrad'"):
         drop(stopped, **options)
-
-
-@pytest.mark.parametrize(
-    "name, kept",
-    [
-        ("latest.weights.h5", None),
-        ("latest.weights.h5", 0.5),
-        ("training_metadata.json", 0),
-        (exact_backup.STATE, None),
-        (exact_backup.STATE, 0.5),
-    ],
-)
-def test_damaged_backups(stopped, tmp_path, name, kept):
-    directory = shutil.copytree(stopped, tmp_path / "backup")
-    path = directory / "epoch-10" / name
-    content = path.read_bytes()
-    path.unlink()
-    if kept is not None:
-        path.write_bytes(content[: int(kept * len(content))])
-    message = "complete backup; delete .*epoch-10.*damaged"
-    with pytest.raises(ValueError, match=message):
-        drop(directory)
 
 
 def test_files_of_others_stay(stopped, tmp_path):

@@ -121,32 +121,33 @@ class Wrapper(keras.layers.Layer):
         return self.held["layers"][0](inputs)
 
 
-def test_names_select_layers_and_what_is_within_them():
-    """The inner model is built alone, before the outer ones have a name."""
+def test_variables_at_any_depth_by_name_or_end_of_path():
     x = keras.Input((1,))
     inner = keras.Model(x, Numbers(name="n")(x), name="inner")
     steps = keras.Input((2, 1))
     timed = keras.layers.TimeDistributed(inner, name="timed")
-    h = Wrapper(timed, name="wrapper")(steps)
-    outer = keras.Model(steps, h, name="outer")
+    outer = keras.Model(steps, Wrapper(timed)(steps), name="outer")
     other = Numbers(name="other")
     model = keras.Sequential([keras.Input((2, 1)), outer, other], name="all")
     model.compile("sgd", "mse")
     n = inner.get_layer("n")
-    for name in ("n", "inner", "timed", "wrapper", "outer", "all"):
+    for name, expected in (
+        ("rate", (2.0, 2.0)),
+        ("n/rate", (2.0, 0.0)),
+        ("other/rate", (0.0, 2.0)),
+    ):
         for layer in (n, other):
             layer.rate.assign(0.0)
-        schedule = Schedule({"rate": (2.0, 1.0)}, 1, layer_names=[name])
+        schedule = Schedule({name: (2.0, 1.0)}, 1)
         schedule.set_model(model)
         schedule.on_train_begin()
-        rates = float(n.rate), float(other.rate)
-        assert rates == (2.0, 2.0 if name == "all" else 0.0), name
+        assert (float(n.rate), float(other.rate)) == expected, name
     # A layer that wraps two, and a cell within a layer.
     field = keras_seqmech.ReceptiveFieldRNN(keras.layers.SimpleRNNCell(2), 2)
     both = keras.layers.Bidirectional(field, name="both")
     model = keras.Sequential([keras.Input((3, 1)), both])
     model.compile("sgd", "mse")
-    schedule = Schedule({"temperature": (0.5, 1)}, 1, layer_names=["both"])
+    schedule = Schedule({"temperature": (0.5, 1)}, 1)
     schedule.set_model(model)
     schedule.on_train_begin()
     parts = both.forward_layer, both.backward_layer
@@ -157,8 +158,8 @@ def test_schedules_of_chosen_layers_are_told_apart():
     model = numbers("a", "b")
     history = fit(
         model,
-        Schedule({"rate": (0.0, 1.0)}, 2, layer_names=["a"]),
-        Schedule({"rate": (0.0, 4.0)}, 4, layer_names=["b"]),
+        Schedule({"a/rate": (0.0, 1.0)}, 2),
+        Schedule({"b/rate": (0.0, 4.0)}, 4),
         Schedule({"penalty": (0.0, 3.0)}),
     )
     assert history["a/rate"] == [1.0, 1.0, 1.0]
@@ -183,16 +184,15 @@ def test_frozen_parts_of_a_distillation_stay_as_they_are():
     x = np.ones((4, 3, 1))
     schedules = [
         Schedule({"attention_dropout": (0.5, 1)}),
-        Schedule({"penalty": (0, 1)}, layer_names=["pool"]),
+        Schedule({"pool/penalty": (0, 1)}),
     ]
     model.fit(x, callbacks=schedules, verbose=0)
     pools = [part.get_layer("pool") for part in (student, teacher)]
     assert [float(pool.attention_dropout) for pool in pools] == [1.0, 0.25]
     assert [float(pool.penalty) for pool in pools] == [1.0, 0.0]
-    for name, layer_names in (("rate", None), ("penalty", ["teacher"])):
-        schedule = Schedule({name: (0, 1)}, 1, layer_names)
-        with pytest.raises(ValueError, match="not frozen.*there are.*Received"):
-            model.fit(x, callbacks=[schedule], verbose=0)
+    schedule = Schedule({"rate": (0, 1)}, 1)
+    with pytest.raises(ValueError, match="not frozen.*there are.*Received"):
+        model.fit(x, callbacks=[schedule], verbose=0)
 
 
 def test_a_model_that_its_first_step_builds():
@@ -203,15 +203,15 @@ def test_a_model_that_its_first_step_builds():
     fit(model, Schedule({"rate": (3.0, 3.0)}), steps=1, epochs=1)
     assert float(model.layers[0].rate) == 3
     model = keras.Sequential([Numbers(name="a")])
-    with pytest.raises(ValueError, match="`layer_names`.*Received"):
-        fit(model, Schedule({"rate": (1.0, 5.0)}, layer_names=["b"]))
+    with pytest.raises(ValueError, match="`numbers`.*Received"):
+        fit(model, Schedule({"b/rate": (1.0, 5.0)}))
 
 
 def test_unknown_names_list_what_there_is():
     for schedule in (
         Schedule({"count": (0, 1)}),
         Schedule({"rate": (0, 1), "vector": (0, 1)}),
-        Schedule({"rate": (0, 1)}, layer_names=["a", "c"]),
+        Schedule({"a/rate": (0, 1), "c/rate": (0, 1)}),
     ):
         message = (
             "`numbers` must name.*a/penalty', '.*a/rate', '.*a/temp.*'.*Rec"
@@ -247,8 +247,6 @@ def test_values_that_a_variable_may_not_have(name, value, message):
         ("numbers", {1: (0, 1)}),
         ("steps", 0),
         ("steps", 2.5),
-        ("layer_names", "rnn"),
-        ("layer_names", []),
     ],
 )
 def test_bad_arguments(name, value):

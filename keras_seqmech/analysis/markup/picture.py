@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_seqmech.analysis.characters import visible
 from keras_seqmech.analysis.markup import tracks
+from keras_seqmech.analysis.markup.characters import visible
 from keras_seqmech.analysis.markup.style import PAGE_STYLE
 from keras_seqmech.analysis.markup.style import STYLE
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_seqmech.analysis.characters import visible
+from keras_seqmech.analysis.markup.characters import visible
 
 # A smaller share of a token, such as a soft size of 2.0001 reads of the third,
 # is not shown.

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import keras_seqmech
 from keras_seqmech import analysis
-from keras_seqmech.analysis.characters import visible
+from keras_seqmech.analysis.markup.characters import visible
 from tests.analysis.markup.reading import numbers
 from tests.analysis.markup.reading import read
 from tests.analysis.markup.reading import tokens

@@ -1,0 +1,363 @@
+"""What layers decided, step by step: by token, by position, and in a stream.
+
+Decisions are sizes of receptive fields, gates, or whether a step is kept, as
+arrays `(batch, time)` beside tokens and a boolean mask of real steps.
+"""
+
+from collections.abc import Hashable
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+import numpy as np
+
+from keras_seqmech.core import checks
+
+
+class TokenFieldSize(NamedTuple):
+    """The mean field size at one token, and the number of its steps."""
+
+    mean: float
+    count: int  # type: ignore[assignment]  # A tuple has a method `count`.
+
+
+def field_size_by_token(
+    tokens: Any,
+    sizes: Any,
+    mask: Any = None,
+    min_count: int = 1,
+) -> dict[Hashable, TokenFieldSize]:
+    r"""Mean field size at each token, $E(s_t \mid x_t = w)$.
+
+    Args:
+        tokens: Array `(batch, time)` of ids or strings.
+        sizes: Field sizes, `(batch, time)`.
+        mask: Boolean array `(batch, time)`, True where a token counts.
+        min_count: Leave out tokens that occur at fewer steps.
+
+    Returns:
+        Dict from token to `TokenFieldSize(mean, count)`.
+
+    Raises:
+        ValueError: If shapes differ, or a size is not finite.
+
+    Example:
+
+    >>> field_size_by_token([["a", "b"], ["a", "c"]], [[1, 2], [3, 1]])["a"]
+    TokenFieldSize(mean=2.0, count=2)
+
+    Source: "An Informative Adaptive Receptive Field Model for Recurrent Neural
+    Networks", figure 3.
+    """
+    checks.check_positive_int("min_count", min_count)
+    tokens = check_tokens(tokens)
+    real = check_mask(mask, tokens.shape)
+    values = check_values("sizes", sizes, tokens, real)
+    names, ids, counts = np.unique(
+        tokens[real], return_inverse=True, return_counts=True
+    )
+    totals = np.bincount(ids, weights=values, minlength=len(names))
+    return {
+        name: TokenFieldSize(float(total / count), int(count))
+        for name, total, count in zip(names.tolist(), totals, counts)
+        if count >= min_count
+    }
+
+
+def label_entropy_by_token(
+    tokens: Any,
+    labels: Any,
+    mask: Any = None,
+    min_count: int = 1,
+) -> dict[Hashable, float]:
+    r"""Entropy of the labels of the texts with a token, $H(Y \mid w \in x)$.
+
+    The empirical entropy in nats, between 0 (the token decides the label) and
+    the logarithm of the number of classes. A text counts once, however often
+    the token occurs in it.
+
+    Args:
+        tokens: Array `(batch, time)` of ids or strings.
+        labels: Ints `(batch,)`, one a text.
+        mask: Boolean array `(batch, time)`, True where a token counts.
+        min_count: Leave out tokens that occur in fewer texts.
+
+    Returns:
+        Dict from token to entropy.
+
+    Raises:
+        ValueError: If shapes differ, or a label is not a class.
+
+    Example:
+
+    >>> texts = [["good", "film"], ["bad", "film"]]
+    >>> entropies = label_entropy_by_token(texts, [1, 0])
+    >>> round(entropies["film"], 4), entropies["good"]
+    (0.6931, 0.0)
+
+    Source: "An Informative Adaptive Receptive Field Model for Recurrent Neural
+    Networks", figure 3.
+    """
+    checks.check_positive_int("min_count", min_count)
+    tokens = check_tokens(tokens)
+    real = check_mask(mask, tokens.shape)
+    _, classes = np.unique(
+        check_labels(labels, len(tokens)), return_inverse=True
+    )
+    names, ids = np.unique(tokens[real], return_inverse=True)
+    words, texts = np.unique(np.stack([ids, np.nonzero(real)[0]]), axis=1)
+    counts = np.bincount(words, minlength=len(names))
+    (words, _), joint = np.unique(
+        np.stack([words, classes[texts]]), axis=1, return_counts=True
+    )
+    shares = joint / counts[words]
+    entropies = np.abs(
+        np.bincount(words, shares * np.log(shares), minlength=len(names))
+    )
+    return {
+        name: float(entropy)
+        for name, entropy, count in zip(names.tolist(), entropies, counts)
+        if count >= min_count
+    }
+
+
+def decision_information(
+    decisions: Any,
+    tokens: Any,
+    mask: Any = None,
+    min_count: int = 1,
+    max_size: int = 1,
+) -> float:
+    r"""Mutual information of a decision and its token, in nats.
+
+    $$I(D; X) = H(D) + H(X) - H(D, X)$$
+
+    with the Miller-Madow estimate of each entropy, over N steps and the m
+    values that occur in them with shares $\hat p_i$:
+
+    $$H = -\sum_i \hat p_i \log \hat p_i + \frac{m - 1}{2 N}$$
+
+    0 means that decisions do not depend on the token, H(D) that the token
+    determines them. Without the correction, tokens with few steps would look
+    informative. The correction needs tokens that occur several times, see
+    `min_count`; and the estimate may be slightly below 0.
+
+    A size is cut where the end of the sequence, or a masked step, leaves fewer
+    positions to read. Cut sizes depend on where they stand, also if the same
+    size is chosen everywhere. So with `max_size` all steps whose window is not
+    wholly real are left out: not only those that would have chosen more, which
+    would leave too many small sizes.
+
+    Args:
+        decisions: `(batch, time)`: ints, or numbers that are rounded to the
+            nearest int.
+        tokens: Array `(batch, time)` of ids or strings.
+        mask: Boolean array `(batch, time)`, True at real steps.
+        min_count: Leave out the steps of tokens that occur at fewer steps.
+        max_size: For sizes, the largest that the layer can choose: steps that
+            cannot choose every size are left out, those with fewer than
+            `max_size - 1` real steps right after them. 1, as for gates, leaves
+            out none.
+
+    Returns:
+        The information, a float.
+
+    Raises:
+        ValueError: If shapes differ, a decision is not finite, or no step is
+            left.
+
+    Example:
+
+    >>> import numpy as np
+    >>> tokens = np.array([[5, 7] * 500])
+    >>> gates = (tokens == 7).astype("float32")
+    >>> round(float(decision_information(gates, tokens)), 2)  # log(2)
+    0.69
+
+    Source: G. Miller, "Note on the bias of information estimates", 1955.
+    """
+    checks.check_positive_int("min_count", min_count)
+    checks.check_positive_int("max_size", max_size)
+    tokens = check_tokens(tokens)
+    real = check_mask(mask, tokens.shape)
+    values = check_values("decisions", decisions, tokens, real)
+    free = free_steps(real, max_size)[real]
+    _, ids, counts = np.unique(
+        tokens[real][free], return_inverse=True, return_counts=True
+    )
+    frequent = (counts >= min_count)[ids]
+    ids, hard = ids[frequent], np.rint(values[free][frequent])
+    if not len(ids):
+        raise ValueError(
+            "Arguments `tokens`, `mask`, `max_size` and `min_count` must "
+            "leave at least one step. Received: none, with "
+            f"max_size={max_size}, min_count={min_count}"
+        )
+    return _entropy(hard) + _entropy(ids) - _entropy(np.stack([hard, ids]))
+
+
+def _entropy(values: np.ndarray) -> float:
+    """Entropy of values, or of the columns of two rows of them."""
+    _, counts = np.unique(values, axis=-1, return_counts=True)
+    shares = counts / counts.sum()
+    entropy = -float(np.sum(shares * np.log(shares)))
+    return entropy + (len(counts) - 1) / (2 * counts.sum())
+
+
+def openness_by_position(gates: Any, mask: Any = None) -> np.ndarray:
+    """Mean of the gates at each position.
+
+    Args:
+        gates: Array `(batch, time)`, from 0 (closed) to 1 (open): the `"gates"`
+            of a layer, or its `"probabilities"`.
+        mask: Boolean array `(batch, time)`, True at real steps; others do not
+            count.
+
+    Returns:
+        float64 array `(time,)`, NaN where no row has a real position.
+
+    Example:
+
+    >>> openness_by_position([[1, 0, 1], [1, 0, 0]])
+    array([1. , 0. , 0.5])
+
+    Source: "Focused Hierarchical RNNs for Conditional Sequence Processing",
+    figure 3.
+    """
+    gates = np.asarray(gates, "float64")
+    if gates.ndim != 2:
+        raise ValueError(
+            "Argument `gates` must have the shape (batch, time). "
+            f"Received: gates of shape {gates.shape}"
+        )
+    mask = check_mask(mask, gates.shape)
+    real = gates[mask]
+    if not ((real >= 0) & (real <= 1)).all():
+        raise ValueError(
+            "Argument `gates` must hold numbers from 0 to 1. Received: "
+            f"numbers from {real.min()} to {real.max()}"
+        )
+    counts = mask.sum(axis=0)
+    sums = np.where(mask, gates, 0).sum(axis=0)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+
+
+def emission_delay(sizes: Any, mask: Any = None) -> np.ndarray:
+    r"""Steps that each step of a field waits for before it leaves a stream.
+
+    A step leaves, in order, once the positions that it reads have arrived:
+
+    $$e_t = \max(e_{t-1},\; t + s_t - 1), \quad \text{delay}_t = e_t - t,$$
+
+    where nothing is waited for past the last real step. The mean size - 1 is
+    no delay: a step waits for those before it, too. These are the delays of
+    each row as a sequence of its own, without masked steps between or behind
+    its real ones: a stream that is given some cannot know that they are masked,
+    and may wait for them.
+
+    Args:
+        sizes: `(batch, time)`: positions really read, as `return_field=True`
+            gives them at inference; numbers are rounded to the nearest int.
+        mask: Boolean array `(batch, time)`, True at real steps.
+
+    Returns:
+        int64 array `(batch, time)`, 0 at masked steps. A table shows the mean
+        and the 95th percentile over real steps, `delays[mask]`.
+
+    Raises:
+        ValueError: If shapes differ, or a size is not finite.
+
+    Example:
+
+    >>> emission_delay([[1, 3, 1, 1, 2]]).tolist()
+    [[0, 2, 1, 0, 0]]
+    """
+    sizes = np.asarray(sizes)
+    if sizes.ndim != 2:
+        raise ValueError(
+            "Argument `sizes` must have the shape (batch, time). "
+            f"Received: sizes.shape={sizes.shape}"
+        )
+    real = check_mask(mask, sizes.shape)
+    values = np.rint(check_values("sizes", sizes, sizes, real)).astype(int)
+    delays = np.zeros(sizes.shape, int)
+    end = 0
+    for row, steps in enumerate(map(np.flatnonzero, real)):
+        own = values[end : end + len(steps)]
+        end += len(steps)
+        # The last of the real steps that a field reads.
+        last = np.minimum(np.arange(len(steps)) + own - 1, len(steps) - 1)
+        leaves = np.maximum.accumulate(np.append(steps, 0)[last])
+        delays[row, steps] = np.maximum(leaves - steps, 0)
+    return delays
+
+
+def check_mask(mask: Any, shape: Sequence[int]) -> np.ndarray:
+    """A boolean mask of a shape `(batch, time)`; all True for None."""
+    if mask is None:
+        return np.ones(shape, dtype=bool)
+    checks.check_mask("mask", mask, shape)
+    return np.asarray(mask, dtype=bool)
+
+
+def free_steps(real: np.ndarray, max_size: int) -> np.ndarray:
+    """The real steps whose window of `max_size` positions is wholly real."""
+    length = real.shape[1]
+    padded = np.pad(real, ((0, 0), (0, max_size - 1)))
+    windows = [padded[:, i : i + length] for i in range(max_size)]
+    return np.all(windows, axis=0)
+
+
+def check_labels(
+    labels: Any, batch_size: int, num_classes: int | None = None
+) -> np.ndarray:
+    """Labels as an int array; refuses those that are no classes."""
+    labels = np.asarray(labels)
+    if labels.shape != (batch_size,) or labels.dtype.kind not in "iu":
+        raise ValueError(
+            f"Argument `labels` must hold one int for each of {batch_size} "
+            f"texts. Received: labels of shape {labels.shape} and dtype "
+            f"{labels.dtype}"
+        )
+    too_large = num_classes is not None and (labels >= num_classes).any()
+    if too_large or (labels < 0).any():
+        below = "" if num_classes is None else f" and below {num_classes}"
+        raise ValueError(
+            f"Argument `labels` must hold classes, of at least 0{below}. "
+            f"Received: labels from {labels.min()} to {labels.max()}"
+        )
+    return labels
+
+
+def check_tokens(tokens: Any) -> np.ndarray:
+    """Tokens as an array `(batch, time)`."""
+    try:
+        array = np.asarray(tokens)
+    except ValueError:  # Rows of different lengths.
+        array = np.zeros(0)
+    if array.ndim != 2:
+        raise ValueError(
+            "Argument `tokens` must have the shape (batch, time), with a "
+            f"`mask` where texts differ in length. Received: tokens={tokens!r}"
+        )
+    return array
+
+
+def check_values(
+    name: str, values: Any, tokens: np.ndarray, real: np.ndarray
+) -> np.ndarray:
+    """Finite numbers at the real steps of tokens, in order."""
+    values = np.asarray(values, dtype="float64")
+    if values.shape != tokens.shape:
+        raise ValueError(
+            f"Argument `{name}` must have the shape {tokens.shape} of "
+            f"`tokens`. Received: {name}.shape={values.shape}"
+        )
+    values = values[real]
+    infinite = values[~np.isfinite(values)]
+    if len(infinite):
+        raise ValueError(
+            f"Argument `{name}` must hold finite numbers. "
+            f"Received: {name} with {infinite[0]}"
+        )
+    return values
