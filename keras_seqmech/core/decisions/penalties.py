@@ -84,7 +84,8 @@ share of open gates, or of kept steps |
     def __post_init__(self) -> None:
         numbers = WEIGHTS if self.target is None else (*WEIGHTS, "target")
         for name in numbers:
-            checks.check_not_negative(name, getattr(self, name))
+            value = checks.check_not_negative(name, getattr(self, name))
+            object.__setattr__(self, name, value)
         checks.check_choice("target_of", self.target_of, TARGETS_OF)
         if self.target_weight and self.target is None:
             raise ValueError(
@@ -94,12 +95,7 @@ share of open gates, or of kept steps |
             )
 
     def get_config(self) -> dict[str, Any]:
-        return {
-            name: value
-            if value is None or name == "target_of"
-            else float(value)
-            for name, value in dataclasses.asdict(self).items()
-        }
+        return dataclasses.asdict(self)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "DecisionPenalties":
@@ -163,18 +159,11 @@ def batch_shares(values: Tensor, present: Tensor | None = None) -> Tensor:
 class PenaltyWeights(keras.layers.Layer):
     """The weights of `DecisionPenalties` as variables of a layer.
 
-    Attributes:
-        initial: The `DecisionPenalties` they start from.
-        target: Its target, a float or None.
-        reading: Weight of what is read, a variable once the layer is built,
-            as the next three are.
-        target_weight: Weight of the distance from the target.
-        entropy: Weight of the entropy.
-        indecision: Weight of the indecision.
+    They are attributes named as the fields are, once the layer is built.
 
     Args:
-        penalties: A `DecisionPenalties`, its serialized form, or None for the
-            weights 0.
+        penalties: The `DecisionPenalties` they start from, its serialized
+            form, or None for the weights 0.
         least: Least value that a target may have.
         most: Largest value that a target may have.
 
@@ -217,13 +206,8 @@ class PenaltyWeights(keras.layers.Layer):
     ) -> PenaltyLosses:
         """The losses of each example of a batch, with the weights as they are.
 
-        Args:
-            measures: What is measured, step by step.
-            present: Boolean mask `(batch, time)`, or the probability that a
-                step exists; None if all do.
-
-        Returns:
-            `PenaltyLosses`; zeros in a batch without a real step.
+        `present` is that of `batch_shares`. A batch without a real step has
+        zeros.
         """
         dtype = measures.read.dtype
         reading, target_weight, entropy, indecision = (
@@ -274,42 +258,20 @@ def _deserialized(penalties: Any) -> DecisionPenalties:
 
 
 def upgrade_config(config: dict[str, Any]) -> dict[str, Any]:
-    """The config of a layer, `penalties` in place of older arguments.
+    """The config of a layer, `penalties` in place of the arguments before it.
 
-    Args:
-        config: A config of any version.
-
-    Returns:
-        A config that has `penalties` if the given one had any weight or target.
+    The files in `saved_models` have these.
     """
     config = dict(config)
-    older = {
-        name: config.pop(former)
-        for former, name in _FORMER_NAMES.items()
-        if former in config
-    }
-    for target_of, (target, weight) in _FORMER_TARGETS.items():
-        former_target = config.pop(target, None)
-        former_weight = config.pop(weight, 0.0)
-        if former_target is not None and former_weight:
-            older |= {
-                "target": former_target,
-                "target_weight": former_weight,
-                "target_of": target_of,
-            }
-    return (
-        {**config, "penalties": DecisionPenalties(**older)} if older else config
-    )
-
-
-_FORMER_NAMES = {
-    "cost_weight": "reading",
-    "target": "target",
-    "target_weight": "target_weight",
-    "entropy_weight": "entropy",
-    "indecision_weight": "indecision",
-}
-_FORMER_TARGETS = {
-    "row_above": ("openness_target", "sparsity_weight"),
-    "row": ("length_target", "length_weight"),
-}
+    older: dict[str, Any] = {"entropy": config.pop("entropy_weight", 0.0)}
+    for target_of, former_target, former_weight in (
+        ("row_above", "openness_target", "sparsity_weight"),
+        ("row", "length_target", "length_weight"),
+    ):
+        target = config.pop(former_target, None)
+        weight = config.pop(former_weight, 0.0)
+        if target is not None and weight:
+            older.update(
+                target=target, target_weight=weight, target_of=target_of
+            )
+    return {"penalties": DecisionPenalties(**older), **config}
