@@ -88,12 +88,12 @@ def reference(layer, cell, x, mask=None, noise=None, mode="argmax"):
                 x[b],
                 [np.zeros(UNITS) for _ in range(1 + (cell == "lstm"))],
                 layer.max_size,
-                rf.options.summary,
+                rf.summary,
                 mode,
                 None if noise is None else noise[b],
-                rf.options.temperature,
+                rf.initial_temperature,
                 None if mask is None else mask[b],
-                gated_states(rf.options.gated, cell),
+                gated_states(rf.gated, cell),
             )
         )
     return [np.stack(part) for part in zip(*[(r[0], r[2], r[3]) for r in rows])]

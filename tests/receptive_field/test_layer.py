@@ -295,15 +295,6 @@ def test_configs_from_before_there_was_a_choice_gate_the_output(layer_class):
     assert older.get_config()["size_from"] == "input"
 
 
-@pytest.mark.parametrize("return_sequences", [False, True])
-def test_bidirectional_says_what_to_do_about_the_field(return_sequences):
-    layer = ReceptiveFieldRNN(
-        lstm_cell(), 3, return_sequences=return_sequences, return_field=True
-    )
-    with pytest.raises(ValueError, match="`return_field` must.*Use two layers"):
-        keras.layers.Bidirectional(layer)
-
-
 def test_lookahead_may_be_empty():
     layer, x = ReceptiveFieldRNN(lstm_cell(), 3), inputs()
     assert_close(layer(x, lookahead=x[:, :0]), layer(x))

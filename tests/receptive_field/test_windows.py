@@ -55,7 +55,8 @@ def test_readable_steps_and_their_validity(mask, has_lookahead, ahead_mask):
 
 def test_windows_hold_the_same_steps_and_validity():
     sequences, _ = sample()
-    stacked = windows.look_ahead_windows(sequences, SIZE, MASK).numpy()
+    layer = windows.ReceptiveFieldWindows(SIZE, dtype="float64")
+    stacked = layer(sequences, mask=MASK).numpy()
     result = windows.pad_inputs(windows.Sequences(sequences, MASK), SIZE)
     np.testing.assert_array_equal(
         stacked[..., -1], np.swapaxes(result.validity, 0, 1)

@@ -5,11 +5,6 @@ input alone and was computed for all steps at once, or is a bias. A step asks
 for such a product by name, `affine(name, s_t)`, and the loop supplies `z_t`
 and `W`. This is what lets the recomputing gradient take the weight gradients
 out of the loop.
-
-An LSTM takes the product of its state in four parts, one for each gate. To
-multiply once and split the result is fast where the weight is small. Where it
-is large, a product for each part is faster: it saves a copy, and the products
-run in parallel. Hence `PartedWeight`.
 """
 
 import contextlib
@@ -137,53 +132,16 @@ class ScanOptions(NamedTuple):
     steps: Tensor | None = None
 
 
-class Kept(NamedTuple):
-    """What the recomputing gradient keeps of the forward loop, time first.
-
-    Attributes:
-        states: The states before each step.
-        products: The parts of each product within it.
-    """
-
-    states: States
-    products: Parts
-
-
-class Loop(Protocol):
-    """Runs a body at each step: `PaddedLoop`, `PackedLoop`."""
-
-    def run(
-        self,
-        body: Body,
-        inputs: Any,
-        states: States,
-        specs: Any,
-        reverse: bool = False,
-    ) -> tuple[Any, States]:
-        """Runs `body(inputs_t, states) -> (values, states)` over all steps.
-
-        Args:
-            body: The function.
-            inputs: Nest of the tensors of all steps.
-            states: The states of the first call.
-            specs: Nest of the shapes and dtypes of the values of a step.
-            reverse: Whether to begin with the last step.
-
-        Returns:
-            The values of all steps, in the order of time, and the states
-            after the last call.
-        """
-
-    def spec(self, tensor: Tensor) -> Any:
-        """Shape and dtype of one step of a tensor of all steps."""
-
-
 # Entries of a weight from which on each part is multiplied alone.
 LARGE = 2**16
 
 
 class PartedWeight:
-    """A weight that a step multiplies by, in parts.
+    """A weight that a step multiplies by, in parts, such as those of gates.
+
+    To multiply once and split the result is fast where the weight is small.
+    Where it is large, a product for each part is faster: it saves a copy, and
+    the products run in parallel.
 
     Args:
         weight: Matrix `(operand width, width)`, or a vector for a diagonal one.
