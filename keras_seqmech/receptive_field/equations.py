@@ -145,9 +145,6 @@ def inner_states(
         recurrent_kernel: $U_m$, `(units, units)`.
         validity: Boolean tensor `(..., S)`; broadcasts.
         activation: $g$.
-
-    Returns:
-        List of S tensors `(..., units)`, $m_1..m_S$.
     """
     states = [activation(offsets[0])]
     for i, offset in enumerate(offsets[1:], start=1):

@@ -211,14 +211,10 @@ class Sizes(NamedTuple):
         estimator: str,
         positions_read: Callable[[Tensor], Tensor],
     ) -> "Sizes":
-        """Sizes from their logits and what was selected.
+        """Sizes from their logits `(..., S)` and what was selected.
 
-        Args:
-            logits: Tensor `(..., S)`.
-            selection: One-hot or relaxed tensor of that shape.
-            estimator: One of `sampling.ESTIMATORS`.
-            positions_read: Function from a selection, or from probabilities,
-                to the number of positions read, `(...)`.
+        `positions_read` is a function from a selection, or from probabilities,
+        to the number of positions read, `(...)`.
         """
         # Not ops.softmax, which warns of an axis of size 1.
         probabilities = ops.exp(ops.log_softmax(logits, axis=-1))

@@ -138,13 +138,8 @@ def batch_shares(values: Tensor, present: Tensor | None = None) -> Tensor:
     $B / N \sum_t r_t v_{it}$, $N = \sum_{it} r_{it}$ and B the number of rows:
     the mean of the shares is the mean over real steps.
 
-    Args:
-        values: Tensor `(batch, time)`.
-        present: Tensor `(batch, time)`, r: a boolean mask, or the probability
-            that a step exists; None if all do.
-
-    Returns:
-        Tensor `(batch,)`; zeros if no step is real.
+    Values and `present`, r, are `(batch, time)`: a boolean mask, or the
+    probability that a step exists; None if all do. Zeros if no step is real.
     """
     if present is None:
         return ops.mean(values, axis=1)
@@ -170,11 +165,6 @@ class PenaltyWeights(keras.layers.Layer):
     Raises:
         ValueError: If `penalties` is none, or its target is not allowed.
     """
-
-    reading: keras.Variable
-    target_weight: keras.Variable
-    entropy: keras.Variable
-    indecision: keras.Variable
 
     def __init__(self, penalties: Any, least: float = 0, most: float = 1):
         initial = _deserialized(penalties)

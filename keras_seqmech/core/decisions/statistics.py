@@ -176,14 +176,7 @@ class DecidesSizes(KeepsStatistics):
         delay: Tensor,
         mask: Tensor | None,
     ) -> None:
-        """Counts the sizes of a batch.
-
-        Args:
-            sizes: The sizes.
-            validity: Boolean tensor `(batch, time, S)`: the real positions.
-            delay: Tensor `(batch, time)`: what steps wait for in a stream.
-            mask: Boolean tensor `(batch, time)` or None.
-        """
+        """Counts the sizes of a batch; see `Sizes.decided`."""
         self.statistics.update(sizes.decided(validity, delay), mask)
 
 

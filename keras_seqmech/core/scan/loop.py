@@ -59,16 +59,9 @@ class PaddedLoop:
     ) -> tuple[Any, States]:
         """Runs `body(inputs_t, states) -> (values, states)` over all steps.
 
-        Args:
-            body: The function.
-            inputs: Nest of tensors `(time, ...)`.
-            states: The states of the first call.
-            specs: Nest of the shapes and dtypes of the values of a step.
-            reverse: Whether to begin with the last step.
-
-        Returns:
-            The values, `(time, ...)`, in the order of time, and the states
-            after the last call.
+        Inputs are a nest of tensors `(time, ...)`, `specs` one of the shapes
+        and dtypes of the values of a step. With `reverse` the last step is the
+        first. The values `(time, ...)` are in the order of time.
         """
         first = keras.tree.flatten(inputs)[0]
         size = first.shape[0]

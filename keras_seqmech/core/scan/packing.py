@@ -238,28 +238,18 @@ Buffers: TypeAlias = list[tf.TensorArray]
 
 
 class _Place(NamedTuple):
-    """Where a step lies; each an int32 vector of one entry.
+    """Where a step lies; each an int32 vector of one entry."""
 
-    Attributes:
-        begin: The step's first packed element.
-        end: The first element after it.
-        first: The first of its rows, in the order of rows.
-        going_on: The first of its rows that has a further step, likewise.
-    """
-
+    # Its first packed element, and the first after it.
     begin: Tensor
     end: Tensor
+    # In the order of rows, its first row, and its first with a further step.
     first: Tensor
     going_on: Tensor
 
 
 class PackedLoop:
-    """Runs a body over packed inputs, and packs its values.
-
-    Args:
-        packing: Which rows have a step, and where it lies.
-        differentiable: As in `PaddedLoop`.
-    """
+    """Like `PaddedLoop`, over packed inputs; it packs its values."""
 
     def __init__(self, packing: Packing, differentiable: bool):
         self._packing = packing
@@ -281,11 +271,10 @@ class PackedLoop:
         specs: Any,
         reverse: bool = False,
     ) -> tuple[Any, States]:
-        """As `PaddedLoop.run`, of packed inputs and values.
+        """As `PaddedLoop.run`; the body gets tensors `(rows of the step, ...)`.
 
-        The body gets tensors `(rows of the step, ...)`. The states `(batch,
-        ...)` are those before each row's first and after its last call; of
-        rows without a step those given.
+        The states `(batch, ...)` are those before each row's first and after
+        its last call; of rows without a step those given.
         """
         if tf.executing_eagerly() and self._steps == 0:
             # Eager lists of no tensors cannot be joined.

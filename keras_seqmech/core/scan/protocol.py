@@ -34,17 +34,13 @@ class Affine(Protocol):
     def __call__(self, name: str, operand: Tensor) -> list[Tensor]:
         """The product of a name; each name is used once a step.
 
-        Args:
-            name: A key of `Operands.weights`.
-            operand: Tensor `(batch, operand width)`, a state or what the step
-                computed from one. The product with a vector is elementwise.
+        The operand `(batch, operand width)` is a state or what the step
+        computed from one. The product with a vector is elementwise.
 
         Returns:
-            Tensors `(batch, width)` that together make up
-            `inputs[name][t] + operand @ weights[name]`, or
-            `biases[name] + operand @ weights[name]`, or the product alone
-            where neither is given. As many as `inputs[name]` has parts, else
-            one.
+            Tensors `(batch, width)`, as many as `inputs[name]` has parts, else
+            one. Together they make up `operand @ weights[name]`, added to
+            `inputs[name][t]` or `biases[name]` where one is given.
         """
 
 
@@ -58,17 +54,11 @@ class Step(Protocol):
     def __call__(
         self, inputs: Named, states: States, affine: Affine
     ) -> tuple[Named, States]:
-        """Moves on by one step.
+        """Moves on by one step, from the states before to those after.
 
-        Args:
-            inputs: This step's `Operands.constants`, and `Operands.inputs`
-                other than the parts of products.
-            states: The states before the step.
-            affine: Supplies products.
-
-        Returns:
-            Outputs by name, with the shapes and dtypes given to `scan`, and
-            the states after the step.
+        The inputs are this step's `Operands.constants`, and `Operands.inputs`
+        other than the parts of products. Outputs are by name, with the shapes
+        and dtypes given to `scan`.
         """
 
 
