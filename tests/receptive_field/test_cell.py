@@ -136,9 +136,10 @@ def test_inference_is_the_paper_written_out(
     way=list(itertools.product(SIZE_SOURCES, ESTIMATORS)),
     summary=["mean", "last"],
     mask=[None, MASK],
+    strength=[None, 0.5],
 )
 def test_training_is_the_paper_written_out(
-    monkeypatch, max_size, gated, way, summary, mask
+    monkeypatch, max_size, gated, way, summary, mask, strength
 ):
     size_from, estimator = way
     layer = make_layer(
@@ -149,6 +150,7 @@ def test_training_is_the_paper_written_out(
         gated=gated,
         size_from=size_from,
         temperature=0.75,
+        forget_strength=strength,
         return_field=True,
     )
     x, noise = make_inputs(), make_noise(max_size)
