@@ -328,21 +328,6 @@ def test_a_closed_gate_forgets_what_it_gates(size_from):
         assert_equal(actual, layer.cell.cell(x[:, 0], begun)[0])
 
 
-def test_where_nothing_follows_nothing_is_chosen():
-    """At the last real step, and before a gap that reaches past the window."""
-    layer = make_layer("gru", 3, size_from="field", return_field=True)
-    mask = np.array([[1, 1, 1, 1, 1, 1], [1, 0, 0, 0, 1, 1], [1] * 3 + [0] * 3])
-    _, field = layer(make_inputs(), mask=mask.astype(bool))
-    for row, step in ((0, 5), (1, 0), (1, 5), (2, 2)):
-        assert_equal(field["probabilities"][row, step], [1, 0, 0])
-        assert_equal(field["size"][row, step], 1)
-    # One position follows: it takes what is left.
-    for row, step in ((0, 4), (1, 4), (2, 1)):
-        first, second, third = field["probabilities"][row, step].numpy()
-        assert 0 < first < 1 and third == 0
-        assert_equal(first + second, 1)
-
-
 def test_sizes_from_the_field_start_equally_likely():
     layer = ReceptiveFieldRNN(
         keras.layers.GRUCell(UNITS), 5, size_from="field", return_field=True

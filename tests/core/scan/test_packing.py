@@ -54,17 +54,6 @@ def test_gather_takes_kept_steps_by_number_and_length(keep):
     np.testing.assert_array_equal(pack(keep).gather(x), expected)
 
 
-def test_counts_are_the_rows_that_have_each_step(keep):
-    packing = pack(keep)
-    lengths = keep.sum(axis=1)
-    expected = [(lengths > n).sum() for n in range(max(lengths))]
-    np.testing.assert_array_equal(packing.counts, expected)
-    np.testing.assert_array_equal(packing.lengths, lengths)
-    np.testing.assert_array_equal(
-        packing.offsets, np.cumsum([0, *expected])[: len(expected)]
-    )
-
-
 def test_scatter_and_hold_bring_steps_back(keep):
     packing = pack(keep)
     x = normal(*keep.shape, 2)
@@ -90,15 +79,6 @@ def test_compact_is_that_of_compaction(keep, more):
     expected = tf.where(mask[..., None], expected, 0)
     np.testing.assert_array_equal(
         packing.compact(packing.gather(x), length), expected
-    )
-
-
-def test_rows_sort_by_length_and_back(keep):
-    packing = pack(keep)
-    lengths = keep.sum(axis=1)
-    np.testing.assert_array_equal(packing.sort(lengths), np.sort(lengths))
-    np.testing.assert_array_equal(
-        packing.unsort(packing.sort(lengths)), lengths
     )
 
 
