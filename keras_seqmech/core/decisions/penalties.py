@@ -84,8 +84,7 @@ share of open gates, or of kept steps |
     def __post_init__(self) -> None:
         numbers = WEIGHTS if self.target is None else (*WEIGHTS, "target")
         for name in numbers:
-            value = checks.check_not_negative(name, getattr(self, name))
-            object.__setattr__(self, name, value)
+            checks.check_not_negative(name, getattr(self, name))
         checks.check_choice("target_of", self.target_of, TARGETS_OF)
         if self.target_weight and self.target is None:
             raise ValueError(
@@ -95,7 +94,12 @@ share of open gates, or of kept steps |
             )
 
     def get_config(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        return {
+            name: value
+            if value is None or name == "target_of"
+            else float(value)
+            for name, value in dataclasses.asdict(self).items()
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "DecisionPenalties":
