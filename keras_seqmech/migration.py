@@ -115,6 +115,13 @@ def receptive_field_from_keras(
     """
     _check_options(options, TAKEN)
     _check_migratable(layer)
+    is_both = isinstance(layer, keras.layers.Bidirectional)
+    if is_both and options.get("return_field"):
+        raise ValueError(
+            "Argument `return_field` must be False within "
+            "`keras.layers.Bidirectional`, which merges tensors alone. "
+            "Received: return_field=True"
+        )
     options = {"forget_strength": 0.0, **options, "max_size": max_size}
     parts = [_without_weights(rnn, options) for rnn in directions(layer)]
     migrated = parts[0]

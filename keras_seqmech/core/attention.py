@@ -28,11 +28,9 @@ LARGEST_DIFFERENCE = 60
 
 
 class Attended(NamedTuple):
-    """What attention returns.
+    """The weighted sum of the steps, `(batch, features)`, and the weights.
 
-    Attributes:
-        pooled: Tensor `(batch, features)`, the weighted sum of the steps.
-        weights: Tensor `(batch, time)`, float32 or wider, 0 at masked steps.
+    Weights are 0 at masked steps.
     """
 
     pooled: Tensor
@@ -61,23 +59,20 @@ def last_attention(
 ) -> tuple[Attended, Tensor]:
     """Attention whose query is the last real step, to unit keys.
 
-    Steps are dropped as `drop_steps` does.
-
-    Returns:
-        `Attended`, and the ratio `(batch,)` of the attention to the other
-        steps to that to the last.
+    Others are dropped at random: a share `rate` of them, 1 for all, by `noise`
+    `(batch, time)`, uniform in [0, 1). The second result is `attention_ratio`.
     """
     sequences = masks.zero_masked_forward(sequences, mask)
     last = time_reductions.last_index(sequences, mask)
     query = time_reductions.steps_at(sequences, last[:, None])[:, 0]
     scores = normalized_scores(query, sequences)
     real = masks.real_steps(sequences, mask)
-    kept = drop_steps(real, last, rate, noise)
+    steps = ops.arange(ops.shape(real)[1], dtype="int32")
+    stays = ops.equal(steps, ops.cast(last, "int32")[:, None])
+    kept = ops.logical_and(real, ops.logical_or(stays, noise >= rate))
     weights = attention_weights(scores, kept)
-    ratio = attention_ratio(scores, last, kept)
-    return Attended(
-        time_reductions.weighted_sum(weights, sequences), weights
-    ), ratio
+    pooled = time_reductions.weighted_sum(weights, sequences)
+    return Attended(pooled, weights), attention_ratio(scores, last, kept)
 
 
 def dot_scores(query: Tensor, sequences: Tensor) -> Tensor:
@@ -126,22 +121,6 @@ def attention_weights(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     masses = ops.where(real, masses, ops.zeros_like(masses))
     # A row without a real step divides by 1; in others the sum is above 1.
     return masses / ops.maximum(ops.sum(masses, axis=1, keepdims=True), 1)
-
-
-def drop_steps(
-    mask: Tensor, index: Tensor, rate: Tensor, noise: Tensor
-) -> Tensor:
-    """Takes steps out of attention at random, never the one at `index`.
-
-    Args:
-        mask: The real steps.
-        index: Int tensor `(batch,)`, the step of each row that stays.
-        rate: Scalar in [0, 1], the share of the others to drop; 1 drops all.
-        noise: Tensor `(batch, time)`, uniform in [0, 1).
-    """
-    steps = ops.arange(ops.shape(mask)[1], dtype="int32")
-    stays = ops.equal(steps, ops.expand_dims(ops.cast(index, "int32"), 1))
-    return ops.logical_and(mask, ops.logical_or(stays, noise >= rate))
 
 
 def attention_ratio(

@@ -45,11 +45,8 @@ def output_size(cell: Any) -> int:
 def gated_states(cell: Any, gated: str) -> tuple[int, ...]:
     """Which of a cell's states a gate acts on, as indices into its flat states.
 
-    Args:
-        cell: A Keras cell. For stacked cells: the first, whose states come
-            first.
-        gated: `"output"`, its first state; `"memory"`, its last, which in an
-            `LSTMCell` is c; or `"all"`.
+    `"output"` is its first state, `"memory"` its last, which in an `LSTMCell`
+    is c, or `"all"`. For stacked cells: of the first, whose states come first.
     """
     count = len(flat_state_sizes(_parts(cell)[0]))
     indices = {"output": (0,), "memory": (count - 1,), "all": range(count)}
@@ -114,10 +111,9 @@ def fresh_dropout(cell: Any) -> Iterator[None]:
     """Within it, a cell's cached dropout masks are those of this call alone."""
 
     def reset() -> None:
-        for part in _parts(cell):
-            if caches_dropout(part):
-                part.reset_dropout_mask()
-                part.reset_recurrent_dropout_mask()
+        for part in filter(caches_dropout, _parts(cell)):
+            part.reset_dropout_mask()
+            part.reset_recurrent_dropout_mask()
 
     reset()
     try:
@@ -146,20 +142,13 @@ class CellRun(NamedTuple):
     """What `scan` needs to run a cell.
 
     Attributes:
-        inputs: Tensors by name to scan over, `(time, ...)`.
-        weights: Matrices of the products inside the loop, by name.
+        operands: The operands of the cell's part of a step.
         step: Function `(inputs_t, states, affine) -> (output, states)`, the
             states flat.
     """
 
-    inputs: dict[str, Any]
-    weights: dict[str, Tensor]
+    operands: Operands
     step: Callable
-
-    @property
-    def operands(self) -> Operands:
-        """The operands of the cell's part of a step."""
-        return Operands(self.inputs, self.weights)
 
 
 def prepare(
@@ -180,11 +169,10 @@ def prepare(
             output, states = call_cell(
                 cell, inputs["cell_inputs"], states, training
             )
-            return ops.cast(output, dtype), tuple(
-                ops.cast(s, dtype) for s in states
-            )
+            states = tuple(ops.cast(state, dtype) for state in states)
+            return ops.cast(output, dtype), states
 
-        return CellRun({"cell_inputs": sequences}, {}, step)
+        return CellRun(Operands({"cell_inputs": sequences}), step)
 
     kernel = ops.cast(cell.kernel, dtype)
     recurrent_kernel = ops.cast(cell.recurrent_kernel, dtype)
@@ -194,7 +182,7 @@ def prepare(
     if not isinstance(cell, keras.layers.GRUCell):
         parts = recurrent_kernel.shape[1] // recurrent_kernel.shape[0]
         inputs = {"cell": numerics.project(sequences, kernel, bias, parts)}
-        return CellRun(inputs, weights, known_step)
+        return CellRun(Operands(inputs, weights), known_step)
     inputs = _gru_inputs(cell, sequences, kernel, bias)
     if not cell.reset_after:
         split = 2 * cell.units
@@ -202,7 +190,7 @@ def prepare(
             "cell": recurrent_kernel[:, :split],
             "cell_candidate": recurrent_kernel[:, split:],
         }
-    return CellRun(inputs, weights, known_step)
+    return CellRun(Operands(inputs, weights), known_step)
 
 
 def projects_before_loop(cell: Any, training: bool) -> bool:
@@ -222,17 +210,14 @@ def _gru_inputs(
     if not cell.reset_after:
         update, reset, candidate = numerics.project(sequences, kernel, bias, 3)
         return {"cell": [update, reset], "cell_candidate": [candidate]}
-    input_bias, recurrent_bias = (
-        (None, None) if bias is None else tf.unstack(bias)
-    )
-    update, reset, candidate = numerics.project(
-        sequences, kernel, input_bias, 3
-    )
-    state_candidate = tf.zeros_like(candidate)
-    if recurrent_bias is not None:
-        update_bias, reset_bias, state_bias = tf.split(recurrent_bias, 3)
-        update, reset = update + update_bias, reset + reset_bias
-        state_candidate += state_bias
+    if bias is None:
+        bias = tf.zeros((2, kernel.shape[1]), kernel.dtype)
+    input_bias, recurrent_bias = tf.unstack(bias)
+    products = numerics.project(sequences, kernel, input_bias, 3)
+    biases = tf.split(recurrent_bias, 3)
+    update, reset = (p + b for p, b in zip(products[:2], biases))
+    candidate = products[2]
+    state_candidate = tf.zeros_like(candidate) + biases[2]
     return {
         "cell": [update, reset, state_candidate],
         "cell_candidate": candidate,

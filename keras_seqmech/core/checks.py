@@ -1,5 +1,6 @@
 """Argument checks: errors name the argument, what is allowed, what is given."""
 
+import functools
 import math
 from collections.abc import Callable
 from collections.abc import Sequence
@@ -19,57 +20,44 @@ _SEQUENCES = (
 )
 
 
-# Numbers.
-
-
-def check_positive_int(name: str, value: Any) -> int:
-    """Refuses anything but an integer of at least 1; a bool is not one."""
-    return _check_int(name, value, 1, "a positive integer")
-
-
-def check_not_negative_int(name: str, value: Any) -> int:
-    """Refuses anything but an integer of at least 0; a bool is not one."""
-    return _check_int(name, value, 0, "an integer of at least 0")
-
-
-def _check_int(name: str, value: Any, least: int, allowed: str) -> int:
-    is_int = isinstance(value, Integral) and not isinstance(value, bool)
-    if not is_int or value < least:
-        raise ValueError(
-            f"Argument `{name}` must be {allowed}. Received: {name}={value!r}"
-        )
-    return int(value)
+# Numbers. A bool is none.
 
 
 def _number_check(
-    allowed: str, fits: Callable[[Any], bool]
-) -> Callable[[str, Any], float]:
-    """A function `(name, value)` that refuses numbers that do not fit."""
+    kind: Any, allowed: str, fits: Callable[[Any], bool]
+) -> Callable[[str, Any], Any]:
+    """A function `(name, value)` that refuses all but numbers that fit."""
 
-    def check(name: str, value: Any) -> float:
-        is_number = isinstance(value, Real) and not isinstance(value, bool)
+    def check(name: str, value: Any) -> Any:
+        is_number = isinstance(value, kind) and not isinstance(value, bool)
         if not is_number or not fits(value):
             raise ValueError(
                 f"Argument `{name}` must be {allowed}. "
                 f"Received: {name}={value!r}"
             )
-        return float(value)
+        return int(value) if kind is Integral else float(value)
 
     return check
 
 
+check_positive_int = _number_check(
+    Integral, "a positive integer", lambda x: x >= 1
+)
+check_not_negative_int = _number_check(
+    Integral, "an integer of at least 0", lambda x: x >= 0
+)
 check_finite = _number_check(
-    "a finite number", lambda x: -math.inf < x < math.inf
+    Real, "a finite number", lambda x: -math.inf < x < math.inf
 )
 check_positive = _number_check(
-    "a finite number above 0", lambda x: 0 < x < math.inf
+    Real, "a finite number above 0", lambda x: 0 < x < math.inf
 )
 check_not_negative = _number_check(
-    "a finite number of at least 0", lambda x: 0 <= x < math.inf
+    Real, "a finite number of at least 0", lambda x: 0 <= x < math.inf
 )
-check_share = _number_check("a number from 0 to 1", lambda x: 0 <= x <= 1)
+check_share = _number_check(Real, "a number from 0 to 1", lambda x: 0 <= x <= 1)
 check_open_share = _number_check(
-    "a number above 0 and below 1", lambda x: 0 < x < 1
+    Real, "a number above 0 and below 1", lambda x: 0 < x < 1
 )
 
 
@@ -122,22 +110,8 @@ def fresh(initializer: Any) -> Any:
     return initializer
 
 
-def get_initializer(name: str, value: Any) -> Any:
-    """An initializer of Keras, which may be given by name; refuses others."""
-    return _get(keras.initializers, name, value)
-
-
-def get_regularizer(name: str, value: Any) -> Any:
-    """A regularizer of Keras, which may be given by name; refuses others."""
-    return _get(keras.regularizers, name, value)
-
-
-def get_activation(name: str, value: Any) -> Any:
-    """An activation of Keras, which may be given by name; refuses others."""
-    return _get(keras.activations, name, value)
-
-
 def _get(module: Any, name: str, value: Any) -> Any:
+    """An object of Keras, which may be given by name; refuses others."""
     try:
         return module.get(value)
     except (TypeError, ValueError) as error:
@@ -145,6 +119,11 @@ def _get(module: Any, name: str, value: Any) -> Any:
             f"Argument `{name}` must be one that Keras knows, or its name. "
             f"Received: {name}={value!r}"
         ) from error
+
+
+get_initializer = functools.partial(_get, keras.initializers)
+get_regularizer = functools.partial(_get, keras.regularizers)
+get_activation = functools.partial(_get, keras.activations)
 
 
 def as_tensor(values: Any) -> Any:
@@ -175,24 +154,15 @@ def check_features(name: str, shape: Sequence, features: int | None) -> None:
         )
 
 
-def check_windows(name: str, shape: Sequence, max_size: int) -> None:
-    """Refuses shapes other than `(batch, time, max_size, features + 1)`."""
-    _check_windows(name, shape, max_size, "Sequences for", "batch, time")
-
-
-def check_window(name: str, shape: Sequence, max_size: int) -> None:
-    """Refuses shapes other than `(batch, max_size, features + 1)`."""
-    _check_windows(name, shape, max_size, "A step of", "batch")
-
-
-def _check_windows(
-    name: str, shape: Sequence, max_size: int, what: str, axes: str
+def check_windows(
+    name: str, shape: Sequence, max_size: int, axes: str = "batch, time"
 ) -> None:
+    """Refuses shapes other than `(axes, max_size, features + 1)`."""
     shape, rank = tuple(shape), 2 + len(axes.split())
     fits = len(shape) == rank and 0 not in shape[1:-2]
     if not fits or shape[-2] != max_size or (shape[-1] or 0) < 2:
         raise ValueError(
-            f"{what} an `RFCell` must have the shape ({axes}, max_size, "
+            f"What an `RFCell` reads must have the shape ({axes}, max_size, "
             f"features + 1) with max_size={max_size}, as "
             f"`ReceptiveFieldWindows(max_size={max_size})` makes it. "
             f"Received: {name}={shape}"
@@ -258,26 +228,6 @@ def check_context(name: str, shape: Sequence, sequence_shape: Sequence) -> None:
             f"number of features and the batch size of its sequence, "
             f"{batch_size}. Received: {name}={shape}"
         )
-
-
-def check_lookahead(lookahead: Any, mask: Any, shape: Sequence) -> None:
-    """Refuses a lookahead that cannot follow sequences of this shape."""
-    if lookahead is None:
-        if mask is not None:
-            raise ValueError(
-                "Argument `lookahead_mask` needs a `lookahead`. "
-                "Received: lookahead=None"
-            )
-        return
-    received = tuple(lookahead.shape)
-    fits = len(received) == 3 and received[-1] == shape[-1]
-    if not fits or len({received[0], shape[0]} - {None}) > 1:
-        raise ValueError(
-            f"Argument `lookahead` must have the shape ({shape[0]}, steps, "
-            f"{shape[-1]}), batch and features those of the sequences. "
-            f"Received: lookahead.shape={received}"
-        )
-    check_mask("lookahead_mask", mask, received)
 
 
 def check_states(

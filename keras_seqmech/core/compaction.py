@@ -72,13 +72,10 @@ def running_count(keep: tf.Tensor) -> tf.Tensor:
 def gather(
     sequences: tf.Tensor, keep: tf.Tensor, indices: tf.Tensor
 ) -> tf.Tensor:
-    """Takes the kept steps of each row.
+    """Takes the kept steps of each row, as `(batch, K, features)`.
 
     The indices `(batch, K)` are those of `compact`. Places beyond the steps
     that a row keeps hold its first step, without a gradient.
-
-    Returns:
-        Tensor `(batch, K, features)`.
     """
 
     @custom_gradient
@@ -101,18 +98,11 @@ def gather(
 def expand(
     initial: tf.Tensor, compacted: tf.Tensor, keep: tf.Tensor
 ) -> tf.Tensor:
-    """Brings states after the kept steps back to all steps.
+    """The state of the last kept step at each step, `(batch, time, units)`.
 
-    Args:
-        initial: Tensor `(batch, units)`, the state before the first kept
-            step.
-        compacted: Tensor `(batch, K, units)`, K at least the most steps any
-            row keeps.
-        keep: The kept steps.
-
-    Returns:
-        Tensor `(batch, time, units)`: at each step the state of the last kept
-        one.
+    `initial` is that before the first kept step, `(batch, units)`, `compacted`
+    those of the kept steps, `(batch, K, units)`, K at least the most steps any
+    row keeps.
     """
     states = tf.concat([initial[:, None], compacted], axis=1)
     return tf.gather(states, running_count(keep), batch_dims=1)

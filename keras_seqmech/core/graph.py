@@ -53,13 +53,11 @@ def run_again(
 
 
 def record_calls(
-    network: keras.Model, inputs: Tensor | None = None
+    network: keras.Model,
 ) -> tuple[keras.Model, list[tuple[keras.Operation, Any]]]:
     """Rebuilds a functional model, as `run_again` does.
 
-    Returns:
-        A functional model of the same layers; and, in the order of the calls,
-        each operation with its outputs.
+    With it, in the order of the calls, each operation and its outputs.
     """
     calls: list[tuple[keras.Operation, Any]] = []
 
@@ -68,7 +66,7 @@ def record_calls(
         calls.append((operation, outputs))
         return outputs
 
-    return run_again(network, call, inputs), calls
+    return run_again(network, call), calls
 
 
 def layers_within(model: keras.Model) -> list[keras.Layer]:

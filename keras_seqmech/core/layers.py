@@ -51,19 +51,16 @@ class SequenceLayer(keras.layers.Layer):
 
 
 def output_specs(shapes: Any, dtype: str) -> Any:
-    """What a layer returns, as `KerasTensor`s.
+    """What a layer returns, as `KerasTensor`s, from the shapes in a structure.
 
-    Args:
-        shapes: A shape, or a pair of a shape and a dict of those of decisions.
-        dtype: Dtype of the output; decisions are float32 or wider.
+    Those in a dict are of decisions, which are float32 or wider.
     """
-    if len(shapes) != 2 or not isinstance(shapes[1], dict):
-        return keras.KerasTensor(shapes, dtype=dtype)
-    decisions = {
-        name: keras.KerasTensor(shape, dtype=score_dtype(dtype))
-        for name, shape in shapes[1].items()
-    }
-    return keras.KerasTensor(shapes[0], dtype=dtype), decisions
+    if isinstance(shapes, dict):
+        dtype = score_dtype(dtype)
+        return {k: keras.KerasTensor(x, dtype) for k, x in shapes.items()}
+    if any(isinstance(x, (tuple, list, dict)) for x in shapes):
+        return type(shapes)(output_specs(x, dtype) for x in shapes)
+    return keras.KerasTensor(shapes, dtype)
 
 
 def add_scalar(

@@ -58,15 +58,9 @@ def output_masks(layer: keras.layers.Layer, mask: Any) -> Any:
 
     From Keras 3.16 on its own recurrent layers pass none on.
 
-    Args:
-        layer: A `keras.layers.RNN`, a `keras.layers.Bidirectional` or a
-            `keras.layers.TimeDistributed`.
-        mask: Boolean tensor `(batch, time)` or None.
-
-    Returns:
-        The mask of the outputs, a list of two where both directions of a
-        `Bidirectional` are returned; these come before states, which get none.
-        None where there is no mask to pass on.
+    The layer is a `keras.layers.RNN`, `Bidirectional` or `TimeDistributed`.
+    The mask is that of the outputs, a list of two where both directions of a
+    `Bidirectional` are returned; these come before states, which get none.
     """
     if mask is None or not getattr(layer, "return_sequences", True):
         return None

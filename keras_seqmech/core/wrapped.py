@@ -27,17 +27,12 @@ class Wrapper(keras.layers.Layer):
     """Base of layers that call another one over sequences.
 
     No gradient depends on the values at masked steps, and each output that is
-    a sequence has the mask, in every version of Keras.
-
-    Args:
-        layer: A `keras.layers.RNN`, or a `keras.layers.Bidirectional` of one.
-        **kwargs: Base layer keyword arguments. The dtype policy defaults to
-            that of `layer`.
-
-    Attributes:
-        wraps: Name of the argument and attribute that holds the layer.
+    a sequence has the mask, in every version of Keras. The layer is a
+    `keras.layers.RNN`, or a `keras.layers.Bidirectional` of one; its dtype
+    policy is the default.
     """
 
+    # Name of the argument and attribute that holds the layer.
     wraps: str
 
     def __init__(self, layer: keras.layers.Layer, **kwargs: Any):

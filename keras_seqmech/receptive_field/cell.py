@@ -13,19 +13,21 @@ from keras_seqmech.core.decisions import categorical
 from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
-from keras_seqmech.core.decisions.penalties import upgrade_config
+from keras_seqmech.core.decisions.sampling import ESTIMATORS
 from keras_seqmech.core.layers import UnitInterval
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import unbuilt_config
 from keras_seqmech.core.numerics import score_dtype
+from keras_seqmech.receptive_field.equations import SIZE_SOURCES
 from keras_seqmech.receptive_field.equations import FieldEquations
-from keras_seqmech.receptive_field.equations import FieldOptions
-from keras_seqmech.receptive_field.equations import FieldWeights
+from keras_seqmech.receptive_field.equations import check_activation
 from keras_seqmech.receptive_field.equations import forget
 from keras_seqmech.receptive_field.equations import keep_weights
 from keras_seqmech.receptive_field.equations import soft_summary
 from keras_seqmech.typing import Tensor
 
+SUMMARIES = ("mean", "last")
+GATED = ("memory", "output", "all")
 # Arguments of configs that were saved before there were such arguments.
 OLDER_CONFIG = {"gated": "output"}
 
@@ -177,52 +179,70 @@ class RFCell(keras.layers.Layer):
         **kwargs: Any,
     ):
         cell = checks.check_cell("cell", cell)
-        options = FieldOptions.checked(
-            max_size=max_size,
-            field_units=field_units,
-            summary=summary,
-            estimator=estimator,
-            temperature=temperature,
-            activation=activation,
-            gated=gated,
-            size_from=size_from,
-            unit_forget_bias=unit_forget_bias,
-            forget_strength=forget_strength,
-            kernel_initializer=kernel_initializer,
-            recurrent_initializer=recurrent_initializer,
-            kernel_regularizer=kernel_regularizer,
-            sample_at_inference=sample_at_inference,
-            seed=seed,
-        )
-        weights = PenaltyWeights(penalties, least=1, most=options.max_size)
+        max_size = checks.check_positive_int("max_size", max_size)
+        weights = PenaltyWeights(penalties, least=1, most=max_size)
         super().__init__(**kwargs)
         self.cell = cell
+        self.max_size = max_size
+        if field_units is not None:
+            field_units = checks.check_positive_int("field_units", field_units)
+        self.field_units = field_units
+        self.summary = checks.check_choice("summary", summary, SUMMARIES)
+        self.estimator = checks.check_choice("estimator", estimator, ESTIMATORS)
+        self.initial_temperature = checks.check_positive(
+            "temperature", temperature
+        )
+        self.activation = check_activation("activation", activation)
+        self.gated = checks.check_choice("gated", gated, GATED)
+        self.size_from = checks.check_choice(
+            "size_from", size_from, SIZE_SOURCES
+        )
         self.penalties = weights
-        self.options = options
-        self.max_size = options.max_size
+        self.unit_forget_bias = checks.check_bool(
+            "unit_forget_bias", unit_forget_bias
+        )
+        if forget_strength is not None:
+            forget_strength = checks.check_share(
+                "forget_strength", forget_strength
+            )
+        self.initial_strength = forget_strength
+        self.kernel_initializer = checks.get_initializer(
+            "kernel_initializer", kernel_initializer
+        )
+        self.recurrent_initializer = checks.get_initializer(
+            "recurrent_initializer", recurrent_initializer
+        )
+        self.kernel_regularizer = checks.get_regularizer(
+            "kernel_regularizer", kernel_regularizer
+        )
+        self.sample_at_inference = checks.check_bool(
+            "sample_at_inference", sample_at_inference
+        )
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.temperature: keras.Variable | None = None
+        self.forget_strength: keras.Variable | None = None
         self.state_size = cells.state_size(cell)
         self.output_size = cells.output_size(cell)
         # Indices of the gated states among all of them, flat.
-        self.gated_states = cells.gated_states(cell, options.gated)
-        self.seed_generator = keras.random.SeedGenerator(seed)
-        self.temperature: keras.Variable | None = None
+        self.gated_states = cells.gated_states(cell, gated)
 
     def build(self, input_shape: Any) -> None:
-        checks.check_window("input_shape", input_shape, self.max_size)
+        checks.check_windows("input_shape", input_shape, self.max_size, "batch")
         features = input_shape[-1] - 1
         state_sizes = cells.flat_state_sizes(self.cell)
-        units = state_sizes[0]
-        field_units = self.options.field_units or units
+        field_units = self.field_units or state_sizes[0]
+        gated_units = sum(state_sizes[i] for i in self.gated_states)
         self.temperature = add_scalar(
-            self, "temperature", self.options.temperature
+            self, "temperature", self.initial_temperature
         )
         if self.max_size > 1:
-            self._build_sizes(features, units, field_units)
+            self._build_sizes(features, state_sizes[0], field_units)
             self.field_recurrent_kernel = self._add_kernel(
                 "field_recurrent_kernel",
                 field_units,
                 field_units,
-                self.options.recurrent_initializer,
+                self.recurrent_initializer,
             )
         self.field_kernel = self._add_kernel(
             "field_kernel", features, field_units
@@ -230,22 +250,19 @@ class RFCell(keras.layers.Layer):
         self.field_bias = self.add_weight(
             name="field_bias", shape=(field_units,), initializer="zeros"
         )
-        gated_units = sum(state_sizes[i] for i in self.gated_states)
         self.forget_kernel = self._add_kernel(
             "forget_kernel", field_units, gated_units
         )
         self.forget_bias = self.add_weight(
             name="forget_bias",
             shape=(gated_units,),
-            initializer="ones" if self.options.unit_forget_bias else "zeros",
+            initializer="ones" if self.unit_forget_bias else "zeros",
         )
-        if self.options.forget_strength is not None:
+        if self.initial_strength is not None:
             self.forget_strength = self.add_weight(
                 name="forget_strength",
                 shape=(gated_units,),
-                initializer=keras.initializers.Constant(
-                    self.options.forget_strength
-                ),
+                initializer=keras.initializers.Constant(self.initial_strength),
                 constraint=UnitInterval(),
             )
         self.penalties.build()
@@ -253,7 +270,7 @@ class RFCell(keras.layers.Layer):
 
     def _build_sizes(self, features: int, units: int, field_units: int) -> None:
         """Makes the weights that choose a size."""
-        if self.options.size_from == "input":
+        if self.size_from == "input":
             self.size_kernel = self._add_kernel(
                 "size_kernel", features, self.max_size
             )
@@ -280,16 +297,18 @@ class RFCell(keras.layers.Layer):
         return self.add_weight(
             name=name,
             shape=(rows, columns),
-            initializer=checks.fresh(
-                initializer or self.options.kernel_initializer
-            ),
-            regularizer=self.options.kernel_regularizer,
+            initializer=checks.fresh(initializer or self.kernel_initializer),
+            regularizer=self.kernel_regularizer,
         )
 
     def call(
         self, inputs: Tensor, states: Any, training: bool = False
     ) -> tuple[Tensor, Any]:
-        self._check_call(inputs)
+        checks.check_windows(
+            "inputs.shape", inputs.shape, self.max_size, "batch"
+        )
+        features = self.field_kernel.shape[0]
+        checks.check_features("inputs.shape", inputs.shape, features + 1)
         if training:
             self._warn_unsupported_in_keras_rnn()
         equations = self.equations(training)
@@ -315,22 +334,21 @@ class RFCell(keras.layers.Layer):
         hidden: Tensor,
     ) -> Tensor:
         """Chooses a field and reads it, one window a row."""
-        options, weights = self.options, equations.weights
         offsets = [
             equations.offsets(window[:, i]) for i in range(self.max_size)
         ]
         if self.max_size == 1:
-            return options.activation(offsets[0])
+            return self.activation(offsets[0])
         states: list[Tensor] = []
         if not equations.reads_softly:
             states = equations.states(offsets, validity)
-        kernel = weights.size_recurrent_kernel
+        kernel = equations.size_recurrent_kernel
         scores = equations.size_scores(window[:, 0], states)
         scores += numerics.product(ops.cast(hidden, kernel.dtype), kernel)
         mask = equations.position_mask(validity)
         logits = equations.size_logits(scores, mask)
         if self.draws(equations.training):
-            selection = equations.sample(logits, self.seed_generator)
+            selection = equations.sample(logits)
         else:
             selection = equations.select(logits, noise=None)
         if states:
@@ -338,76 +356,33 @@ class RFCell(keras.layers.Layer):
             return equations.selected(selection, summaries)
 
         def candidate(i: int, state: Tensor) -> Tensor:
-            product = numerics.product(state, weights.recurrent_kernel)
-            return options.activation(offsets[i] + product)
+            product = numerics.product(state, equations.recurrent_kernel)
+            return self.activation(offsets[i] + product)
 
         return soft_summary(
-            options.activation(offsets[0]),
+            self.activation(offsets[0]),
             candidate,
             keep_weights(selection, ops.cast(validity, selection.dtype)),
-            options.summary,
+            self.summary,
         )
 
     def _warn_unsupported_in_keras_rnn(self) -> None:
         """Warns of what has no effect within `keras.layers.RNN`."""
-        if self.options.estimator == "reinforce" and self.max_size > 1:
+        draws = self.estimator == "reinforce" and self.max_size > 1
+        if draws or self.penalties.initial != DecisionPenalties():
             warnings.warn(
-                "Sizes that are drawn within `keras.layers.RNN` report no "
-                "log-probability and are not learned; use `ReceptiveFieldRNN` "
-                f"in a `PolicyGradientModel`. Received: {self.name!r} with "
-                "estimator='reinforce'",
+                "Sizes that are drawn within `keras.layers.RNN` are not "
+                "learned, and penalties do not act; use `ReceptiveFieldRNN`. "
+                f"Received: {self.name!r} with estimator={self.estimator!r}, "
+                f"{self.penalties.initial}",
                 UserWarning,
                 stacklevel=2,
             )
-        if self.penalties.initial != DecisionPenalties():
-            warnings.warn(
-                "Penalties of decisions act in `ReceptiveFieldRNN` only, not "
-                f"in `keras.layers.RNN(RFCell(...))`. Received: {self.name!r} "
-                f"with {self.penalties.initial}",
-                UserWarning,
-                stacklevel=2,
-            )
-
-    def _check_call(self, inputs: Tensor) -> None:
-        checks.check_window("inputs.shape", inputs.shape, self.max_size)
-        features = self.field_kernel.shape[0]
-        checks.check_features("inputs.shape", inputs.shape, features + 1)
 
     def equations(self, training: bool) -> FieldEquations:
         """The equations over the cell's weights as they stand now."""
 
-        def data(variable: keras.Variable) -> Tensor:
-            return ops.cast(variable, self.compute_dtype)
-
-        def score(variable: keras.Variable) -> Tensor:
-            return ops.cast(variable, self.score_dtype)
-
-        weights = {
-            "kernel": data(self.field_kernel),
-            "bias": data(self.field_bias),
-            "forget_kernel": data(self.forget_kernel),
-            "forget_bias": data(self.forget_bias),
-        }
-        if self.options.forget_strength is not None:
-            weights["forget_strength"] = data(self.forget_strength)
-        if self.max_size > 1:
-            weights["recurrent_kernel"] = data(self.field_recurrent_kernel)
-            if self.options.size_from == "input":
-                weights["size_kernel"] = score(self.size_kernel)
-                recurrent_kernel = score(self.size_recurrent_kernel)
-            else:
-                weights["size_kernel"] = score(self.stop_kernel)
-                weights["size_bias"] = score(self.stop_bias)
-                recurrent_kernel = ops.repeat(
-                    score(self.stop_recurrent_kernel), self.max_size - 1, axis=1
-                )
-            weights["size_recurrent_kernel"] = recurrent_kernel
-        return FieldEquations(
-            self.options,
-            FieldWeights(**weights),
-            self.temperature,
-            bool(training),
-        )
+        return FieldEquations(self, bool(training))
 
     @property
     def window_size(self) -> int:
@@ -421,7 +396,7 @@ class RFCell(keras.layers.Layer):
 
     def draws(self, training: bool) -> bool:
         """Whether sizes are drawn."""
-        return training or self.options.sample_at_inference
+        return training or self.sample_at_inference
 
     def sample_noise(self, shape: Any, training: bool) -> Tensor | None:
         """Gumbel noise of `shape`, or None where sizes are not drawn."""
@@ -445,7 +420,27 @@ class RFCell(keras.layers.Layer):
         return {
             **super().get_config(),
             "cell": unbuilt_config(self.cell),
-            **self.options.get_config(),
+            "max_size": self.max_size,
+            "field_units": self.field_units,
+            "summary": self.summary,
+            "estimator": self.estimator,
+            "temperature": self.initial_temperature,
+            "activation": keras.activations.serialize(self.activation),
+            "gated": self.gated,
+            "size_from": self.size_from,
+            "unit_forget_bias": self.unit_forget_bias,
+            "forget_strength": self.initial_strength,
+            "kernel_initializer": keras.initializers.serialize(
+                self.kernel_initializer
+            ),
+            "recurrent_initializer": keras.initializers.serialize(
+                self.recurrent_initializer
+            ),
+            "kernel_regularizer": keras.regularizers.serialize(
+                self.kernel_regularizer
+            ),
+            "sample_at_inference": self.sample_at_inference,
+            "seed": self.seed,
             **self.penalties.as_argument(),
         }
 
@@ -456,5 +451,4 @@ class RFCell(keras.layers.Layer):
         cell = keras.saving.deserialize_keras_object(
             config["cell"], custom_objects=custom_objects
         )
-        config = upgrade_config({**OLDER_CONFIG, **config})
-        return cls(**{**config, "cell": cell})
+        return cls(**{**OLDER_CONFIG, **config, "cell": cell})

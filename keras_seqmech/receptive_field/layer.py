@@ -1,5 +1,6 @@
 """The adaptive receptive field as a recurrent layer."""
 
+import inspect
 from typing import Any
 
 import keras
@@ -10,13 +11,12 @@ from keras_seqmech.core import checks
 from keras_seqmech.core.decisions.categorical import Sizes
 from keras_seqmech.core.decisions.categorical import field_shapes
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
-from keras_seqmech.core.decisions.penalties import upgrade_config
 from keras_seqmech.core.decisions.statistics import DecidesSizes
+from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.masks import output_masks
 from keras_seqmech.receptive_field import loop
 from keras_seqmech.receptive_field.cell import OLDER_CONFIG
 from keras_seqmech.receptive_field.cell import RFCell
-from keras_seqmech.receptive_field.equations import FieldOptions
 from keras_seqmech.receptive_field.equations import emission_delays
 from keras_seqmech.receptive_field.equations import keep_weights
 from keras_seqmech.receptive_field.loop import FieldRun
@@ -48,12 +48,8 @@ def compute_sizes(
     def positions_read(selection: Tensor) -> Tensor:
         return ops.sum(keep_weights(selection, validity), axis=-1)
 
-    sizes = Sizes.of(logits, selection, cell.options.estimator, positions_read)
+    sizes = Sizes.of(logits, selection, cell.estimator, positions_read)
     return sizes.map(field_inputs.restore)
-
-
-# The arguments that the layer passes on to its cell.
-CELL_ARGUMENTS = {*FieldOptions.names(), "penalties"}
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -175,7 +171,9 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         check_bool = checks.check_bool
         # Those of `Layer` and `RNN` are the layer's own.
         cell_arguments = {
-            name: kwargs.pop(name) for name in CELL_ARGUMENTS if name in kwargs
+            name: kwargs.pop(name)
+            for name in inspect.signature(RFCell.__init__).parameters
+            if name in kwargs
         }
         field_cell = RFCell(
             cell,
@@ -212,7 +210,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
     @property
     def estimator(self) -> str:
         """How training passes gradients to the sizes."""
-        return self.cell.options.estimator
+        return self.cell.estimator
 
     @property
     def temperature(self) -> keras.Variable | None:
@@ -226,22 +224,6 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
     def penalties(self) -> PenaltyWeights:
         """The weights of the auxiliary losses, as variables."""
         return self.cell.penalties
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        # `Bidirectional` sets this on the two layers that it has made.
-        if name == "zero_output_for_mask" and getattr(
-            self, "return_field", False
-        ):
-            raise ValueError(
-                "Argument `return_field` must be False where "
-                "`zero_output_for_mask` is set later, as within "
-                "`keras.layers.Bidirectional`, which merges tensors alone. Use "
-                "two layers, one of them with `go_backwards=True`, and join "
-                "what they return; `keras.ops.flip(..., axis=1)` brings what "
-                "the latter returns into the order of time. "
-                "Received: return_field=True"
-            )
-        super().__setattr__(name, value)
 
     def build(
         self,
@@ -273,7 +255,16 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         self._check_lookahead(sequences, lookahead, lookahead_mask)
         sequences = checks.assert_length("sequences.shape", sequences)
         states = self._initial_states(initial_state, sequences)
-        options = self._run_options(training)
+        options = loop.RunOptions(
+            training=bool(training),
+            return_sequences=self.return_sequences,
+            return_choices=(
+                bool(training) or self.return_field or self.track_statistics
+            ),
+            zero_output_for_mask=self.zero_output_for_mask,
+            unroll=self.unroll,
+            jit_compile=self.jit_compile,
+        )
         read = self._in_reading_order(
             sequences, mask, lookahead, lookahead_mask
         )
@@ -281,15 +272,24 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         prepare = pack_inputs if packs else pad_inputs
         field_inputs = prepare(read, self.max_size)
         run = loop.run(self.cell, field_inputs, states, options)
-        self._keep_states(run.states)
-        if not options.return_choices:
-            return self._assemble(run)
-        sizes = compute_sizes(self.cell, run, field_inputs)
-        mask = self._real(mask)
-        if training:
-            self.add_penalties(sizes, mask)
-        self._count(sizes, field_inputs, mask)
-        return self._assemble(run, sizes)
+        if self.stateful:
+            kept = keras.tree.flatten(self.states)
+            for variable, state in zip(kept, run.states):
+                variable.assign(state)
+        returned = [run.outputs]
+        if self.return_state:
+            returned += keras.tree.pack_sequence_as(
+                self.state_size, list(run.states)
+            )
+        if options.return_choices:
+            sizes = compute_sizes(self.cell, run, field_inputs)
+            if training:
+                self.add_penalties(sizes, read.mask)
+            if self.statistics is not None:
+                self._count(sizes, field_inputs, read.mask)
+            if self.return_field:
+                returned.append(sizes.field())
+        return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _check_call(
         self, sequences: Tensor, initial_state: Any, mask: Tensor | None
@@ -312,8 +312,23 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
     def _check_lookahead(
         self, sequences: Tensor, lookahead: Any, lookahead_mask: Any
     ) -> None:
-        checks.check_lookahead(lookahead, lookahead_mask, sequences.shape)
-        if lookahead is not None and self.go_backwards:
+        if lookahead is None:
+            if lookahead_mask is not None:
+                raise ValueError(
+                    "Argument `lookahead_mask` needs a `lookahead`. "
+                    "Received: lookahead=None"
+                )
+            return
+        shape, received = sequences.shape, tuple(lookahead.shape)
+        fits = len(received) == 3 and received[-1] == shape[-1]
+        if not fits or len({received[0], shape[0]} - {None}) > 1:
+            raise ValueError(
+                f"Argument `lookahead` must have the shape ({shape[0]}, steps, "
+                f"{shape[-1]}), batch and features those of the sequences. "
+                f"Received: lookahead.shape={received}"
+            )
+        checks.check_mask("lookahead_mask", lookahead_mask, received)
+        if self.go_backwards:
             raise ValueError(
                 "Argument `lookahead` follows the last step, which a layer "
                 "with `go_backwards=True` reads first; flip the sequence "
@@ -362,28 +377,9 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         )
         return tuple(ops.cast(state, self.compute_dtype) for state in checked)
 
-    def _run_options(self, training: bool) -> loop.RunOptions:
-        return loop.RunOptions(
-            training=bool(training),
-            return_sequences=self.return_sequences,
-            return_choices=(
-                self.return_field
-                or self.track_statistics
-                or (bool(training) and self.learns_from_reports())
-                # Callbacks may set the weights of auxiliary losses.
-                or (bool(training) and self.max_size > 1)
-            ),
-            zero_output_for_mask=self.zero_output_for_mask,
-            unroll=self.unroll,
-            jit_compile=self.jit_compile,
-        )
-
     def _count(
         self, sizes: Sizes, field_inputs: FieldInputs, mask: Tensor | None
     ) -> None:
-        """Updates the statistics, if they are kept."""
-        if self.statistics is None:
-            return
         # Without masks one row stands for all.
         shape = (*ops.shape(sizes.size), self.max_size)
         validity = ops.broadcast_to(
@@ -391,30 +387,6 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         )
         delay = emission_delays(sizes.size, validity)
         self.update_statistics(sizes, validity, delay, mask)
-
-    def _real(self, mask: Tensor | None) -> Tensor | None:
-        """The mask as booleans, in reading order as the choices are."""
-        if mask is None:
-            return None
-        mask = ops.cast(mask, "bool")
-        return ops.flip(mask, axis=1) if self.go_backwards else mask
-
-    def _keep_states(self, states: tuple[Tensor, ...]) -> None:
-        if self.stateful:
-            kept = keras.tree.flatten(self.states)
-            for variable, state in zip(kept, states):
-                variable.assign(state)
-
-    def _assemble(self, run: loop.FieldRun, sizes: Sizes | None = None) -> Any:
-        """Puts together what the layer returns."""
-        returned = [run.outputs]
-        if self.return_state:
-            returned += keras.tree.pack_sequence_as(
-                self.state_size, list(run.states)
-            )
-        if self.return_field and sizes is not None:
-            returned.append(sizes.field())
-        return returned[0] if len(returned) == 1 else tuple(returned)
 
     def compute_mask(self, sequences: Tensor, mask: Any = None) -> Any:
         # Keras 3.16 stops its own recurrent layers from passing masks on.
@@ -427,21 +399,11 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         lookahead_shape: Any = None,
     ) -> Any:
         checks.check_sequences("sequences.shape", sequences_shape)
-        batch_size, length, _ = sequences_shape
-        units = self.cell.output_size
-        steps = (length,) if self.return_sequences else ()
-        returned: list[Any] = [(batch_size, *steps, units)]
-        if self.return_state:
-            returned += keras.tree.map_structure(
-                lambda size: (batch_size, size), list(self.state_size)
-            )
-        if self.return_field:
-            returned.append(
-                field_shapes(
-                    (batch_size, length), self.max_size, self.estimator
-                )
-            )
-        return returned[0] if len(returned) == 1 else tuple(returned)
+        shapes = super().compute_output_shape(sequences_shape)
+        if not self.return_field:
+            return shapes
+        field = field_shapes(sequences_shape[:2], self.max_size, self.estimator)
+        return (*shapes, field) if self.return_state else (shapes, field)
 
     def compute_output_spec(
         self,
@@ -454,18 +416,8 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
     ) -> Any:
         self._check_call(sequences, initial_state, mask)
         self._check_lookahead(sequences, lookahead, lookahead_mask)
-        specs = keras.tree.map_shape_structure(
-            lambda shape: keras.KerasTensor(shape, dtype=self.compute_dtype),
-            self.compute_output_shape(sequences.shape),
-        )
-        if not self.return_field:
-            return specs
-        *others, field = specs
-        dtype = self.cell.score_dtype
-        return *others, {
-            name: keras.KerasTensor(spec.shape, dtype=dtype)
-            for name, spec in field.items()
-        }
+        shapes = self.compute_output_shape(sequences.shape)
+        return output_specs(shapes, self.compute_dtype)
 
     def reset_state(self) -> None:
         for variable in keras.tree.flatten(self.states) if self.states else ():
@@ -489,5 +441,5 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
     def from_config(
         cls, config: dict[str, Any], custom_objects: Any = None
     ) -> "ReceptiveFieldRNN":
-        config = upgrade_config({**OLDER_CONFIG, **config})
+        config = {**OLDER_CONFIG, **config}
         return super().from_config(config, custom_objects=custom_objects)

@@ -16,14 +16,16 @@ only, and masked steps are inserted again after it.
 
 from collections.abc import Callable
 from typing import NamedTuple
+from typing import TypeAlias
 
 import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core import cells
 from keras_seqmech.core import numerics
-from keras_seqmech.core.decisions import categorical
+from keras_seqmech.core.decisions.categorical import ValueMask
 from keras_seqmech.core.scan.loop import scan
+from keras_seqmech.core.scan.packing import Packing
 from keras_seqmech.core.scan.packing import can_pack as scan_can_pack
 from keras_seqmech.core.scan.protocol import Affine
 from keras_seqmech.core.scan.protocol import Named
@@ -38,7 +40,6 @@ from keras_seqmech.receptive_field.equations import keep_weights
 from keras_seqmech.receptive_field.equations import soft_summary
 from keras_seqmech.receptive_field.windows import FieldInputs
 from keras_seqmech.receptive_field.windows import PackedFieldInputs
-from keras_seqmech.receptive_field.windows import PaddedFieldInputs
 from keras_seqmech.receptive_field.windows import Sequences
 from keras_seqmech.typing import Tensor
 
@@ -91,48 +92,10 @@ class FieldRun(NamedTuple):
     logits: Tensor | None = None
 
 
-class FieldLoop(NamedTuple):
-    """A loop that is ready to run.
-
-    Attributes:
-        step: The step at a real time step.
-        operands: The operands of the step.
-        specs: Shapes and dtypes of its outputs, by name.
-        options: How to run.
-    """
-
-    step: Step
-    operands: Operands
-    specs: dict[str, tf.TensorSpec]
-    options: ScanOptions
-
-
-class FieldPart(NamedTuple):
-    """The field's part of a step.
-
-    Attributes:
-        operands: The operands of this part.
-        gate: Function `(inputs_t, hidden, affine) -> (gate, choices)`.
-        choices: Shapes and dtypes of one step's choices, by name.
-    """
-
-    operands: Operands
-    gate: Callable[[Named, Tensor, Affine], tuple[Tensor, Named]]
-    choices: dict[str, tf.TensorSpec] = {}
-
-
-class Reader(NamedTuple):
-    """The part of a step that reads a field of the selected size.
-
-    Attributes:
-        operands: The operands of this part.
-        read: Function `(inputs_t, selection, affine) -> summary`.
-        states: $m_1..m_S$ of all steps, if they are computed before the loop.
-    """
-
-    operands: Operands
-    read: Callable[[Named, Tensor, Affine], Tensor]
-    states: list[Tensor] = []
+# `(inputs_t, hidden, affine)` to the gate and the choices, by name; and
+# `(inputs_t, selection, affine)` to what a field of the selected size reads.
+Gate: TypeAlias = Callable[[Named, Tensor, Affine], tuple[Tensor, Named]]
+Read: TypeAlias = Callable[[Named, Tensor, Affine], Tensor]
 
 
 def can_pack(cell: RFCell, sequences: Sequences, options: RunOptions) -> bool:
@@ -150,20 +113,13 @@ def can_pack(cell: RFCell, sequences: Sequences, options: RunOptions) -> bool:
 
 def run(
     cell: RFCell,
-    field_inputs: PaddedFieldInputs | PackedFieldInputs,
+    field_inputs: FieldInputs,
     states: States,
     options: RunOptions,
 ) -> FieldRun:
-    """Runs an `RFCell` over whole sequences.
+    """Runs a built `RFCell` over whole sequences, packed only if `can_pack`.
 
-    Args:
-        cell: A built `RFCell`.
-        field_inputs: What its fields can read; packed only if `can_pack`.
-        states: Initial states, flat, `(batch, size)` each.
-        options: How to run.
-
-    Returns:
-        A `FieldRun`.
+    The initial states `(batch, size)` are flat.
     """
     sizes = cells.flat_state_sizes(cell.cell)
     states = tuple(
@@ -171,221 +127,166 @@ def run(
         for state, size in zip(states, sizes)
     )
     with cells.fresh_dropout(cell.cell):
-        loop = _prepare(cell, field_inputs, options)
+        step, operands, specs = _prepare(cell, field_inputs, options)
+        how = options.scan(cell)
         if isinstance(field_inputs, PackedFieldInputs):
-            return _run_packed(loop, field_inputs, states, options)
-        return _run_padded(loop, field_inputs, states, options)
+            packing = field_inputs.packing
+            values, states = scan(
+                step, operands, states, specs, how, packing=packing
+            )
+            outputs = _unpacked(values.pop("output"), packing, options)
+            return FieldRun(outputs, states, **values)
+        mask = field_inputs.mask
+        if mask is not None:
+            step = _masked_step(step, options.zero_output_for_mask)
+            constants = {"mask": mask[..., None]}
+            operands = operands.joined(Operands({}, constants=constants))
+            shape = (field_inputs.padded_shape[1], cell.output_size)
+            states = (tf.zeros(shape, cell.compute_dtype), *states)
+        values, states = scan(step, operands, states, specs, how)
+        outputs = values.pop("output")
+        if options.return_sequences:
+            outputs = ops.transpose(outputs, (1, 0, 2))
+        else:
+            outputs = outputs[-1]
+        states = states if mask is None else states[1:]
+        return FieldRun(outputs, states, **values)
 
 
 def _prepare(
     cell: RFCell, field_inputs: FieldInputs, options: RunOptions
-) -> FieldLoop:
-    """Computes what is hoisted out of the loop, and makes the step."""
+) -> tuple[Step, Operands, dict[str, tf.TensorSpec]]:
+    """Computes what is hoisted out of the loop, and makes the step.
+
+    Returns:
+        The step at a real time step, its operands, and the shapes and dtypes
+        of its outputs.
+    """
     current, dtype = field_inputs.current, cell.compute_dtype
     if options.training:
         _, batch_size = field_inputs.padded_shape
         features = current.shape[-1]
         cells.draw_dropout(cell.cell, batch_size, features, dtype)
     inner = cells.prepare(cell.cell, current, dtype, options.training)
-    field = _field_part(cell, field_inputs, options.training)
-    choices = field.choices if options.return_choices else {}
-    return FieldLoop(
-        _gated_step(field, inner, cell.gated_states, choices),
-        field.operands.joined(inner.operands),
-        {"output": field_inputs.spec(cell.output_size, dtype), **choices},
-        options.scan(cell),
-    )
-
-
-def _run_packed(
-    loop: FieldLoop,
-    field_inputs: PackedFieldInputs,
-    states: States,
-    options: RunOptions,
-) -> FieldRun:
-    """Runs over the real steps, then inserts the masked ones again."""
-    packing = field_inputs.packing
-    step, operands, specs, scan_options = loop
-    values, states = scan(
-        step, operands, states, specs, scan_options, packing=packing
-    )
-    output = values.pop("output")
-    if options.zero_output_for_mask:
-        outputs = packing.scatter(output)
-        outputs = outputs if options.return_sequences else outputs[:, -1]
-    else:
-        bring_back = packing.hold if options.return_sequences else packing.final
-        width = output.shape[-1]
-        before_first = tf.zeros(
-            (field_inputs.padded_shape[1], width), output.dtype
-        )
-        outputs = bring_back(output, before_first)
-    return FieldRun(outputs, states, **values)
-
-
-def _run_padded(
-    loop: FieldLoop,
-    field_inputs: PaddedFieldInputs,
-    states: States,
-    options: RunOptions,
-) -> FieldRun:
-    """Runs over all steps; masked ones do not change the states."""
-    step, operands, specs, scan_options = loop
-    repeats = False
-    if field_inputs.mask is not None:
-        repeats = not options.zero_output_for_mask
-        step = _masked_step(step, repeats)
-        mask = {"mask": field_inputs.mask[..., None]}
-        operands = operands.joined(Operands({}, constants=mask))
-    if repeats:
-        width, dtype = specs["output"].shape[-1], specs["output"].dtype
-        before_first = tf.zeros((field_inputs.padded_shape[1], width), dtype)
-        states = (before_first, *states)
-    values, states = scan(step, operands, states, specs, scan_options)
-    states = states[1:] if repeats else states
-    outputs = values.pop("output")
-    if options.return_sequences:
-        outputs = ops.transpose(outputs, (1, 0, 2))
-    else:
-        outputs = outputs[-1]
-    return FieldRun(outputs, states, **values)
-
-
-def _gated_step(
-    field: FieldPart,
-    inner: cells.CellRun,
-    gated: tuple[int, ...],
-    choices: dict[str, tf.TensorSpec],
-) -> Step:
-    """One time step: choose a field, read it, gate, move the cell on."""
+    operands, make_gate = _field_gate(cell, field_inputs, options.training)
+    specs = {"output": field_inputs.spec(cell.output_size, dtype)}
+    if options.return_choices and cell.max_size > 1:
+        choice = field_inputs.spec(cell.max_size, cell.score_dtype)
+        specs |= {"selection": choice, "logits": choice}
 
     def step(
         inputs: Named, states: States, affine: Affine
     ) -> tuple[Named, States]:
-        gate, chosen = field.gate(inputs, states[0], affine)
-        states = tuple(forget(gate, states, gated))
+        gate, choices = make_gate(inputs, states[0], affine)
+        states = tuple(forget(gate, states, cell.gated_states))
         output, states = inner.step(inputs, states, affine)
-        kept = {name: chosen[name] for name in choices}
-        return {"output": output, **kept}, states
+        values = {"output": output, **choices}
+        return {name: values[name] for name in specs}, states
 
-    return step
+    return step, operands.joined(inner.operands), specs
 
 
-def _masked_step(step: Step, repeats: bool) -> Step:
+def _unpacked(output: Tensor, packing: Packing, options: RunOptions) -> Tensor:
+    """The outputs of real steps, with the masked ones inserted again."""
+    if options.zero_output_for_mask:
+        outputs = packing.scatter(output)
+        return outputs if options.return_sequences else outputs[:, -1]
+    before_first = tf.zeros(
+        (tf.shape(packing.keep)[0], output.shape[-1]), output.dtype
+    )
+    if options.return_sequences:
+        return packing.hold(output, before_first)
+    return packing.final(output, before_first)
+
+
+def _masked_step(step: Step, zero_output: bool) -> Step:
     """A step that does not change the states of masked rows.
 
-    Their output is zeros, or with `repeats` the one before, which is then the
-    first of the states.
+    Their output is zeros, or else the one before, the first of the states.
     """
 
     def masked_step(
         inputs: Named, states: States, affine: Affine
     ) -> tuple[Named, States]:
         mask = inputs["mask"]
-        if repeats:
-            otherwise, *held = states
-        else:
-            held = list(states)
-        values, new_states = step(inputs, tuple(held), affine)
-        new_states = tuple(
-            tf.where(mask, new, old) for new, old in zip(new_states, held)
-        )
-        output = values["output"]
-        if not repeats:
-            otherwise = tf.zeros_like(output)
-        output = tf.where(mask, output, otherwise)
-        if repeats:
-            new_states = (output, *new_states)
-        return {**values, "output": output}, new_states
+        before, *held = states
+        values, new = step(inputs, tuple(held), affine)
+        new = tuple(tf.where(mask, a, b) for a, b in zip(new, held))
+        otherwise = tf.zeros_like(before) if zero_output else before
+        output = tf.where(mask, values["output"], otherwise)
+        return {**values, "output": output}, (output, *new)
 
     return masked_step
 
 
-def _field_part(
+def _field_gate(
     cell: RFCell, field_inputs: FieldInputs, training: bool
-) -> FieldPart:
+) -> tuple[Operands, Gate]:
     """The field's products with the inputs, and its part of a step."""
     equations = cell.equations(training)
+    validity = field_inputs.validity
     views = field_inputs.ahead(equations.offsets(field_inputs.steps))
     if cell.max_size == 1:
-        return _field_of_one(equations, views[0])
-    make = _soft_reader if equations.reads_softly else _whole_reader
-    reader = make(equations, views, field_inputs.validity)
+        # Fields of the current step alone: gates are computed before the loop.
+        gates = Operands({"gate": equations.gate(cell.activation(views[0]))})
+        return gates, lambda inputs, *_: (inputs["gate"], {})
+    states: list[Tensor] = []
+    if equations.reads_softly:
+        reader_operands, read = _soft_reader(equations, views, validity)
+    else:
+        states = equations.states(views, validity)
+        summaries = equations.summaries(states, validity)
+        reader_operands = Operands({"summaries": summaries})
 
-    weights = equations.weights
-    strength = weights.forget_strength
+        def read(inputs: Named, selection: Tensor, affine: Affine) -> Tensor:
+            return equations.selected(selection, inputs["summaries"])
+
+    strength = equations.forget_strength
+    products = {
+        "size": equations.size_recurrent_kernel,
+        "forget": equations.forget_kernel,
+    }
+    if strength is not None:
+        products["strength"] = strength
+    mask = equations.position_mask(validity)
+    constants = {} if mask is None else mask._asdict()
     noise = cell.sample_noise(
         (*field_inputs.padded_shape, cell.max_size), training
     )
+    if noise is not None:
+        constants["noise"] = field_inputs.take(noise)
     operands = Operands(
-        {"size": [equations.size_scores(field_inputs.current, reader.states)]},
-        {
-            "size": weights.size_recurrent_kernel,
-            "forget": weights.forget_kernel,
-            **({} if strength is None else {"strength": strength}),
-        },
-        {"forget": weights.forget_bias},
-        _constants(
-            equations.position_mask(field_inputs.validity),
-            None if noise is None else field_inputs.take(noise),
-        ),
+        {"size": [equations.size_scores(field_inputs.current, states)]},
+        products,
+        {"forget": equations.forget_bias},
+        constants,
     )
 
     def gate(
         inputs: Named, hidden: Tensor, affine: Affine
     ) -> tuple[Tensor, Named]:
         (scores,) = affine("size", ops.cast(hidden, cell.score_dtype))
-        mask = None
-        if "log_mask" in inputs:
-            mask = categorical.ValueMask(
-                inputs["log_mask"], inputs["is_choice"]
-            )
-        logits = equations.size_logits(scores, mask)
+        exist = None
+        if mask is not None:
+            exist = ValueMask(inputs["log_mask"], inputs["is_choice"])
+        logits = equations.size_logits(scores, exist)
         selection = equations.select(logits, inputs.get("noise"))
-        summary = reader.read(inputs, selection, affine)
-        (pre_activation,) = affine("forget", summary)
+        (pre_activation,) = affine("forget", read(inputs, selection, affine))
         choices = {"selection": selection, "logits": logits}
         if strength is None:
             return ops.sigmoid(pre_activation), choices
         (forgotten,) = affine("strength", ops.sigmoid(-pre_activation))
         return 1 - forgotten, choices
 
-    spec = field_inputs.spec(cell.max_size, cell.score_dtype)
-    return FieldPart(
-        operands.joined(reader.operands),
-        gate,
-        {"selection": spec, "logits": spec},
-    )
-
-
-def _constants(
-    mask: categorical.ValueMask | None, noise: Tensor | None
-) -> Named:
-    """The operands of choosing a size that need no gradient."""
-    constants = {} if mask is None else dict(mask._asdict())
-    if noise is not None:
-        constants["noise"] = noise
-    return constants
-
-
-def _field_of_one(equations: FieldEquations, offsets: Tensor) -> FieldPart:
-    """Fields of the current step alone: gates are computed before the loop."""
-    gates = equations.gate(equations.options.activation(offsets))
-
-    def gate(
-        inputs: Named, hidden: Tensor, affine: Affine
-    ) -> tuple[Tensor, Named]:
-        return inputs["gate"], {}
-
-    return FieldPart(Operands({"gate": gates}), gate)
+    return operands.joined(reader_operands), gate
 
 
 def _soft_reader(
     equations: FieldEquations, offsets: list[Tensor], validity: Tensor
-) -> Reader:
+) -> tuple[Operands, Read]:
     """Reads under a soft mask, which depends on the state, in the loop."""
-    activation = equations.options.activation
-    kernel = equations.weights.recurrent_kernel
+    activation = equations.cell.activation
+    kernel = equations.recurrent_kernel
     first = activation(offsets[0])
     first_product = numerics.product(first, kernel)
     second = activation(offsets[1] + first_product)
@@ -398,7 +299,7 @@ def _soft_reader(
     for i in range(3, len(offsets)):
         inputs[f"field_{i}"] = [offsets[i]]
         weights[f"field_{i}"] = kernel
-    score_dtype = equations.weights.size_kernel.dtype
+    score_dtype = equations.size_kernel.dtype
     constants = {"validity": ops.cast(validity, score_dtype)}
 
     def read(inputs: Named, selection: Tensor, affine: Affine) -> Tensor:
@@ -417,20 +318,7 @@ def _soft_reader(
             return activation(pre_activation)
 
         return soft_summary(
-            inputs["first"], candidate, keep, equations.options.summary
+            inputs["first"], candidate, keep, equations.cell.summary
         )
 
-    return Reader(Operands(inputs, weights, constants=constants), read)
-
-
-def _whole_reader(
-    equations: FieldEquations, offsets: list[Tensor], validity: Tensor
-) -> Reader:
-    """Reads fields of all sizes before the loop, which only selects."""
-    states = equations.states(offsets, validity)
-    summaries = equations.summaries(states, validity)
-
-    def read(inputs: Named, selection: Tensor, affine: Affine) -> Tensor:
-        return equations.selected(selection, inputs["summaries"])
-
-    return Reader(Operands({"summaries": summaries}), read, states)
+    return Operands(inputs, weights, constants=constants), read

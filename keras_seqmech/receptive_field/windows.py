@@ -2,15 +2,14 @@
 
 `ReceptiveFieldWindows` makes them for an `RFCell`. A `ReceptiveFieldRNN` only
 looks ahead, in tensors that are either padded, `(time, batch, ...)`, or hold
-the real steps alone, `(total, ...)` (see `keras_seqmech.core.scan`). Both have
-the methods of `FieldInputs`, so that the equations of a field need not know
-which of the two it is.
+the real steps alone, `(total, ...)` (see `keras_seqmech.core.scan`). The
+equations of a field need not know which of the two it is.
 """
 
 from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
-from typing import Protocol
+from typing import TypeAlias
 
 import keras
 import tensorflow as tf
@@ -84,7 +83,11 @@ class ReceptiveFieldWindows(keras.layers.Layer):
         mask = masks.as_booleans(mask)
         mask = checks.assert_by_step("mask", mask, inputs)
         inputs = ops.cast(inputs, self.compute_dtype)
-        return look_ahead_windows(inputs, self.max_size, mask)
+        real = ops.cast(masks.real_steps(inputs, mask), inputs.dtype)
+        inputs = masks.zero_masked(inputs, mask)
+        features = ops.concatenate([inputs, real[..., None]], axis=-1)
+        length = ops.shape(inputs)[1]
+        return ops.stack(look_ahead(features, self.max_size, length), axis=2)
 
     def _check_call(self, inputs: Tensor, mask: Tensor | None) -> None:
         checks.check_sequences("inputs.shape", inputs.shape)
@@ -111,16 +114,9 @@ def look_ahead(
 ) -> list[Tensor]:
     """Views a sequence `0, 1, ..., max_size - 1` steps ahead.
 
-    Args:
-        sequences: Tensor with its time steps along `axis`. Steps beyond
-            `length` serve as what comes after the end; zeros follow them.
-        max_size: How many views, S.
-        length: Number of steps T of each view, an int or a scalar tensor.
-        axis: The time axis, 0 or 1.
-
-    Returns:
-        List of S tensors with T steps; step t of view i is step `t + i` of
-        `sequences`.
+    Each view has T = `length` steps along `axis`, 0 or 1; step t of view i is
+    step `t + i` of the sequences. Their steps beyond T serve as what comes
+    after the end; zeros follow them.
     """
     padding = [[0, 0] for _ in sequences.shape]
     padding[axis][1] = max_size - 1
@@ -128,30 +124,6 @@ def look_ahead(
     if axis == 0:
         return [padded[i : i + length] for i in range(max_size)]
     return [padded[:, i : i + length] for i in range(max_size)]
-
-
-def look_ahead_windows(
-    sequences: Tensor, max_size: int, mask: Tensor | None = None
-) -> Tensor:
-    """Stacks each step with the `max_size - 1` steps after it.
-
-    Args:
-        sequences: Tensor `(batch, time, features)`.
-        max_size: Window size S.
-        mask: Boolean tensor `(batch, time)`, True = real. None: all are.
-
-    Returns:
-        Tensor `(batch, time, S, features + 1)`. The last feature is 1 where
-        the position exists and is not masked; elsewhere all features are 0.
-    """
-    length = ops.shape(sequences)[1]
-    if mask is None:
-        mask = ops.ones(ops.shape(sequences)[:2], dtype="bool")
-    mask = ops.cast(mask, "bool")
-    real = ops.expand_dims(ops.cast(mask, sequences.dtype), axis=-1)
-    sequences = masks.zero_masked(sequences, mask)
-    features = ops.concatenate([sequences, real], axis=-1)
-    return ops.stack(look_ahead(features, max_size, length), axis=2)
 
 
 class Sequences(NamedTuple):
@@ -171,52 +143,17 @@ class Sequences(NamedTuple):
     lookahead_mask: Tensor | None = None
 
 
-class FieldInputs(Protocol):
-    """What fields can read; "steps" stands for the leading axes of the loop."""
-
-    @property
-    def steps(self) -> Tensor:
-        """All that can be read: the steps, and what follows the last."""
-
-    @property
-    def current(self) -> Tensor:
-        """The steps that have a window, `(steps, features)`."""
-
-    @property
-    def validity(self) -> Tensor:
-        """Boolean `(steps, S)`: whether each position exists and is real."""
-
-    @property
-    def padded_shape(self) -> tuple[Tensor, Tensor]:
-        """Number of time steps and of rows, real or not."""
-
-    def ahead(self, values: Tensor) -> list[Tensor]:
-        """Views what was computed from `steps` 0, 1, ..., S - 1 steps ahead.
-
-        Returns:
-            S tensors `(steps, ...)`. At positions that are not valid their
-            values are undefined, but finite where `values` are; a caller
-            leaves these out, so that they have no gradient.
-        """
-
-    def take(self, values: Tensor) -> Tensor:
-        """Takes the steps from a tensor `(time, batch, ...)`."""
-
-    def restore(self, values: Tensor) -> Tensor:
-        """Brings `(steps, ...)` to `(batch, time, ...)`, zeros if masked."""
-
-    def spec(self, width: int, dtype: str) -> tf.TensorSpec:
-        """Shape and dtype of values of one step of the loop."""
-
-
 class PaddedFieldInputs(NamedTuple):
     """What fields can read, time first.
 
+    "Steps" stands for the leading axes of the loop, here `(time, batch)`.
+
     Attributes:
         steps: Tensor `(time + lookahead, batch, features)`, zeros at masked
-            steps.
+            steps: all that can be read, the steps and what follows the last.
         mask: Boolean tensor `(time, batch)`, True at real steps; or None.
-        validity: Boolean tensor `(time, batch or 1, S)`.
+        validity: Boolean tensor `(time, batch or 1, S)`: whether each position
+            exists and is real.
         length: Number of steps T that have a window, an int or a scalar.
     """
 
@@ -227,20 +164,31 @@ class PaddedFieldInputs(NamedTuple):
 
     @property
     def current(self) -> Tensor:
+        """The steps that have a window, `(steps, features)`."""
         return self.steps[: self.length]
 
     @property
     def padded_shape(self) -> tuple[Tensor, Tensor]:
+        """Number of time steps and of rows, real or not."""
         return self.length, ops.shape(self.steps)[1]
 
     def ahead(self, values: Tensor) -> list[Tensor]:
+        """Views what was computed from `steps` 0, 1, ..., S - 1 steps ahead.
+
+        Returns:
+            S tensors `(steps, ...)`. At positions that are not valid their
+            values are undefined, but finite where `values` are; a caller
+            leaves these out, so that they have no gradient.
+        """
         max_size = self.validity.shape[-1]
         return look_ahead(values, max_size, self.length, axis=0)
 
     def take(self, values: Tensor) -> Tensor:
+        """Takes the steps from `(time, batch, ...)`; they pass no gradient."""
         return values
 
     def restore(self, values: Tensor) -> Tensor:
+        """Brings `(steps, ...)` to `(batch, time, ...)`, zeros if masked."""
         if self.mask is not None:
             # A product would keep NaN.
             real = self.mask if len(values.shape) == 2 else self.mask[..., None]
@@ -248,11 +196,14 @@ class PaddedFieldInputs(NamedTuple):
         return ops.swapaxes(values, 0, 1)
 
     def spec(self, width: int, dtype: str) -> tf.TensorSpec:
+        """Shape and dtype of values of one step of the loop."""
         return tf.TensorSpec((self.steps.shape[1], width), dtype)
 
 
 class PackedFieldInputs(NamedTuple):
     """What fields can read, the real steps alone.
+
+    It has the methods of `PaddedFieldInputs`, of steps `(total,)`.
 
     Attributes:
         steps: Tensor `(total + lookahead, features)`: the real steps, then
@@ -288,7 +239,8 @@ class PackedFieldInputs(NamedTuple):
         ]
 
     def take(self, values: Tensor) -> Tensor:
-        return self.packing.gather(values, time_major=True)
+        places = tf.stack([self.packing.times, self.packing.rows], axis=1)
+        return tf.gather_nd(values, places)
 
     def restore(self, values: Tensor) -> Tensor:
         return self.packing.scatter(values)
@@ -297,13 +249,11 @@ class PackedFieldInputs(NamedTuple):
         return tf.TensorSpec((None, width), dtype)
 
 
-def pad_inputs(sequences: Sequences, max_size: int) -> PaddedFieldInputs:
-    """Brings sequences into the form in which a padded loop reads them.
+FieldInputs: TypeAlias = PaddedFieldInputs | PackedFieldInputs
 
-    Args:
-        sequences: `Sequences`.
-        max_size: Window size S.
-    """
+
+def pad_inputs(sequences: Sequences, max_size: int) -> PaddedFieldInputs:
+    """Brings sequences into the form in which a padded loop reads them."""
     steps, mask, lookahead, lookahead_mask = sequences
     batch_size, length, _ = ops.shape(steps)
     steps = masks.zero_masked(steps, mask)
@@ -328,12 +278,7 @@ def pad_inputs(sequences: Sequences, max_size: int) -> PaddedFieldInputs:
 
 
 def pack_inputs(sequences: Sequences, max_size: int) -> PackedFieldInputs:
-    """Brings sequences into the form in which a packed loop reads them.
-
-    Args:
-        sequences: `Sequences` with a mask.
-        max_size: Window size S.
-    """
+    """Brings sequences with a mask into the form of a packed loop."""
     # Static sizes of the steps hold for the mask too.
     mask = tf.ensure_shape(sequences.mask, sequences.steps.shape[:2])
     packing = pack(mask)

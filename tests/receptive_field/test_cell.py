@@ -88,12 +88,12 @@ def reference(layer, cell, x, mask=None, noise=None, mode="argmax"):
                 x[b],
                 [np.zeros(UNITS) for _ in range(1 + (cell == "lstm"))],
                 layer.max_size,
-                rf.options.summary,
+                rf.summary,
                 mode,
                 None if noise is None else noise[b],
-                rf.options.temperature,
+                rf.initial_temperature,
                 None if mask is None else mask[b],
-                gated_states(rf.options.gated, cell),
+                gated_states(rf.gated, cell),
             )
         )
     return [np.stack(part) for part in zip(*[(r[0], r[2], r[3]) for r in rows])]
@@ -136,9 +136,10 @@ def test_inference_is_the_paper_written_out(
     way=list(itertools.product(SIZE_SOURCES, ESTIMATORS)),
     summary=["mean", "last"],
     mask=[None, MASK],
+    strength=[None, 0.5],
 )
 def test_training_is_the_paper_written_out(
-    monkeypatch, max_size, gated, way, summary, mask
+    monkeypatch, max_size, gated, way, summary, mask, strength
 ):
     size_from, estimator = way
     layer = make_layer(
@@ -149,6 +150,7 @@ def test_training_is_the_paper_written_out(
         gated=gated,
         size_from=size_from,
         temperature=0.75,
+        forget_strength=strength,
         return_field=True,
     )
     x, noise = make_inputs(), make_noise(max_size)
@@ -324,21 +326,6 @@ def test_a_closed_gate_forgets_what_it_gates(size_from):
         actual = layer(x[:, :1], initial_state=list(states))[:, 0]
         begun = [keep * state for keep, state in zip(kept, states)]
         assert_equal(actual, layer.cell.cell(x[:, 0], begun)[0])
-
-
-def test_where_nothing_follows_nothing_is_chosen():
-    """At the last real step, and before a gap that reaches past the window."""
-    layer = make_layer("gru", 3, size_from="field", return_field=True)
-    mask = np.array([[1, 1, 1, 1, 1, 1], [1, 0, 0, 0, 1, 1], [1] * 3 + [0] * 3])
-    _, field = layer(make_inputs(), mask=mask.astype(bool))
-    for row, step in ((0, 5), (1, 0), (1, 5), (2, 2)):
-        assert_equal(field["probabilities"][row, step], [1, 0, 0])
-        assert_equal(field["size"][row, step], 1)
-    # One position follows: it takes what is left.
-    for row, step in ((0, 4), (1, 4), (2, 1)):
-        first, second, third = field["probabilities"][row, step].numpy()
-        assert 0 < first < 1 and third == 0
-        assert_equal(first + second, 1)
 
 
 def test_sizes_from_the_field_start_equally_likely():

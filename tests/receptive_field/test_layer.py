@@ -295,15 +295,6 @@ def test_configs_from_before_there_was_a_choice_gate_the_output(layer_class):
     assert older.get_config()["size_from"] == "input"
 
 
-@pytest.mark.parametrize("return_sequences", [False, True])
-def test_bidirectional_says_what_to_do_about_the_field(return_sequences):
-    layer = ReceptiveFieldRNN(
-        lstm_cell(), 3, return_sequences=return_sequences, return_field=True
-    )
-    with pytest.raises(ValueError, match="`return_field` must.*Use two layers"):
-        keras.layers.Bidirectional(layer)
-
-
 def test_lookahead_may_be_empty():
     layer, x = ReceptiveFieldRNN(lstm_cell(), 3), inputs()
     assert_close(layer(x, lookahead=x[:, :0]), layer(x))
@@ -339,3 +330,20 @@ def test_build_and_call_refuse():
     rnn = keras.layers.RNN(RFCell(lstm_cell(), 3))
     with pytest.raises(ValueError, match="max_size=3.*Received"):
         rnn(ReceptiveFieldWindows(2)(x))
+
+
+def test_a_strength_of_zero_is_learned_and_stays_a_share():
+    layer = ReceptiveFieldRNN(lstm_cell(), 3, forget_strength=0)
+    model = keras.Sequential([layer, keras.layers.Dense(1)])
+    x = inputs(8, 6)
+    plain = keras.layers.RNN(layer.cell.cell)
+    assert_close(layer(x), plain(x))
+    model(x)
+    before = {w.path: w.numpy() for w in layer.trainable_weights}
+    model.compile("adam", "mse", run_eagerly=True)
+    model.optimizer.learning_rate = 0.2
+    model.fit(x, 5 * x[:, -1, :1], epochs=5, verbose=0)
+    strength = layer.cell.forget_strength.numpy()
+    assert strength.min() == 0 < strength.max() <= 1
+    for weight in layer.trainable_weights:
+        assert np.abs(weight.numpy() - before[weight.path]).max() > 0, weight

@@ -1,5 +1,6 @@
 """`ReceptiveFieldRNN` over real steps alone, against the loop over all."""
 
+import functools
 import itertools
 
 import keras
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech.receptive_field import loop
+from tests.pairs import combinations
 
 # Here layers draw for themselves; nobody is to learn from it.
 pytestmark = pytest.mark.filterwarnings("ignore:Layer .* draws in training")
@@ -18,68 +20,33 @@ TIME = 4
 PATTERNS = np.array(list(itertools.product([False, True], repeat=TIME)))
 
 
-def lstm(**options):
-    return keras.layers.LSTMCell(UNITS, dtype="float64", **options)
-
-
-def gru(**options):
-    return keras.layers.GRUCell(UNITS, dtype="float64", **options)
-
-
-def simple(**options):
-    return keras.layers.SimpleRNNCell(UNITS, dtype="float64", **options)
-
-
-# A cell, and what else a pair of layers is made with; `lookahead` and
-# `training` say how they are called.
-# Of the cases, those of `make test`.
-SHORT = ("relaxed", "relaxed, of the field", "reinforce", "lookahead")
-CASES = {
-    "relaxed": (lstm, {}),
-    "relaxed, last": (gru, {"summary": "last", "go_backwards": True}),
-    "relaxed, of the field": (
-        lstm,
-        {"size_from": "field", "gated": "all", "zero_output_for_mask": True},
+lstm, gru, simple = (
+    functools.partial(cell, UNITS, dtype="float64")
+    for cell in (
+        keras.layers.LSTMCell,
+        keras.layers.GRUCell,
+        keras.layers.SimpleRNNCell,
+    )
+)
+# What a pair of layers is made with; `lookahead` and `training` say how they
+# are called.
+CASES = [
+    {"cell": gru, "size_from": "field", "go_backwards": True},
+    *combinations(
+        cell=[lstm, gru, simple],
+        estimator=["relaxed", "straight_through", "reinforce"],
+        size_from=["input", "field"],
+        summary=["mean", "last"],
+        gated=["output", "all"],
+        zero_output_for_mask=[False, True],
+        return_sequences=[True, False],
+        lookahead=[0, 2],
+        training=[True, False],
     ),
-    "straight-through": (simple, {"estimator": "straight_through"}),
-    "straight-through, of the field": (
-        gru,
-        {
-            "estimator": "straight_through",
-            "size_from": "field",
-            "go_backwards": True,
-            "zero_output_for_mask": True,
-        },
-    ),
-    "reinforce": (
-        lstm,
-        {"estimator": "reinforce", "gated": "output", "summary": "last"},
-    ),
-    "reinforce, of the field": (
-        simple,
-        {
-            "estimator": "reinforce",
-            "size_from": "field",
-            "return_sequences": False,
-        },
-    ),
-    "last step": (
-        lambda: gru(reset_after=False),
-        {"return_sequences": False, "zero_output_for_mask": True},
-    ),
-    "fields of one": (lstm, {"max_size": 1}),
-    "lookahead": (lstm, {"max_size": 4, "lookahead": 2}),
-    "inference": (lstm, {"training": False}),
-    "inference, drawn, lookahead": (
-        gru,
-        {
-            "training": False,
-            "sample_at_inference": True,
-            "size_from": "field",
-            "lookahead": 3,
-        },
-    ),
-}
+    {"cell": lstm, "max_size": 1},
+    {"cell": functools.partial(gru, reset_after=False), "lookahead": 3},
+    {"cell": gru, "training": False, "sample_at_inference": True},
+]
 
 
 def make_pair(cell, **options):
@@ -177,8 +144,8 @@ def random_masks():
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(case, marks=[] if case in SHORT else pytest.mark.slow)
-        for case in CASES
+        pytest.param(case, marks=[] if number < 5 else pytest.mark.slow)
+        for number, case in enumerate(CASES)
     ],
 )
 def test_packed_is_padded(case):
@@ -186,11 +153,10 @@ def test_packed_is_padded(case):
 
     The noise is drawn by each layer, from the same seed.
     """
-    cell, options = CASES[case]
-    options = dict(options)
+    options = dict(case)
     training = options.pop("training", True)
     lookahead = options.pop("lookahead", 0)
-    pair = make_pair(cell, **options)
+    pair = make_pair(**options)
     packed, padded = (traced(layer, training, lookahead) for layer in pair)
     states = len(keras.tree.flatten(pair[0].state_size))
     nothing = np.zeros((2, TIME), bool)
@@ -250,27 +216,25 @@ class OwnCell(keras.layers.SimpleRNNCell):
     """A cell of one's own."""
 
 
-ALWAYS_PADDED = {
-    "no mask": (lstm, {}, {"mask": None}),
-    "not packed": (lstm, {"packed": False}, {}),
-    "unrolled": (lstm, {"unroll": True}, {}),
-    "own compilation": (lstm, {"jit_compile": True}, {"training": True}),
-    "dropout": (lambda: lstm(dropout=0.5), {}, {"training": True}),
-    "own cell": (lambda: OwnCell(UNITS, dtype="float64"), {}, {}),
-    "stack": (lambda: [lstm(), gru()], {}, {}),
-    "XLA": (lstm, {}, {}),
-}
-PACKED = {
-    "mask": (lstm, {}, {}),
-    "training": (lstm, {}, {"training": True}),
-    "own compilation at inference": (lstm, {"jit_compile": True}, {}),
-    "dropout at inference": (lambda: lstm(dropout=0.5), {}, {}),
-}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [*ALWAYS_PADDED, *PACKED])
-def test_loops_pack_where_they_can(case, monkeypatch):
+@pytest.mark.parametrize(
+    "packs, cell, options, call",
+    [
+        (True, lstm, {}, {}),
+        (True, lstm, {}, {"training": True}),
+        (True, lstm, {"jit_compile": True}, {}),
+        (True, functools.partial(lstm, dropout=0.5), {}, {}),
+        (False, lstm, {}, {"mask": None}),
+        (False, lstm, {"packed": False}, {}),
+        (False, lstm, {"unroll": True}, {}),
+        (False, lstm, {"jit_compile": True}, {"training": True}),
+        (False, functools.partial(lstm, dropout=0.5), {}, {"training": True}),
+        (False, lambda: OwnCell(UNITS, dtype="float64"), {}, {}),
+        (False, lambda: [lstm(), gru()], {}, {}),
+        ("not in XLA", lstm, {}, {}),
+    ],
+)
+def test_loops_pack_where_they_can(packs, cell, options, call, monkeypatch):
     packings = []
     scan = loop.scan
 
@@ -279,15 +243,13 @@ def test_loops_pack_where_they_can(case, monkeypatch):
         return scan(*arguments, packing=packing)
 
     monkeypatch.setattr(loop, "scan", noting)
-    cell, options, call = {**ALWAYS_PADDED, **PACKED}[case]
     layer = ReceptiveFieldRNN(cell(), SIZE, dtype="float64", **options)
     x, mask = np.ones((2, 3, FEATURES)), np.array([[1, 1, 0], [1, 0, 0]], bool)
     layer.build(x.shape)
     keywords = {"mask": tf.constant(mask), **call}
-    tf.function(lambda x: layer(x, **keywords), jit_compile=case == "XLA")(
-        tf.constant(x)
-    )
-    assert [packing is not None for packing in packings] == [case in PACKED]
+    in_xla = packs == "not in XLA"
+    tf.function(lambda x: layer(x, **keywords), jit_compile=in_xla)(x)
+    assert [packing is not None for packing in packings] == [packs is True]
 
 
 @pytest.mark.parametrize("packed", [True, False])

@@ -24,16 +24,10 @@ def draw(
     estimator: str,
     seed_generator: keras.random.SeedGenerator,
 ) -> Tensor:
-    """Opens gates by chance, as the estimator says.
+    """Opens gates of finite logits by chance, as the estimator says.
 
-    Args:
-        logits: Finite tensor of any shape.
-        temperature: Positive scalar; below 1e-6 it acts as 1e-6.
-        estimator: One of `sampling.ESTIMATORS`.
-        seed_generator: Source of the noise.
-
-    Returns:
-        Tensor of the shape and dtype of `logits`, 0 or 1, or between them.
+    Gates have the shape and dtype of the logits, and are 0 or 1, or relaxed
+    between them. A temperature below 1e-6 acts as 1e-6.
     """
     soft = sampling.relaxed_gates(logits, temperature, seed_generator)
     hard = ops.cast(soft > 0.5, ops.dtype(soft))
@@ -46,14 +40,9 @@ def most_likely(logits: Tensor) -> Tensor:
 
 
 def log_probability(logits: Tensor, gates: Tensor) -> Tensor:
-    """Log-probability of each of the `gates` that were drawn.
+    """Log-probability of each of the `gates`, 0 or 1, that were drawn.
 
-    Args:
-        logits: Tensor of any shape.
-        gates: Tensor of that shape, entries 0 or 1.
-
-    Returns:
-        Tensor of that shape, at most 0, with a gradient to `logits`.
+    It has a gradient to the logits.
     """
     signs = 2 * ops.stop_gradient(gates) - 1
     return ops.log_sigmoid(signs * logits)
@@ -67,15 +56,9 @@ def entropy(logits: Tensor) -> Tensor:
 
 
 def measure(logits: Tensor, gates: Tensor | None = None) -> Measures:
-    """Measures of gates.
+    """Measures of gates `(batch, time)`, or of their probabilities if None.
 
-    Args:
-        logits: Tensor `(batch, time)`, float32 or wider.
-        gates: Tensor `(batch, time)`: the gates as drawn; their probabilities
-            if None.
-
-    Returns:
-        `Measures`: the gate is both what is read and what has the target.
+    The gate is both what is read and what has the target.
     """
     probabilities = ops.sigmoid(logits)
     gates = probabilities if gates is None else gates

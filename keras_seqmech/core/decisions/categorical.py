@@ -34,6 +34,7 @@ from keras import ops
 from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.decisions.penalties import Measures
 from keras_seqmech.core.decisions.sampling import estimate
+from keras_seqmech.core.decisions.statistics import Decided
 from keras_seqmech.core.numerics import LARGEST_LOGIT
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.typing import Tensor
@@ -47,30 +48,16 @@ def sample(
 ) -> Tensor:
     """Chooses by chance, as the estimator says.
 
-    Args:
-        logits: Finite tensor `(..., S)`, normalised or not.
-        temperature: Positive scalar; below 1e-6 it acts as 1e-6.
-        estimator: One of `sampling.ESTIMATORS`.
-        seed_generator: Source of the noise.
-
-    Returns:
-        One-hot or relaxed one-hot tensor of the shape and dtype of `logits`.
+    From finite logits `(..., S)`, normalised or not: a one-hot or relaxed
+    one-hot tensor of their shape and dtype. A temperature below 1e-6 acts as
+    1e-6.
     """
     soft = sampling.relaxed_one_hot(logits, temperature, seed_generator)
     return estimate(hard_one_hot(soft), lambda: soft, estimator)
 
 
 def draw(scores: Tensor, temperature: Tensor, estimator: str) -> Tensor:
-    """Chooses by noisy scores, as the estimator says.
-
-    Args:
-        scores: Logits with Gumbel noise, `(..., S)`.
-        temperature: Positive scalar; below 1e-6 it acts as 1e-6.
-        estimator: One of `sampling.ESTIMATORS`.
-
-    Returns:
-        One-hot or relaxed one-hot tensor of the shape and dtype of `scores`.
-    """
+    """Like `sample`, from logits to which Gumbel noise was added."""
     # Hard choices are made by the scores: high temperatures make entries of
     # the soft one equal that are not equal in the scores.
     return estimate(
@@ -85,13 +72,7 @@ def relaxed_one_hot(
 ) -> Tensor:
     """Relaxed one-hot sample, $softmax((logits + noise) / temperature)$.
 
-    Args:
-        logits: Tensor `(..., S)`, normalised or not.
-        temperature: Positive scalar; below 1e-6 it acts as 1e-6.
-        noise: Gumbel noise of the shape of `logits`; 0 for none.
-
-    Returns:
-        Tensor `(..., S)`, positive, sums to 1 over the last axis.
+    A temperature below 1e-6 acts as 1e-6.
     """
     scores = ops.convert_to_tensor(logits + noise)
     # The initial value is for batches of no rows.
@@ -103,26 +84,12 @@ def relaxed_one_hot(
 
 
 def hard_one_hot(scores: Tensor) -> Tensor:
-    """One-hot vector of the largest score; passes no gradient.
-
-    Args:
-        scores: Tensor `(..., S)`.
-
-    Returns:
-        Tensor of the shape and dtype of `scores`.
-    """
+    """One-hot vectors of the largest scores; they pass no gradient."""
     return tf.one_hot(best(scores), scores.shape[-1], dtype=scores.dtype)
 
 
 def best(scores: Tensor) -> Tensor:
-    """Index of the largest score, the first where several are largest.
-
-    Args:
-        scores: Tensor `(..., S)`.
-
-    Returns:
-        int32 tensor `(...)`.
-    """
+    """Index of the largest score, the first where several are largest."""
     # `ops.argmax` orders zeros by their sign, in seven operations more, of
     # which LiteRT lacks one.
     return tf.argmax(scores, axis=-1, output_type="int32")
@@ -131,26 +98,14 @@ def best(scores: Tensor) -> Tensor:
 def log_probability(logits: Tensor, selection: Tensor) -> Tensor:
     """Log-probability of a one-hot `selection` under softmax `logits`.
 
-    Args:
-        logits: Tensor `(..., S)`.
-        selection: One-hot tensor of the same shape.
-
-    Returns:
-        Tensor `(...)`, at most 0, with a gradient to `logits`.
+    It has a gradient to the logits.
     """
     selection = ops.stop_gradient(selection)
     return ops.sum(ops.log_softmax(logits, axis=-1) * selection, axis=-1)
 
 
 def entropy(logits: Tensor) -> Tensor:
-    """Entropy of softmax `logits` over the last axis, in nats.
-
-    Args:
-        logits: Tensor `(..., S)`.
-
-    Returns:
-        Tensor `(...)`, between 0 and log S.
-    """
+    """Entropy of softmax `logits` over the last axis, in nats."""
     log_probabilities = ops.log_softmax(logits, axis=-1)
     # -inf * 0 would be NaN where a probability underflows.
     log_probabilities = ops.maximum(log_probabilities, -1e30)
@@ -172,14 +127,9 @@ class ValueMask(NamedTuple):
 
 
 def value_mask(exist: Tensor, dtype: str) -> ValueMask:
-    """Finds which values exist and after which there is a choice.
+    """The `ValueMask`, of the logits' dtype, of values that `exist`.
 
-    Args:
-        exist: Boolean tensor `(..., S)`, any pattern: which values exist.
-        dtype: `"float32"` or `"float64"`, that of the logits.
-
-    Returns:
-        `ValueMask`.
+    That is a boolean tensor `(..., S)` of any pattern.
     """
     size = exist.shape[-1]
     exist = ops.cast(exist, dtype)
@@ -216,13 +166,8 @@ def log_probabilities(stop_logits: Tensor, mask: ValueMask) -> Tensor:
 def first_stop(log_probabilities: Tensor) -> Tensor:
     r"""Stops at the first value with $\pi_i \ge 1/2$, else at the last.
 
-    Unlike the likeliest value, it depends on nothing after it.
-
-    Args:
-        log_probabilities: Tensor `(..., S)`, $\log p(s = i)$.
-
-    Returns:
-        One-hot tensor of that shape and dtype, without a gradient.
+    Unlike the likeliest value, it depends on nothing after it. From
+    $\log p(s = i)$, a one-hot tensor without a gradient.
     """
     probabilities = ops.exp(log_probabilities)
     later = tf.cumsum(probabilities, axis=-1, exclusive=True, reverse=True)
@@ -232,14 +177,7 @@ def first_stop(log_probabilities: Tensor) -> Tensor:
 
 
 def uniform_stop_logits(size: int) -> list[float]:
-    r"""Stop logits that make S values equally likely, $-\log(S - i)$.
-
-    Args:
-        size: S.
-
-    Returns:
-        S - 1 floats.
-    """
+    r"""The S - 1 stop logits, $-\log(S - i)$, of S equally likely values."""
     return [-float(np.log(size - i)) for i in range(1, size)]
 
 
@@ -273,14 +211,10 @@ class Sizes(NamedTuple):
         estimator: str,
         positions_read: Callable[[Tensor], Tensor],
     ) -> "Sizes":
-        """Sizes from their logits and what was selected.
+        """Sizes from their logits `(..., S)` and what was selected.
 
-        Args:
-            logits: Tensor `(..., S)`.
-            selection: One-hot or relaxed tensor of that shape.
-            estimator: One of `sampling.ESTIMATORS`.
-            positions_read: Function from a selection, or from probabilities,
-                to the number of positions read, `(...)`.
+        `positions_read` is a function from a selection, or from probabilities,
+        to the number of positions read, `(...)`.
         """
         # Not ops.softmax, which warns of an axis of size 1.
         probabilities = ops.exp(ops.log_softmax(logits, axis=-1))
@@ -316,16 +250,32 @@ class Sizes(NamedTuple):
         most = math.log(self.logits.shape[-1]) or 1.0
         return Measures(size - 1, size, self.entropy, self.entropy / most)
 
+    def decided(self, validity: Tensor, delay: Tensor) -> Decided:
+        """What the statistics count.
+
+        Args:
+            validity: Boolean tensor `(batch, time, S)`: the real positions.
+            delay: Tensor `(batch, time)`: what steps wait for in a stream.
+        """
+        return Decided(
+            amount=self.size,
+            entropy=self.entropy,
+            # The maximum of an empty batch needs an initial value.
+            confidence=ops.max(self.probabilities, axis=-1, initial=0),
+            choice=best(self.probabilities),
+            # All steps whose window is cut are left out, not only those that
+            # would choose more: else small sizes would weigh more.
+            free=ops.all(validity, axis=-1),
+            delay=delay,
+        )
+
 
 def field_shapes(
     steps: Sequence[int | None], max_size: int, estimator: str
 ) -> dict[str, tuple[int | None, ...]]:
     """Shapes of what `return_field=True` returns, by name.
 
-    Args:
-        steps: Batch size and number of steps.
-        max_size: S.
-        estimator: One of `sampling.ESTIMATORS`.
+    `steps` are batch size and number of steps.
     """
     shapes: dict[str, tuple[int | None, ...]] = {
         "size": tuple(steps),

@@ -6,7 +6,7 @@ such as `PolicyGradientModel`, makes a gradient of them.
 """
 
 import contextlib
-import threading
+import contextvars
 import warnings
 import weakref
 from collections.abc import Iterator
@@ -68,14 +68,10 @@ class Collection(list[DrawnDecisions]):
             )
 
 
-class _Stack(threading.local):
-    """Collections by thread: each replica of a strategy runs in its own."""
-
-    def __init__(self) -> None:
-        self.collections: list[Collection] = []
-
-
-_stack = _Stack()
+# Each thread has its own: each replica of a strategy runs in one.
+_innermost: contextvars.ContextVar[Collection | None] = contextvars.ContextVar(
+    "innermost_collection", default=None
+)
 _warned: weakref.WeakSet = weakref.WeakSet()
 
 
@@ -101,25 +97,25 @@ def collect() -> Iterator[Collection]:
     TensorShape([2])
     """
     decisions = Collection()
-    _stack.collections.append(decisions)
+    token = _innermost.set(decisions)
     try:
         yield decisions
     finally:
-        _stack.collections.pop()
+        _innermost.reset(token)
 
 
 def current() -> Collection | None:
     """The list of the innermost `collect`, None outside of any."""
-    return _stack.collections[-1] if _stack.collections else None
+    return _innermost.get()
 
 
 def report(
     layer: keras.Layer, log_probability: Tensor, penalty: Tensor | None = None
 ) -> None:
-    """Passes what a layer drew on to the innermost `collect`.
+    """Passes what a layer drew in a call on to the innermost `collect`.
 
-    To be called by a layer when it draws in training, once a call. If nothing
-    collects, warns once for each layer that it will not learn what to draw.
+    If nothing collects, warns once for each layer that it will not learn what
+    to draw.
 
     Args:
         layer: The layer that drew.
@@ -134,10 +130,8 @@ def report(
     """
     # A layer that was never built has no path.
     path = layer.path or layer.name
-    for name, value in (
-        ("log_probability", log_probability),
-        ("penalty", penalty),
-    ):
+    reported = {"log_probability": log_probability, "penalty": penalty}
+    for name, value in reported.items():
         if value is not None and len(value.shape) != 1:
             raise ValueError(
                 f"Argument `{name}` must be of shape (batch,): one number an "

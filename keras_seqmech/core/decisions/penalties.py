@@ -142,13 +142,8 @@ def batch_shares(values: Tensor, present: Tensor | None = None) -> Tensor:
     $B / N \sum_t r_t v_{it}$, $N = \sum_{it} r_{it}$ and B the number of rows:
     the mean of the shares is the mean over real steps.
 
-    Args:
-        values: Tensor `(batch, time)`.
-        present: Tensor `(batch, time)`, r: a boolean mask, or the probability
-            that a step exists; None if all do.
-
-    Returns:
-        Tensor `(batch,)`; zeros if no step is real.
+    Values and `present`, r, are `(batch, time)`: a boolean mask, or the
+    probability that a step exists; None if all do. Zeros if no step is real.
     """
     if present is None:
         return ops.mean(values, axis=1)
@@ -163,29 +158,17 @@ def batch_shares(values: Tensor, present: Tensor | None = None) -> Tensor:
 class PenaltyWeights(keras.layers.Layer):
     """The weights of `DecisionPenalties` as variables of a layer.
 
-    Attributes:
-        initial: The `DecisionPenalties` they start from.
-        target: Its target, a float or None.
-        reading: Weight of what is read, a variable once the layer is built,
-            as the next three are.
-        target_weight: Weight of the distance from the target.
-        entropy: Weight of the entropy.
-        indecision: Weight of the indecision.
+    They are attributes named as the fields are, once the layer is built.
 
     Args:
-        penalties: A `DecisionPenalties`, its serialized form, or None for the
-            weights 0.
+        penalties: The `DecisionPenalties` they start from, its serialized
+            form, or None for the weights 0.
         least: Least value that a target may have.
         most: Largest value that a target may have.
 
     Raises:
         ValueError: If `penalties` is none, or its target is not allowed.
     """
-
-    reading: keras.Variable
-    target_weight: keras.Variable
-    entropy: keras.Variable
-    indecision: keras.Variable
 
     def __init__(self, penalties: Any, least: float = 0, most: float = 1):
         initial = _deserialized(penalties)
@@ -217,13 +200,8 @@ class PenaltyWeights(keras.layers.Layer):
     ) -> PenaltyLosses:
         """The losses of each example of a batch, with the weights as they are.
 
-        Args:
-            measures: What is measured, step by step.
-            present: Boolean mask `(batch, time)`, or the probability that a
-                step exists; None if all do.
-
-        Returns:
-            `PenaltyLosses`; zeros in a batch without a real step.
+        `present` is that of `batch_shares`. A batch without a real step has
+        zeros.
         """
         dtype = measures.read.dtype
         reading, target_weight, entropy, indecision = (
@@ -274,42 +252,20 @@ def _deserialized(penalties: Any) -> DecisionPenalties:
 
 
 def upgrade_config(config: dict[str, Any]) -> dict[str, Any]:
-    """The config of a layer, `penalties` in place of older arguments.
+    """The config of a layer, `penalties` in place of the arguments before it.
 
-    Args:
-        config: A config of any version.
-
-    Returns:
-        A config that has `penalties` if the given one had any weight or target.
+    The files in `saved_models` have these.
     """
     config = dict(config)
-    older = {
-        name: config.pop(former)
-        for former, name in _FORMER_NAMES.items()
-        if former in config
-    }
-    for target_of, (target, weight) in _FORMER_TARGETS.items():
-        former_target = config.pop(target, None)
-        former_weight = config.pop(weight, 0.0)
-        if former_target is not None and former_weight:
-            older |= {
-                "target": former_target,
-                "target_weight": former_weight,
-                "target_of": target_of,
-            }
-    return (
-        {**config, "penalties": DecisionPenalties(**older)} if older else config
-    )
-
-
-_FORMER_NAMES = {
-    "cost_weight": "reading",
-    "target": "target",
-    "target_weight": "target_weight",
-    "entropy_weight": "entropy",
-    "indecision_weight": "indecision",
-}
-_FORMER_TARGETS = {
-    "row_above": ("openness_target", "sparsity_weight"),
-    "row": ("length_target", "length_weight"),
-}
+    older: dict[str, Any] = {"entropy": config.pop("entropy_weight", 0.0)}
+    for target_of, former_target, former_weight in (
+        ("row_above", "openness_target", "sparsity_weight"),
+        ("row", "length_target", "length_weight"),
+    ):
+        target = config.pop(former_target, None)
+        weight = config.pop(former_weight, 0.0)
+        if target is not None and weight:
+            older.update(
+                target=target, target_weight=weight, target_of=target_of
+            )
+    return {"penalties": DecisionPenalties(**older), **config}

@@ -34,16 +34,7 @@ ESTIMATORS = ("relaxed", "straight_through", "reinforce")
 def estimate(
     hard: Tensor, relax: Callable[[], Tensor], estimator: str
 ) -> Tensor:
-    """The decision that the forward pass uses.
-
-    Args:
-        hard: The hard decision, without gradient.
-        relax: Function that makes the soft one, of the same shape and dtype.
-        estimator: One of `ESTIMATORS`.
-
-    Returns:
-        Tensor of the shape of `hard`.
-    """
+    """The decision that the forward pass uses: hard, or what `relax` makes."""
     if estimator == "reinforce":
         return hard
     soft = relax()
@@ -73,16 +64,9 @@ def gumbel_noise(
     seed_generator: keras.random.SeedGenerator,
     dtype: str = "float32",
 ) -> Tensor:
-    """Draws Gumbel(0, 1) noise.
+    """Draws Gumbel(0, 1) noise of a shape of ints or scalar tensors.
 
-    Args:
-        shape: Shape of the noise, of ints or scalar tensors.
-        seed_generator: A `keras.random.SeedGenerator`.
-        dtype: `"float32"` or `"float64"`; half precision would give infinite
-            noise now and then.
-
-    Returns:
-        Tensor of `shape`.
+    Half precision would give infinite noise now and then.
     """
     sizes = tf.stack([tf.cast(size, "int32") for size in shape])
     noise = _gumbel_sampler(dtype)(sizes, _seed(seed_generator))
@@ -113,13 +97,8 @@ def relaxed_one_hot(
 ) -> Tensor:
     """Draws a `RelaxedOneHotCategorical`; its largest entry is the choice.
 
-    Args:
-        logits: Finite tensor `(..., S)`, normalised or not.
-        temperature: Positive scalar; below 1e-6 it acts as 1e-6.
-        seed_generator: A `keras.random.SeedGenerator`.
-
-    Returns:
-        Tensor `(..., S)`, not negative, sums to 1 over the last axis.
+    Logits `(..., S)` are finite, normalised or not. A temperature below 1e-6
+    acts as 1e-6.
     """
     temperature = ops.maximum(temperature, LEAST_TEMPERATURE)
     relaxed = distributions().RelaxedOneHotCategorical(
@@ -137,15 +116,8 @@ def relaxed_gates(
     """Draws a relaxed Bernoulli for each logit; above one half it is open.
 
     These are the samples of `RelaxedBernoulli`, made from its `Logistic` noise:
-    its own gradient is NaN where logit over temperature is above 88.
-
-    Args:
-        logits: Finite tensor of any shape.
-        temperature: Positive scalar; below 1e-6 it acts as 1e-6.
-        seed_generator: A `keras.random.SeedGenerator`.
-
-    Returns:
-        Tensor of the shape of `logits`, between 0 and 1.
+    its own gradient is NaN where logit over temperature is above 88. Logits
+    are finite. A temperature below 1e-6 acts as 1e-6.
     """
     logistic = distributions().Logistic(ops.zeros((), logits.dtype), 1)
     noise = logistic.sample(ops.shape(logits), seed=_seed(seed_generator))
@@ -156,21 +128,12 @@ def relaxed_gates(
 def hard_gates(
     probabilities: Tensor, seed_generator: keras.random.SeedGenerator
 ) -> Tensor:
-    """Opens gates with their probabilities.
+    """Opens gates with their probabilities, as booleans.
 
-    Args:
-        probabilities: Tensor of any shape.
-        seed_generator: A `keras.random.SeedGenerator`.
-
-    Returns:
-        Boolean tensor of that shape; surely False at probability 0 and surely
-        True at 1.
+    Surely False at probability 0 and surely True at 1.
     """
-    return (
-        distributions()
-        .Bernoulli(probs=probabilities, dtype="bool")
-        .sample(seed=_seed(seed_generator))
-    )
+    bernoulli = distributions().Bernoulli(probs=probabilities, dtype="bool")
+    return bernoulli.sample(seed=_seed(seed_generator))
 
 
 def _seed(seed_generator: keras.random.SeedGenerator) -> Tensor:

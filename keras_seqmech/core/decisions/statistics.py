@@ -1,7 +1,8 @@
 """Statistics of decisions, as metrics in `history`."""
 
 import contextlib
-import threading
+import contextvars
+from collections.abc import Callable
 from collections.abc import Iterator
 from typing import Any
 from typing import NamedTuple
@@ -9,9 +10,7 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
-from keras_seqmech.core.decisions import categorical
 from keras_seqmech.core.decisions import log_probabilities
-from keras_seqmech.core.decisions.categorical import Sizes
 from keras_seqmech.core.layers import batch_mean
 from keras_seqmech.typing import Tensor
 
@@ -84,23 +83,21 @@ class DecisionStatistics(keras.layers.Layer):
         self.is_size = is_size
         if is_size:
             self.mean_delay = keras.metrics.Mean(f"{prefix}_mean_delay")
-            self.delay_percentile = DelayPercentile(
-                choices, name=f"{prefix}_delay_percentile"
+            self.delay_percentile = CountStatistic(
+                f"{prefix}_delay_percentile", choices, percentile
             )
         self.amount = keras.metrics.Mean(f"{prefix}_{amount}")
         self.entropy = keras.metrics.Mean(f"{prefix}_{entropy}")
         self.certain = keras.metrics.Mean(f"{prefix}_certain")
-        self.choice_entropy = ChoiceEntropy(
-            choices, name=f"{prefix}_choice_entropy"
+        self.choice_entropy = CountStatistic(
+            f"{prefix}_choice_entropy", choices, entropy_of_counts
         )
         self.built = True
 
     def update(self, decided: Decided, mask: Tensor | None) -> None:
         """Counts the decisions of a batch, unless within `without_statistics`.
 
-        Args:
-            decided: What is counted.
-            mask: Boolean tensor `(batch, time)` or None.
+        The mask of real steps is boolean, `(batch, time)`, or None.
         """
         if not is_active():
             return
@@ -141,7 +138,8 @@ class KeepsStatistics(keras.layers.Layer):
 class DecidesSizes(KeepsStatistics):
     """A layer that decides sizes: their auxiliary losses and statistics.
 
-    It has `penalties`, a `PenaltyWeights`, `max_size` and `estimator`.
+    It has `penalties`, a `PenaltyWeights`, `max_size` and `estimator`. Its
+    sizes are `categorical.Sizes`.
     """
 
     def keep_statistics(self: Any) -> None:
@@ -162,7 +160,7 @@ class DecidesSizes(KeepsStatistics):
         # With one size nothing is drawn, so a missing report loses nothing.
         return self.max_size > 1 or log_probabilities.current() is not None
 
-    def add_penalties(self: Any, sizes: Sizes, mask: Tensor | None) -> None:
+    def add_penalties(self: Any, sizes: Any, mask: Tensor | None) -> None:
         """Adds the auxiliary losses, and reports the log-probabilities."""
         losses = self.penalties.losses(sizes.measures(), mask)
         if self.max_size > 1:
@@ -173,47 +171,30 @@ class DecidesSizes(KeepsStatistics):
 
     def update_statistics(
         self: Any,
-        sizes: Sizes,
+        sizes: Any,
         validity: Tensor,
         delay: Tensor,
         mask: Tensor | None,
     ) -> None:
-        """Counts the sizes of a batch.
-
-        Args:
-            sizes: The sizes.
-            validity: Boolean tensor `(batch, time, S)`: the real positions.
-            delay: Tensor `(batch, time)`: what steps wait for in a stream.
-            mask: Boolean tensor `(batch, time)` or None.
-        """
-        decided = Decided(
-            amount=sizes.size,
-            entropy=sizes.entropy,
-            # The maximum of an empty batch needs an initial value.
-            confidence=ops.max(sizes.probabilities, axis=-1, initial=0),
-            choice=categorical.best(sizes.probabilities),
-            # All steps whose window is cut are left out, not only those that
-            # would choose more: else small sizes would weigh more.
-            free=ops.all(validity, axis=-1),
-            delay=delay,
-        )
-        self.statistics.update(decided, mask)
+        """Counts the sizes of a batch; see `Sizes.decided`."""
+        self.statistics.update(sizes.decided(validity, delay), mask)
 
 
-class Counts(keras.metrics.Metric):
-    """Counts ints, for a statistic of their shares.
+class CountStatistic(keras.metrics.Metric):
+    """A statistic of how often each of the ints from 0 on occurs.
 
     Args:
-        choices: Number of values, from 0.
         name: Name of the metric.
-        dtype: Its dtype.
+        choices: Number of ints.
+        statistic: Function from the counts, `(choices,)`, to a scalar.
     """
 
     def __init__(
-        self, choices: int, name: str | None = None, dtype: Any = None
+        self, name: str, choices: int, statistic: Callable[[Tensor], Tensor]
     ):
-        super().__init__(name=name, dtype=dtype)
+        super().__init__(name=name)
         self.choices = choices
+        self.statistic = statistic
         self.counts = self.add_variable(
             shape=(choices,), initializer="zeros", name="counts"
         )
@@ -221,77 +202,47 @@ class Counts(keras.metrics.Metric):
     def update_state(
         self, choice: Tensor, sample_weight: Tensor | None = None
     ) -> None:
-        """Counts decisions.
-
-        Args:
-            choice: Numbers from 0 to `choices - 1`, of any shape; rounded.
-            sample_weight: How often each counts, of the same shape.
-        """
+        """Counts numbers `(n,)`, rounded, each `sample_weight` times."""
         choice = ops.cast(ops.round(ops.cast(choice, "float32")), "int32")
         chosen = ops.one_hot(choice, self.choices, dtype=self.dtype)
         if sample_weight is not None:
-            chosen *= ops.cast(sample_weight, self.dtype)[..., None]
-        axes = tuple(range(len(chosen.shape) - 1))
-        self.counts.assign(self.counts + ops.sum(chosen, axis=axes))
+            chosen *= ops.cast(sample_weight, self.dtype)[:, None]
+        self.counts.assign(self.counts + ops.sum(chosen, axis=0))
 
-    @property
-    def shares(self) -> Tensor:
-        """Share of each value; zeros before anything was counted."""
-        return self.counts / ops.maximum(ops.sum(self.counts), 1)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "choices": self.choices}
+    def result(self) -> Tensor:
+        return self.statistic(ops.convert_to_tensor(self.counts))
 
 
-@keras.saving.register_keras_serializable(package="keras_seqmech")
-class ChoiceEntropy(Counts):
-    r"""Entropy of hard decisions over all steps, in nats.
-
-    $H = -\sum_k f_k \log f_k$ with $f_k$ the share of decisions with value k.
-
-    Args:
-        choices: Number of values.
-        name: Name of the metric.
-        dtype: Its dtype.
+def entropy_of_counts(counts: Tensor) -> Tensor:
+    r"""$-\sum_k f_k \log f_k$ in nats, f the shares; 0 for no counts.
 
     Example:
 
-    >>> metric = ChoiceEntropy(3)
-    >>> metric.update_state([0, 1, 1, 0])
-    >>> round(float(metric.result()), 4)
+    >>> round(float(entropy_of_counts(ops.array([2.0, 2.0, 0.0]))), 4)
     0.6931
     """
+    shares = counts / ops.maximum(ops.sum(counts), 1)
+    shares = ops.maximum(shares, keras.config.epsilon() ** 2)
+    return -ops.sum(shares * ops.log(shares))
 
-    def result(self) -> Tensor:
-        shares = ops.maximum(self.shares, keras.config.epsilon() ** 2)
-        return -ops.sum(shares * ops.log(shares))
 
-
-@keras.saving.register_keras_serializable(package="keras_seqmech")
-class DelayPercentile(Counts):
-    """The 95th percentile of delays: 95 % of the steps wait no longer.
-
-    Args:
-        choices: Number of delays, from 0.
-        name: Name of the metric.
-        dtype: Its dtype.
+def percentile(counts: Tensor) -> Tensor:
+    """The least int that 95 % are not above; 0 for no counts.
 
     Example:
 
-    >>> metric = DelayPercentile(4)
-    >>> metric.update_state([0] * 19 + [3])
-    >>> float(metric.result())
+    >>> float(percentile(ops.array([19.0, 0.0, 0.0, 1.0])))
     0.0
     """
+    total = ops.sum(counts)
+    # Sums of shares round; half a step of a million is no step.
+    within = ops.cumsum(counts / ops.maximum(total, 1)) < 0.95 - 1e-6
+    below = ops.sum(ops.cast(within, counts.dtype))
+    return ops.where(total > 0, below, ops.zeros_like(below))
 
-    def result(self) -> Tensor:
-        # Sums of shares round; half a step of a million is no step.
-        within = ops.cumsum(self.shares) < 0.95 - 1e-6
-        some = ops.cast(ops.sum(self.counts) > 0, self.dtype)
-        return some * ops.sum(ops.cast(within, self.dtype))
 
-
-_context = threading.local()
+# Each thread has its own.
+_is_active = contextvars.ContextVar("statistics_are_active", default=True)
 
 
 @contextlib.contextmanager
@@ -299,7 +250,7 @@ def without_statistics() -> Iterator[None]:
     """Within it, in this thread, no layer updates its statistics.
 
     For calls that are no training and no evaluation, such as the trace of a
-    served model. The layers themselves stay as they are.
+    served model.
 
     Example:
 
@@ -309,14 +260,13 @@ def without_statistics() -> Iterator[None]:
     >>> is_active()
     True
     """
-    before = is_active()
-    _context.is_active = False
+    token = _is_active.set(False)
     try:
         yield
     finally:
-        _context.is_active = before
+        _is_active.reset(token)
 
 
 def is_active() -> bool:
     """Whether a layer that is called now is to update its statistics."""
-    return getattr(_context, "is_active", True)
+    return _is_active.get()

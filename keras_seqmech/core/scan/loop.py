@@ -9,6 +9,7 @@ out after the loop, one large product each. See
 from collections.abc import Callable
 from typing import Any
 from typing import NamedTuple
+from typing import TypeAlias
 
 import keras
 import tensorflow as tf
@@ -20,8 +21,6 @@ from keras_seqmech.core.scan.packing import Packing
 from keras_seqmech.core.scan.packing import can_pack
 from keras_seqmech.core.scan.protocol import Affine
 from keras_seqmech.core.scan.protocol import Body
-from keras_seqmech.core.scan.protocol import Kept
-from keras_seqmech.core.scan.protocol import Loop
 from keras_seqmech.core.scan.protocol import Named
 from keras_seqmech.core.scan.protocol import Operands
 from keras_seqmech.core.scan.protocol import PartedWeight
@@ -60,16 +59,9 @@ class PaddedLoop:
     ) -> tuple[Any, States]:
         """Runs `body(inputs_t, states) -> (values, states)` over all steps.
 
-        Args:
-            body: The function.
-            inputs: Nest of tensors `(time, ...)`.
-            states: The states of the first call.
-            specs: Nest of the shapes and dtypes of the values of a step.
-            reverse: Whether to begin with the last step.
-
-        Returns:
-            The values, `(time, ...)`, in the order of time, and the states
-            after the last call.
+        Inputs are a nest of tensors `(time, ...)`, `specs` one of the shapes
+        and dtypes of the values of a step. With `reverse` the last step is the
+        first. The values `(time, ...)` are in the order of time.
         """
         first = keras.tree.flatten(inputs)[0]
         size = first.shape[0]
@@ -144,18 +136,22 @@ def _at(inputs: Any, t: int | Tensor) -> Any:
     )
 
 
+class Kept(NamedTuple):
+    """What the recomputing gradient keeps of the forward loop, time first.
+
+    The states before each step, and the parts of each product within it.
+    """
+
+    states: States
+    products: Parts
+
+
 def compiled(function: Callable, jit_compile: bool = True) -> Callable:
-    """A function of tensors, compiled where the code around it may not be.
+    """A function compiled with XLA where the code around it may not be.
 
-    XLA compiles anew for every shape.
-
-    Args:
-        function: Function of tensors, variables and Nones, without side
-            effects.
-        jit_compile: Whether to compile; if False the function is as it was.
-
-    Returns:
-        The function; in eager execution, unchanged.
+    It takes tensors, variables and Nones, and has no side effects. XLA
+    compiles anew for every shape. In eager execution, and without
+    `jit_compile`, it is as it was.
     """
     if not jit_compile or tf.executing_eagerly():
         return function
@@ -169,7 +165,8 @@ def compiled(function: Callable, jit_compile: bool = True) -> Callable:
     return run
 
 
-Specs = dict[str, tf.TensorSpec]
+Specs: TypeAlias = dict[str, tf.TensorSpec]
+Loop: TypeAlias = PaddedLoop | PackedLoop
 
 
 def scan(
@@ -183,7 +180,7 @@ def scan(
     """Runs `step` over the leading axis of its inputs.
 
     Args:
-        step: The step; `protocol.Step` says what it gets and returns.
+        step: A `protocol.Step`.
         operands: The tensors it works with, time first; packed if `packing`
             is given.
         states: The states before the first step, a flat tuple of tensors
@@ -209,14 +206,6 @@ def scan(
             "in code compiled with XLA, it must be None. "
             f"Received: options={options}"
         )
-    if packing is not None and not all(
-        tf.TensorShape(state.shape)[1:].is_fully_defined() for state in states
-    ):
-        raise ValueError(
-            "Argument `states` must have known sizes but for the batch where "
-            "`packing` is given. "
-            f"Received: shapes={[state.shape for state in states]}"
-        )
     if is_differentiable_twice():
         options = options._replace(recompute_gradient=False, jit_compile=False)
     elif options.jit_compile and not (tf.executing_eagerly() or in_xla()):
@@ -226,36 +215,22 @@ def scan(
 
     def run_flat(*flat: Tensor) -> list[Tensor]:
         operands, states = keras.tree.pack_sequence_as(arguments, flat)
-        run = _recomputing if options.recompute_gradient else _plain
-        loop = _loop(options, packing)
-        return run(step, operands, states, output_specs, loop)
+        differentiable = not options.recompute_gradient
+        loop: Loop = PaddedLoop(options, differentiable)
+        if packing is not None:
+            loop = PackedLoop(packing, differentiable)
+        if not differentiable:
+            return _recomputing(step, operands, states, output_specs, loop)
+        (outputs, _), states = _forward(
+            step, operands, states, output_specs, loop, keep=False
+        )
+        return keras.tree.flatten((outputs, states))
 
     run_flat = compiled(run_flat, options.jit_compile)
     results = run_flat(*keras.tree.flatten(arguments))
     return keras.tree.pack_sequence_as(
         (dict.fromkeys(output_specs), states), results
     )
-
-
-def _loop(options: ScanOptions, packing: Packing | None) -> Loop:
-    differentiable = not options.recompute_gradient
-    if packing is None:
-        return PaddedLoop(options, differentiable)
-    return PackedLoop(packing, differentiable)
-
-
-def _plain(
-    step: Step,
-    operands: Operands,
-    states: States,
-    output_specs: Specs,
-    loop: Loop,
-) -> list[Tensor]:
-    """Outputs and final states, flat, with TensorFlow's own gradient."""
-    (outputs, _), final_states = _forward(
-        step, operands, states, output_specs, loop, keep=False
-    )
-    return keras.tree.flatten((outputs, final_states))
 
 
 def _recomputing(
@@ -265,7 +240,7 @@ def _recomputing(
     output_specs: Specs,
     loop: Loop,
 ) -> list[Tensor]:
-    """The same with the gradient that recomputes."""
+    """Outputs and final states, flat, with the gradient that recomputes."""
     constants = operands.constants
     # Constants get no gradient, so they are no arguments of `run`.
     differentiable = (operands._replace(constants={}), states)
@@ -334,8 +309,8 @@ def _forward(
 _SECOND_ORDER = (
     "The recomputing gradient of this time loop has no gradient of its own. "
     "To differentiate twice, run the layer within "
-    "keras_seqmech.core.scan.differentiable_twice(), where TensorFlow's own "
-    "gradient is used."
+    "keras_seqmech.core.scan.protocol.differentiable_twice(), where "
+    "TensorFlow's own gradient is used."
 )
 
 
@@ -356,15 +331,8 @@ def gradients(
 ) -> list[Tensor]:
     """Gradients of what `scan` returns, from what the forward loop kept.
 
-    Args:
-        step: As in `scan`.
-        operands: The tensors of the forward loop.
-        kept: The states before each step, and the products within it.
-        upstream: Gradients of the outputs and of the final states.
-        loop: The loop that ran forward.
-
-    Returns:
-        Flat gradients of `(operands without constants, initial states)`.
+    `upstream` are those of the outputs and of the final states. Returned are
+    flat ones of `(operands without constants, initial states)`.
     """
     seen, parts = operands.divided()
     weights = parted(operands)
@@ -378,13 +346,12 @@ def gradients(
             tape.watch(sources)
             affine = _known_products(weights, kept, multiplied)
             results = step({**inputs, **constants}, kept.states, affine)
-        *step_gradients, state_upstream = tape.gradient(
+        of_inputs, of_products, state_upstream = tape.gradient(
             results,
             sources,
             output_gradients=(output_upstream, state_upstream),
             unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
-        of_inputs, of_products = step_gradients
         values = _StepGradients(of_inputs, of_products, multiplied)
         return values, state_upstream
 
@@ -403,17 +370,17 @@ def gradients(
         specs,
         reverse=True,
     )
-    part_gradients = {name: by_step.products[name] for name in parts}
+    of_inputs, of_products, multiplied = by_step
     result = Operands(
-        {**by_step.inputs, **part_gradients},
+        {**of_inputs, **{name: of_products[name] for name in parts}},
         {
             name: _weight_gradient(
-                operand, by_step.products[name], operands.weights[name].shape
+                operand, of_products[name], operands.weights[name].shape
             )
-            for name, operand in by_step.operands.items()
+            for name, operand in multiplied.items()
         },
         {
-            name: tf.reduce_sum(_rows(by_step.products[name][0]), axis=0)
+            name: tf.reduce_sum(_rows(of_products[name][0]), axis=0)
             for name in operands.biases
         },
     )

@@ -14,9 +14,7 @@ are one slice, and those that go on to the next are the end of that slice.
 
 A recurrent layer gathers its inputs first, so that everything before the loop
 (products with the inputs above all) is computed at kept steps alone; calls
-`scan` with `packing=packing`; and brings the packed outputs back: `scatter`
-fills the other steps with zeros, `hold` repeats the last kept step, `compact`
-moves the kept steps of each row to its beginning.
+`scan` with `packing=packing`; and brings the packed outputs back:
 
     packing = pack(mask)
     inputs = project(packing.gather(sequence), kernel, bias, 4)
@@ -26,19 +24,7 @@ moves the kept steps of each row to its beginning.
     )
     hidden = packing.hold(outputs["hidden"], initial=states[0])
 
-It saves time where rows differ in length. The work is that of `total` steps of
-one row, in place of `batch * longest`. Near the end of the longest rows few
-rows are left, and a step of few rows is bound by reading the weights and by
-the number of its operations, so the time falls less than the work. Rows of
-equal length gain nothing. docs/packed_loops.md has times, from
-`python -m benchmarks.packed_loop`.
-
-Code compiled with XLA has static sizes and cannot be packed, nor can a loop
-that is compiled or unrolled on its own: see `can_pack`. A step may not use
-tensors with a row axis from outside, such as a dropout mask of the whole
-batch; they must be gathered like inputs. `tf.GradientTape.jacobian` needs
-`experimental_use_pfor=False`, as TensorFlow cannot vectorise lists of tensors
-of different lengths.
+docs/packed_loops.md says where that saves time, and where it cannot be done.
 """
 
 from collections.abc import Callable
@@ -98,26 +84,15 @@ class Packing(NamedTuple):
     times: Tensor
     last: Tensor
 
-    def gather(self, sequences: Tensor, time_major: bool = False) -> Tensor:
-        """Takes the kept steps.
-
-        Args:
-            sequences: Tensor `(batch, time, ...)`.
-            time_major: Whether it is `(time, batch, ...)` instead.
-
-        Returns:
-            Tensor `(total, ...)`.
-        """
+    def gather(self, sequences: Tensor) -> Tensor:
+        """Takes the kept steps `(total, ...)` of `(batch, time, ...)`."""
         batch_size, length = tf.unstack(tf.shape(self.keep))
-        if time_major:
-            indices = self.times * batch_size + self.rows
-        else:
-            indices = self.rows * length + self.times
+        indices = self.rows * length + self.times
 
         @custom_gradient
         def take(sequences: Tensor) -> tuple[Tensor, Callable]:
             def gradient(upstream: Tensor) -> Tensor:
-                return self.scatter(upstream, time_major)
+                return self.scatter(upstream)
 
             features = tf.shape(sequences)[2:]
             shape = tf.concat([[batch_size * length], features], axis=0)
@@ -126,46 +101,28 @@ class Packing(NamedTuple):
         sequences = tf.convert_to_tensor(sequences)
         return tf.ensure_shape(take(sequences), [None, *sequences.shape[2:]])
 
-    def scatter(self, values: Tensor, time_major: bool = False) -> Tensor:
-        """Puts packed values back at their steps, zeros at the others.
-
-        Args:
-            values: Tensor `(total, ...)`.
-            time_major: Whether to return `(time, batch, ...)`.
-
-        Returns:
-            Tensor `(batch, time, ...)`.
-        """
+    def scatter(self, values: Tensor) -> Tensor:
+        """Puts packed values back at their steps, zeros at the others."""
         places = tf.where(self.keep, self.last, -1)
-        places = tf.transpose(places) if time_major else places
 
         @custom_gradient
         def put(values: Tensor) -> tuple[Tensor, Callable]:
             def gradient(upstream: Tensor) -> Tensor:
-                return self.gather(upstream, time_major)
+                return self.gather(upstream)
 
             return entries(values, places), gradient
 
         return put(tf.convert_to_tensor(values))
 
-    def hold(
-        self, values: Tensor, initial: Tensor, time_major: bool = False
-    ) -> Tensor:
+    def hold(self, values: Tensor, initial: Tensor) -> Tensor:
         """Puts packed values back; the other steps repeat the last kept one.
 
-        Args:
-            values: Tensor `(total, ...)`.
-            initial: Tensor `(batch, ...)`: the value before the first kept
-                step.
-            time_major: Whether to return `(time, batch, ...)`.
-
-        Returns:
-            Tensor `(batch, time, ...)`.
+        Those before the first kept step have the `initial` value `(batch,
+        ...)` of their row.
         """
         batch_size = tf.shape(self.keep)[0]
         own = tf.range(batch_size)[:, None]
         places = tf.where(self.last < 0, own, batch_size + self.last)
-        places = tf.transpose(places) if time_major else places
 
         @custom_gradient
         def put(values: Tensor, initial: Tensor) -> tuple[Tensor, Callable]:
@@ -174,35 +131,21 @@ class Packing(NamedTuple):
                 total = tf.math.unsorted_segment_sum(upstream, places, size)
                 return total[batch_size:], total[:batch_size]
 
-            return tf.gather(tf.concat([initial, values], axis=0), places), (
-                gradient
-            )
+            every = tf.concat([initial, values], axis=0)
+            return tf.gather(every, places), gradient
 
         return put(tf.convert_to_tensor(values), tf.convert_to_tensor(initial))
 
     def final(self, values: Tensor, initial: Tensor) -> Tensor:
-        """Takes the last kept step of each row.
-
-        Args:
-            values: Tensor `(total, ...)`.
-            initial: Tensor `(batch, ...)`: the value for rows that keep no
-                step.
-
-        Returns:
-            Tensor `(batch, ...)`.
-        """
+        """The last step of `hold`, without the others: `(batch, ...)`."""
         at_end = self._replace(last=self.last[:, -1:])
         return tf.squeeze(at_end.hold(values, initial), axis=1)
 
     def compact(self, values: Tensor, length: int | Tensor) -> Tensor:
         """Moves the kept steps of each row to its beginning, then zeros.
 
-        Args:
-            values: Tensor `(total, ...)`.
-            length: Steps to return, at least the most that any row keeps.
-
-        Returns:
-            Tensor `(batch, length, ...)`.
+        The length of the `(batch, length, ...)` that it returns is at least
+        the most steps that any row keeps.
         """
         numbers = tf.range(length)[None]
         steps = tf.shape(self.counts)[0]
@@ -212,7 +155,9 @@ class Packing(NamedTuple):
         from_end = tf.shape(self.keep)[0] - self.ranks[:, None]
         places = tf.gather(ends, tf.minimum(numbers, steps)) - from_end
         places = tf.where(numbers < self.lengths[:, None], places, -1)
-        elements = tf.stack([self.rows, self._numbers()], axis=1)
+        # For each packed element, how many its row has before it.
+        numbers = tf.repeat(tf.range(steps), self.counts)
+        elements = tf.stack([self.rows, numbers], axis=1)
 
         @custom_gradient
         def put(values: Tensor) -> tuple[Tensor, Callable]:
@@ -231,20 +176,12 @@ class Packing(NamedTuple):
         """Brings a tensor `(batch, ...)` back from the order of lengths."""
         return _permute(tf.convert_to_tensor(rows), self.ranks, self.order)
 
-    def _numbers(self) -> Tensor:
-        """For each packed element, how many its row has before it."""
-        return tf.repeat(tf.range(tf.shape(self.counts)[0]), self.counts)
-
 
 def pack(keep: Tensor) -> Packing:
     """Finds where the kept steps of a batch lie when they are packed.
 
-    Args:
-        keep: Boolean tensor `(batch, time)` of any pattern, True at the steps
-            that a row really does: a mask, or open gates.
-
-    Returns:
-        A `Packing`.
+    `keep`, boolean `(batch, time)` of any pattern, is True at the steps that a
+    row really does: a mask, or open gates.
     """
     keep = tf.convert_to_tensor(keep)
     batch_size = tf.shape(keep)[0]
@@ -301,28 +238,18 @@ Buffers: TypeAlias = list[tf.TensorArray]
 
 
 class _Place(NamedTuple):
-    """Where a step lies; each an int32 vector of one entry.
+    """Where a step lies; each an int32 vector of one entry."""
 
-    Attributes:
-        begin: The step's first packed element.
-        end: The first element after it.
-        first: The first of its rows, in the order of rows.
-        going_on: The first of its rows that has a further step, likewise.
-    """
-
+    # Its first packed element, and the first after it.
     begin: Tensor
     end: Tensor
+    # In the order of rows, its first row, and its first with a further step.
     first: Tensor
     going_on: Tensor
 
 
 class PackedLoop:
-    """Runs a body over packed inputs, and packs its values.
-
-    Args:
-        packing: Which rows have a step, and where it lies.
-        differentiable: As in `PaddedLoop`.
-    """
+    """Like `PaddedLoop`, over packed inputs; it packs its values."""
 
     def __init__(self, packing: Packing, differentiable: bool):
         self._packing = packing
@@ -344,18 +271,10 @@ class PackedLoop:
         specs: Any,
         reverse: bool = False,
     ) -> tuple[Any, States]:
-        """Runs `body(inputs_t, states) -> (values, states)` over all steps.
+        """As `PaddedLoop.run`; the body gets tensors `(rows of the step, ...)`.
 
-        Args:
-            body: The function, of tensors `(rows of the step, ...)`.
-            inputs: Nest of packed tensors.
-            states: The states of each row's first call, `(batch, ...)`.
-            specs: Nest of the shapes and dtypes of the values of a step.
-            reverse: Whether to begin with the last step.
-
-        Returns:
-            The values, packed, and the states after each row's last call,
-            `(batch, ...)`; of rows without a step those given.
+        The states `(batch, ...)` are those before each row's first and after
+        its last call; of rows without a step those given.
         """
         if tf.executing_eagerly() and self._steps == 0:
             # Eager lists of no tensors cannot be joined.

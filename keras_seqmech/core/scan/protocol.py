@@ -5,11 +5,6 @@ input alone and was computed for all steps at once, or is a bias. A step asks
 for such a product by name, `affine(name, s_t)`, and the loop supplies `z_t`
 and `W`. This is what lets the recomputing gradient take the weight gradients
 out of the loop.
-
-An LSTM takes the product of its state in four parts, one for each gate. To
-multiply once and split the result is fast where the weight is small. Where it
-is large, a product for each part is faster: it saves a copy, and the products
-run in parallel. Hence `PartedWeight`.
 """
 
 import contextlib
@@ -39,17 +34,13 @@ class Affine(Protocol):
     def __call__(self, name: str, operand: Tensor) -> list[Tensor]:
         """The product of a name; each name is used once a step.
 
-        Args:
-            name: A key of `Operands.weights`.
-            operand: Tensor `(batch, operand width)`, a state or what the step
-                computed from one. The product with a vector is elementwise.
+        The operand `(batch, operand width)` is a state or what the step
+        computed from one. The product with a vector is elementwise.
 
         Returns:
-            Tensors `(batch, width)` that together make up
-            `inputs[name][t] + operand @ weights[name]`, or
-            `biases[name] + operand @ weights[name]`, or the product alone
-            where neither is given. As many as `inputs[name]` has parts, else
-            one.
+            Tensors `(batch, width)`, as many as `inputs[name]` has parts, else
+            one. Together they make up `operand @ weights[name]`, added to
+            `inputs[name][t]` or `biases[name]` where one is given.
         """
 
 
@@ -63,17 +54,11 @@ class Step(Protocol):
     def __call__(
         self, inputs: Named, states: States, affine: Affine
     ) -> tuple[Named, States]:
-        """Moves on by one step.
+        """Moves on by one step, from the states before to those after.
 
-        Args:
-            inputs: This step's `Operands.constants`, and `Operands.inputs`
-                other than the parts of products.
-            states: The states before the step.
-            affine: Supplies products.
-
-        Returns:
-            Outputs by name, with the shapes and dtypes given to `scan`, and
-            the states after the step.
+        The inputs are this step's `Operands.constants`, and `Operands.inputs`
+        other than the parts of products. Outputs are by name, with the shapes
+        and dtypes given to `scan`.
         """
 
 
@@ -137,53 +122,16 @@ class ScanOptions(NamedTuple):
     steps: Tensor | None = None
 
 
-class Kept(NamedTuple):
-    """What the recomputing gradient keeps of the forward loop, time first.
-
-    Attributes:
-        states: The states before each step.
-        products: The parts of each product within it.
-    """
-
-    states: States
-    products: Parts
-
-
-class Loop(Protocol):
-    """Runs a body at each step: `PaddedLoop`, `PackedLoop`."""
-
-    def run(
-        self,
-        body: Body,
-        inputs: Any,
-        states: States,
-        specs: Any,
-        reverse: bool = False,
-    ) -> tuple[Any, States]:
-        """Runs `body(inputs_t, states) -> (values, states)` over all steps.
-
-        Args:
-            body: The function.
-            inputs: Nest of the tensors of all steps.
-            states: The states of the first call.
-            specs: Nest of the shapes and dtypes of the values of a step.
-            reverse: Whether to begin with the last step.
-
-        Returns:
-            The values of all steps, in the order of time, and the states
-            after the last call.
-        """
-
-    def spec(self, tensor: Tensor) -> Any:
-        """Shape and dtype of one step of a tensor of all steps."""
-
-
 # Entries of a weight from which on each part is multiplied alone.
 LARGE = 2**16
 
 
 class PartedWeight:
-    """A weight that a step multiplies by, in parts.
+    """A weight that a step multiplies by, in parts, such as those of gates.
+
+    To multiply once and split the result is fast where the weight is small.
+    Where it is large, a product for each part is faster: it saves a copy, and
+    the products run in parallel.
 
     Args:
         weight: Matrix `(operand width, width)`, or a vector for a diagonal one.

@@ -100,12 +100,12 @@ class StreamedFieldRNN(FieldLayer, StreamedRNN):
         equations = cell.equations(training=False)
         may_exist = real | (tf.range(self.waits + 1) >= count[:, None])
         states: list[Tensor] = []
-        if cell.options.size_from == "field":
+        if cell.size_from == "field":
             offsets = [
                 equations.offsets(steps[:, i]) for i in range(self.waits + 1)
             ]
             states = equations.states(offsets, may_exist)
-        kernel = equations.weights.size_recurrent_kernel
+        kernel = equations.size_recurrent_kernel
         scores = equations.size_scores(steps[:, 0], states)
         scores += numerics.product(ops.cast(hidden, kernel.dtype), kernel)
         mask = equations.position_mask(may_exist)

@@ -347,8 +347,8 @@ def _unread_outputs(layer: keras.Layer, outputs: Any) -> list:
     """The outputs of a field that depend on positions it has not read."""
     if not getattr(layer, "return_field", False):
         return []
-    options = layer if isinstance(layer, LookAhead) else layer.cell.options
-    if options.size_from == "input":
+    chooses = layer if isinstance(layer, LookAhead) else layer.cell
+    if chooses.size_from == "input":
         return []
     field = outputs[-1]
     return [x for name, x in field.items() if name != "size"]

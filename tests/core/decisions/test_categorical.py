@@ -28,15 +28,6 @@ def test_noise_drawn_beforehand_gives_samples_like_those_of_tfp():
         assert np.all(np.abs(a.mean(axis=0) - b.mean(axis=0)) < 5 * error)
 
 
-def test_largest_noisy_logit_follows_the_softmax():
-    """Chi-square of 50,000 draws; 99.9 % quantile of 3 degrees: 16.27."""
-    generator = keras.random.SeedGenerator(2)
-    noise = sampling.gumbel_noise((50_000, 4), generator)
-    counts = categorical.hard_one_hot(LOGITS[0] + noise).numpy().sum(axis=0)
-    expected = 50_000 * tf.nn.softmax(LOGITS[0]).numpy()
-    assert np.sum((counts - expected) ** 2 / expected) < 16.27
-
-
 def test_straight_through_is_exactly_one_hot_with_the_soft_gradient():
     logits = tf.constant(np.random.default_rng(0).normal(size=(1000, 4)) * 9)
     scale = tf.constant([1.0, -2.0, 3.0, 0.5], "float64")
@@ -44,6 +35,7 @@ def test_straight_through_is_exactly_one_hot_with_the_soft_gradient():
         tape.watch(logits)
         soft = categorical.relaxed_one_hot(logits, 0.3)
         hard = categorical.draw(logits, 0.3, "straight_through")
+        assert categorical.relaxed_one_hot(logits[:0], 0.5).shape == (0, 4)
         losses = [tf.reduce_sum(scale * x) for x in (soft, hard)]
     assert set(np.unique(hard)) == {0.0, 1.0}
     assert np.array_equal(np.argmax(hard, -1), np.argmax(logits, -1))
@@ -58,8 +50,3 @@ def test_entropy_and_log_probability_of_extreme_logits():
     chosen = categorical.hard_one_hot(logits)
     actual = categorical.log_probability(logits, chosen)
     np.testing.assert_allclose(actual, [-np.log(4), 0, -np.log(3)], atol=1e-6)
-
-
-def test_a_batch_of_no_rows():
-    soft = categorical.relaxed_one_hot(tf.zeros((0, 3)), 0.5)
-    assert soft.shape == (0, 3)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_seqmech import BoundaryGate
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech.core.decisions import bernoulli
@@ -207,24 +206,24 @@ def test_the_record_is_checked_and_kept():
             DecisionPenalties(**bad)
 
 
-def test_configs_of_former_arguments():
+@pytest.mark.parametrize(
+    "target, weight, target_of",
+    [
+        ("openness_target", "sparsity_weight", "row_above"),
+        ("length_target", "length_weight", "row"),
+    ],
+)
+def test_configs_of_former_arguments(target, weight, target_of):
     """As they were before `penalties`."""
-    config = BoundaryGate(3).get_config()
-    del config["penalties"]
-    former = {
-        "openness_target": 0.25,
-        "sparsity_weight": 0.5,
-        "entropy_weight": 0.125,
-        "cost_weight": 2.0,
-        "indecision_weight": 1.0,
+    former = {target: 0.25, weight: 0.5, "entropy_weight": 0.125}
+    config = penalties.upgrade_config({"units": 3, **former})
+    assert config == {
+        "units": 3,
+        "penalties": DecisionPenalties(
+            target=0.25, target_weight=0.5, target_of=target_of, entropy=0.125
+        ),
     }
-    layer = BoundaryGate.from_config({**config, **former})
-    assert layer.penalties.initial == DecisionPenalties(
-        reading=2.0,
-        target=0.25,
-        target_weight=0.5,
-        target_of="row_above",
-        entropy=0.125,
-        indecision=1.0,
-    )
-    assert penalties.upgrade_config({"units": 3}) == {"units": 3}
+    former[target] = None
+    config = penalties.upgrade_config(former)
+    assert config["penalties"] == DecisionPenalties(entropy=0.125)
+    assert penalties.upgrade_config(config) == config

@@ -49,18 +49,6 @@ def test_samples_are_those_of_tfp():
         )
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_seed_gives_a_sequence_of_draws(name):
-    first, again, other = (
-        draws(keras.random.SeedGenerator(seed))[name] for seed in (5, 5, 6)
-    )
-    values = first().numpy()
-    np.testing.assert_array_equal(values, again())
-    if name != "hard_gates":
-        assert (values != first().numpy()).any()
-        assert (values != other().numpy()).any()
-
-
 def test_hard_gates_have_their_frequencies():
     """Exact at 0 and 1; elsewhere within 4.5 standard errors."""
     p = np.array([0.0, 1e-3, 0.3, 0.5, 0.999, 1.0], "float32")

@@ -1,4 +1,6 @@
-"""The metrics of decisions, listed once whatever is around the layer."""
+"""The metrics of decisions: listed once, and kept outside a context alone."""
+
+import threading
 
 import keras
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech.core.decisions import statistics
 
 
 def field(**options):
@@ -74,3 +77,22 @@ def test_each_is_returned_once(kind):
     assert len(model.evaluate(x, y, verbose=0)) == len(by_name)
     expected = {"wrapped": 13, "encoder": 5}.get(kind, 7)
     assert len(by_name) == expected
+
+
+def test_within_the_context_of_a_thread_none_are_kept():
+    seen = []
+
+    def note():
+        seen.append(statistics.is_active())
+
+    note()
+    with pytest.raises(RuntimeError), statistics.without_statistics():
+        with statistics.without_statistics():
+            note()
+        note()
+        thread = threading.Thread(target=note)
+        thread.start()
+        thread.join()
+        raise RuntimeError
+    note()
+    assert seen == [True, False, False, True, True]

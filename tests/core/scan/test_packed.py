@@ -8,53 +8,14 @@ import tensorflow as tf
 
 from keras_seqmech.core.scan.loop import scan
 from keras_seqmech.core.scan.packing import pack
-from keras_seqmech.core.scan.protocol import Operands
 from keras_seqmech.core.scan.protocol import ScanOptions
-
-WIDTH = 3
-SPECS = {
-    "sum": tf.TensorSpec((None, WIDTH), "float64"),
-    "narrow": tf.TensorSpec((None, 1), "float64"),
-}
-
-
-def make_arguments(batch, steps, seed=0):
-    """Inputs, time first; parameters; states."""
-    generator = np.random.default_rng(seed)
-
-    def normal(*shape):
-        return tf.constant(generator.normal(size=shape) / 2)
-
-    inputs = {
-        "scale": normal(steps, batch, WIDTH),
-        "gates": [normal(steps, batch, WIDTH), normal(steps, batch, 1)],
-        "noise": normal(steps, batch, WIDTH),
-    }
-    parameters = {
-        "gates": normal(WIDTH, WIDTH + 1),
-        "closing": normal(WIDTH, WIDTH),
-        "alone": normal(WIDTH, 1),
-        "bias": normal(WIDTH),
-    }
-    return inputs, parameters, (normal(batch, WIDTH), normal(batch, 2, WIDTH))
-
-
-def step(inputs, states, affine):
-    """A step that uses every kind of input and of product."""
-    first, second = states
-    wide, narrow = affine("gates", first * inputs["scale"])
-    (closing,) = affine("closing", tf.tanh(wide) * second[:, 0])
-    (alone,) = affine("alone", second[:, 1])
-    first = tf.tanh(closing + inputs["noise"]) + narrow
-    outputs = {"sum": alone + first, "narrow": narrow}
-    return outputs, (first, second + tf.tanh(narrow)[:, None])
-
-
-def operands_of(inputs, parameters):
-    inputs = dict(inputs)
-    constants = {"noise": inputs.pop("noise")}
-    weights = {k: parameters[k] for k in ("gates", "closing", "alone")}
-    return Operands(inputs, weights, {"closing": parameters["bias"]}, constants)
+from tests.core.scan.recurrence import SPECS
+from tests.core.scan.recurrence import WIDTH
+from tests.core.scan.recurrence import assert_same
+from tests.core.scan.recurrence import differentiated
+from tests.core.scan.recurrence import make_arguments
+from tests.core.scan.recurrence import operands_of
+from tests.core.scan.recurrence import step
 
 
 def run_plain(arguments, keep):
@@ -82,7 +43,7 @@ def run_plain(arguments, keep):
 def run_packed(arguments, keep, recompute_gradient, step=step):
     inputs, parameters, states = arguments
     packing = pack(keep)
-    inputs = tf.nest.map_structure(lambda x: packing.gather(x, True), inputs)
+    inputs = tf.nest.map_structure(lambda x: packing.gather(swap(x)), inputs)
     outputs, states = scan(
         step,
         operands_of(inputs, parameters),
@@ -91,25 +52,12 @@ def run_packed(arguments, keep, recompute_gradient, step=step):
         ScanOptions(recompute_gradient),
         packing=packing,
     )
-    return {k: packing.scatter(x, True) for k, x in outputs.items()}, states
+    return {k: swap(packing.scatter(x)) for k, x in outputs.items()}, states
 
 
-def differentiated(run):
-    """Outputs, final states, and gradients of a loss of all of them."""
-
-    def outcome(arguments, keep):
-        with tf.GradientTape() as tape:
-            tape.watch(arguments)
-            outputs, states = run(arguments, keep)
-            loss = tf.reduce_sum(outputs["sum"] ** 2)
-            loss += tf.reduce_sum(tf.sin(outputs["narrow"]))
-            loss += sum(tf.reduce_sum(tf.cos(x)) for x in states)
-        gradients = tape.gradient(loss, arguments, unconnected_gradients="zero")
-        # The loop gives constants no gradient.
-        del gradients[0]["noise"]
-        return outputs, states, gradients
-
-    return outcome
+def swap(x):
+    """Time first to batch first, and back."""
+    return tf.transpose(x, (1, 0, 2))
 
 
 def traced_for_all_sizes(function):
@@ -141,12 +89,6 @@ def packed(request):
         return run_packed(arguments, keep, request.param)
 
     return traced_for_all_sizes(differentiated(run))
-
-
-def assert_same(actual, expected):
-    tf.nest.assert_same_structure(actual, expected)
-    for a, b in zip(tf.nest.flatten(actual), tf.nest.flatten(expected)):
-        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
 
 
 def test_every_pattern_of_a_small_batch(plain, packed):
@@ -262,19 +204,3 @@ def test_packing_is_refused_where_sizes_are_static(options):
         run = tf.function(run, jit_compile=True, autograph=False)
     with pytest.raises(ValueError, match="`packing`.*Received: options="):
         run()
-
-
-def test_states_of_unknown_sizes_are_refused():
-    inputs, parameters, states = make_arguments(*KEEP.shape)
-
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec([None] * s.shape.rank, s.dtype) for s in states
-        ],
-        autograph=False,
-    )
-    def run(*states):
-        return run_packed((inputs, parameters, states), KEEP, False)
-
-    with pytest.raises(ValueError, match="`states`.*Received: shapes="):
-        run(*states)

@@ -48,29 +48,13 @@ def elements(keep):
     ]
 
 
-@pytest.mark.parametrize("time_major", [False, True])
-def test_gather_takes_kept_steps_by_number_and_length(keep, time_major):
+def test_gather_takes_kept_steps_by_number_and_length(keep):
     x = normal(*keep.shape, 2)
     expected = np.array([x[place] for place in elements(keep)]).reshape(-1, 2)
-    sequences = np.swapaxes(x, 0, 1) if time_major else x
-    np.testing.assert_array_equal(
-        pack(keep).gather(sequences, time_major), expected
-    )
+    np.testing.assert_array_equal(pack(keep).gather(x), expected)
 
 
-def test_counts_are_the_rows_that_have_each_step(keep):
-    packing = pack(keep)
-    lengths = keep.sum(axis=1)
-    expected = [(lengths > n).sum() for n in range(max(lengths))]
-    np.testing.assert_array_equal(packing.counts, expected)
-    np.testing.assert_array_equal(packing.lengths, lengths)
-    np.testing.assert_array_equal(
-        packing.offsets, np.cumsum([0, *expected])[: len(expected)]
-    )
-
-
-@pytest.mark.parametrize("time_major", [False, True])
-def test_scatter_and_hold_bring_steps_back(keep, time_major):
+def test_scatter_and_hold_bring_steps_back(keep):
     packing = pack(keep)
     x = normal(*keep.shape, 2)
     initial = normal(len(keep), 2) + 10
@@ -79,23 +63,10 @@ def test_scatter_and_hold_bring_steps_back(keep, time_major):
         before = held[row, time - 1] if time else initial[row]
         held[row, time] = x[row, time] if keep[row, time] else before
     zeros = np.where(keep[..., None], x, 0)
-    if time_major:
-        held, zeros = (np.swapaxes(a, 0, 1) for a in (held, zeros))
     packed = packing.gather(x)
-    np.testing.assert_array_equal(packing.scatter(packed, time_major), zeros)
-    np.testing.assert_array_equal(
-        packing.hold(packed, initial, time_major), held
-    )
-
-
-def test_final_is_the_last_kept_step_of_each_row(keep):
-    packing = pack(keep)
-    x = normal(*keep.shape, 2)
-    initial = normal(len(keep), 2) + 10
-    held = packing.hold(packing.gather(x), initial)
-    np.testing.assert_array_equal(
-        packing.final(packing.gather(x), initial), held[:, -1]
-    )
+    np.testing.assert_array_equal(packing.scatter(packed), zeros)
+    np.testing.assert_array_equal(packing.hold(packed, initial), held)
+    np.testing.assert_array_equal(packing.final(packed, initial), held[:, -1])
 
 
 @pytest.mark.parametrize("more", [0, 2])
@@ -111,20 +82,9 @@ def test_compact_is_that_of_compaction(keep, more):
     )
 
 
-def test_rows_sort_by_length_and_back(keep):
-    packing = pack(keep)
-    lengths = keep.sum(axis=1)
-    np.testing.assert_array_equal(packing.sort(lengths), np.sort(lengths))
-    np.testing.assert_array_equal(
-        packing.unsort(packing.sort(lengths)), lengths
-    )
-
-
-@pytest.mark.parametrize("time_major", [False, True])
-def test_gradients_are_those_of_finite_differences(keep, time_major):
+def test_gradients_are_those_of_finite_differences(keep):
     packing = pack(keep)
     total = int(keep.sum())
-    shape = keep.shape[::-1] if time_major else keep.shape
 
     def check(function, *arguments):
         arguments = [tf.constant(a) for a in arguments]
@@ -133,13 +93,13 @@ def test_gradients_are_those_of_finite_differences(keep, time_major):
             # Linear functions: the step of the difference is no error.
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-9)
 
-    check(lambda x: packing.gather(x, time_major), normal(*shape, 2))
+    check(packing.gather, normal(*keep.shape, 2))
     if total == 0:
         return
     values, initial = normal(total, 2), normal(len(keep), 2)
-    check(lambda x: packing.scatter(x, time_major), values)
+    check(packing.scatter, values)
     check(packing.final, values, initial)
-    check(lambda x, y: packing.hold(x, y, time_major), values, initial)
+    check(packing.hold, values, initial)
     check(lambda x: packing.compact(x, keep.shape[1]), values)
     check(packing.sort, initial)
     check(packing.unsort, initial)
@@ -152,7 +112,6 @@ def test_static_sizes_are_kept():
         packed = packing.gather(x)
         assert packed.shape.as_list() == [None, 2]
         assert packing.scatter(packed).shape == (4, 5, 2)
-        assert packing.scatter(packed, time_major=True).shape == (5, 4, 2)
         assert packing.hold(packed, x[:, 0]).shape == (4, 5, 2)
         assert packing.compact(packed, 5).shape == (4, 5, 2)
         assert packing.sort(x).shape == (4, 5, 2)
