@@ -35,17 +35,21 @@ class LookAhead(DecidesSizes):
     r"""Shows each step to the next layer with as much ahead as it needs.
 
     Each step $x_t$ is followed by what comes after it, as far as it chooses
-    to read:
+    to read, and by a summary of that, which an inner network makes on its way
+    from the last position read back to the step:
 
-    $$y_t = [x_t,\; k_{t,2}\, x_{t+1},\; \dots,\; k_{t,S}\, x_{t+S-1}]$$
+    $$y_t = [x_t,\; k_{t,2}\, x_{t+1},\; \dots,\; k_{t,S}\, x_{t+S-1},\;
+             r_{t,2}],$$
+    $$r_{t,i} = k_{t,i}\, g(W_r x_{t+i-1} + U_r r_{t,i+1} + b_r), \quad
+      r_{t,S+1} = 0.$$
 
     It stands in front of any layer: an `LSTM`, `Conv1D`, attention, a stack.
-    What a user would write without it, all $k = 1$, waits for S - 1 steps
-    everywhere.
+    What a user would write without it, a window with all $k = 1$, waits for
+    S - 1 steps everywhere.
 
-    The size $s_t$ of a step is decided while reading: an inner network reads
-    $x_t, x_{t+1}, \dots$ and after each position gives the probability to stop
-    there,
+    The size $s_t$ of a step is decided while reading: another inner network
+    reads $x_t, x_{t+1}, \dots$ and after each position gives the probability to
+    stop there,
 
     $$n_{t,1} = g(W x_t + V c_t + b), \quad
       n_{t,i+1} = g(W x_{t+i} + U n_{t,i} + b),$$
@@ -59,33 +63,35 @@ class LookAhead(DecidesSizes):
 
     A step cannot leave a stream before those in front of it. So it reads, in
     addition, all that these have waited for: with the last position read so
-    far, $r_t = \max(r_{t-1},\, t + s_t - 1)$,
+    far, $e_t = \max(e_{t-1},\, t + s_t - 1)$,
 
-    $$k_{t,i} = 1 \text{ if } t + i - 1 \le r_t, \text{ else } 0,$$
+    $$k_{t,i} = 1 \text{ if } t + i - 1 \le e_t, \text{ else } 0,$$
 
     which delays nothing: without masked steps the number of positions read,
     the `"size"`, is the emission delay of the step + 1. In training sizes are
-    relaxed samples I (see `estimator`), and with
-    $q_{t,i} = \sum_{j \ge i} I_{t,j}$
+    samples I (see `estimator`), and with $q_{t,i} = \sum_{j \ge i} I_{t,j}$
 
     $$k_{t,i} = 1 - (1 - q_{t,i})(1 - k_{t-1,i+1}).$$
+
+    A constant penalty on what is read, `DecisionPenalties(reading=0.02)`, is
+    all that sizes need to be learned; with the default estimator they are
+    hard from the first step.
 
     Args:
         max_size: Positive int, the largest size S.
         size_from: What the size is chosen from: what the `"field"` has read so
             far, as above, or the step's `"input"` alone, by the logits
             $W x_t + V c_t + b$, before anything ahead is read.
-        units: Width of the inner network. Defaults to the number of features.
-            `size_from="input"` has no inner network: `units`, `activation` and
-            `recurrent_initializer` have no effect.
-        estimator: How sizes are learned. `"relaxed"`: soft sizes in training.
-            `"straight_through"`: sizes drawn, with the gradient of the relaxed
-            sample. `"reinforce"`: sizes drawn; a `PolicyGradientModel` learns
-            them from log-probabilities.
+        units: Width of the inner networks. Defaults to the number of features.
+        estimator: How sizes are learned. `"straight_through"`: sizes drawn,
+            with the gradient of the relaxed sample, so that training reads as
+            inference does. `"relaxed"`: soft sizes in training.
+            `"reinforce"`: sizes drawn; a `PolicyGradientModel` learns them
+            from log-probabilities.
         temperature: Positive float, temperature of the relaxed sample. Kept in
             a non-trainable variable of that name, so that callbacks can change
             it without retracing.
-        activation: $g$, the inner network's activation, without weights.
+        activation: $g$, the inner networks' activation, without weights.
         penalties: Auxiliary losses of the sizes, a
             `keras_seqmech.DecisionPenalties`; none if None. What is read, the
             positions ahead, is the emission delay.
@@ -98,7 +104,7 @@ class LookAhead(DecidesSizes):
         track_statistics: Whether to keep metrics, which appear in `history`:
             those of `ReceptiveFieldRNN`.
         kernel_initializer: Initializer of the kernels.
-        recurrent_initializer: Initializer of the inner network's U.
+        recurrent_initializer: Initializer of the inner networks' U.
         kernel_regularizer: Regularizer of all the kernels.
         sample_at_inference: Whether to draw sizes at inference too.
         seed: Int, seed of the noise.
@@ -119,12 +125,12 @@ class LookAhead(DecidesSizes):
         `(batch, time, features)`.
 
     Output shape:
-        `(batch, time, max_size * features)`; with `return_field`, followed by
-        the dict.
+        `(batch, time, max_size * features + units)`, without the summary if
+        `max_size` is 1; with `return_field`, followed by the dict.
 
-    Masking: nothing is read at masked positions, zeros take their places;
-    masked steps give zeros. The values there reach neither outputs nor
-    gradients.
+    Masking: nothing is read at masked positions, zeros take their places, and
+    summaries pass over them; masked steps give zeros. The values there reach
+    neither outputs nor gradients.
 
     Cost: for inner width f a few products over all steps at once, O(T S f^2),
     and S copies of the input; no loop over time.
@@ -137,7 +143,7 @@ class LookAhead(DecidesSizes):
     >>> read = LookAhead(max_size=4)(words, context=before)
     >>> tags = keras.layers.LSTM(8, return_sequences=True)(read)
     >>> keras.Model(words, [read, tags])(np.ones((2, 7, 5)))[0].shape
-    TensorShape([2, 7, 20])
+    TensorShape([2, 7, 25])
 
     Source: beyond "An Informative Adaptive Receptive Field Model for Recurrent
     Neural Networks", whose fields act through a gate (`ReceptiveFieldRNN`).
@@ -148,7 +154,7 @@ class LookAhead(DecidesSizes):
         max_size: int,
         size_from: str = "field",
         units: int | None = None,
-        estimator: str = "relaxed",
+        estimator: str = "straight_through",
         temperature: float = 1.0,
         activation: Any = "tanh",
         penalties: DecisionPenalties | None = None,
@@ -214,7 +220,17 @@ class LookAhead(DecidesSizes):
         if self.max_size == 1:
             return
         is_field = self.size_from == "field"
-        units = (self.units or self.features) if is_field else self.max_size
+        width = self.units or self.features
+        self.summary_kernel = self._add_kernel(
+            "summary_kernel", self.features, width
+        )
+        self.summary_recurrent_kernel = self._add_kernel(
+            "summary_recurrent_kernel", width, width, self.recurrent_initializer
+        )
+        self.summary_bias = self.add_weight(
+            name="summary_bias", shape=(width,), initializer="zeros"
+        )
+        units = width if is_field else self.max_size
         self.kernel = self._add_kernel("kernel", self.features, units)
         if self.context_features is not None:
             self.context_kernel = self._add_kernel(
@@ -278,9 +294,7 @@ class LookAhead(DecidesSizes):
         keep, sizes = self.read(logits, selection, validity)
         # An infinite gradient would be NaN where choices saturate.
         keep = ops.cast(finite_gradient(keep, 1e20), self.compute_dtype)
-        outputs = ops.concatenate(
-            [keep[..., i : i + 1] * x for i, x in enumerate(ahead)], axis=-1
-        )
+        outputs = self.show(ahead, keep, validity)
         if training:
             self.add_penalties(sizes, mask)
         if self.statistics is not None:
@@ -391,6 +405,39 @@ class LookAhead(DecidesSizes):
         real = validity[..., 0]
         return keep(selection), sizes.map(lambda x: masks.zero_masked(x, real))
 
+    def show(
+        self, ahead: list[Tensor], keep: Tensor, validity: Tensor
+    ) -> Tensor:
+        """What the next layer sees: the positions read, and their summary.
+
+        Args:
+            ahead: S tensors `(..., features)`: a step and those after it.
+            keep: Tensor `(..., S)`, how much of each is read.
+            validity: Boolean tensor `(..., S)`: which of them are real.
+        """
+        shares = ops.split(keep, self.max_size, axis=-1)
+        shown = [share * x for share, x in zip(shares, ahead)]
+        if self.max_size == 1:
+            return shown[0]
+        kernel, recurrent_kernel, bias = (
+            ops.cast(weight, self.compute_dtype)
+            for weight in (
+                self.summary_kernel,
+                self.summary_recurrent_kernel,
+                self.summary_bias,
+            )
+        )
+        summary = ops.zeros_like(numerics.product(ahead[0], kernel))
+        for i in range(self.max_size - 1, 0, -1):
+            new = numerics.product(ahead[i], kernel) + bias
+            new = new + numerics.product(summary, recurrent_kernel)
+            new = shares[i] * self.activation(new)
+            summary = ops.where(validity[..., i : i + 1], new, summary)
+        # A masked step shows nothing.
+        return ops.concatenate(
+            [*shown, ops.where(validity[..., :1], summary, 0)], axis=-1
+        )
+
     def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
         mask = mask[0] if isinstance(mask, (list, tuple)) else mask
         return (mask, None) if self.return_field else mask
@@ -400,7 +447,10 @@ class LookAhead(DecidesSizes):
     ) -> Any:
         checks.check_sequences("sequence.shape", sequence_shape)
         *steps, features = sequence_shape
-        outputs = (*steps, self.max_size * features)
+        width = self.max_size * features
+        if self.max_size > 1:
+            width += self.units or features
+        outputs = (*steps, width)
         if not self.return_field:
             return outputs
         return outputs, field_shapes(steps, self.max_size, self.estimator)

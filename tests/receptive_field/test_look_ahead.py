@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_seqmech import ExploreThenCommit
+from keras_seqmech import DecisionPenalties
 from keras_seqmech import LookAhead
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import analysis
@@ -17,7 +17,7 @@ from tests import references
 from tests.fixed_noise import fix_sizes
 from tests.pairs import pairs
 
-BATCH, TIME, FEATURES, CONTEXT, SIZE = 3, 8, 4, 2, 4
+BATCH, TIME, FEATURES, CONTEXT, SIZE, UNITS = 3, 8, 4, 2, 4, 5
 MASK = np.array(
     [
         [True] * TIME,
@@ -50,10 +50,21 @@ def stop_probabilities(weights, x, valid, context):
     return np.array(result)
 
 
+def summarize(weights, window, keep, valid):
+    """Reads back from the last position to the second."""
+    result = np.zeros(UNITS)
+    for x, share, exists in list(zip(window, keep, valid))[:0:-1]:
+        if exists:
+            new = x @ weights["summary_kernel"] + weights["summary_bias"]
+            new = new + result @ weights["summary_recurrent_kernel"]
+            result = share * np.tanh(new)
+    return result
+
+
 def reference(layer, x, context, mask, noise=None):
     """Outputs, sizes and probabilities, step by step in order."""
     weights = {w.name: w.numpy() for w in layer.weights}
-    outputs = np.zeros((*x.shape[:2], SIZE * x.shape[2]))
+    outputs = np.zeros((*x.shape[:2], SIZE * x.shape[2] + UNITS))
     sizes = np.zeros(x.shape[:2])
     probabilities = np.zeros((*x.shape[:2], SIZE))
     for b, row in enumerate(x):
@@ -83,9 +94,9 @@ def reference(layer, x, context, mask, noise=None):
             asked = chosen[::-1].cumsum()[::-1] * mask[b, t]
             arrived[t + 1, :SIZE] = 1 - (1 - asked) * (1 - arrived[t, 1:])
             keep = arrived[t + 1, :SIZE] * valid * mask[b, t]
-            outputs[b, t] = np.concatenate(
-                [k * w for k, w in zip(keep, window)]
-            )
+            shown = [k * w for k, w in zip(keep, window)]
+            summary = summarize(weights, window, keep, valid)
+            outputs[b, t] = np.concatenate([*shown, summary * mask[b, t]])
             sizes[b, t] = keep.sum()
             probabilities[b, t] = p * mask[b, t]
     return outputs, sizes, probabilities
@@ -107,7 +118,8 @@ def test_the_equations_written_out(
     layer = LookAhead(
         SIZE,
         size_from,
-        units=5,
+        units=UNITS,
+        estimator="relaxed",
         return_field=True,
         kernel_initializer=keras.initializers.RandomNormal(1.0, seed=1),
     )
@@ -170,8 +182,9 @@ def test_everything_read_is_the_window():
     layer.build(x.shape)
     layer.stop_bias.assign(-100 * np.ones(SIZE - 1))
     windows = ReceptiveFieldWindows(SIZE)(x)[..., :-1]
+    width = SIZE * FEATURES
     np.testing.assert_array_equal(
-        layer(x), tf.reshape(windows, (2, TIME, SIZE * FEATURES))
+        layer(x)[..., :width], tf.reshape(windows, (2, TIME, width))
     )
 
 
@@ -200,7 +213,13 @@ def test_defaults_learn_to_read_as_far_as_a_task_needs(kind, size_from):
     ids = keras.Input((None,), dtype="int32")
     size = tasks.look_ahead.vocabulary_size(longest_gap=3)
     words = keras.layers.Embedding(size, 32)(ids)
-    read, field = LookAhead(6, size_from, return_field=True)(words)
+    look = LookAhead(
+        6,
+        size_from,
+        penalties=DecisionPenalties(reading=0.02),
+        return_field=True,
+    )
+    read, field = look(words)
     states = getattr(keras.layers, kind)(32, return_sequences=True)(read)
     values = keras.layers.Dense(4)(states)
     model = keras.Model(ids, values)
@@ -215,7 +234,6 @@ def test_defaults_learn_to_read_as_far_as_a_task_needs(kind, size_from):
         epochs=20,
         batch_size=100,
         verbose=0,
-        callbacks=[ExploreThenCommit()],
     )
     found = keras.Model(ids, [values, field["size"]])
     values, sizes = found.predict(test.tokens, verbose=0)

@@ -190,7 +190,7 @@ class StreamedLookAhead(FieldLayer):
         self.state["reach"] = reach
         keep = tf.range(self.waits + 1) < arrived[:, None]
         keep = keep & real & real[:, :1]
-        outputs = self._returned(steps, keep, chosen)
+        outputs = self._returned(steps, real, keep, chosen)
         if self.waits:
             steps = _with_room(remove_first(steps, is_certain))
             real = _with_room(remove_first(real, is_certain))
@@ -228,13 +228,17 @@ class StreamedLookAhead(FieldLayer):
         return (logits, selection), categorical.best(selection) + 1
 
     def _returned(
-        self, steps: Tensor, keep: Tensor, chosen: tuple[Tensor, Tensor]
+        self,
+        steps: Tensor,
+        real: Tensor,
+        keep: Tensor,
+        chosen: tuple[Tensor, Tensor],
     ) -> Any:
         """What the layer returns for the oldest steps."""
-        read = choose(keep, steps, tf.zeros_like(steps))
-        read = tf.cast(read, self.layer.compute_dtype)
-        width = read.shape[1] * read.shape[2]
-        outputs = tf.reshape(read, (-1, 1, width))
+        dtype = self.layer.compute_dtype
+        read = tf.cast(choose(keep, steps, tf.zeros_like(steps)), dtype)
+        ahead = [read[:, i] for i in range(self.waits + 1)]
+        outputs = self.layer.show(ahead, tf.cast(keep, dtype), real)[:, None]
         if not self.layer.return_field:
             return outputs
         logits, selection = (x[:, None] for x in chosen)

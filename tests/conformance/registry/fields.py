@@ -167,6 +167,7 @@ def field_cell(
 
 
 LOOKING = (Argument("sequence", (None, FEATURES), mask="mask"),)
+SUMMARY = ("summary_kernel", "summary_recurrent_kernel", "summary_bias")
 STOPPING = ("kernel", "bias", "recurrent_kernel", "stop_kernel", "stop_bias")
 
 
@@ -181,6 +182,8 @@ def look_ahead(id, weights=STOPPING, with_context=False, **options):
     if with_context:
         arguments += (Argument("context", (None, 2), mask="mask"),)
         weights = (weights[0], "context_kernel", *weights[1:])
+    if weights:
+        weights = (*SUMMARY, *weights)
 
     def make(**overrides):
         return keras_seqmech.LookAhead(
@@ -198,15 +201,19 @@ def look_ahead(id, weights=STOPPING, with_context=False, **options):
 
 
 ENTRIES = [
-    look_ahead("relaxed", return_field=True, core=True),
+    look_ahead("straight_through", return_field=True, core=True),
     look_ahead(
-        "context", units=5, with_context=True, return_field=True, golden=True
+        "context",
+        units=5,
+        estimator="relaxed",
+        with_context=True,
+        return_field=True,
+        golden=True,
     ),
     look_ahead(
-        "input-straight_through",
+        "input",
         ("kernel", "bias"),
         size_from="input",
-        estimator="straight_through",
         with_context=True,
         return_field=True,
     ),
