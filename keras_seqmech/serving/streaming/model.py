@@ -105,7 +105,7 @@ class StreamingModel:
     ):
         self.network = StreamingNetwork(model, per_step)
         self.delay = self.network.delay
-        self.structure, self.specs = signature.input_specs(model, None)
+        self.structure, self.specs = signature.input_specs(model)
         self.outputs = self._output_specs(model)
         for name in (*self.specs, *self.outputs):
             if name in ("end", "count") or name.startswith(f"{_PREFIX}_"):
