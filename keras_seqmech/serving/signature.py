@@ -74,8 +74,8 @@ def _loses_numbers(tensor: tf.Tensor, dtype: tf.DType) -> bool:
         return not dtype.is_floating
     if not (tensor.dtype.is_integer and dtype.is_integer):
         return False
-    numbers, (low, high) = tensor.numpy(), dtype.limits
-    return numbers.size > 0 and (numbers.min() < low or numbers.max() > high)
+    numbers, info = tensor.numpy(), np.iinfo(dtype.as_numpy_dtype)
+    return bool(np.any((numbers < info.min) | (numbers > info.max)))
 
 
 def example(

@@ -167,10 +167,10 @@ def test_example_inputs_are_what_the_model_is_called_with(
     weight = keras.Input((), dtype="int32", name="weight")
     inputs, example = {
         "array": ([tokens], EXAMPLE),
-        "list": ([tokens, weight], [EXAMPLE.tolist(), np.array([1, 2, 3])]),
+        "list": ([tokens, weight], [EXAMPLE.tolist(), np.array([-1, 2, 3])]),
         "dict": (
             {"weight": weight, "tokens": tokens},
-            {"tokens": EXAMPLE, "weight": [1, 2, 3]},
+            {"tokens": EXAMPLE, "weight": [-1, 2, 3]},
         ),
     }[structure]
     mean = keras.layers.GlobalAveragePooling1D(name="mean")(tokens)
@@ -181,8 +181,8 @@ def test_example_inputs_are_what_the_model_is_called_with(
     expected = EXAMPLE.mean(axis=1)
     feeds = {"tokens": tf.constant(EXAMPLE)}
     if structure != "array":
-        expected = expected * np.array([[1], [2], [3]])
-        feeds["weight"] = tf.constant([1, 2, 3])
+        expected = expected * np.array([[-1], [2], [3]])
+        feeds["weight"] = tf.constant([-1, 2, 3])
     np.testing.assert_allclose(load(path)(**feeds)["mean"], expected, 1e-5)
     by_name = {name: value.numpy() for name, value in feeds.items()}
     assert serving.export_model(model, tmp_path, None, by_name).name == "2"
