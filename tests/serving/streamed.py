@@ -172,13 +172,22 @@ def looking():
 
 
 def strings():
-    """Words in; ids out, one output of which waits for the other."""
+    """Words in and out, one output of which waits for the other."""
     names = [f"word{i}" for i in range(9)]
     words = keras.Input((None,), dtype="string", name="words")
     ids = layers.StringLookup(vocabulary=names)(words)
     read = LookAhead(3)(layers.Embedding(10, 4)(ids))
     best = keras.ops.argmax(layers.Dense(9)(read), axis=-1)
-    return keras.Model(words, {"tags": best, "echo": ids})
+    both = {"tags": best, "echo": ids}
+    return keras.Model(
+        words,
+        {
+            name: layers.StringLookup(vocabulary=names, invert=True, name=name)(
+                x
+            )
+            for name, x in both.items()
+        },
+    )
 
 
 MODELS = {

@@ -309,16 +309,11 @@ def test_windows_under_another_mask():
             StreamingModel(keras.Model([x, mask], read))
 
 
-@pytest.mark.filterwarnings("ignore:Layer .* does not support masking")
-def test_masks_of_models_within_models():
-    """Their layers have masks; the models themselves are given none."""
+def test_masks_that_a_model_passes_on_by_itself():
     ids, words = _words()
     inner = _inner(_field(3), layers.Conv1D(4, 1))
-    with pytest.raises(ValueError, match="has a mask that its layers do not"):
-        mask = keras.ops.not_equal(ids, 0)
-        StreamingModel(keras.Model(ids, inner(words, mask=mask)))
     inner.supports_masking = True
-    with pytest.raises(ValueError, match="has a mask that its layers do not"):
+    with pytest.raises(ValueError, match="passes on masks"):
         StreamingModel(keras.Model(ids, inner(words)))
 
 
@@ -550,6 +545,20 @@ def _masks_of_two():
     return ids, both([_field(3)(words), words])
 
 
+def _given_mask():
+    """A mask as an argument, not that of the input."""
+    ids, words = _words()
+    mask = keras.ops.greater(ids, 2)
+    return ids, _inner(_field(3))(_field(2)(words), mask=mask)
+
+
+def _masked_windows():
+    ids, words = _words()
+    cell = RFCell(layers.GRUCell(4), 3)
+    windows = ReceptiveFieldWindows(3)(words)
+    return ids, layers.RNN(cell, return_sequences=True)(windows)
+
+
 @pytest.mark.filterwarnings("ignore:Layer .* does not support masking")
 @pytest.mark.parametrize(
     "make",
@@ -558,6 +567,8 @@ def _masks_of_two():
         _masked_words,
         _masked_steps,
         _masks_of_two,
+        _given_mask,
+        _masked_windows,
     ],
 )
 def test_masks_go_into_models_within_models(make):

@@ -75,7 +75,7 @@ class StreamingNetwork:
         graph.check_functional(model, "model")
         _check_call(model)
         _check_inputs(model)
-        self.per_step = per_step
+        self.per_step = (*per_step, _Passed)
         self.inputs = Timeline()
         self.layers: dict[str, StreamedLayer] = {}
         # Timelines of tensors by id, with the tensor, so that no other one
@@ -136,8 +136,11 @@ class StreamingNetwork:
         ]
         self._check_given(given)
         dependent = [x for x in given if self._timeline(x) is not None]
+        call = operation
+        if type(operation) is keras.layers.StringLookup and operation.invert:
+            call = _Words(operation)
         if not any(map(has_time, given)):
-            outputs = operation(*args, **kwargs)
+            outputs = call(*args, **kwargs)
             if any(map(has_time, keras.tree.flatten(outputs))):
                 raise _refusal(operation, "makes a sequence of what is none")
             summarized = self._timeline(dependent[0]) if dependent else None
@@ -158,27 +161,28 @@ class StreamingNetwork:
                 "classes of your own that do are declared by `per_step`"
             )
             raise _refusal(operation, reason)
-        outputs = operation(*args, **kwargs)
+        outputs = call(*args, **kwargs)
         if not all(map(has_time, keras.tree.flatten(outputs))):
             raise _refusal(operation, "does not return a step for each step")
         return self._remember(outputs, timeline)
 
     def _call_model(
-        self, model: keras.Model, inputs: Any, **kwargs: Any
+        self, model: keras.Model, inputs: Any, mask: Any = None, **kwargs: Any
     ) -> Any:
         """Calls the operations of a functional model within the model."""
         _check_call(model)
-        if model.supports_masking or kwargs.get("mask") is not None:
-            raise _refusal(model, "has a mask that its layers do not pass on")
+        if model.supports_masking:
+            raise _refusal(model, "passes on masks that its layers may not")
         functional = graph.as_functional(model)
         own = [
             keras.Input(batch_shape=x.shape, dtype=x.dtype)
             for x in functional.inputs
         ]
-        # What is given, in the dtypes that the model declares.
+        inputs = keras.tree.flatten(inputs)
+        masks = [None] * len(own) if mask is None else keras.tree.flatten(mask)
         given = {
-            id(x): self._call(keras.layers.Identity(dtype=x.dtype), one)
-            for x, one in zip(own, keras.tree.flatten(inputs), strict=True)
+            id(x): self._call(_Passed(dtype=x.dtype), *both)
+            for x, *both in zip(own, inputs, masks, strict=True)
         }
         end = keras.layers.Identity()
         found: list[Any] = []
@@ -302,6 +306,41 @@ class StreamingNetwork:
             if timeline is not None:
                 self._places.setdefault(timeline, x)
         return outputs
+
+
+class _Passed(keras.layers.Layer):
+    """Passes a tensor on, in a dtype, and with another mask if one is given."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.mask: Tensor | None = None
+
+    def call(self, x: Tensor, given: Tensor | None = None) -> Tensor:
+        self.mask = given
+        return tf.identity(x)
+
+    def compute_output_spec(
+        self, x: keras.KerasTensor, given: keras.KerasTensor | None = None
+    ) -> keras.KerasTensor:
+        self.mask = given
+        return keras.KerasTensor(x.shape, self.compute_dtype)
+
+    def compute_mask(self, x: Tensor, mask: Tensor | None = None) -> Any:
+        return mask if self.mask is None else self.mask
+
+
+class _Words(keras.layers.Layer):
+    """A `StringLookup(invert=True)`, which declares ints, with its strings."""
+
+    def __init__(self, lookup: keras.layers.StringLookup):
+        super().__init__(dtype=lookup.dtype_policy)
+        self.lookup = lookup
+
+    def call(self, ids: Tensor) -> Tensor:
+        return self.lookup(ids)
+
+    def compute_output_spec(self, ids: keras.KerasTensor) -> keras.KerasTensor:
+        return keras.KerasTensor(ids.shape, "string")
 
 
 def _check_inputs(model: keras.Model) -> None:

@@ -89,9 +89,7 @@ def treats_steps_alone(operation: Any, args: Any, kwargs: Any) -> bool:
     if kind in _LAYERS_WITH_AXES:
         return _avoid_time(layer.axis, rank) and _are_alike(tensors)
     if kind in _LOOKUPS:
-        # Those that return strings declare ints.
-        is_inverse = getattr(layer, "invert", False)
-        return layer.output_mode == "int" and not is_inverse
+        return layer.output_mode == "int"
     if kind is keras.layers.Masking:
         return rank > 2
     return _is_alone(operation, arguments, tensors, rank)
