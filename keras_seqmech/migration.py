@@ -7,18 +7,14 @@ from collections.abc import Collection
 from typing import Any
 
 import keras
-from keras import ops
 
-from keras_seqmech.core import checks
 from keras_seqmech.core import graph
 from keras_seqmech.core.wrapped import directions
-from keras_seqmech.focused import FocusedHierarchicalEncoder
 from keras_seqmech.receptive_field import ReceptiveFieldRNN
 from keras_seqmech.receptive_field import RFCell
 
 __all__ = [
     "add_receptive_fields",
-    "focused_encoder_from_keras",
     "receptive_field_from_keras",
 ]
 
@@ -40,34 +36,6 @@ CARRIED = (
     "activity_regularizer",
     "name",
     "trainable",
-)
-# Arguments that options cannot give.
-TAKEN = (*CARRIED, "cell", "dtype")
-# Settings of the LSTMs of an encoder, which cannot have other values.
-ASSUMED = {
-    "activation": "tanh",
-    "recurrent_activation": "sigmoid",
-    "use_bias": True,
-    "go_backwards": False,
-    "stateful": False,
-    "dropout": 0,
-    "recurrent_dropout": 0,
-    "kernel_regularizer": None,
-    "recurrent_regularizer": None,
-    "bias_regularizer": None,
-    "activity_regularizer": None,
-    "kernel_constraint": None,
-    "recurrent_constraint": None,
-    "bias_constraint": None,
-}
-# Arguments that an encoder takes from them.
-OWN = (
-    "units",
-    "lower_units",
-    "return_sequences",
-    "return_state",
-    "return_focused",
-    "dtype",
 )
 
 
@@ -98,7 +66,7 @@ def receptive_field_from_keras(
 
     Returns:
         A `ReceptiveFieldRNN`, or a `keras.layers.Bidirectional` of two. It has
-        the name of the layer, and its weights and states where it is built.
+        the name of the layer, and its weights where it is built.
 
     Raises:
         ValueError: If the layer is no such layer, or an option one of its own.
@@ -113,7 +81,7 @@ def receptive_field_from_keras(
     >>> np.allclose(layer(x), expected, atol=1e-6)
     True
     """
-    _check_options(options, TAKEN)
+    _check_options(options)
     _check_migratable(layer)
     is_both = isinstance(layer, keras.layers.Bidirectional)
     if is_both and options.get("return_field"):
@@ -141,7 +109,7 @@ def receptive_field_from_keras(
             shapes = {"input_shape": shapes["shapes_dict"]["sequences_shape"]}
         migrated.build_from_config(shapes)
         for own, rnn in zip(directions(migrated), directions(layer)):
-            _copy(own, rnn)
+            own.cell.cell.set_weights(rnn.cell.get_weights())
     return migrated
 
 
@@ -165,9 +133,9 @@ def add_receptive_fields(
             the model. All that can be if None; layers within other layers,
             such as `keras.layers.TimeDistributed`, stay as they are.
         **options: Further arguments of `ReceptiveFieldRNN`. With
-            `return_field=True` the model returns what it returned before, and
-            the `output` of a migrated layer is a flat list that ends with the
-            values of its field's dict, in the order of their names: for
+            `return_field=True` a functional model returns what it returned
+            before, and the `output` of a migrated layer is a flat list that
+            ends with the values of its field's dict, ordered by name: for
             `keras.Model(migrated.input, layer.output)`.
 
     Returns:
@@ -175,8 +143,7 @@ def add_receptive_fields(
         `keras.models.clone_model` does it: with a new optimizer.
 
     Raises:
-        ValueError: If there is no such layer, or one cannot be migrated; with
-            `return_field=True`, if one is in a `keras.Sequential`.
+        ValueError: If there is no such layer, or one cannot be migrated.
 
     Example:
 
@@ -190,7 +157,7 @@ def add_receptive_fields(
     True
     """
     graph.check_functional(model, "model")
-    _check_options(options, TAKEN)
+    _check_options(options)
     _check_names(model, layers)
     copies: list[tuple[Any, Any]] = []
 
@@ -199,8 +166,6 @@ def add_receptive_fields(
             _is_migratable(layer) if layers is None else layer.name in layers
         )
         if chosen:
-            if options.get("return_field"):
-                _check_passes_field(model, layer)
             return receptive_field_from_keras(layer, max_size, **options)
         copies.append((layer, type(layer).from_config(layer.get_config())))
         return copies[-1][1]
@@ -233,126 +198,9 @@ def _check_names(model: keras.Model, names: Collection[str] | None) -> None:
         _check_migratable(found[name])
 
 
-def _check_passes_field(model: keras.Model, layer: keras.layers.Layer) -> None:
-    """Refuses `return_field` in models that pass on one tensor alone."""
-    for part in graph.sublayers(model):
-        if isinstance(part, keras.Sequential) and layer in part.layers:
-            raise ValueError(
-                "Argument `return_field` must be False for layers of a "
-                "`keras.Sequential`, in which each layer returns one tensor. "
-                "Give it as a functional model, "
-                "`keras.Model(model.inputs[0], model.outputs[0])`. Received: "
-                f"return_field=True and the layer '{layer.name}' of "
-                f"'{part.name}'"
-            )
-
-
-def focused_encoder_from_keras(
-    lower: keras.layers.LSTM,
-    upper: keras.layers.LSTM,
-    context_size: int,
-    initial_openness: float = 0.95,
-    **options: Any,
-) -> FocusedHierarchicalEncoder:
-    """An encoder that gives the answers of two stacked LSTMs.
-
-    At inference all gates are open, whatever the sequence and the context: the
-    gate's last kernel is zeros and its bias the logit of `initial_openness`.
-    Gates learn from there. In training they are drawn, or soft, as ever: about
-    `1 - initial_openness` of them are closed at first, so that the upper LSTM
-    meets a few skipped steps and the gate has something to learn from.
-
-    Args:
-        lower: A built `keras.layers.LSTM` that returns sequences.
-        upper: A built `keras.layers.LSTM` that reads them.
-        context_size: Positive int, features of the context that gates will
-            depend on.
-        initial_openness: Probability of being open at first, above one half.
-        **options: Further arguments of `FocusedHierarchicalEncoder`, such as
-            `penalties`.
-
-    Returns:
-        A built encoder that returns what the upper LSTM returns: sequences or
-        the last state, by its `return_sequences`, and with its `return_state`
-        the states of both.
-
-    Raises:
-        ValueError: If the LSTMs do not fit, or have what an encoder has not:
-            other activations, no bias, dropout, regularizers, constraints,
-            `go_backwards`, `stateful`.
-
-    Example:
-
-    >>> import keras, numpy as np
-    >>> lower = keras.layers.LSTM(8, return_sequences=True)
-    >>> upper = keras.layers.LSTM(6)
-    >>> x = np.ones((2, 7, 5))
-    >>> expected = upper(lower(x))
-    >>> encoder = focused_encoder_from_keras(lower, upper, context_size=3)
-    >>> np.allclose(encoder(x, np.ones((2, 3))), expected, atol=1e-6)
-    True
-    """
-    _check_options(options, OWN)
-    _check_pair(lower, upper)
-    checks.check_positive_int("context_size", context_size)
-    checks.check_open_share("initial_openness", initial_openness)
-    if initial_openness <= 0.5:
-        raise ValueError(
-            "Argument `initial_openness` must be above 0.5, where gates are "
-            f"open at inference. Received: initial_openness={initial_openness}"
-        )
-    encoder = FocusedHierarchicalEncoder(
-        upper.units,
-        lower.units,
-        initial_openness=initial_openness,
-        return_sequences=upper.return_sequences,
-        return_state=upper.return_state,
-        dtype=upper.dtype_policy,
-        **options,
-    )
-    features = lower.cell.kernel.shape[0]
-    encoder.build((None, None, features), (None, context_size))
-    encoder.lower.cell.set_weights(lower.cell.get_weights())
-    encoder.upper.cell.set_weights(upper.cell.get_weights())
-    kernel = encoder.gate.output_kernel
-    kernel.assign(ops.zeros_like(kernel))
-    return encoder
-
-
-def _check_pair(lower: Any, upper: Any) -> None:
-    for name, lstm in (("lower", lower), ("upper", upper)):
-        if type(lstm) is not keras.layers.LSTM or not lstm.built:
-            raise ValueError(
-                f"Argument `{name}` must be a built `keras.layers.LSTM`, of "
-                f"no subclass. Received: {name}={lstm!r}"
-            )
-        config = lstm.get_config()
-        for argument, value in ASSUMED.items():
-            if config.get(argument, value) != value:
-                raise ValueError(
-                    f"Argument `{name}` must be a `keras.layers.LSTM` with "
-                    f"{argument}={value!r}, as the LSTMs of a "
-                    "`FocusedHierarchicalEncoder` are. "
-                    f"Received: {argument}={config[argument]!r}"
-                )
-    if not lower.return_sequences:
-        raise ValueError(
-            "Argument `lower` must return sequences. "
-            "Received: return_sequences=False"
-        )
-    features = upper.cell.kernel.shape[0]
-    if features != lower.units or lower.dtype_policy != upper.dtype_policy:
-        raise ValueError(
-            "Argument `upper` must read the states of `lower`, in its dtype. "
-            f"Received: an upper layer of {features} features and "
-            f"{upper.dtype_policy.name}, a lower one of {lower.units} units "
-            f"and {lower.dtype_policy.name}"
-        )
-
-
-def _check_options(options: dict[str, Any], carried: Collection[str]) -> None:
+def _check_options(options: dict[str, Any]) -> None:
     """Refuses arguments that a migrated layer takes from the given one."""
-    both = sorted(set(options) & set(carried))
+    both = sorted(set(options) & {*CARRIED, "cell", "dtype"})
     if both:
         raise ValueError(
             f"Arguments {both} are those of the layer that is migrated and "
@@ -387,12 +235,3 @@ def _without_weights(
     return ReceptiveFieldRNN(
         cell, **carried, dtype=layer.dtype_policy, **options
     )
-
-
-def _copy(migrated: ReceptiveFieldRNN, layer: keras.layers.RNN) -> None:
-    """Copies weights, and the states of stateful layers."""
-    migrated.cell.cell.set_weights(layer.cell.get_weights())
-    if layer.stateful:
-        pairs = zip(*map(keras.tree.flatten, (migrated.states, layer.states)))
-        for own, given in pairs:
-            own.assign(given)

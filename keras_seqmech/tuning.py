@@ -24,7 +24,6 @@ except ImportError as error:
         f"Received: {error}"
     ) from error
 
-import grpc
 import keras
 import numpy as np
 
@@ -196,7 +195,6 @@ def open_search(
     project_name: str,
     settings: Mapping[str, Any] | None = None,
     overwrite: bool = False,
-    chief_timeout: float = 60.0,
     **kwargs: Any,
 ) -> keras_tuner.Tuner:
     """Makes a tuner for a new search, or for one that is continued.
@@ -212,10 +210,9 @@ def open_search(
     - Failed trials do not end the search, however many follow each other,
       unless `max_consecutive_failed_trials` is given. (In KerasTuner 1.4 the
       chief of a distributed search would wait forever.)
-    - A chief does not start at a port that is taken, and a worker does not
-      wait for a chief longer than `chief_timeout`. A worker that is killed and
-      started again with its `KERASTUNER_TUNER_ID` continues the trial it had;
-      until then the chief does not end.
+    - A chief does not start at a port that is taken. A worker that is killed
+      and started again with its `KERASTUNER_TUNER_ID` continues the trial it
+      had; until then the chief does not end.
 
     Args:
         tuner_class: Class of the tuner, such as `keras_tuner.RandomSearch`.
@@ -226,7 +223,6 @@ def open_search(
         settings: What else trials depend on, such as the data set and the
             number of epochs: numbers, strings, lists and dicts of them.
         overwrite: Whether to delete the search in the folder first.
-        chief_timeout: Seconds a worker waits for its chief.
         **kwargs: Arguments of the tuner, such as `objective` and
             `max_trials`.
 
@@ -239,7 +235,6 @@ def open_search(
             continued: a `GridSearch`, whose place KerasTuner does not save,
             or one whose `oracle.json` a kill has cut.
         OSError: In a chief, if the port is taken.
-        TimeoutError: In a worker, if there is no chief.
 
     Example:
 
@@ -254,7 +249,6 @@ def open_search(
     """
     role, folder = _role(), Path(directory) / project_name
     if role == "worker":
-        _wait_for_chief(chief_timeout)
         overwrite = False  # The chief has done it, and uses the folder now.
     elif role == "chief":
         _check_port()
@@ -309,20 +303,6 @@ def _check_port() -> None:
     ip, port = os.environ[IP].strip("[]"), int(os.environ[PORT])
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
     socket.create_server((ip, port), family=family).close()
-
-
-def _wait_for_chief(timeout: float) -> None:
-    """Waits until the chief answers. KerasTuner itself would wait an hour."""
-    address = f"{os.environ[IP]}:{os.environ[PORT]}"
-    with grpc.insecure_channel(address) as channel:
-        try:
-            grpc.channel_ready_future(channel).result(timeout)
-        except grpc.FutureTimeoutError as error:
-            raise TimeoutError(
-                f"No chief of a search answers at {address} ({IP} and {PORT}) "
-                f"after {timeout:g} seconds. Start it first: the same program "
-                f"with {TUNER_ID}=chief"
-            ) from error
 
 
 def _describe(

@@ -1,6 +1,5 @@
 """Export for TensorFlow Serving and other formats, and proof that it works."""
 
-import contextlib
 import logging
 import os
 import pathlib
@@ -9,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -20,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_seqmech.core import checks
+from keras_seqmech.core.graph import check_functional
 from keras_seqmech.core.graph import sublayers
 from keras_seqmech.serving import signature
 from keras_seqmech.serving.streaming import StreamingModel
@@ -27,8 +26,6 @@ from keras_seqmech.serving.streaming import StreamingModel
 # Where TensorFlow Serving looks for warm-up requests, and its last version.
 _WARMUP = pathlib.Path("assets.extra", "tf_serving_warmup_requests")
 _LARGEST = 2**63 - 1
-_TEMPORARY = ".tmp-export-"
-_STALE_SECONDS = 24 * 60 * 60
 _TOLERANCES = {
     "float64": 1e-9,
     "float32": 1e-5,
@@ -56,21 +53,13 @@ def export_model(
     rounding, the version appears in `directory`, in one step. An export that
     fails or is interrupted leaves no version behind.
 
-    Inputs have the names of the model's `keras.Input`s, or `inputs`; those of
-    a subclassed model the keys of its dict of example inputs, or the name of
-    the first argument of its `call`. An output's name is the path of dict keys
-    that leads to it, joined by `_`; outside any dict it is the name of the
-    layer that made it, in a subclassed model `output_0` and so on. So `[tags,
+    Inputs have the names of the model's `keras.Input`s, or `inputs`. An
+    output's name is the path of dict keys that leads to it, joined by `_`;
+    outside any dict it is the name of the layer that made it. So `[tags,
     {"size": size}]` gives `tags` and `size`. A repeated name is numbered,
-    `size_1`. Requests of another shape are refused.
-
-    The batch axis is free, and so is every axis that is None in
-    `keras.Input`, such as time. With a stateful layer the batch size is
-    fixed, and the served model carries its state from request to request;
-    a served model does not update the statistics of `track_statistics=True`.
-    A subclassed model takes axes from `example_inputs`: the batch is free, and
-    axis 1 (time) of inputs of rank 3 or more, and of ids and strings of rank
-    2. For other axes, wrap it in a functional model.
+    `size_1`. Requests of another shape are refused. The batch axis is free,
+    and so is every axis that is None in `keras.Input`, such as time. A served
+    model does not update the statistics of `track_statistics=True`.
 
     With `streaming=True` two more signatures run the model on sequences that
     arrive in chunks, as `StreamingModel` does; the client keeps the states:
@@ -86,18 +75,18 @@ def export_model(
     `import tensorflow_text` (which itself imports Keras).
 
     Args:
-        model: A built `keras.Model` with one argument, which may be a list or
-            a dict of tensors.
+        model: A functional model, or a built `keras.Sequential`, without
+            stateful layers. For a subclassed model, call it on a
+            `keras.Input`: `keras.Model(inputs, model(inputs))`.
         directory: Path of a local directory; its name is the model's name for
             TensorFlow Serving. It is made if missing.
         version: Positive int. Defaults to one more than the largest version
             in `directory`, starting with 1.
         example_inputs: What one would call the model with, or a dict of
-            arrays by input name; needed for a subclassed model. They are
-            compared, and written as a warm-up request, which needs
-            `pip install 'keras_seqmech[serving]'`; without that package a
-            warning is logged and none is written. By default random inputs
-            are compared.
+            arrays by input name. They are compared, and written as a warm-up
+            request, which needs `pip install 'keras_seqmech[serving]'`;
+            without that package a warning is logged and none is written. By
+            default random inputs are compared.
         streaming: Whether to add the signatures `start` and `step`.
         per_step: With `streaming=True`, classes of layers that treat each
             step alone, as of `StreamingModel`.
@@ -106,7 +95,7 @@ def export_model(
         The path of the new version.
 
     Raises:
-        ValueError: If the model is not built, an argument does not fit, the
+        ValueError: If the model has no graph, an argument does not fit, the
             version exists, or no version is left that a server knows. Nothing
             is ever overwritten.
         OSError: If `directory` cannot be made, read or written to; TensorFlow
@@ -130,14 +119,15 @@ def export_model(
 
     This one serves the outputs `rnn`, `size` and `probabilities`.
     """
-    _check_model(model)
-    streaming = checks.check_bool("streaming", streaming)
-    if per_step and not streaming:
+    check_functional(model, "model")
+    if any(getattr(part, "stateful", False) for part in sublayers(model)):
         raise ValueError(
-            "Argument `per_step` needs `streaming=True`. "
-            f"Received: per_step={per_step!r}"
+            "Argument `model` must not be stateful, as all clients would share "
+            "one state; with `streaming=True` each has its own. "
+            f"Received: model={model!r}"
         )
-    structure, specs = signature.input_specs(model, example_inputs)
+    streaming = checks.check_bool("streaming", streaming)
+    structure, specs = signature.input_specs(model)
     example = signature.example(structure, specs, example_inputs)
     serve = signature.serving_function(model, structure, specs)
     endpoints = {"serve": (serve, specs)}
@@ -146,25 +136,15 @@ def export_model(
     directory = _check_directory(directory)
     _number(directory, version)
     directory.mkdir(parents=True, exist_ok=True)
-    _remove_stale(directory)
     # Beside the versions, with a name that no server reads.
-    scratch = pathlib.Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=directory))
+    scratch = pathlib.Path(tempfile.mkdtemp(prefix=".tmp-", dir=directory))
     try:
         path = scratch / "model"
-        variables = _write(model, endpoints, path)
+        _write(model, endpoints, path)
         if example_inputs is not None:
             _write_warmup(path, directory.resolve().name, example)
-        try:
-            served = _serve_in_fresh_process(path, example)
-        except RuntimeError as error:
-            if example_inputs is not None:
-                raise
-            raise RuntimeError(
-                f"{error}\nIt was called with random inputs, of 5 steps where "
-                "their number is free. If they are the cause, give "
-                "`example_inputs`. Received: example_inputs=None"
-            ) from error
-        here = _answer_here(serve, example, variables)
+        served = _serve_in_fresh_process(path, example)
+        here = {name: x.numpy() for name, x in serve(example).items()}
         for name, answers in served.items():
             compare(name, answers, here, model)
         return _publish(path, directory, version)
@@ -206,20 +186,6 @@ def use_padded_loops(model: keras.Layer) -> None:
             layer.packed = False
 
 
-def _check_model(model: Any) -> None:
-    if not isinstance(model, keras.Model):
-        raise ValueError(
-            "Argument `model` must be a `keras.Model`; wrap a layer by "
-            f"`keras.Sequential`. Received: model={model!r}"
-        )
-    if not model.built:
-        raise ValueError(
-            "Argument `model` must be built before it is exported: start it "
-            "with a `keras.Input`, call it on data, or fit it. "
-            f"Received: model={model!r} with built=False"
-        )
-
-
 def _check_directory(directory: Any) -> pathlib.Path:
     is_path = isinstance(directory, (str, os.PathLike))
     if not is_path or not str(directory) or "://" in str(directory):
@@ -254,14 +220,6 @@ def _number(directory: pathlib.Path, version: int | None) -> int:
     return number
 
 
-def _remove_stale(directory: pathlib.Path) -> None:
-    """Removes what killed exports left, but nothing another may be using."""
-    for path in directory.glob(_TEMPORARY + "*"):
-        with contextlib.suppress(FileNotFoundError):
-            if time.time() - path.stat().st_mtime > _STALE_SECONDS:
-                shutil.rmtree(path, ignore_errors=True)
-
-
 def _publish(
     path: pathlib.Path, directory: pathlib.Path, version: int | None
 ) -> pathlib.Path:
@@ -279,20 +237,17 @@ def _write(
     model: keras.Model,
     endpoints: Mapping[str, tuple[Callable, Mapping[str, tf.TensorSpec]]],
     path: pathlib.Path,
-) -> Sequence[tf.Variable]:
-    """Writes a SavedModel; returns the variables it reads or assigns.
+) -> None:
+    """Writes a SavedModel.
 
     The endpoints are, by name, a function from a dict to a dict and the specs
     of its inputs. The first one is `serving_default`.
     """
     archive = keras.export.ExportArchive()
     archive.track(model)
-    written = [
+    for name, (function, specs) in endpoints.items():
         archive.add_endpoint(name, function, [specs])
-        for name, (function, specs) in endpoints.items()
-    ]
     archive.write_out(str(path), verbose=False)
-    return written[0].get_concrete_function().variables
 
 
 def _write_warmup(
@@ -343,23 +298,11 @@ def _serve_in_fresh_process(
     if result.returncode:
         raise RuntimeError(
             "The exported model does not run in a fresh process; no version "
-            f"was written. The process ended with:\n{result.stderr[-2000:]}"
+            "was written. If random inputs, of 5 steps where their number is "
+            "free, are the cause, give `example_inputs`. "
+            f"The process ended with:\n{result.stderr[-2000:]}"
         )
     return pickle.loads(outputs.read_bytes())
-
-
-def _answer_here(
-    serve: Callable,
-    example: Mapping[str, tf.Tensor],
-    variables: Sequence[tf.Variable],
-) -> dict[str, np.ndarray]:
-    """The model's answer; its states and statistics stay as they are."""
-    kept = [(v, tf.convert_to_tensor(v)) for v in variables if not v.trainable]
-    try:
-        return {name: x.numpy() for name, x in serve(example).items()}
-    finally:
-        for variable, value in kept:
-            variable.assign(value)
 
 
 def compare(

@@ -1,36 +1,19 @@
 """Inputs and outputs of an exported model: shapes, names, examples."""
 
-import contextlib
-import inspect
 import keyword
 import reprlib
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
-from typing import NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_seqmech.core.decisions.statistics import without_statistics
-from keras_seqmech.core.graph import sublayers
 
 _WORDS = ("how far to look", "ahead", "naïve 字符", "a")
-
-
-class _Inputs(NamedTuple):
-    """How a model is called: a structure, and lists with an entry per leaf."""
-
-    structure: Any
-    leaves: list[Any]
-    shapes: Sequence[Sequence[int | None]]
-    default_names: list[str]
-
-
-def _is_stateful(model: keras.Model) -> bool:
-    return any(getattr(part, "stateful", False) for part in sublayers(model))
 
 
 def leaf_names(structure: Any, defaults: Sequence[str]) -> list[str]:
@@ -52,33 +35,25 @@ def leaf_names(structure: Any, defaults: Sequence[str]) -> list[str]:
     return names
 
 
-def input_specs(
-    model: keras.Model, example_inputs: Any
-) -> tuple[Any, dict[str, tf.TensorSpec]]:
-    """The structure a model is called with, and specs of its leaves by name.
-
-    Args:
-        model: A built model.
-        example_inputs: Inputs of a subclassed model, from which names, shapes
-            and dtypes are taken; not used for models that know their inputs.
+def input_specs(model: keras.Model) -> tuple[Any, dict[str, tf.TensorSpec]]:
+    """The structure a functional model is called with, and specs by name.
 
     Returns:
-        The structure of the inputs, of symbolic or example tensors; and a
-        `tf.TensorSpec` for each leaf of it, by name and in their order. Axes
-        that requests may choose are None.
+        The structure of the inputs, of symbolic tensors; and a `tf.TensorSpec`
+        for each leaf of it, by name and in their order. The axis of the batch
+        is None, and so are those that are None in `keras.Input`.
     """
-    if getattr(model, "inputs", None):
-        inputs = _declared(model)
-    elif example_inputs is not None:
-        inputs = _observed(model, example_inputs)
-    else:
-        raise ValueError(
-            "Argument `example_inputs` must be given for a subclassed model, "
-            "whose inputs are unknown otherwise; of a model that trains "
-            "another, export its `network`. Received: "
-            f"example_inputs=None, model={model!r}"
-        )
-    names = leaf_names(inputs.structure, inputs.default_names)
+    sequential = isinstance(model, keras.Sequential)
+    structure = model.inputs[0] if sequential else model.input
+    leaves = keras.tree.flatten(structure)
+    # A tensor of `keras.Input` has its layer's name only where that was given.
+    given = {
+        layer.name
+        for layer in keras.Model(model.inputs, model.outputs).layers
+        if isinstance(layer, keras.layers.InputLayer)
+    }
+    defaults = [x.name if x.name in given else "inputs" for x in leaves]
+    names = leaf_names(structure, defaults)
     for name in names:
         plain = name.isascii() and name.isidentifier() and name != "self"
         if not plain or keyword.iskeyword(name):
@@ -87,75 +62,10 @@ def input_specs(
                 "is no keyword of Python. "
                 f"Received: keras.Input(name={name!r})"
             )
-    return inputs.structure, {
-        name: tf.TensorSpec(shape, leaf.dtype, name)
-        for name, shape, leaf in zip(names, inputs.shapes, inputs.leaves)
+    return structure, {
+        name: tf.TensorSpec((None, *leaf.shape[1:]), leaf.dtype, name)
+        for name, leaf in zip(names, leaves)
     }
-
-
-def _declared(model: keras.Model) -> _Inputs:
-    """Inputs of a functional or sequential model."""
-    sequential = isinstance(model, keras.Sequential)
-    structure = model.inputs[0] if sequential else model.input
-    leaves = keras.tree.flatten(structure)
-    stateful = _is_stateful(model)
-    shapes = [x.shape if stateful else (None, *x.shape[1:]) for x in leaves]
-    # A tensor of `keras.Input` has its layer's name only where that was given.
-    given = {
-        layer.name
-        for layer in keras.Model(model.inputs, model.outputs).layers
-        if isinstance(layer, keras.layers.InputLayer)
-    }
-    defaults = [x.name if x.name in given else "inputs" for x in leaves]
-    return _Inputs(structure, leaves, shapes, defaults)
-
-
-def _observed(model: keras.Model, example_inputs: Any) -> _Inputs:
-    """Inputs of a subclassed model, by the example of them."""
-
-    def convert(value: Any) -> tf.Tensor:
-        tensor = _tensor(value)
-        if tensor.dtype == tf.float64 and model.compute_dtype != "float64":
-            # NumPy's default; clients are to send the policy's dtype.
-            return tf.cast(tensor, keras.config.floatx())
-        return tensor
-
-    structure = keras.tree.map_structure(convert, example_inputs)
-    leaves = keras.tree.flatten(structure)
-    argument = next(iter(inspect.signature(model.call).parameters))
-    shapes = [_free_axes(leaf) for leaf in leaves]
-    if _is_stateful(model):
-        shapes = [[x.shape[0], *s[1:]] for x, s in zip(leaves, shapes)]
-    return _Inputs(structure, leaves, shapes, [argument] * len(leaves))
-
-
-def _free_axes(tensor: tf.Tensor) -> list[int | None]:
-    if not tensor.shape.rank:
-        raise ValueError(
-            "Argument `example_inputs` must hold arrays with a batch axis. "
-            f"Received: example_inputs={tensor!r}"
-        )
-    has_time = tensor.shape.rank > (2 if tensor.dtype.is_floating else 1)
-    free = 2 if has_time else 1
-    return [None] * free + tensor.shape.as_list()[free:]
-
-
-def _tensor(
-    value: Any,
-    dtype: tf.DType | None = None,
-    argument: str = "example_inputs",
-) -> tf.Tensor:
-    with contextlib.suppress(TypeError, ValueError, tf.errors.OpError):
-        tensor = tf.convert_to_tensor(value)
-        if dtype is None or tensor.dtype == dtype:
-            return tensor
-        if not _loses_numbers(tensor, dtype):
-            return tf.cast(tensor, dtype)
-    raise ValueError(
-        f"Argument `{argument}` must hold arrays"
-        f"{'' if dtype is None else f' of {dtype.name}'}. "
-        f"Received: {argument}={reprlib.repr(value)}"
-    )
 
 
 def _loses_numbers(tensor: tf.Tensor, dtype: tf.DType) -> bool:
@@ -164,8 +74,8 @@ def _loses_numbers(tensor: tf.Tensor, dtype: tf.DType) -> bool:
         return not dtype.is_floating
     if not (tensor.dtype.is_integer and dtype.is_integer):
         return False
-    numbers, (low, high) = tensor.numpy(), dtype.limits
-    return numbers.size > 0 and (numbers.min() < low or numbers.max() > high)
+    numbers, info = tensor.numpy(), np.iinfo(dtype.as_numpy_dtype)
+    return bool(np.any((numbers < info.min) | (numbers > info.max)))
 
 
 def example(
@@ -211,7 +121,16 @@ def named_inputs(
 
 def tensor_like(value: Any, spec: tf.TensorSpec, argument: str) -> tf.Tensor:
     """A value as a tensor; refuses one that its spec does not allow."""
-    tensor = _tensor(value, spec.dtype, argument)
+    try:
+        tensor = tf.convert_to_tensor(value)
+        if _loses_numbers(tensor, spec.dtype):
+            raise ValueError
+        tensor = tf.cast(tensor, spec.dtype)
+    except (TypeError, ValueError, tf.errors.OpError) as error:
+        raise ValueError(
+            f"Argument `{argument}` must hold arrays of {spec.dtype.name}. "
+            f"Received: {argument}={reprlib.repr(value)}"
+        ) from error
     if not spec.shape.is_compatible_with(tensor.shape):
         raise ValueError(
             f"Argument `{argument}` must hold `{spec.name}` with a shape "
@@ -258,9 +177,8 @@ def serving_function(
 def named_outputs(model: keras.Model, outputs: Any) -> dict[str, Any]:
     """The outputs of a model by the names they are served under."""
     leaves = keras.tree.flatten(outputs)
-    defaults = getattr(model, "output_names", None)
     if isinstance(model, keras.Sequential):
         defaults = [model.layers[-1].name] * len(leaves)
-    elif defaults is None:
-        defaults = [f"output_{i}" for i in range(len(leaves))]
+    else:
+        defaults = model.output_names
     return dict(zip(leaf_names(outputs, defaults), leaves))

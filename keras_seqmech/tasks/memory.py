@@ -152,12 +152,7 @@ def dataset(
             mask = mask & (np.arange(width) < counted)
         return [(symbols, targets, mask.astype("float32"))]
 
-    signature = (
-        tf.TensorSpec((None, length), "int32"),
-        tf.TensorSpec((None, width), "int32"),
-        tf.TensorSpec((None, width), "float32"),
-    )
-    return stream.dataset(draw, signature, seed, start)
+    return stream.dataset(draw, seed, start)
 
 
 def _draw(generator: np.random.Generator, count: int, length: int) -> Examples:

@@ -18,8 +18,6 @@ from keras_seqmech.tasks import stream
 from keras_seqmech.tasks.stream import check_integers
 
 DIGITS = 10
-MALICIOUS = "666333666288882888819999999990"
-MALICIOUS_KS = (6, 10, 20, 30)
 
 Examples = tuple[dict[str, np.ndarray], np.ndarray]
 
@@ -114,21 +112,6 @@ def examples(
     return _draw(generator, count, length, max_k)
 
 
-def malicious_examples() -> Examples:
-    """The four hard examples of the source: one sequence, four values of k.
-
-    Example:
-
-    >>> asked, answer = malicious_examples()
-    >>> asked["k"].tolist(), answer.tolist()
-    ([6, 10, 20, 30], [6, 6, 8, 9])
-    """
-    k = np.array(MALICIOUS_KS, "int32")
-    digits = [int(digit) for digit in MALICIOUS]
-    tokens = np.tile(np.array(digits, "int32"), (len(k), 1))
-    return {"tokens": tokens, "k": k}, answers(tokens, k)
-
-
 def dataset(
     length: int | Callable[[int], int],
     batch_size: int,
@@ -168,15 +151,9 @@ def dataset(
         own_k = min(own, max_k or own)
         return [_draw(generator, size, *_check_sizes(own, own_k))]
 
-    steps = None if callable(length) else length
-    signature = (
-        {
-            "tokens": tf.TensorSpec((None, steps), "int32"),
-            "k": tf.TensorSpec((None,), "int32"),
-        },
-        tf.TensorSpec((None,), "int32"),
+    return stream.dataset(
+        draw, seed, start, free_axes=2 if callable(length) else 1
     )
-    return stream.dataset(draw, signature, seed, start)
 
 
 def _draw(

@@ -140,14 +140,7 @@ def dataset(
             part = {key: x[i : i + size] for key, x in asked.items()}
             yield part, answers[i : i + size]
 
-    signature = (
-        {
-            "pixels": tf.TensorSpec((None, images[0].size, 1), "float32"),
-            "digit": tf.TensorSpec((None,), "int32"),
-        },
-        tf.TensorSpec((None,), "int32"),
-    )
-    return stream.dataset(draw, signature, seed, start)
+    return stream.dataset(draw, seed, start)
 
 
 def _ask(

@@ -15,7 +15,7 @@ Draw = Callable[[np.random.Generator, int], Iterable[Any]]
 
 
 def dataset(
-    draw: Draw, signature: Any, seed: int = 0, start: int = 0
+    draw: Draw, seed: int = 0, start: int = 0, free_axes: int = 1
 ) -> tf.data.Dataset:
     """Random batches without an end, drawn in rounds while the model computes.
 
@@ -24,9 +24,10 @@ def dataset(
     Args:
         draw: `draw(generator, number)` returns the batches of a round, drawn
             with a generator that is the round's own.
-        signature: `tf.TensorSpec`s of a batch.
         seed: Non-negative int.
         start: Number of the first round.
+        free_axes: How many axes may differ in size between batches: that of
+            the batch, and that of time.
     """
     seed = checks.check_not_negative_int("seed", seed)
     start = checks.check_not_negative_int("start", start)
@@ -35,6 +36,11 @@ def dataset(
         for number in itertools.count(start):
             yield from draw(np.random.default_rng([seed, number]), number)
 
+    def spec(x: np.ndarray) -> tf.TensorSpec:
+        free = min(free_axes, x.ndim)
+        return tf.TensorSpec((*[None] * free, *x.shape[free:]), x.dtype)
+
+    signature = tf.nest.map_structure(spec, next(generate()))
     batches = tf.data.Dataset.from_generator(
         generate, output_signature=signature
     )

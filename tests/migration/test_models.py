@@ -123,11 +123,6 @@ def test_fields_of_migrated_layers():
         (lambda: layers.LSTM(3), {}, "Argument `model` must be"),
         (sequential, {"layers": ["none"]}, "layers of the model: .*'upper'"),
         (sequential, {"layers": ["dense"]}, "Argument `layer` must be"),
-        (
-            sequential,
-            {"return_field": True, "layers": ["upper"]},
-            r"`keras.Model\(model.inputs.*model.outputs.*'upper'",
-        ),
         (sequential, {"return_sequences": True}, r"\['return_sequences'\]"),
         (
             lambda: keras.Sequential([keras.Input((3,)), layers.Dense(2)]),

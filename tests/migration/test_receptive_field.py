@@ -128,15 +128,6 @@ def test_arguments_are_carried_over():
     np.testing.assert_allclose(*map(np.sort, losses), rtol=1e-6)
 
 
-def test_a_stateful_layer_goes_on_where_it_is():
-    layer = randomized(layers.LSTM(UNITS, stateful=True), (4, TIME, FEATURES))
-    layer(sequences())
-    migrated = receptive_field_from_keras(layer, max_size=3)
-    assert migrated.stateful
-    assert_same(migrated, layer)
-    assert_same(migrated, layer)
-
-
 def test_a_layer_that_is_not_built_gives_its_arguments():
     layer = layers.GRU(UNITS, return_sequences=True)
     migrated = receptive_field_from_keras(layer, max_size=3)

@@ -68,10 +68,15 @@ def encoder():
 
 def cells():
     """A cell over windows, and two stacked ones from a learned state."""
-    x = sequence()
-    windows = ReceptiveFieldWindows(3)(x)
+    x, mask = sequence(), keras.Input((None,), dtype="bool", name="mask")
+    windows = ReceptiveFieldWindows(3)(x, mask=mask)
     cell = RFCell(layers.SimpleRNNCell(5), 3)
-    y = layers.RNN(cell, return_sequences=True)(sequences=windows)
+    rnn = layers.RNN(cell, return_sequences=True)
+    y = rnn(sequences=windows, mask=mask)
+    cell = RFCell(layers.GRUCell(4), 2)
+    y = KeepMask(layers.RNN(cell, return_sequences=True))(
+        ReceptiveFieldWindows(2)(y)
+    )
     stacked = ReceptiveFieldRNN(
         [layers.GRUCell(4), layers.LSTMCell(5)],
         2,
@@ -79,7 +84,7 @@ def cells():
         return_state=True,
     )
     y = LearnedInitialState(stacked, state_initializer="random_normal")(y)
-    return keras.Model(x, y)
+    return keras.Model([x, mask], y)
 
 
 def convolutions():
@@ -99,10 +104,9 @@ def convolutions():
 def each_step():
     """Layers and operations that treat each step alone."""
     x, context = sequence(), keras.Input((CONTEXT,), name="context")
-    y = layers.BatchNormalization()(layers.Rescaling(0.5)(x))
-    y = layers.EinsumDense("abc,cd->abd", (None, 4), bias_axes="d")(y)
-    y = layers.EinsumDense("...c,cd->...d", 2, activation="softmax")(y)
-    y = layers.Multiply()([layers.PReLU(shared_axes=[1])(y), x[..., :2]])
+    y = layers.BatchNormalization()(layers.Dense(4)(x))
+    y = layers.Dense(2, activation="softmax")(y)
+    y = layers.Multiply()([layers.ReLU()(y), x[..., :2]])
     y = layers.Add()([layers.Dense(6)(y), layers.Dense(6)(context)])
     y = layers.GaussianNoise(0.1)(layers.Activation("gelu")(y))
     y = keras.ops.softmax(2 * y + keras.ops.tanh(x[:, :, :1]), axis=-1)
@@ -167,22 +171,6 @@ def looking():
     return keras.Model(ids, {"last": last, "size": field["size"]})
 
 
-def windows():
-    """Windows that are used by themselves, or under another mask."""
-    x, mask = sequence(), keras.Input((None,), dtype="bool", name="mask")
-    masked = ReceptiveFieldWindows(3)(x, mask=mask)
-    masked = layers.Dense(2, name="masked")(layers.Activation("tanh")(masked))
-    cell = RFCell(layers.GRUCell(4), 2)
-    read = layers.RNN(cell, return_sequences=True, name="read")
-    return keras.Model(
-        [x, mask],
-        {
-            "masked": masked,
-            "read": read(ReceptiveFieldWindows(2)(x), mask=mask),
-        },
-    )
-
-
 def strings():
     """Words in and out, one output of which waits for the other."""
     names = [f"word{i}" for i in range(9)]
@@ -203,12 +191,11 @@ def strings():
 
 
 MODELS = {
-    "windows": (windows, 2),
     "strings": (strings, 2),
     "looking": (looking, 5),
     "tagger": (tagger, 5),
     "encoder": (encoder, 0),
-    "cells": (cells, 3),
+    "cells": (cells, 4),
     "convolutions": (convolutions, 3),
     "each_step": (each_step, 0),
     "masked": (masked, 2),

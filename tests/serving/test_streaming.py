@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from keras_seqmech import ExpectedSubsample
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import KeepMask
 from keras_seqmech import LearnedInitialState
@@ -16,6 +15,8 @@ from keras_seqmech import LookAhead
 from keras_seqmech import MeanPooling
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech import ReceptiveFieldWindows
+from keras_seqmech import RFCell
 from keras_seqmech import serving
 from keras_seqmech.serving import StreamingModel
 from keras_seqmech.serving import _fresh_process
@@ -197,6 +198,10 @@ UNKNOWN = "is not known to treat each step alone"
         (lambda: LearnedInitialState(TwiceLSTM(3)), UNKNOWN),
         (lambda: layers.Dense(3, activation=keras.ops.cumsum), UNKNOWN),
         (lambda: layers.EinsumDense("abc,cd->adb", (3, None)), UNKNOWN),
+        (lambda: layers.UnitNormalization(axis=-2), UNKNOWN),
+        (lambda: layers.Bidirectional(layers.GRU(3)), UNKNOWN),
+        (MeanPooling, UNKNOWN),
+        (lambda: ReceptiveFieldWindows(2), "makes windows that are not read"),
         (
             lambda: layers.LayerNormalization(1, center=False, scale=False),
             UNKNOWN,
@@ -239,25 +244,6 @@ def test_layers_that_need_the_whole_sequence(layer, reason):
         StreamingModel(model)
 
 
-@pytest.mark.parametrize(
-    "layer, advice",
-    [
-        (MeanPooling, ""),
-        (ExpectedSubsample, ""),
-        (lambda: layers.Bidirectional(layers.GRU(3)), ""),
-        (lambda: layers.UnitNormalization(axis=-2), ""),
-        (lambda: KeepMask(TwiceLSTM(3)), ""),
-        (Timed, r"; if it does: `per_step=\(Timed,\)`"),
-        (lambda: Subclass(3), r"; if it does: `per_step=\(Subclass,\)`"),
-    ],
-)
-def test_only_unknown_classes_may_be_declared(layer, advice):
-    x, layer = streamed.sequence(), layer()
-    arguments = [x, x[..., 0]] if type(layer) is ExpectedSubsample else [x]
-    with pytest.raises(ValueError, match=f"{UNKNOWN}, as .* here{advice}$"):
-        StreamingModel(keras.Model(x, layer(*arguments)))
-
-
 def test_contexts_do_not_meet_time():
     """Where a batch is as large as a sequence is long, they would."""
     x, context = streamed.sequence(), keras.Input((3,))
@@ -268,14 +254,6 @@ def test_contexts_do_not_meet_time():
     any_length = layers.Lambda(lambda x: x, output_shape=(None, 3))(table)
     with pytest.raises(ValueError, match="makes a sequence of what is none"):
         StreamingModel(keras.Model([x, table], x + any_length))
-
-
-def test_masks_that_a_model_that_reads_ahead_would_pass_on_too_early():
-    ids, words = _words()
-    inner = _inner(_field(3), layers.Conv1D(4, 1))
-    inner.supports_masking = True
-    with pytest.raises(ValueError, match="passes on a mask"):
-        StreamingModel(keras.Model(ids, inner(words)))
 
 
 class Doubled(keras.Model):
@@ -309,7 +287,7 @@ class Largest(layers.Layer):
         return keras.ops.max(x, axis=1)
 
 
-def test_layers_that_are_declared(tmp_path):
+def test_layers_that_are_declared():
     x = streamed.sequence()
     model = keras.Model(x, layers.GRU(3, return_sequences=True)(Swish()(x)))
     stream = StreamingModel(model, per_step=(Swish,))
@@ -317,14 +295,26 @@ def test_layers_that_are_declared(tmp_path):
     inputs = streamed.example(stream.specs, generator, 2, LENGTH)
     found = streamed.run(stream, inputs, [4, LENGTH - 4])
     check(found, streamed.whole(stream, model, inputs), operations=100)
-    with pytest.raises(ValueError, match="`per_step` needs `streaming=True`"):
-        serving.export_model(model, tmp_path, per_step=[Swish])
-    for wrong in (Swish, [Swish()], ["Swish"]):
-        with pytest.raises(ValueError, match="`per_step` must be a tuple"):
-            StreamingModel(model, per_step=wrong)
     x = streamed.sequence()
     with pytest.raises(ValueError, match="does not return a step for each"):
         StreamingModel(keras.Model(x, Largest()(x)), per_step=(Largest,))
+
+
+def test_windows_under_another_mask():
+    x, mask = streamed.sequence(), keras.Input((None,), dtype="bool")
+    rnn = layers.RNN(RFCell(layers.GRUCell(3), 2))
+    for given, wanted in ((None, mask), (mask, None)):
+        read = rnn(ReceptiveFieldWindows(2)(x, mask=given), mask=wanted)
+        with pytest.raises(ValueError, match="under the same mask"):
+            StreamingModel(keras.Model([x, mask], read))
+
+
+def test_masks_that_a_model_passes_on_by_itself():
+    ids, words = _words()
+    inner = _inner(_field(3), layers.Conv1D(4, 1))
+    inner.supports_masking = True
+    with pytest.raises(ValueError, match="passes on masks"):
+        StreamingModel(keras.Model(ids, inner(words)))
 
 
 def test_models_that_cannot_be_streamed():
@@ -532,7 +522,6 @@ def _masks_from_within():
     ids, words = _words()
     words = keras.Model(ids, words)(ids)
     twice = _inner(layers.Dense(4))
-    twice.supports_masking = True
     y = layers.Add()([twice(_field(3)(words)), twice(words)])
     return ids, y
 
@@ -563,6 +552,13 @@ def _given_mask():
     return ids, _inner(_field(3))(_field(2)(words), mask=mask)
 
 
+def _masked_windows():
+    ids, words = _words()
+    cell = RFCell(layers.GRUCell(4), 3)
+    windows = ReceptiveFieldWindows(3)(words)
+    return ids, layers.RNN(cell, return_sequences=True)(windows)
+
+
 @pytest.mark.filterwarnings("ignore:Layer .* does not support masking")
 @pytest.mark.parametrize(
     "make",
@@ -572,6 +568,7 @@ def _given_mask():
         _masked_steps,
         _masks_of_two,
         _given_mask,
+        _masked_windows,
     ],
 )
 def test_masks_go_into_models_within_models(make):

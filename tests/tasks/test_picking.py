@@ -19,21 +19,15 @@ def digits(text):
         ("805602017082838371701316304473", 10, 0),
         ("638733290890396690255937986485", 23, 3),
         ("164551937579373896813981125982", 26, 1),
+        # The "malicious" ones.
+        ("666333666288882888819999999990", 6, 6),
+        ("666333666288882888819999999990", 10, 6),
+        ("666333666288882888819999999990", 20, 8),
+        ("666333666288882888819999999990", 30, 9),
     ],
 )
 def test_answers_of_the_source(sequence, k, answer):
     assert picking.answers(digits(sequence), [k]).tolist() == [answer]
-
-
-def test_malicious_examples():
-    asked, answers = picking.malicious_examples()
-    assert asked["k"].tolist() == [6, 10, 20, 30]
-    assert answers.tolist() == [6, 6, 8, 9]
-    for row in asked["tokens"]:
-        text = "".join(map(str, row))
-        assert text == "666333666288882888819999999990"
-    again = picking.answers(asked["tokens"], asked["k"])
-    np.testing.assert_array_equal(again, answers)
 
 
 def test_answers_count_digits_and_the_first_of_equals_wins():

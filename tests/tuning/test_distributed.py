@@ -19,7 +19,7 @@ SEARCH = """
 import json, sys
 from tests.tuning.searches import Counted, search
 hypermodel = Counted(fails=[2], max_size=(1, 9))
-search(hypermodel, sys.argv[1], max_trials=8, chief_timeout=300)
+search(hypermodel, sys.argv[1], max_trials=8)
 print(json.dumps(hypermodel.ran))
 """
 
@@ -66,16 +66,6 @@ def test_a_chief_and_two_workers(address, tmp_path):
     done = {(*one, "COMPLETED") for one in ran[0] + ran[1]}
     assert done == {one for one in values if one[0] != 2}
     assert {one[2] for one in values - done} <= {"FAILED"}
-
-
-def test_a_chief_that_is_missing(address, tmp_path):
-    message = f"No chief.*127.0.0.1:{address}.*after 0.2 seconds. Start it"
-    with pytest.raises(TimeoutError, match=message):
-        search(Counted(), tmp_path, chief_timeout=0.2)
-    with socket.create_server(("127.0.0.1", address)):
-        with pytest.raises(TimeoutError, match="No chief"):
-            search(Counted(), tmp_path, chief_timeout=0.5)
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_port_that_is_taken(address, monkeypatch, tmp_path):

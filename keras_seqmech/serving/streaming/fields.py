@@ -25,8 +25,8 @@ from keras_seqmech.serving.streaming.layer import State
 from keras_seqmech.serving.streaming.layer import append
 from keras_seqmech.serving.streaming.layer import choose
 from keras_seqmech.serving.streaming.layer import remove_first
-from keras_seqmech.serving.streaming.recurrent import StreamedRNN
-from keras_seqmech.serving.streaming.recurrent import first_states
+from keras_seqmech.serving.streaming.layers import StreamedRNN
+from keras_seqmech.serving.streaming.layers import first_states
 from keras_seqmech.typing import Tensor
 
 
@@ -65,27 +65,13 @@ class StreamedFieldRNN(FieldLayer, StreamedRNN):
             self.output_timeline, initial_state, self.state["states"]
         )
         sizes = self._sizes(steps, real, count, states[0])
-        is_certain = self.certain(sizes, real, count)
-        self.leave(is_certain, steps, real)
+        leaves = self.leave(sizes, steps, real, count)
         output, new, *field = self._read(steps, real, states)
-        returned = self.advance(output, new, states, is_certain & real[:, 0])
-        self._find_pending(
-            remove_first(steps, is_certain),
-            remove_first(real, is_certain),
-            count - tf.cast(is_certain, "int32"),
-        )
+        returned = self.advance(output, new, states, leaves & real[:, 0])
         if not field:
             return returned
         returned = returned if isinstance(returned, list) else [returned]
         return *returned, *field
-
-    def _find_pending(self, steps: Tensor, real: Tensor, count: Tensor) -> None:
-        """Finds whether the next steps are certain, too."""
-        if not self.waits:
-            return
-        steps, real = _with_room(steps), _with_room(real)
-        sizes = self._sizes(steps, real, count, self.state["states"][0])
-        self.pending = self.certain(sizes, real, count)
 
     def _sizes(
         self, steps: Tensor, real: Tensor, count: Tensor, hidden: Tensor
@@ -183,25 +169,16 @@ class StreamedLookAhead(FieldLayer):
             )
         chosen, sizes = self._choose(steps, real, count, contexts)
         arrived = tf.maximum(sizes, self.state["reach"] - timeline.passed)
-        is_certain = self.certain(arrived, real, count)
-        self.leave(is_certain, steps, real)
-        asks = is_certain & real[:, 0]
-        reach = tf.where(asks, timeline.passed + arrived, self.state["reach"])
-        self.state["reach"] = reach
+        leaves = self.leave(arrived, steps, real, count)
+        if context is not None and self.waits:
+            self.state["context"] = remove_first(contexts, leaves)
+        reach = timeline.passed + arrived
+        self.state["reach"] = choose(
+            leaves & real[:, 0], reach, self.state["reach"]
+        )
         keep = tf.range(self.waits + 1) < arrived[:, None]
         keep = keep & real & real[:, :1]
-        outputs = self._returned(steps, real, keep, chosen)
-        if self.waits:
-            steps = _with_room(remove_first(steps, is_certain))
-            real = _with_room(remove_first(real, is_certain))
-            count -= tf.cast(is_certain, "int32")
-            if context is not None:
-                contexts = remove_first(contexts, is_certain)
-                self.state["context"] = contexts
-            _, sizes = self._choose(steps, real, count, contexts)
-            sizes = tf.maximum(sizes, reach - timeline.received)
-            self.pending = self.certain(sizes, real, count)
-        return outputs
+        return self._returned(steps, real, keep, chosen)
 
     def _choose(
         self,
@@ -214,9 +191,8 @@ class StreamedLookAhead(FieldLayer):
 
         A size above `count` may change with the steps that arrive.
         """
-        ended = self.timeline.received >= self.clock.length
         may_arrive = tf.range(self.waits + 1) >= count[:, None]
-        may_exist = real | (may_arrive & ~ended[:, None])
+        may_exist = real | (may_arrive & ~self.timeline.ended[:, None])
         dtype = self.layer.compute_dtype
         masked = choose(real, steps, tf.zeros_like(steps))
         logits = self.layer.size_logits(
@@ -248,33 +224,3 @@ class StreamedLookAhead(FieldLayer):
         )
         sizes = sizes.map(lambda x: zero_masked(x, keep[:, :1]))
         return outputs, sizes.field()
-
-
-def _with_room(queue: Tensor) -> Tensor:
-    """Queues with one more place."""
-    return tf.concat([queue, tf.zeros_like(queue[:, :1])], axis=1)
-
-
-class StreamedWindows(FieldLayer):
-    """A `ReceptiveFieldWindows`, whose steps need all positions."""
-
-    @property
-    def waits(self) -> int:
-        return self.layer.max_size - 1
-
-    def call(self, sequence: Tensor, mask: Tensor | None = None) -> Tensor:
-        steps, real, count = self.enqueue(sequence, mask)
-        is_certain = self._has_window(count)
-        self.leave(is_certain, steps, real)
-        if self.waits:
-            count -= tf.cast(is_certain, "int32")
-            self.pending = self._has_window(count)
-        real = real[..., None]
-        steps = tf.where(real, steps, tf.zeros_like(steps))
-        windows = [steps, ops.cast(real, steps.dtype)]
-        return ops.concatenate(windows, axis=-1)[:, None]
-
-    def _has_window(self, count: Tensor) -> Tensor:
-        """Whether all positions have arrived, those of masked steps too."""
-        ended = self.timeline.received >= self.clock.length
-        return (count > self.waits) | (ended & (count > 0))

@@ -30,33 +30,34 @@ class Timeline:
         delay: The most steps that it lies behind the inputs.
         passed: int32 tensor `(batch,)`, the steps that passed before this tick.
         present: Boolean tensor `(batch,)`, whether a step passes in this tick.
+        length: Of the timeline of the inputs, the length of the sequences:
+            `ENDLESS` until their end is known.
     """
 
     def __init__(self, earlier: Iterable["Timeline"] = (), waits: int = 0):
         earlier = list(earlier)
-        delays: list[int] = [t.delay for t in earlier]
-        self.delay: int = max(delays, default=0) + waits
+        self.delay: int = max((t.delay for t in earlier), default=0) + waits
+        self._inputs: Timeline = earlier[0]._inputs if earlier else self
         self._earlier: set[Timeline] = set(earlier).union(
             *(t._earlier for t in earlier)
         )
         self.passed: Tensor = 0
         self.present: Tensor = False
+        self.length: Tensor = ENDLESS
 
     @property
     def received(self) -> Tensor:
         """The steps that have passed, that of this tick included."""
         return self.passed + tf.cast(self.present, "int32")
 
+    @property
+    def ended(self) -> Tensor:
+        """Whether the last step has passed, `(batch,)`."""
+        return self.received >= self._inputs.length
+
     def never_leads(self, other: "Timeline") -> bool:
         """Whether no step passes here before it has passed there."""
         return self is other or other in self._earlier
-
-
-class Clock:
-    """The length of the sequences: `ENDLESS` until their end is known."""
-
-    def __init__(self) -> None:
-        self.length: Tensor = ENDLESS
 
 
 class StreamedLayer(keras.layers.Layer):
@@ -66,20 +67,18 @@ class StreamedLayer(keras.layers.Layer):
 
     Args:
         layer: The layer in place of which it is called.
-        clock: The clock of the network.
         timeline: The timeline of its inputs.
 
     Attributes:
         output_timeline: The timeline of its outputs.
-        pending: Boolean tensor `(batch,)`: whether it can return a further
-            step although none arrives. None: it never can.
+        pending: Boolean tensor `(batch,)`: whether it may return a further
+            step although none arrives. None: it never does.
     """
 
-    def __init__(self, layer: keras.Layer, clock: Clock, timeline: Timeline):
+    def __init__(self, layer: keras.Layer, timeline: Timeline):
         super().__init__(dtype=layer.dtype_policy, autocast=layer.autocast)
         self.supports_masking = layer.supports_masking
         self.layer = layer
-        self.clock = clock
         self.timeline = timeline
         self.output_timeline = timeline
         self.pending: Tensor | None = None
@@ -116,8 +115,8 @@ class WaitingLayer(StreamedLayer):
     queue has at most `waits` steps between ticks.
     """
 
-    def __init__(self, layer: keras.Layer, clock: Clock, timeline: Timeline):
-        super().__init__(layer, clock, timeline)
+    def __init__(self, layer: keras.Layer, timeline: Timeline):
+        super().__init__(layer, timeline)
         # The mask of the step that was returned last.
         self.mask: Tensor | None = None
 
@@ -180,8 +179,8 @@ class WaitingLayer(StreamedLayer):
 class FieldLayer(WaitingLayer):
     """A layer whose steps wait for the positions that they choose to read."""
 
-    def __init__(self, layer: keras.Layer, clock: Clock, timeline: Timeline):
-        super().__init__(layer, clock, timeline)
+    def __init__(self, layer: keras.Layer, timeline: Timeline):
+        super().__init__(layer, timeline)
         self.output_timeline = Timeline([timeline], self.waits)
 
     def initial_state(self, batch_size: Tensor) -> State:
@@ -194,52 +193,47 @@ class FieldLayer(WaitingLayer):
         self.output_timeline.passed = self.state["passed"]
         return super().enqueue(sequence, mask)
 
-    def certain(self, sizes: Tensor, real: Tensor, count: Tensor) -> Tensor:
-        """Whether the oldest step has all that it reads, `(batch,)`.
+    def leave(
+        self, sizes: Tensor, steps: Tensor, real: Tensor, count: Tensor
+    ) -> Tensor:
+        """Lets the oldest steps leave where they have all that they read.
 
         Args:
-            sizes: int32 tensor `(batch,)`: the positions it would read if the
-                sequence had no end.
+            sizes: int32 tensor `(batch,)`: the positions they would read if
+                the sequence had no end.
+            steps: Tensor `(batch, waits + 1, ...)` from `enqueue`.
             real: Boolean tensor `(batch, waits + 1)` from `enqueue`.
             count: int32 tensor `(batch,)` from `enqueue`.
-        """
-        ended = self.timeline.received >= self.clock.length
-        # A masked step reads nothing.
-        has_all = ended | (sizes <= count) | ~real[:, 0]
-        return (count > 0) & has_all
 
-    def leave(self, is_certain: Tensor, steps: Tensor, real: Tensor) -> None:
-        """Lets the oldest steps leave where they are certain."""
-        self.output_timeline.present = is_certain
+        Returns:
+            Boolean tensor `(batch,)`: whether they leave.
+        """
+        # A masked step reads nothing.
+        has_all = self.timeline.ended | (sizes <= count) | ~real[:, 0]
+        leaves = (count > 0) & has_all
+        # The next one may have all that it reads, too.
+        self.pending = leaves & (count > 1)
+        self.output_timeline.present = leaves
         self.state = {**self.state, "passed": self.output_timeline.received}
         self.dequeue(steps, real)
+        return leaves
 
 
 class DelayLine(WaitingLayer):
     """Holds steps back until a timeline has them too.
 
     Args:
-        clock: The clock of the network.
         timeline: The timeline of its inputs.
         later: One that never leads it.
-        dtype: Dtype of its inputs.
     """
 
-    def __init__(
-        self, clock: Clock, timeline: Timeline, later: Timeline, dtype: str
-    ):
-        identity = keras.layers.Identity(autocast=False)
-        super().__init__(identity, clock, timeline)
+    def __init__(self, timeline: Timeline, later: Timeline):
+        super().__init__(keras.layers.Identity(autocast=False), timeline)
         self.output_timeline = later
-        self.queue_dtype = dtype
 
     @property
     def waits(self) -> int:
         return self.output_timeline.delay
-
-    def initial_state(self, batch_size: Tensor) -> State:
-        self.spec = keras.KerasTensor(self.spec.shape, self.queue_dtype)
-        return super().initial_state(batch_size)
 
     def call(
         self,
@@ -265,9 +259,8 @@ class Meeting(StreamedLayer):
     Called on a tensor of each, which have to run before; returns the first.
     """
 
-    def __init__(self, clock: Clock, timelines: list[Timeline]):
-        identity = keras.layers.Identity(autocast=False)
-        super().__init__(identity, clock, timelines[0])
+    def __init__(self, timelines: list[Timeline]):
+        super().__init__(keras.layers.Identity(autocast=False), timelines[0])
         self.timelines = timelines
         self.output_timeline = Timeline(timelines)
 

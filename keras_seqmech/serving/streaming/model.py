@@ -105,8 +105,12 @@ class StreamingModel:
     ):
         self.network = StreamingNetwork(model, per_step)
         self.delay = self.network.delay
-        self.structure, self.specs = signature.input_specs(model, None)
-        self.outputs = self._output_specs(model)
+        self.structure, self.specs = signature.input_specs(model)
+        outputs = signature.named_outputs(model, self.network.model.output)
+        self.outputs = {
+            name: tf.TensorSpec(x.shape, x.dtype, name)
+            for name, x in outputs.items()
+        }
         for name in (*self.specs, *self.outputs):
             if name in ("end", "count") or name.startswith(f"{_PREFIX}_"):
                 raise ValueError(
@@ -230,7 +234,7 @@ class StreamingModel:
             none = tf.zeros((batch_size, 1, *x.shape[2:]), x.dtype)
             sequences[name] = tf.concat([x, none], axis=1)
         network = self.network
-        network.clock.length = tf.where(end, position + length, ENDLESS)
+        network.inputs.length = tf.where(end, position + length, ENDLESS)
         made = {
             name: _array(tf.zeros((batch_size, *x.shape[2:]), x.dtype))
             for name, x in self.outputs.items()
@@ -306,28 +310,6 @@ class StreamingModel:
             )
         with tf.control_dependencies(assertions):
             return {name: tf.identity(x) for name, x in request.items()}
-
-    def _output_specs(self, model: keras.Model) -> dict[str, tf.TensorSpec]:
-        """Shapes that the network declares, dtypes that it returns.
-
-        A `StringLookup(invert=True)` declares integers.
-        """
-        declared = signature.named_outputs(model, self.network.model.output)
-        self.outputs = dict.fromkeys(declared)
-        layers = self.network.layers.items()
-        self.network.inputs.passed = tf.zeros([1], "int32")
-        self.network.inputs.present = tf.ones([1], "bool")
-        returned, _ = self._run(
-            {
-                name: tf.zeros([axis or 1 for axis in spec.shape], spec.dtype)
-                for name, spec in self.specs.items()
-            },
-            {name: layer.initial_state(1) for name, layer in layers},
-        )
-        return {
-            name: tf.TensorSpec(x.shape, returned[name].dtype, name)
-            for name, x in declared.items()
-        }
 
     def _run(self, inputs: Tensors, states: State) -> tuple[Tensors, State]:
         """Outputs of the network for one step, and the layers' new states."""

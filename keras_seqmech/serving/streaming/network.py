@@ -15,21 +15,19 @@ from keras_seqmech.focused.encoder import FocusedHierarchicalEncoder
 from keras_seqmech.receptive_field.layer import ReceptiveFieldRNN
 from keras_seqmech.receptive_field.look_ahead import LookAhead
 from keras_seqmech.receptive_field.windows import ReceptiveFieldWindows
-from keras_seqmech.serving.streaming.convolution import StreamedConvolution
-from keras_seqmech.serving.streaming.encoder import StreamedEncoder
 from keras_seqmech.serving.streaming.fields import StreamedFieldRNN
 from keras_seqmech.serving.streaming.fields import StreamedLookAhead
-from keras_seqmech.serving.streaming.fields import StreamedWindows
 from keras_seqmech.serving.streaming.fields import is_over_windows
-from keras_seqmech.serving.streaming.layer import Clock
 from keras_seqmech.serving.streaming.layer import DelayLine
 from keras_seqmech.serving.streaming.layer import Meeting
 from keras_seqmech.serving.streaming.layer import StreamedLayer
 from keras_seqmech.serving.streaming.layer import Timeline
+from keras_seqmech.serving.streaming.layers import StreamedConvolution
+from keras_seqmech.serving.streaming.layers import StreamedEncoder
+from keras_seqmech.serving.streaming.layers import StreamedRNN
 from keras_seqmech.serving.streaming.per_step import has_known_activation
 from keras_seqmech.serving.streaming.per_step import has_time
 from keras_seqmech.serving.streaming.per_step import treats_steps_alone
-from keras_seqmech.serving.streaming.recurrent import StreamedRNN
 from keras_seqmech.typing import Tensor
 
 # Layers that carry a state. A subclass may do more than its class says.
@@ -42,7 +40,6 @@ _STREAMED: dict[type, type] = {
     FocusedHierarchicalEncoder: StreamedEncoder,
     LookAhead: StreamedLookAhead,
     ReceptiveFieldRNN: StreamedFieldRNN,
-    ReceptiveFieldWindows: StreamedWindows,
 }
 
 
@@ -51,7 +48,8 @@ class StreamingNetwork:
 
     Recurrent layers carry their states, and steps of fields wait for what they
     read. Where paths meet, a step waits until it has passed all of them. All
-    other layers must be known to treat each step alone.
+    other layers must be known to treat each step alone. Functional models
+    within the model become part of it.
 
     Args:
         model: A functional model, or a built `keras.Sequential`; the network
@@ -60,8 +58,7 @@ class StreamingNetwork:
 
     Attributes:
         model: From inputs with one step of each sequence to the outputs.
-        clock: To be set before each tick, as `inputs` are.
-        inputs: The timeline of the inputs.
+        inputs: The timeline of the inputs, to be set before each tick.
         outputs: The timeline of the outputs that have a time axis.
         delay: The most steps that outputs lie behind the inputs.
         layers: Those that carry a state, by a name of their own.
@@ -76,32 +73,27 @@ class StreamingNetwork:
         self, model: keras.Model, per_step: Sequence[type[keras.Layer]] = ()
     ):
         graph.check_functional(model, "model")
-        _check_per_step(per_step)
+        _check_call(model)
         _check_inputs(model)
-        self.per_step = per_step
-        self.clock = Clock()
+        self.per_step = (*per_step, _Passed)
         self.inputs = Timeline()
         self.layers: dict[str, StreamedLayer] = {}
         # Timelines of tensors by id, with the tensor, so that no other one
         # gets the same id; None where one does not depend on the sequence.
         self._timelines: dict[int, tuple[Any, Timeline | None]] = {}
-        # Of the model that is being rewritten: a tensor of each timeline.
+        # A tensor of each timeline.
         self._places: dict[Timeline, keras.KerasTensor] = {}
         # Delayed tensors by id and timeline.
         self._delayed: dict[tuple[int, Timeline], keras.KerasTensor] = {}
-        # What windows are made of, by their id.
-        self._windowed: dict[int, keras.KerasTensor] = {}
-        # What depends on positions that a field has not read, by id.
-        self._unread: dict[int, tuple[keras.KerasTensor, keras.Layer]] = {}
-        # Ids of tensors of strings, which are declared as ints.
-        self._strings: set[int] = set()
-        self._models = 0
+        # What windows are made of, and their mask, by their id.
+        self._windowed: dict[int, tuple[Any, Any]] = {}
+        # What no operation may be given, by id: a layer, and why.
+        self._refused: dict[int, tuple[keras.Layer, str]] = {}
 
         functional = graph.as_functional(model)
         inputs = keras.tree.map_structure(self._input, functional.input)
         again = graph.run_again(functional, self._call, inputs)
-        _check_call(model, again)
-        self._check_read(again.outputs)
+        self._check_given(again.outputs)
         self.outputs = self._meet(again.outputs) or self.inputs
         ends = [self.outputs, *map(self._timeline, again.outputs)]
         self.delay = max(t.delay for t in ends if t is not None)
@@ -116,7 +108,7 @@ class StreamingNetwork:
 
     @property
     def pending(self) -> Tensor:
-        """Whether a further tick moves a step on although none arrives."""
+        """Whether a further tick may move a step on although none arrives."""
         pending = [
             tf.reduce_any(layer.pending)
             for layer in self.layers.values()
@@ -124,33 +116,31 @@ class StreamingNetwork:
         ]
         return tf.reduce_any(pending) if pending else tf.constant(False)
 
-    def _input(
-        self, x: keras.KerasTensor, given: keras.KerasTensor | None = None
-    ) -> keras.KerasTensor:
-        """A new input like one of a model, in place of what it is given."""
-        shape = (None, *x.shape[1:]) if given is None else given.shape
+    def _input(self, x: keras.KerasTensor) -> keras.KerasTensor:
+        """A new input like one of the model."""
+        shape = (None, *x.shape[1:])
         own = keras.Input(batch_shape=shape, dtype=x.dtype, name=x.name)
-        if given is not None:
-            return self._remember(own, self._timeline(given))
         return self._remember(own, self.inputs if has_time(x) else None)
 
     def _call(self, operation: Any, *args: Any, **kwargs: Any) -> Any:
-        """Calls an operation, or the streamed layer in place of it."""
+        """Calls an operation, or what is streamed in place of it."""
         is_declared = type(operation) in self.per_step
+        if getattr(operation, "outputs", None) and not is_declared:
+            return self._call_model(operation, *args, **kwargs)
+        if is_over_windows(operation):
+            args, kwargs = self._over_sequence(operation, args, kwargs)
         given = [
             x
             for x in keras.tree.flatten((args, kwargs))
             if isinstance(x, keras.KerasTensor)
         ]
-        self._check_read(given)
+        self._check_given(given)
         dependent = [x for x in given if self._timeline(x) is not None]
-        if getattr(operation, "outputs", None) and not is_declared:
-            if kwargs.get("mask") is not None:
-                timeline = self._meet(dependent)
-                args, kwargs = self._align((args, kwargs), timeline)
-            return self._call_model(operation, *args, **kwargs)
+        call = operation
+        if type(operation) is keras.layers.StringLookup and operation.invert:
+            call = _Words(operation)
         if not any(map(has_time, given)):
-            outputs = operation(*args, **kwargs)
+            outputs = call(*args, **kwargs)
             if any(map(has_time, keras.tree.flatten(outputs))):
                 raise _refusal(operation, "makes a sequence of what is none")
             summarized = self._timeline(dependent[0]) if dependent else None
@@ -159,18 +149,81 @@ class StreamingNetwork:
             reason = "combines a sequence with a summary of it"
             raise _refusal(operation, reason)
         _check_streams(operation)
+        if type(operation) is ReceptiveFieldWindows:
+            return self._call_windows(operation, *args, **kwargs)
         timeline = self._meet(dependent)
         args, kwargs = self._align((args, kwargs), timeline)
         if not is_declared and _carries_state(operation):
             return self._call_streamed(operation, timeline, args, kwargs)
         if not is_declared and not treats_steps_alone(operation, args, kwargs):
-            raise _refusal(operation, _unknown(operation))
-        outputs = operation(*args, **kwargs)
+            reason = (
+                "is not known to treat each step alone, as it is called here; "
+                "classes of your own that do are declared by `per_step`"
+            )
+            raise _refusal(operation, reason)
+        outputs = call(*args, **kwargs)
         if not all(map(has_time, keras.tree.flatten(outputs))):
             raise _refusal(operation, "does not return a step for each step")
-        if type(operation) is keras.layers.StringLookup and operation.invert:
-            self._strings.add(id(outputs))
         return self._remember(outputs, timeline)
+
+    def _call_model(
+        self, model: keras.Model, inputs: Any, mask: Any = None, **kwargs: Any
+    ) -> Any:
+        """Calls the operations of a functional model within the model."""
+        _check_call(model)
+        if model.supports_masking:
+            raise _refusal(model, "passes on masks that its layers may not")
+        functional = graph.as_functional(model)
+        own = [
+            keras.Input(batch_shape=x.shape, dtype=x.dtype)
+            for x in functional.inputs
+        ]
+        inputs = keras.tree.flatten(inputs)
+        masks = [None] * len(own) if mask is None else keras.tree.flatten(mask)
+        given = {
+            id(x): self._call(_Passed(dtype=x.dtype), *both)
+            for x, *both in zip(own, inputs, masks, strict=True)
+        }
+        end = keras.layers.Identity()
+        found: list[Any] = []
+
+        def call(operation: Any, *args: Any, **kwargs: Any) -> Any:
+            args, kwargs = keras.tree.map_structure(
+                lambda x: given.get(id(x), x), (args, kwargs)
+            )
+            if operation is not end:
+                return self._call(operation, *args, **kwargs)
+            found.extend(args)
+            return keras.tree.map_structure(lambda x: own[0], args[0])
+
+        ended = keras.Model(functional.inputs, end(functional.output))
+        graph.run_again(ended, call, own)
+        return found[0]
+
+    def _call_windows(
+        self, layer: keras.Layer, sequence: Any, mask: Any = None
+    ) -> Any:
+        """Remembers what windows are made of, for the cell that reads them."""
+        windows = layer(sequence)
+        self._windowed[id(windows)] = sequence, mask
+        reason = (
+            "makes windows that are not read by a `keras.layers.RNN` with an "
+            "`RFCell`, under the same mask"
+        )
+        self._refused[id(windows)] = layer, reason
+        return self._remember(windows, self._timeline(sequence))
+
+    def _over_sequence(self, layer: keras.Layer, args: Any, kwargs: Any) -> Any:
+        """Arguments of a cell over windows, with the sequence in their place.
+
+        Sizes are known to the cell alone, so that it is what waits.
+        """
+        bound = inspect.signature(layer.call).bind(*args, **kwargs).arguments
+        name, windows = next(iter(bound.items()))
+        sequence, mask = self._windowed.get(id(windows), (windows, None))
+        if bound.get("mask") is mask:
+            bound[name] = sequence
+        return (), bound
 
     def _call_streamed(
         self, layer: keras.Layer, timeline: Timeline, args: Any, kwargs: Any
@@ -185,56 +238,24 @@ class StreamingNetwork:
         # The sequence comes first, by whatever name.
         sequence = kwargs.pop(next(iter(bound)))
         kind = _STREAMED[type(inner)]
-        windowed = id(sequence) in self._windowed and "mask" not in given
-        if is_over_windows(layer) and windowed:
-            # Sizes are known to the cell alone, so that it waits.
-            kind, sequence = StreamedFieldRNN, self._windowed[id(sequence)]
-            timeline = self._timeline(sequence)
-        streamed = kind(layer, self.clock, timeline)
+        if is_over_windows(layer):
+            kind = StreamedFieldRNN
+        streamed = kind(layer, timeline)
         self._add(layer.name, streamed)
         outputs = streamed(sequence, **kwargs)
-        if type(layer) is ReceptiveFieldWindows and "mask" not in given:
-            self._windowed[id(outputs)] = sequence
         for x in _unread_outputs(inner, outputs):
-            self._unread[id(x)] = x, layer
+            reason = (
+                "returns probabilities of sizes that it decides while "
+                "reading, which depend on what it has not read"
+            )
+            self._refused[id(x)] = layer, reason
         return self._remember(outputs, streamed.output_timeline)
 
-    def _call_model(
-        self, model: keras.Model, inputs: Any, mask: Any = None, **kwargs: Any
-    ) -> Any:
-        """Calls a functional model within the model, rewritten as well."""
-        functional = graph.as_functional(model)
-        outer, self._places = self._places, {}
-        own = keras.tree.map_structure(self._input, functional.input, inputs)
-        self._models += 1
-        name = f"{model.name}_{self._models}"
-        again = graph.run_again(functional, self._call, own, name)
-        self._places = outer
-        _check_call(model, again)
-        again.supports_masking = model.supports_masking
-        before = {self._timeline(x) for x in again.inputs}
-        ahead = any(self._timeline(x) not in before for x in again.outputs)
-        if ahead and again.supports_masking and not _keeps_masks(again):
-            reason = "reads ahead and passes on a mask that is lost within"
-            raise _refusal(model, reason)
-        outputs = again(inputs, mask=mask)
-        for x, inner in zip(
-            keras.tree.flatten(outputs), keras.tree.flatten(again.output)
-        ):
-            self._remember(x, self._timeline(inner))
-            if id(inner) in self._unread:
-                self._unread[id(x)] = x, self._unread[id(inner)][1]
-        return outputs
-
-    def _check_read(self, tensors: Sequence[keras.KerasTensor]) -> None:
-        """Refuses tensors that depend on what a field has not read."""
+    def _check_given(self, tensors: Sequence[keras.KerasTensor]) -> None:
+        """Refuses tensors that are of no use outside the layer they are of."""
         for x in tensors:
-            if id(x) in self._unread:
-                reason = (
-                    "returns probabilities of sizes that it decides while "
-                    "reading, which depend on what it has not read"
-                )
-                raise _refusal(self._unread[id(x)][1], reason)
+            if id(x) in self._refused:
+                raise _refusal(*self._refused[id(x)])
 
     def _meet(self, tensors: Sequence[keras.KerasTensor]) -> Any:
         """The timeline on which sequences meet; None if there is none."""
@@ -245,7 +266,7 @@ class StreamingNetwork:
                 return timeline
         if not timelines:
             return None
-        meeting = Meeting(self.clock, timelines)
+        meeting = Meeting(timelines)
         self._add("meeting", meeting)
         place = meeting([self._places[timeline] for timeline in timelines])
         self._remember(place, meeting.output_timeline)
@@ -262,8 +283,7 @@ class StreamingNetwork:
                 return x
             key = id(x), timeline
             if key not in self._delayed:
-                dtype = "string" if id(x) in self._strings else x.dtype
-                line = DelayLine(self.clock, own, timeline, dtype)
+                line = DelayLine(own, timeline)
                 self._add("delay", line)
                 delayed = line(x, self._places[timeline])
                 self._delayed[key] = self._remember(delayed, timeline)
@@ -273,11 +293,8 @@ class StreamingNetwork:
 
     def _add(self, stem: str, layer: StreamedLayer) -> None:
         stem = re.sub(r"\W", "_", stem, flags=re.ASCII)
-        name, number = stem, 0
-        while name in self.layers:
-            number += 1
-            name = f"{stem}_{number}"
-        self.layers[name] = layer
+        number = f"_{len(self.layers)}" if stem in self.layers else ""
+        self.layers[stem + number] = layer
 
     def _timeline(self, x: keras.KerasTensor) -> Any:
         """The timeline of a tensor; None if it depends on no sequence."""
@@ -291,16 +308,39 @@ class StreamingNetwork:
         return outputs
 
 
-def _check_per_step(per_step: Any) -> None:
-    is_sequence = isinstance(per_step, (list, tuple))
-    if not is_sequence or not all(
-        isinstance(kind, type) and issubclass(kind, keras.Layer)
-        for kind in per_step
-    ):
-        raise ValueError(
-            "Argument `per_step` must be a tuple or a list of layer classes, "
-            f"such as `(MyLayer,)`. Received: per_step={per_step!r}"
-        )
+class _Passed(keras.layers.Layer):
+    """Passes a tensor on, in a dtype, and with another mask if one is given."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.mask: Tensor | None = None
+
+    def call(self, x: Tensor, given: Tensor | None = None) -> Tensor:
+        self.mask = given
+        return tf.identity(x)
+
+    def compute_output_spec(
+        self, x: keras.KerasTensor, given: keras.KerasTensor | None = None
+    ) -> keras.KerasTensor:
+        self.mask = given
+        return keras.KerasTensor(x.shape, self.compute_dtype)
+
+    def compute_mask(self, x: Tensor, mask: Tensor | None = None) -> Any:
+        return mask if self.mask is None else self.mask
+
+
+class _Words(keras.layers.Layer):
+    """A `StringLookup(invert=True)`, which declares ints, with its strings."""
+
+    def __init__(self, lookup: keras.layers.StringLookup):
+        super().__init__(dtype=lookup.dtype_policy)
+        self.lookup = lookup
+
+    def call(self, ids: Tensor) -> Tensor:
+        return self.lookup(ids)
+
+    def compute_output_spec(self, ids: keras.KerasTensor) -> keras.KerasTensor:
+        return keras.KerasTensor(ids.shape, "string")
 
 
 def _check_inputs(model: keras.Model) -> None:
@@ -314,23 +354,15 @@ def _check_inputs(model: keras.Model) -> None:
         )
 
 
-def _check_call(model: keras.Model, plain: keras.Model) -> None:
+def _check_call(model: keras.Model) -> None:
     """Refuses models that do not just run their graph, as a plain one does."""
+    plain = type(keras.Model(model.inputs, model.outputs))
     for name in ("call", "__call__"):
         if getattr(type(model), name) not in (
-            getattr(type(plain), name),
+            getattr(plain, name),
             getattr(keras.Sequential, name),
         ):
             raise _refusal(model, f"has a `{name}` of its own")
-
-
-def _keeps_masks(model: keras.Model) -> bool:
-    """Whether a mask reaches the outputs of a functional model by itself."""
-    return all(
-        getattr(operation, "supports_masking", False)
-        for operation in model.operations
-        if not isinstance(operation, keras.layers.InputLayer)
-    )
 
 
 def _carries_state(operation: Any) -> bool:
@@ -338,9 +370,9 @@ def _carries_state(operation: Any) -> bool:
     layer = unwrapped(operation)
     if type(layer) is not keras.layers.Conv1D:
         return type(layer) in _STREAMED
-    is_causal = layer.padding == "causal" and layer.strides == (1,)
-    sees_more = layer.kernel_size != (1,)
-    return is_causal and sees_more and has_known_activation(layer, rank=3)
+    is_causal = layer.padding == "causal" or layer.kernel_size == (1,)
+    has_all = is_causal and layer.strides == (1,)
+    return has_all and has_known_activation(layer, rank=3)
 
 
 def _unread_outputs(layer: keras.Layer, outputs: Any) -> list:
@@ -379,16 +411,3 @@ def _refusal(operation: Any, reason: str) -> ValueError:
         f"alone. Received: {operation.name!r}, of class "
         f"{type(operation).__name__}, which {reason}"
     )
-
-
-def _unknown(operation: Any) -> str:
-    """The reason to refuse what may look at other steps.
-
-    Only a class that nothing is known of may be declared: a layer of Keras or
-    of this package that is refused does look at other steps, or may.
-    """
-    reason = "is not known to treat each step alone, as it is called here"
-    kind = type(operation)
-    if kind.__module__.partition(".")[0] in ("keras", "keras_seqmech"):
-        return reason
-    return f"{reason}; if it does: `per_step=({kind.__name__},)`"

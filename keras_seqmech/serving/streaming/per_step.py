@@ -1,6 +1,5 @@
 """Layers and operations that are known to treat each step alone."""
 
-import re
 from typing import Any
 
 import keras
@@ -83,11 +82,6 @@ def treats_steps_alone(operation: Any, args: Any, kwargs: Any) -> bool:
         return type(layer.layer) is keras.layers.TimeDistributed
     if kind in _LAYERS:
         return has_known_activation(layer, rank)
-    if kind is keras.layers.EinsumDense:
-        return has_known_activation(layer, rank) and _keeps_time(layer, rank)
-    if kind is keras.layers.Conv1D:
-        one_step = layer.kernel_size == layer.strides == (1,)
-        return one_step and has_known_activation(layer, rank)
     if kind in _MERGES:
         return _meet(arguments[0], rank, are_merged=True)
     if kind is keras.layers.BatchNormalization:
@@ -98,10 +92,6 @@ def treats_steps_alone(operation: Any, args: Any, kwargs: Any) -> bool:
         return layer.output_mode == "int"
     if kind is keras.layers.Masking:
         return rank > 2
-    if kind is keras.layers.PReLU:
-        return 1 in (layer.shared_axes or ())
-    if kind is keras.layers.Rescaling:
-        return np.ndim(layer.scale) == np.ndim(layer.offset) == 0
     return _is_alone(operation, arguments, tensors, rank)
 
 
@@ -160,20 +150,6 @@ def _meet(arguments: list, rank: int, are_merged: bool = False) -> bool:
         return lacks > 1 or shape[1 - lacks] == 1
 
     return all(map(meets, arguments))
-
-
-def _keeps_time(layer: keras.layers.EinsumDense, rank: int) -> bool:
-    """Whether an equation has the first two axes of its input untouched."""
-    given, kernel, returned = re.split(",|->", layer.equation)
-    if given.startswith("..."):
-        return len(given) - len("...") <= rank - 2
-    time = given[1]
-    return (
-        given[:2] == returned[:2]
-        and given.count(time) == returned.count(time) == 1
-        and time not in kernel
-        and time not in (layer.bias_axes or "")
-    )
 
 
 def _takes_all_steps(key: Any, rank: int) -> bool:
