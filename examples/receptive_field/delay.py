@@ -104,7 +104,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--test-texts", type=positive, default=800)
     add("--epochs", type=positive, help="in place of those of the task")
     add("--units", type=positive, default=64)
-    add("--max-size", type=positive, default=6, help="of adaptive models")
+    add("--max-size", type=positive, default=12, help="of adaptive models")
     add("--data-dir", type=pathlib.Path, help="where `msr` is")
     add("--output", type=pathlib.Path, default=output)
     return parser.parse_args(argv)

@@ -34,11 +34,12 @@ from keras_seqmech.typing import Tensor
 class LookAhead(DecidesSizes):
     r"""Shows each step to the next layer with as much ahead as it needs.
 
-    Each step $x_t$ is followed by what comes after it, as far as it chooses
-    to read, and by a summary of that, which an inner network makes on its way
-    from the last position read back to the step:
+    Each step $x_t$ is followed by the next ones, L in all with it, and by a
+    summary of all that comes after it, which an inner network makes on its way
+    from the last of S positions back to the step; each as far as the step
+    chooses to read:
 
-    $$y_t = [x_t,\; k_{t,2}\, x_{t+1},\; \dots,\; k_{t,S}\, x_{t+S-1},\;
+    $$y_t = [x_t,\; k_{t,2}\, x_{t+1},\; \dots,\; k_{t,L}\, x_{t+L-1},\;
              r_{t,2}],$$
     $$r_{t,i} = k_{t,i}\, g(W_r x_{t+i-1} + U_r r_{t,i+1} + b_r), \quad
       r_{t,S+1} = 0.$$
@@ -73,15 +74,18 @@ class LookAhead(DecidesSizes):
 
     $$k_{t,i} = 1 - (1 - q_{t,i})(1 - k_{t-1,i+1}).$$
 
-    A constant penalty on what is read, `DecisionPenalties(reading=0.02)`, is
-    all that sizes need to be learned; with the default estimator they are
-    hard from the first step.
+    Sizes are learned with a penalty on what is read, by
+    `keras_seqmech.ExploreThenCommit` or, where each step has a label of its
+    own, by a constant `DecisionPenalties(reading=0.02)` alone.
 
     Args:
         max_size: Positive int, the largest size S.
         size_from: What the size is chosen from: what the `"field"` has read so
             far, as above, or the step's `"input"` alone, by the logits
             $W x_t + V c_t + b$, before anything ahead is read.
+        window: Positive int, L: how many positions are shown one by one, the
+            step included; `max_size` if that is less. What is further ahead is
+            in the summary alone.
         units: Width of the inner networks. Defaults to the number of features.
         estimator: How sizes are learned. `"straight_through"`: sizes drawn,
             with the gradient of the relaxed sample, so that training reads as
@@ -125,15 +129,15 @@ class LookAhead(DecidesSizes):
         `(batch, time, features)`.
 
     Output shape:
-        `(batch, time, max_size * features + units)`, without the summary if
-        `max_size` is 1; with `return_field`, followed by the dict.
+        `(batch, time, window * features + units)`; `(batch, time, features)`
+        if `max_size` is 1; with `return_field`, followed by the dict.
 
     Masking: nothing is read at masked positions, zeros take their places, and
     summaries pass over them; masked steps give zeros. The values there reach
     neither outputs nor gradients.
 
     Cost: for inner width f a few products over all steps at once, O(T S f^2),
-    and S copies of the input; no loop over time.
+    and L copies of the input; no loop over time.
 
     Example:
 
@@ -143,7 +147,7 @@ class LookAhead(DecidesSizes):
     >>> read = LookAhead(max_size=4)(words, context=before)
     >>> tags = keras.layers.LSTM(8, return_sequences=True)(read)
     >>> keras.Model(words, [read, tags])(np.ones((2, 7, 5)))[0].shape
-    TensorShape([2, 7, 25])
+    TensorShape([2, 7, 20])
 
     Source: beyond "An Informative Adaptive Receptive Field Model for Recurrent
     Neural Networks", whose fields act through a gate (`ReceptiveFieldRNN`).
@@ -153,6 +157,7 @@ class LookAhead(DecidesSizes):
         self,
         max_size: int,
         size_from: str = "field",
+        window: int = 3,
         units: int | None = None,
         estimator: str = "straight_through",
         temperature: float = 1.0,
@@ -175,6 +180,7 @@ class LookAhead(DecidesSizes):
         self.size_from = checks.check_choice(
             "size_from", size_from, SIZE_SOURCES
         )
+        self.window = checks.check_positive_int("window", window)
         if units is not None:
             units = checks.check_positive_int("units", units)
         self.units = units
@@ -416,7 +422,7 @@ class LookAhead(DecidesSizes):
             validity: Boolean tensor `(..., S)`: which of them are real.
         """
         shares = ops.split(keep, self.max_size, axis=-1)
-        shown = [share * x for share, x in zip(shares, ahead)]
+        shown = [share * x for share, x in zip(shares, ahead[: self.window])]
         if self.max_size == 1:
             return shown[0]
         kernel, recurrent_kernel, bias = (
@@ -447,7 +453,7 @@ class LookAhead(DecidesSizes):
     ) -> Any:
         checks.check_sequences("sequence.shape", sequence_shape)
         *steps, features = sequence_shape
-        width = self.max_size * features
+        width = min(self.window, self.max_size) * features
         if self.max_size > 1:
             width += self.units or features
         outputs = (*steps, width)
@@ -472,6 +478,7 @@ class LookAhead(DecidesSizes):
             **super().get_config(),
             "max_size": self.max_size,
             "size_from": self.size_from,
+            "window": self.window,
             "units": self.units,
             "estimator": self.estimator,
             "temperature": self.initial_temperature,

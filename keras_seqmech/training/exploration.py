@@ -6,6 +6,7 @@ from typing import Any
 import keras
 
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
+from keras_seqmech.receptive_field import LookAhead
 from keras_seqmech.receptive_field import RFCell
 from keras_seqmech.training.schedules import Function
 from keras_seqmech.training.schedules import Ramp
@@ -15,6 +16,8 @@ from keras_seqmech.training.schedules import as_ramp
 
 ENTROPY = Ramp(1.0, 0.0, 0.0, 0.6, power=3)
 READING = Ramp(0.0, 0.02, 0.2, 0.6)
+ENTROPY_AHEAD = Ramp(0.1, 0.0, 0.0, 0.3, power=3)
+READING_AHEAD = Ramp(0.0, 0.02, 0.0, 0.05)
 INDECISION = Ramp(0.0, 0.1, 0.6, 0.8)
 INDECISION_IN_EXPECTATION = Ramp(0.0, 0.3, 0.1, 0.4)
 TEMPERATURE = Ramp(1.0, 0.5, 0.6, 0.9)
@@ -46,6 +49,10 @@ class ExploreThenCommit(Schedule):
     `entropy` stays as it is, and since outputs that are not decided average
     over many steps, its `indecision` rises earlier and further, from 0 to 0.3
     over 0.1 to 0.4.
+
+    A `LookAhead` is learned with hard sizes and shows what it reads beside the
+    step, so that reading is useful at once: its `entropy` falls from 0.1, over
+    0 to 0.3, and its `reading` rises over 0 to 0.05.
 
     An `RFCell` in `keras.layers.RNN`, where penalties have no effect, is left
     alone. See `Schedule`, which this is, for kill and resume, a second `fit`,
@@ -107,6 +114,19 @@ class ExploreThenCommit(Schedule):
         }
         super().__init__(numbers, steps)
         # Now, as KerasTuner deep-copies callbacks, after which `is` fails.
+        self._ahead = {
+            "entropy": _ramp(
+                "entropy",
+                ENTROPY_AHEAD if entropy is ENTROPY else entropy,
+                ENTROPY_AHEAD,
+                "initial",
+            ),
+            "reading": _ramp(
+                "reading",
+                READING_AHEAD if reading is READING else reading,
+                READING_AHEAD,
+            ),
+        }
         self._in_expectation = (
             INDECISION_IN_EXPECTATION
             if indecision is INDECISION
@@ -119,10 +139,12 @@ class ExploreThenCommit(Schedule):
             return []
         if isinstance(layer, RFCell):  # It is for the layer that runs it.
             return []
-        functions: dict[str, Function | None] = {
-            **self.numbers,
-            "reading": self._reading(penalties),
-        }
+        functions: dict[str, Function | None] = {**self.numbers}
+        if isinstance(layer, LookAhead):
+            functions.update(self._ahead)
+        functions["reading"] = _unless_targeted(
+            penalties, functions.get("reading")
+        )
         if getattr(layer, "estimator", None) == "expectation":
             functions["entropy"] = None
             functions["indecision"] = self._in_expectation
@@ -135,13 +157,6 @@ class ExploreThenCommit(Schedule):
                     found.append(Scheduled(variable.name, variable, function))
         return found
 
-    def _reading(self, penalties: PenaltyWeights) -> Function | None:
-        """The weight of what is read, while no target says how much."""
-        reading = self.numbers.get("reading")
-        if reading is None:
-            return None
-        return lambda share: None if penalties.is_targeted else reading(share)
-
     def _check_found(self) -> None:
         if not self.scheduled:
             raise ValueError(
@@ -150,6 +165,15 @@ class ExploreThenCommit(Schedule):
                 "`keras.layers.RNN`), that is called in training and not "
                 f"frozen. Received: model '{self.model.name}'"
             )
+
+
+def _unless_targeted(
+    penalties: PenaltyWeights, reading: Function | None
+) -> Function | None:
+    """The weight of what is read, while no target says how much."""
+    if reading is None:
+        return None
+    return lambda share: None if penalties.is_targeted else reading(share)
 
 
 def _ramp(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_seqmech import DecisionPenalties
+from keras_seqmech import ExploreThenCommit
 from keras_seqmech import LookAhead
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import analysis
@@ -64,7 +64,7 @@ def summarize(weights, window, keep, valid):
 def reference(layer, x, context, mask, noise=None):
     """Outputs, sizes and probabilities, step by step in order."""
     weights = {w.name: w.numpy() for w in layer.weights}
-    outputs = np.zeros((*x.shape[:2], SIZE * x.shape[2] + UNITS))
+    outputs = np.zeros((*x.shape[:2], layer.window * x.shape[2] + UNITS))
     sizes = np.zeros(x.shape[:2])
     probabilities = np.zeros((*x.shape[:2], SIZE))
     for b, row in enumerate(x):
@@ -94,7 +94,7 @@ def reference(layer, x, context, mask, noise=None):
             asked = chosen[::-1].cumsum()[::-1] * mask[b, t]
             arrived[t + 1, :SIZE] = 1 - (1 - asked) * (1 - arrived[t, 1:])
             keep = arrived[t + 1, :SIZE] * valid * mask[b, t]
-            shown = [k * w for k, w in zip(keep, window)]
+            shown = [k * w for k, w in zip(keep, window[: layer.window])]
             summary = summarize(weights, window, keep, valid)
             outputs[b, t] = np.concatenate([*shown, summary * mask[b, t]])
             sizes[b, t] = keep.sum()
@@ -177,7 +177,7 @@ def test_delays_are_those_of_the_analysis():
 
 
 def test_everything_read_is_the_window():
-    layer = LookAhead(SIZE)
+    layer = LookAhead(SIZE, window=SIZE)
     x = np.random.default_rng(3).normal(size=(2, TIME, FEATURES))
     layer.build(x.shape)
     layer.stop_bias.assign(-100 * np.ones(SIZE - 1))
@@ -213,13 +213,7 @@ def test_defaults_learn_to_read_as_far_as_a_task_needs(kind, size_from):
     ids = keras.Input((None,), dtype="int32")
     size = tasks.look_ahead.vocabulary_size(longest_gap=3)
     words = keras.layers.Embedding(size, 32)(ids)
-    look = LookAhead(
-        6,
-        size_from,
-        penalties=DecisionPenalties(reading=0.02),
-        return_field=True,
-    )
-    read, field = look(words)
+    read, field = LookAhead(6, size_from, return_field=True)(words)
     states = getattr(keras.layers, kind)(32, return_sequences=True)(read)
     values = keras.layers.Dense(4)(states)
     model = keras.Model(ids, values)
@@ -234,6 +228,7 @@ def test_defaults_learn_to_read_as_far_as_a_task_needs(kind, size_from):
         epochs=20,
         batch_size=100,
         verbose=0,
+        callbacks=[ExploreThenCommit()],
     )
     found = keras.Model(ids, [values, field["size"]])
     values, sizes = found.predict(test.tokens, verbose=0)

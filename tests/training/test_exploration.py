@@ -11,6 +11,7 @@ from keras_seqmech import BoundaryGate
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech import ExploreThenCommit
+from keras_seqmech import LookAhead
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import RFCell
@@ -59,6 +60,26 @@ def make_schedule(**options):
         indecision=(0.1, 0.3, 0.5, 1.0),
         temperature=(1.0, 0.5, 0.0, 1.0),
         **options,
+    )
+
+
+@pytest.mark.parametrize("given", [{}, {"entropy": 0.8, "reading": 0.05}])
+def test_look_ahead_explores_little_and_is_penalized_at_once(given):
+    look, seen = LookAhead(3), []
+    model = keras.Sequential([keras.Input((4, 2)), look, keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+
+    def record(batch, logs):
+        weights = look.penalties
+        seen.append((float(weights.entropy), float(weights.reading)))
+
+    recorder = keras.callbacks.LambdaCallback(on_train_batch_end=record)
+    fit(model, 5, ExploreThenCommit(**given), recorder)
+    share = np.arange(20) / 20
+    entropy = given.get("entropy", 0.1) * np.maximum(1 - share / 0.3, 0) ** 3
+    reading = given.get("reading", 0.02) * np.minimum(share / 0.05, 1)
+    np.testing.assert_allclose(
+        seen, np.stack([entropy, reading], axis=1), rtol=1e-5, atol=1e-7
     )
 
 

@@ -416,7 +416,6 @@ def call_field_layer(shape=(2, TIME, 3), **arguments):
 
 def look_ahead_arguments() -> dict:
     names = (
-        "estimator",
         "temperature",
         "activation",
         "penalties",
@@ -430,7 +429,9 @@ def look_ahead_arguments() -> dict:
         **{name: field_arguments()[name] for name in names},
         "max_size": 5,
         "size_from": "input",
+        "window": 2,
         "units": 6,
+        "estimator": "relaxed",
         "return_field": True,
         "track_statistics": True,
     }
@@ -451,6 +452,7 @@ FACTS = {
         (
             *BAD_SIZES,
             ("units", 0),
+            ("window", 0),
             ("size_from", "state"),
             *(bad for bad in BAD_FIELDS if bad[0] in look_ahead_arguments()),
             ("return_field", "yes"),
