@@ -25,7 +25,7 @@ from tests.conformance.layer_models import sample
 from tests.conformance.registry import CORE
 from tests.conformance.registry import FACTS
 from tests.conformance.registry import LAYERS
-from tests.conformance.registry import layers_first
+from tests.conformance.registry import over
 from tests.fixed_noise import silence
 
 pytestmark = pytest.mark.long
@@ -63,13 +63,10 @@ def found(first: bool) -> dict:
 
 
 def test_every_public_layer_is_here():
-    assert {type(entry.make()) for entry in LAYERS} == FACTS.keys()
+    assert {entry.layer_class for entry in LAYERS} == FACTS.keys()
 
 
-@pytest.mark.parametrize(
-    "entry",
-    layers_first(CORE),
-)
+@over(CORE)
 def test_two_devices_train_as_one(entry):
     """Weights after SGD are gradients; the layer below has the inputs'."""
     result = found(entry in LAYERS)[entry.id]
@@ -87,7 +84,7 @@ def test_two_devices_train_as_one(entry):
         np.testing.assert_allclose(
             two[name], one[name], rtol=1e-5, err_msg=name
         )
-    statistics = FACTS[type(entry.make())].statistics
+    statistics = FACTS[entry.layer_class].statistics
     assert all(f"watched_{s}" in one for s in statistics)
     assert result["moved"] == result["trainable"]
 

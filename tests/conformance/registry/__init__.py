@@ -9,11 +9,10 @@ import pytest
 
 from tests.conformance.registry import fields
 from tests.conformance.registry import focused_encoders
-from tests.conformance.registry import initial_states
-from tests.conformance.registry import kept_masks
 from tests.conformance.registry import pointers
 from tests.conformance.registry import poolings
 from tests.conformance.registry import subsamples
+from tests.conformance.registry import wrappers
 from tests.conformance.registry.entry import SCALARS
 from tests.conformance.registry.entry import TIME
 from tests.conformance.registry.entry import NoiseSwitch
@@ -24,8 +23,7 @@ ENTRIES = [
     *poolings.ENTRIES,
     *pointers.ENTRIES,
     *focused_encoders.ENTRIES,
-    *initial_states.ENTRIES,
-    *kept_masks.ENTRIES,
+    *wrappers.ENTRIES,
     *subsamples.ENTRIES,
 ]
 CORE = [entry for entry in ENTRIES if entry.core]
@@ -33,7 +31,7 @@ CORE = [entry for entry in ENTRIES if entry.core]
 # on, where there is any.
 LAYERS = list(
     {
-        type(entry.make()): entry
+        entry.layer_class: entry
         for entry in sorted(
             CORE, key=lambda entry: (entry.draws, entry.resume is not None)
         )
@@ -41,16 +39,19 @@ LAYERS = list(
 )
 
 
-def layers_first(entries):
+def over(entries):
     """One entry of each layer; the others for `make test-all` alone."""
-    return [
-        pytest.param(
-            entry,
-            id=entry.id,
-            marks=[] if entry in LAYERS else pytest.mark.slow,
-        )
-        for entry in entries
-    ]
+    return pytest.mark.parametrize(
+        "entry",
+        [
+            pytest.param(
+                entry,
+                id=entry.id,
+                marks=[] if entry in LAYERS else pytest.mark.slow,
+            )
+            for entry in entries
+        ],
+    )
 
 
 FACTS = {
@@ -58,8 +59,7 @@ FACTS = {
     **poolings.FACTS,
     **pointers.FACTS,
     **focused_encoders.FACTS,
-    **initial_states.FACTS,
-    **kept_masks.FACTS,
+    **wrappers.FACTS,
     **subsamples.FACTS,
 }
 
@@ -71,6 +71,6 @@ __all__ = [
     "SCALARS",
     "TIME",
     "NoiseSwitch",
-    "layers_first",
     "name_outputs",
+    "over",
 ]
