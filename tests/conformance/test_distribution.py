@@ -84,8 +84,12 @@ def test_two_devices_train_as_one(entry):
         np.testing.assert_allclose(
             two[name], one[name], rtol=1e-5, err_msg=name
         )
-    statistics = FACTS[entry.layer_class].statistics
-    assert all(f"watched_{s}" in one for s in statistics)
+    for statistic in FACTS[entry.layer_class].statistics:
+        name = f"watched_{statistic}"
+        assert result["metrics"].count(name) == 1
+        assert len(one[name]) == STEPS and np.isfinite(one[name]).all()
+        # Untrained decisions may all be uncertain.
+        assert min(one[name]) > 0 or statistic == "certain"
     assert result["moved"] == result["trainable"]
 
 
@@ -134,6 +138,8 @@ def compare(entry, strategy) -> dict:
         "replicas": two.distribute_strategy.num_replicas_in_sync,
         "weights": ends,
         "history": [history, two_history],
+        # What `evaluate` returns, and prints.
+        "metrics": [metric.name for metric in two.metrics],
         "trainable": sorted(names),
         "moved": sorted(moved.intersection(names)),
     }
