@@ -18,14 +18,9 @@ from tests.conformance.registry.entry import TIME
 from tests.conformance.registry.entry import NoiseSwitch
 from tests.conformance.registry.entry import name_outputs
 
-ENTRIES = [
-    *fields.ENTRIES,
-    *poolings.ENTRIES,
-    *pointers.ENTRIES,
-    *focused_encoders.ENTRIES,
-    *wrappers.ENTRIES,
-    *subsamples.ENTRIES,
-]
+PARTS = (fields, poolings, pointers, focused_encoders, subsamples, wrappers)
+ENTRIES = [entry for part in PARTS for entry in part.ENTRIES]
+FACTS = {key: facts for part in PARTS for key, facts in part.FACTS.items()}
 CORE = [entry for entry in ENTRIES if entry.core]
 # One way to use each layer: one that draws, and one whose states can be passed
 # on, where there is any.
@@ -53,15 +48,6 @@ def over(entries):
         ],
     )
 
-
-FACTS = {
-    **fields.FACTS,
-    **poolings.FACTS,
-    **pointers.FACTS,
-    **focused_encoders.FACTS,
-    **wrappers.FACTS,
-    **subsamples.FACTS,
-}
 
 __all__ = [
     "CORE",
