@@ -24,8 +24,8 @@ from tests.conformance.registry import ENTRIES  # noqa: E402
 from tests.conformance.registry import TIME  # noqa: E402
 
 
-def save_example(entry, directory: pathlib.Path) -> None:
-    """Saves `<id>.keras` and `<id>.npz` for an entry of the registry."""
+def example(entry) -> tuple[keras.Model, dict]:
+    """A model of an entry of the registry; its inputs and outputs by name."""
     keras.utils.clear_session(free_memory=False)
     keras.utils.set_random_seed(0)
     model = entry.model()
@@ -40,12 +40,10 @@ def save_example(entry, directory: pathlib.Path) -> None:
     mask[3, 2] = False
     inputs.update(dict.fromkeys(entry.masks, mask))
     outputs = model.predict_on_batch(inputs)
-    model.save(directory / f"{entry.id}.keras")
-    np.savez(
-        directory / f"{entry.id}.npz",
+    return model, {
         **{f"input/{name}": x for name, x in inputs.items()},
         **{f"output/{name}": x for name, x in outputs.items()},
-    )
+    }
 
 
 def main() -> None:
@@ -54,7 +52,9 @@ def main() -> None:
     for entry in ENTRIES:
         if not entry.golden or (HERE / f"{entry.id}.keras").exists():
             continue
-        save_example(entry, HERE)
+        model, arrays = example(entry)
+        model.save(HERE / f"{entry.id}.keras")
+        np.savez(HERE / f"{entry.id}.npz", **arrays)
         versions[entry.id] = {
             "keras_seqmech": keras_seqmech.__version__,
             "keras": keras.__version__,

@@ -53,7 +53,7 @@ def make_model(entry) -> keras.Model:
 
 def statistics(entry) -> dict:
     """What a layer needs to count, if it can."""
-    if FACTS[type(entry.make())].statistics:
+    if FACTS[entry.layer_class].statistics:
         return {"track_statistics": True}
     return {}
 

@@ -133,8 +133,8 @@ class Subject:
         """The same from where the last call left the seeds."""
         inputs = {name: tf.constant(x) for name, x in inputs.items()}
         if mask is None:
-            first = inputs[self.entry.arguments[0].name]
-            mask = np.ones(first.shape[:2], "bool")
+            timed = next(a for a in self.entry.arguments if a.mask)
+            mask = np.ones(inputs[timed.name].shape[:2], "bool")
         mask = tf.constant(mask)
         masks = dict.fromkeys(self.entry.masks, mask)
         results = function(inputs, masks, mask)

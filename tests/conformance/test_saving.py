@@ -10,26 +10,29 @@ import keras
 import numpy as np
 import pytest
 
+from saved_models.make_golden import example
 from tests import ROOT
 from tests.conformance.registry import ENTRIES
 from tests.conformance.registry import FACTS
+from tests.conformance.registry import LAYERS
 from tests.conformance.registry import TIME
 
 pytestmark = pytest.mark.long
 
 GOLDEN = ROOT / "saved_models"
 
-# Loads SavedModels with TensorFlow alone.
-SERVE = """
-import pathlib, sys
+# Runs exports with TensorFlow alone, then loads files: one without the package,
+# which Keras is to refuse, and all with it.
+FRESH = """
+import json, pathlib, runpy, sys
 import numpy as np
 import tensorflow as tf
-from tests import ROOT
 
-for directory in sorted(pathlib.Path(sys.argv[1]).iterdir()):
-    with np.load(directory / "example.npz") as file:
+golden, saved = map(pathlib.Path, sys.argv[1:])
+for path in saved.glob("*/example.npz"):
+    with np.load(path) as file:
         arrays = dict(file)
-    serve = tf.saved_model.load(directory).signatures["serving_default"]
+    serve = tf.saved_model.load(path.parent).signatures["serving_default"]
     outputs = serve(**{
         name.removeprefix("input/"): tf.constant(x)
         for name, x in arrays.items() if name.startswith("input/")
@@ -40,58 +43,15 @@ for directory in sorted(pathlib.Path(sys.argv[1]).iterdir()):
         np.testing.assert_allclose(
             value, expected[f"output/{name}"], rtol=1e-5, atol=1e-6
         )
-    print(directory.name)
-assert "keras_seqmech" not in sys.modules
-"""
-
-
-# What the docs promise of a file without the import, and with it.
-IMPORT = """
-import sys
+    print(json.dumps({"served": path.parent.name}))
 import keras
-
 try:
-    keras.saving.load_model(sys.argv[1])
+    keras.saving.load_model(golden / "KeepMask-lstm.keras")
 except TypeError as error:
-    print(error)
+    print(json.dumps({"refused": str(error)}))
 assert "keras_seqmech" not in sys.modules
-import keras_seqmech
-print(type(keras.saving.load_model(sys.argv[1])).__name__)
+runpy.run_path(golden / "check_golden.py", run_name="__main__")
 """
-
-
-def run(*arguments) -> str:
-    """Runs Python in a new process; returns what it printed."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "TF_CPP_MIN_LOG_LEVEL": "3",
-    }
-    result = subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert result.returncode == 0, result.stderr[-3000:]
-    return result.stdout
-
-
-def example(entry) -> tuple[keras.Model, dict]:
-    """A model of an entry, and named arrays: inputs, masks and outputs."""
-    model = entry.model()
-    for variable in model.weights:
-        if variable.name == "temperature":
-            variable.assign(0.62)
-    inputs = entry.sample(batch_size=3)
-    mask = np.arange(TIME) < np.array([[7], [4], [0]])
-    inputs.update(dict.fromkeys(entry.masks, mask))
-    outputs = model.predict_on_batch(inputs)
-    return model, {
-        **{f"input/{name}": x for name, x in inputs.items()},
-        **{f"output/{name}": x for name, x in outputs.items()},
-    }
 
 
 def is_serialized_by_package(entry) -> bool:
@@ -99,56 +59,79 @@ def is_serialized_by_package(entry) -> bool:
     return "DecayCell" not in json.dumps(entry.make().get_config())
 
 
-@pytest.fixture(scope="module")
-def fresh_process(tmp_path_factory) -> dict:
-    """What a new process finds in old and in new files, by path."""
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(LAYERS, id="layers"),
+        pytest.param(
+            [entry for entry in ENTRIES if entry not in LAYERS],
+            id="others",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def fresh_process(request, tmp_path_factory):
+    """Entries whose files and exports a new process loads; what it found."""
+    entries = list(filter(is_serialized_by_package, request.param))
     directory = tmp_path_factory.mktemp("saved")
-    for entry in filter(is_serialized_by_package, ENTRIES):
+    for entry in entries:
         model, arrays = example(entry)
         model.save(directory / f"{entry.id}.keras")
         np.savez(directory / f"{entry.id}.npz", **arrays)
-    lines = run(GOLDEN / "check_golden.py", GOLDEN, directory).splitlines()
-    return {r["path"]: r for r in map(json.loads, lines)}
-
-
-@pytest.mark.parametrize("temperature, golden", [(0.37, True), (0.62, False)])
-def test_files_load_in_a_fresh_process(fresh_process, temperature, golden):
-    results = [
-        result
-        for path, result in fresh_process.items()
-        if (pathlib.Path(path).parent == GOLDEN) == golden
-    ]
-    assert len(results) == sum(
-        entry.golden if golden else is_serialized_by_package(entry)
-        for entry in ENTRIES
+        if entry.core:  # Other ways share their graphs' operations.
+            model.export(directory / entry.id, verbose=False)
+            np.savez(directory / entry.id / "example.npz", **arrays)
+    result = subprocess.run(
+        [sys.executable, "-c", FRESH, str(GOLDEN), str(directory)],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+        },
+        capture_output=True,
+        text=True,
+        timeout=500,
     )
-    for result in results:
-        differences = result["differences"]
-        assert differences
-        assert max(differences.values()) < 1e-5, result
+    assert result.returncode == 0, result.stderr[-3000:]
+    return entries, [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_old_and_new_files_load(fresh_process):
+    entries, found = fresh_process
+    results = {r["path"]: r for r in found if "path" in r}
+    golden = [path for path in results if pathlib.Path(path).parent == GOLDEN]
+    assert len(golden) == sum(entry.golden for entry in ENTRIES)
+    assert len(results) == len(golden) + len(entries)
+    for result in results.values():
+        assert result["differences"]
+        assert max(result["differences"].values()) < 1e-5, result
         for value in result["temperatures"]:
-            assert value == np.float32(temperature)
+            assert value == np.float32(0.37)
+
+
+def test_exports_are_served_without_the_package(fresh_process):
+    entries, found = fresh_process
+    served = {result["served"] for result in found if "served" in result}
+    assert served == {entry.id for entry in entries if entry.core}
+
+
+def test_a_file_loads_after_the_import(fresh_process):
+    """Where Keras begins to import what a file names, the docs can say so."""
+    _, found = fresh_process
+    (error,) = (result["refused"] for result in found if "refused" in result)
+    assert "Could not locate class 'KeepMask'" in error
+    assert "'registered_name': 'keras_seqmech>KeepMask'" in error
+    assert any("KeepMask-lstm" in result.get("path", "") for result in found)
 
 
 def test_every_public_layer_has_small_golden_files():
     golden = [entry for entry in ENTRIES if entry.golden]
-    assert {type(entry.make()) for entry in golden} == set(FACTS)
+    assert {entry.layer_class for entry in golden} == set(FACTS)
     versions = json.loads((GOLDEN / "versions.json").read_text())
     for entry in golden:
         assert (GOLDEN / f"{entry.id}.keras").stat().st_size < 100_000
         assert (GOLDEN / f"{entry.id}.npz").stat().st_size < 100_000
         assert set(versions[entry.id]) >= {"keras", "tensorflow", "numpy"}
-
-
-def test_exports_are_served_without_the_package(tmp_path):
-    """One way and more to use each layer; other ways share its graph's ops."""
-    entries = [entry for entry in ENTRIES if entry.core]
-    for entry in entries:
-        model, arrays = example(entry)
-        model.export(tmp_path / entry.id, verbose=False)
-        np.savez(tmp_path / entry.id / "example.npz", **arrays)
-    served = run("-c", SERVE, tmp_path).split()
-    assert served == sorted(entry.id for entry in entries)
 
 
 def test_seed_count_starts_again():
@@ -163,13 +146,3 @@ def test_seed_count_starts_again():
     again = loaded(inputs, training=True)["output_0"].numpy()
     assert (first != second).any()
     np.testing.assert_array_equal(first, again)
-
-
-def test_a_file_loads_after_the_import():
-    """Where Keras begins to import what a file names, the docs can say so."""
-    *error, loaded = run(
-        "-c", IMPORT, GOLDEN / "KeepMask-lstm.keras"
-    ).splitlines()
-    assert loaded == "Functional"
-    assert "Could not locate class 'KeepMask'" in "".join(error)
-    assert "'registered_name': 'keras_seqmech>KeepMask'" in "".join(error)

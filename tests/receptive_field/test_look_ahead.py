@@ -200,7 +200,11 @@ def test_a_context_is_given_always_or_never():
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "kind, size_from", [("LSTM", "field"), ("GRU", "input")]
+    "kind, size_from",
+    [
+        ("LSTM", "field"),
+        pytest.param("GRU", "input", marks=pytest.mark.slow),
+    ],
 )
 def test_defaults_learn_to_read_as_far_as_a_task_needs(kind, size_from):
     """A key asks for a value 1 to 4 steps ahead; "input" is told how far."""

@@ -261,7 +261,7 @@ NAMES = {"model_of_sizes": "field", "model_of_gates": "gate"}
 def test_a_penalty_that_is_too_high_is_told(make, penalty, verdict, remedy):
     """Nothing but the penalty moves decisions: to their least, or to chance."""
     model = make(penalties=DecisionPenalties(**{penalty: 10.0}))
-    texts = fit(model, WarnOnDecisionCollapse(), rate=0.1, epochs=40)
+    texts = fit(model, WarnOnDecisionCollapse(), rate=0.2, epochs=20)
     name = NAMES.get(make.__name__, "kept")
     (text,) = [text for text in texts if verdict in text]
     assert f"'{name}'" in text and remedy in text
@@ -275,7 +275,7 @@ def test_a_target_that_is_met_by_alike_decisions_gives_no_alarm(make):
     """Every size 1, every gate open, every step kept: as asked for."""
     model = make(**target(1.0, 10.0))
     history = keras.callbacks.History()
-    texts = fit(model, WarnOnDecisionCollapse(), history, rate=0.1, epochs=40)
+    texts = fit(model, WarnOnDecisionCollapse(), history, rate=0.2, epochs=20)
     (entropy,) = [x for x in history.history if x.endswith("_choice_entropy")]
     assert history.history[entropy][-1] < 0.05
     assert texts == []
@@ -288,7 +288,7 @@ def test_decisions_that_differ_and_are_made_give_no_alarm(make):
     middle = 1.5 if make is model_of_sizes else 0.5
     model = make(**target(middle, 3.0))
     schedule = ExploreThenCommit(indecision=(0.0, 1.0, 0.4, 0.5))
-    texts = fit(model, schedule, WarnOnDecisionCollapse(), rate=0.1, epochs=40)
+    texts = fit(model, schedule, WarnOnDecisionCollapse(), rate=0.2, epochs=20)
     assert texts == []
 
 

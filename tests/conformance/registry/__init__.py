@@ -9,31 +9,24 @@ import pytest
 
 from tests.conformance.registry import fields
 from tests.conformance.registry import focused_encoders
-from tests.conformance.registry import initial_states
-from tests.conformance.registry import kept_masks
 from tests.conformance.registry import pointers
 from tests.conformance.registry import poolings
 from tests.conformance.registry import subsamples
+from tests.conformance.registry import wrappers
 from tests.conformance.registry.entry import SCALARS
 from tests.conformance.registry.entry import TIME
 from tests.conformance.registry.entry import NoiseSwitch
 from tests.conformance.registry.entry import name_outputs
 
-ENTRIES = [
-    *fields.ENTRIES,
-    *poolings.ENTRIES,
-    *pointers.ENTRIES,
-    *focused_encoders.ENTRIES,
-    *initial_states.ENTRIES,
-    *kept_masks.ENTRIES,
-    *subsamples.ENTRIES,
-]
+PARTS = (fields, poolings, pointers, focused_encoders, subsamples, wrappers)
+ENTRIES = [entry for part in PARTS for entry in part.ENTRIES]
+FACTS = {key: facts for part in PARTS for key, facts in part.FACTS.items()}
 CORE = [entry for entry in ENTRIES if entry.core]
 # One way to use each layer: one that draws, and one whose states can be passed
 # on, where there is any.
 LAYERS = list(
     {
-        type(entry.make()): entry
+        entry.layer_class: entry
         for entry in sorted(
             CORE, key=lambda entry: (entry.draws, entry.resume is not None)
         )
@@ -41,27 +34,20 @@ LAYERS = list(
 )
 
 
-def layers_first(entries):
+def over(entries):
     """One entry of each layer; the others for `make test-all` alone."""
-    return [
-        pytest.param(
-            entry,
-            id=entry.id,
-            marks=[] if entry in LAYERS else pytest.mark.slow,
-        )
-        for entry in entries
-    ]
+    return pytest.mark.parametrize(
+        "entry",
+        [
+            pytest.param(
+                entry,
+                id=entry.id,
+                marks=[] if entry in LAYERS else pytest.mark.slow,
+            )
+            for entry in entries
+        ],
+    )
 
-
-FACTS = {
-    **fields.FACTS,
-    **poolings.FACTS,
-    **pointers.FACTS,
-    **focused_encoders.FACTS,
-    **initial_states.FACTS,
-    **kept_masks.FACTS,
-    **subsamples.FACTS,
-}
 
 __all__ = [
     "CORE",
@@ -71,6 +57,6 @@ __all__ = [
     "SCALARS",
     "TIME",
     "NoiseSwitch",
-    "layers_first",
     "name_outputs",
+    "over",
 ]

@@ -1,6 +1,7 @@
 """What the conformance tests know of a layer, and of a way to use it."""
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -36,12 +37,14 @@ class Argument:
         shape: Shape after the batch axis; None is the time axis.
         mask: Name of the call argument that masks it, or None.
         draw: Function `(generator, shape) -> array` that makes an example.
+        above: Axes to add for a rank that is too high.
     """
 
     name: str
     shape: tuple
     mask: str | None = None
     draw: Callable = lambda generator, shape: generator.normal(size=shape)
+    above: tuple = (1,)
 
     def sample(self, generator, batch_size, length):
         shape = [length if size is None else size for size in self.shape]
@@ -59,8 +62,10 @@ class Entry:
         arguments: What it is called with.
         weights: Names of its weights, in order.
         wrap: What turns it into a layer that is called on `arguments`.
-        prepare: Function `(inputs, masks) -> inputs` applied to the first
-            argument before the call.
+        prepare: Function `(inputs, masks) -> inputs` applied before the call;
+            inputs and masks are by name.
+        name: Function of what the layer returns: the same with names for what
+            is a decision.
         resume: Function `(layer, inputs, mask, cut, training) -> outputs` that
             runs a sequence in two calls, the states passed on, and joins the
             output sequences; None for layers without states.
@@ -81,6 +86,7 @@ class Entry:
     weights: tuple[str, ...]
     wrap: Callable = lambda layer: layer
     prepare: Callable = lambda inputs, masks: inputs
+    name: Callable = lambda outputs: outputs
     resume: Callable | None = None
     length: int | None = None
     draws: bool = True
@@ -89,6 +95,10 @@ class Entry:
     states: tuple[str, ...] = ()
     core: bool = False
     golden: bool = False
+
+    @functools.cached_property
+    def layer_class(self) -> type:
+        return type(self.make())
 
     @property
     def is_trainable(self) -> bool:
@@ -107,16 +117,21 @@ class Entry:
 
     def call(self, layer, inputs, masks=None, training=False) -> Any:
         masks = masks or {}
-        first, *others = [a.name for a in self.arguments]
-        keywords = {name: inputs[name] for name in others}
+        keywords = {a.name: inputs[a.name] for a in self.arguments}
+        keywords = self.prepare(keywords, masks)
+        first = keywords.pop(self.arguments[0].name)
         if "training" in inspect.signature(layer.call).parameters:
             keywords["training"] = training
-        first = self.prepare(inputs[first], masks)
-        return layer(first, **keywords, **masks)
+        return self.name(layer(first, **keywords, **masks))
 
     @property
     def is_cell(self) -> bool:
         return self.wrap is in_rnn
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether another layer is called in its place."""
+        return self.is_cell or inspect.isclass(self.wrap)
 
     def model(self, **overrides) -> keras.Model:
         """Functional model, named inputs and masks in, named outputs out."""
@@ -156,6 +171,16 @@ class Facts:
     decisions: dict = dataclasses.field(default_factory=dict)
     statistics: tuple = ()
     exclusive: dict = dataclasses.field(default_factory=dict)
+
+
+def maker(layer_class, *parts, **options):
+    """Function `(**overrides) -> layer`; parts are functions that make one."""
+
+    def make(**overrides):
+        made = [part() for part in parts]
+        return layer_class(*made, **{**options, **overrides})
+
+    return make
 
 
 def in_rnn(cell):

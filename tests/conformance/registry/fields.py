@@ -12,6 +12,7 @@ from tests.conformance.registry.entry import Argument
 from tests.conformance.registry.entry import Entry
 from tests.conformance.registry.entry import Facts
 from tests.conformance.registry.entry import in_rnn
+from tests.conformance.registry.entry import maker
 
 UNITS = 4
 SIZE = 3  # of fields
@@ -82,24 +83,9 @@ def resume_layer(layer, inputs, mask, cut, training):
         lookahead_mask=mask[:, cut:end],
         training=training,
     )
-    if isinstance(states[-1], dict):
-        states = states[:-1]
-    second = layer(
-        inputs[:, cut:],
-        mask=mask[:, cut:],
-        initial_state=states,
-        training=training,
-    )
-    return ops.concatenate([first, second[0]], axis=1)
-
-
-def resume_cell(layer, inputs, mask, cut, training):
-    windows = make_windows(inputs, {"mask": mask})
-    first, *states = layer(
-        windows[:, :cut], mask=mask[:, :cut], training=training
-    )
+    states = [state for state in states if not isinstance(state, dict)]
     second, *_ = layer(
-        windows[:, cut:],
+        inputs[:, cut:],
         mask=mask[:, cut:],
         initial_state=states,
         training=training,
@@ -107,136 +93,129 @@ def resume_cell(layer, inputs, mask, cut, training):
     return ops.concatenate([first, second], axis=1)
 
 
-def make_windows(inputs, masks):
-    layer = keras_seqmech.ReceptiveFieldWindows(SIZE)
-    return layer(inputs, mask=masks.get("mask"))
+def resume(layer, inputs, mask, cut, training):
+    """Of a layer that sees nothing ahead."""
+    first, *states = layer(
+        inputs[:, :cut], mask=mask[:, :cut], training=training
+    )
+    second, *_ = layer(
+        inputs[:, cut:],
+        mask=mask[:, cut:],
+        initial_state=states,
+        training=training,
+    )
+    return ops.concatenate([first, second], axis=1)
 
 
-def field_layer(id, cell, inner=KERAS_CELL, reader=READER, **options):
-    sequences = options.get("return_sequences")
-    entry_options = {
-        name: options.pop(name)
-        for name in ("silent", "core", "golden")
-        if name in options
-    }
-    max_size = options.pop("max_size", SIZE)
+def resume_cell(layer, inputs, mask, cut, training):
+    windows = make_windows(inputs, mask)
+    return resume(layer, windows, mask, cut, training)
 
-    def make(**overrides):
-        return keras_seqmech.ReceptiveFieldRNN(
-            cell(), max_size, **{**options, **overrides}
-        )
 
+def make_windows(inputs, mask=None):
+    return keras_seqmech.ReceptiveFieldWindows(SIZE)(inputs, mask=mask)
+
+
+def field_weights(inner, reader=READER):
+    return (*reader, *GATE, "temperature", *inner, *WEIGHTS)
+
+
+def field_layer(id, cell, inner=KERAS_CELL, reader=READER, facts=(), **options):
+    """What is known of the entry is in `facts`, all else is the layer's."""
+    options = {"max_size": SIZE, **options}
+    known = {"draws": options["max_size"] > 1}
+    if options.get("return_sequences") and options.get("return_state"):
+        known["resume"] = resume_layer
     return Entry(
         f"ReceptiveFieldRNN-{id}",
-        make,
+        maker(keras_seqmech.ReceptiveFieldRNN, cell, **options),
         SEQUENCES,
-        (*reader, *GATE, "temperature", *inner, *WEIGHTS),
-        resume=resume_layer
-        if sequences and options.get("return_state")
-        else None,
-        length=TIME if options.get("unroll") else None,
-        draws=max_size > 1,
-        backwards=options.get("go_backwards", False),
-        **entry_options,
+        field_weights(inner, reader),
+        **known,
+        **dict(facts),
     )
 
 
-def field_cell(
-    id,
-    cell,
-    inner=KERAS_CELL,
-    reader=READER,
-    core=False,
-    golden=False,
-    **options,
-):
-    def make(**overrides):
-        return keras_seqmech.RFCell(cell(), SIZE, **{**options, **overrides})
-
+def field_cell(id, cell, inner=KERAS_CELL, reader=READER, facts=(), **options):
     return Entry(
         f"RFCell-{id}",
-        make,
+        maker(keras_seqmech.RFCell, cell, max_size=SIZE, **options),
         SEQUENCES,
-        (*reader, *GATE, "temperature", *inner, *WEIGHTS),
+        field_weights(inner, reader),
         wrap=in_rnn,
-        prepare=make_windows,
+        prepare=lambda inputs, masks: {
+            "sequences": make_windows(inputs["sequences"], masks.get("mask"))
+        },
         resume=resume_cell,
-        core=core,
-        golden=golden,
+        **dict(facts),
     )
 
 
-LOOKING = (Argument("sequence", (None, FEATURES), mask="mask"),)
+LOOKING = Argument("sequence", (None, FEATURES), mask="mask")
+CONTEXT = Argument("context", (None, 2), mask="mask")
 SUMMARY = ("summary_kernel", "summary_recurrent_kernel", "summary_bias")
-STOPPING = ("kernel", "bias", "recurrent_kernel", "stop_kernel", "stop_bias")
+STOPPING = ("bias", "recurrent_kernel", "stop_kernel", "stop_bias")
 
 
-def look_ahead(id, weights=STOPPING, with_context=False, **options):
-    entry_options = {
-        name: options.pop(name)
-        for name in ("core", "golden")
-        if name in options
-    }
-    max_size = options.pop("max_size", SIZE)
-    arguments = LOOKING
-    if with_context:
-        arguments += (Argument("context", (None, 2), mask="mask"),)
-        weights = (weights[0], "context_kernel", *weights[1:])
-    if weights:
-        weights = (*SUMMARY, *weights)
-
-    def make(**overrides):
-        return keras_seqmech.LookAhead(
-            **{"max_size": max_size, **options, **overrides}
-        )
-
+def look_ahead(id, arguments, weights, facts=(), **options):
+    options = {"max_size": SIZE, "return_field": True, **options}
     return Entry(
         f"LookAhead-{id}",
-        make,
+        maker(keras_seqmech.LookAhead, **options),
         arguments,
         (*weights, "temperature", *WEIGHTS),
-        draws=max_size > 1,
-        **entry_options,
+        **dict(facts),
     )
 
 
+ALL = {"return_sequences": True, "return_state": True, "return_field": True}
+STATES = {"return_sequences": True, "return_state": True}
+BOTH = {"core": True, "golden": True}
 ENTRIES = [
-    look_ahead("straight_through", return_field=True, core=True),
+    look_ahead(
+        "straight_through",
+        (LOOKING,),
+        (*SUMMARY, "kernel", *STOPPING),
+        {"core": True},
+    ),
     look_ahead(
         "context",
+        (LOOKING, CONTEXT),
+        (*SUMMARY, "kernel", "context_kernel", *STOPPING),
+        {"golden": True},
         units=5,
         estimator="relaxed",
-        with_context=True,
-        return_field=True,
-        golden=True,
     ),
     look_ahead(
         "input",
-        ("kernel", "bias"),
+        (LOOKING, CONTEXT),
+        (*SUMMARY, "kernel", "context_kernel", "bias"),
         size_from="input",
-        with_context=True,
-        return_field=True,
     ),
-    look_ahead("reinforce", estimator="reinforce", return_field=True),
-    look_ahead("one", (), max_size=1),
+    look_ahead(
+        "reinforce",
+        (LOOKING,),
+        (*SUMMARY, "kernel", *STOPPING),
+        estimator="reinforce",
+    ),
+    look_ahead(
+        "one", (LOOKING,), (), {"draws": False}, max_size=1, return_field=False
+    ),
     Entry(
         "ReceptiveFieldWindows",
-        lambda **overrides: keras_seqmech.ReceptiveFieldWindows(
-            **{"max_size": SIZE, **overrides}
-        ),
+        maker(keras_seqmech.ReceptiveFieldWindows, max_size=SIZE),
         (Argument("inputs", (None, FEATURES), mask="mask"),),
         weights=(),
         draws=False,
-        core=True,
-        golden=True,
+        **BOTH,
     ),
-    field_cell("lstm-relaxed-mean", lstm, core=True, golden=True),
+    field_cell("lstm-relaxed-mean", lstm, facts=BOTH),
     field_cell(
         "gru-straight_through-last",
         gru,
+        facts={"golden": True},
         estimator="straight_through",
         summary="last",
-        golden=True,
     ),
     field_cell(
         "custom-reinforce", custom, ("kernel", "rate"), estimator="reinforce"
@@ -249,51 +228,39 @@ ENTRIES = [
         size_from="field",
         gated="output",
     ),
-    field_layer(
-        "lstm-relaxed-mean",
-        lstm,
-        return_sequences=True,
-        return_state=True,
-        return_field=True,
-        core=True,
-        golden=True,
-    ),
+    field_layer("lstm-relaxed-mean", lstm, facts=BOTH, **ALL),
     field_layer(
         "gru-straight_through-last",
         gru,
+        facts=BOTH,
         estimator="straight_through",
         summary="last",
-        return_sequences=True,
-        return_state=True,
-        core=True,
-        golden=True,
+        **STATES,
     ),
     field_layer(
         "simple-reinforce",
         simple,
+        facts=BOTH,
         estimator="reinforce",
         return_field=True,
-        core=True,
-        golden=True,
     ),
     field_layer(
         "stack-relaxed-last",
         stack,
         (*KERAS_CELL, *KERAS_CELL),
+        facts={"backwards": True, "golden": True},
         summary="last",
         go_backwards=True,
         return_sequences=True,
         return_field=True,
-        golden=True,
     ),
     field_layer(
         "custom-straight_through",
         custom,
         ("kernel", "rate"),
         estimator="straight_through",
-        return_sequences=True,
-        return_state=True,
         zero_output_for_mask=True,
+        **STATES,
     ),
     field_layer(
         "lstm-field-relaxed-all",
@@ -301,9 +268,7 @@ ENTRIES = [
         reader=STOPPING_READER,
         size_from="field",
         gated="all",
-        return_sequences=True,
-        return_state=True,
-        return_field=True,
+        **ALL,
     ),
     field_layer(
         "gru-field-reinforce",
@@ -316,25 +281,16 @@ ENTRIES = [
     field_layer(
         "lstm-dropout-unroll",
         lambda: lstm(dropout=0.2, recurrent_dropout=0.3),
+        facts={"length": TIME, "silent": False},
         unroll=True,
-        silent=False,
     ),
-    field_layer(
-        "lstm-relaxed-padded",
-        lstm,
-        packed=False,
-        return_sequences=True,
-        return_state=True,
-        return_field=True,
-    ),
+    field_layer("lstm-relaxed-padded", lstm, packed=False, **ALL),
     field_layer(
         "gru-one",
         lambda: gru(reset_after=False),
         reader=(),
         max_size=1,
-        return_sequences=True,
-        return_state=True,
-        return_field=True,
+        **ALL,
     ),
 ]
 
@@ -405,13 +361,16 @@ BAD_FIELDS = (
 )
 
 
-def call_field_layer(shape=(2, TIME, 3), **arguments):
-    constructor = {"cell": simple(), "max_size": SIZE}
-    for name in ("unroll", "stateful"):
-        if name in arguments:
-            constructor[name] = arguments.pop(name)
-    layer = keras_seqmech.ReceptiveFieldRNN(**constructor)
-    return layer(keras.Input(batch_shape=shape), **arguments)
+def call_field_layer(shape=(2, TIME, 3), unroll=False, stateful=False, **more):
+    layer = keras_seqmech.ReceptiveFieldRNN(
+        simple(), SIZE, unroll=unroll, stateful=stateful
+    )
+    return layer(keras.Input(batch_shape=shape), **more)
+
+
+def call_cell_on_other_windows():
+    layer = in_rnn(keras_seqmech.RFCell(lstm(), SIZE - 1))
+    return layer(make_windows(ops.ones((2, 4, 3))))
 
 
 def look_ahead_arguments() -> dict:
@@ -437,15 +396,22 @@ def look_ahead_arguments() -> dict:
     }
 
 
-def call_look_ahead(shape=(2, TIME, 3), mask=None, context=None):
-    layer = keras_seqmech.LookAhead(SIZE)
-    if mask is not None:
-        mask = ops.ones(mask, "bool")
-    if context is not None:
-        context = keras.Input(batch_shape=context)
-    return layer(keras.Input(batch_shape=shape), context=context, mask=mask)
+def call_look_ahead(context):
+    keras_seqmech.LookAhead(SIZE)(
+        keras.Input(batch_shape=(2, TIME, 3)),
+        context=keras.Input(batch_shape=context),
+    )
 
 
+DECISIONS = {"return_field": ("probabilities", "size")}
+STATISTICS = (
+    "mean_delay",
+    "delay_percentile",
+    "mean_size",
+    "size_entropy",
+    "certain",
+    "choice_entropy",
+)
 FACTS = {
     keras_seqmech.LookAhead: Facts(
         look_ahead_arguments,
@@ -459,36 +425,20 @@ FACTS = {
             ("track_statistics", "yes"),
         ),
         (
-            ("sequence.shape", lambda: call_look_ahead((2, 3))),
-            ("mask.shape", lambda: call_look_ahead(mask=(2, TIME - 1))),
-            ("context.shape", lambda: call_look_ahead(context=(2, 3))),
-            ("context.shape", lambda: call_look_ahead(context=(2, 4, 3))),
+            # No entry of one way to use each layer has a context.
+            ("context.shape", lambda: call_look_ahead((2, 3))),
+            ("context.shape", lambda: call_look_ahead((2, 4, 3))),
         ),
-        decisions={"return_field": ("probabilities", "size")},
-        statistics=(
-            "mean_delay",
-            "delay_percentile",
-            "mean_size",
-            "size_entropy",
-            "certain",
-            "choice_entropy",
-        ),
+        decisions=DECISIONS,
+        statistics=STATISTICS,
     ),
     keras_seqmech.ReceptiveFieldWindows: Facts(
-        lambda: {"max_size": 5},
-        BAD_SIZES,
+        lambda: {"max_size": 5}, BAD_SIZES
     ),
     keras_seqmech.RFCell: Facts(
         field_arguments,
         BAD_FIELDS,
-        (
-            (
-                "input_shape",
-                lambda: in_rnn(keras_seqmech.RFCell(lstm(), 2))(
-                    make_windows(ops.ones((2, 4, 3)), {})
-                ),
-            ),
-        ),
+        (("input_shape", call_cell_on_other_windows),),
     ),
     keras_seqmech.ReceptiveFieldRNN: Facts(
         field_layer_arguments,
@@ -511,14 +461,7 @@ FACTS = {
                 lambda: call_field_layer((2, None, 3), unroll=True),
             ),
         ),
-        decisions={"return_field": ("probabilities", "size")},
-        statistics=(
-            "mean_delay",
-            "delay_percentile",
-            "mean_size",
-            "size_entropy",
-            "certain",
-            "choice_entropy",
-        ),
+        decisions=DECISIONS,
+        statistics=STATISTICS,
     ),
 }

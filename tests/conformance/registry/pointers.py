@@ -9,11 +9,13 @@ from tests.conformance.registry.entry import TIME
 from tests.conformance.registry.entry import Argument
 from tests.conformance.registry.entry import Entry
 from tests.conformance.registry.entry import Facts
+from tests.conformance.registry.entry import maker
 
 QUERY, FEATURES, STEPS = 5, 3, 2
 WORDS, EXTRA = 4, 2
 SEQUENCE = Argument("sequence", (None, FEATURES), mask="sequence_mask")
-QUERIES = Argument("query", (QUERY,))
+# One axis more is that of the steps.
+QUERIES = Argument("query", (QUERY,), above=(1, 1))
 # Floats here, as all of the registry's arguments; one is no word's.
 TOKEN_IDS = Argument(
     "token_ids",
@@ -33,45 +35,33 @@ WEIGHTS = (
 )
 
 
-class Reading:
-    """A pointer softmax that is called with what has a time axis first."""
-
-    def __init__(self, layer):
-        self.layer = layer
-
-    def __getattr__(self, name):
-        return getattr(self.layer, name)
-
-    def __call__(self, sequence, query, token_ids=None, sequence_mask=None):
-        if token_ids is not None:
-            token_ids = ops.cast(token_ids, "int32")
-        outputs = self.layer(
-            query, sequence, sequence_mask=sequence_mask, token_ids=token_ids
-        )
-        decisions = {}
-        if self.layer.return_attention_scores:
-            outputs, decisions = outputs
-        if token_ids is not None:
-            named = {"words": outputs}
-        else:  # Positions have a time axis, words have none.
-            count = self.layer.vocabulary_size
-            named = {
-                "words": outputs[..., :count],
-                "positions": outputs[..., count:],
-            }
-        return [{**named, **decisions}]
+def with_integers(inputs, masks):
+    if "token_ids" not in inputs:
+        return inputs
+    return {**inputs, "token_ids": ops.cast(inputs["token_ids"], "int32")}
 
 
-def pointer(id, arguments, core=False, **options):
-    def make(**overrides):
-        return keras_seqmech.PointerSoftmax(WORDS, **{**options, **overrides})
+def name_words(outputs):
+    words, decisions = outputs if isinstance(outputs, tuple) else (outputs, {})
+    return [{"words": words, **decisions}]
 
+
+def name_positions(outputs):
+    """Positions have a time axis, words have none."""
+    (named,) = name_words(outputs)
+    both = named["words"]
+    words, positions = both[..., :WORDS], both[..., WORDS:]
+    return [{**named, "words": words, "positions": positions}]
+
+
+def pointer(id, *arguments, core=False, name=name_words, **options):
     return Entry(
         f"PointerSoftmax-{id}",
-        make,
-        (SEQUENCE, *arguments),
+        maker(keras_seqmech.PointerSoftmax, vocabulary_size=WORDS, **options),
+        arguments,
         WEIGHTS,
-        wrap=Reading,
+        prepare=with_integers,
+        name=name,
         draws=False,
         # Without a position to point to, all is for the vocabulary.
         states=("words", "switch"),
@@ -83,42 +73,38 @@ def pointer(id, arguments, core=False, **options):
 ENTRIES = [
     pointer(
         "words",
-        (QUERIES, TOKEN_IDS),
+        QUERIES,
+        SEQUENCE,
+        TOKEN_IDS,
         core=True,
         extra_words=EXTRA,
         return_attention_scores=True,
     ),
-    pointer("positions", (QUERIES,), core=True),
+    pointer("positions", QUERIES, SEQUENCE, core=True, name=name_positions),
     pointer(
         "steps",
-        (Argument("query", (STEPS, QUERY)), TOKEN_IDS),
+        Argument("query", (STEPS, QUERY)),
+        SEQUENCE,
+        TOKEN_IDS,
         units=6,
         extra_words=EXTRA,
     ),
 ]
 
 
-def call(
-    query=(2, QUERY),
-    sequence=(2, TIME, FEATURES),
-    mask=None,
-    token_ids=None,
-    dtype="int32",
-    wrong=None,
-    **options,
-):
-    layer = keras_seqmech.PointerSoftmax(WORDS, **options)
-    if mask is not None:
-        mask = np.ones(mask, "bool")
-    if token_ids is not None:
-        token_ids = np.zeros(token_ids, dtype)
+def call(shape=(2, TIME), dtype="int32", extra_words=0, mask=None):
+    layer = keras_seqmech.PointerSoftmax(WORDS, extra_words=extra_words)
     return layer(
-        keras.Input(batch_shape=query),
-        keras.Input(batch_shape=sequence),
-        sequence_mask=mask,
-        token_ids=token_ids,
-        mask=wrong,
+        keras.Input(batch_shape=(2, QUERY)),
+        keras.Input(batch_shape=(2, TIME, FEATURES)),
+        token_ids=np.zeros(shape, dtype),
+        mask=mask,
     )
+
+
+def call_without_ids():
+    layer = keras_seqmech.PointerSoftmax(WORDS, extra_words=1)
+    layer(np.ones((2, QUERY)), np.ones((2, TIME, FEATURES)))
 
 
 FACTS = {
@@ -143,23 +129,12 @@ FACTS = {
             ("return_attention_scores", None),
         ),
         (
-            ("query.shape", lambda: call((2,))),
-            ("query.shape", lambda: call((2, 3, 4, QUERY))),
-            ("query.shape", lambda: call((2, None))),
-            ("query.shape", lambda: call((3, QUERY))),
-            ("sequence.shape", lambda: call(sequence=(2, FEATURES))),
-            ("sequence.shape", lambda: call(sequence=(2, 0, FEATURES))),
-            ("sequence.shape", lambda: call(sequence=(2, TIME, None))),
-            ("sequence_mask.shape", lambda: call(mask=(2, TIME - 1))),
-            ("sequence_mask.shape", lambda: call(mask=(2, TIME, 1))),
-            ("token_ids.shape", lambda: call(token_ids=(2, TIME + 1))),
-            ("token_ids.shape", lambda: call(token_ids=(2,))),
-            (
-                "token_ids.dtype",
-                lambda: call(token_ids=(2, TIME), dtype="float32"),
-            ),
-            ("token_ids", lambda: call(extra_words=1)),
-            ("mask", lambda: call(wrong=np.ones((2, TIME), "bool"))),
+            # Of the way without ids, all other shapes are tried.
+            ("token_ids.shape", lambda: call((2, TIME + 1))),
+            ("token_ids.shape", lambda: call((2,))),
+            ("token_ids.dtype", lambda: call(dtype="float32")),
+            ("token_ids", call_without_ids),
+            ("mask", lambda: call(mask=np.ones((2, TIME), "bool"))),
         ),
         decisions={
             "return_attention_scores": (

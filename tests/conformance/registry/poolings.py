@@ -7,6 +7,7 @@ from tests.conformance.registry.entry import TIME
 from tests.conformance.registry.entry import Argument
 from tests.conformance.registry.entry import Entry
 from tests.conformance.registry.entry import Facts
+from tests.conformance.registry.entry import maker
 
 FEATURES = 4  # even: half a direction
 SEQUENCES = (Argument("sequences", (None, FEATURES), mask="mask"),)
@@ -14,12 +15,9 @@ SCORES = {"return_attention_scores": ("attention_scores",)}
 
 
 def pooling(layer_class, id="", weights=(), silent=True, core=True, **options):
-    def make(**overrides):
-        return layer_class(**{**options, **overrides})
-
     return Entry(
         layer_class.__name__ + id,
-        make,
+        maker(layer_class, **options),
         SEQUENCES,
         weights,
         draws=False,
@@ -61,16 +59,13 @@ ENTRIES = [
 ]
 
 
-def facts(layer_class, arguments=dict, bad_arguments=(), **options):
-    """Facts of a pooling; of two directions it takes no odd features."""
+def odd_features(layer_class):
+    """Of two directions it takes no odd number of features."""
 
-    def call_with_odd_features():
+    def call():
         layer_class(bidirectional=True)(keras.Input((TIME, 3)))
 
-    calls = ()
-    if "bidirectional" in arguments():
-        calls = (("sequences.shape", call_with_odd_features),)
-    return Facts(arguments, bad_arguments, calls, **options)
+    return (("sequences.shape", call),)
 
 
 BAD_PARTS = (
@@ -84,20 +79,19 @@ BAD_PARTS = (
 )
 
 FACTS = {
-    keras_seqmech.MeanPooling: facts(keras_seqmech.MeanPooling),
-    keras_seqmech.MaxPooling: facts(keras_seqmech.MaxPooling),
-    keras_seqmech.LastPooling: facts(
-        keras_seqmech.LastPooling,
+    keras_seqmech.MeanPooling: Facts(dict),
+    keras_seqmech.MaxPooling: Facts(dict),
+    keras_seqmech.LastPooling: Facts(
         lambda: {"bidirectional": True},
         (("bidirectional", "no"),),
+        odd_features(keras_seqmech.LastPooling),
     ),
-    keras_seqmech.ConcatPooling: facts(
-        keras_seqmech.ConcatPooling,
+    keras_seqmech.ConcatPooling: Facts(
         lambda: {"parts": ["mean", "last"], "bidirectional": True},
         BAD_PARTS,
+        odd_features(keras_seqmech.ConcatPooling),
     ),
-    keras_seqmech.AttentionPooling: facts(
-        keras_seqmech.AttentionPooling,
+    keras_seqmech.AttentionPooling: Facts(
         lambda: {
             "query_initializer": keras.initializers.HeNormal(),
             "query_regularizer": keras.regularizers.L2(0.25),
@@ -106,13 +100,11 @@ FACTS = {
         },
         decisions=SCORES,
     ),
-    keras_seqmech.MaxAttentionPooling: facts(
-        keras_seqmech.MaxAttentionPooling,
+    keras_seqmech.MaxAttentionPooling: Facts(
         lambda: {"return_attention_scores": True, "jit_compile": True},
         decisions=SCORES,
     ),
-    keras_seqmech.LastAttentionPooling: facts(
-        keras_seqmech.LastAttentionPooling,
+    keras_seqmech.LastAttentionPooling: Facts(
         lambda: {
             "penalty": 0.5,
             "attention_dropout": 0.25,

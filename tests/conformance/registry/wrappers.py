@@ -1,12 +1,14 @@
-"""Learned initial states."""
+"""Layers around a recurrent one: learned initial states, kept masks."""
 
 import keras
 from keras import ops
 
 import keras_seqmech
 from tests.conformance.registry import fields
+from tests.conformance.registry.entry import TIME
 from tests.conformance.registry.entry import Entry
 from tests.conformance.registry.entry import Facts
+from tests.conformance.registry.entry import maker
 
 UNITS = 4
 STATES = ("initial_state_0", "initial_state_1", "initial_state_2")
@@ -14,20 +16,7 @@ STATES = ("initial_state_0", "initial_state_1", "initial_state_2")
 SPREAD = {"state_initializer": keras.initializers.RandomNormal(stddev=0.7)}
 
 
-def resume(layer, inputs, mask, cut, training):
-    first, *states = layer(
-        inputs[:, :cut], mask=mask[:, :cut], training=training
-    )
-    second, *_ = layer(
-        inputs[:, cut:],
-        mask=mask[:, cut:],
-        initial_state=states,
-        training=training,
-    )
-    return ops.concatenate([first, second], axis=1)
-
-
-def learned(id, rnn, count, weights=fields.KERAS_CELL, **options):
+def learned(id, rnn, count, weights=fields.KERAS_CELL, **facts):
     """Entry of a wrapped layer; `rnn` takes all overrides but the name."""
 
     def make(name=None, **overrides):
@@ -40,7 +29,18 @@ def learned(id, rnn, count, weights=fields.KERAS_CELL, **options):
         make,
         fields.SEQUENCES,
         (*STATES[:count], *weights),
-        **{"draws": False, **options},
+        **{"draws": False, **facts},
+    )
+
+
+def kept(id, layer, weights=fields.KERAS_CELL, **facts):
+    return Entry(
+        f"KeepMask-{id}",
+        maker(keras_seqmech.KeepMask, layer),
+        fields.SEQUENCES,
+        weights,
+        draws=False,
+        **facts,
     )
 
 
@@ -85,10 +85,9 @@ ENTRIES = [
         "lstm",
         lstm,
         2,
-        resume=resume,
+        resume=fields.resume,
         states=("output_1", "output_2"),
-        core=True,
-        golden=True,
+        **fields.BOTH,
     ),
     learned("gru", gru, 1),
     learned(
@@ -96,31 +95,45 @@ ENTRIES = [
         two_ways,
         2,
         (*fields.KERAS_CELL, *fields.KERAS_CELL),
-        core=True,
-        golden=True,
+        **fields.BOTH,
     ),
     learned(
         "stack",
         stack,
         3,
         (*fields.KERAS_CELL, "kernel", "rate"),
-        resume=resume,
+        resume=fields.resume,
         states=("output_1", "output_2", "output_3"),
     ),
     learned(
         "field",
         field,
         1,
-        (
-            *fields.READER,
-            *fields.GATE,
-            "temperature",
-            *fields.KERAS_CELL,
-            *fields.WEIGHTS,
-        ),
+        fields.field_weights(fields.KERAS_CELL),
         draws=True,
     ),
+    kept(
+        "lstm",
+        lstm,
+        resume=fields.resume,
+        states=("output_1", "output_2"),
+        golden=True,
+    ),
+    kept(
+        "bidirectional",
+        two_ways,
+        (*fields.KERAS_CELL, *fields.KERAS_CELL),
+        **fields.BOTH,
+    ),
 ]
+
+
+def call_with_states():
+    layer = keras.layers.TimeDistributed(keras.layers.Dense(2))
+    states = [ops.ones((2, 2))]
+    return keras_seqmech.KeepMask(layer)(
+        ops.ones((2, TIME, 3)), initial_state=states
+    )
 
 
 FACTS = {
@@ -141,5 +154,14 @@ FACTS = {
                 keras.layers.Bidirectional(keras.layers.GRU(3, stateful=True)),
             ),
         ),
+    ),
+    keras_seqmech.KeepMask: Facts(
+        lambda: {"layer": keras.layers.LSTM(UNITS, name="inner")},
+        (
+            ("layer", 3),
+            ("layer", keras.layers.Dense(3)),
+            ("layer", keras.layers.LSTMCell(3)),
+        ),
+        (("initial_state", call_with_states),),
     ),
 }
