@@ -7,14 +7,17 @@ from collections.abc import Collection
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_seqmech.core import graph
 from keras_seqmech.core.wrapped import directions
+from keras_seqmech.receptive_field import LookAhead
 from keras_seqmech.receptive_field import ReceptiveFieldRNN
 from keras_seqmech.receptive_field import RFCell
 
 __all__ = [
     "add_receptive_fields",
+    "look_ahead_from_keras",
     "receptive_field_from_keras",
 ]
 
@@ -111,6 +114,54 @@ def receptive_field_from_keras(
         for own, rnn in zip(directions(migrated), directions(layer)):
             own.cell.cell.set_weights(rnn.cell.get_weights())
     return migrated
+
+
+def look_ahead_from_keras(
+    layer: keras.layers.Layer, max_size: int, **options: Any
+) -> tuple[LookAhead, keras.layers.Layer]:
+    """A `LookAhead`, and behind it a layer that starts as a recurrent one.
+
+    The new layer has the weights of the given one, and zeros in the rows of its
+    kernel that meet what is read ahead: at first both together give the
+    layer's answers. These rows have a gradient from the first step on.
+
+    Args:
+        layer: A built `keras.layers.LSTM`, `GRU` or `SimpleRNN`, not a
+            subclass. It does not change.
+        max_size: Positive int, the largest size S.
+        **options: Further arguments of `LookAhead`.
+
+    Returns:
+        The `LookAhead`, not built, so that it can be given a context; and the
+        layer that reads its outputs, built, with the name of the given one.
+
+    Raises:
+        ValueError: If the layer is no such layer or not built.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> lstm = keras.layers.LSTM(8)
+    >>> x = np.random.default_rng(0).normal(size=(2, 7, 5))
+    >>> expected = lstm(x)
+    >>> look, reader = look_ahead_from_keras(lstm, max_size=4)
+    >>> np.allclose(reader(look(x)), expected, atol=1e-6)
+    True
+    """
+    if type(layer) not in PLAIN[1:] or not layer.built:
+        raise ValueError(
+            "Argument `layer` must be a built `keras.layers.LSTM`, `GRU` or "
+            f"`SimpleRNN`, and of no subclass. Received: layer={layer!r}"
+        )
+    look = LookAhead(max_size, **options)
+    kernel, *others = layer.get_weights()
+    shapes = look.compute_output_shape((None, None, kernel.shape[0]))
+    width = (shapes[0] if look.return_field else shapes)[-1]
+    reader = type(layer).from_config(layer.get_config())
+    reader.build((None, None, width))
+    more = np.zeros((width - kernel.shape[0], kernel.shape[1]), kernel.dtype)
+    reader.set_weights([np.concatenate([kernel, more]), *others])
+    return look, reader
 
 
 def add_receptive_fields(
