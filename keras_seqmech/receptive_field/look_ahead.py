@@ -1,5 +1,6 @@
 """Reading ahead in front of any layer, as far as each step needs."""
 
+from functools import partial
 from typing import Any
 
 import keras
@@ -292,15 +293,16 @@ class LookAhead(DecidesSizes):
             context = ops.cast(context, self.compute_dtype)
             context = masks.zero_masked(context, mask)
         length = ops.shape(sequence)[1]
-        ahead = look_ahead(sequence, self.max_size, length)
+        ahead = partial(look_ahead, max_size=self.max_size, length=length)
         real = masks.real_steps(sequence, mask)
-        validity = ops.stack(look_ahead(real, self.max_size, length), axis=-1)
-        logits = self.size_logits(ahead, context, validity)
+        validity = ops.stack(ahead(real), axis=-1)
+        for_sizes, for_summary = self.products(sequence)
+        logits = self.size_logits(ahead(for_sizes), context, validity)
         selection = self.select(logits, training)
         keep, sizes = self.read(logits, selection, validity)
         # An infinite gradient would be NaN where choices saturate.
         keep = ops.cast(finite_gradient(keep, 1e20), self.compute_dtype)
-        outputs = self.show(ahead, keep, validity)
+        outputs = self.show(ahead(sequence), ahead(for_summary), keep, validity)
         if training:
             self.add_penalties(sizes, mask)
         if self.statistics is not None:
@@ -336,13 +338,31 @@ class LookAhead(DecidesSizes):
                 "context.shape", context.shape, self.context_features
             )
 
+    def products(self, sequence: Tensor) -> tuple[Tensor, Tensor]:
+        """What sizes and summaries need of each step, `(..., units)`.
+
+        Returns:
+            $W x$, float32 or wider, and $W_r x$; zeros of a masked step. With
+            `max_size=1` neither is needed.
+        """
+        if self.max_size == 1:
+            return sequence, sequence
+        dtype = score_dtype(self.compute_dtype)
+        kernel = ops.cast(self.kernel, dtype)
+        return (
+            numerics.product(ops.cast(sequence, dtype), kernel),
+            numerics.product(
+                sequence, ops.cast(self.summary_kernel, self.compute_dtype)
+            ),
+        )
+
     def size_logits(
         self, ahead: list[Tensor], context: Tensor | None, validity: Tensor
     ) -> Tensor:
         """Logits of the sizes.
 
         Args:
-            ahead: S tensors `(..., features)`: a step and those after it.
+            ahead: S tensors `(..., units)`: $W x$ of a step and those after it.
             context: Tensor `(..., context_features)` or None.
             validity: Boolean tensor `(..., S)`: which of them are real.
 
@@ -360,9 +380,9 @@ class LookAhead(DecidesSizes):
         first = offset
         if context is not None:
             first = first + product(context, self.context_kernel)
+        current, *later = ahead
         if self.size_from == "input":
-            return finite(product(ahead[0], self.kernel) + first)
-        current, *later = [product(x, self.kernel) for x in ahead]
+            return finite(current + first)
         states = inner_states(
             [current + first, *(x + offset for x in later)],
             ops.cast(self.recurrent_kernel, dtype),
@@ -412,12 +432,17 @@ class LookAhead(DecidesSizes):
         return keep(selection), sizes.map(lambda x: masks.zero_masked(x, real))
 
     def show(
-        self, ahead: list[Tensor], keep: Tensor, validity: Tensor
+        self,
+        ahead: list[Tensor],
+        products: list[Tensor],
+        keep: Tensor,
+        validity: Tensor,
     ) -> Tensor:
         """What the next layer sees: the positions read, and their summary.
 
         Args:
             ahead: S tensors `(..., features)`: a step and those after it.
+            products: S tensors `(..., units)`: $W_r x$ of these.
             keep: Tensor `(..., S)`, how much of each is read.
             validity: Boolean tensor `(..., S)`: which of them are real.
         """
@@ -425,19 +450,14 @@ class LookAhead(DecidesSizes):
         shown = [share * x for share, x in zip(shares, ahead[: self.window])]
         if self.max_size == 1:
             return shown[0]
-        kernel, recurrent_kernel, bias = (
+        recurrent_kernel, bias = (
             ops.cast(weight, self.compute_dtype)
-            for weight in (
-                self.summary_kernel,
-                self.summary_recurrent_kernel,
-                self.summary_bias,
-            )
+            for weight in (self.summary_recurrent_kernel, self.summary_bias)
         )
-        summary = ops.zeros_like(numerics.product(ahead[0], kernel))
+        summary = ops.zeros_like(products[0])
         for i in range(self.max_size - 1, 0, -1):
-            new = numerics.product(ahead[i], kernel) + bias
-            new = new + numerics.product(summary, recurrent_kernel)
-            new = shares[i] * self.activation(new)
+            new = products[i] + numerics.product(summary, recurrent_kernel)
+            new = shares[i] * self.activation(new + bias)
             summary = ops.where(validity[..., i : i + 1], new, summary)
         # A masked step shows nothing.
         return ops.concatenate(

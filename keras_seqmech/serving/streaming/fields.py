@@ -195,8 +195,9 @@ class StreamedLookAhead(FieldLayer):
         may_exist = real | (may_arrive & ~self.timeline.ended[:, None])
         dtype = self.layer.compute_dtype
         masked = choose(real, steps, tf.zeros_like(steps))
+        products, _ = self.layer.products(tf.cast(masked, dtype))
         logits = self.layer.size_logits(
-            [tf.cast(masked[:, i], dtype) for i in range(self.waits + 1)],
+            tf.unstack(products, axis=1),
             None if contexts is None else tf.cast(contexts[:, 0], dtype),
             may_exist,
         )
@@ -213,8 +214,10 @@ class StreamedLookAhead(FieldLayer):
         """What the layer returns for the oldest steps."""
         dtype = self.layer.compute_dtype
         read = tf.cast(choose(keep, steps, tf.zeros_like(steps)), dtype)
-        ahead = [read[:, i] for i in range(self.waits + 1)]
-        outputs = self.layer.show(ahead, tf.cast(keep, dtype), real)[:, None]
+        _, products = self.layer.products(read)
+        ahead, products = (tf.unstack(x, axis=1) for x in (read, products))
+        keep_weights = tf.cast(keep, dtype)
+        outputs = self.layer.show(ahead, products, keep_weights, real)[:, None]
         if not self.layer.return_field:
             return outputs
         logits, selection = (x[:, None] for x in chosen)
