@@ -18,7 +18,7 @@ from tests.conformance.registry.entry import TIME
 from tests.conformance.registry.entry import NoiseSwitch
 from tests.conformance.registry.entry import name_outputs
 
-PARTS = (fields, poolings, pointers, focused_encoders, subsamples, wrappers)
+PARTS = (fields, poolings, pointers, focused_encoders, wrappers, subsamples)
 ENTRIES = [entry for part in PARTS for entry in part.ENTRIES]
 FACTS = {key: facts for part in PARTS for key, facts in part.FACTS.items()}
 CORE = [entry for entry in ENTRIES if entry.core]
