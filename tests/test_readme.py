@@ -44,7 +44,7 @@ def data() -> dict[str, np.ndarray]:
 def test_readme(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = run_blocks("README.md")
-    assert names["outputs"].shape == (None, None, 4)
+    assert names["read"].shape == (None, None, 4 * 64)
     assert names["sentence"].shape == (None, 128)
     assert names["state"].shape == (None, 64)
     assert names["short"].shape == (None, 50, 64)
