@@ -121,16 +121,18 @@ def named_inputs(
 
 def tensor_like(value: Any, spec: tf.TensorSpec, argument: str) -> tf.Tensor:
     """A value as a tensor; refuses one that its spec does not allow."""
+    refusal = ValueError(
+        f"Argument `{argument}` must hold arrays of {spec.dtype.name}. "
+        f"Received: {argument}={reprlib.repr(value)}"
+    )
     try:
         tensor = tf.convert_to_tensor(value)
-        if _loses_numbers(tensor, spec.dtype):
-            raise ValueError
+        loses_numbers = _loses_numbers(tensor, spec.dtype)
         tensor = tf.cast(tensor, spec.dtype)
     except (TypeError, ValueError, tf.errors.OpError) as error:
-        raise ValueError(
-            f"Argument `{argument}` must hold arrays of {spec.dtype.name}. "
-            f"Received: {argument}={reprlib.repr(value)}"
-        ) from error
+        raise refusal from error
+    if loses_numbers:
+        raise refusal
     if not spec.shape.is_compatible_with(tensor.shape):
         raise ValueError(
             f"Argument `{argument}` must hold `{spec.name}` with a shape "
