@@ -119,24 +119,25 @@ def receptive_field_from_keras(
 def look_ahead_from_keras(
     layer: keras.layers.Layer, max_size: int, **options: Any
 ) -> tuple[LookAhead, keras.layers.Layer]:
-    """A `LookAhead`, and behind it a layer that starts as a recurrent one.
+    """A `LookAhead`, and behind it a copy of a recurrent layer.
 
-    The new layer has the weights of the given one, and zeros in the rows of its
+    The copy has the weights of the given layer, and zeros in the rows of its
     kernel that meet what is read ahead: at first both together give the
-    layer's answers. These rows have a gradient from the first step on.
+    layer's answers. These rows have a gradient wherever something is read.
 
     Args:
-        layer: A built `keras.layers.LSTM`, `GRU` or `SimpleRNN`, not a
-            subclass. It does not change.
+        layer: A built `keras.layers.LSTM`, `GRU` or `SimpleRNN` that reads
+            forwards, not a subclass. It does not change.
         max_size: Positive int, the largest size S.
-        **options: Further arguments of `LookAhead`.
+        **options: Further arguments of `LookAhead`; `dtype` is the layer's
+            unless given.
 
     Returns:
         The `LookAhead`, not built, so that it can be given a context; and the
-        layer that reads its outputs, built, with the name of the given one.
+        copy that reads its outputs, built, with the name of the given layer.
 
     Raises:
-        ValueError: If the layer is no such layer or not built.
+        ValueError: If the layer is no such layer, or not built.
 
     Example:
 
@@ -148,17 +149,22 @@ def look_ahead_from_keras(
     >>> np.allclose(reader(look(x)), expected, atol=1e-6)
     True
     """
-    if type(layer) not in PLAIN[1:] or not layer.built:
+    is_plain = type(layer) in PLAIN[1:]
+    if not is_plain or not layer.built or layer.go_backwards:
         raise ValueError(
             "Argument `layer` must be a built `keras.layers.LSTM`, `GRU` or "
-            f"`SimpleRNN`, and of no subclass. Received: layer={layer!r}"
+            "`SimpleRNN` that reads forwards, and of no subclass. Received: "
+            f"layer={layer!r}"
         )
-    look = LookAhead(max_size, **options)
+    look = LookAhead(max_size, **{"dtype": layer.dtype_policy, **options})
     kernel, *others = layer.get_weights()
     shapes = look.compute_output_shape((None, None, kernel.shape[0]))
     width = (shapes[0] if look.return_field else shapes)[-1]
     reader = type(layer).from_config(layer.get_config())
-    reader.build((None, None, width))
+    given = layer.get_build_config()
+    given = given.get("shapes_dict", given)
+    steps = given.get("sequences_shape", given.get("input_shape"))[:2]
+    reader.build((*steps, width))
     more = np.zeros((width - kernel.shape[0], kernel.shape[1]), kernel.dtype)
     reader.set_weights([np.concatenate([kernel, more]), *others])
     return look, reader

@@ -59,8 +59,8 @@ def keep_weights(selection: Tensor, validity: Tensor) -> Tensor:
     return ops.matmul(selection, ops.cast(tails, selection.dtype)) * validity
 
 
-def arrived(keep: Tensor) -> Tensor:
-    r"""What has arrived when a step leaves, in order.
+def arrived(asked: Tensor) -> Tensor:
+    r"""How much of each position has arrived when a step leaves, in order.
 
     $$k_{t,i} = 1 - (1 - q_{t,i})(1 - k_{t-1,i+1})$$
 
@@ -68,9 +68,9 @@ def arrived(keep: Tensor) -> Tensor:
     steps before asked for is included. Of probabilities it is the probability,
     if steps choose independently.
     """
-    *asked, last = ops.split(keep, keep.shape[-1], axis=-1)
+    *sooner, last = ops.split(asked, asked.shape[-1], axis=-1)
     result = [last]
-    for own in reversed(asked):
+    for own in reversed(sooner):
         before = ops.pad(result[0][:, :-1], ((0, 0), (1, 0), (0, 0)))
         result.insert(0, 1 - (1 - own) * (1 - before))
     return ops.concatenate(result, axis=-1)

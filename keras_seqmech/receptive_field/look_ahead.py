@@ -63,9 +63,9 @@ class LookAhead(DecidesSizes):
     alone does not show whether it needs more, it is worth much. Inference
     stops at the first position with $\pi_{t,i} \ge 1/2$.
 
-    A step cannot leave a stream before those in front of it. So it reads, in
-    addition, all that these have waited for: with the last position read so
-    far, $e_t = \max(e_{t-1},\, t + s_t - 1)$,
+    A step cannot leave a stream before those in front of it. What has arrived
+    while these waited it reads, too: with the last position read so far,
+    $e_t = \max(e_{t-1},\, t + s_t - 1)$,
 
     $$k_{t,i} = 1 \text{ if } t + i - 1 \le e_t, \text{ else } 0,$$
 
@@ -75,9 +75,9 @@ class LookAhead(DecidesSizes):
 
     $$k_{t,i} = 1 - (1 - q_{t,i})(1 - k_{t-1,i+1}).$$
 
-    Sizes are learned with a penalty on what is read, by
-    `keras_seqmech.ExploreThenCommit` or, where each step has a label of its
-    own, by a constant `DecisionPenalties(reading=0.02)` alone.
+    A penalty on what is read makes sizes small: `ExploreThenCommit` schedules
+    one, or, where each step has a label, a constant one does as well,
+    `DecisionPenalties(reading=0.02)`.
 
     Args:
         max_size: Positive int, the largest size S.
@@ -130,8 +130,9 @@ class LookAhead(DecidesSizes):
         `(batch, time, features)`.
 
     Output shape:
-        `(batch, time, window * features + units)`; `(batch, time, features)`
-        if `max_size` is 1; with `return_field`, followed by the dict.
+        `(batch, time, min(window, max_size) * features + units)`; `(batch,
+        time, features)` if `max_size` is 1; with `return_field`, followed by
+        the dict.
 
     Masking: nothing is read at masked positions, zeros take their places, and
     summaries pass over them; masked steps give zeros. The values there reach
@@ -300,8 +301,11 @@ class LookAhead(DecidesSizes):
         logits = self.size_logits(ahead(for_sizes), context, validity)
         selection = self.select(logits, training)
         keep, sizes = self.read(logits, selection, validity)
-        # An infinite gradient would be NaN where choices saturate.
-        keep = ops.cast(finite_gradient(keep, 1e20), self.compute_dtype)
+        if training:
+            # An infinite gradient would be NaN where choices saturate.
+            keep = ops.cast(finite_gradient(keep, 1e20), self.compute_dtype)
+        else:
+            keep = keep > 0.5
         outputs = self.show(ahead(sequence), ahead(for_summary), keep, validity)
         if training:
             self.add_penalties(sizes, mask)
@@ -443,11 +447,19 @@ class LookAhead(DecidesSizes):
         Args:
             ahead: S tensors `(..., features)`: a step and those after it.
             products: S tensors `(..., units)`: $W_r x$ of these.
-            keep: Tensor `(..., S)`, how much of each is read.
+            keep: Tensor `(..., S)`, how much of each is read; boolean where
+                that is all or nothing, so that what is not read has no effect,
+                even if infinite.
             validity: Boolean tensor `(..., S)`: which of them are real.
         """
-        shares = ops.split(keep, self.max_size, axis=-1)
-        shown = [share * x for share, x in zip(shares, ahead[: self.window])]
+
+        def kept(i: int, values: Tensor) -> Tensor:
+            share = keep[..., i : i + 1]
+            if keep.dtype == "bool":
+                return ops.where(share, values, ops.zeros_like(values))
+            return share * values
+
+        shown = [kept(i, x) for i, x in enumerate(ahead[: self.window])]
         if self.max_size == 1:
             return shown[0]
         recurrent_kernel, bias = (
@@ -457,7 +469,7 @@ class LookAhead(DecidesSizes):
         summary = ops.zeros_like(products[0])
         for i in range(self.max_size - 1, 0, -1):
             new = products[i] + numerics.product(summary, recurrent_kernel)
-            new = shares[i] * self.activation(new + bias)
+            new = kept(i, self.activation(new + bias))
             summary = ops.where(validity[..., i : i + 1], new, summary)
         # A masked step shows nothing.
         return ops.concatenate(

@@ -50,9 +50,9 @@ class ExploreThenCommit(Schedule):
     over many steps, its `indecision` rises earlier and further, from 0 to 0.3
     over 0.1 to 0.4.
 
-    A `LookAhead` is learned with hard sizes and shows what it reads beside the
-    step, so that reading is useful at once: its `entropy` falls from 0.1, over
-    0 to 0.3, and its `reading` rises over 0 to 0.05.
+    A `LookAhead` shows what it reads beside the step, so that reading is useful
+    at once. Its schedule is shorter: `entropy` from 0.1 to 0 over 0 to 0.3,
+    `reading` to 0.02 over 0 to 0.05.
 
     An `RFCell` in `keras.layers.RNN`, where penalties have no effect, is left
     alone. See `Schedule`, which this is, for kill and resume, a second `fit`,
@@ -63,7 +63,8 @@ class ExploreThenCommit(Schedule):
         entropy: Schedule of `entropy`: a number replaces the initial
             value of the default; a `Ramp`, or a tuple `(initial, final, begin,
             end[, power])`, replaces the whole schedule; None leaves the
-            variable alone.
+            variable alone. It holds for `LookAhead`, too; a number keeps the
+            shorter span.
         reading: Schedule of `reading`, given likewise, but a number replaces
             the final value. Layers with a target are left out.
         indecision: Schedule of `indecision`, given likewise; a number

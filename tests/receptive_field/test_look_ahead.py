@@ -188,6 +188,16 @@ def test_everything_read_is_the_window():
     )
 
 
+def test_what_is_not_read_has_no_effect():
+    """Not even infinity, or what overflows in half precision."""
+    layer = LookAhead(3, window=2)
+    x = np.array([[[1.0], [np.inf], [2.0]]])
+    layer.build(x.shape)
+    layer.stop_bias.assign([100.0, 100.0])
+    expected = [[[1, 0, 0], [np.inf, 0, 0], [2, 0, 0]]]
+    np.testing.assert_array_equal(layer(x), expected)
+
+
 def test_a_context_is_given_always_or_never():
     layer = LookAhead(2)
     x = np.ones((1, 3, 2))

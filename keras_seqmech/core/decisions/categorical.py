@@ -166,8 +166,9 @@ def log_probabilities(stop_logits: Tensor, mask: ValueMask) -> Tensor:
 def first_stop(log_probabilities: Tensor) -> Tensor:
     r"""Stops at the first value with $\pi_i \ge 1/2$, else at the last.
 
-    Unlike the likeliest value, it depends on nothing after it. From
-    $\log p(s = i)$, a one-hot tensor without a gradient.
+    Unlike the likeliest value, it depends on nothing after it, but for
+    rounding where $\pi_i = 1/2$. From $\log p(s = i)$, a one-hot tensor
+    without a gradient.
     """
     probabilities = ops.exp(log_probabilities)
     later = tf.cumsum(probabilities, axis=-1, exclusive=True, reverse=True)

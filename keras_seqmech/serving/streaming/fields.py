@@ -212,12 +212,11 @@ class StreamedLookAhead(FieldLayer):
         chosen: tuple[Tensor, Tensor],
     ) -> Any:
         """What the layer returns for the oldest steps."""
-        dtype = self.layer.compute_dtype
-        read = tf.cast(choose(keep, steps, tf.zeros_like(steps)), dtype)
+        read = choose(keep, steps, tf.zeros_like(steps))
+        read = tf.cast(read, self.layer.compute_dtype)
         _, products = self.layer.products(read)
         ahead, products = (tf.unstack(x, axis=1) for x in (read, products))
-        keep_weights = tf.cast(keep, dtype)
-        outputs = self.layer.show(ahead, products, keep_weights, real)[:, None]
+        outputs = self.layer.show(ahead, products, keep, real)[:, None]
         if not self.layer.return_field:
             return outputs
         logits, selection = (x[:, None] for x in chosen)

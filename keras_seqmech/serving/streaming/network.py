@@ -85,6 +85,8 @@ class StreamingNetwork:
         self._places: dict[Timeline, keras.KerasTensor] = {}
         # Delayed tensors by id and timeline.
         self._delayed: dict[tuple[int, Timeline], keras.KerasTensor] = {}
+        # Timelines of meetings, by those that meet.
+        self._meetings: dict[frozenset[Timeline], Timeline] = {}
         # What windows are made of, and their mask, by their id.
         self._windowed: dict[int, tuple[Any, Any]] = {}
         # What no operation may be given, by id: a layer, and why.
@@ -266,11 +268,14 @@ class StreamingNetwork:
                 return timeline
         if not timelines:
             return None
-        meeting = Meeting(timelines)
-        self._add("meeting", meeting)
-        place = meeting([self._places[timeline] for timeline in timelines])
-        self._remember(place, meeting.output_timeline)
-        return meeting.output_timeline
+        key = frozenset(timelines)
+        if key not in self._meetings:
+            meeting = Meeting(timelines)
+            self._add("meeting", meeting)
+            place = meeting([self._places[timeline] for timeline in timelines])
+            self._remember(place, meeting.output_timeline)
+            self._meetings[key] = meeting.output_timeline
+        return self._meetings[key]
 
     def _align(self, structure: Any, timeline: Any) -> Any:
         """Holds sequences back that may lead a timeline."""
@@ -293,8 +298,11 @@ class StreamingNetwork:
 
     def _add(self, stem: str, layer: StreamedLayer) -> None:
         stem = re.sub(r"\W", "_", stem, flags=re.ASCII)
-        number = f"_{len(self.layers)}" if stem in self.layers else ""
-        self.layers[stem + number] = layer
+        name, number = stem, 0
+        while name in self.layers:
+            number += 1
+            name = f"{stem}_{number}"
+        self.layers[name] = layer
 
     def _timeline(self, x: keras.KerasTensor) -> Any:
         """The timeline of a tensor; None if it depends on no sequence."""
