@@ -592,3 +592,30 @@ def test_sizes_are_hard():
     inputs = {"sequence": np.random.default_rng(0).normal(size=(2, 6, 3))}
     size = streamed.run(stream, inputs, [2, 4])["size"]
     np.testing.assert_array_equal(size, np.rint(size))
+
+
+def test_layers_that_share_names():
+    """Also a name that is that of another layer with a number behind it."""
+    given = keras.Input((None, 6))
+    inner = layers.GRU(3, return_sequences=True, name="q")(given)
+    x = streamed.sequence()
+    y = LookAhead(3, name="q_2", window=1, units=3)(x)
+    y = layers.GRU(6, return_sequences=True, name="q")(y)
+    model = keras.Model(x, keras.Model(given, inner, name="inner")(y))
+    stream = StreamingModel(model)
+    inputs = {"sequence": np.random.default_rng(0).normal(size=(2, 6, 3))}
+    found = streamed.run(stream, inputs, [2, 1, 3])
+    check(found, streamed.whole(stream, model, inputs))
+
+
+def test_paths_that_meet_twice_wait_once():
+    x = streamed.sequence()
+    a, b = LookAhead(2)(x), LookAhead(3)(x)
+    pairs = [layers.Concatenate()(both) for both in ([a, b], [b, a])]
+    model = keras.Model(x, layers.Add()(pairs))
+    stream = StreamingModel(model)
+    stems = [name.rpartition("_")[0] or name for name in stream.network.layers]
+    assert stems.count("meeting") == 1
+    inputs = {"sequence": np.random.default_rng(0).normal(size=(2, 6, 3))}
+    found = streamed.run(stream, inputs, [2, 1, 3])
+    check(found, streamed.whole(stream, model, inputs))
