@@ -492,3 +492,12 @@ def test_settings_are_found_under_the_names_of_other_layers():
     encoder(np.ones((1, 3, 2)), np.ones((1, 2)))
     assert encoder.temperature is encoder.gate.temperature
     assert encoder.penalties is encoder.gate.penalties
+
+
+def test_kernels_of_one_shape_start_different():
+    encoder = FocusedHierarchicalEncoder(
+        3, kernel_initializer=keras.initializers.GlorotUniform()
+    )
+    encoder.build((None, None, 3), (None, 2))
+    lower, upper = (x.cell.kernel for x in (encoder.lower, encoder.upper))
+    assert np.any(lower.numpy() != upper.numpy())

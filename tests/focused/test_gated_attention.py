@@ -65,3 +65,13 @@ def test_extreme_scores_and_gates_are_finite(scale, jit_compile):
     np.testing.assert_allclose(tf.reduce_sum(weights, axis=1)[:2], 1, rtol=1e-5)
     for x in (weights, *gradients):
         assert np.isfinite(x).all()
+
+
+def test_closed_gates_of_a_closed_row_learn_by_their_scores():
+    scores = tf.constant([[1.0, 0.5, -2.0]], "float64")
+    gates = tf.zeros((1, 3), "float64")
+    with tf.GradientTape() as tape:
+        tape.watch(gates)
+        weights = gated_weights(scores, gates)
+    expected = np.exp(scores - 1.0)
+    np.testing.assert_allclose(tape.gradient(weights, gates), expected)

@@ -157,3 +157,12 @@ def test_masks_that_keras_passes_on():
         copies > 0, np.repeat(MASK[:, None], STEPS, axis=1)
     )
     np.testing.assert_array_equal(MaskOf()(p), [[True, False]] * ROWS)
+
+
+def test_values_at_positions_of_no_word_have_no_effect():
+    layer = make()
+    query, x = draw(ROWS, QUERY), draw(ROWS, TIME, FEATURES)
+    bad = np.where((IDS == -1)[..., None], np.nan, x)
+    found = layer(query, bad, sequence_mask=MASK, token_ids=IDS)
+    expected = layer(query, x, sequence_mask=MASK, token_ids=IDS)
+    np.testing.assert_array_equal(found, expected)

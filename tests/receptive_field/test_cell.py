@@ -470,6 +470,34 @@ def test_sampled_sizes_follow_their_probabilities(size_from):
     assert np.sum((counts[1:] - expected) ** 2 / expected) < 16.27
 
 
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_cell_that_draws_at_inference_reads_whole_positions(estimator):
+    """At any temperature: three sizes, three results."""
+    cell = RFCell(
+        keras.layers.GRUCell(UNITS),
+        3,
+        estimator=estimator,
+        temperature=100.0,
+        sample_at_inference=True,
+        seed=1,
+    )
+    windows = np.ones((100, 3, FEATURES + 1), "float32")
+    output, _ = cell(windows, [np.ones((100, UNITS), "float32")])
+    assert len(np.unique(np.round(output, 4), axis=0)) == 3
+
+
+def test_a_cell_reads_no_position_that_is_not_valid():
+    windows = np.ones((2, 3, FEATURES + 1), "float32")
+    windows[0, 1] = [*[np.nan] * FEATURES, 0]
+    states = [np.ones((2, UNITS), "float32")]
+    cell = RFCell(keras.layers.GRUCell(UNITS), 3)
+    with tf.GradientTape() as tape:
+        output, _ = cell(windows, states, training=True)
+    gradients = tape.gradient(output, cell.trainable_variables)
+    for values in (output, *gradients):
+        assert np.isfinite(values).all()
+
+
 @pytest.mark.parametrize("size_from", SIZE_SOURCES)
 def test_log_probability_is_that_of_the_drawn_sizes(monkeypatch, size_from):
     layer = make_layer(

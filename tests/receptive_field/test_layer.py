@@ -104,6 +104,17 @@ def test_dropout_masks_are_one_for_all_steps():
     assert np.abs(first - second).max() > 1e-2
 
 
+@pytest.mark.parametrize("kind", ["dropout", "recurrent_dropout"])
+def test_either_dropout_alone_acts_in_training(kind):
+    cell = keras.layers.SimpleRNNCell(50, **{kind: 0.5})
+    layer = ReceptiveFieldRNN(cell, 1)
+    x = inputs(1)
+    served = layer(x)
+    first, second = layer(x, training=True), layer(x, training=True)
+    for other in (served, second):
+        assert np.abs(first - other).max() > 1e-2
+
+
 @pytest.mark.parametrize("go_backwards", [False, True])
 def test_statistics_of_real_and_of_free_steps(go_backwards):
     """In one call, and in batches of other sizes, an empty one among them."""
@@ -190,6 +201,15 @@ def test_stateful_carries_the_state_and_resets():
     assert_close(np.concatenate(parts, axis=1), plain(x))
     layer.reset_state()
     assert_close(layer(x[:, :3]), plain(x[:, :3]))
+
+
+def test_a_state_that_is_given_comes_before_the_one_that_is_kept():
+    layer = ReceptiveFieldRNN(lstm_cell(), 1, stateful=True)
+    x = inputs(2, 6)
+    layer(x)
+    state = [0.5 * np.ones((2, UNITS), "float32")] * 2
+    first = layer(x, initial_state=state)
+    assert_close(layer(x, initial_state=state), first)
 
 
 @pytest.mark.parametrize("zero_output", [False, True])
@@ -347,3 +367,15 @@ def test_a_strength_of_zero_is_learned_and_stays_a_share():
     assert strength.min() == 0 < strength.max() <= 1
     for weight in layer.trainable_weights:
         assert np.abs(weight.numpy() - before[weight.path]).max() > 0, weight
+
+
+def test_kernels_of_one_shape_start_different():
+    """Of an initializer that is given, too."""
+    cell = RFCell(
+        keras.layers.GRUCell(4),
+        4,
+        field_units=4,
+        kernel_initializer=keras.initializers.GlorotUniform(),
+    )
+    cell.build((None, 4, 5))
+    assert np.any(cell.field_kernel.numpy() != cell.forget_kernel.numpy())

@@ -476,3 +476,37 @@ def test_a_rising_presence_is_refused():
     message = "`presence` must not rise.* presence=0.5 in row 1 after 0.4"
     with pytest.raises(ValueError, match=message):
         ExpectedSubsample()(x, e, presence=rising)
+
+
+def test_policy_gradients_are_the_only_ones_of_drawn_steps():
+    sequence, emission = inputs()
+    emission = tf.constant(emission)
+    layer = ExpectedSubsample(2, estimator="reinforce", dtype="float64")
+    with tf.GradientTape() as tape, collect_log_probabilities():
+        tape.watch(emission)
+        outputs = layer(sequence, emission, training=True)
+    gradient = tape.gradient(outputs, emission, unconnected_gradients="zero")
+    assert not np.any(gradient)
+
+
+def test_penalties_have_no_gradient_to_the_presence():
+    sequence, emission = inputs()
+    presence = tf.constant(np.linspace(1, 0.2, TIME) * MASK)
+    layer = ExpectedSubsample(
+        penalties=DecisionPenalties(reading=1.0), dtype="float64"
+    )
+    with tf.GradientTape() as tape:
+        tape.watch(presence)
+        layer(sequence, emission, presence=presence, training=True)
+        loss = sum(layer.losses)
+    gradient = tape.gradient(loss, presence, unconnected_gradients="zero")
+    assert loss > 0 and not np.any(gradient)
+
+
+def test_the_length_counts_steps_as_far_as_they_exist():
+    sequence, emission = inputs()
+    presence = np.linspace(1, 0.2, TIME) * MASK
+    layer = ExpectedSubsample(track_statistics=True)
+    layer(sequence, emission, presence=presence)
+    expected = np.sum(emission * presence) / ROWS
+    close(layer.statistics.length.result(), expected, 1e-6)

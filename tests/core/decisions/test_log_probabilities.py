@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_seqmech import DecisionPenalties
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech.core.decisions import log_probabilities
@@ -141,6 +142,21 @@ def test_fields_report_the_sum_over_real_steps(go_backwards):
     np.testing.assert_allclose(drawn.log_probability, expected, rtol=1e-6)
     assert np.all(expected[:2] < -0.1)
     assert expected[2] == 0
+
+
+def test_fields_report_the_price_of_what_was_drawn():
+    """Not that of the uncertainty, which has a gradient of its own."""
+    layer = field_layer(
+        return_field=True,
+        penalties=DecisionPenalties(reading=2.0, entropy=4.0, indecision=8.0),
+    )
+    mask = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [0, 0, 0, 0]], "bool")
+    with log_probabilities.collect() as decisions:
+        _, field = layer(X, mask=mask, training=True)
+    # Shares of the rows in the mean over real steps.
+    ahead = np.sum(field["size"] - mask, axis=1) * len(mask) / mask.sum()
+    assert ahead.any()
+    np.testing.assert_allclose(decisions[0].penalty, 2 * ahead, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["log_probability", "penalty"])
