@@ -10,7 +10,7 @@ Source: "An Informative Adaptive Receptive Field Model for Recurrent Neural
 Networks": equation 1 (`FieldEquations.size_logits`), 2 (`inner_states`), 3
 (`FieldEquations.gate`), 4 (`forget`), 6 (`soft_summary`) and 8
 (`keep_weights`). Sizes are drawn, equation 7, in
-`keras_seqmech.core.decisions.categorical`. The fast loop has equations 3 and 6
+`keras_seqmech.core.decisions.sampling`. The fast loop has equations 3 and 6
 once more, with their products hoisted.
 """
 

@@ -62,12 +62,12 @@ def draw(scores: Tensor, temperature: Tensor, estimator: str) -> Tensor:
     # the soft one equal that are not equal in the scores.
     return estimate(
         hard_one_hot(scores),
-        lambda: relaxed_one_hot(scores, temperature),
+        lambda: tempered_softmax(scores, temperature),
         estimator,
     )
 
 
-def relaxed_one_hot(
+def tempered_softmax(
     logits: Tensor, temperature: Tensor, noise: Tensor = 0
 ) -> Tensor:
     """Relaxed one-hot sample, $softmax((logits + noise) / temperature)$.

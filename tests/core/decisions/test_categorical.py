@@ -21,7 +21,7 @@ def test_noise_drawn_beforehand_gives_samples_like_those_of_tfp():
     theirs = distribution.sample(count, seed=tf.constant([3, 5])).numpy()
     generator = keras.random.SeedGenerator(4)
     noise = sampling.gumbel_noise((count, *LOGITS.shape), generator)
-    ours = categorical.relaxed_one_hot(LOGITS, temperature, noise).numpy()
+    ours = categorical.tempered_softmax(LOGITS, temperature, noise).numpy()
     for power in (1, 2):
         a, b = ours**power, theirs**power
         error = np.sqrt((a.var(axis=0) + b.var(axis=0)) / count)
@@ -33,9 +33,9 @@ def test_straight_through_is_exactly_one_hot_with_the_soft_gradient():
     scale = tf.constant([1.0, -2.0, 3.0, 0.5], "float64")
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(logits)
-        soft = categorical.relaxed_one_hot(logits, 0.3)
+        soft = categorical.tempered_softmax(logits, 0.3)
         hard = categorical.draw(logits, 0.3, "straight_through")
-        assert categorical.relaxed_one_hot(logits[:0], 0.5).shape == (0, 4)
+        assert categorical.tempered_softmax(logits[:0], 0.5).shape == (0, 4)
         losses = [tf.reduce_sum(scale * x) for x in (soft, hard)]
     assert set(np.unique(hard)) == {0.0, 1.0}
     assert np.array_equal(np.argmax(hard, -1), np.argmax(logits, -1))

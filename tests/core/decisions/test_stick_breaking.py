@@ -78,7 +78,7 @@ def test_float32_stays_finite_in_value_and_gradient(exist, value):
         tape.watch(stop_logits)
         logits = logits_of(stop_logits, [exist], "float32")
         entropy = categorical.entropy(logits)
-        relaxed = categorical.relaxed_one_hot(logits, 1e-6)
+        relaxed = categorical.tempered_softmax(logits, 1e-6)
         loss = entropy + relaxed[:, 1] + tf.math.log_softmax(logits)[:, 0]
     gradient = tape.gradient(loss, stop_logits)
     for tensor in (logits, entropy, relaxed, gradient):
