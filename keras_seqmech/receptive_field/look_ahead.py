@@ -76,7 +76,7 @@ class LookAhead(DecidesSizes):
     $$k_{t,i} = 1 - (1 - q_{t,i})(1 - k_{t-1,i+1}).$$
 
     A penalty on what is read makes sizes small: `ExploreThenCommit` schedules
-    one, or, where each step has a label, a constant one does as well,
+    one, or, where each step has a label, a constant one may do,
     `DecisionPenalties(reading=0.02)`.
 
     Args:
