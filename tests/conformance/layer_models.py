@@ -43,8 +43,11 @@ def make_model(entry) -> keras.Model:
     )
     values = {**inputs, first.name: below(inputs[first.name])}
     outputs = name_outputs(entry.call(layer, values, masks))
-    # Free of masks: Keras averages losses over the real steps of a replica.
-    outputs = {name: keras.ops.copy(x) for name, x in outputs.items()}
+    # Free of masks: Keras averages losses over the real steps of a replica. Of
+    # rank 2 or more: it does not divide the loss of vectors among replicas.
+    outputs = {
+        name: keras.ops.expand_dims(x, -1) for name, x in outputs.items()
+    }
     network = keras.Model({**inputs, **given}, outputs)
     if getattr(public, "estimator", None) == "reinforce":
         return keras_seqmech.PolicyGradientModel(network)
