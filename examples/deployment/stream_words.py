@@ -9,9 +9,9 @@ loads the SavedModel with TensorFlow alone, as a server does, and types the text
 character by character. It keeps the states, so one server serves any number of
 clients, and has nothing left when one of them is killed.
 
-A tag is certain once its field has the characters that it chose to read, and
-all tags before it are. Printed are the words, each as it becomes certain; then
-the delay of the tags in characters, mean and 95th percentile, how many
+A tag is certain once the characters that its step chose to read have arrived,
+and all tags before it are. Printed are the words, each as it becomes certain;
+then the delay of the tags in characters, mean and 95th percentile, how many
 characters a word came after its last one, on average, and the milliseconds of a
 character.
 """
@@ -33,11 +33,9 @@ from keras import ops
 
 from examples.common.exports import newest
 from examples.receptive_field import segmentation
-from examples.receptive_field import taggers
-from keras_seqmech import ExploreThenCommit
+from examples.receptive_field import stream_taggers
+from examples.receptive_field import streams
 from keras_seqmech import serving
-
-MAX_SIZE = 4
 
 
 class Typist:
@@ -120,18 +118,16 @@ def make_segmenter(model: keras.Model, vocabulary: list[str]) -> keras.Model:
 
 def train(args: argparse.Namespace) -> keras.Model:
     """A segmenter that has been trained on some sentences."""
-    sentences, _ = segmentation.people_daily()
-    found = taggers.train_and_test(
-        "lstm+rf",
-        sentences[: args.sentences],
-        {},
-        args.seed,
-        {"epochs": args.epochs, "callbacks": [ExploreThenCommit()]},
+    tagger = stream_taggers.train(
+        "look_ahead",
+        args.reading,
+        streams.load("people_daily", args.sentences, 1, 64),
+        epochs=args.epochs,
+        seed=args.seed,
         units=args.units,
-        max_size=MAX_SIZE,
-        gated="output",
+        verbose="auto",
     )
-    return make_segmenter(found.model, found.vocabulary)
+    return make_segmenter(tagger.model, tagger.vocabulary)
 
 
 def type_text(typist: Typist, text: str) -> dict[str, float]:
@@ -166,6 +162,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--sentences", type=int, default=2000, help="to train on")
     add("--epochs", type=int, default=3)
     add("--units", type=int, default=128)
+    what = "what a character of delay must gain in loss"
+    add("--reading", type=float, default=0.02, help=what)
     add("--seed", type=int, default=0)
     return parser.parse_args(argv)
 

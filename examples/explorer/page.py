@@ -136,7 +136,7 @@ def _said(text: str) -> Tag:
 def _shown(answer: Answer) -> TagList:
     facts = {
         "Answer": ui.tags.bdi(answer.says),
-        "Look-ahead": answer.look_ahead,
+        "Delay": answer.delay,
         "Time": f"{answer.milliseconds:.1f} ms",
     }
     listed = [

@@ -79,10 +79,10 @@ class ServedModel:
 
 
 class Answer(NamedTuple):
-    """What the page shows: words, look-ahead, time, and decisions."""
+    """What the page shows: words, delay, time, and decisions."""
 
     says: str
-    look_ahead: str
+    delay: str
     milliseconds: float
     picture: analysis.HtmlPicture
 
@@ -107,15 +107,15 @@ class Explorable(NamedTuple):
 
 
 def segment(model: ServedModel, text: str, questions: str = "") -> Answer:
-    """Words of a Chinese sentence, and how far each character looked ahead."""
+    """Words of a Chinese sentence, and how long each character's tag waits."""
     text = _checked(text)
     found, milliseconds = model.ask(text=tf.constant([text]))
     sizes = found["size"][0]
     tags = [tag.decode() for tag in found["tags"][0]]
-    ahead = np.maximum(sizes - 1, 0)
+    delay = analysis.emission_delay(found["size"])[0]
     return Answer(
         " · ".join(join_words(text, tags)),
-        f"{ahead.mean():.2f} characters on average, {ahead.max():.0f} at most",
+        f"{delay.mean():.2f} characters on average, {delay.max():.0f} at most",
         milliseconds,
         analysis.show(text, sizes=sizes),
     )

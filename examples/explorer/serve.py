@@ -5,7 +5,8 @@
 Three exported models are asked as one types: a word segmenter shows how far
 each character looked ahead, the focused encoder which digits passed its gates
 for which question, a classifier of titles the probability after each word. With
-each comes its answer, how far it looks ahead, and the time it took.
+each comes its answer, how long an answer waits in a stream, and the time it
+took.
 
 They are SavedModels, loaded without the code that built them; the page names
 the command that makes one that is missing. The page is served to this machine

@@ -63,7 +63,7 @@ def test_the_answer_follows_what_is_typed(driver):
     assert seen(driver, "segmenter", ".sq-number") == ["2", "1", "2"]
     names = seen(driver, "segmenter", "dt")
     facts = dict(zip(names, seen(driver, "segmenter", "dd")))
-    assert facts["Look-ahead"].startswith("0.67 characters on average")
+    assert facts["Delay"].startswith("0.33 characters on average")
     assert float(facts["Time"].removesuffix(" ms")) > 0
     field.send_keys("d")
     answers(driver, "segmenter", "ab · cd")

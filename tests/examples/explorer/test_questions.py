@@ -31,8 +31,8 @@ def only_track(answer):
 def test_segmenter(models):
     answer = questions.segment(models["segmenter"], " 研究生 ")
     assert answer.says == "研究 · 生"
-    # Two of three read one character ahead, one of them past the end.
-    assert answer.look_ahead == "0.67 characters on average, 1 at most"
+    # Two of three read one character ahead, the last past the end.
+    assert answer.delay == "0.33 characters on average, 1 at most"
     assert answer.milliseconds > 0
     row = only_track(answer)
     assert tokens(row) == list("研究生")

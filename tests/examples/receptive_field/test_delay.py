@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from examples.receptive_field import delay
+from examples.receptive_field import stream_taggers as taggers
 from examples.receptive_field import streams
 from tests.examples.files import read
 
@@ -20,27 +21,27 @@ def test_runs_are_measured_and_drawn(tmp_path, capsys):
     assert 1.9 < float(window["delay"]) < 2 == float(window["delay_95"])
     # Streamed, each tag came when the table says.
     assert int(adaptive["streamed"]) > 100
-    assert 0 <= float(adaptive["delay"]) <= 5
+    assert 0 <= float(adaptive["delay"]) <= 11
     assert (tmp_path / "delay.png").read_bytes().startswith(b"\x89PNG")
     assert "| code | look_ahead | 0.02 |" in capsys.readouterr().out
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", delay.MODELS)
+@pytest.mark.parametrize("name", taggers.MODELS)
 def test_models_see_what_their_setting_says(name):
     """A later character changes a tag only if it is waited for."""
-    model = delay.build(name, 2, 20, 3, units=4, max_size=4)
+    model = taggers.build(name, 2, 20, 3, units=4, max_size=4)
     ids = np.random.default_rng(0).integers(2, 20, (1, 12))
     tags = model(ids)["tags"].numpy()
     changed = ids.copy()
     changed[:, 6] = 1
     differs = np.any(model(changed)["tags"].numpy() != tags, axis=-1)[0]
     first = {"lstm": 6, "bilstm": 0}.get(name, 4)
-    if name in delay.ADAPTIVE:
+    if name in taggers.ADAPTIVE:
         first = 3
     assert not differs[:first].any() and differs[6:].all()
     # Fields are held to their size in training.
-    assert name in (*delay.ADAPTIVE, "field") or differs[first]
+    assert name in (*taggers.ADAPTIVE, "field") or differs[first]
 
 
 def test_kinds_of_characters():
@@ -52,8 +53,10 @@ def test_kinds_of_characters():
 
 
 def test_words_are_scored_by_their_places():
-    test = delay.Arrays(np.array([[2, 3, 4, 0]]), np.array([[0, 2, 3, 0]]))
+    test = taggers.Arrays(np.array([[2, 3, 4, 0]]), np.array([[0, 2, 3, 0]]))
     texts = streams.Texts(("B", "I", "E", "S"), [], [], streams.words_of)
-    assert delay.f1(np.array([[0, 2, 3, 3]]), test, texts) == 100
+    assert taggers.f1(np.array([[0, 2, 3, 3]]), test, texts) == 100
     # Of three words found, one is right; there are two.
-    assert delay.f1(np.array([[3, 3, 3, 3]]), test, texts) == pytest.approx(40)
+    assert taggers.f1(np.array([[3, 3, 3, 3]]), test, texts) == pytest.approx(
+        40
+    )

@@ -1,0 +1,278 @@
+"""Taggers of characters whose text is still arriving: models, training, F1.
+
+What users write: an LSTM (`lstm`); an LSTM over the embeddings of this
+character and the k after it (`window`), also with a lower LSTM beside them
+(`window+lower`); targets `shifted` by k; a `convolution` over k + 1 characters,
+then an LSTM; a `bilstm`, which waits for the end. What this package adds:
+`ReceptiveFieldRNN` with fields of k + 1 characters (`field`) and of as many as
+they choose (`adaptive field`), and `LookAhead` in front of an LSTM
+(`look_ahead`), its decisions made beside a lower LSTM, whose outputs the upper
+one reads too, as in `window+lower`. The setting of a model is k, or the weight
+of what is read.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+from typing import NamedTuple
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import layers
+from keras import ops
+
+from examples.receptive_field import streams
+from keras_seqmech import DecisionPenalties
+from keras_seqmech import ExploreThenCommit
+from keras_seqmech import LookAhead
+from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech import analysis
+
+AHEAD = (1, 2, 3)
+PRICES = (0.05, 0.02, 0.01)
+# Settings of each model.
+MODELS: dict[str, Sequence[float]] = {
+    "lstm": (0,),
+    "window": AHEAD,
+    "window+lower": AHEAD,
+    "shifted": AHEAD,
+    "convolution": AHEAD,
+    "field": AHEAD,
+    "bilstm": (math.inf,),
+    "adaptive field": PRICES,
+    "look_ahead": PRICES,
+}
+ADAPTIVE = ("adaptive field", "look_ahead")
+EMBEDDING, LOWER, BATCH = 64, 48, 64
+LEARNING_RATE = 5e-3
+# 0 is padding, 1 stands for unknown characters.
+PADDING, FIRST = 0, 2
+
+
+class Arrays(NamedTuple):
+    """Texts as ids and tags, `(texts, length)`; `PADDING` behind their ends."""
+
+    ids: np.ndarray
+    tags: np.ndarray
+
+    @property
+    def mask(self) -> np.ndarray:
+        """True at characters."""
+        return self.ids != PADDING
+
+
+def encode(
+    texts: Sequence[streams.Tagged],
+    vocabulary: Sequence[str],
+    tags: Sequence[str],
+) -> Arrays:
+    """Ids of characters, 1 where one is unknown, and of tags."""
+    id_of = {x: i for i, x in enumerate(vocabulary, FIRST)}
+    number_of = {x: i for i, x in enumerate(tags)}
+    shape = len(texts), max(len(text) for text, _ in texts)
+    arrays = Arrays(np.full(shape, PADDING, "int32"), np.zeros(shape, "int32"))
+    for row, (text, own) in enumerate(texts):
+        arrays.ids[row, : len(text)] = [id_of.get(x, 1) for x in text]
+        arrays.tags[row, : len(text)] = [number_of[x] for x in own]
+    return arrays
+
+
+class Tagger(NamedTuple):
+    """A trained model, and the texts to test it on."""
+
+    name: str  # One of `MODELS`.
+    setting: float
+    model: keras.Model
+    vocabulary: list[str]
+    texts: streams.Texts
+    tests: Arrays
+
+    def test(self) -> tuple[float, np.ndarray]:
+        """F1 in %, and how long each character of the test texts waits."""
+        found = self.model.predict(self.tests.ids, batch_size=256, verbose=0)
+        tags = np.argmax(found["tags"], axis=-1)
+        delays = delays_of(self.name, self.setting, found, self.tests.mask)
+        return f1(tags, self.tests, self.texts), delays
+
+
+def train(
+    name: str,
+    setting: float,
+    texts: streams.Texts,
+    epochs: int,
+    seed: int,
+    units: int = 64,
+    max_size: int = 12,
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    verbose: str | int = 0,
+) -> Tagger:
+    """Trains one of `MODELS`."""
+    counts = Counter("".join(text for text, _ in texts.train))
+    vocabulary = sorted(x for x, count in counts.items() if count > 1)
+    keras.utils.clear_session()
+    keras.utils.set_random_seed(seed)
+    size = len(vocabulary) + FIRST
+    model = build(name, setting, size, len(texts.tags), units, max_size)
+    if name in ADAPTIVE:
+        callbacks = [*callbacks, ExploreThenCommit(reading=setting)]
+    fit(
+        model,
+        encode(texts.train, vocabulary, texts.tags),
+        epochs,
+        seed,
+        callbacks,
+        verbose,
+    )
+    tests = encode(texts.test, vocabulary, texts.tags)
+    return Tagger(name, setting, model, vocabulary, texts, tests)
+
+
+def build(
+    name: str,
+    setting: float,
+    vocabulary_size: int,
+    classes: int,
+    units: int,
+    max_size: int,
+) -> keras.Model:
+    """A tagger: ids `(batch, time)` in, probabilities of tags out.
+
+    Adaptive ones return `"size"`, `(batch, time)`, too.
+    """
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    mask = ops.not_equal(ids, PADDING)
+    x = layers.Embedding(vocabulary_size, EMBEDDING)(ids)
+    x = x * ops.cast(ops.expand_dims(mask, -1), x.dtype)
+    ahead = 0 if name in (*ADAPTIVE, "bilstm") else int(setting)
+    outputs = {}
+
+    def lstm(x: keras.KerasTensor, width: int = units) -> keras.KerasTensor:
+        return layers.LSTM(width, return_sequences=True)(x)
+
+    if name == "bilstm":
+        both = layers.Bidirectional(layers.LSTM(units, return_sequences=True))
+        y = both(x, mask=mask)
+    elif name in ("window", "window+lower"):
+        read = [shift(x, i) for i in range(ahead + 1)]
+        read += [lstm(x, LOWER)] if name == "window+lower" else []
+        y = lstm(ops.concatenate(read, axis=-1))
+    elif name == "shifted":
+        padded = ops.pad(x, [[0, 0], [0, ahead], [0, 0]])
+        y = lstm(padded)[:, ahead:]
+    elif name == "convolution":
+        padded = ops.pad(x, [[0, 0], [0, ahead], [0, 0]])
+        y = lstm(layers.Conv1D(units, ahead + 1, activation="relu")(padded))
+    elif name == "look_ahead":
+        before = lstm(x, LOWER)
+        look = LookAhead(max_size, return_field=True, name="look")
+        read, field = look(x, context=before, mask=mask)
+        outputs["size"] = field["size"]
+        y = lstm(ops.concatenate([read, before], axis=-1))
+    elif name in ("field", "adaptive field"):
+        size = max_size if name in ADAPTIVE else ahead + 1
+        held = DecisionPenalties(target=size, target_weight=10.0)
+        y, field = ReceptiveFieldRNN(
+            layers.LSTMCell(units),
+            size,
+            gated="output",
+            penalties=None if name in ADAPTIVE else held,
+            return_field=True,
+            return_sequences=True,
+        )(x, mask=mask)
+        if name in ADAPTIVE:
+            outputs["size"] = field["size"]
+    else:
+        y = lstm(x)
+    tags = layers.Dense(classes, activation="softmax", name="tags")(y)
+    return keras.Model(ids, {"tags": tags, **outputs})
+
+
+def shift(x: keras.KerasTensor, steps: int) -> keras.KerasTensor:
+    """What comes some steps later, zeros behind the end."""
+    return ops.pad(x[:, steps:], [[0, 0], [0, steps], [0, 0]])
+
+
+def fit(
+    model: keras.Model,
+    train: Arrays,
+    epochs: int,
+    seed: int,
+    callbacks: Sequence[keras.callbacks.Callback],
+    verbose: str | int,
+) -> None:
+    """Trains with Adam, the learning rate falling along a cosine."""
+    batches = len(train.ids) // BATCH
+    rate = keras.optimizers.schedules.CosineDecay(
+        LEARNING_RATE, epochs * batches
+    )
+    tagger = keras.Model(model.input, model.output["tags"])
+    tagger.compile(
+        keras.optimizers.Adam(rate, clipnorm=1.0),
+        keras.losses.SparseCategoricalCrossentropy(
+            reduction="mean_with_sample_weight"
+        ),
+        jit_compile=False,
+    )
+    tagger.fit(
+        alike(train, seed).repeat(),
+        epochs=epochs,
+        steps_per_epoch=batches,
+        shuffle=False,
+        callbacks=callbacks,
+        verbose=verbose,
+    )
+
+
+def alike(train: Arrays, seed: int) -> tf.data.Dataset:
+    """Batches of texts of similar length, shuffled, with weights."""
+    lengths = train.mask.sum(axis=1)
+    generator = np.random.default_rng(seed)
+
+    def batches():
+        order = generator.permutation(len(lengths))
+        pools = np.array_split(order, -(-len(order) // (16 * BATCH)))
+        chosen = []
+        for pool in pools:
+            pool = pool[np.argsort(lengths[pool], kind="stable")]
+            count = len(pool) // BATCH
+            chosen += np.array_split(pool[: count * BATCH], count)
+        for i in generator.permutation(len(chosen)):
+            own = slice(lengths[chosen[i]].max())
+            ids, tags, mask = (
+                x[chosen[i]][:, own] for x in (*train, train.mask)
+            )
+            yield ids, tags, mask.astype("float32")
+
+    spec = (None, None)
+    return tf.data.Dataset.from_generator(
+        batches,
+        output_signature=(
+            tf.TensorSpec(spec, "int32"),
+            tf.TensorSpec(spec, "int32"),
+            tf.TensorSpec(spec, "float32"),
+        ),
+    )
+
+
+def delays_of(
+    name: str, setting: float, found: dict[str, Any], mask: np.ndarray
+) -> np.ndarray:
+    """How long each character waits for its tag, `(texts, length)`."""
+    if name in ADAPTIVE:
+        return analysis.emission_delay(found["size"], mask)
+    # All that is waited for, at most to the end of the text.
+    ends = mask.sum(axis=1, keepdims=True)
+    left = np.maximum(ends - 1 - np.arange(mask.shape[1]), 0)
+    return np.minimum(left, setting).astype(int)
+
+
+def f1(found: np.ndarray, test: Arrays, texts: streams.Texts) -> float:
+    """F1 of words, or of tokens with their kinds, in %."""
+    right = total = 0
+    names = np.array(texts.tags)
+    for tags, expected, real in zip(found, test.tags, test.mask):
+        a, b = (texts.spans(names[x[real]]) for x in (tags, expected))
+        right, total = right + len(a & b), total + len(a) + len(b)
+    return 100 * 2 * right / total
