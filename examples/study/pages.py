@@ -6,7 +6,8 @@ All else is written by hand. A number of rows in a text follows a comment that
 says what it is: `<!-- quoted: NAME COLUMN: LABELS -->` the mean and standard
 deviation of the case with these labels, separated by commas, and
 `<!-- quoted: NAME COLUMN: LABELS - LABELS -->` the difference of two cases over
-the seeds that both have.
+the seeds that both have. ` with OPTIONS` at the end chooses rows with these
+options.
 """
 
 import re
@@ -77,17 +78,21 @@ def wrong_quotes(content: str, folder: Path = rows_.FOLDER) -> list[str]:
 def number(reference: str, folder: Path = rows_.FOLDER) -> Number:
     """The number of a reference, "NAME COLUMN: LABELS" or with a baseline.
 
-    Of rows with several options, those with most seeds count; of as many,
-    today's, then those added last.
+    Of rows with several options, unless it names some, those with most seeds
+    count; of as many, today's, then those added last.
     """
     place, _, labels = reference.partition(": ")
+    labels, _, wanted = labels.partition(" with ")
     name, _, column_name = place.partition(" ")
     case, _, baseline = labels.partition(" - ")
     study = records.study(name)
     rows = rows_.read(study, folder)
+    if wanted:
+        rows = rows[rows["options"] == wanted]
     joined = [", ".join(filter(None, x)) for x in rows[[*study.labels]].values]
-    own = rows[[x == case for x in joined]]
-    others = rows[[x == baseline for x in joined]] if baseline else None
+    names = pd.Series(joined, rows.index, dtype=object)
+    own = rows[names == case]
+    others = rows[names == baseline] if baseline else None
     found = [
         _number(own[own["options"] == options], others, column)
         for column in study.columns

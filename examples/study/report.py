@@ -18,11 +18,7 @@ LEAST = 3
 LEAST_OF_INTERVAL = 5
 LEVEL = 0.95
 LEVEL_NAME = f"{100 * LEVEL:g} %"
-DIFFERENCES = (
-    f"Differences: of runs with the same seed; in brackets, from {LEAST} pairs "
-    f"on, their range, and from {LEAST_OF_INTERVAL} on Student's t interval of "
-    f"{LEVEL_NAME}."
-)
+RANGE, INTERVAL = "range of pairs", "Student's t"
 
 
 def of_hand(rows: pd.DataFrame) -> pd.Series:
@@ -74,8 +70,15 @@ class Difference(NamedTuple):
         if self.bounds is None:
             return text
         low, high = self.bounds
-        kind = f"{LEVEL_NAME}: " if self.pairs >= LEAST_OF_INTERVAL else ""
-        return f"{text} [{kind}{low:{form}}, {high:{form}}]"
+        level = f"{LEVEL_NAME}: " if self.kind == INTERVAL else ""
+        return f"{text} [{level}{low:{form}}, {high:{form}}]"
+
+    @property
+    def kind(self) -> str:
+        """What the bounds are: `RANGE` or `INTERVAL`, "" without any."""
+        if self.bounds is None:
+            return ""
+        return INTERVAL if self.pairs >= LEAST_OF_INTERVAL else RANGE
 
 
 def difference(
@@ -126,10 +129,8 @@ def _part(study: Study, rows: pd.DataFrame) -> list[str]:
     if rows.empty:
         return []
     parts = [table(study, rows)]
-    if "| difference |" in parts[0]:
-        parts.append(DIFFERENCES)
     origins = []
-    for name in ("date", "commit", "machine", "versions", "note"):
+    for name in ("date", "commit", "machine", "note"):
         values = " / ".join(filter(None, rows[name].unique()))
         if values:
             origins.append(f"commit {values}" if name == "commit" else values)
@@ -151,7 +152,8 @@ def _progress(study: Study, rows: pd.DataFrame, folder: Path) -> str:
 def table(study: Study, rows: pd.DataFrame) -> str:
     """Markdown table of rows with the same options, a line for each case.
 
-    Columns without any number are left out.
+    Columns without any number are left out. The title of the differences says
+    what their brackets are.
     """
     names = list(study.labels)
     order = [tuple(case.labels.values()) for case in study.cases]
@@ -161,18 +163,36 @@ def table(study: Study, rows: pd.DataFrame) -> str:
         return order.index(own) if own in order else len(order)
 
     groups = dict(list(rows.groupby(names, sort=False)))
-    shown = pd.DataFrame(
-        [
-            _line(study, dict(zip(names, labels)), groups[labels], rows)
-            for labels in sorted(groups, key=place)
-        ]
-    )
+    lines, brackets = [], set()
+    for values in sorted(groups, key=place):
+        labels = dict(zip(names, values))
+        found = _difference(study, labels, groups[values], rows)
+        lines.append(_line(study, labels, groups[values], found))
+        brackets |= {found.kind} if found else set()
+    shown = pd.DataFrame(lines)
     shown = shown.loc[:, (shown != "").any()]
+    kinds = ", ".join(sorted(filter(None, brackets)))
+    title = f"difference [{kinds}]" if kinds else "difference"
+    shown = shown.rename(columns={"difference": title})
     return tables.table([shown.columns, *shown.to_numpy()])
 
 
-def _line(
+def _difference(
     study: Study, labels: dict[str, str], own: pd.DataFrame, rows: pd.DataFrame
+) -> Difference | None:
+    """Of a case to its baseline, None without one."""
+    baseline = study.baseline(labels)
+    if baseline is None:
+        return None
+    is_other = (rows[list(baseline)] == pd.Series(baseline)).all(axis=1)
+    return difference(own, rows[is_other], study.columns[0])
+
+
+def _line(
+    study: Study,
+    labels: dict[str, str],
+    own: pd.DataFrame,
+    found: Difference | None,
 ) -> dict[str, str]:
     """Cells of a case, by the column's title."""
     line = {name.replace("_", " "): x for name, x in labels.items()}
@@ -182,20 +202,9 @@ def _line(
         theirs = str(paper.get(column.name, "")) if ours else ""
         line |= {column.title: ours, f"{column.title}, paper": theirs}
         if column is study.columns[0]:
-            line["difference"] = _difference(study, labels, own, rows)
+            line["difference"] = ""
+            if found:
+                name = study.baseline(labels)[study.compared]
+                line["difference"] = f"{found.show(column.form)} to {name}"
     line["seeds"] = str(seed_count(of_most_seeds(own)))
     return line
-
-
-def _difference(
-    study: Study, labels: dict[str, str], own: pd.DataFrame, rows: pd.DataFrame
-) -> str:
-    """To a case's baseline, with the baseline's name; "" without one."""
-    baseline = study.baseline(labels)
-    if baseline is None:
-        return ""
-    is_other = (rows[list(baseline)] == pd.Series(baseline)).all(axis=1)
-    column = study.columns[0]
-    found = difference(own, rows[is_other], column)
-    name = baseline[study.compared]
-    return f"{found.show(column.form)} to {name}" if found else ""

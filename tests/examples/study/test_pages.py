@@ -3,17 +3,18 @@
 import csv
 import re
 import shutil
+from typing import NamedTuple
 
 import pytest
 
 from examples.study import pages
 from examples.study import records
+from examples.study import report
 from examples.study import rows
 from tests.examples.study import tiny_program
 
 RESULTS, *DOCUMENTS = pages.PAGES
-MADE_BY_HAND = {"serving.md", "speed.md"}
-VERDICTS = {"yes", "partly", "no", "open"}
+MADE_BY_HAND = {"serving.md", "speed.md", "what_we_changed.md"}
 
 
 def read(path):
@@ -39,36 +40,78 @@ def test_every_study_is_on_a_page_and_no_other_table():
     assert sorted(found) == sorted(records.STUDIES)
 
 
-def claims(width):
-    """Lines of the tables of RESULTS.md of this width, but for headers."""
-    lines = re.findall(r"^\| (.*) \|$", read(RESULTS), re.MULTILINE)
-    found = [line.split(" | ") for line in lines]
-    return [x for x in found if len(x) == width and x[0] not in ("", "---")]
+class Claim(NamedTuple):
+    """A line of a table of RESULTS.md that says what was reproduced."""
+
+    text: str
+    verdict: str
+    seeds: str
+    quoted: list[str]
 
 
-def test_claims_and_verdicts_agree():
-    """The numbers of a claim are in one table, of its verdict in another."""
-    ours, ran = {}, []
-    for name, claim, _, numbers, seeds, verdict, run in claims(7):
-        ours[name, claim] = numbers, seeds, verdict
-        studies = re.findall(r"`(\w+)`", run)
-        assert run and set(studies) <= set(records.STUDIES), run
-        ran.append((name, claim))
-    verdicts = claims(6)
-    assert [x[0] for x in verdicts[:12]] == [f"C{i}" for i in range(1, 13)]
-    for name, _, claim, verdict, reason, seeds in verdicts:
-        verdict = verdict.strip("*")
-        if verdict == "not run":
-            assert not seeds and (name, claim) not in ours
-            continue
-        numbers, *others = ours.pop((name, claim))
-        assert verdict in VERDICTS and others == [seeds, verdict], name
-        quotes = pages.QUOTE.findall(numbers + reason)
-        counts = {pages.number(quote).seeds for quote in quotes}
-        if counts:
-            found = dict.fromkeys([min(counts), max(counts)])
-            assert seeds == " to ".join(map(str, found)), name
-    assert not ours
+def claims(titles):
+    """The claims of tables of RESULTS.md with these titles, split by "|"."""
+    found = []
+    for line in read(RESULTS).split("\n"):
+        if not line.startswith("|"):
+            columns = None
+        elif columns is None:
+            columns = [x.strip() for x in line.strip("|").split("|")]
+        elif set(columns) >= set(titles) and "---" not in line:
+            cells = [x.strip() for x in line.strip("|").split("|")]
+            cell = dict(zip(columns, cells, strict=True))
+            verdict, _, seeds = cell["reproduced"].partition(", ")
+            quoted = pages.QUOTE.findall(line)
+            found.append(
+                (cell, Claim(cells[0], verdict.strip("*"), seeds, quoted))
+            )
+    return found
+
+
+HEADLINES, ALL = claims(["why"]), claims(["rows"])
+VERDICTS = ("yes", "partly", "no", "open", "drawn")
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [claim for _, claim in (*HEADLINES, *ALL)],
+    ids=lambda claim: claim.text[:40],
+)
+def test_verdicts_rest_on_their_seeds(claim):
+    assert claim.verdict in VERDICTS
+    if claim.verdict == "drawn":
+        assert claim.seeds == "1 seed" and not claim.quoted
+        return
+    counts = {pages.number(quote).seeds for quote in claim.quoted}
+    least, most = min(counts), max(counts)
+    span = f"{least} to {most}" if least < most else f"{least}"
+    assert claim.seeds == f"{span} seed" + "s" * (most > 1)
+    assert claim.verdict != "yes" or least >= report.LEAST
+
+
+def test_reasons_of_headline_claims_are_short():
+    names = [re.match(r"\[(C\d+)\]", claim.text)[1] for _, claim in HEADLINES]
+    assert names == [f"C{i}" for i in range(1, 13)]
+    for cell, claim in HEADLINES:
+        assert len(pages.QUOTE.sub("", cell["why"]).split()) <= 25, claim.text
+
+
+def test_claims_name_their_rows():
+    for cell, claim in ALL:
+        studies = re.findall(r"`(\w+)`", cell["rows"])
+        assert set(studies) <= set(records.STUDIES), claim.text
+        quoted = {quote.partition(" ")[0] for quote in claim.quoted}
+        assert quoted <= set(studies), claim.text
+
+
+def test_the_first_screen_counts_the_verdicts():
+    def counted(found, verdicts):
+        all_of_them = [claim.verdict for _, claim in found]
+        return ", ".join(f"{all_of_them.count(x)} {x}" for x in verdicts)
+
+    first, _, rest = read(RESULTS).partition("## By document")
+    assert f"documents {counted(HEADLINES, VERDICTS[:-1])}.**" in first
+    assert f"{len(ALL)} claims below: {counted(ALL, VERDICTS)}." in rest
 
 
 def test_rows_that_disagree_are_noticed(tmp_path):
@@ -114,6 +157,13 @@ def test_the_options_of_most_seeds_and_of_today_come_first(add, tmp_path):
     assert pages.number("tiny score: a", tmp_path) == ("5.0 ± 1.0", 2)
 
 
+def test_a_quote_may_name_its_options(add, tmp_path):
+    add("a", "0", "7")
+    add("a", "0", "6", options="--units 5")
+    found = pages.number("tiny score: a with --units 5", tmp_path)
+    assert found == ("6.0", 1)
+
+
 def test_differences_are_of_the_options_with_most_pairs(add, tmp_path):
     for seed, scores in enumerate([(1, 4), (2, 6), (3, 9)]):
         for model, score in zip("ab", scores):
@@ -127,7 +177,8 @@ def test_differences_are_of_the_options_with_most_pairs(add, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "quote", ["score: b", "score: b - a", "score: a - b", "size: a"]
+    "quote",
+    ["score: b", "score: b - a", "score: a - b", "size: a", "score: a with x"],
 )
 def test_numbers_that_no_row_has(quote, add, tmp_path):
     add("a", "0", "7")

@@ -93,20 +93,33 @@ def test_a_report(add, tmp_path):
     add(1, 2, 3, model="a", **run)
     add("7 ± 1", seeds=["0 1"], options="--units 4", note="by hand")
     found = report.report(study, tmp_path).split("\n\n")
+    title = f"difference [{report.RANGE}]"
     assert found[0].split("\n") == [
-        "| model | score | score, paper | difference | seeds |",
+        f"| model | score | score, paper | {title} | seeds |",
         "| --- | --- | --- | --- | --- |",
         "| a | 2.0 ± 1.0 | 5a |  | 3 |",
         "| b | 6.3 ± 2.5 | 5b | +4.3 [3.0, 6.0] to a | 3 |",
     ]
-    assert found[1] == report.DIFFERENCES
-    assert found[2:5] == [
+    assert found[1:4] == [
         "Rows: 2026-11-22; commit abc.",
         "All runs of `python -m examples.study tiny`.",
         "Rows with other options than today's, `--units 4`:",
     ]
-    assert "| a | 7 ± 1 | 5a | 2 |" in found[5]
-    assert found[6] == "Rows: by hand."
+    assert "| a | 7 ± 1 | 5a | 2 |" in found[4]
+    assert found[5] == "Rows: by hand."
+
+
+def test_titles_say_what_brackets_are(add):
+    study = tiny_program.study()
+    add(*range(5), model="a")
+    for pairs, title in (
+        (2, ""),
+        (3, " [range of pairs]"),
+        (5, " [Student's t]"),
+    ):
+        found = add(*range(pairs), model="b")
+        header, *_ = report.table(study, found).split("\n")
+        assert f"| difference{title} |" in header
 
 
 def test_a_report_of_no_rows(tmp_path):
