@@ -110,7 +110,7 @@ def test_the_first_screen_counts_the_verdicts():
         return ", ".join(f"{all_of_them.count(x)} {x}" for x in verdicts)
 
     first, _, rest = read(RESULTS).partition("## By document")
-    assert f"documents {counted(HEADLINES, VERDICTS[:-1])}.**" in first
+    assert f"documents\n{counted(HEADLINES, VERDICTS[:-1])}.**" in first
     assert f"{len(ALL)} claims below: {counted(ALL, VERDICTS)}." in rest
 
 
