@@ -1,4 +1,4 @@
-"""`show`: a sequence with its decisions, as a piece of HTML."""
+"""`show`: a sequence with its decisions, as a piece of HTML, or as text."""
 
 import html
 import os
@@ -20,15 +20,17 @@ TOLERANCE = 1e-4
 
 
 class HtmlPicture(NamedTuple):
-    """A picture that notebooks show and browsers open.
+    """A picture that notebooks show, browsers open and terminals print.
 
     Attributes:
         html: One element with its style; it needs nothing from elsewhere.
         title: Title of the browser's window.
+        text: What `print` writes: the same numbers, a line for each token.
     """
 
     html: str
     title: str
+    text: str
 
     @property
     def document(self) -> str:
@@ -57,7 +59,7 @@ class HtmlPicture(NamedTuple):
         return path
 
     def __repr__(self) -> str:
-        return f"HtmlPicture(title={self.title!r})"
+        return self.text
 
     def _repr_html_(self) -> str:
         return self.html
@@ -100,8 +102,8 @@ def show(
         title: Title of the picture.
 
     Returns:
-        An `HtmlPicture`: notebooks show it, `save(path)` writes a file, `html`
-        is the text.
+        An `HtmlPicture`: notebooks show it, `print` writes it as text,
+        `save(path)` writes a file, `html` is what is in it.
 
     Raises:
         ValueError: If there is no token or no decision, lengths differ, or a
@@ -114,8 +116,16 @@ def show(
     ...     ["not", "a", "good", "film"],
     ...     sizes=[3, 1, 2, 1],
     ...     gates={"good?": [1, 0, 1, 0], "what?": [0, 0, 0, 1]},
-    ...     title="Decisions",
     ... )
+    >>> print(show(["not", "a", "good", "film"], sizes=[3, 1, 2, 1]))
+    Decisions
+    <BLANKLINE>
+    Tokens read at each step
+    1.75 on average, 3 at most
+      not     3  ███
+      a       1  █
+      good    2  ██
+      film    1  █
     >>> picture.save("decisions.html")  # doctest: +SKIP
     """
     seen = [visible(token) for token in _token_list(tokens)]
@@ -126,23 +136,26 @@ def show(
         "kept": kept,
         "probabilities": probabilities,
     }
-    drawn = []
+    drawn, written = [], []
     for name, kind in tracks.KINDS.items():
         if given[name] is not None:
             rows = _rows(name, given[name], len(seen), kind.largest)
             drawn.append(tracks.draw_track(name, seen, rows))
+            written.append(tracks.write_track(name, seen, rows))
     if not drawn:
         raise ValueError(
             f"At least one argument of {', '.join(given)} must be given. "
             "Received: None for all"
         )
-    label = html.escape("Decisions" if title is None else visible(title))
+    name = "Decisions" if title is None else visible(title)
+    label = html.escape(name)
     heading = f'<p class="sq-title" dir="auto">{label}</p>'
     return HtmlPicture(
         f'<div class="seqmech" role="figure" aria-label="{label}">'
         f"<style>{STYLE}</style>{'' if title is None else heading}"
         f"{''.join(drawn)}</div>",
-        "Decisions" if title is None else visible(title),
+        name,
+        "\n\n".join([name, *written]),
     )
 
 

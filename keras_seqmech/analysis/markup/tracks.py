@@ -1,7 +1,8 @@
-"""The tracks of a picture: for each kind of decision, what is below a token."""
+"""The tracks of a picture: for each kind of decision, what is at a token."""
 
 import html
 import math
+import unicodedata
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -34,6 +35,9 @@ class Kind(NamedTuple):
     relative: bool = False
     largest: float = 1.0
 
+
+# Longest bar of a text.
+BAR = 20
 
 # In the order in which they are shown.
 KINDS = {
@@ -89,11 +93,42 @@ def draw_track(
     )
 
 
+def write_track(
+    name: str, tokens: list[str], rows: Mapping[str, np.ndarray]
+) -> str:
+    """The same as text: below each summary a line for each token."""
+    kind, width = KINDS[name], max(map(_width, tokens))
+    lines = [kind.heading]
+    for title, values in rows.items():
+        is_size = kind is KINDS["sizes"]
+        summary = _size_summary(values)
+        if not is_size:
+            summary = _share_summary(kind, tokens, values)
+        lines.append(f"{visible(title)}: {summary}" if title else summary)
+        length = 1 if is_size else BAR / _scale(kind, values)
+        for token, value in zip(tokens, values.tolist()):
+            space = " " * (width - _width(token))
+            number = _count(value) if is_size else f"{100 * value:.0f} %"
+            bar = "█" * min(BAR, round(length * value))
+            lines.append(f"  {token}{space} {number:>5}  {bar}".rstrip())
+    return "\n".join(lines)
+
+
+def _width(text: str) -> int:
+    """Columns that a text takes in a terminal."""
+    return sum(
+        2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        for letter in text
+        if not unicodedata.combining(letter)
+    )
+
+
 def _row(kind: Kind, tokens: list[str], name: str, values: np.ndarray) -> str:
     if kind is KINDS["sizes"]:
-        cells, summary = _sizes(tokens, values)
+        cells, summary = _sizes(tokens, values), _size_summary(values)
     else:
-        cells, summary = _shares(kind, tokens, values)
+        cells = _shares(kind, tokens, values)
+        summary = _share_summary(kind, tokens, values)
     named = f'<bdi class="sq-name">{html.escape(visible(name))}</bdi> '
     return (
         f'<div class="sq-row"><p>{named if name else ""}'
@@ -103,16 +138,18 @@ def _row(kind: Kind, tokens: list[str], name: str, values: np.ndarray) -> str:
     )
 
 
-def _sizes(tokens: list[str], sizes: np.ndarray) -> tuple[list[str], str]:
-    """Cells with a bar over what was read at each step, and a summary."""
-    summary = f"{sizes.mean():.2f} on average, {_count(sizes.max())} at most"
+def _size_summary(sizes: np.ndarray) -> str:
+    return f"{sizes.mean():.2f} on average, {_count(sizes.max())} at most"
+
+
+def _sizes(tokens: list[str], sizes: np.ndarray) -> list[str]:
+    """Cells with a bar over what was read at each step."""
     lanes = max(1, math.ceil(sizes.max() - LEAST_SHARE))
     lanes = min(lanes, len(sizes))
-    cells = [
+    return [
         _cell(token, _bars(t, sizes, lanes) + _number(size))
         for t, (token, size) in enumerate(zip(tokens, sizes.tolist()))
     ]
-    return cells, summary
 
 
 def _bars(t: int, sizes: np.ndarray, lanes: int) -> str:
@@ -137,12 +174,19 @@ def _bars(t: int, sizes: np.ndarray, lanes: int) -> str:
     )
 
 
-def _shares(
-    kind: Kind, tokens: list[str], values: np.ndarray
-) -> tuple[list[str], str]:
-    """Cells with numbers from 0 to 1, as columns in percent, and a summary."""
-    is_decided = kind.passed and np.isin(values, (0.0, 1.0)).all()
-    scale = (values.max() if kind.relative else 0.0) or 1.0
+def _scale(kind: Kind, values: np.ndarray) -> float:
+    """The share whose column is as high as any."""
+    return (values.max() if kind.relative else 0.0) or 1.0
+
+
+def _is_decided(kind: Kind, values: np.ndarray) -> bool:
+    """Whether tokens pass or do not, with no probabilities."""
+    return bool(kind.passed) and bool(np.isin(values, (0.0, 1.0)).all())
+
+
+def _shares(kind: Kind, tokens: list[str], values: np.ndarray) -> list[str]:
+    """Cells with numbers from 0 to 1, as columns in percent."""
+    is_decided, scale = _is_decided(kind, values), _scale(kind, values)
     cells = []
     for token, value in zip(tokens, values.tolist()):
         element, below = "span", ""
@@ -152,17 +196,20 @@ def _shares(
             below = _column(value / scale, half=not kind.relative)
             below += _number(round(100 * value))
         cells.append(_cell(token, below, element, value / scale))
+    return cells
+
+
+def _share_summary(kind: Kind, tokens: list[str], values: np.ndarray) -> str:
     if kind.passed:
         count = int((values > 0.5).sum())
         summary = f"{count} of {len(values)} {kind.passed}"
-        if not is_decided:
-            summary += f", mean {_percent(values.mean())}"
-    elif kind.relative:
+        if _is_decided(kind, values):
+            return summary
+        return f"{summary}, mean {_percent(values.mean())}"
+    if kind.relative:
         best = int(values.argmax())
-        summary = f"most, {_percent(values[best])}, on {tokens[best]}"
-    else:
-        summary = f"{_percent(values[-1])} at the end"
-    return cells, summary
+        return f"most, {_percent(values[best])}, on {tokens[best]}"
+    return f"{_percent(values[-1])} at the end"
 
 
 def _percent(share: float) -> str:

@@ -193,12 +193,41 @@ def test_a_saved_file_is_a_whole_document(tmp_path):
     assert [token.text for token in root.all("token")] == list("研究é")
 
 
+def test_terminals_print_the_numbers():
+    """A letter of Chinese takes two columns, a combining mark none."""
+    picture = analysis.show(
+        ["研究", "e\u0301"],
+        sizes=[2, 1.5],
+        gates={"good?": [1, 0.25]},
+        attention=[0.1, 0.4],
+        title="Two",
+    )
+    assert str(picture) == repr(picture) == picture.text
+    assert picture.text.split("\n") == [
+        "Two",
+        "",
+        "Tokens read at each step",
+        "1.75 on average, 2 at most",
+        "  研究     2  ██",
+        "  e\u0301      1.5  ██",
+        "",
+        "Gates",
+        "good?: 1 of 2 open, mean 62.5 %",
+        f"  研究 100 %  {20 * '█'}",
+        f"  e\u0301     25 %  {5 * '█'}",
+        "",
+        "Attention",
+        "most, 40.0 %, on e\u0301",
+        f"  研究  10 %  {5 * '█'}",
+        f"  e\u0301     40 %  {20 * '█'}",
+    ]
+
+
 def test_notebooks_show_the_fragment():
     picture = analysis.show("ab", sizes=[1, 1])
     (root,) = read(picture._repr_html_()).inside
     assert root.attributes["aria-label"] == "Decisions"
     assert [part.tag for part in root.inside] == ["style", "div"]
-    assert repr(picture) == "HtmlPicture(title='Decisions')"
 
 
 @pytest.mark.parametrize(
