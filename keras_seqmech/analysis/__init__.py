@@ -1,4 +1,5 @@
 from keras_seqmech.analysis import plots as plots
+from keras_seqmech.analysis.by_layer import decisions
 from keras_seqmech.analysis.by_step import TokenFieldSize
 from keras_seqmech.analysis.by_step import decision_information
 from keras_seqmech.analysis.by_step import emission_delay
@@ -21,6 +22,7 @@ __all__ = [
     "TokenFieldSize",
     "VanishingRatio",
     "decision_information",
+    "decisions",
     "emission_delay",
     "field_size_by_token",
     "gradient_profile",

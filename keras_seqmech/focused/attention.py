@@ -10,6 +10,7 @@ from keras_seqmech.core import attention
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core import time_reductions
+from keras_seqmech.core.decisions import recording
 from keras_seqmech.core.numerics import finite_gradient
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.focused.gate import assert_sizes
@@ -152,9 +153,10 @@ class ContextAttention(keras.layers.Layer):
         else:
             weights = attention.attention_weights(scores, real)
         read = time_reductions.weighted_sum(weights, sequence)
-        if not self.return_attention_scores:
-            return read
-        return read, {"attention_scores": weights}
+        shown = {"attention_scores": weights}
+        return recording.with_decisions(
+            self, read, shown, self.return_attention_scores
+        )
 
     def _query(self, context: Tensor) -> Tensor:
         dtype = score_dtype(self.compute_dtype)

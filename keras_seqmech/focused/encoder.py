@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
+from keras_seqmech.core.decisions import recording
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.penalties import upgrade_config
@@ -268,14 +269,18 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         hidden, lower_states = loops.run_lower(
             self.lower.cell, sequence, lower_states, real, options
         )
-        gates, decisions = self.gate(
-            hidden, context, sequence_mask=real, training=training
-        )
+        with recording.unrecorded():
+            gates, decisions = self.gate(
+                hidden, context, sequence_mask=real, training=training
+            )
         is_soft = training and self.gate.is_soft
         run_upper = loops.run_every if is_soft else loops.run_open
         upper = run_upper(
             self.upper.cell, hidden, gates, upper_states, options, self.returned
         )
+        if self.returned.focused:
+            decisions = {**decisions, "indices": upper.focused_indices}
+        recording.record(self, decisions)
         return self.returned.assemble(upper, lower_states, decisions, real)
 
     def _initial_states(self, sequence: Tensor, states: Any) -> States:

@@ -11,6 +11,7 @@ from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import bernoulli
 from keras_seqmech.core.decisions import log_probabilities
+from keras_seqmech.core.decisions import recording
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.penalties import upgrade_config
@@ -289,7 +290,10 @@ class BoundaryGate(KeepsStatistics):
         if training:
             self._add_penalties(logits, decisions, real)
         self._update_statistics(decisions, real)
-        return self._assemble(decisions)
+        shown = {name: getattr(decisions, name) for name in self._returned}
+        return recording.with_decisions(
+            self, decisions.gates, shown, self.return_gates
+        )
 
     def logits(self, sequence: Tensor, context: Tensor) -> Tensor:
         r"""Logits of the gates of finite steps, given a context.
@@ -368,13 +372,6 @@ class BoundaryGate(KeepsStatistics):
             choice=p > 0.5,
         )
         self.statistics.update(decided, mask)
-
-    def _assemble(self, decisions: GateDecisions) -> Any:
-        if not self.return_gates:
-            return decisions.gates
-        return decisions.gates, {
-            name: getattr(decisions, name) for name in self._returned
-        }
 
     @property
     def score_dtype(self) -> str:

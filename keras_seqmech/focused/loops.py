@@ -76,12 +76,11 @@ class ReturnOptions(NamedTuple):
         Args:
             upper: Results of the upper network.
             lower_states: Final h and c of the lower network.
-            decisions: The gate's decisions, by name.
+            decisions: The dict of `return_gates`.
             mask: Boolean tensor `(batch, time)` or None.
         """
         if self.focused:
             returned = [upper.focused, upper.focused_mask]
-            decisions = {**decisions, "indices": upper.focused_indices}
         elif self.sequences:
             started = None
             if mask is not None:

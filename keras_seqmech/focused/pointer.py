@@ -8,6 +8,7 @@ from keras import ops
 from keras_seqmech.core import attention
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
+from keras_seqmech.core.decisions import recording
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
@@ -170,7 +171,9 @@ class PointerSoftmax(keras.layers.Layer):
             outputs = keras.tree.map_structure(
                 lambda x: ops.squeeze(x, axis=1), outputs
             )
-        return outputs if self.return_attention_scores else outputs[0]
+        return recording.with_decisions(
+            self, *outputs, self.return_attention_scores
+        )
 
     def _real_positions(
         self,

@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_seqmech.core import attention
 from keras_seqmech.core import checks
+from keras_seqmech.core.decisions import recording
 from keras_seqmech.core.layers import UnitInterval
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import batch_mean
@@ -39,9 +40,10 @@ class AttentionPoolingBase(Pooling):
         self, sequences: Tensor, mask: Tensor | None, **keywords: Any
     ) -> Any:
         attended = self.attend(sequences, mask, **keywords)
-        if self.return_attention_scores:
-            return attended.pooled, {"attention_scores": attended.weights}
-        return attended.pooled
+        shown = {"attention_scores": attended.weights}
+        return recording.with_decisions(
+            self, attended.pooled, shown, self.return_attention_scores
+        )
 
     def attend(
         self, sequences: Tensor, mask: Tensor | None

@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_seqmech.core import cells
 from keras_seqmech.core import checks
+from keras_seqmech.core.decisions import recording
 from keras_seqmech.core.decisions.categorical import Sizes
 from keras_seqmech.core.decisions.categorical import field_shapes
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
@@ -259,7 +260,10 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             training=bool(training),
             return_sequences=self.return_sequences,
             return_choices=(
-                bool(training) or self.return_field or self.track_statistics
+                bool(training)
+                or self.return_field
+                or self.track_statistics
+                or recording.is_recording()
             ),
             zero_output_for_mask=self.zero_output_for_mask,
             unroll=self.unroll,
@@ -287,6 +291,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
                 self.add_penalties(sizes, read.mask)
             if self.statistics is not None:
                 self._count(sizes, field_inputs, read.mask)
+            recording.record(self, sizes.field())
             if self.return_field:
                 returned.append(sizes.field())
         return returned[0] if len(returned) == 1 else tuple(returned)

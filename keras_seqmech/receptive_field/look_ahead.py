@@ -10,6 +10,7 @@ from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core import numerics
 from keras_seqmech.core.decisions import categorical
+from keras_seqmech.core.decisions import recording
 from keras_seqmech.core.decisions.categorical import Sizes
 from keras_seqmech.core.decisions.categorical import field_shapes
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
@@ -312,7 +313,9 @@ class LookAhead(DecidesSizes):
         if self.statistics is not None:
             delay = emission_delays(sizes.size, validity)
             self.update_statistics(sizes, validity, delay, mask)
-        return (outputs, sizes.field()) if self.return_field else outputs
+        return recording.with_decisions(
+            self, outputs, sizes.field(), self.return_field
+        )
 
     def _check_call(
         self, sequence: Tensor, context: Tensor | None, mask: Tensor | None

@@ -10,6 +10,7 @@ from keras import ops
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import log_probabilities
+from keras_seqmech.core.decisions import recording
 from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.decisions import statistics
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
@@ -100,7 +101,8 @@ class ExpectedSubsample(KeepsStatistics):
         inference: What inference returns. `"expectation"`: as above.
             `"threshold"`: the steps with $e > 0.5$, one after the other, then
             zeros. `"sample"`: steps drawn, likewise; only then is a served
-            model random.
+            model random. The attribute of that name can be set, of a loaded
+            layer too; see there for what was traced before.
         estimator: What training returns. `"expectation"`: as above, with its
             exact gradient. `"reinforce"`: steps drawn, as `"sample"`, with no
             gradient to $e$; `keras_seqmech.PolicyGradientModel` learns $e$
@@ -203,7 +205,7 @@ class ExpectedSubsample(KeepsStatistics):
         # Probabilities would be rounded to the compute dtype.
         super().__init__(autocast=False, **kwargs)
         self.max_length = max_length
-        self.inference = checks.check_choice("inference", inference, INFERENCES)
+        self.inference = inference
         self.estimator = checks.check_choice(
             "estimator", estimator, SUBSAMPLE_ESTIMATORS
         )
@@ -253,9 +255,9 @@ class ExpectedSubsample(KeepsStatistics):
         if training:
             self._add_penalties(steps, result)
         self._update_statistics(steps, result)
-        if self.return_emission:
-            return result.outputs, result.decisions
-        return result.outputs
+        return recording.with_decisions(
+            self, result.outputs, result.decisions, self.return_emission
+        )
 
     def _prepare(
         self,
@@ -293,10 +295,10 @@ class ExpectedSubsample(KeepsStatistics):
             # Whether an output exists is one more feature of the steps.
             sequence = ops.concatenate([sequence, presence[:, :, None]], axis=2)
         outputs, matrix, lengths = expectation.expected_subsample(
-            sequence, emission, length, distributions=self.return_emission
+            sequence, emission, length, distributions=self._shows_emission
         )
         decisions: dict[str, Tensor] = {}
-        if self.return_emission:
+        if self._shows_emission:
             if presence is None:
                 present = expectation.output_mask(lengths)
             else:
@@ -327,7 +329,7 @@ class ExpectedSubsample(KeepsStatistics):
             length,
         )
         decisions = {}
-        if self.return_emission:
+        if self._shows_emission:
             decisions = drawn.decisions(
                 keep, compacted, self.score_dtype, presence
             )
@@ -387,6 +389,26 @@ class ExpectedSubsample(KeepsStatistics):
         check_by_step("emission_probabilities", emission_probabilities, shape)
         checks.check_mask("sequence_mask", sequence_mask, shape)
         check_by_step("presence", presence, shape)
+
+    @property
+    def inference(self) -> str:
+        """What inference returns. Assign to it to change it.
+
+        A model's next call follows it. What was traced before stays as it was:
+        after a `predict`, call `model.make_predict_function(force=True)`, after
+        an `evaluate` `model.make_test_function(force=True)`.
+        """
+        return self._inference
+
+    @inference.setter
+    def inference(self, inference: str) -> None:
+        self._inference = checks.check_choice(
+            "inference", inference, INFERENCES
+        )
+
+    @property
+    def _shows_emission(self) -> bool:
+        return self.return_emission or recording.is_recording()
 
     @property
     def score_dtype(self) -> str:

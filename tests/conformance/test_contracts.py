@@ -17,6 +17,7 @@ from keras import ops
 
 import keras_seqmech
 from keras_seqmech import DecisionPenalties
+from keras_seqmech import analysis
 from tests.conformance.registry import CORE
 from tests.conformance.registry import ENTRIES
 from tests.conformance.registry import FACTS
@@ -713,6 +714,26 @@ def test_outputs_are_announced_as_they_come(entry):
     for argument, names in FACTS[entry.layer_class].decisions.items():
         if entry.make().get_config()[argument]:
             assert decisions - {"log_probability"} == set(names)
+
+
+@over(e for e in ENTRIES if FACTS[e.layer_class].decisions)
+def test_decisions_are_known_without_being_returned(entry, tmp_path):
+    """Of a loaded model, what a layer returns that is told to."""
+    (argument,) = FACTS[entry.layer_class].decisions
+    inputs = {**entry.sample(), **dict.fromkeys(entry.masks, MASKS)}
+    twin, model = (
+        entry.model(name="deciding", **{argument: is_told})
+        for is_told in (True, False)
+    )
+    model.set_weights(twin.get_weights())
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    found = analysis.decisions(loaded, inputs)
+    assert list(found) == ["deciding"]
+    shown, expected = entry.shown(found["deciding"]), twin(inputs)
+    assert expected.keys() - loaded(inputs).keys() <= shown.keys()
+    for name, value in shown.items():
+        assert_close(np.asarray(value), expected[name].numpy())
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import ExpectedSubsample
+from keras_seqmech import analysis
 from keras_seqmech.subsample import drawn as drawn_emission
 from keras_seqmech.training import collect_log_probabilities
 from tests import subsample_references
@@ -70,6 +71,35 @@ def test_threshold_is_above_one_half():
     np.testing.assert_array_equal(
         layer(sequence, emission)[0, :, 0], [2, 4, 0, 0]
     )
+
+
+def test_inference_of_a_loaded_model_can_be_switched(tmp_path):
+    x = keras.Input((6, 2))
+    emission = keras.layers.Dense(1, "sigmoid")(x)[..., 0]
+    short = ExpectedSubsample(4, name="subsample")(x, emission)
+    path = tmp_path / "model.keras"
+    keras.Model(x, [short, emission]).save(path)
+    model = keras.saving.load_model(path)
+    layer = model.get_layer("subsample")
+    data = np.random.default_rng(0).normal(size=(3, 6, 2)).astype("float32")
+    soft, probabilities = model.predict(data, verbose=0)
+    layer.inference = "threshold"
+    hard = np.zeros_like(soft)
+    for row, steps, e in zip(hard, data, probabilities):
+        kept = steps[e > 0.5][:4]
+        row[: len(kept)] = kept
+    assert (hard != soft).any()
+    np.testing.assert_array_equal(model(data)[0], hard)
+    # What was traced before stays, until it is made anew.
+    np.testing.assert_array_equal(model.predict(data, verbose=0)[0], soft)
+    model.make_predict_function(force=True)
+    np.testing.assert_array_equal(model.predict(data, verbose=0)[0], hard)
+    found = analysis.decisions(model, data)["subsample"]["emission"]
+    np.testing.assert_array_equal(found @ data, hard)
+    assert layer.get_config()["inference"] == "threshold"
+    with pytest.raises(ValueError, match="`inference` .*inference='hard'"):
+        layer.inference = "hard"
+    assert layer.inference == "threshold"
 
 
 def test_mask_that_keras_attached_is_taken():

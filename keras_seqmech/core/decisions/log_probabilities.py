@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import keras
-import tensorflow as tf
 
+from keras_seqmech.core.decisions.reports import Reports
 from keras_seqmech.typing import Tensor
 
 
@@ -34,37 +34,17 @@ class DrawnDecisions(NamedTuple):
     penalty: Tensor | None = None
 
 
-class Collection(list[DrawnDecisions]):
-    """The decisions that layers reported within a `collect`.
-
-    Tensors can be used only in the graph they belong to. Keras builds layers
-    by running them in a graph that it throws away; a loop or a `tf.function`
-    within the step has a graph of its own, too. What is reported from there is
-    not collected. After building, the layer reports again from the graph of
-    the step; if it does not, what it drew cannot be used.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._graph = _current_graph()
-        self._unusable: dict[int, str] = {}
-
-    def add(self, layer: keras.Layer, decisions: DrawnDecisions) -> None:
-        """Collects the decisions if they can be used here."""
-        if _graph_of(decisions.log_probability) is self._graph:
-            self._unusable.pop(id(layer), None)
-            self.append(decisions)
-        else:
-            self._unusable[id(layer)] = decisions.layer_name
+class Collection(Reports[DrawnDecisions]):
+    """The decisions that layers reported within a `collect`."""
 
     def check_usable(self) -> None:
         """Raises a ValueError if decisions of a layer could not be used."""
-        if self._unusable:
+        if self.unusable:
             raise ValueError(
                 "Layers that draw must be called by the training step itself, "
                 "not within a `tf.function`, loop or condition of its own, "
                 "whose tensors the step cannot use. Received: decisions of "
-                f"layers {sorted(self._unusable.values())}"
+                f"layers {self.unusable}"
             )
 
 
@@ -140,9 +120,8 @@ def report(
             )
     decisions = current()
     if decisions is not None:
-        decisions.add(
-            layer, DrawnDecisions(layer.name, log_probability, penalty)
-        )
+        drawn = DrawnDecisions(layer.name, log_probability, penalty)
+        decisions.add(layer, drawn, log_probability)
     elif layer not in _warned:
         _warned.add(layer)
         warnings.warn(
@@ -153,15 +132,3 @@ def report(
             UserWarning,
             stacklevel=2,
         )
-
-
-def _current_graph() -> tf.Graph | None:
-    """The graph that operations go into, None if they run eagerly."""
-    if tf.executing_eagerly():
-        return None
-    return tf.compat.v1.get_default_graph()
-
-
-def _graph_of(tensor: Tensor) -> tf.Graph | None:
-    """The graph a tensor belongs to, None for the value of an eager one."""
-    return tensor.graph if tf.is_symbolic_tensor(tensor) else None

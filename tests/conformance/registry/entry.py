@@ -66,6 +66,7 @@ class Entry:
             inputs and masks are by name.
         name: Function of what the layer returns: the same with names for what
             is a decision.
+        shown: Function of its decisions: as they are among the outputs.
         resume: Function `(layer, inputs, mask, cut, training) -> outputs` that
             runs a sequence in two calls, the states passed on, and joins the
             output sequences; None for layers without states.
@@ -87,6 +88,7 @@ class Entry:
     wrap: Callable = lambda layer: layer
     prepare: Callable = lambda inputs, masks: inputs
     name: Callable = lambda outputs: outputs
+    shown: Callable = lambda decisions: decisions
     resume: Callable | None = None
     length: int | None = None
     draws: bool = True

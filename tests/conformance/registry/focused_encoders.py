@@ -38,6 +38,8 @@ BOTH = {"core": True, "golden": True}
 
 def decisions_alone(outputs):
     """All a gate returns are decisions, the first output among them."""
+    if not isinstance(outputs, tuple):
+        return ({"gates": outputs},)
     gates, decisions = outputs
     assert gates.dtype == decisions["gates"].dtype
     return (decisions,)

@@ -45,16 +45,17 @@ class Shortening:
         if not self.layer.return_emission:
             return ops.tanh(outputs)
         outputs, decisions = outputs
-        matrix = decisions.pop("emission")
-        presence = decisions.pop("output_mask")
-        # Time in its place; and `output_...` are names of outputs here.
-        return ops.tanh(outputs), {
-            **decisions,
-            "emission": ops.transpose(matrix, (0, 2, 1)),
-            "presence": presence,
-        }
+        return ops.tanh(outputs), in_place(decisions)
 
     __call__ = call
+
+
+def in_place(decisions):
+    """Time in its place; and `output_...` are names of outputs here."""
+    named = dict(decisions)
+    matrix = named.pop("emission")
+    named["presence"] = named.pop("output_mask")
+    return {**named, "emission": ops.transpose(matrix, (0, 2, 1))}
 
 
 ROWS = DecisionPenalties(target=0.4, target_weight=0.5, target_of="row")
@@ -75,6 +76,7 @@ def subsample(id, draws=True, core=True, golden=True, **options):
         (Argument("sequence", (None, FEATURES), mask="mask"),),
         ("kernel", "bias", *WEIGHTS),
         wrap=Shortening,
+        shown=in_place,
         draws=draws,
         # Surely of length 0.
         states=("length_distribution",),
