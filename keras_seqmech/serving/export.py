@@ -44,6 +44,7 @@ def export_model(
     example_inputs: Any = None,
     streaming: bool = False,
     per_step: Sequence[type[keras.Layer]] = (),
+    decisions: bool = False,
 ) -> pathlib.Path:
     """Writes a model as `directory/<version>` for TensorFlow Serving.
 
@@ -60,6 +61,10 @@ def export_model(
     `size_1`. Requests of another shape are refused. The batch axis is free,
     and so is every axis that is None in `keras.Input`, such as time. A served
     model does not update the statistics of `track_statistics=True`.
+
+    With `decisions=True` `serving_default` returns, too, what
+    `analysis.decisions` shows, under the layer's name and its key: `rnn_size`,
+    `rnn_probabilities`. A name that an output has is numbered.
 
     With `streaming=True` two more signatures run the model on sequences that
     arrive in chunks, as `StreamingModel` does; the client keeps the states:
@@ -90,14 +95,17 @@ def export_model(
         streaming: Whether to add the signatures `start` and `step`.
         per_step: With `streaming=True`, classes of layers that treat each
             step alone, as of `StreamingModel`.
+        decisions: Whether `serving_default` returns the decisions of all
+            layers.
 
     Returns:
         The path of the new version.
 
     Raises:
-        ValueError: If the model has no graph, an argument does not fit, the
-            version exists, or no version is left that a server knows. Nothing
-            is ever overwritten.
+        ValueError: If the model has no graph, or no layer that decides where
+            decisions are wanted, an argument does not fit, the version exists,
+            or no version is left that a server knows. Nothing is ever
+            overwritten.
         OSError: If `directory` cannot be made, read or written to; TensorFlow
             says a full disk by its `ResourceExhaustedError`.
         RuntimeError: If the export does not load in a fresh process, or does
@@ -127,9 +135,11 @@ def export_model(
             f"Received: model={model!r}"
         )
     streaming = checks.check_bool("streaming", streaming)
+    decisions = checks.check_bool("decisions", decisions)
     structure, specs = signature.input_specs(model)
     example = signature.example(structure, specs, example_inputs)
-    serve = signature.serving_function(model, structure, specs)
+    serve = signature.serving_function(model, structure, specs, decisions)
+    here = {name: x.numpy() for name, x in serve(example).items()}
     endpoints = {"serve": (serve, specs)}
     if streaming:
         endpoints |= StreamingModel(model, per_step).endpoints()
@@ -144,9 +154,10 @@ def export_model(
         if example_inputs is not None:
             _write_warmup(path, directory.resolve().name, example)
         served = _serve_in_fresh_process(path, example)
-        here = {name: x.numpy() for name, x in serve(example).items()}
+        compare("serving_default", served.pop("serving_default"), here, model)
         for name, answers in served.items():
-            compare(name, answers, here, model)
+            # Chunks have no decisions but those that the model returns.
+            compare(name, answers, {k: here[k] for k in answers}, model)
         return _publish(path, directory, version)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

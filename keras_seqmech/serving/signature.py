@@ -11,6 +11,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_seqmech.core.decisions.recording import numbered
+from keras_seqmech.core.decisions.recording import recording
 from keras_seqmech.core.decisions.statistics import without_statistics
 
 _WORDS = ("how far to look", "ahead", "naïve 字符", "a")
@@ -24,15 +26,7 @@ def leaf_names(structure: Any, defaults: Sequence[str]) -> list[str]:
         or default
         for path, default in zip(paths, defaults)
     ]
-    names: list[str] = []
-    for stem in stems:
-        name, number = stem, 0
-        # A numbered name must not be the name of another leaf.
-        while name in names or (number and name in stems):
-            number += 1
-            name = f"{stem}_{number}"
-        names.append(name)
-    return names
+    return numbered(stems)
 
 
 def input_specs(model: keras.Model) -> tuple[Any, dict[str, tf.TensorSpec]]:
@@ -154,13 +148,17 @@ def _random(spec: tf.TensorSpec) -> tf.Tensor:
 
 
 def serving_function(
-    model: keras.Model, structure: Any, specs: Mapping[str, tf.TensorSpec]
+    model: keras.Model,
+    structure: Any,
+    specs: Mapping[str, tf.TensorSpec],
+    decisions: bool = False,
 ) -> Callable[[Mapping[str, tf.Tensor]], dict[str, tf.Tensor]]:
     """The served function: from a dict of inputs to a dict of outputs.
 
-    It runs the model in inference mode; `named_outputs` names the outputs. A
-    server accepts inputs of any shape. The function refuses those that do
-    not fit, which broadcasting might otherwise accept.
+    It runs the model in inference mode; `named_outputs` names the outputs, and
+    the `decisions` of layers if wanted. A server accepts inputs of any shape.
+    The function refuses those that do not fit, which broadcasting might
+    otherwise accept.
     """
 
     def serve(inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
@@ -170,17 +168,30 @@ def serving_function(
         ]
         packed = keras.tree.pack_sequence_as(structure, leaves)
         with without_statistics():
-            outputs = model(packed, training=False)
-        return named_outputs(model, outputs)
+            if not decisions:
+                return named_outputs(model, model(packed, training=False))
+            with recording() as recorded:
+                outputs = model(packed, training=False)
+        return named_outputs(model, outputs, recorded.by_layer())
 
     return serve
 
 
-def named_outputs(model: keras.Model, outputs: Any) -> dict[str, Any]:
-    """The outputs of a model by the names they are served under."""
+def named_outputs(
+    model: keras.Model,
+    outputs: Any,
+    decisions: Mapping[str, Mapping[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """The outputs of a model by the names they are served under.
+
+    After them the decisions by layer, if there are any.
+    """
     leaves = keras.tree.flatten(outputs)
     if isinstance(model, keras.Sequential):
         defaults = [model.layers[-1].name] * len(leaves)
     else:
         defaults = model.output_names
-    return dict(zip(leaf_names(outputs, defaults), leaves))
+    shown = decisions or {}
+    defaults = [*defaults, *[""] * len(keras.tree.flatten(shown))]
+    names = leaf_names([outputs, shown], defaults)
+    return dict(zip(names, [*leaves, *keras.tree.flatten(shown)]))

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech import analysis
 from keras_seqmech import serving
 from keras_seqmech.serving import export
 from tests import ROOT
@@ -228,6 +229,30 @@ class Tagger(keras.Model):
 
     def call(self, words):
         return [self.classifier(words), {"size": keras.ops.sum(words, -1)}]
+
+
+def test_decisions_are_served(tmp_path):
+    """Of layers that return none, beside outputs and in streams of chunks."""
+    tokens = keras.Input((None, 2), name="tokens")
+    inner = field_rnn(return_field=False, name="in-ner")
+    hidden = keras.Model(tokens, inner(tokens))(tokens)
+    tags, field = field_rnn(name="tags")(hidden)
+    model = keras.Model(tokens, {"tags": tags, "tags_size": field["size"]})
+    path = serving.export_model(model, tmp_path, streaming=True, decisions=True)
+    served = load(path)(tokens=tf.constant(EXAMPLE))
+    expected = dict(model(EXAMPLE))
+    # An output has its name still.
+    names = {"size": "tags_size_1", "probabilities": "tags_probabilities"}
+    found = analysis.decisions(model, EXAMPLE)
+    expected |= {names[key]: x for key, x in found["tags"].items()}
+    expected |= {f"in-ner_{key}": x for key, x in found["in-ner"].items()}
+    assert served.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(served[name], value, rtol=1e-5, atol=1e-6)
+    assert {*signature_proto(path, "step").outputs} > {"tags", "tags_size"}
+    with pytest.raises(ValueError, match="must call layers that decide"):
+        serving.export_model(tiny(), tmp_path / "new", decisions=True)
+    assert not (tmp_path / "new").exists()
 
 
 def test_subclassed_model_on_an_input(same_process, tmp_path):
