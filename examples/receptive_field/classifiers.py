@@ -17,11 +17,10 @@ def build_model(
     length: int,
     classes: int,
     args: argparse.Namespace,
-) -> tuple[keras.Model, keras.Model | None]:
+) -> keras.Model:
     """Builds one of `cells.MODELS`: word ids to probabilities.
 
-    For models with receptive fields there is a second model with the same
-    weights, which returns the dict of `ReceptiveFieldRNN(return_field=True)`.
+    The layer of a model with receptive fields is called `"field"`.
     """
     ids = keras.Input((length,), dtype="int64", name="ids")
     mask = ops.not_equal(ids, 0)
@@ -30,18 +29,16 @@ def build_model(
     embedding.embeddings.assign(matrix)
     penalty = keras.regularizers.L2(args.l2)
     cell, _, _ = name.partition("+")
-    fields = None
     if cells.has_field(name):
-        x, field = ReceptiveFieldRNN(
+        x = ReceptiveFieldRNN(
             cells.CELLS[cell](args.units, kernel_regularizer=penalty),
             **cells.field_arguments(name, args.max_size),
             gated=args.gated,
             size_from=args.size_from,
             kernel_regularizer=penalty,
-            return_field=True,
             jit_compile=True,
+            name="field",
         )(x, mask=mask)
-        fields = keras.Model(ids, field)
     else:
         layer = cells.LAYERS[cell](args.units, kernel_regularizer=penalty)
         x = layer(x, mask=mask)
@@ -49,7 +46,7 @@ def build_model(
     outputs = keras.layers.Dense(
         classes, activation="softmax", kernel_regularizer=penalty
     )(x)
-    return keras.Model(ids, outputs, name="classifier"), fields
+    return keras.Model(ids, outputs, name="classifier")
 
 
 def trainable(

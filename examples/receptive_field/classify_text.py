@@ -31,6 +31,7 @@ from examples.receptive_field import cells
 from examples.receptive_field import classifiers
 from examples.receptive_field import field_report
 from keras_seqmech import ExploreThenCommit
+from keras_seqmech import analysis
 
 TUNED = (
     *("units", "dropout", "l2", "learning_rate", "batch_size", "max_size"),
@@ -53,11 +54,11 @@ def train_and_test(
     matrix = word_vectors.embedding_matrix(
         data.words, args.vectors, args.embedding_size, seed
     )
-    model, fields = classifiers.build_model(
+    model = classifiers.build_model(
         name, matrix, data.train[0].shape[1], len(data.classes), args
     )
     trained = classifiers.trainable(name, model, args)
-    schedule = exploring.schedule(args) if fields else None
+    schedule = exploring.schedule(args) if cells.has_field(name) else None
     first = settled_epoch(schedule, args.epochs)
     stopping = keras.callbacks.EarlyStopping(
         "val_accuracy",
@@ -85,9 +86,9 @@ def train_and_test(
         "parameters": model.count_params(),
         "seconds": round(seconds, 1),
     }
-    if fields:
+    if cells.has_field(name):
         ids, _ = data.test
-        found = fields.predict(ids, batch_size=256, verbose=0)
+        found = analysis.decisions(model, ids, batch_size=256)["field"]
         report = field_report.report(found["size"], found["probabilities"], ids)
         row |= {"mean_field_size": round(report.mean_size, 3), **report.row()}
     return row

@@ -2,10 +2,8 @@
 
 from typing import NamedTuple
 
-import keras
 import numpy as np
 
-from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import analysis
 from keras_seqmech.analysis.by_step import free_steps
 
@@ -36,19 +34,10 @@ class FieldReport(NamedTuple):
         }
 
 
-def field_of(layer: ReceptiveFieldRNN) -> dict[str, keras.KerasTensor]:
-    """The dict of a layer with `return_field=True`, in its model."""
-    # Keras keeps the outputs of a layer in a flat list.
-    sequences, *_ = keras.tree.flatten(layer.input)
-    form = layer.compute_output_spec(sequences)
-    *_, field = keras.tree.pack_sequence_as(form, layer.output)
-    return field
-
-
 def report(
     size: np.ndarray, probabilities: np.ndarray, ids: np.ndarray
 ) -> FieldReport:
-    """Describes fields as `ReceptiveFieldRNN` returns them; id 0 is padding."""
+    """Describes fields as `analysis.decisions` has them; id 0 is padding."""
     real = ids != 0
     free = free_steps(real, probabilities.shape[-1])
     information = None

@@ -56,17 +56,16 @@ SETTINGS = (
 class SizeHistory(keras.callbacks.Callback):
     """Mean field size and accuracy at fixed texts, every few steps.
 
-    `fields` shares the trained layers and returns the dict of
-    `ReceptiveFieldRNN(return_field=True)`. `history` holds the equally long
-    lists `"step"`, `"mean_size"` (mean of `expected_sizes` over real steps) and
+    `classifier` has the trained layers. `history` holds the equally long lists
+    `"step"`, `"mean_size"` (mean of `expected_sizes` over real steps) and
     `"accuracy"`.
     """
 
     def __init__(
-        self, fields: keras.Model, ids: np.ndarray, labels: Any, every: int
+        self, classifier: keras.Model, ids: np.ndarray, labels: Any, every: int
     ):
         super().__init__()
-        self.fields, self.every = fields, every
+        self.classifier, self.every = classifier, every
         self.ids, self.labels = ids, np.asarray(labels)
         self.history: dict[str, list] = {
             "step": [],
@@ -83,7 +82,7 @@ class SizeHistory(keras.callbacks.Callback):
 
     def _record(self) -> None:
         real = self.ids != 0
-        field = self.fields.predict_on_batch(self.ids)
+        field = analysis.decisions(self.classifier, self.ids)["field"]
         sizes = expected_sizes(field["probabilities"], real)
         right = self.model.predict_on_batch(self.ids).argmax(-1) == self.labels
         found = {
@@ -155,14 +154,14 @@ def train(
     )
     shape = data.train[0].shape[1], len(data.classes)
     # Keras draws other weights for a model without dropout.
-    with_dropout, _ = classifiers.build_model(args.model, matrix, *shape, args)
+    with_dropout = classifiers.build_model(args.model, matrix, *shape, args)
     dropout = args.dropout if condition == "dropout" else 0.0
     args = argparse.Namespace(**{**vars(args), "dropout": dropout})
-    model, fields = classifiers.build_model(args.model, matrix, *shape, args)
+    model = classifiers.build_model(args.model, matrix, *shape, args)
     model.set_weights(with_dropout.get_weights())
     ids, labels = (array[: args.probe] for array in data.validation)
-    history = SizeHistory(fields, ids, labels, args.every)
-    start_sizes = sizes_by_word(fields, data, args.min_count)
+    history = SizeHistory(model, ids, labels, args.every)
+    start_sizes = sizes_by_word(model, data, args.min_count)
     classifiers.trainable(args.model, model, args).fit(
         *data.train,
         batch_size=args.batch_size,
@@ -173,17 +172,17 @@ def train(
     return {
         "history": history.history,
         "start_sizes": start_sizes,
-        "end_sizes": sizes_by_word(fields, data, args.min_count),
+        "end_sizes": sizes_by_word(model, data, args.min_count),
     }
 
 
 def sizes_by_word(
-    fields: keras.Model, data: text_encoding.Encoded, min_count: int
+    model: keras.Model, data: text_encoding.Encoded, min_count: int
 ) -> dict[str, analysis.TokenFieldSize]:
     """Field sizes at words in training texts, where fields have room."""
     ids = data.train[0]
     mask = ids != 0
-    field = fields.predict(ids, batch_size=256, verbose=0)
+    field = analysis.decisions(model, ids, batch_size=256)["field"]
     probabilities = field["probabilities"]
     sizes = expected_sizes(probabilities, mask)
     reach = probabilities.shape[-1] - 1

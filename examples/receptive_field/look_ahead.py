@@ -24,6 +24,7 @@ from examples.common import tables
 from examples.receptive_field.cells import CELLS
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech import analysis
 from keras_seqmech.tasks import look_ahead
 
 MAX_SIZE = 4
@@ -97,13 +98,12 @@ def train_and_measure(
     test = look_ahead.examples(1000, told=told, seed=2 * seed + 1)
     ids = keras.Input((None,), dtype="int32")
     x = keras.layers.Embedding(look_ahead.vocabulary_size(), args.units)(ids)
-    x, field = ReceptiveFieldRNN(
+    x = ReceptiveFieldRNN(
         CELLS[key["cell"]](args.units),
         MAX_SIZE,
         size_from=key["size_from"],
         gated=key["gated"],
         return_sequences=True,
-        return_field=True,
         track_statistics=True,
         seed=seed,
         name="field",
@@ -127,8 +127,8 @@ def train_and_measure(
         ],
         verbose=0,
     )
-    shown = keras.Model(ids, (values, field["size"]))
-    found, sizes = shown.predict(test.tokens, batch_size=500, verbose=0)
+    found = model.predict(test.tokens, batch_size=500, verbose=0)
+    sizes = analysis.decisions(model, test.tokens, 500)["field"]["size"]
     right = np.argmax(found, axis=-1) == test.targets
     return {
         "accuracy": f"{100 * right[test.keys].mean():.1f}",

@@ -22,6 +22,7 @@ from examples.receptive_field.segmentation import tag_words
 from examples.receptive_field.segmentation import word_f1
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
+from keras_seqmech import analysis
 
 FIRST_CHARACTER = 2  # 0 is padding, 1 stands for unknown characters.
 BATCH = 256  # Of prediction.
@@ -242,9 +243,10 @@ def report_fields(
     None for a model without fields; see `segment`.
     """
     ids, reports = _ids_of_pieces(texts, vocabulary, max_length), []
-    for layer in fields_of(model):
-        shown = keras.Model(model.input, field_report.field_of(layer))
-        field = shown.predict(ids, batch_size=BATCH, verbose=0)
+    layers = fields_of(model)
+    found = analysis.decisions(model, ids, BATCH) if layers else {}
+    for layer in layers:
+        field = found[layer.name]
         read = ids[:, ::-1] if layer.go_backwards else ids
         reports.append(
             field_report.report(field["size"], field["probabilities"], read)

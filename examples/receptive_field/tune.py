@@ -25,7 +25,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from examples.common import tables
-from examples.receptive_field import field_report
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
 from examples.receptive_field.cells import CELLS
@@ -90,17 +89,14 @@ class Segmentation:
 
     def scores(self, model: keras.Model) -> dict[str, float]:
         """Word F1 on all sets, and the mean size of a field."""
-        size = field_report.field_of(model.get_layer("field"))["size"]
-        outputs = {"tags": model.output, "size": size}
-        tagger, found = keras.Model(model.input, outputs), {}
+        tagger, found = keras.Model(model.input, {"tags": model.output}), {}
         for name, sentences in self.sets.items():
             sentences = sentences[: self.args.sentences]
             texts = ["".join(words) for words in sentences]
-            words, size = taggers.segment(
-                tagger, texts, self.vocabulary, LENGTH
-            )
+            read = texts, self.vocabulary, LENGTH
+            words, _ = taggers.segment(tagger, *read)
             found[name] = segmentation.word_f1(sentences, words)
-            found["mean_size"] = size
+            found["mean_size"] = taggers.report_fields(model, *read).mean_size
         return found
 
 

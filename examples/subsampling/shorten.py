@@ -93,7 +93,6 @@ def build(
     method: str,
     data: Data,
     args: argparse.Namespace,
-    inference: str = "expectation",
 ) -> keras.Model:
     """A compiled classifier.
 
@@ -122,7 +121,6 @@ def build(
         )
         states, decisions = ExpectedSubsample(
             length,
-            inference=inference,
             estimator=method,
             return_emission=True,
             track_statistics=True,
@@ -159,6 +157,14 @@ def schedules(
     return [ExploreThenCommit(indecision=args.indecision)]
 
 
+def decide(model: keras.Model) -> None:
+    """Lets inference keep the steps whose probability is above one half."""
+    network = getattr(model, "network", model)
+    network.get_layer("kept").inference = "threshold"
+    model.make_test_function(force=True)
+    model.make_predict_function(force=True)
+
+
 def measure(
     method: str, model: keras.Model, data: Data, args: argparse.Namespace
 ) -> dict[str, float]:
@@ -166,20 +172,18 @@ def measure(
 
     `accuracy` in expectation, of all steps, or of what is fired;
     `hard_accuracy` with the steps whose probability is above one half, and
-    `kept`, the number of these or of firings, where there is a choice.
+    `kept`, the number of these or of firings, where there is a choice. The
+    model then goes on to `decide`.
     """
 
-    def evaluate(inference: str) -> dict[str, float]:
-        other = build(method, data, args, inference)
-        other.set_weights(model.get_weights())
-        return other.evaluate(
-            *data.test, args.batch_size, verbose=0, return_dict=True
-        )
-
-    values = evaluate("expectation")
+    test = functools.partial(
+        model.evaluate, *data.test, args.batch_size, 0, return_dict=True
+    )
+    values = test()
     found = {"accuracy": values["accuracy"]}
     if method in LEARNED:
-        values = evaluate("threshold")
+        decide(model)
+        values = test()
         found["hard_accuracy"] = values["accuracy"]
     if method in (*LEARNED, "integrate"):
         found["kept"] = values["kept_length"]
@@ -233,10 +237,7 @@ def measure_times(
     functions = {}
     x, y = (part[: args.batch_size] for part in data.train)
     for method in args.methods:
-        trained, plain, hard = (
-            build(method, data, args, inference)
-            for inference in ("expectation", "expectation", "threshold")
-        )
+        trained, plain, hard = (build(method, data, args) for _ in range(3))
         functions[method, "train_ms"] = functools.partial(
             trained.train_on_batch, x, y
         )
@@ -245,6 +246,7 @@ def measure_times(
                 plain.predict_on_batch, x
             )
         if method in LEARNED:
+            decide(hard)
             functions[method, "hard_ms"] = functools.partial(
                 hard.predict_on_batch, x
             )

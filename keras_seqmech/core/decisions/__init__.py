@@ -2,5 +2,6 @@
 
 `categorical` chooses one of S values, `bernoulli` opens gates; `sampling` draws
 for both and says what an estimator makes of a draw; `penalties` are the
-auxiliary losses.
+auxiliary losses; `recording` and `log_probabilities` collect what layers
+report.
 """

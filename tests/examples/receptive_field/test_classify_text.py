@@ -10,6 +10,7 @@ from examples.receptive_field import classifiers
 from examples.receptive_field import classify_text
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import PolicyGradientModel
+from keras_seqmech import analysis
 from tests.examples.files import read
 from tests.examples.receptive_field import small_reviews
 from tests.examples.receptive_field.small_reviews import BAD
@@ -85,7 +86,7 @@ def test_models_ignore_padding(name):
     outputs = []
     for length in (4, 7):
         keras.utils.set_random_seed(0)
-        model, fields = classifiers.build_model(name, matrix, length, 3, args)
+        model = classifiers.build_model(name, matrix, length, 3, args)
         ids = np.zeros((2, length), dtype="int64")
         ids[0, :3], ids[1, :2] = (5, 8, 1), (3, 2)
         outputs.append(model(ids).numpy())
@@ -95,9 +96,8 @@ def test_models_ignore_padding(name):
     drawn = name == "lstm+rf-rl"
     trained = classifiers.trainable(name, model, args)
     assert isinstance(trained, PolicyGradientModel) == drawn
-    assert (fields is not None) == ("+" in name)
-    if fields is not None:
-        field = fields(ids)
+    if "+" in name:
+        field = analysis.decisions(model, ids)["field"]
         assert field["probabilities"].shape[-1] == 1 + 3 * (name[-1] != "-")
         assert ("log_probability" in field) == drawn
 
