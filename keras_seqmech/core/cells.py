@@ -96,7 +96,7 @@ def _parts(cell: Any) -> list:
     """The cells that a cell is made of, itself if it is no stack."""
     if not isinstance(cell, keras.layers.StackedRNNCells):
         return [cell]
-    return [part for inner in cell.cells for part in _parts(inner)]
+    return [part for one in cell.cells for part in _parts(one)]
 
 
 def caches_dropout(cell: Any) -> bool:
@@ -178,17 +178,19 @@ def prepare(
     recurrent_kernel = ops.cast(cell.recurrent_kernel, dtype)
     bias = None if cell.bias is None else ops.cast(cell.bias, dtype)
     known_step = functools.partial(_STEPS[type(cell)], cell)
-    weights = {"cell": recurrent_kernel}
+    weights = {"recurrent_kernel": recurrent_kernel}
     if not isinstance(cell, keras.layers.GRUCell):
         parts = recurrent_kernel.shape[1] // recurrent_kernel.shape[0]
-        inputs = {"cell": numerics.project(sequences, kernel, bias, parts)}
+        inputs = {
+            "recurrent_kernel": numerics.project(sequences, kernel, bias, parts)
+        }
         return CellRun(Operands(inputs, weights), known_step)
     inputs = _gru_inputs(cell, sequences, kernel, bias)
     if not cell.reset_after:
         split = 2 * cell.units
         weights = {
-            "cell": recurrent_kernel[:, :split],
-            "cell_candidate": recurrent_kernel[:, split:],
+            "recurrent_kernel": recurrent_kernel[:, :split],
+            "candidate_kernel": recurrent_kernel[:, split:],
         }
     return CellRun(Operands(inputs, weights), known_step)
 
@@ -209,7 +211,10 @@ def _gru_inputs(
     """What a step of a `GRUCell` gets of its inputs' products."""
     if not cell.reset_after:
         update, reset, candidate = numerics.project(sequences, kernel, bias, 3)
-        return {"cell": [update, reset], "cell_candidate": [candidate]}
+        return {
+            "recurrent_kernel": [update, reset],
+            "candidate_kernel": [candidate],
+        }
     if bias is None:
         bias = tf.zeros((2, kernel.shape[1]), kernel.dtype)
     input_bias, recurrent_bias = tf.unstack(bias)
@@ -219,8 +224,8 @@ def _gru_inputs(
     candidate = products[2]
     state_candidate = tf.zeros_like(candidate) + biases[2]
     return {
-        "cell": [update, reset, state_candidate],
-        "cell_candidate": candidate,
+        "recurrent_kernel": [update, reset, state_candidate],
+        "candidate": candidate,
     }
 
 
@@ -232,7 +237,7 @@ def _simple_rnn_step(
     cell: Any, inputs: Named, states: States, affine: Affine
 ) -> tuple[Tensor, States]:
     r"""$h_t = g(z_t + U h_{t-1})$."""
-    (pre_activation,) = affine("cell", states[0])
+    (pre_activation,) = affine("recurrent_kernel", states[0])
     hidden = cell.activation(pre_activation)
     return hidden, (hidden,)
 
@@ -242,12 +247,14 @@ def lstm_step(
 ) -> tuple[Tensor, States]:
     r"""$c_t = f_t c_{t-1} + i_t g(\tilde c_t)$, $h_t = o_t g(c_t)$.
 
-    The four parts of the product `"cell"` are in Keras' order: input, forget,
+    The four parts of the product with U are in Keras' order: input, forget,
     candidate, output.
     """
     activation, gate = cell.activation, cell.recurrent_activation
     hidden, carry = states
-    input_gate, forget_gate, candidate, output_gate = affine("cell", hidden)
+    input_gate, forget_gate, candidate, output_gate = affine(
+        "recurrent_kernel", hidden
+    )
     carry = gate(forget_gate) * carry + gate(input_gate) * activation(candidate)
     hidden = gate(output_gate) * activation(carry)
     return hidden, (hidden, carry)
@@ -258,18 +265,18 @@ def _gru_step(
 ) -> tuple[Tensor, States]:
     r"""$h_t = z_t h_{t-1} + (1 - z_t) \tilde h_t$.
 
-    The product `"cell"` is that of update and reset gate; with `reset_after`
+    The product with U is that of update and reset gate; with `reset_after`
     also the state's part of the candidate, whose other part is an input.
     Without, the candidate is a product of its own.
     """
     (hidden,) = states
-    update, reset, *state_candidate = affine("cell", hidden)
+    update, reset, *state_candidate = affine("recurrent_kernel", hidden)
     update = cell.recurrent_activation(update)
     reset = cell.recurrent_activation(reset)
     if cell.reset_after:
-        candidate = inputs["cell_candidate"] + reset * state_candidate[0]
+        candidate = inputs["candidate"] + reset * state_candidate[0]
     else:
-        (candidate,) = affine("cell_candidate", reset * hidden)
+        (candidate,) = affine("candidate_kernel", reset * hidden)
     hidden = update * hidden + (1 - update) * cell.activation(candidate)
     return hidden, (hidden,)
 

@@ -410,7 +410,7 @@ def _project_in_loop(
     def step(
         inputs: Named, states: States, affine: Affine
     ) -> tuple[Named, States]:
-        (projected,) = affine("inputs", inputs["sequence"])
+        (projected,) = affine("kernel", inputs["sequence"])
 
         def both(name: str, operand: Tensor) -> list[Tensor]:
             (product,) = affine(name, operand)
@@ -420,7 +420,7 @@ def _project_in_loop(
 
     operands = Operands(
         {"sequence": sequence},
-        {"inputs": kernel, "cell": recurrent_kernel},
-        {"inputs": bias},
+        {"kernel": kernel, "recurrent_kernel": recurrent_kernel},
+        {"kernel": bias},
     )
     return step, operands

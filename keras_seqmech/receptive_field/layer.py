@@ -9,10 +9,10 @@ from keras import ops
 from keras_seqmech.core import cells
 from keras_seqmech.core import checks
 from keras_seqmech.core.decisions import recording
+from keras_seqmech.core.decisions.categorical import DecidesSizes
 from keras_seqmech.core.decisions.categorical import Sizes
 from keras_seqmech.core.decisions.categorical import field_shapes
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
-from keras_seqmech.core.decisions.statistics import DecidesSizes
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.masks import output_masks
 from keras_seqmech.receptive_field import loop

@@ -11,12 +11,12 @@ from keras_seqmech.core import masks
 from keras_seqmech.core import numerics
 from keras_seqmech.core.decisions import categorical
 from keras_seqmech.core.decisions import recording
+from keras_seqmech.core.decisions.categorical import DecidesSizes
 from keras_seqmech.core.decisions.categorical import Sizes
 from keras_seqmech.core.decisions.categorical import field_shapes
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
-from keras_seqmech.core.decisions.statistics import DecidesSizes
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import finite
@@ -28,7 +28,7 @@ from keras_seqmech.receptive_field.equations import check_activation
 from keras_seqmech.receptive_field.equations import emission_delays
 from keras_seqmech.receptive_field.equations import inner_states
 from keras_seqmech.receptive_field.equations import keep_weights
-from keras_seqmech.receptive_field.windows import look_ahead
+from keras_seqmech.receptive_field.windows import views_ahead
 from keras_seqmech.typing import Tensor
 
 
@@ -295,11 +295,11 @@ class LookAhead(DecidesSizes):
             context = ops.cast(context, self.compute_dtype)
             context = masks.zero_masked(context, mask)
         length = ops.shape(sequence)[1]
-        ahead = partial(look_ahead, max_size=self.max_size, length=length)
+        ahead = partial(views_ahead, max_size=self.max_size, length=length)
         real = masks.real_steps(sequence, mask)
         validity = ops.stack(ahead(real), axis=-1)
-        for_sizes, for_summary = self.products(sequence)
-        logits = self.size_logits(ahead(for_sizes), context, validity)
+        projected = self.project_for_sizes(sequence)
+        logits = self.size_logits(ahead(projected), context, validity)
         selection = self.select(logits, training)
         keep, sizes = self.read(logits, selection, validity)
         if training:
@@ -307,7 +307,8 @@ class LookAhead(DecidesSizes):
             keep = ops.cast(finite_gradient(keep, 1e20), self.compute_dtype)
         else:
             keep = keep > 0.5
-        outputs = self.show(ahead(sequence), ahead(for_summary), keep, validity)
+        projected = self.project_for_summary(sequence)
+        outputs = self.show(ahead(sequence), ahead(projected), keep, validity)
         if training:
             self.add_penalties(sizes, mask)
         if self.statistics is not None:
@@ -345,31 +346,29 @@ class LookAhead(DecidesSizes):
                 "context.shape", context.shape, self.context_features
             )
 
-    def products(self, sequence: Tensor) -> tuple[Tensor, Tensor]:
-        """What sizes and summaries need of each step, `(..., units)`.
-
-        Returns:
-            $W x$, float32 or wider, and $W_r x$; zeros of a masked step. With
-            `max_size=1` neither is needed.
-        """
+    def project_for_sizes(self, sequence: Tensor) -> Tensor:
+        """$W x$ of each step, float32 or wider; unused if `max_size` is 1."""
         if self.max_size == 1:
-            return sequence, sequence
+            return sequence
         dtype = score_dtype(self.compute_dtype)
         kernel = ops.cast(self.kernel, dtype)
-        return (
-            numerics.product(ops.cast(sequence, dtype), kernel),
-            numerics.product(
-                sequence, ops.cast(self.summary_kernel, self.compute_dtype)
-            ),
-        )
+        return numerics.product(ops.cast(sequence, dtype), kernel)
+
+    def project_for_summary(self, sequence: Tensor) -> Tensor:
+        """$W_r x$ of each step; unused if `max_size` is 1."""
+        if self.max_size == 1:
+            return sequence
+        kernel = ops.cast(self.summary_kernel, self.compute_dtype)
+        return numerics.product(sequence, kernel)
 
     def size_logits(
-        self, ahead: list[Tensor], context: Tensor | None, validity: Tensor
+        self, projected: list[Tensor], context: Tensor | None, validity: Tensor
     ) -> Tensor:
         """Logits of the sizes.
 
         Args:
-            ahead: S tensors `(..., units)`: $W x$ of a step and those after it.
+            projected: S tensors `(..., units)`: $W x$ of a step and those
+                after it.
             context: Tensor `(..., context_features)` or None.
             validity: Boolean tensor `(..., S)`: which of them are real.
 
@@ -387,7 +386,7 @@ class LookAhead(DecidesSizes):
         first = offset
         if context is not None:
             first = first + product(context, self.context_kernel)
-        current, *later = ahead
+        current, *later = projected
         if self.size_from == "input":
             return finite(current + first)
         states = inner_states(
@@ -427,29 +426,29 @@ class LookAhead(DecidesSizes):
         # A masked step asks for nothing and reads nothing.
         is_real = valid[..., :1]
 
-        def keep(selection: Tensor) -> Tensor:
+        def read(selection: Tensor) -> Tensor:
             asked = keep_weights(selection, is_real)
             return arrived(asked) * valid * is_real
 
         def positions_read(selection: Tensor) -> Tensor:
-            return ops.sum(keep(selection), axis=-1)
+            return ops.sum(read(selection), axis=-1)
 
         sizes = Sizes.of(logits, selection, self.estimator, positions_read)
         real = validity[..., 0]
-        return keep(selection), sizes.map(lambda x: masks.zero_masked(x, real))
+        return read(selection), sizes.map(lambda x: masks.zero_masked(x, real))
 
     def show(
         self,
-        ahead: list[Tensor],
-        products: list[Tensor],
+        views: list[Tensor],
+        projected: list[Tensor],
         keep: Tensor,
         validity: Tensor,
     ) -> Tensor:
         """What the next layer sees: the positions read, and their summary.
 
         Args:
-            ahead: S tensors `(..., features)`: a step and those after it.
-            products: S tensors `(..., units)`: $W_r x$ of these.
+            views: S tensors `(..., features)`: a step and those after it.
+            projected: S tensors `(..., units)`: $W_r x$ of these.
             keep: Tensor `(..., S)`, how much of each is read; boolean where
                 that is all or nothing, so that what is not read has no effect,
                 even if infinite.
@@ -462,16 +461,16 @@ class LookAhead(DecidesSizes):
                 return ops.where(share, values, ops.zeros_like(values))
             return share * values
 
-        shown = [kept(i, x) for i, x in enumerate(ahead[: self.window])]
+        shown = [kept(i, x) for i, x in enumerate(views[: self.window])]
         if self.max_size == 1:
             return shown[0]
         recurrent_kernel, bias = (
             ops.cast(weight, self.compute_dtype)
             for weight in (self.summary_recurrent_kernel, self.summary_bias)
         )
-        summary = ops.zeros_like(products[0])
+        summary = ops.zeros_like(projected[0])
         for i in range(self.max_size - 1, 0, -1):
-            new = products[i] + numerics.product(summary, recurrent_kernel)
+            new = projected[i] + numerics.product(summary, recurrent_kernel)
             new = kept(i, self.activation(new + bias))
             summary = ops.where(validity[..., i : i + 1], new, summary)
         # A masked step shows nothing.

@@ -94,7 +94,7 @@ class FieldRun(NamedTuple):
 
 # `(inputs_t, hidden, affine)` to the gate and the choices, by name; and
 # `(inputs_t, selection, affine)` to what a field of the selected size reads.
-Gate: TypeAlias = Callable[[Named, Tensor, Affine], tuple[Tensor, Named]]
+GateStep: TypeAlias = Callable[[Named, Tensor, Affine], tuple[Tensor, Named]]
 Read: TypeAlias = Callable[[Named, Tensor, Affine], Tensor]
 
 
@@ -167,8 +167,8 @@ def _prepare(
         _, batch_size = field_inputs.padded_shape
         features = current.shape[-1]
         cells.draw_dropout(cell.cell, batch_size, features, dtype)
-    inner = cells.prepare(cell.cell, current, dtype, options.training)
-    operands, make_gate = _field_gate(cell, field_inputs, options.training)
+    wrapped = cells.prepare(cell.cell, current, dtype, options.training)
+    operands, gate_step = _prepare_gate(cell, field_inputs, options.training)
     specs = {"output": field_inputs.spec(cell.output_size, dtype)}
     if options.return_choices and cell.max_size > 1:
         choice = field_inputs.spec(cell.max_size, cell.score_dtype)
@@ -177,13 +177,13 @@ def _prepare(
     def step(
         inputs: Named, states: States, affine: Affine
     ) -> tuple[Named, States]:
-        gate, choices = make_gate(inputs, states[0], affine)
+        gate, choices = gate_step(inputs, states[0], affine)
         states = tuple(forget(gate, states, cell.gated_states))
-        output, states = inner.step(inputs, states, affine)
+        output, states = wrapped.step(inputs, states, affine)
         values = {"output": output, **choices}
         return {name: values[name] for name in specs}, states
 
-    return step, operands.joined(inner.operands), specs
+    return step, operands.joined(wrapped.operands), specs
 
 
 def _unpacked(output: Tensor, packing: Packing, options: RunOptions) -> Tensor:
@@ -219,9 +219,9 @@ def _masked_step(step: Step, zero_output: bool) -> Step:
     return masked_step
 
 
-def _field_gate(
+def _prepare_gate(
     cell: RFCell, field_inputs: FieldInputs, training: bool
-) -> tuple[Operands, Gate]:
+) -> tuple[Operands, GateStep]:
     """The field's products with the inputs, and its part of a step."""
     equations = cell.equations(training)
     validity = field_inputs.validity
@@ -243,11 +243,11 @@ def _field_gate(
 
     strength = equations.forget_strength
     products = {
-        "size": equations.size_recurrent_kernel,
-        "forget": equations.forget_kernel,
+        "size_recurrent_kernel": equations.size_recurrent_kernel,
+        "forget_kernel": equations.forget_kernel,
     }
     if strength is not None:
-        products["strength"] = strength
+        products["forget_strength"] = strength
     mask = equations.position_mask(validity)
     constants = {} if mask is None else mask._asdict()
     noise = cell.sample_noise(
@@ -256,29 +256,37 @@ def _field_gate(
     if noise is not None:
         constants["noise"] = field_inputs.take(noise)
     operands = Operands(
-        {"size": [equations.size_scores(field_inputs.current, states)]},
+        {
+            "size_recurrent_kernel": [
+                equations.size_scores(field_inputs.current, states)
+            ]
+        },
         products,
-        {"forget": equations.forget_bias},
+        {"forget_kernel": equations.forget_bias},
         constants,
     )
 
-    def gate(
+    def gate_step(
         inputs: Named, hidden: Tensor, affine: Affine
     ) -> tuple[Tensor, Named]:
-        (scores,) = affine("size", ops.cast(hidden, cell.score_dtype))
+        (scores,) = affine(
+            "size_recurrent_kernel", ops.cast(hidden, cell.score_dtype)
+        )
         exist = None
         if mask is not None:
             exist = ValueMask(inputs["log_mask"], inputs["is_choice"])
         logits = equations.size_logits(scores, exist)
         selection = equations.select(logits, inputs.get("noise"))
-        (pre_activation,) = affine("forget", read(inputs, selection, affine))
+        (pre_activation,) = affine(
+            "forget_kernel", read(inputs, selection, affine)
+        )
         choices = {"selection": selection, "logits": logits}
         if strength is None:
             return ops.sigmoid(pre_activation), choices
-        (forgotten,) = affine("strength", ops.sigmoid(-pre_activation))
+        (forgotten,) = affine("forget_strength", ops.sigmoid(-pre_activation))
         return 1 - forgotten, choices
 
-    return operands.joined(reader_operands), gate
+    return operands.joined(reader_operands), gate_step
 
 
 def _soft_reader(
@@ -297,8 +305,8 @@ def _soft_reader(
         inputs["third_offset"] = offsets[2] + first_product
         inputs["third_slope"] = numerics.product(second, kernel) - first_product
     for i in range(3, len(offsets)):
-        inputs[f"field_{i}"] = [offsets[i]]
-        weights[f"field_{i}"] = kernel
+        inputs[f"field_recurrent_kernel_{i}"] = [offsets[i]]
+        weights[f"field_recurrent_kernel_{i}"] = kernel
     score_dtype = equations.size_kernel.dtype
     constants = {"validity": ops.cast(validity, score_dtype)}
 
@@ -314,7 +322,7 @@ def _soft_reader(
                 return activation(
                     inputs["third_offset"] + slope * inputs["third_slope"]
                 )
-            (pre_activation,) = affine(f"field_{i}", state)
+            (pre_activation,) = affine(f"field_recurrent_kernel_{i}", state)
             return activation(pre_activation)
 
         return soft_summary(

@@ -87,7 +87,7 @@ class ReceptiveFieldWindows(keras.layers.Layer):
         inputs = masks.zero_masked(inputs, mask)
         features = ops.concatenate([inputs, real[..., None]], axis=-1)
         length = ops.shape(inputs)[1]
-        return ops.stack(look_ahead(features, self.max_size, length), axis=2)
+        return ops.stack(views_ahead(features, self.max_size, length), axis=2)
 
     def _check_call(self, inputs: Tensor, mask: Tensor | None) -> None:
         checks.check_sequences("inputs.shape", inputs.shape)
@@ -109,7 +109,7 @@ class ReceptiveFieldWindows(keras.layers.Layer):
         return {**super().get_config(), "max_size": self.max_size}
 
 
-def look_ahead(
+def views_ahead(
     sequences: Tensor, max_size: int, length: Tensor, axis: int = 1
 ) -> list[Tensor]:
     """Views a sequence `0, 1, ..., max_size - 1` steps ahead.
@@ -181,7 +181,7 @@ class PaddedFieldInputs(NamedTuple):
             leaves these out, so that they have no gradient.
         """
         max_size = self.validity.shape[-1]
-        return look_ahead(values, max_size, self.length, axis=0)
+        return views_ahead(values, max_size, self.length, axis=0)
 
     def take(self, values: Tensor) -> Tensor:
         """Takes the steps from `(time, batch, ...)`; they pass no gradient."""
@@ -268,7 +268,7 @@ def pad_inputs(sequences: Sequences, max_size: int) -> PaddedFieldInputs:
         lookahead = masks.zero_masked(lookahead, lookahead_mask)
         steps = ops.concatenate([steps, lookahead], axis=1)
         real = ops.concatenate([real, follows], axis=1)
-    views = look_ahead(ops.transpose(real), max_size, length, axis=0)
+    views = views_ahead(ops.transpose(real), max_size, length, axis=0)
     return PaddedFieldInputs(
         ops.transpose(steps, (1, 0, 2)),
         None if mask is None else ops.transpose(mask),

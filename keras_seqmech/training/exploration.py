@@ -56,7 +56,9 @@ class ExploreThenCommit(Schedule):
 
     An `RFCell` in `keras.layers.RNN`, where penalties have no effect, is left
     alone. See `Schedule`, which this is, for kill and resume, a second `fit`,
-    models that their first step builds, and what is added to `history`.
+    models that their first step builds, and what is added to `history`: of a
+    variable that layers have by different schedules, the first layer's value.
+    `values` are those of the table.
 
     Args:
         steps: As in `Schedule`.
@@ -113,6 +115,11 @@ class ExploreThenCommit(Schedule):
         numbers = {
             name: ramp for name, ramp in ramps.items() if ramp is not None
         }
+        if not numbers:
+            raise ValueError(
+                "One of the arguments `entropy`, `reading`, `indecision` and "
+                "`temperature` must be given. Received: None for each"
+            )
         super().__init__(numbers, steps)
         # Now, as KerasTuner deep-copies callbacks, after which `is` fails.
         self._ahead = {

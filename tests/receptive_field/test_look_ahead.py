@@ -188,6 +188,20 @@ def test_everything_read_is_the_window():
     )
 
 
+def test_sizes_drawn_at_inference_are_hard():
+    layer = LookAhead(
+        SIZE,
+        estimator="relaxed",
+        sample_at_inference=True,
+        return_field=True,
+        seed=0,
+    )
+    x = np.random.default_rng(4).normal(size=(2, TIME, FEATURES))
+    sizes = layer(x)[1]["size"].numpy()
+    np.testing.assert_array_equal(sizes, np.round(sizes))
+    assert (layer(x)[1]["size"].numpy() != sizes).any()
+
+
 def test_what_is_not_read_has_no_effect():
     """Not even infinity, or what overflows in half precision."""
     layer = LookAhead(3, window=2)

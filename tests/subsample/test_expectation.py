@@ -228,7 +228,7 @@ def second_derivatives(function, inputs):
     return outer.gradient(penalty, inputs)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("compiled", [False, True])
 def test_second_derivatives_are_right_or_refused(path, compiled):
     inputs = [tf.constant(x) for x in random_inputs(19)]

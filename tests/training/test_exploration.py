@@ -206,6 +206,12 @@ def test_bad_arguments(arguments):
         ExploreThenCommit(**arguments)
 
 
+def test_something_must_be_scheduled():
+    names = ("entropy", "reading", "indecision", "temperature")
+    with pytest.raises(ValueError, match="`entropy`, .* None for each"):
+        ExploreThenCommit(**dict.fromkeys(names))
+
+
 def test_models_without_decisions():
     plain = [keras.layers.Dense(1)]
     # Weights of a cell in a loop of Keras would move, and have no effect.

@@ -24,6 +24,7 @@ logits of a choice. Everything here is float32 or wider.
 import math
 from collections.abc import Callable
 from collections.abc import Sequence
+from typing import Any
 from typing import NamedTuple
 
 import keras
@@ -31,10 +32,14 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
+from keras_seqmech.core.decisions import log_probabilities as reports
 from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.decisions.penalties import Measures
 from keras_seqmech.core.decisions.sampling import estimate
 from keras_seqmech.core.decisions.statistics import Decided
+from keras_seqmech.core.decisions.statistics import DecisionStatistics
+from keras_seqmech.core.decisions.statistics import KeepsStatistics
+from keras_seqmech.core.layers import batch_mean
 from keras_seqmech.core.numerics import LARGEST_LOGIT
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.typing import Tensor
@@ -269,6 +274,50 @@ class Sizes(NamedTuple):
             free=ops.all(validity, axis=-1),
             delay=delay,
         )
+
+
+class DecidesSizes(KeepsStatistics):
+    """A layer that decides sizes: their auxiliary losses and statistics.
+
+    It has `penalties`, a `PenaltyWeights`, `max_size` and `estimator`.
+    """
+
+    def keep_statistics(self: Any) -> None:
+        """Makes the metrics of `track_statistics=True`."""
+        self.statistics = DecisionStatistics(
+            self.name,
+            "mean_size",
+            "size_entropy",
+            choices=self.max_size,
+            is_size=True,
+            name="statistics",
+        )
+
+    def learns_from_reports(self: Any) -> bool:
+        """Whether log-probabilities of what training draws are reported."""
+        if self.estimator != "reinforce":
+            return False
+        # With one size nothing is drawn, so a missing report loses nothing.
+        return self.max_size > 1 or reports.current() is not None
+
+    def add_penalties(self: Any, sizes: Sizes, mask: Tensor | None) -> None:
+        """Adds the auxiliary losses, and reports the log-probabilities."""
+        losses = self.penalties.losses(sizes.measures(), mask)
+        if self.max_size > 1:
+            self.add_loss(batch_mean(losses.reading + losses.uncertainty))
+        if self.learns_from_reports():
+            log_probability = ops.sum(sizes.log_probability, axis=1)
+            reports.report(self, log_probability, losses.reading)
+
+    def update_statistics(
+        self: Any,
+        sizes: Sizes,
+        validity: Tensor,
+        delay: Tensor,
+        mask: Tensor | None,
+    ) -> None:
+        """Counts the sizes of a batch; see `Sizes.decided`."""
+        self.statistics.update(sizes.decided(validity, delay), mask)
 
 
 def field_shapes(

@@ -10,8 +10,6 @@ from typing import NamedTuple
 import keras
 from keras import ops
 
-from keras_seqmech.core.decisions import log_probabilities
-from keras_seqmech.core.layers import batch_mean
 from keras_seqmech.typing import Tensor
 
 # A decision is certain when its likeliest value has more than this.
@@ -133,51 +131,6 @@ class KeepsStatistics(keras.layers.Layer):
             return super().metrics
         own = {id(metric) for metric in self.statistics.metrics}
         return [x for x in super().metrics if id(x) not in own]
-
-
-class DecidesSizes(KeepsStatistics):
-    """A layer that decides sizes: their auxiliary losses and statistics.
-
-    It has `penalties`, a `PenaltyWeights`, `max_size` and `estimator`. Its
-    sizes are `categorical.Sizes`.
-    """
-
-    def keep_statistics(self: Any) -> None:
-        """Makes the metrics of `track_statistics=True`."""
-        self.statistics = DecisionStatistics(
-            self.name,
-            "mean_size",
-            "size_entropy",
-            choices=self.max_size,
-            is_size=True,
-            name="statistics",
-        )
-
-    def learns_from_reports(self: Any) -> bool:
-        """Whether log-probabilities of what training draws are reported."""
-        if self.estimator != "reinforce":
-            return False
-        # With one size nothing is drawn, so a missing report loses nothing.
-        return self.max_size > 1 or log_probabilities.current() is not None
-
-    def add_penalties(self: Any, sizes: Any, mask: Tensor | None) -> None:
-        """Adds the auxiliary losses, and reports the log-probabilities."""
-        losses = self.penalties.losses(sizes.measures(), mask)
-        if self.max_size > 1:
-            self.add_loss(batch_mean(losses.reading + losses.uncertainty))
-        if self.learns_from_reports():
-            log_probability = ops.sum(sizes.log_probability, axis=1)
-            log_probabilities.report(self, log_probability, losses.reading)
-
-    def update_statistics(
-        self: Any,
-        sizes: Any,
-        validity: Tensor,
-        delay: Tensor,
-        mask: Tensor | None,
-    ) -> None:
-        """Counts the sizes of a batch; see `Sizes.decided`."""
-        self.statistics.update(sizes.decided(validity, delay), mask)
 
 
 class CountStatistic(keras.metrics.Metric):

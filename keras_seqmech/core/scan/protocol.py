@@ -3,8 +3,9 @@
 Most of a recurrent step is products `z_t + s_t W`, where `z_t` comes from the
 input alone and was computed for all steps at once, or is a bias. A step asks
 for such a product by name, `affine(name, s_t)`, and the loop supplies `z_t`
-and `W`. This is what lets the recomputing gradient take the weight gradients
-out of the loop.
+and `W`. The name is that of the weight in the `Operands`, made beside the step.
+This is what lets the recomputing gradient take the weight gradients out of the
+loop.
 """
 
 import contextlib

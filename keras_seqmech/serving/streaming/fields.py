@@ -168,15 +168,15 @@ class StreamedLookAhead(FieldLayer):
                 self.state["context"], context, before, self.timeline.present
             )
         chosen, sizes = self._choose(steps, real, count, contexts)
-        arrived = tf.maximum(sizes, self.state["reach"] - timeline.passed)
-        leaves = self.leave(arrived, steps, real, count)
+        extent = tf.maximum(sizes, self.state["reach"] - timeline.passed)
+        leaves = self.leave(extent, steps, real, count)
         if context is not None and self.waits:
             self.state["context"] = remove_first(contexts, leaves)
-        reach = timeline.passed + arrived
+        reach = timeline.passed + extent
         self.state["reach"] = choose(
             leaves & real[:, 0], reach, self.state["reach"]
         )
-        keep = tf.range(self.waits + 1) < arrived[:, None]
+        keep = tf.range(self.waits + 1) < extent[:, None]
         keep = keep & real & real[:, :1]
         return self._returned(steps, real, keep, chosen)
 
@@ -195,9 +195,9 @@ class StreamedLookAhead(FieldLayer):
         may_exist = real | (may_arrive & ~self.timeline.ended[:, None])
         dtype = self.layer.compute_dtype
         masked = choose(real, steps, tf.zeros_like(steps))
-        products, _ = self.layer.products(tf.cast(masked, dtype))
+        projected = self.layer.project_for_sizes(tf.cast(masked, dtype))
         logits = self.layer.size_logits(
-            tf.unstack(products, axis=1),
+            tf.unstack(projected, axis=1),
             None if contexts is None else tf.cast(contexts[:, 0], dtype),
             may_exist,
         )
@@ -214,9 +214,9 @@ class StreamedLookAhead(FieldLayer):
         """What the layer returns for the oldest steps."""
         read = choose(keep, steps, tf.zeros_like(steps))
         read = tf.cast(read, self.layer.compute_dtype)
-        _, products = self.layer.products(read)
-        ahead, products = (tf.unstack(x, axis=1) for x in (read, products))
-        outputs = self.layer.show(ahead, products, keep, real)[:, None]
+        projected = self.layer.project_for_summary(read)
+        views, projected = (tf.unstack(x, axis=1) for x in (read, projected))
+        outputs = self.layer.show(views, projected, keep, real)[:, None]
         if not self.layer.return_field:
             return outputs
         logits, selection = (x[:, None] for x in chosen)

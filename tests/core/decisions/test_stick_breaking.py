@@ -105,3 +105,9 @@ def test_first_stop_is_where_a_walk_stops_as_likely_as_not(exist):
     ]
     one_hot = categorical.first_stop(logits_of(stop_logits, [exist] * 50))
     np.testing.assert_array_equal(np.argmax(one_hot, -1), expected)
+
+
+def test_as_likely_as_not_is_a_stop():
+    two = logits_of([[0.0], [-1e-9]], [[True, True]])
+    one_hot = categorical.first_stop(two)
+    np.testing.assert_array_equal(one_hot, [[1, 0], [0, 1]])
