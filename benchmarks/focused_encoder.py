@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from benchmarks import timing
 from keras_seqmech import FocusedHierarchicalEncoder
-from keras_seqmech.core.decisions import log_probabilities
+from keras_seqmech.core.decisions import reports
 from keras_seqmech.focused import loops
 
 SHAPE = {"batch": 64, "time": 200, "features": 100, "units": 256}
@@ -41,7 +41,7 @@ class Learner:
         self.encoder, self.context, self.drawn = encoder, context, []
 
     def __call__(self, inputs, training):
-        with log_probabilities.collect() as self.drawn:
+        with reports.collect() as self.drawn:
             return self.encoder(inputs, self.context, training=training)
 
     @property

@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech import PolicyGradientModel
-from keras_seqmech.core.decisions import log_probabilities
+from keras_seqmech.core.decisions import reports
 
 
 @keras.saving.register_keras_serializable(package="tests")
@@ -41,7 +41,7 @@ class Gates(keras.Layer):
         cost = self.price * ops.sum(gates, axis=1)
         if self.price:
             self.add_loss(ops.mean(cost))
-        log_probabilities.report(
+        reports.report(
             self,
             ops.sum(log_probability(logits, gates), axis=1),
             cost if self.price else None,

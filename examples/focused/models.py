@@ -29,7 +29,7 @@ from keras_seqmech import DecisionPenalties
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech.analysis import restored_state
-from keras_seqmech.core.decisions import log_probabilities
+from keras_seqmech.core.decisions import reports
 
 MODELS = ("lstm1", "lstm2", "lstm1_last", "lstm2_last", "fhe")
 # Those that are trained unless others are named.
@@ -239,7 +239,7 @@ def gate_variance(
 
     @tf.function
     def gradient(asked, answers):
-        with log_probabilities.collect(), tf.GradientTape() as tape:
+        with reports.collect(), tf.GradientTape() as tape:
             logits = model(asked, training=True)
             loss = model.compute_loss(asked, answers, logits, training=True)
         parts = tape.gradient(loss, weights, unconnected_gradients="zero")

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_seqmech.core.decisions.recording import recording
+from keras_seqmech.core.decisions.reports import recording
 from keras_seqmech.core.decisions.statistics import without_statistics
 from keras_seqmech.typing import Tensor
 

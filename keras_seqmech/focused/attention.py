@@ -10,7 +10,7 @@ from keras_seqmech.core import attention
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core import time_reductions
-from keras_seqmech.core.decisions import recording
+from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.numerics import finite_gradient
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.focused.gate import assert_sizes
@@ -154,7 +154,7 @@ class ContextAttention(keras.layers.Layer):
             weights = attention.attention_weights(scores, real)
         read = time_reductions.weighted_sum(weights, sequence)
         shown = {"attention_scores": weights}
-        return recording.with_decisions(
+        return reports.with_decisions(
             self, read, shown, self.return_attention_scores
         )
 

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
-from keras_seqmech.core.decisions import recording
+from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.penalties import upgrade_config
@@ -269,7 +269,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         hidden, lower_states = loops.run_lower(
             self.lower.cell, sequence, lower_states, real, options
         )
-        with recording.unrecorded():
+        with reports.unrecorded():
             gates, decisions = self.gate(
                 hidden, context, sequence_mask=real, training=training
             )
@@ -280,7 +280,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         )
         if self.returned.focused:
             decisions = {**decisions, "indices": upper.focused_indices}
-        recording.record(self, decisions)
+        reports.record(self, decisions)
         return self.returned.assemble(upper, lower_states, decisions, real)
 
     def _initial_states(self, sequence: Tensor, states: Any) -> States:

@@ -10,8 +10,7 @@ from keras import ops
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import bernoulli
-from keras_seqmech.core.decisions import log_probabilities
-from keras_seqmech.core.decisions import recording
+from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.penalties import upgrade_config
@@ -291,7 +290,7 @@ class BoundaryGate(KeepsStatistics):
             self._add_penalties(logits, decisions, real)
         self._update_statistics(decisions, real)
         shown = {name: getattr(decisions, name) for name in self._returned}
-        return recording.with_decisions(
+        return reports.with_decisions(
             self, decisions.gates, shown, self.return_gates
         )
 
@@ -356,7 +355,7 @@ class BoundaryGate(KeepsStatistics):
         self.add_loss(batch_mean(losses.reading + losses.uncertainty))
         if self.estimator == "reinforce":
             total = ops.sum(decisions.log_probability, axis=1)
-            log_probabilities.report(self, total, losses.reading)
+            reports.report(self, total, losses.reading)
 
     def _update_statistics(
         self, decisions: GateDecisions, mask: Tensor | None

@@ -8,7 +8,7 @@ from keras import ops
 from keras_seqmech.core import attention
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
-from keras_seqmech.core.decisions import recording
+from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
@@ -171,7 +171,7 @@ class PointerSoftmax(keras.layers.Layer):
             outputs = keras.tree.map_structure(
                 lambda x: ops.squeeze(x, axis=1), outputs
             )
-        return recording.with_decisions(
+        return reports.with_decisions(
             self, *outputs, self.return_attention_scores
         )
 

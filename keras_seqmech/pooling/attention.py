@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_seqmech.core import attention
 from keras_seqmech.core import checks
-from keras_seqmech.core.decisions import recording
+from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.layers import UnitInterval
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import batch_mean
@@ -41,7 +41,7 @@ class AttentionPoolingBase(Pooling):
     ) -> Any:
         attended = self.attend(sequences, mask, **keywords)
         shown = {"attention_scores": attended.weights}
-        return recording.with_decisions(
+        return reports.with_decisions(
             self, attended.pooled, shown, self.return_attention_scores
         )
 

@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_seqmech.core import cells
 from keras_seqmech.core import checks
-from keras_seqmech.core.decisions import recording
+from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.categorical import DecidesSizes
 from keras_seqmech.core.decisions.categorical import Sizes
 from keras_seqmech.core.decisions.categorical import field_shapes
@@ -263,7 +263,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
                 bool(training)
                 or self.return_field
                 or self.track_statistics
-                or recording.is_recording()
+                or reports.is_recording()
             ),
             zero_output_for_mask=self.zero_output_for_mask,
             unroll=self.unroll,
@@ -291,7 +291,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
                 self.add_penalties(sizes, read.mask)
             if self.statistics is not None:
                 self._count(sizes, field_inputs, read.mask)
-            recording.record(self, sizes.field())
+            reports.record(self, sizes.field())
             if self.return_field:
                 returned.append(sizes.field())
         return returned[0] if len(returned) == 1 else tuple(returned)

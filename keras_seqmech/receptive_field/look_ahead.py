@@ -10,7 +10,7 @@ from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core import numerics
 from keras_seqmech.core.decisions import categorical
-from keras_seqmech.core.decisions import recording
+from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.categorical import DecidesSizes
 from keras_seqmech.core.decisions.categorical import Sizes
 from keras_seqmech.core.decisions.categorical import field_shapes
@@ -314,7 +314,7 @@ class LookAhead(DecidesSizes):
         if self.statistics is not None:
             delay = emission_delays(sizes.size, validity)
             self.update_statistics(sizes, validity, delay, mask)
-        return recording.with_decisions(
+        return reports.with_decisions(
             self, outputs, sizes.field(), self.return_field
         )
 

@@ -11,8 +11,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.core.decisions.recording import numbered
-from keras_seqmech.core.decisions.recording import recording
+from keras_seqmech.core.decisions.reports import numbered
+from keras_seqmech.core.decisions.reports import recording
 from keras_seqmech.core.decisions.statistics import without_statistics
 
 _WORDS = ("how far to look", "ahead", "naïve 字符", "a")

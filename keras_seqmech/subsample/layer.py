@@ -9,8 +9,7 @@ from keras import ops
 
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
-from keras_seqmech.core.decisions import log_probabilities
-from keras_seqmech.core.decisions import recording
+from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.decisions import statistics
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
@@ -255,7 +254,7 @@ class ExpectedSubsample(KeepsStatistics):
         if training:
             self._add_penalties(steps, result)
         self._update_statistics(steps, result)
-        return recording.with_decisions(
+        return reports.with_decisions(
             self, result.outputs, result.decisions, self.return_emission
         )
 
@@ -354,7 +353,7 @@ class ExpectedSubsample(KeepsStatistics):
         self.add_loss(batch_mean(losses.reading + losses.uncertainty))
         if self.estimator == "reinforce":
             log_probability = result.decisions["log_probability"]
-            log_probabilities.report(
+            reports.report(
                 self, ops.sum(log_probability, axis=1), losses.reading
             )
 
@@ -408,7 +407,7 @@ class ExpectedSubsample(KeepsStatistics):
 
     @property
     def _shows_emission(self) -> bool:
-        return self.return_emission or recording.is_recording()
+        return self.return_emission or reports.is_recording()
 
     @property
     def score_dtype(self) -> str:

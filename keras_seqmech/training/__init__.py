@@ -1,7 +1,7 @@
-from keras_seqmech.core.decisions.log_probabilities import (
+from keras_seqmech.core.decisions.reports import (
     collect as collect_log_probabilities,
 )
-from keras_seqmech.core.decisions.log_probabilities import (
+from keras_seqmech.core.decisions.reports import (
     report as report_log_probability,
 )
 from keras_seqmech.training.decision_collapse import WarnOnDecisionCollapse

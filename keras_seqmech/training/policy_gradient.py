@@ -6,8 +6,8 @@ import keras
 import tensorflow as tf
 
 from keras_seqmech.core import checks
-from keras_seqmech.core.decisions import log_probabilities
-from keras_seqmech.core.decisions.log_probabilities import DrawnDecisions
+from keras_seqmech.core.decisions import reports
+from keras_seqmech.core.decisions.reports import DrawnDecisions
 from keras_seqmech.training.example_losses import LossRecorder
 from keras_seqmech.training.example_losses import Shares
 from keras_seqmech.training.network_model import NetworkModel
@@ -153,7 +153,7 @@ class PolicyGradientModel(NetworkModel):
         return {**config, "loss": loss}
 
     def train_step(self, data: Any) -> dict[str, Tensor]:
-        with log_probabilities.collect():
+        with reports.collect():
             return super().train_step(data)
 
     def compute_loss(
@@ -172,7 +172,7 @@ class PolicyGradientModel(NetworkModel):
                 sample_weight=sample_weight,
                 training=training,
             )
-        decisions = log_probabilities.current()
+        decisions = reports.current()
         if decisions is None or not training:
             return loss
         decisions.check_usable()

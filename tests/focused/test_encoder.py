@@ -12,7 +12,7 @@ from keras import ops
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PointerSoftmax
-from keras_seqmech.core.decisions import log_probabilities
+from keras_seqmech.core.decisions import reports
 from keras_seqmech.focused import loops
 from keras_seqmech.focused.loops import ReturnOptions
 from tests import references
@@ -97,7 +97,7 @@ def test_is_the_numpy_reference(drawn, monkeypatch):
     x, q, states = make_inputs(dtype="float64")
     noise = np.random.default_rng(2).logistic(size=x.shape[:2])
     fix_gates(monkeypatch, noise)
-    with log_probabilities.collect():
+    with reports.collect():
         outputs, *finals, decisions = encoder(
             x, q, sequence_mask=MASK, initial_state=states, training=drawn
         )
@@ -175,7 +175,7 @@ def test_all_open_is_two_stacked_lstms(estimator, mode):
             for layer in (encoder.lower, encoder.upper)
             for v in layer.trainable_variables
         ]
-        with tf.GradientTape() as tape, log_probabilities.collect():
+        with tf.GradientTape() as tape, reports.collect():
             tape.watch([x, *states])
             outputs, *finals = encoder(
                 x,
@@ -201,7 +201,7 @@ def test_all_closed_keeps_the_initial_state(training, mode):
     x, q, states = make_inputs()
 
     def run():
-        with log_probabilities.collect():
+        with reports.collect():
             return encoder(x, q, initial_state=states, training=training)
 
     outputs, _, _, hidden, carry = compiled(run, mode)()
@@ -337,7 +337,7 @@ def test_reinforce_gate_learns_from_log_probabilities_alone():
     x, q, _ = make_inputs()
     sources = [v.value for v in encoder.gate.trainable_variables]
     with tf.GradientTape(persistent=True) as tape:
-        with log_probabilities.collect() as drawn:
+        with reports.collect() as drawn:
             loss = ops.sum(ops.square(encoder(x, q, training=True)))
         total = ops.sum(drawn[0].log_probability)
     assert tape.gradient(loss, sources) == [None] * len(sources)
@@ -361,7 +361,7 @@ def test_focused_states_are_those_at_open_gates(estimator, mode, monkeypatch):
     x, q, _ = make_inputs()
 
     def run(encoder, training):
-        with log_probabilities.collect():
+        with reports.collect():
             return encoder(x, q, sequence_mask=MASK, training=training)
 
     for training in (False, True):
@@ -456,7 +456,7 @@ def test_regularizer_and_gate_losses_are_the_encoders():
         penalties=DecisionPenalties(entropy=0.1),
     )
     x, q, _ = make_inputs()
-    with log_probabilities.collect():
+    with reports.collect():
         encoder(x, q, training=True)
     kernels = [
         v

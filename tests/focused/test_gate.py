@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_seqmech import BoundaryGate
 from keras_seqmech import DecisionPenalties
-from keras_seqmech.core.decisions import log_probabilities
+from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
 
 
@@ -19,7 +19,7 @@ def run_gate(training=True, mask=None, **options):
     generator = np.random.default_rng(0)
     h = generator.normal(size=(3, 6, 4)).astype("float32")
     q = generator.normal(size=(3, 2)).astype("float32")
-    with log_probabilities.collect() as collected:
+    with reports.collect() as collected:
         drawn, decisions = layer(h, q, sequence_mask=mask, training=training)
     return layer, drawn.numpy(), decisions, collected
 

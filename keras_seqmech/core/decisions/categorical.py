@@ -32,7 +32,7 @@ import numpy as np
 import tensorflow as tf
 from keras import ops
 
-from keras_seqmech.core.decisions import log_probabilities as reports
+from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.decisions.penalties import Measures
 from keras_seqmech.core.decisions.sampling import estimate

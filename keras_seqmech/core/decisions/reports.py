@@ -1,6 +1,21 @@
-"""What layers report, beside what they return, to the code that calls them."""
+"""What layers report, beside what they return, to the code that calls them.
 
+A hard decision (a gate, a field size) has no gradient of its own. The layer
+that draws it reports its log-probability to whoever collects these, such as
+`PolicyGradientModel`, which makes a gradient of them: `collect`, `report`. And
+every layer that decides reports its decisions, whether it returns them or not,
+to whoever records them, such as `analysis.decisions`: `recording`, `record`.
+"""
+
+import contextlib
+import contextvars
+import warnings
+import weakref
+from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
 from typing import Generic
+from typing import NamedTuple
 from typing import TypeVar
 
 import keras
@@ -42,6 +57,228 @@ class Reports(list[Report], Generic[Report]):
     def is_usable(self, layer: keras.Layer) -> bool:
         """Whether the last report of a layer could be used."""
         return id(layer) not in self._unusable
+
+
+class DrawnDecisions(NamedTuple):
+    """What one call of a layer drew.
+
+    Attributes:
+        layer_name: Name of the layer.
+        log_probability: Tensor `(batch,)`: for each example, the sum over all
+            its decisions of the log of their probability, in nats.
+        penalty: Tensor `(batch,)`: the loss of each example's decisions beside
+            the compiled one, such as a penalty on open gates; or None.
+    """
+
+    layer_name: str
+    log_probability: Tensor
+    penalty: Tensor | None = None
+
+
+class Collection(Reports[DrawnDecisions]):
+    """The decisions that layers reported within a `collect`."""
+
+    def check_usable(self) -> None:
+        """Raises a ValueError if decisions of a layer could not be used."""
+        if self.unusable:
+            raise ValueError(
+                "Layers that draw must be called by the training step itself, "
+                "not within a `tf.function`, loop or condition of its own, "
+                "whose tensors the step cannot use. Received: decisions of "
+                f"layers {self.unusable}"
+            )
+
+
+# Each thread has its own: each replica of a strategy runs in one.
+_collection: contextvars.ContextVar[Collection | None] = contextvars.ContextVar(
+    "log_probabilities", default=None
+)
+_warned: weakref.WeakSet = weakref.WeakSet()
+
+
+@contextlib.contextmanager
+def collect() -> Iterator[Collection]:
+    """Collects what layers draw within the context, in the order of calls.
+
+    The innermost context collects, of the same thread. Collect and use the
+    tensors in the same function: inside one `tf.function`, or all eagerly.
+
+    Yields:
+        A list that grows with every call of a layer that draws in training.
+
+    Example:
+
+    >>> import keras, numpy as np
+    >>> import keras_seqmech
+    >>> layer = keras_seqmech.ReceptiveFieldRNN(
+    ...     keras.layers.GRUCell(4), max_size=3, estimator="reinforce")
+    >>> with collect() as decisions:
+    ...     outputs = layer(np.ones((2, 5, 1)), training=True)
+    >>> decisions[0].log_probability.shape
+    TensorShape([2])
+    """
+    decisions = Collection()
+    token = _collection.set(decisions)
+    try:
+        yield decisions
+    finally:
+        _collection.reset(token)
+
+
+def current() -> Collection | None:
+    """The list of the innermost `collect`, None outside of any."""
+    return _collection.get()
+
+
+def report(
+    layer: keras.Layer, log_probability: Tensor, penalty: Tensor | None = None
+) -> None:
+    """Passes what a layer drew in a call on to the innermost `collect`.
+
+    If nothing collects, warns once for each layer that it will not learn what
+    to draw.
+
+    Args:
+        layer: The layer that drew.
+        log_probability: Tensor `(batch,)`, differentiable with respect to the
+            layer's weights; masked steps count 0.
+        penalty: Tensor `(batch,)` or None: an example's own loss of what was
+            drawn, as the layer adds its mean over the batch to the loss by
+            `add_loss`. Needed where that has no gradient.
+
+    Raises:
+        ValueError: If a shape is not `(batch,)`.
+    """
+    # A layer that was never built has no path.
+    path = layer.path or layer.name
+    reported = {"log_probability": log_probability, "penalty": penalty}
+    for name, value in reported.items():
+        if value is not None and len(value.shape) != 1:
+            raise ValueError(
+                f"Argument `{name}` must be of shape (batch,): one number an "
+                f"example. Received: {name} of shape {tuple(value.shape)} "
+                f"from layer '{path}'"
+            )
+    decisions = current()
+    if decisions is not None:
+        drawn = DrawnDecisions(layer.name, log_probability, penalty)
+        decisions.add(layer, drawn, log_probability)
+    elif layer not in _warned:
+        _warned.add(layer)
+        warnings.warn(
+            f"Layer '{path}' draws in training, but nothing collects "
+            "the log-probabilities: it will not learn what to draw. Train it "
+            "in a `keras_seqmech.PolicyGradientModel`, or in a loop of your "
+            "own with `keras_seqmech.training.collect_log_probabilities`.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+class Recording(Reports[tuple[keras.Layer, dict[str, Tensor]]]):
+    """Layers, and the dicts of their decisions, call by call."""
+
+    def by_layer(self) -> dict[str, dict[str, Tensor]]:
+        """The decisions by layer; a repeated name is numbered, `rnn_1`.
+
+        Raises:
+            ValueError: If no layer decided.
+        """
+        # Keras runs a cell once before its loop, to know its outputs.
+        usable = [report for report in self if self.is_usable(report[0])]
+        if not usable:
+            raise ValueError(
+                "Argument `model` must call layers that decide (fields, gates, "
+                "attention, subsamples), and not only within a loop or a "
+                "`tf.function` of another layer. A `RFCell` decides in the "
+                "loop of its `keras.layers.RNN`; a `ReceptiveFieldRNN` with "
+                "its weights shows its sizes. "
+                f"Received: layers in loops {self.unusable}, no others"
+            )
+        names = numbered([layer.name for layer, _ in usable])
+        return dict(zip(names, (decisions for _, decisions in usable)))
+
+
+_recording: contextvars.ContextVar[Recording | None] = contextvars.ContextVar(
+    "recording", default=None
+)
+
+
+@contextlib.contextmanager
+def recording() -> Iterator[Recording]:
+    """Records the decisions of the layers that are called within it.
+
+    Record and use the tensors in the same function: inside one `tf.function`,
+    or all eagerly.
+
+    Example:
+
+    >>> import numpy as np
+    >>> from keras_seqmech import AttentionPooling
+    >>> with recording() as found:
+    ...     pooled = AttentionPooling(name="pooling")(np.ones((1, 4, 3)))
+    >>> found.by_layer()["pooling"]["attention_scores"].numpy()
+    array([[0.25, 0.25, 0.25, 0.25]], dtype=float32)
+    """
+    found = Recording()
+    with _record_to(found):
+        yield found
+
+
+def unrecorded() -> contextlib.AbstractContextManager[None]:
+    """Within it nothing is recorded: for a layer that another reports for."""
+    return _record_to(None)
+
+
+@contextlib.contextmanager
+def _record_to(found: Recording | None) -> Iterator[None]:
+    token = _recording.set(found)
+    try:
+        yield
+    finally:
+        _recording.reset(token)
+
+
+def is_recording() -> bool:
+    """Whether decisions are recorded that a layer might not compute."""
+    return _recording.get() is not None
+
+
+def record(layer: keras.Layer, decisions: dict[str, Tensor]) -> None:
+    """Records what a layer decided in a call, if that is recorded."""
+    found = _recording.get()
+    if found is not None:
+        some = next(iter(decisions.values()))
+        found.add(layer, (layer, decisions), some)
+
+
+def with_decisions(
+    layer: keras.Layer,
+    outputs: Any,
+    decisions: dict[str, Tensor],
+    are_returned: bool,
+) -> Any:
+    """Records a layer's decisions; its outputs, and the dict if wanted."""
+    record(layer, decisions)
+    return (outputs, decisions) if are_returned else outputs
+
+
+def numbered(names: Sequence[str]) -> list[str]:
+    """Unique names: of equal ones, all but the first get a number.
+
+    A numbered name is none of the others.
+
+    >>> numbered(["size", "size", "size_1"])
+    ['size', 'size_2', 'size_1']
+    """
+    unique: list[str] = []
+    for stem in names:
+        name, number = stem, 0
+        while name in unique or (number and name in names):
+            number += 1
+            name = f"{stem}_{number}"
+        unique.append(name)
+    return unique
 
 
 def _current_graph() -> tf.Graph | None:

@@ -9,7 +9,7 @@ import tensorflow as tf
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
-from keras_seqmech.core.decisions import log_probabilities
+from keras_seqmech.core.decisions import reports
 from keras_seqmech.training import collect_log_probabilities
 from tests import drawing_layers
 
@@ -26,15 +26,15 @@ def field_layer(**arguments):
 
 def test_the_innermost_context_collects():
     gates = drawing_layers.Gates(price=2.0, name="gates")
-    assert log_probabilities.current() is None
+    assert reports.current() is None
     with collect_log_probabilities() as outer:
         gates(X, training=True)
-        with pytest.raises(KeyError), log_probabilities.collect() as inner:
-            assert log_probabilities.current() is inner
+        with pytest.raises(KeyError), reports.collect() as inner:
+            assert reports.current() is inner
             opened = gates(X, training=True)
             raise KeyError
         gates(X, training=True)
-    assert log_probabilities.current() is None
+    assert reports.current() is None
     assert (len(outer), len(inner)) == (2, 1)
     (drawn,) = inner
     assert drawn.layer_name == "gates"
@@ -48,7 +48,7 @@ def test_threads_collect_apart():
     found = {}
 
     def work(name, barrier):
-        with log_probabilities.collect() as decisions:
+        with reports.collect() as decisions:
             barrier.wait()
             gates(X, training=True)
             barrier.wait()
@@ -66,7 +66,7 @@ def test_threads_collect_apart():
 
 
 def test_inference_and_symbolic_calls_report_nothing():
-    with log_probabilities.collect() as decisions:
+    with reports.collect() as decisions:
         gates = drawing_layers.Gates()
         gates(keras.Input((4, 3)), training=True)
         gates(X)
@@ -82,7 +82,7 @@ def test_inference_and_symbolic_calls_report_nothing():
 def test_the_warning_names_the_layers_around():
     with pytest.warns(UserWarning, match="'outer/gates' draws in training"):
         Wrapper(name="outer")(X, training=True)
-    with log_probabilities.collect() as decisions:
+    with reports.collect() as decisions:
         Wrapper(name="other")(X, training=True)
     assert decisions[0].layer_name == "gates"
 
@@ -133,7 +133,7 @@ def test_a_field_of_one_size_draws_nothing():
 def test_fields_report_the_sum_over_real_steps(go_backwards):
     layer = field_layer(return_field=True, go_backwards=go_backwards)
     mask = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [0, 0, 0, 0]], "bool")
-    with log_probabilities.collect() as decisions:
+    with reports.collect() as decisions:
         _, field = layer(X, mask=mask, training=True)
     (drawn,) = decisions
     assert drawn.layer_name == "field"
@@ -151,7 +151,7 @@ def test_fields_report_the_price_of_what_was_drawn():
         penalties=DecisionPenalties(reading=2.0, entropy=4.0, indecision=8.0),
     )
     mask = np.array([[1, 1, 1, 1], [1, 0, 1, 0], [0, 0, 0, 0]], "bool")
-    with log_probabilities.collect() as decisions:
+    with reports.collect() as decisions:
         _, field = layer(X, mask=mask, training=True)
     # Shares of the rows in the mean over real steps.
     ahead = np.sum(field["size"] - mask, axis=1) * len(mask) / mask.sum()
@@ -164,4 +164,4 @@ def test_shapes_are_checked(name):
     values = {"log_probability": tf.zeros(3), "penalty": tf.zeros(3)}
     values[name] = tf.zeros((3, 4))
     with pytest.raises(ValueError, match=rf"`{name}`.*\(3, 4\).*'gates'"):
-        log_probabilities.report(drawing_layers.Gates(name="gates"), **values)
+        reports.report(drawing_layers.Gates(name="gates"), **values)
