@@ -12,6 +12,7 @@ from keras_seqmech.core import graph
 from keras_seqmech.core.graph import sublayers
 from keras_seqmech.core.wrapped import unwrapped
 from keras_seqmech.focused.encoder import FocusedHierarchicalEncoder
+from keras_seqmech.focused.gate import BoundaryGate
 from keras_seqmech.receptive_field.layer import ReceptiveFieldRNN
 from keras_seqmech.receptive_field.look_ahead import LookAhead
 from keras_seqmech.receptive_field.windows import ReceptiveFieldWindows
@@ -401,10 +402,15 @@ def _check_streams(operation: Any) -> None:
         return
     for part in sublayers(layer):
         options = getattr(part, "options", part)
-        if getattr(options, "sample_at_inference", False):
+        inference = getattr(options, "inference", None)
+        if inference == "sample" or getattr(
+            options, "sample_at_inference", False
+        ):
             raise _refusal(operation, "draws at inference")
         if getattr(part, "stateful", False):
             raise _refusal(operation, "is stateful")
+    if type(layer) is BoundaryGate and layer.inference == "running_sum":
+        raise _refusal(operation, "sums over steps outside an encoder")
     if type(layer) is FocusedHierarchicalEncoder and layer.returned.focused:
         raise _refusal(operation, "returns focused states")
     if type(layer) in _STREAMED and getattr(layer, "go_backwards", False):
