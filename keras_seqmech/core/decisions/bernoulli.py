@@ -83,7 +83,7 @@ def running_sum(
 
 
 def choose(probabilities: Tensor, inference: str) -> Tensor:
-    """Gates that are open, as booleans, by `"running_sum"` or else above 0.5."""
+    """Which gates are open: by `"running_sum"`, or else those above 0.5."""
     if inference == "running_sum":
         return running_sum(probabilities)[0]
     return probabilities > 0.5
