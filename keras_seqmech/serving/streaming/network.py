@@ -402,10 +402,8 @@ def _check_streams(operation: Any) -> None:
         return
     for part in sublayers(layer):
         options = getattr(part, "options", part)
-        inference = getattr(options, "inference", None)
-        if inference == "sample" or getattr(
-            options, "sample_at_inference", False
-        ):
+        samples = getattr(options, "sample_at_inference", False)
+        if samples or getattr(options, "inference", None) == "sample":
             raise _refusal(operation, "draws at inference")
         if getattr(part, "stateful", False):
             raise _refusal(operation, "is stateful")
