@@ -4,6 +4,9 @@ Nothing here is vectorised over time or batch, and nothing is shared with the
 package.
 """
 
+import math
+from fractions import Fraction
+
 import numpy as np
 
 
@@ -256,7 +259,27 @@ def gate_logit(gate, h, q):
     return float(hidden @ gate["output_kernel"][:, 0] + gate["output_bias"])
 
 
-def focused_encoder(gate, lower, upper, x, q, states, noise=None, mask=None):
+def running_sum_gates(probabilities):
+    """Opens a gate where the exact sum, rounded (halves up), has grown."""
+    total, gates = Fraction(0), []
+    for p in probabilities:
+        before, total = total, total + Fraction(float(p))
+        half = Fraction(1, 2)
+        gates.append(math.floor(total + half) > math.floor(before + half))
+    return np.array(gates)
+
+
+def focused_encoder(
+    gate,
+    lower,
+    upper,
+    x,
+    q,
+    states,
+    noise=None,
+    mask=None,
+    opens=lambda probabilities: probabilities[-1] > 0.5,
+):
     """Hard gates: the upper LSTM moves where a gate is open, and only there.
 
     Args:
@@ -268,6 +291,8 @@ def focused_encoder(gate, lower, upper, x, q, states, noise=None, mask=None):
         states: Lower h and c, upper h and c.
         noise: `(time,)` logistic noise; None to decide by the probability.
         mask: `(time,)` booleans.
+        opens: Whether a gate is open without noise, from the probabilities up
+            to it, 0 at masked steps.
 
     Returns:
         Upper states after each step (zeros before the first real one), final
@@ -286,7 +311,7 @@ def focused_encoder(gate, lower, upper, x, q, states, noise=None, mask=None):
             logit = gate_logit(gate, low[0], q)
             probabilities[t] = sigmoid(logit)
             if noise is None:
-                gates[t] = float(probabilities[t] > 0.5)
+                gates[t] = float(opens(probabilities))
             else:
                 gates[t] = float(logit + noise[t] > 0)
             if gates[t]:

@@ -200,17 +200,17 @@ def measure(
 
 
 @contextlib.contextmanager
-def drawing(model: keras.Model) -> Iterator[None]:
-    """Within it, gates are drawn at inference too, as in training.
+def inferring(model: keras.Model, inference: str) -> Iterator[None]:
+    """Within it, gates are decided by another `inference` of the encoder.
 
     For a new `probe`, as one that was traced before stays as it was traced.
     """
     gate = network_of(model).get_layer("encoder").gate
-    gate.sample_at_inference = True
+    own, gate.inference = gate.inference, inference
     try:
         yield
     finally:
-        gate.sample_at_inference = False
+        gate.inference = own
 
 
 def measure_drawn(
@@ -219,7 +219,7 @@ def measure_drawn(
     """Accuracy and openness with gates drawn; empty without gates."""
     if not has_gates(model):
         return {}
-    with drawing(model):
+    with inferring(model, "sample"):
         measured = measure(probe(model), asked, answers, batch_size)
     return {f"drawn_{name}": value for name, value in measured.items()}
 

@@ -9,9 +9,10 @@ to Skip State Updates in Recurrent Neural Networks": the sum of two marked
 numbers among 50 (`keras_seqmech.tasks.adding`), or the sentiment of IMDb
 reviews of 400 words at most. Reading is penalized by one of `--prices`, after
 `ExploreThenCommit`. Prints for each model what it gets right with hard gates,
-open above one half, and with gates drawn as in training, how many of its steps
-update the upper LSTM, and the milliseconds of inference beside
-`keras.layers.LSTM`, both measured in turn. In the source the adding problem
+open above one half, with gates drawn as in training ("drawn"), and with those
+that the running sum of probabilities opens ("summed"); how many of its steps
+update the upper LSTM; and the milliseconds of inference beside
+`keras.layers.LSTM`, measured in turn. In the source the adding problem
 counts as solved where the mean squared error is at most a hundredth of the
 variance of the sums, 1/6.
 
@@ -38,9 +39,9 @@ from examples.common import resumable
 from examples.common import tables
 from examples.common import text_encoding
 from examples.common.networks import network_of
-from examples.focused.models import drawing
 from examples.focused.models import gates_of
 from examples.focused.models import has_gates
+from examples.focused.models import inferring
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PolicyGradientModel
@@ -55,9 +56,12 @@ WORDS = 10_000
 KEY = ("data", "model", "estimator", "price", "seed", "settings")
 MEASURED = (
     *("accuracy", "error", "updates", "drawn_accuracy", "drawn_error"),
-    *("drawn_updates", "steps", "inference_ms", "lstm_ms", "parameters"),
+    *("drawn_updates", "summed_accuracy", "summed_error", "summed_updates"),
+    *("steps", "inference_ms", "summed_ms", "lstm_ms", "parameters"),
     "seconds",
 )
+# Other forms of `inference`, and what names of their columns start with.
+OTHERS = {"sample": "drawn", "running_sum": "summed"}
 FIELDS = KEY + MEASURED
 SETTINGS = (
     *("units", "length", "train_size", "test_size", "epochs"),
@@ -238,20 +242,10 @@ def train_and_measure(
         callbacks,
     )
     network = network_of(model)
-    plain = build("lstm", "", data, args)
-    batch = data.test[0][: args.batch_size]
-    own_ms, lstm_ms = interleaved.median_ms(
-        [
-            functools.partial(timed.predict_on_batch, batch)
-            for timed in (network, plain)
-        ],
-        REPEATS,
-    )
     found = {
         **measure(network, data, args.batch_size),
-        **measure_drawn(network, data, args.batch_size),
-        "inference_ms": f"{own_ms:.2f}",
-        "lstm_ms": f"{lstm_ms:.2f}",
+        **measure_otherwise(network, data, args.batch_size),
+        **measure_times(network, data, args),
         "parameters": str(model.count_params()),
         "seconds": f"{sum(point['seconds'] for point in curve):.1f}",
     }
@@ -286,19 +280,39 @@ def measure(
     }
 
 
-def measure_drawn(
+def measure_otherwise(
     network: keras.Model, data: Data, batch_size: int
 ) -> dict[str, str]:
-    """The same with gates drawn; nothing for a model without.
+    """The same by `OTHERS`; nothing for a model without gates.
 
     Where far more is right than with hard gates, gates are undecided: each is
     open in some of the draws, but few in more than half of them.
     """
-    if not has_gates(network):
-        return {}
-    with drawing(network):
-        found = measure(network, data, batch_size)
-    return {f"drawn_{x}": y for x, y in found.items() if x != "steps"}
+    found = {}
+    for inference, prefix in OTHERS.items() if has_gates(network) else ():
+        with inferring(network, inference):
+            own = measure(network, data, batch_size)
+        found |= {f"{prefix}_{x}": y for x, y in own.items() if x != "steps"}
+    return found
+
+
+def measure_times(
+    network: keras.Model, data: Data, args: argparse.Namespace
+) -> dict[str, str]:
+    """Milliseconds of inference of a batch, beside an LSTM as wide."""
+    batch = data.test[0][: args.batch_size]
+    timed = {"inference_ms": network, "lstm_ms": build("lstm", "", data, args)}
+    if has_gates(network):
+        timed["summed_ms"] = keras.Model(network.input, network.output)
+        with inferring(network, "running_sum"):
+            # Traced once, it stays as it is.
+            timed["summed_ms"].predict_on_batch(batch)
+    functions = [
+        functools.partial(model.predict_on_batch, batch)
+        for model in timed.values()
+    ]
+    times = interleaved.median_ms(functions, REPEATS)
+    return {name: f"{ms:.2f}" for name, ms in zip(timed, times)}
 
 
 def main(argv: Sequence[str] | None = None) -> str:

@@ -2,13 +2,14 @@
 
 What users write: an LSTM (`lstm`); an LSTM over the embeddings of this
 character and the k after it (`window`), also with a lower LSTM beside them
-(`window+lower`); targets `shifted` by k; a `convolution` over k + 1 characters,
-then an LSTM; a `bilstm`, which waits for the end. What this package adds:
-`ReceptiveFieldRNN` with fields of k + 1 characters (`field`) and of as many as
-they choose (`adaptive field`), and `LookAhead` in front of an LSTM
-(`look_ahead`), its decisions made beside a lower LSTM, whose outputs the upper
-one reads too, as in `window+lower`. The setting of a model is k, or the weight
-of what is read.
+(`window+lower`), and with a hidden layer over them, too (`window+dense`);
+targets `shifted` by k; a `convolution` over k + 1 characters, then an LSTM; a
+`bilstm`, which waits for the end. What this package adds: `ReceptiveFieldRNN`
+with fields of k + 1 characters (`field`) and of as many as they choose
+(`adaptive field`), and `LookAhead` in front of an LSTM (`look_ahead`), its
+decisions made beside a lower LSTM, whose outputs the upper one reads, too, as
+in `window+lower`; `look_ahead+dense` is the same of `window+dense`. The setting
+of a model is k, or the weight of what is read.
 """
 
 import math
@@ -37,14 +38,16 @@ MODELS: dict[str, Sequence[float]] = {
     "lstm": (0,),
     "window": AHEAD,
     "window+lower": AHEAD,
+    "window+dense": AHEAD,
     "shifted": AHEAD,
     "convolution": AHEAD,
     "field": AHEAD,
     "bilstm": (math.inf,),
     "adaptive field": PRICES,
     "look_ahead": PRICES,
+    "look_ahead+dense": PRICES,
 }
-ADAPTIVE = ("adaptive field", "look_ahead")
+ADAPTIVE = ("adaptive field", "look_ahead", "look_ahead+dense")
 EMBEDDING, LOWER, BATCH = 64, 48, 64
 LEARNING_RATE = 5e-3
 # 0 is padding, 1 stands for unknown characters.
@@ -151,25 +154,32 @@ def build(
     def lstm(x: keras.KerasTensor, width: int = units) -> keras.KerasTensor:
         return layers.LSTM(width, return_sequences=True)(x)
 
+    def upper(
+        read: keras.KerasTensor, before: keras.KerasTensor
+    ) -> keras.KerasTensor:
+        parts = [read, before]
+        if name.endswith("+dense"):
+            parts.append(layers.Dense(units, activation="relu")(read))
+        return lstm(ops.concatenate(parts, axis=-1))
+
     if name == "bilstm":
         both = layers.Bidirectional(layers.LSTM(units, return_sequences=True))
         y = both(x, mask=mask)
-    elif name in ("window", "window+lower"):
-        read = [shift(x, i) for i in range(ahead + 1)]
-        read += [lstm(x, LOWER)] if name == "window+lower" else []
-        y = lstm(ops.concatenate(read, axis=-1))
+    elif name in ("window", "window+lower", "window+dense"):
+        read = ops.concatenate([shift(x, i) for i in range(ahead + 1)], axis=-1)
+        y = lstm(read) if name == "window" else upper(read, lstm(x, LOWER))
     elif name == "shifted":
         padded = ops.pad(x, [[0, 0], [0, ahead], [0, 0]])
         y = lstm(padded)[:, ahead:]
     elif name == "convolution":
         padded = ops.pad(x, [[0, 0], [0, ahead], [0, 0]])
         y = lstm(layers.Conv1D(units, ahead + 1, activation="relu")(padded))
-    elif name == "look_ahead":
+    elif name in ("look_ahead", "look_ahead+dense"):
         before = lstm(x, LOWER)
         look = LookAhead(max_size, return_field=True, name="look")
         read, field = look(x, context=before, mask=mask)
         outputs["size"] = field["size"]
-        y = lstm(ops.concatenate([read, before], axis=-1))
+        y = upper(read, before)
     elif name in ("field", "adaptive field"):
         size = max_size if name in ADAPTIVE else ahead + 1
         held = DecisionPenalties(target=size, target_weight=10.0)

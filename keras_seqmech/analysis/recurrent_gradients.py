@@ -135,9 +135,9 @@ def _rebuild(model: keras.Model, perturbed: "_Perturbed") -> keras.Model:
             perturbed.calls += 1
             return perturbed(*args, **kwargs)
         if getattr(layer, "outputs", None):
-            inner = _rebuild(layer, perturbed)
-            inner.supports_masking = layer.supports_masking
-            return inner(*args, **kwargs)
+            rebuilt = _rebuild(layer, perturbed)
+            rebuilt.supports_masking = layer.supports_masking
+            return rebuilt(*args, **kwargs)
         return layer(*args, **kwargs)
 
     return graph.run_again(functional, call)

@@ -72,9 +72,9 @@ def record_calls(
 def layers_within(model: keras.Model) -> list[keras.Layer]:
     """The layers of a model, and of functional models in their place."""
     return [
-        inner
+        part
         for layer in model.layers
-        for inner in (
+        for part in (
             layers_within(layer) if getattr(layer, "outputs", None) else [layer]
         )
     ]

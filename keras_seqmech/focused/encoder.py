@@ -10,7 +10,6 @@ from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
-from keras_seqmech.core.decisions.penalties import upgrade_config
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.scan.protocol import States
 from keras_seqmech.focused import loops
@@ -18,6 +17,7 @@ from keras_seqmech.focused.gate import BoundaryGate
 from keras_seqmech.focused.gate import assert_sizes
 from keras_seqmech.focused.gate import check_inputs
 from keras_seqmech.focused.gate import check_shapes
+from keras_seqmech.focused.gate import upgrade_gate
 from keras_seqmech.focused.loops import ReturnOptions
 from keras_seqmech.typing import Tensor
 
@@ -27,7 +27,7 @@ GATE_ARGUMENTS = (
     "penalties",
     "temperature",
     "initial_openness",
-    "sample_at_inference",
+    "inference",
     "seed",
 )
 
@@ -68,8 +68,11 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         unit_forget_bias: Whether the LSTMs' forget biases start at 1.
         kernel_regularizer: Regularizer of the kernels (recurrent ones not
             included, as in Keras).
-        sample_at_inference: Whether to draw gates at inference too. By
-            default they are open where the probability is above one half.
+        inference: Which gates are open at inference: by `"threshold"` those
+            with a probability above one half; `"sample"`, drawn; or
+            `"running_sum"`, where the sum of probabilities so far rounds to
+            the next int, see `BoundaryGate`. The sum starts from 0 in each
+            call, with an `initial_state` too; a `StreamingModel` carries it.
         seed: Int, seed of the noise.
         return_gates: Whether to return, after everything else, a dict of
             `(batch, time)`, float32 or wider, 0 at masked steps: `"gates"`,
@@ -153,7 +156,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         recurrent_initializer: Any = "orthogonal",
         unit_forget_bias: bool = True,
         kernel_regularizer: Any = None,
-        sample_at_inference: bool = False,
+        inference: str = "threshold",
         seed: int | None = None,
         return_gates: bool = False,
         return_focused: bool = False,
@@ -207,7 +210,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             initial_openness=initial_openness,
             kernel_initializer=self.kernel_initializer,
             kernel_regularizer=self.kernel_regularizer,
-            sample_at_inference=sample_at_inference,
+            inference=inference,
             seed=seed,
             return_gates=True,
             name="gate",
@@ -398,4 +401,4 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
     def from_config(
         cls, config: dict[str, Any]
     ) -> "FocusedHierarchicalEncoder":
-        return cls(**upgrade_config(config))
+        return cls(**upgrade_gate(config))

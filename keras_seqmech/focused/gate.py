@@ -25,6 +25,7 @@ from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
 
+INFERENCES = ("threshold", "sample", "running_sum")
 # Larger context entries are clipped to this, so that products stay finite.
 LARGEST_CONTEXT = 1e6
 
@@ -106,8 +107,10 @@ class BoundaryGate(KeepsStatistics):
     gates above a share and never rewards closing all of them.
 
     If any of several steps would do, training may leave each of them open
-    with a probability below one half, so that inference closes all. Compare
-    with `sample_at_inference=True`; raise `indecision` late in training.
+    with a probability below one half, so that the threshold closes all. If
+    `inference="sample"` is better, so may `"running_sum"` be, which opens as
+    many gates without chance. Where gates are decided, the threshold is better:
+    a hundred closed gates of probability 0.01 have the sum of an open one.
 
     Do not also weight the states by straight-through gates, as
     `ContextAttention("open")` does: opening a gate gains nothing while its
@@ -130,8 +133,11 @@ class BoundaryGate(KeepsStatistics):
         negative_slope: Slope of the LeakyReLU below 0.
         kernel_initializer: Initializer of the kernels.
         kernel_regularizer: Regularizer of the kernels.
-        sample_at_inference: Whether to draw gates at inference too, hard. By
-            default gates are open where the probability is above one half.
+        inference: Which gates are open at inference. `"threshold"`: those
+            with a probability above one half. `"sample"`: drawn, hard.
+            `"running_sum"`: where the sum of the probabilities of the real
+            steps so far, from 0 in each call, rounds to the next int (halves
+            up), so that the number of open gates is the rounded sum.
         seed: Int, seed of the noise.
         return_gates: Whether to return a dict after the gates: `"gates"` and
             `"probabilities"` of being open, `(batch, time)`, and with
@@ -185,7 +191,7 @@ class BoundaryGate(KeepsStatistics):
         negative_slope: float = 0.2,
         kernel_initializer: Any = "glorot_uniform",
         kernel_regularizer: Any = None,
-        sample_at_inference: bool = False,
+        inference: str = "threshold",
         seed: int | None = None,
         return_gates: bool = False,
         track_statistics: bool = False,
@@ -211,9 +217,7 @@ class BoundaryGate(KeepsStatistics):
         self.kernel_regularizer = checks.get_regularizer(
             "kernel_regularizer", kernel_regularizer
         )
-        self.sample_at_inference = check_bool(
-            "sample_at_inference", sample_at_inference
-        )
+        self.inference = checks.check_choice("inference", inference, INFERENCES)
         self.return_gates = check_bool("return_gates", return_gates)
         self.track_statistics = check_bool("track_statistics", track_statistics)
         self.seed = seed
@@ -285,11 +289,11 @@ class BoundaryGate(KeepsStatistics):
         sequence, context, real = assert_sizes(sequence, context, sequence_mask)
         sequence = masks.zero_masked_forward(sequence, real)
         logits = self.logits(sequence, context)
-        decisions = self._decide(logits, real, training)
+        decisions, _ = self.decide(logits, real, training)
         if training:
             self._add_penalties(logits, decisions, real)
         self._update_statistics(decisions, real)
-        shown = {name: getattr(decisions, name) for name in self._returned}
+        shown = self.returned(decisions)
         return reports.with_decisions(
             self, decisions.gates, shown, self.return_gates
         )
@@ -322,29 +326,41 @@ class BoundaryGate(KeepsStatistics):
         hidden = ops.leaky_relu(hidden, self.negative_slope)
         return finite(ops.matmul(hidden, output_kernel)[..., 0] + output_bias)
 
-    def _decide(
-        self, logits: Tensor, mask: Tensor | None, training: bool
-    ) -> GateDecisions:
-        if training or self.sample_at_inference:
+    def decide(
+        self,
+        logits: Tensor,
+        mask: Tensor | None = None,
+        training: bool = False,
+        before: Tensor | None = None,
+    ) -> tuple[GateDecisions, Tensor | None]:
+        """Decides gates from their logits `(batch, time)`.
+
+        With `inference="running_sum"`, `before` is the sum before the first
+        step, see `bernoulli.running_sum`, and that after the last is returned.
+        """
+        probabilities = masks.zero_masked(ops.sigmoid(logits), mask)
+        total = None
+        if training or self.inference == "sample":
             gates = bernoulli.draw(
                 logits,
                 self.temperature,
                 self.estimator if training else "reinforce",
                 self.seed_generator,
             )
+        elif self.inference == "running_sum":
+            opened, total = bernoulli.running_sum(probabilities, before)
+            gates = ops.cast(opened, logits.dtype)
         else:
-            gates = bernoulli.most_likely(logits)
+            gates = ops.cast(probabilities > 0.5, logits.dtype)
         decisions = GateDecisions(
             gates,
-            ops.sigmoid(logits),
+            probabilities,
             bernoulli.log_probability(logits, gates),
             bernoulli.entropy(logits),
         )
-        if mask is None:
-            return decisions
         return GateDecisions(
-            *(ops.where(mask, x, ops.zeros_like(x)) for x in decisions)
-        )
+            *(masks.zero_masked(x, mask) for x in decisions)
+        ), total
 
     def _add_penalties(
         self, logits: Tensor, decisions: GateDecisions, mask: Tensor | None
@@ -368,9 +384,13 @@ class BoundaryGate(KeepsStatistics):
             entropy=decisions.entropy,
             confidence=ops.maximum(p, 1 - p),
             # As at inference: drawn gates differ even at equal probabilities.
-            choice=p > 0.5,
+            choice=bernoulli.choose(p, self.inference),
         )
         self.statistics.update(decided, mask)
+
+    def returned(self, decisions: GateDecisions) -> dict[str, Tensor]:
+        """The dict of `return_gates`."""
+        return {name: getattr(decisions, name) for name in self._returned}
 
     @property
     def score_dtype(self) -> str:
@@ -430,7 +450,7 @@ class BoundaryGate(KeepsStatistics):
             "negative_slope": self.negative_slope,
             "kernel_initializer": serialize(self.kernel_initializer),
             "kernel_regularizer": serialize(self.kernel_regularizer),
-            "sample_at_inference": self.sample_at_inference,
+            "inference": self.inference,
             "seed": self.seed,
             "return_gates": self.return_gates,
             "track_statistics": self.track_statistics,
@@ -438,4 +458,15 @@ class BoundaryGate(KeepsStatistics):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "BoundaryGate":
-        return cls(**upgrade_config(config))
+        return cls(**upgrade_gate(config))
+
+
+def upgrade_gate(config: dict[str, Any]) -> dict[str, Any]:
+    """The config of a layer with gates, with the arguments of today.
+
+    The files in `saved_models` have a bool in place of `inference`.
+    """
+    config = upgrade_config(config)
+    if config.pop("sample_at_inference", False):
+        config["inference"] = "sample"
+    return config

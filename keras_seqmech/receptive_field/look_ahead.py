@@ -298,8 +298,8 @@ class LookAhead(DecidesSizes):
         ahead = partial(views_ahead, max_size=self.max_size, length=length)
         real = masks.real_steps(sequence, mask)
         validity = ops.stack(ahead(real), axis=-1)
-        projected = self.project_for_sizes(sequence)
-        logits = self.size_logits(ahead(projected), context, validity)
+        for_sizes = ahead(self.project_for_sizes(sequence))
+        logits = self.size_logits(for_sizes, context, validity)
         selection = self.select(logits, training)
         keep, sizes = self.read(logits, selection, validity)
         if training:
@@ -307,8 +307,8 @@ class LookAhead(DecidesSizes):
             keep = ops.cast(finite_gradient(keep, 1e20), self.compute_dtype)
         else:
             keep = keep > 0.5
-        projected = self.project_for_summary(sequence)
-        outputs = self.show(ahead(sequence), ahead(projected), keep, validity)
+        for_summary = ahead(self.project_for_summary(sequence))
+        outputs = self.show(ahead(sequence), for_summary, keep, validity)
         if training:
             self.add_penalties(sizes, mask)
         if self.statistics is not None:
@@ -424,18 +424,17 @@ class LookAhead(DecidesSizes):
         """
         valid = ops.cast(validity, logits.dtype)
         # A masked step asks for nothing and reads nothing.
-        is_real = valid[..., :1]
+        own = valid[..., :1]
 
-        def read(selection: Tensor) -> Tensor:
-            asked = keep_weights(selection, is_real)
-            return arrived(asked) * valid * is_real
+        def keep(selection: Tensor) -> Tensor:
+            return arrived(keep_weights(selection, own)) * valid * own
 
         def positions_read(selection: Tensor) -> Tensor:
-            return ops.sum(read(selection), axis=-1)
+            return ops.sum(keep(selection), axis=-1)
 
         sizes = Sizes.of(logits, selection, self.estimator, positions_read)
-        real = validity[..., 0]
-        return read(selection), sizes.map(lambda x: masks.zero_masked(x, real))
+        mask = validity[..., 0]
+        return keep(selection), sizes.map(lambda x: masks.zero_masked(x, mask))
 
     def show(
         self,

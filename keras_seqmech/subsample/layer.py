@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
+from keras_seqmech.core.decisions import bernoulli
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.decisions import statistics
@@ -27,7 +28,7 @@ from keras_seqmech.subsample import probabilities
 from keras_seqmech.typing import Size
 from keras_seqmech.typing import Tensor
 
-INFERENCES = ("expectation", "sample", "threshold")
+INFERENCES = ("expectation", "sample", "threshold", "running_sum")
 SUBSAMPLE_ESTIMATORS = ("expectation", "straight_through", "reinforce")
 
 
@@ -99,9 +100,12 @@ class ExpectedSubsample(KeepsStatistics):
             if None.
         inference: What inference returns. `"expectation"`: as above.
             `"threshold"`: the steps with $e > 0.5$, one after the other, then
-            zeros. `"sample"`: steps drawn, likewise; only then is a served
-            model random. The attribute of that name can be set, of a loaded
-            layer too; see there for what was traced before.
+            zeros. `"running_sum"`: likewise those where the sum of $e$ so far
+            rounds to the next int (halves up): as many as $e$ says, also where
+            all are alike; of equal $e = 1/k$ every k-th. `"sample"`: steps
+            drawn, likewise; only then is a served model random. The attribute
+            of that name can be set, of a loaded layer too; see there for what
+            was traced before.
         estimator: What training returns. `"expectation"`: as above, with its
             exact gradient. `"reinforce"`: steps drawn, as `"sample"`, with no
             gradient to $e$; `keras_seqmech.PolicyGradientModel` learns $e$
@@ -316,8 +320,8 @@ class ExpectedSubsample(KeepsStatistics):
 
     def _decide(self, steps: _Steps, length: Size, mode: str) -> _Subsample:
         emission, presence = steps.emission, steps.presence
-        if mode == "threshold":
-            keep = emission > 0.5
+        if mode in ("threshold", "running_sum"):
+            keep = bernoulli.choose(emission, mode)
         else:
             keep = sampling.hard_gates(emission, self.seed_generator)
         learned = mode == "straight_through"
@@ -365,7 +369,7 @@ class ExpectedSubsample(KeepsStatistics):
             amount=result.emitted,
             entropy=probabilities.measure(emission).entropy,
             confidence=ops.maximum(emission, 1 - emission),
-            choice=emission > 0.5,
+            choice=bernoulli.choose(emission, self.inference),
         )
         self.statistics.update(decided, steps.real)
         if not statistics.is_active():

@@ -86,9 +86,22 @@ MASK = np.array(
 # Against numpy and against Keras.
 
 
-@pytest.mark.parametrize("drawn", [False, True])
-def test_is_the_numpy_reference(drawn, monkeypatch):
+OPENS = {
+    "threshold": lambda probabilities: probabilities[-1] > 0.5,
+    "running_sum": lambda probabilities: references.running_sum_gates(
+        probabilities
+    )[-1],
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "drawn, inference",
+    [(False, "threshold"), (True, "threshold"), (False, "running_sum")],
+)
+def test_is_the_numpy_reference(drawn, inference, mode, monkeypatch):
     encoder = make_encoder(
+        inference=inference,
         return_sequences=True,
         return_state=True,
         return_gates=True,
@@ -97,10 +110,14 @@ def test_is_the_numpy_reference(drawn, monkeypatch):
     x, q, states = make_inputs(dtype="float64")
     noise = np.random.default_rng(2).logistic(size=x.shape[:2])
     fix_gates(monkeypatch, noise)
-    with reports.collect():
-        outputs, *finals, decisions = encoder(
-            x, q, sequence_mask=MASK, initial_state=states, training=drawn
-        )
+
+    def run():
+        with reports.collect():
+            return encoder(
+                x, q, sequence_mask=MASK, initial_state=states, training=drawn
+            )
+
+    outputs, *finals, decisions = compiled(run, mode)()
     gate = {v.name: v.numpy() for v in encoder.gate.trainable_variables}
     lower, upper = encoder.lower.get_weights(), encoder.upper.get_weights()
     opened = []
@@ -115,6 +132,7 @@ def test_is_the_numpy_reference(drawn, monkeypatch):
                 [s[b] for s in states],
                 noise[b] if drawn else None,
                 MASK[b],
+                OPENS[inference],
             )
         )
         opened += gates[MASK[b]].tolist()

@@ -11,6 +11,7 @@ from keras_seqmech import BoundaryGate
 from keras_seqmech import DecisionPenalties
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
+from tests import references
 
 
 def run_gate(training=True, mask=None, **options):
@@ -97,14 +98,19 @@ def test_gates_start_about_as_open_as_told(openness):
     assert abs(mean - openness) < 0.25
 
 
-def test_statistics_are_means_over_real_steps():
+@pytest.mark.parametrize("inference", ["threshold", "running_sum"])
+def test_statistics_are_means_over_real_steps(inference):
     layer, drawn, decisions, _ = run_gate(
-        mask=MASK, track_statistics=True, name="watched"
+        mask=MASK, inference=inference, track_statistics=True, name="watched"
     )
     results = {m.name: float(m.result()) for m in layer.statistics.metrics}
-    p = decisions["probabilities"].numpy()[MASK]
+    p = decisions["probabilities"].numpy()
+    chosen = p > 0.5
+    if inference == "running_sum":
+        chosen = np.stack([references.running_sum_gates(row) for row in p])
+    share = np.mean(chosen[MASK])
+    p = p[MASK]
     entropy = -p * np.log(p) - (1 - p) * np.log(1 - p)
-    share = np.mean(p > 0.5)
     choice_entropy = -share * np.log(share) - (1 - share) * np.log(1 - share)
     assert 0 < share < 1
     assert results == {
@@ -139,6 +145,17 @@ def test_a_context_entry_beyond_a_million_acts_as_a_million(policy):
         )
         np.testing.assert_array_equal(huge, million)
         assert np.ptp(huge) > 1e-3
+
+
+@pytest.mark.parametrize(
+    "former, inference", [(False, "threshold"), (True, "sample")]
+)
+def test_files_of_gates_before_inference(former, inference):
+    """They hold a bool in its place."""
+    config = BoundaryGate(5).get_config()
+    del config["inference"]
+    config["sample_at_inference"] = former
+    assert BoundaryGate.from_config(config).inference == inference
 
 
 def test_files_of_gates_before_penalties():

@@ -1,5 +1,7 @@
 """What tests of streaming share: models, and sequences in chunks."""
 
+import functools
+
 import keras
 import numpy as np
 from keras import layers
@@ -50,7 +52,7 @@ def tagger():
     return keras.Model(ids, {"tags": tags, "answer": last, **field})
 
 
-def encoder():
+def encoder(inference="threshold"):
     x, context = sequence(), keras.Input((CONTEXT,), name="context")
     mask = keras.Input((None,), dtype="bool", name="mask")
     layer = FocusedHierarchicalEncoder(
@@ -59,6 +61,7 @@ def encoder():
         return_gates=True,
         return_state=True,
         initial_openness=0.5,
+        inference=inference,
         name="encoder",
     )
     states = [layers.Dense(6)(context) for _ in range(4)]
@@ -195,6 +198,7 @@ MODELS = {
     "looking": (looking, 5),
     "tagger": (tagger, 5),
     "encoder": (encoder, 0),
+    "running_sum": (functools.partial(encoder, "running_sum"), 0),
     "cells": (cells, 4),
     "convolutions": (convolutions, 3),
     "each_step": (each_step, 0),

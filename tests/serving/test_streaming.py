@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
+from keras_seqmech import BoundaryGate
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import KeepMask
 from keras_seqmech import LearnedInitialState
@@ -322,6 +323,9 @@ def test_models_that_cannot_be_streamed():
     encode = FocusedHierarchicalEncoder(3, return_focused=True)
     with pytest.raises(ValueError, match="returns focused states"):
         StreamingModel(keras.Model([x, context], encode(x, context)))
+    gate = BoundaryGate(3, inference="running_sum")
+    with pytest.raises(ValueError, match="sums over steps outside an encoder"):
+        StreamingModel(keras.Model([x, context], gate(x, context)))
     with pytest.raises(ValueError, match="combines a sequence with a summary"):
         state = layers.RepeatVector(1)(layers.GRU(3)(x))
         StreamingModel(keras.Model(x, layers.Add()([x, state])))

@@ -12,13 +12,14 @@ from keras_seqmech import ExpectedSubsample
 from keras_seqmech import analysis
 from keras_seqmech.subsample import drawn as drawn_emission
 from keras_seqmech.training import collect_log_probabilities
+from tests import references
 from tests import subsample_references
 
 ROWS, TIME, FEATURES = 3, 6, 2
 MASK = np.array(
     [[1, 1, 1, 1, 1, 1], [0, 1, 1, 0, 1, 0], [0, 0, 0, 0, 0, 0]], "bool"
 )
-MODES = ("expectation", "sample", "threshold")
+MODES = ("expectation", "sample", "threshold", "running_sum")
 
 
 def inputs(rows=ROWS, time=TIME, seed=0):
@@ -100,6 +101,17 @@ def test_inference_of_a_loaded_model_can_be_switched(tmp_path):
     with pytest.raises(ValueError, match="`inference` .*inference='hard'"):
         layer.inference = "hard"
     assert layer.inference == "threshold"
+
+
+def test_a_running_sum_of_equal_probabilities_is_a_stride():
+    """Of the real steps, which start in the middle of a stride."""
+    sequence = np.arange(1.0, 18.0)[None, :, None]
+    mask = np.arange(17) != 5
+    layer = ExpectedSubsample(inference="running_sum")
+    outputs = layer(sequence, np.full((1, 17), 0.25), sequence_mask=mask[None])
+    expected = sequence[0][mask][1::4]
+    np.testing.assert_array_equal(outputs[0, : len(expected)], expected)
+    assert not np.any(outputs[0, len(expected) :])
 
 
 def test_mask_that_keras_attached_is_taken():
@@ -433,7 +445,12 @@ def test_length_is_a_metric(inference):
     real = emission[MASK]
     certain = np.mean(np.maximum(real, 1 - real) > 0.9)
     close(metrics["short_certain"], certain, 1e-6)
-    share = np.mean(real > 0.5)
+    chosen = real > 0.5
+    if inference == "running_sum":
+        chosen = np.concatenate(
+            [references.running_sum_gates(e) for e in emission * MASK]
+        )[MASK.ravel()]
+    share = np.mean(chosen)
     entropy = -share * np.log(share) - (1 - share) * np.log(1 - share)
     close(metrics["short_choice_entropy"], entropy, 1e-5)
 

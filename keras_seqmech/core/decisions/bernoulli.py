@@ -7,6 +7,9 @@ $$\tilde b = \sigma((\ell + g) / \tau),$$
 
 $g$ logistic noise: `RelaxedBernoulli` of TensorFlow Probability. The hard one
 is $b = [\tilde b > 1/2]$. Everything here is float32 or wider.
+
+Without noise, gates are open where their probability is above one half, or
+where the `running_sum` of probabilities is rounded to the next int.
 """
 
 import keras
@@ -34,9 +37,56 @@ def draw(
     return estimate(hard, lambda: soft, estimator)
 
 
-def most_likely(logits: Tensor) -> Tensor:
-    """Opens the gates whose probability is above 0.5; passes no gradient."""
-    return ops.cast(logits > 0, ops.dtype(logits))
+# Sums of probabilities are counted in parts of one. Each float32 from 1/128 to
+# 1 is a whole number of them.
+PARTS = 2**30
+
+
+def running_sum(
+    probabilities: Tensor, before: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    r"""Opens gates where the rounded sum of their probabilities rises.
+
+    $$c_t = c_{t-1} + p_t, \quad
+      b_t = \lfloor c_t + 1/2 \rfloor - \lfloor c_{t-1} + 1/2 \rfloor$$
+
+    This is systematic sampling, started at one half in place of a random
+    number: up to every step, as many gates are open as the sum of
+    probabilities says, rounded, halves up. Probabilities of 0 and 1 open what
+    they say.
+
+    Each probability is rounded to a multiple of $2^{-30}$ and sums are ints,
+    so that they are exact in whatever order and parts they are added.
+
+    Args:
+        probabilities: Tensor `(batch, time)`, 0 where nothing is decided.
+        before: The sum before the first step, as it was returned for the steps
+            before; 0 if None.
+
+    Returns:
+        The gates, booleans `(batch, time)`, and the sum after the last step,
+        int64 `(batch, 1)`.
+
+    Example:
+
+    >>> gates, total = running_sum(ops.array([[0.25, 0.25, 0.25, 0.5]]))
+    >>> gates.numpy().tolist(), int(total[0, 0]) / PARTS
+    ([[False, True, False, False]], 1.25)
+    """
+    added = ops.cast(ops.round(probabilities * PARTS), "int64")
+    total = ops.cumsum(added, axis=1)
+    if before is not None:
+        total += before
+    rounded_up = total + PARTS // 2
+    gates = rounded_up // PARTS > (rounded_up - added) // PARTS
+    return gates, total[:, -1:]
+
+
+def choose(probabilities: Tensor, inference: str) -> Tensor:
+    """Which gates are open: by `"running_sum"`, or else those above 0.5."""
+    if inference == "running_sum":
+        return running_sum(probabilities)[0]
+    return probabilities > 0.5
 
 
 def log_probability(logits: Tensor, gates: Tensor) -> Tensor:

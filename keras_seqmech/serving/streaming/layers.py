@@ -127,7 +127,10 @@ class StreamedEncoder(StreamedLayer):
             for size in self.layer.state_size
         ]
         started = tf.zeros((batch_size, 1), "bool")
-        return {"states": states, "started": started}
+        state: State = {"states": states, "started": started}
+        if self.layer.gate.inference == "running_sum":
+            state["total"] = tf.zeros((batch_size, 1), "int64")
+        return state
 
     def call(
         self,
@@ -143,20 +146,26 @@ class StreamedEncoder(StreamedLayer):
             self.timeline, initial_state, self.state["states"]
         )
         lower = self._advance("lower", sequence[:, 0], states[:2], real)
-        gates, decisions = self.layer.gate(
-            lower[0][:, None], context, sequence_mask=real[:, None]
+        gate = self.layer.gate
+        decisions, total = gate.decide(
+            gate.logits(lower[0][:, None], context),
+            real[:, None],
+            before=self.state.get("total"),
         )
         # Closed where the step is not real.
-        upper = self._advance("upper", lower[0], states[2:], gates[:, 0] > 0.5)
+        is_open = decisions.gates[:, 0] > 0.5
+        upper = self._advance("upper", lower[0], states[2:], is_open)
         started = tf.logical_or(self.state["started"], real[:, None])
         self.state = {"states": lower + upper, "started": started}
+        if total is not None:
+            self.state["total"] = total
         output = tf.where(started, upper[0], tf.zeros_like(upper[0]))
         options = self.layer.returned
         returned = [output[:, None] if options.sequences else output]
         if options.state:
             returned += [*lower, *upper]
         if options.gates:
-            returned.append(decisions)
+            returned.append(gate.returned(decisions))
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _advance(

@@ -12,6 +12,7 @@ from keras_seqmech.core import graph
 from keras_seqmech.core.graph import sublayers
 from keras_seqmech.core.wrapped import unwrapped
 from keras_seqmech.focused.encoder import FocusedHierarchicalEncoder
+from keras_seqmech.focused.gate import BoundaryGate
 from keras_seqmech.receptive_field.layer import ReceptiveFieldRNN
 from keras_seqmech.receptive_field.look_ahead import LookAhead
 from keras_seqmech.receptive_field.windows import ReceptiveFieldWindows
@@ -231,7 +232,7 @@ class StreamingNetwork:
         self, layer: keras.Layer, timeline: Timeline, args: Any, kwargs: Any
     ) -> Any:
         """Calls the streamed form of a layer that carries a state."""
-        inner = unwrapped(layer)
+        wrapped = unwrapped(layer)
         bound = inspect.signature(layer.call).bind(*args, **kwargs).arguments
         kwargs = {**bound.pop("kwargs", {}), **bound}
         given = {name for name, x in kwargs.items() if x is not None}
@@ -239,13 +240,13 @@ class StreamingNetwork:
             raise _refusal(layer, "is given a lookahead")
         # The sequence comes first, by whatever name.
         sequence = kwargs.pop(next(iter(bound)))
-        kind = _STREAMED[type(inner)]
+        kind = _STREAMED[type(wrapped)]
         if is_over_windows(layer):
             kind = StreamedFieldRNN
         streamed = kind(layer, timeline)
         self._add(layer.name, streamed)
         outputs = streamed(sequence, **kwargs)
-        for x in _unread_outputs(inner, outputs):
+        for x in _unread_outputs(wrapped, outputs):
             reason = (
                 "returns probabilities of sizes that it decides while "
                 "reading, which depend on what it has not read"
@@ -401,10 +402,13 @@ def _check_streams(operation: Any) -> None:
         return
     for part in sublayers(layer):
         options = getattr(part, "options", part)
-        if getattr(options, "sample_at_inference", False):
+        samples = getattr(options, "sample_at_inference", False)
+        if samples or getattr(options, "inference", None) == "sample":
             raise _refusal(operation, "draws at inference")
         if getattr(part, "stateful", False):
             raise _refusal(operation, "is stateful")
+    if type(layer) is BoundaryGate and layer.inference == "running_sum":
+        raise _refusal(operation, "sums over steps outside an encoder")
     if type(layer) is FocusedHierarchicalEncoder and layer.returned.focused:
         raise _refusal(operation, "returns focused states")
     if type(layer) in _STREAMED and getattr(layer, "go_backwards", False):

@@ -34,6 +34,7 @@ LSTM = ("kernel", "recurrent_kernel", "bias")
 
 
 BOTH = {"core": True, "golden": True}
+SUMS = {"inference": "running_sum", "golden": False}
 
 
 def decisions_alone(outputs):
@@ -45,7 +46,7 @@ def decisions_alone(outputs):
     return (decisions,)
 
 
-def gate(id, **options):
+def gate(id, golden=True, **options):
     return Entry(
         f"BoundaryGate-{id}",
         maker(
@@ -58,11 +59,12 @@ def gate(id, **options):
         ARGUMENTS,
         (*GATE, *WEIGHTS),
         name=decisions_alone,
-        **BOTH,
+        core=True,
+        golden=golden,
     )
 
 
-def encoder(id, core=True, **options):
+def encoder(id, core=True, golden=True, **options):
     return Entry(
         f"FocusedHierarchicalEncoder-{id}",
         maker(
@@ -77,7 +79,7 @@ def encoder(id, core=True, **options):
         ARGUMENTS,
         (*GATE, *WEIGHTS, *LSTM, *LSTM),
         core=core,
-        golden=True,
+        golden=golden,
     )
 
 
@@ -108,7 +110,9 @@ ENTRIES = [
     attention("open", (*ARGUMENTS, GATES)),
     gate("relaxed", estimator="relaxed"),
     gate("reinforce", estimator="reinforce", penalties=SPARSE),
+    gate("running_sum", **SUMS),
     encoder("relaxed", estimator="relaxed", return_sequences=True),
+    encoder("running_sum", return_sequences=True, **SUMS),
     encoder(
         "straight_through",
         core=False,
@@ -136,7 +140,7 @@ def gate_arguments():
         "negative_slope": 0.125,
         "kernel_initializer": keras.initializers.HeNormal(),
         "kernel_regularizer": keras.regularizers.L2(0.25),
-        "sample_at_inference": True,
+        "inference": "running_sum",
         "seed": 11,
         "return_gates": True,
         "track_statistics": True,
@@ -183,7 +187,7 @@ BAD_GATES = (
     ("penalties", 0.5),
     ("initial_openness", 0),
     ("initial_openness", 1),
-    ("sample_at_inference", "no"),
+    ("inference", "expectation"),
     ("return_gates", 1),
     ("track_statistics", 1),
 )

@@ -64,15 +64,9 @@ ROWS = DecisionPenalties(target=0.4, target_weight=0.5, target_of="row")
 def subsample(id, draws=True, core=True, golden=True, **options):
     options = {"max_length": LENGTH, "return_emission": True, **options}
 
-    def make(sample_at_inference=False, **overrides):
-        if sample_at_inference:
-            overrides["inference"] = "sample"
-        layer_class = keras_seqmech.ExpectedSubsample
-        return layer_class(**{**options, **overrides})
-
     return Entry(
         f"ExpectedSubsample-{id}",
-        make,
+        maker(keras_seqmech.ExpectedSubsample, **options),
         (Argument("sequence", (None, FEATURES), mask="mask"),),
         ("kernel", "bias", *WEIGHTS),
         wrap=Shortening,
@@ -105,6 +99,12 @@ ENTRIES = [
         estimator="straight_through",
         inference="threshold",
         penalties=DecisionPenalties(0.3, 0.4, 0.2, "batch", 0.1, 0.2),
+    ),
+    subsample(
+        "running_sum",
+        draws=False,
+        golden=False,
+        inference="running_sum",
     ),
     Entry(
         "EmissionProbabilities",

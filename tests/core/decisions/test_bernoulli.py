@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from keras_seqmech.core.decisions import bernoulli
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
+from tests import references
 
 LOGITS = np.array([-90.0, -6.0, -1.5, -0.2, 0.0, 0.3, 2.0, 7.0, 90.0])
 
@@ -71,3 +72,46 @@ def test_straight_through_is_hard_with_the_soft_gradient():
         tape.gradient(hard, logits), tape.gradient(soft, logits)
     )
     assert (tape.gradient(soft, logits).numpy()[3:6] > 0).all()
+
+
+def dyadic(generator, shape):
+    """Probabilities that the running sum adds up as they are."""
+    scale = generator.choice([1.0, 0.1, 0.01], (shape[0], 1))
+    steps = np.round(generator.uniform(size=shape) * scale * 2**24)
+    return (steps / 2**24).astype("float32")
+
+
+ALIKE = [[0.25] * 400, [0.5] * 400, [1 / 128] * 400, [0.0, 1.0] * 200]
+
+
+def test_a_running_sum_is_the_exact_one():
+    """Halves, too, and in chunks, in graphs and where XLA reorders sums."""
+    generator = np.random.default_rng(2)
+    p = np.concatenate([dyadic(generator, (12, 400)), ALIKE]).astype("float32")
+    gates, total = bernoulli.running_sum(tf.constant(p))
+    expected = np.stack([references.running_sum_gates(row) for row in p])
+    np.testing.assert_array_equal(gates, expected)
+    sums = np.cumsum(p.astype("float64"), axis=1)
+    np.testing.assert_array_equal(
+        np.cumsum(gates, axis=1), np.floor(sums + 0.5)
+    )
+    np.testing.assert_array_equal(
+        total[:, 0].numpy() / bernoulli.PARTS, sums[:, -1]
+    )
+    for jit_compile in (False, True):
+        run = tf.function(bernoulli.running_sum, jit_compile=jit_compile)
+        before, parts = tf.zeros((len(p), 1), "int64"), []
+        for part in np.split(p, [1, 2, 100, 377], axis=1):
+            opened, before = run(tf.constant(part), before)
+            parts.append(opened)
+        np.testing.assert_array_equal(np.concatenate(parts, axis=1), expected)
+        np.testing.assert_array_equal(before, total)
+
+
+def test_a_running_sum_of_many_steps_does_not_drift():
+    """Roundings of 1 / 2**31 each, far beyond what float32 sums hold."""
+    count = 2_000_000
+    p = tf.fill((1, count), tf.constant(0.3, "float32"))
+    gates, _ = bernoulli.running_sum(p)
+    exact = float(np.float32(0.3)) * count
+    assert abs(np.sum(gates) - exact) <= 0.5 + count / 2**31

@@ -100,16 +100,24 @@ def test_what_is_measured():
     assert 1.5 < updates < 2.5
     assert float(found["updates"]) == pytest.approx(updates, abs=5e-3)
     assert found["steps"] == "8.00"
-    drawn = skipping.measure_drawn(network, data, batch_size=7)
-    assert drawn.keys() == {"drawn_error", "drawn_updates"}
+    others = skipping.measure_otherwise(network, data, batch_size=7)
+    assert others.keys() == {
+        f"{prefix}_{x}"
+        for prefix in ("drawn", "summed")
+        for x in ("error", "updates")
+    }
     # Of 20 sequences of 8 gates, five standard deviations.
     spread = 5 * float((probabilities * (1 - probabilities)).sum()) ** 0.5 / 20
     expected = float(probabilities.sum(axis=1).mean())
     assert abs(expected - updates) > spread
-    assert float(drawn["drawn_updates"]) == pytest.approx(expected, abs=spread)
+    found_updates = float(others["drawn_updates"])
+    assert found_updates == pytest.approx(expected, abs=spread)
+    # Each of the sums rounded.
+    rounded = np.floor(probabilities.sum(axis=1) + 0.5).mean()
+    assert float(others["summed_updates"]) == pytest.approx(rounded, abs=5e-3)
     assert skipping.measure(network, data, batch_size=7) == found
     lstm = skipping.build("lstm", "", data, args)
-    assert skipping.measure_drawn(lstm, data, batch_size=7) == {}
+    assert skipping.measure_otherwise(lstm, data, batch_size=7) == {}
 
 
 @pytest.mark.long
