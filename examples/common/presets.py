@@ -1,7 +1,7 @@
-"""How decisions are made and trained: as the papers have it, and as we do.
+"""Where a run is the papers' and where it is ours, by name.
 
-A program takes the records of one of these tables by name, with `--preset`; all
-models of a run are trained alike.
+A program takes one of the records of its table with `--preset`. Whatever it
+says, all models of a run are trained alike.
 """
 
 import argparse
@@ -38,14 +38,58 @@ TAGGERS = {
 }
 
 
+class Gates(NamedTuple):
+    """Gates of a focused encoder, and how they are trained."""
+
+    estimator: str = "relaxed"
+    # Whether the question attends over states after every step, or over those
+    # at open gates, each once.
+    read_out: str = "every"
+    target: float | None = 0.05  # Largest share of open gates without penalty.
+    commits: bool = True  # Whether undecided gates are penalized at the end.
+    reading: float | None = None  # In place of a target, as of `Fields`.
+
+
+# Policy gradient, unique states, and the openness of the paper's best model.
+GATES = {
+    "paper": Gates("reinforce", "open", target=0.1, commits=False),
+    "ours": Gates(),
+    "ours_unique": Gates(read_out="open"),
+    "explored": Gates(target=None, reading=0.2),
+    "explored_unique": Gates(read_out="open", target=None, reading=0.2),
+}
+
+
+class Texts(NamedTuple):
+    """How the texts of the pooling studies are read."""
+
+    is_lower: bool = True  # Whether in lower case.
+    # Whether padding, unknown words and those without a vector start from the
+    # standard normal distribution; else the first two from zeros, the others
+    # as spread as the vectors.
+    has_drawn: bool = False
+    has_mask: bool = True  # Whether padding is left out.
+
+
+# The authors' public code, and one of its differences at a time.
+TEXTS = {
+    "ours": Texts(),
+    "case": Texts(is_lower=False),
+    "unknown": Texts(has_drawn=True),
+    "case_unknown": Texts(is_lower=False, has_drawn=True),
+    "padding": Texts(has_mask=False),
+    "authors": Texts(is_lower=False, has_drawn=True, has_mask=False),
+}
+
+
 def add_argument(
-    parser: argparse.ArgumentParser, known: Mapping[str, Any]
+    parser: argparse.ArgumentParser,
+    known: Mapping[str, Any],
+    default: str = "ours",
 ) -> None:
     """Adds `--preset`, with the names that a program knows."""
-    as_in = "how decisions are made and trained: see examples/common/presets.py"
-    parser.add_argument(
-        "--preset", choices=list(known), default="paper", help=as_in
-    )
+    add, meant = parser.add_argument, "see examples/common/presets.py"
+    add("--preset", choices=list(known), default=default, help=meant)
 
 
 def schedule(reading: float | None) -> ExploreThenCommit | None:

@@ -79,4 +79,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--learning-rate", type=float, default=1e-3)
     add("--batch-size", type=int, default=64)
     add("--epochs", type=int, default=30)
-    presets.add_argument(parser, presets.CLASSIFIERS)
+    presets.add_argument(parser, presets.CLASSIFIERS, "paper")

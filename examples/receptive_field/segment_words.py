@@ -105,7 +105,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--units", type=int, default=128)
     add("--batch-size", type=int, default=64)
     add("--bidirectional", action="store_true", help="read from both ends")
-    presets.add_argument(parser, presets.TAGGERS)
+    presets.add_argument(parser, presets.TAGGERS, "paper")
     add("--output", type=pathlib.Path, default=output)
     args = parser.parse_args(argv)
     if args.corpus == "msr" and not args.data_dir:
