@@ -28,14 +28,17 @@ def make_tokenizer(
     )
 
 
-def split_words(texts: Tensor | Sequence[str]) -> tf.RaggedTensor:
+def split_words(
+    texts: Tensor | Sequence[str], lower: bool = True
+) -> tf.RaggedTensor:
     """Words of texts, with `tensorflow_text.WhitespaceTokenizer`.
 
-    Texts are lower-cased and split at white space and around punctuation;
-    apostrophes and hyphens inside words stay.
+    Texts are lower-cased, unless `lower` says otherwise, and split at white
+    space and around punctuation; apostrophes and hyphens inside words stay.
     """
     tensorflow_text = import_tensorflow_text()
-    texts = tf.strings.lower(texts, encoding="utf-8")
+    if lower:
+        texts = tf.strings.lower(texts, encoding="utf-8")
     texts = tf.strings.regex_replace(texts, r"([^\pL\pN\s'\-])", r" \1 ")
     return tensorflow_text.WhitespaceTokenizer().tokenize(texts)
 

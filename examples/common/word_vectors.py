@@ -43,17 +43,27 @@ def find_vectors(data_dir: str | Path) -> str | None:
 
 
 def embedding_matrix(
-    vocabulary: Sequence[str], vectors_path: str | None, size: int, seed: int
+    vocabulary: Sequence[str],
+    vectors_path: str | None,
+    size: int,
+    seed: int,
+    drawn: bool = False,
 ) -> np.ndarray:
-    """Starting values of embeddings; known words get their vectors."""
+    """Starting values of embeddings; known words get their vectors.
+
+    Others are drawn, as spread as the vectors; padding and the unknown word are
+    zeros. If `drawn`, all of them are standard normal.
+    """
     random = np.random.default_rng(seed)
     known, scale = {}, 0.1
     if vectors_path:
         words, vectors = load_vectors(vectors_path)
         known = dict(zip(words, vectors))
         size, scale = vectors.shape[1], vectors.std()
+    scale = 1.0 if drawn else scale
     matrix = random.normal(0, scale, (len(vocabulary) + 2, size))
-    matrix[:2] = 0
+    if not drawn:
+        matrix[:2] = 0
     for i, word in enumerate(vocabulary, start=2):
         matrix[i] = known.get(word, matrix[i])
     return matrix.astype("float32")

@@ -16,8 +16,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from examples.common import exploring
 from examples.common import interleaved
+from examples.common import presets
 from examples.common import results
 from examples.common import resumable
 from examples.common.networks import network_of
@@ -84,7 +84,7 @@ def check(
             "--steps: must be a multiple of --evaluate-every. Received: "
             f"{args.steps} and {args.evaluate_every}"
         )
-    return exploring.check(parser, args)
+    return models.complete(parser, args)
 
 
 def keys(
@@ -95,7 +95,7 @@ def keys(
     `more` names the task's own settings.
     """
     found = []
-    target = "" if args.explore else str(args.openness_target)
+    target = "" if args.openness_target is None else str(args.openness_target)
     for seed in args.seeds:
         for name in args.models:
             kinds, own = [("", "")], {}
@@ -177,12 +177,12 @@ def gate_callbacks(
     states it reads, no gate is worth it, and all would close. Meanwhile the
     entropy bonus falls to zero: without it all gates would be open for good
     before any of them is penalized. Then the penalty on undecided gates rises,
-    too, and the temperature of relaxed gates falls. With `--explore`,
-    `ExploreThenCommit` takes the place of all this.
+    too, and the temperature of relaxed gates falls. With a `--preset` that has
+    a weight of reading, `ExploreThenCommit` takes the place of all this.
     """
     if not models.has_gates(model):
         return []
-    schedule = exploring.schedule(args)
+    schedule = presets.schedule(presets.GATES[args.preset].reading)
     if schedule is not None:
         return [WarnOnDecisionCollapse(), schedule]
     gate = network_of(model).get_layer("encoder").gate
@@ -199,7 +199,7 @@ def gate_callbacks(
     if gate.estimator == "relaxed":
         numbers["temperature"] = lambda share: FINAL_TEMPERATURE**share
     return [
-        # Until then gates are paid for exploring.
+        # Until then there is an entropy bonus.
         WarnOnDecisionCollapse(begin=RAMP),
         Schedule(numbers, args.steps),
     ]

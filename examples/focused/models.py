@@ -8,9 +8,11 @@ together with it:
   what is asked;
 - `lstm1_last`, `lstm2_last`: the same without attention; the last state is
   classified together with the question;
-- `fhe`: `FocusedHierarchicalEncoder`, whose gate does. With `--read-out every`
-  the question attends over the upper states after all steps; with `--read-out
-  open` over those at open gates, each once.
+- `lstm1_told`, `lstm2_told`, `lstm1_last_told`, `lstm2_last_told`: the same,
+  but the question is part of the input at every step;
+- `fhe`: `FocusedHierarchicalEncoder`, whose gate does. Its `--preset` says how
+  gates are trained, and whether the question attends over the upper states
+  after all steps or over those at open gates, each once.
 """
 
 import argparse
@@ -21,8 +23,9 @@ from typing import NamedTuple
 import keras
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
-from examples.common import exploring
+from examples.common import presets
 from examples.common.networks import network_of
 from keras_seqmech import ContextAttention
 from keras_seqmech import DecisionPenalties
@@ -31,11 +34,11 @@ from keras_seqmech import PolicyGradientModel
 from keras_seqmech.analysis import restored_state
 from keras_seqmech.core.decisions import reports
 
-MODELS = ("lstm1", "lstm2", "lstm1_last", "lstm2_last", "fhe")
+LSTMS = ("lstm1", "lstm2", "lstm1_last", "lstm2_last")
+MODELS = (*LSTMS, *(f"{name}_told" for name in LSTMS), "fhe")
 # Those that are trained unless others are named.
 ATTENDING = ("lstm1", "lstm2", "fhe")
 ESTIMATORS = ("reinforce", "relaxed", "straight_through")
-READ_OUTS = ("every", "open")
 # Weight of the entropy bonus at the start.
 ENTROPY_WEIGHT = 1.0
 # Draws of the gates, for the variance of their gradient.
@@ -60,41 +63,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of models and their gates."""
     add = parser.add_argument
     add("--models", nargs="+", choices=MODELS, default=list(ATTENDING))
-    of_fhe = {"choices": ESTIMATORS, "default": ["relaxed"], "help": "of fhe"}
-    add("--estimators", nargs="+", **of_fhe)
-    states = "states of fhe that the question attends to"
-    add("--read-out", choices=READ_OUTS, default="every", help=states)
+    presets.add_argument(parser, presets.GATES)
+    own = "in place of the preset's"
+    add("--estimators", nargs="+", choices=ESTIMATORS, help=own)
+    add("--openness-target", type=float, help=own)
     add("--units", type=int, default=64)
-    target = "share of open gates without penalty, without --explore"
-    add("--openness-target", type=float, default=0.05, help=target)
-    weight = "penalty on undecided gates at the end, without --explore"
-    add("--indecision-weight", type=float, default=1.0, help=weight)
-    parser.set_defaults(sparsity_weight=2.0)
-    exploring.add_arguments(parser)
+    parser.set_defaults(sparsity_weight=2.0, indecision_weight=1.0)
     add("--jit-compile", action="store_true", help="fhe: loops by XLA")
+
+
+def complete(
+    parser: argparse.ArgumentParser, args: argparse.Namespace
+) -> argparse.Namespace:
+    """Adds what the preset says and the command line does not."""
+    gates = presets.GATES[args.preset]
+    if args.openness_target is None:
+        args.openness_target = gates.target
+    elif gates.reading is not None:
+        parser.error(
+            f"--openness-target: not with --preset {args.preset}, whose gates "
+            f"have no target. Received: {args.openness_target}"
+        )
+    args.estimators = args.estimators or [gates.estimator]
+    if not gates.commits:
+        args.indecision_weight = 0.0
+    return args
 
 
 def gate_settings(args: argparse.Namespace) -> dict[str, object]:
     """Settings of a gate by name."""
-    if args.explore:
-        return {
-            "read_out": args.read_out,
-            "explore": exploring.describe(args),
-        }
-    names = ("read_out", "sparsity_weight", "indecision_weight")
-    return {name: getattr(args, name) for name in names}
+    gates = presets.GATES[args.preset]
+    if gates.reading is not None:
+        return {"read_out": gates.read_out, "reading": gates.reading}
+    names = ("sparsity_weight", "indecision_weight")
+    own = {name: getattr(args, name) for name in names}
+    return {"read_out": gates.read_out, **own}
 
 
 def build(
     name: str, estimator: str, asked: Asked, args: argparse.Namespace
 ) -> keras.Model:
     """A model of logits, one of `MODELS`, to be compiled and trained."""
-    layers = keras.layers
+    layers, own = keras.layers, presets.GATES[args.preset]
     query = layers.Dense(args.units, name="query")(asked.context)
-    gates, read_out, attends = None, "every", name in ATTENDING
+    gates, read_out, attends = None, "every", "_last" not in name
     if name == "fhe":
         penalties = None
-        if not args.explore:
+        if own.reading is None:
             penalties = DecisionPenalties(
                 target=args.openness_target,
                 target_weight=args.sparsity_weight,
@@ -113,9 +128,14 @@ def build(
             name="encoder",
         )
         read, decisions = encoder(asked.sequence, asked.context)
-        gates, read_out = decisions["gates"], args.read_out
+        gates, read_out = decisions["gates"], own.read_out
     else:
         read = asked.sequence
+        if name.endswith("_told"):
+            # Whatever the length, the context beside each step.
+            told = ops.expand_dims(asked.context, 1)
+            told = told * ops.ones_like(read[:, :, :1])
+            read = ops.concatenate([read, told], axis=-1)
         if name.startswith("lstm2"):
             lower = layers.LSTM(args.units, return_sequences=True, name="lower")
             read = lower(read)

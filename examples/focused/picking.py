@@ -12,8 +12,8 @@ model disturbed by what comes after the digits that count? There, accuracy is
 also measured on the clear examples, where one digit is more frequent than all
 others.
 
-Open gates are penalized above `--openness-target`, or with `--explore` by
-`--price`, after `ExploreThenCommit`.
+How gates are trained is a `--preset` of examples/common/presets.py; open ones
+are penalized above its target or `--openness-target`.
 
 Each run is a line of `--output`, a CSV file, and each longer test one of
 `<name>-lengths.csv`; beside them, in `<name>-models/`, are the models and their

@@ -120,7 +120,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--data-dir", help="holds mnist/mnist.npz")
     small = "height of the images at first; default: whole ones"
     add("--start-size", type=int, help=small)
-    args = experiments.check(parser, parser.parse_args(argv))
+    args = parser.parse_args(argv)
+    if args.mnist:
+        args.indecision_weight = 0.5
+    args = experiments.check(parser, args)
     if args.mnist and not args.data_dir:
         parser.error("--mnist: needs --data-dir")
     return args

@@ -33,15 +33,19 @@ class Graph(NamedTuple):
 
 
 def bilstm_classifier(
-    name: str, matrix: np.ndarray, units: int, forget_bias: float = 1.0
+    name: str,
+    matrix: np.ndarray,
+    units: int,
+    forget_bias: float = 1.0,
+    masked: bool = True,
 ) -> keras.Model:
     """One of `POOLINGS` over a BiLSTM: word ids to probabilities.
 
     `matrix` is what embeddings start from, `forget_bias` the forget gates'
-    bias.
+    bias. Padding is left out if `masked`.
     """
     pooling, rnn = POOLINGS[name](name="pooling"), _bidirectional(units)
-    graph = connect(rnn, pooling, matrix)
+    graph = connect(rnn, pooling, matrix, masked)
     _start_forgetting(rnn, forget_bias)
     return keras.Model(graph.tokens, graph.outputs, name=name)
 
@@ -64,14 +68,18 @@ def vector_classifier(
 
 
 def connect(
-    rnn: keras.layers.Layer, pooling: keras.layers.Layer, matrix: np.ndarray
+    rnn: keras.layers.Layer,
+    pooling: keras.layers.Layer,
+    matrix: np.ndarray,
+    masked: bool = True,
 ) -> Graph:
     """Embedding, RNN, pooling and softmax, one after the other.
 
-    A layer `mask` says which words are real.
+    A layer `mask` says which words are real: all, unless `masked`.
     """
     tokens = keras.Input((None,), dtype="int32", name="tokens")
-    mask = keras.layers.Identity(name="mask")(ops.not_equal(tokens, 0))
+    real = ops.not_equal(tokens, 0 if masked else -1)
+    mask = keras.layers.Identity(name="mask")(real)
     embedding = keras.layers.Embedding(*matrix.shape, name="embedding")
     x = embedding(tokens)
     embedding.embeddings.assign(matrix)

@@ -11,7 +11,9 @@ control: the same 136 tokens without noise.
 
 The authors' public code starts the forget gates of pooled models with a bias
 about 0 and those of a plain BiLSTM with 2 (`--forget-bias`), and trains with
-`--learning-rate 0.001`; the defaults are Keras' 1 and the thesis' 0.002.
+`--learning-rate 0.001`; the defaults are Keras' 1 and the thesis' 0.002. How it
+reads texts, `--preset authors`, and one difference at a time are in
+examples/common/presets.py.
 
 The seed draws training texts, weights, noise of the training texts and the
 order of batches. The best epoch on the validation part is tested. `--vanishing`
@@ -26,6 +28,7 @@ import keras
 import numpy as np
 import pandas as pd
 
+from examples.common import presets
 from examples.common import tables
 from examples.pooling import classifiers
 from examples.pooling import experiments
@@ -53,9 +56,10 @@ def train_and_test(
     curve: Path,
 ) -> tuple[dict, keras.Model]:
     """One run, to be called by `experiments.do_runs`."""
-    matrix = experiments.start(seed, data, args)
+    read = presets.TEXTS[args.preset]
+    matrix = experiments.start(seed, data, args, read.has_drawn)
     model = classifiers.bilstm_classifier(
-        name, matrix, args.units, args.forget_bias
+        name, matrix, args.units, args.forget_bias, read.has_mask
     )
     classifiers.compile_classifier(model, args.learning_rate)
     callbacks: list[keras.callbacks.Callback] = []
@@ -67,7 +71,7 @@ def train_and_test(
             ids,
             texts.labels,
             layer="rnn",
-            mask=ids != 0,
+            mask=ids != 0 if read.has_mask else None,
             every=args.vanishing_every or None,
         )
         callbacks.append(ratio)
@@ -103,6 +107,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add = parser.add_argument
     experiments.add_arguments(parser)
+    presets.add_argument(parser, presets.TEXTS)
     names = list(classifiers.POOLINGS)
     add("--models", nargs="+", choices=names, default=names)
     add("--forget-bias", type=float, default=1.0, help="at first")

@@ -10,6 +10,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from examples.common import presets
 from examples.common import results
 from examples.common import whole_files
 from examples.common import word_vectors
@@ -19,6 +20,7 @@ from examples.pooling import noisy_texts
 TUNED = (
     *("units", "learning_rate", "batch_size", "epochs", "patience"),
     *("max_length", "forget_bias", "validation_size", "test_size"),
+    "preset",
 )
 KEY = ("size", "setting", "model", "seed", "settings")
 RESULTS = (
@@ -48,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--validation-size", type=int, help="default all")
     add("--test-size", type=int, help="default all")
     add("--save-models", type=Path, help="folder for the trained models")
+    parser.set_defaults(preset="ours")
 
 
 def keys(args: argparse.Namespace) -> list[results.Key]:
@@ -75,7 +78,10 @@ def do_runs(
     file = results.ResultsFile(args.output, fields, KEY)
     load = functools.cache(
         lambda: noisy_texts.load(
-            args.data_dir, args.validation_size, args.test_size
+            args.data_dir,
+            args.validation_size,
+            args.test_size,
+            presets.TEXTS[args.preset].is_lower,
         )
     )
 
@@ -104,14 +110,20 @@ def do_runs(
 
 
 def start(
-    seed: int, data: noisy_texts.StudyData, args: argparse.Namespace
+    seed: int,
+    data: noisy_texts.StudyData,
+    args: argparse.Namespace,
+    drawn: bool = False,
 ) -> np.ndarray:
-    """Begins a run; returns the starting values of its embeddings."""
+    """Begins a run; returns the starting values of its embeddings.
+
+    `drawn` is that of `embedding_matrix`.
+    """
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     vectors = word_vectors.find_vectors(args.data_dir)
     return word_vectors.embedding_matrix(
-        data.words, vectors, EMBEDDING_SIZE, seed
+        data.words, vectors, EMBEDDING_SIZE, seed, drawn
     )
 
 

@@ -71,12 +71,13 @@ def load(
     data_dir: str | Path,
     validation_size: int | None = None,
     test_size: int | None = None,
+    lower: bool = True,
 ) -> Corpus:
     """Reads IMDb, and sentences of `wiki/sentences.jsonl.gz`.
 
     The validation part is a random subset of this size that is always the same;
     the other validation texts become training texts. The test part likewise,
-    its others are not used. All if None.
+    its others are not used. All if None. `lower` is that of `split_words`.
     """
     data = datasets.load("imdb", data_dir)
     print(f"imdb: {datasets.describe(data)}", flush=True)
@@ -84,7 +85,7 @@ def load(
     sentences = [row["text"] for row in text_files.json_lines(path)]
     numbers: dict[bytes, int] = {}
     train, validation, test = (
-        _long_texts(part, numbers)
+        _long_texts(part, numbers, lower)
         for part in (data.train, data.validation, data.test)
     )
     validation, rest = _subset(validation, validation_size)
@@ -92,7 +93,7 @@ def load(
         train.ids + rest.ids, np.concatenate([train.labels, rest.labels])
     )
     test, _ = _subset(test, test_size)
-    noise = split_noise(_word_numbers(sentences, numbers))
+    noise = split_noise(_word_numbers(sentences, numbers, lower))
     words = [word.decode("utf8") for word in numbers]
     print(
         f"{len(train.ids)} training texts to draw from, "
@@ -251,11 +252,12 @@ def pad(ids: Sequence[np.ndarray]) -> np.ndarray:
     return padded
 
 
-def _word_numbers(texts, numbers):
+def _word_numbers(texts, numbers, lower):
     """Texts as arrays; new words get the next numbers."""
     found = []
     for start in range(0, len(texts), 1000):
-        words = text_encoding.split_words(list(texts[start : start + 1000]))
+        own = list(texts[start : start + 1000])
+        words = text_encoding.split_words(own, lower)
         flat = [
             numbers.setdefault(word, len(numbers))
             for word in words.flat_values.numpy()
@@ -265,8 +267,8 @@ def _word_numbers(texts, numbers):
     return found
 
 
-def _long_texts(part, numbers):
-    texts = Texts(_word_numbers(part.texts, numbers), part.labels)
+def _long_texts(part, numbers, lower):
+    texts = Texts(_word_numbers(part.texts, numbers, lower), part.labels)
     return texts.take(
         [i for i, text in enumerate(texts.ids) if len(text) > MIN_WORDS]
     )

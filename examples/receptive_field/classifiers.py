@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from examples.common import presets
 from examples.receptive_field import cells
 from keras_seqmech import PolicyGradientModel
 from keras_seqmech import ReceptiveFieldRNN
@@ -33,8 +34,7 @@ def build_model(
         x = ReceptiveFieldRNN(
             cells.CELLS[cell](args.units, kernel_regularizer=penalty),
             **cells.field_arguments(name, args.max_size),
-            gated=args.gated,
-            size_from=args.size_from,
+            **presets.CLASSIFIERS[args.preset].arguments,
             kernel_regularizer=penalty,
             jit_compile=True,
             name="field",
@@ -79,4 +79,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--learning-rate", type=float, default=1e-3)
     add("--batch-size", type=int, default=64)
     add("--epochs", type=int, default=30)
-    cells.add_arguments(parser)
+    presets.add_argument(parser, presets.CLASSIFIERS, "paper")

@@ -7,8 +7,8 @@ Trains the eight models of table 1 of "An Informative Adaptive Receptive Field
 Model for Recurrent Neural Networks" on one data set, and prints their test
 accuracies, with how much fields read, how much their sizes depend on the word,
 and the share of sizes that are certain. The validation part stops the training
-and picks the epoch, with `--explore` among those after the exploration and the
-penalty's rise.
+and picks the epoch, of all models alike: with a `--preset` that explores, among
+those after the exploration and the penalty's rise.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import keras
 import numpy as np
 
 from examples.common import datasets
-from examples.common import exploring
+from examples.common import presets
 from examples.common import results
 from examples.common import tables
 from examples.common import text_encoding
@@ -37,7 +37,7 @@ TUNED = (
     *("units", "dropout", "l2", "learning_rate", "batch_size", "max_size"),
     *("length", "epochs", "patience", "embedding_size", "fold"),
 )
-KEY = ("dataset", "model", "seed", "settings")
+KEY = ("dataset", "preset", "model", "seed", "settings")
 FIELDS = (
     *KEY,
     *("test_accuracy", "validation_accuracy", "best_epoch", "epochs"),
@@ -58,7 +58,7 @@ def train_and_test(
         name, matrix, data.train[0].shape[1], len(data.classes), args
     )
     trained = classifiers.trainable(name, model, args)
-    schedule = exploring.schedule(args) if cells.has_field(name) else None
+    schedule = presets.schedule(presets.CLASSIFIERS[args.preset].reading)
     first = settled_epoch(schedule, args.epochs)
     stopping = keras.callbacks.EarlyStopping(
         "val_accuracy",
@@ -66,6 +66,9 @@ def train_and_test(
         restore_best_weights=True,
         start_from_epoch=first,
     )
+    callbacks: list[keras.callbacks.Callback] = [stopping]
+    if schedule is not None and cells.has_field(name):
+        callbacks.append(schedule)
     start = time.perf_counter()
     history = trained.fit(
         *data.train,
@@ -73,7 +76,7 @@ def train_and_test(
         batch_size=args.batch_size,
         epochs=args.epochs,
         verbose=0,
-        callbacks=[stopping, *filter(None, [schedule])],
+        callbacks=callbacks,
     ).history
     seconds = time.perf_counter() - start
     _, accuracy = trained.evaluate(*data.test, batch_size=256, verbose=0)
@@ -102,17 +105,16 @@ def settled_epoch(schedule: ExploreThenCommit | None, epochs: int) -> int:
     return min(epochs - 1, math.ceil(max(ends) * epochs))
 
 
-def settings(args: argparse.Namespace, model: str) -> str:
-    """Settings that a result depends on besides data set, model and seed."""
+def settings(args: argparse.Namespace) -> str:
+    """Settings that a result depends on besides those of `KEY`."""
     vectors = Path(args.vectors).name if args.vectors else "none"
-    more = cells.settings(args) if cells.has_field(model) else {}
-    return results.describe(args, TUNED, vectors=vectors, **more)
+    return results.describe(args, TUNED, vectors=vectors)
 
 
 def keys(args: argparse.Namespace) -> list[results.Key]:
     """The `KEY` of each run."""
     return [
-        (args.dataset, model, str(seed), settings(args, model))
+        (args.dataset, args.preset, model, str(seed), settings(args))
         for seed in args.seeds
         for model in args.models
     ]
@@ -131,7 +133,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     patience = "epochs without progress"
     add("--patience", type=int, default=5, help=patience)
     classifiers.add_arguments(parser)
-    args = exploring.check(parser, parser.parse_args(argv))
+    args = parser.parse_args(argv)
     args.length = args.length or text_encoding.LENGTHS[args.dataset]
     args.vectors = word_vectors.find_vectors(args.data_dir)
     return args

@@ -33,12 +33,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from examples.common import datasets
-from examples.common import exploring
+from examples.common import presets
 from examples.common import results
 from examples.common import text_encoding
 from examples.common import whole_files
 from examples.common import word_vectors
-from examples.receptive_field import cells
 from examples.receptive_field import classifiers
 from keras_seqmech import analysis
 from keras_seqmech.analysis import plots
@@ -50,6 +49,7 @@ NAMED = 6
 SETTINGS = (
     *("model", "units", "dropout", "l2", "learning_rate", "batch_size"),
     *("max_size", "epochs", "embedding_size", "every", "probe", "min_count"),
+    "preset",
 )
 
 
@@ -115,7 +115,6 @@ def settings(dataset: str, args: argparse.Namespace) -> str:
         SETTINGS,
         length=args.length or text_encoding.LENGTHS[dataset],
         vectors=Path(args.vectors).name if args.vectors else "none",
-        **cells.settings(args),
     )
 
 
@@ -162,12 +161,13 @@ def train(
     ids, labels = (array[: args.probe] for array in data.validation)
     history = SizeHistory(model, ids, labels, args.every)
     start_sizes = sizes_by_word(model, data, args.min_count)
+    schedule = presets.schedule(presets.CLASSIFIERS[args.preset].reading)
     classifiers.trainable(args.model, model, args).fit(
         *data.train,
         batch_size=args.batch_size,
         epochs=args.epochs,
         verbose=0,
-        callbacks=[history, *filter(None, [exploring.schedule(args)])],
+        callbacks=[history, *filter(None, [schedule])],
     )
     return {
         "history": history.history,
@@ -313,7 +313,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--min-count", type=int, default=30, help="of a word in figure 3")
     classifiers.add_arguments(parser)
     parser.set_defaults(epochs=10, l2=0.0)
-    args = exploring.check(parser, parser.parse_args(argv))
+    args = parser.parse_args(argv)
     args.vectors = word_vectors.find_vectors(args.data_dir)
     return args
 

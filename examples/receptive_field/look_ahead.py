@@ -28,10 +28,7 @@ from keras_seqmech import analysis
 from keras_seqmech.tasks import look_ahead
 
 MAX_SIZE = 4
-SETTINGS = (
-    *("units", "epochs", "train_size", "explore", "price"),
-    *("learning_rate", "batch_size"),
-)
+SETTINGS = ("units", "epochs", "train_size", "learning_rate", "batch_size")
 KEY = ("cell", "size_from", "keys", "gated", "seed", "settings")
 SIZES = ("size_gap_0", "size_gap_1", "size_gap_2", "size_elsewhere")
 FIELDS = (*KEY, "accuracy", *SIZES, "certain", "date")
@@ -80,8 +77,6 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--train-size", type=int, default=4000, help="sequences")
     add("--batch-size", type=int, default=100)
     add("--learning-rate", type=float, default=5e-3)
-    add("--explore", type=float, default=1.0)
-    add("--price", type=float, default=0.02)
     output = pathlib.Path("runs/look_ahead.csv")
     add("--output", type=pathlib.Path, default=output)
     return parser.parse_args(argv)
@@ -122,9 +117,7 @@ def train_and_measure(
         sample_weight=train.keys.astype("float32"),
         batch_size=args.batch_size,
         epochs=args.epochs,
-        callbacks=[
-            ExploreThenCommit(entropy=args.explore, reading=args.price),
-        ],
+        callbacks=[ExploreThenCommit()],
         verbose=0,
     )
     found = model.predict(test.tokens, batch_size=500, verbose=0)

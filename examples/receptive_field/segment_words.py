@@ -19,7 +19,7 @@ import argparse
 import pathlib
 import time
 
-from examples.common import exploring
+from examples.common import presets
 from examples.common import results
 from examples.common import tables
 from examples.receptive_field import cells
@@ -30,7 +30,7 @@ from examples.receptive_field import taggers
 CORPORA = ("pku", "msr")
 KEY = (
     *("corpus", "tests", "model", "seed", "epochs", "sentences", "units"),
-    *("batch_size", "bidirectional", *cells.SETTINGS),
+    *("batch_size", "bidirectional", "preset"),
 )
 RESULTS = (
     *("people_daily_f1", "pku_f1", "msr_f1", "mean_size", "step_ms"),
@@ -56,13 +56,12 @@ def main(argv: list[str] | None = None) -> None:
 def keys(args: argparse.Namespace) -> list[results.Key]:
     """The `KEY` of each run; reads the text, whose sentences count."""
     train, _ = read_corpus(args)
-    fields = cells.settings(args).values()
     common = (args.units, args.batch_size, args.bidirectional)
     return [
         (
             *(args.corpus, " ".join(tests_of(args)), model, str(seed)),
             *(str(args.epochs), str(len(train)), *map(str, common)),
-            *(fields if cells.has_field(model) else [""] * len(fields)),
+            args.preset if cells.has_field(model) else "",
         )
         for seed in args.seeds
         for model in args.models
@@ -106,9 +105,9 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--units", type=int, default=128)
     add("--batch-size", type=int, default=64)
     add("--bidirectional", action="store_true", help="read from both ends")
-    cells.add_arguments(parser)
+    presets.add_argument(parser, presets.TAGGERS, "paper")
     add("--output", type=pathlib.Path, default=output)
-    args = exploring.check(parser, parser.parse_args(argv))
+    args = parser.parse_args(argv)
     if args.corpus == "msr" and not args.data_dir:
         parser.error("--data-dir: must be given for --corpus msr")
     return args
@@ -122,9 +121,10 @@ def train_and_test(
 ) -> dict[str, str]:
     """Trains and tests one model."""
     start = time.perf_counter()
-    schedule = None
+    schedule, field = None, {}
     if cells.has_field(key["model"]):
-        schedule = exploring.schedule(args)
+        preset = presets.TAGGERS[args.preset]
+        schedule, field = presets.schedule(preset.reading), preset.arguments
     found = taggers.train_and_test(
         key["model"],
         train,
@@ -138,8 +138,7 @@ def train_and_test(
         },
         units=args.units,
         bidirectional=args.bidirectional,
-        gated=args.gated,
-        size_from=args.size_from,
+        **field,
     )
     row = {name: f"{f1:.2f}" for name, f1 in found.f1.items()}
     if found.fields is not None:

@@ -82,6 +82,7 @@ def build_model(
     units: int = 128,
     embedding_units: int = 64,
     max_size: int = 4,
+    summary: str = "last",
     bidirectional: bool = False,
     seed: int | None = None,
     jit_compile: bool = True,
@@ -108,7 +109,7 @@ def build_model(
             y, decisions = ReceptiveFieldRNN(
                 cells.CELLS[cell](units),
                 **cells.field_arguments(kind, max_size),
-                summary="last",
+                summary=summary,
                 seed=seed,
                 return_field=True,
                 track_statistics=True,

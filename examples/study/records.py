@@ -73,8 +73,11 @@ class Study:
     data: str = ""  # What `--data-dir` must hold.
     compared: str = "model"  # Column in which cases and baselines differ.
     against: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    # The document's numbers by column, each by the labels with commas between.
+    # The document's numbers by column, each by labels with commas between: of
+    # the cases that have all of these.
     paper: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    # What is to be said of older rows, by a part of their options.
+    older: Mapping[str, str] = field(default_factory=dict)
     # A case starts from the one before with the same seed, in its folder.
     chained: bool = False
     command: str = ""
@@ -97,16 +100,28 @@ class Study:
         return sorted(found, key=lambda run: run.seed)
 
     def baseline(self, labels: Mapping[str, str]) -> Mapping[str, str] | None:
-        """Labels of what a case is compared with, if anything."""
+        """Labels of what a case is compared with, if anything.
+
+        A baseline that lacks one of its labels is that of all of them.
+        """
         for name, others in self.against.items():
             if labels[self.compared] in others:
-                return {**labels, self.compared: name}
+                wanted = {**labels, self.compared: name}
+                for case in self.cases:
+                    own = case.labels.items()
+                    if all(label in ("", wanted[x]) for x, label in own):
+                        return {**wanted, **case.labels}
+                return wanted
         return None
 
     def paper_numbers(self, labels: Mapping[str, str]) -> Mapping[str, str]:
         """The document's numbers of a case, by column."""
-        case = ", ".join(filter(None, labels.values()))
-        return {name: x[case] for name, x in self.paper.items() if case in x}
+        found, case = {}, {*labels.values()}
+        for column, numbers in self.paper.items():
+            known = [x for x in numbers if case.issuperset(x.split(", "))]
+            if known:
+                found[column] = numbers[max(known, key=len)]
+        return found
 
     def arguments(self, run: Run, data_dir: str | None) -> list[str]:
         """Options that ask the program for one run."""

@@ -119,7 +119,9 @@ def report(study: Study, folder: Path = rows_.FOLDER) -> str:
     others = rows[rows["options"] != study.options]
     for options, own in others.groupby("options", sort=False):
         given = f"`{options}`" if options else "none"
-        parts.append(f"Rows with other options than today's, {given}:")
+        said = [x for part, x in study.older.items() if part in options]
+        names = "; ".join([given, *said])
+        parts.append(f"Rows with other options than today's, {names}:")
         parts += _part(study, own)
     return "\n\n".join(parts)
 
@@ -156,11 +158,13 @@ def table(study: Study, rows: pd.DataFrame) -> str:
     what their brackets are.
     """
     names = list(study.labels)
-    order = [tuple(case.labels.values()) for case in study.cases]
+    order = [{*case.labels.values()} for case in study.cases]
 
     def place(labels: Sequence[str]) -> int:
-        own = tuple(labels)[: len(order[0])]
-        return order.index(own) if own in order else len(order)
+        # Older rows may lack a label.
+        own = {*labels[: len(study.cases[0].labels)]} - {""}
+        found = (i for i, case in enumerate(order) if own <= case)
+        return next(found, len(order))
 
     groups = dict(list(rows.groupby(names, sort=False)))
     lines, brackets = [], set()

@@ -12,7 +12,7 @@ outputs and over whole sequences, and the number of minibatches it took.
 Only real outputs are learned and count, so nothing keeps the model from
 emitting too many; `emitted` is the number it expects to emit. `padded_accuracy`
 counts T outputs of each sequence instead: those after the last real one are
-right where the model's answer is 0.
+right where the model's answer is 0. With `--outputs all` these T are learned.
 
 With `--curriculum outputs` only the first T' outputs of each minibatch are
 learned, T' uniform from 1 to T. With `--curriculum length` all outputs are
@@ -51,10 +51,11 @@ MEASURED = (
 FIELDS = KEY + MEASURED
 SETTINGS = (
     *("units", "emission_bias", "emit", "clip_norm", "batch_size"),
-    *("curriculum", "growth_accuracy", "warm_start", "steps"),
+    *("outputs", "curriculum", "growth_accuracy", "warm_start", "steps"),
     *("target_accuracy", "evaluate_every", "test_size"),
 )
 CURRICULA, EMIT = ("outputs", "length"), ("before", "after")
+OUTPUTS = ("real", "all")
 # Symbols of the first sequences of the curriculum of lengths.
 START_LENGTH = 10
 CHECK_SEED, TEST_SEED = 10**6, 10**6 + 1
@@ -70,6 +71,7 @@ def build(
     is_fixed: bool = True,
     learning_rate: float = 1e-3,
     clip_norm: float | None = None,
+    width: int | None = None,
 ) -> keras.Model:
     """A compiled model of logits `(B, U, 3)` for symbols `(B, T)`.
 
@@ -77,7 +79,8 @@ def build(
     step's state is emitted is decided "before" its symbol was seen, by the
     state and the symbol of the step before, equation 3, zeros before the first
     step; or "after" it, by the step's own. If `is_fixed`, sequences always have
-    `length` symbols, and not at most so many.
+    `length` symbols, and not at most so many. `width` is U, by default the
+    largest number of real outputs.
     """
     layers = keras.layers
     steps = length if is_fixed else None
@@ -96,9 +99,8 @@ def build(
     probabilities = layers.Reshape(
         (length if is_fixed else -1,), name="emissions"
     )(probabilities)
-    outputs = ExpectedSubsample(memory.most_outputs(length), name="subsample")(
-        states, probabilities
-    )
+    width = width or memory.most_outputs(length)
+    outputs = ExpectedSubsample(width, name="subsample")(states, probabilities)
     logits = layers.Dense(memory.SYMBOLS, name="logits")(outputs)
     model = keras.Model(symbols, logits)
     model.compile(
@@ -132,7 +134,8 @@ def measure(
     """
     symbols, targets, mask = test
     found = probed.predict(symbols, batch_size=batch_size, verbose=0)
-    right = found["logits"].argmax(axis=-1) == targets
+    answers = found["logits"].argmax(axis=-1)[:, : targets.shape[1]]
+    right = answers == targets
     return {
         "accuracy": float(right[mask].mean()),
         "sequence_accuracy": float((right | ~mask).all(axis=1).mean()),
@@ -195,6 +198,7 @@ def train_and_test(key: results.Row, args: argparse.Namespace) -> dict:
         args.emit,
         is_fixed=not grows,
         clip_norm=args.clip_norm,
+        width=output_count(length, args),
     )
     path, before = model_path(length, seed, args), lengths_before(length, args)
     if args.warm_start and before:
@@ -243,20 +247,39 @@ def batches_of(
 
     `whole` is the number of symbols that the model is for.
     """
+    everything = args.outputs == "all"
+    first_ones = args.curriculum == "outputs"
     data = memory.dataset(
         length,
         args.batch_size,
         seed=seed,
         start=step,
-        curriculum=args.curriculum == "outputs",
+        curriculum=first_ones and not everything,
     )
-    missing = memory.most_outputs(whole) - memory.most_outputs(length)
-    places = [[0, 0], [0, missing]]
+    width = output_count(whole, args)
 
-    def pad(symbols, targets, weights):
-        return symbols, tf.pad(targets, places), tf.pad(weights, places)
+    def pad(x):
+        return tf.pad(x, [[0, 0], [0, width - x.shape[1]]])
 
-    return data.map(pad) if missing else data
+    def complete(number, batch):
+        symbols, targets, weights = batch
+        if everything:
+            counted = length
+            if first_ones:
+                counted = tf.random.stateless_uniform(
+                    (), (seed, number), 1, length + 1, "int64"
+                )
+            counts = tf.range(length, dtype="int64") < counted
+            ones = tf.ones_like(symbols, weights.dtype)
+            weights = ones * tf.cast(counts, weights.dtype)
+        return symbols, pad(targets), pad(weights)
+
+    return data.enumerate(step).map(complete)
+
+
+def output_count(length: int, args: argparse.Namespace) -> int:
+    """Number of outputs U that a model learns."""
+    return length if args.outputs == "all" else memory.most_outputs(length)
 
 
 def lengths_before(length: int, args: argparse.Namespace) -> list[int]:
@@ -326,6 +349,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     bias = "of the emission's logit, before training"
     clip = "of the norm of each weight's gradient, at most"
     when = "whether to emit a state is decided, before or after its symbol"
+    learned = "real ones, or T, zeros after the last real one"
     what = "what grows: outputs that are learned, or the length of sequences"
     right = "of training, at which the length doubles"
     warm = "start from the model of the length before"
@@ -336,6 +360,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--clip-norm", type=float, help=clip)
     add("--batch-size", type=int, default=100)
     add("--emit", choices=EMIT, default="before", help=when)
+    add("--outputs", choices=OUTPUTS, default="real", help=learned)
     add("--curriculum", choices=CURRICULA, default="outputs", help=what)
     add("--growth-accuracy", type=float, default=0.8, help=right)
     add("--warm-start", action="store_true", help=warm)

@@ -4,8 +4,8 @@
 
 Trains classifiers and baselines on the same titles, and prints their scores on
 the test titles. A model's name says what it reads, its read-out, and what else
-differs from one layer of `GRU`. The best epoch on the validation titles is
-tested, with receptive fields the last.
+differs from one layer of `GRU`. All are trained for the same number of epochs,
+and the best one on the validation titles is tested.
 
 The seed draws the training titles where `--train-size` is less than all, the
 weights, and the order of batches.
@@ -54,10 +54,7 @@ CLASSIFIERS = (
 NAMES = (*scores.NAMES, *CLASSIFIERS)
 # Steps of a chunk in truncated backpropagation.
 CHUNK = 28
-TUNED = (
-    *("train_size", "epochs", "character_epochs"),
-    *("units", "embedding_size", "batch_size"),
-)
+TUNED = (*("train_size", "epochs", "units", "embedding_size", "batch_size"),)
 KEY = ("data", "model", "seed", "settings")
 FIELDS = (
     *(*KEY, *scores.Scores._fields, "validation_accuracy"),
@@ -109,7 +106,7 @@ def train(
         **DIFFERENCES[difference],
     )
     fit = training.Fit(
-        epochs=args.epochs if inputs == "words" else args.character_epochs,
+        epochs=args.epochs,
         batch_size=args.batch_size,
         seed=seed,
         chunk_length=CHUNK if difference == "truncated" else None,
@@ -138,8 +135,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--seeds", nargs="+", type=int, default=[0])
     add("--output", type=Path, default=Path("runs/titles.csv"))
     add("--train-size", type=int, help="training titles; default all")
-    add("--epochs", type=int, default=3)
-    add("--character-epochs", type=int, default=6, help="of characters")
+    add("--epochs", type=int, default=6)
     add("--units", type=int, default=64)
     add("--embedding-size", type=int, default=256)
     add("--batch-size", type=int, default=64)

@@ -52,8 +52,7 @@ def train(
     """Trains a classifier; it keeps the weights of its best epoch.
 
     The best epoch is the one with the highest accuracy on validation titles; in
-    truncated backpropagation, on their steps. With receptive fields it is the
-    last: before, their sizes still explore.
+    truncated backpropagation, on their steps.
     """
     keras.utils.clear_session()
     keras.utils.set_random_seed(fit.seed)
@@ -82,18 +81,16 @@ def train(
         patience=fit.epochs,
         restore_best_weights=True,
     )
-    choose = ExploreThenCommit() if settings.field_size else restore
+    explore = [ExploreThenCommit()] if settings.field_size else []
     history = trainee.fit(
         **train_arrays,
         validation_data=tuple(validation.values()),
         batch_size=fit.batch_size,
         epochs=fit.epochs,
-        callbacks=[choose],
+        callbacks=[*explore, restore],
         verbose=2,
     ).history
-    last = len(history["loss"]) - 1
-    best = int(np.argmax(history["val_accuracy"]))
-    epoch = last if settings.field_size else best
+    epoch = int(np.argmax(history["val_accuracy"]))
     return Trained(encoder, network, history, epoch, settings, length)
 
 

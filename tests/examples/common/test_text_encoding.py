@@ -23,6 +23,9 @@ def words_of(text):
 )
 def test_split_words(text, words):
     assert words_of(text) == words
+    kept = text_encoding.split_words([text], lower=False).numpy()[0]
+    assert [word.decode().lower() for word in kept] == words
+    assert b"".join(kept).decode() == "".join(text.split())
 
 
 def test_tokenizer_pads_and_cuts():

@@ -42,20 +42,47 @@ def test_read_outs():
     """Other states, the same weights; the focus is on open gates alone."""
     asked, _ = picking.picking.examples(40, 6)
     found, weights = {}, None
-    for read_out in models.READ_OUTS:
-        args = picking.parse(small("unused", "--read-out", read_out))
+    for preset in ("ours", "ours_unique"):
+        args = picking.parse(small("unused", "--preset", preset))
         model = picking.build("fhe", "reinforce", args)
         weights = weights or model.get_weights()
         model.set_weights(weights)
         probed = models.probe(model, focus=True)
-        found[read_out] = probed.predict(asked, verbose=0)
-    every, only_open = (found[name] for name in models.READ_OUTS)
+        found[preset] = probed.predict(asked, verbose=0)
+    every, only_open = found.values()
     gates = every["gates"] > 0.5
     np.testing.assert_array_equal(gates, only_open["gates"] > 0.5)
     assert 0 < gates.mean() < 1
     assert (every["focus"] > 0).all()
     np.testing.assert_array_equal(only_open["focus"] > 0, gates)
     assert np.abs(every["logits"] - only_open["logits"]).max() > 1e-4
+
+
+@pytest.mark.parametrize("name", models.LSTMS)
+def test_a_model_that_is_told_reads_the_question_at_every_step(name):
+    """With its weights 0 it is the model that is not told."""
+    args = picking.parse(small("unused"))
+    asked, _ = picking.picking.examples(40, 6)
+    told, plain = (picking.build(x, "", args) for x in (f"{name}_told", name))
+    for layer in plain.layers:
+        own = told.get_layer(layer.name).weights if layer.weights else []
+        for weight, expected in zip(own, layer.get_weights(), strict=True):
+            missing = weight.shape[0] - expected.shape[0]
+            places = [(0, missing), *[(0, 0)] * (expected.ndim - 1)]
+            weight.assign(np.pad(expected, places))
+    logits = told.predict(asked, verbose=0)
+    np.testing.assert_allclose(
+        logits, plain.predict(asked, verbose=0), atol=1e-5
+    )
+    bottom = "lower" if name.startswith("lstm2") else "upper"
+    kernel, *_ = told.get_layer(bottom).weights
+    assert kernel.shape[0] == picking.DIGIT_SIZE + args.units
+    # The first state depends on the question then.
+    kernel.assign_add(0.1 * np.ones(kernel.shape))
+    states = keras.Model(told.input, told.get_layer(bottom).output)
+    other = {**asked, "k": asked["k"] % 6 + 1}
+    first, second = (states.predict(x, verbose=0) for x in (asked, other))
+    assert np.abs(first - second).reshape(len(first), -1).max(axis=1).all()
 
 
 def test_gradient_variance_is_that_of_the_draws():

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import keras_seqmech
+from examples.common.networks import network_of
 from examples.explorer.questions import EXPLORABLES
 from examples.explorer.questions import pick
 from examples.focused import experiments
@@ -156,7 +157,7 @@ def gate_callbacks(estimator, *options):
 
 def test_what_gates_cost_by_share_of_the_steps():
     """Entropy's falls to 0 and sparsity's rises by then, indecision's later."""
-    options = ["--steps", 60, "--indecision-weight", 0.5]
+    options = ["--steps", 60]
     _, (watching, schedule) = gate_callbacks("reinforce", *options)
     assert isinstance(watching, keras_seqmech.WarnOnDecisionCollapse)
     assert schedule.steps == 60
@@ -164,20 +165,31 @@ def test_what_gates_cost_by_share_of_the_steps():
     assert {name: [x[name] for x in found] for name in found[0]} == {
         "entropy": pytest.approx([1, 0.75, 0, 0]),
         "target_weight": pytest.approx([0, 0.5, 2, 2]),
-        "indecision": pytest.approx([0, 0.5 / 256, 0.5 / 16, 0.5]),
+        "indecision": pytest.approx([0, 1 / 256, 1 / 16, 1]),
     }
     _, (_, schedule) = gate_callbacks("relaxed", *options)
     found = [schedule.values(share)["temperature"] for share in (0, 1)]
     assert found == pytest.approx([1, 0.3])
 
 
+def test_the_paper_has_policy_gradient_unique_states_and_no_commitment():
+    args = picking.parse(small("unused", "--preset", "paper"))
+    assert (args.estimators, args.openness_target) == (["reinforce"], 0.1)
+    model, (_, schedule) = gate_callbacks("reinforce", "--preset", "paper")
+    network = network_of(model)
+    penalties = network.get_layer("encoder").gate.penalties.initial
+    assert (penalties.target, penalties.target_of) == (0.1, "row_above")
+    assert network.get_layer("attention").states == "open"
+    assert schedule.values(1.0)["indecision"] == 0
+
+
 def test_a_schedule_takes_the_place_of_targets():
-    options = ["--explore", "--price", "0.3"]
+    options = ["--preset", "explored"]
     model, (_, schedule) = gate_callbacks("relaxed", *options)
     gate = model.get_layer("encoder").gate
     assert gate.penalties.initial == DecisionPenalties()
     assert isinstance(schedule, keras_seqmech.ExploreThenCommit)
-    assert schedule.values(1.0)["reading"] == 0.3
+    assert schedule.values(1.0)["reading"] == 0.2
 
 
 def test_clear_examples():
@@ -202,3 +214,6 @@ def test_bad_options(capsys):
     with pytest.raises(SystemExit):
         picking.parse(["--length", "9", "--test-lengths", "8"])
     assert "--test-lengths: must be" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        picking.parse(["--preset", "explored", "--openness-target", "0.3"])
+    assert "have no target. Received: 0.3" in capsys.readouterr().err

@@ -43,6 +43,12 @@ def test_classifiers_ignore_padding(name):
     assert expected.shape == (2, 2) and np.ptp(expected, axis=0).all()
     padded = np.pad(ids, ((0, 0), (0, 3)))
     np.testing.assert_allclose(model(padded), expected, atol=1e-6)
+    # Without a mask a row without padding has the same answer, others have not.
+    read = classifiers.bilstm_classifier(name, matrix, 4, 2.0, masked=False)
+    read.set_weights(model.get_weights())
+    found = read(ids).numpy()
+    np.testing.assert_allclose(found[0], expected[0], atol=1e-6)
+    assert np.abs(found[1] - expected[1]).max() > 1e-4
     given = classifiers.vector_classifier(name, 5, 4, forget_bias=2.0)
     for classifier in (model, given):
         rnn = classifier.get_layer("rnn")
@@ -131,6 +137,36 @@ def test_runs_are_saved_and_shown_and_not_done_again(
         for name in ("bilstm", "maxatt")
     ]
     assert all(" forget_bias=2.0 " in key[4] for key in keys)
+
+
+def test_presets_are_read_as_they_say(folder, tmp_path, monkeypatch):
+    run_small(monkeypatch)
+    seen = {}
+
+    def build(name, matrix, units, forget_bias, masked):
+        seen["masked"], seen["padding"] = masked, matrix[0].any()
+        raise StopIteration
+
+    monkeypatch.setattr(classifiers, "bilstm_classifier", build)
+    load = noisy_texts.load
+
+    def note(*args):
+        seen["lower"] = args[-1]
+        return load(*args)
+
+    monkeypatch.setattr(noisy_texts, "load", note)
+    for preset, lower, padding, masked in (
+        ("ours", True, False, True),
+        ("case", False, False, True),
+        ("unknown", True, True, True),
+        ("padding", True, False, False),
+        ("authors", False, True, False),
+    ):
+        options = ["--models", "bilstm", "--preset", preset]
+        with pytest.raises(StopIteration):
+            compare.main(arguments(folder, tmp_path / "p.csv", *options))
+        expected = {"lower": lower, "padding": padding, "masked": masked}
+        assert seen == expected
 
 
 @pytest.mark.slow

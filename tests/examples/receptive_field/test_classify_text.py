@@ -40,7 +40,7 @@ def study(tmp_path_factory):
     (folder / "glove").mkdir()
     (folder / "glove" / "v.txt").write_text("".join(lines))
     more = "--epochs 4 --learning-rate 0.02 --dropout 0.1 --batch-size 27 "
-    more += "--models rnn lstm+rf --seeds 1 --explore"
+    more += "--models rnn lstm+rf --seeds 1 --preset ours"
     asked = options(folder, folder / "new" / "results.csv", *more.split())
     return folder, asked, classify_text.main(asked)
 
@@ -61,8 +61,9 @@ def test_rows_and_table(study):
     assert 1 <= float(field["mean_field_size"]) <= 4
     assert 0 <= float(field["certain"]) <= 1
     assert abs(float(field["information"])) < np.log(4)
-    # The one epoch whose penalties stay as they are.
-    assert field["best_epoch"] == "4"
+    # The one epoch whose penalties stay as they are, of both models.
+    assert plain["best_epoch"] == field["best_epoch"] == "4"
+    assert plain["epochs"] == field["epochs"] == "4"
     keys = classify_text.keys(classify_text.parse(asked))
     assert keys == [tuple(r[name] for name in classify_text.KEY) for r in rows]
 
@@ -134,6 +135,33 @@ def test_the_best_epoch_is_validated_and_the_test_part_held_out(monkeypatch):
     assert row["mean_field_size"] == 1  # Padding does not count.
 
 
+def test_all_models_of_a_preset_are_trained_alike(monkeypatch):
+    """The same epochs, and the same rule that ends them and chooses one."""
+    seen = []
+
+    def fit(model, *inputs, epochs, callbacks, **options):
+        stopping, *schedules = callbacks
+        rule = epochs, stopping.start_from_epoch, stopping.patience
+        seen.append((rule, [x.numbers["reading"].final for x in schedules]))
+        history = keras.callbacks.History()
+        history.history = {"val_accuracy": [0.0] * epochs, "loss": []}
+        return history
+
+    monkeypatch.setattr(keras.Model, "fit", fit)
+    monkeypatch.setattr(keras.Model, "evaluate", lambda *_, **__: (0, 0))
+    part = np.array([[2, 0, 0, 0]]), np.array([0])
+    data = text_encoding.Encoded(None, ["a", "b"], ("x", "y"), *[part] * 3)
+    for preset, first, reading in (
+        ("paper", 0, []),
+        ("ours", 6, [0.02]),
+        ("no_penalty", 6, [0.0]),
+    ):
+        args = parse("--preset", preset, "--epochs", "10")
+        for name, own in (("rnn", []), ("rnn+rf-", reading)):
+            classify_text.train_and_test(name, 1, data, args)
+            assert seen.pop() == ((10, first, args.patience), own)
+
+
 def test_sizes_are_settled_after_exploration_and_penalty():
     schedule = ExploreThenCommit(
         entropy=(0.1, 0.0, 0.0, 0.45), reading=(0.0, 0.02, 0.3, 0.7)
@@ -141,16 +169,6 @@ def test_sizes_are_settled_after_exploration_and_penalty():
     epochs = [classify_text.settled_epoch(schedule, n) for n in (1, 5, 10)]
     assert epochs == [0, 4, 7]
     assert classify_text.settled_epoch(None, 10) == 0
-
-
-def test_settings_of_fields_are_those_of_models_that_have_them():
-    def settings(model, *more):
-        return classify_text.settings(parse(*more), model)
-
-    plain = settings("rnn")
-    assert plain == settings("rnn", "--explore") != settings("rnn", "--l2", "1")
-    explored = settings("rnn+rf", "--explore", "--price", "0.5", "--fold", "3")
-    assert "fold=3" in explored and explored.endswith("/0.5")
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ def study(tmp_path_factory):
     options = ["--datasets", "mr", "--data-dir", str(folder), *SMALL]
     options += ["--output", str(folder), "--every", "3", "--probe", "20"]
     options += ["--min-count", "5", "--learning-rate", "0.01"]
-    options += ["--seeds", "1", "--explore", "--price", "0.05"]
+    options += ["--seeds", "1", "--preset", "ours"]
     return folder, options, figures.main(options)
 
 
@@ -66,7 +66,7 @@ def test_finished_runs_are_kept_and_not_repeated(study, monkeypatch):
     monkeypatch.setattr(figures, "train", None)
     assert figures.main(options).equals(summary)
     with pytest.raises(TypeError):  # Other settings are other runs.
-        figures.main([*options, "--gated", "output"])
+        figures.main([*options, "--preset", "paper"])
     # What was killed continues.
     (path,) = folder.glob("runs/mr-plain-1-*.json")
     content = path.read_text()

@@ -5,10 +5,10 @@ import re
 import numpy as np
 import pytest
 
+from examples.common import presets
 from examples.receptive_field import segment_words
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
-from keras_seqmech import ExploreThenCommit
 from tests.examples.files import read
 from tests.examples.files import write_lines
 
@@ -44,7 +44,7 @@ def test_runs_are_trained_tested_and_continued(data, monkeypatch, capsys):
             f"--corpus msr --data-dir {data} --models lstm+rf-rl --epochs 1"
         )
         options += f" --units 3 --batch-size 3 --seeds {seeds}"
-        options += f" --explore --price 0.5 --output {output}"
+        options += f" --preset ours --output {output}"
         segment_words.main(options.split())
         return capsys.readouterr().out
 
@@ -68,33 +68,26 @@ def test_runs_are_trained_tested_and_continued(data, monkeypatch, capsys):
         assert row["mean_size"] == f"{size:.2f}"
         # The schedule's numbers at the end.
         (layer,) = taggers.fields_of(model)
-        assert float(layer.penalties.reading) == 0.5
+        reading = presets.TAGGERS["ours"].reading
+        assert float(layer.penalties.reading) == pytest.approx(reading)
         assert float(layer.penalties.entropy) == 0
-        assert row["explore"].endswith("/0.5")
+        assert (layer.summary, layer.gated) == ("last", "output")
+        assert row["preset"] == "ours"
 
 
-def test_settings_of_fields_are_runs_of_fields_alone(data, monkeypatch, capsys):
+def test_presets_are_runs_of_fields_alone(data, monkeypatch, capsys):
     seen = []
 
     def run(args, key, *_):
-        seen.append([key[x] for x in ("model", *segment_words.KEY[-3:])])
+        seen.append((key["model"], key["preset"]))
         return dict.fromkeys(segment_words.RESULTS, "3.0")
 
     monkeypatch.setattr(segment_words, "train_and_test", run)
     line = f"--seeds 0 --output {data}/results.csv --models lstm lstm+rf "
-    for more in ("", "--size-from field", "--explore", "--gated output"):
-        segment_words.main((line + more).split())
-    defaults = ExploreThenCommit().numbers
-    explored = "{:g}/{:g}".format(
-        defaults["entropy"].initial, defaults["reading"].final
-    )
-    assert seen == [
-        ["lstm", "", "", ""],
-        ["lstm+rf", "memory", "input", "none"],
-        ["lstm+rf", "memory", "field", "none"],
-        ["lstm+rf", "memory", "input", explored],
-        ["lstm+rf", "output", "input", "none"],
-    ]
+    for preset in presets.TAGGERS:
+        segment_words.main(f"{line} --preset {preset}".split())
+    fields = [("lstm+rf", preset) for preset in presets.TAGGERS]
+    assert seen == [("lstm", ""), *fields]
     shown = capsys.readouterr().out
     assert f"| lstm+rf |{' 3 |' * 5} 1 |" in shown
 
@@ -119,7 +112,7 @@ def test_other_tests_are_other_runs(data, monkeypatch):
 
 def test_keys_are_whole(data):
     """In the order of `KEY`; `sentences` are those that there are."""
-    options = ["--corpus", "msr", "--data-dir", str(data), "--explore"]
+    options = ["--corpus", "msr", "--data-dir", str(data)]
     options += ["--seeds", "4", "5"]
     args = segment_words.parse([*options, "--models", "lstm", "lstm+rf"])
     names = segment_words.KEY
@@ -128,18 +121,14 @@ def test_keys_are_whole(data):
     models = ("lstm", "lstm+rf")
     assert found == [(seed, model) for seed in "45" for model in models]
     plain = ("msr", "msr_f1", "lstm", "4", "6", "9", "128", "64")
-    assert tuple(keys[0].values()) == (*plain, "False", "", "", "")
-    assert keys[1]["gated"] == "memory" and "/" in keys[1]["explore"]
+    assert tuple(keys[0].values()) == (*plain, "False", "")
+    assert keys[1]["preset"] == "paper"
     for asked, there in ((5, "5"), (2000, "9")):
         args.sentences = asked
         assert segment_words.keys(args)[0][5] == there
 
 
 def test_what_does_not_fit_is_refused(capsys):
-    for options, message in (
-        (["--corpus", "msr"], "--data-dir: must be given"),
-        (["--price", "0.1"], "--price: needs --explore. Received: 0.1"),
-    ):
-        with pytest.raises(SystemExit):
-            segment_words.parse(options)
-        assert message in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        segment_words.parse(["--corpus", "msr"])
+    assert "--data-dir: must be given" in capsys.readouterr().err

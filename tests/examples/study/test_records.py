@@ -84,6 +84,30 @@ def test_grids():
     ]
 
 
+def test_what_a_case_is_compared_with():
+    """A baseline may lack labels; the paper's number of most labels counts."""
+    grids = [
+        {"model": "a", "units": ""},
+        {"model": "b c", "units": "4 8"},
+    ]
+    study = tiny_program.study(
+        grid=grids,
+        against={"a": ["b"], "b": ["c"]},
+        paper={"score": {"b": "1", "b, 8": "2", "c, 8": "3"}},
+    )
+
+    def compared(model, units="8"):
+        labels = {"model": model, "units": units}
+        return study.baseline(labels), study.paper_numbers(labels)
+
+    assert compared("a") == (None, {})
+    assert compared("b") == ({"model": "a", "units": ""}, {"score": "2"})
+    assert compared("b", "4")[1] == {"score": "1"}
+    assert compared("c") == ({"model": "b", "units": "8"}, {"score": "3"})
+    # Rows of cases that are no longer there.
+    assert compared("c", "")[0] == {"model": "b", "units": ""}
+
+
 def test_a_file_of_studies(tmp_path):
     path = tmp_path / "studies.toml"
     first = '[one]\nshows = "x"\ngrid.a = "1 2"\ncolumns = [["b", "c", "d"]]\n'

@@ -87,7 +87,8 @@ def test_an_interval_of_equal_differences(add):
 
 def test_a_report(add, tmp_path):
     paper = {"score": {"a": "5a", "b": "5b"}}
-    study = tiny_program.study(paper=paper)
+    older = {"--units 4": "too few", "--units 5": "too many"}
+    study = tiny_program.study(paper=paper, older=older)
     run = {"date": "2026-11-22", "commit": "abc"}
     add(4, 6, 9, model="b", **run)
     add(1, 2, 3, model="a", **run)
@@ -103,7 +104,7 @@ def test_a_report(add, tmp_path):
     assert found[1:4] == [
         "Rows: 2026-11-22; commit abc.",
         "All runs of `python -m examples.study tiny`.",
-        "Rows with other options than today's, `--units 4`:",
+        "Rows with other options than today's, `--units 4`; too few:",
     ]
     assert "| a | 7 ± 1 | 5a | 2 |" in found[4]
     assert found[5] == "Rows: by hand."

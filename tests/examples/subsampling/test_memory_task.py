@@ -185,11 +185,40 @@ def test_shorter_batches_have_the_places_of_the_whole():
     assert not weights[:, 2:].any() and not targets[:, 2:].any()
 
 
+@pytest.mark.parametrize("curriculum", memory_task.CURRICULA)
+def test_all_outputs_are_learned(curriculum):
+    """T of them, zeros after the last real one; a batch is that of its step."""
+    args = memory_task.parse(
+        ["--outputs", "all", "--curriculum", curriculum, "--batch-size", "8"]
+    )
+
+    def read(step, count):
+        data = memory_task.batches_of(5, 12, 3, step, args).take(count)
+        return [[x.numpy() for x in batch] for batch in data]
+
+    first, batches = read(0, 30), read(1, 29)
+    counts = set()
+    for (symbols, targets, weights), other in zip(first[1:], batches):
+        for found, wanted in zip(other, (symbols, targets, weights)):
+            np.testing.assert_array_equal(found, wanted)
+        answers, _ = memory.answers(symbols)
+        np.testing.assert_array_equal(targets[:, :2], answers)
+        assert weights.shape == targets.shape == (8, 12)
+        assert not targets[:, 2:].any()
+        (count,) = {*weights.sum(axis=1)}
+        assert (weights[0] == (np.arange(12) < count)).all()
+        counts.add(int(count))
+    assert counts == ({*range(1, 6)} if curriculum == "outputs" else {5})
+
+
 def test_a_run_ends_when_its_accuracy_is_reached(tmp_path):
     options = ["--lengths", 6, "--target-accuracy", 1e-6, "--emit", "after"]
+    options += ["--outputs", "all"]
     memory_task.main(small(tmp_path / "e.csv", *options))
     (row,) = read(tmp_path / "e.csv")
     assert row["steps"] == row["steps_to_target"] == "2"
+    (model,) = saved(small(tmp_path / "e.csv", *options)).values()
+    assert model.output.shape == (None, 6, 3)
 
 
 def test_model_is_that_of_the_equations():

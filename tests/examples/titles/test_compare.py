@@ -11,7 +11,7 @@ from tests.examples.titles import small_titles
 pytestmark = pytest.mark.long
 
 SMALL = ["--units", "4", "--embedding-size", "4", "--epochs", "2"]
-SMALL += ["--character-epochs", "1", "--train-size", "40"]
+SMALL += ["--train-size", "40"]
 
 
 @pytest.fixture(scope="module")
