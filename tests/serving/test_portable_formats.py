@@ -31,7 +31,7 @@ def reader() -> keras.Model:
     )(x, mask=mask)
     largest = keras_seqmech.MaxPooling()(states, mask=mask)
     upper, gates = keras_seqmech.FocusedHierarchicalEncoder(
-        4, return_sequences=True, return_gates=True
+        4, inference="running_sum", return_sequences=True, return_gates=True
     )(states, largest, sequence_mask=mask)
     pooled = keras_seqmech.MaxAttentionPooling()(upper, mask=mask)
     emission = keras_seqmech.EmissionProbabilities(share=0.5)(upper)
