@@ -77,8 +77,8 @@ def running_sum(
     total = ops.cumsum(added, axis=1)
     if before is not None:
         total += before
-    rounded_up = total + PARTS // 2
-    gates = rounded_up // PARTS > (rounded_up - added) // PARTS
+    # What is beyond the last half came with this step.
+    gates = (total + PARTS // 2) % PARTS < added
     return gates, total[:, -1:]
 
 
