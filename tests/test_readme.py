@@ -1,4 +1,4 @@
-"""The code of the README and of pages of the docs runs, block after block."""
+"""The code of pages runs, as a reader runs it: a page from top to bottom."""
 
 import re
 
@@ -8,79 +8,177 @@ import pytest
 
 from tests import ROOT
 
-MOST_LINES = 10
+# What pages need beside the package.
+NEEDED = {
+    "docs/mechanisms.md": ("matplotlib",),
+    "docs/serving.md": ("onnxruntime", "tf2onnx"),
+    "docs/tuning.md": ("keras_tuner",),
+}
+TUTORIALS = sorted(
+    str(path.relative_to(ROOT)) for path in ROOT.glob("docs/tutorials/*.md")
+)
 
 
 def blocks_of(page: str) -> list[str]:
+    """Blocks of Python, and cells of tutorials."""
     text = (ROOT / page).read_text(encoding="utf8")
-    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    return re.findall(
+        r"```(?:python|\{code-cell\} python)\n(?::[^\n]*\n)*(.*?)```",
+        text,
+        re.DOTALL,
+    )
 
 
-def run_blocks(page: str, **names) -> dict:
+PAGES = [
+    str(path.relative_to(ROOT))
+    for path in (
+        ROOT / "README.md",
+        *sorted(ROOT.glob("docs/*.md")),
+        *sorted(ROOT.glob("docs/mechanisms/*.md")),
+    )
+    if blocks_of(str(path))
+]
+
+
+def run(page: str) -> dict:
     """Runs the blocks of a page; returns the names that they leave."""
+    names: dict = {}
     keras.config.disable_interactive_logging()
     try:
         for block in blocks_of(page):
-            exec(block, names)
+            exec(block.replace("%matplotlib inline\n", ""), names)
     finally:
         keras.config.enable_interactive_logging()
     return names
 
 
-def data() -> dict[str, np.ndarray]:
-    """What the blocks of pages of the docs are given."""
-    random = np.random.default_rng(0)
-    return {
-        "token_ids": random.integers(1, 50, (8, 6)),
-        "labels": random.integers(0, 2, 8),
-        "token_labels": random.integers(0, 4, (8, 6)),
-        "sequences": random.normal(size=(2, 5, 8)),
-        "values": random.normal(size=(2, 2)),
-        "questions": random.normal(size=(8, 16)),
-    }
-
-
-@pytest.mark.long
-def test_readme(tmp_path, monkeypatch):
+@pytest.mark.filterwarnings("ignore:The decisions of layer 'field'")
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_run(page, tmp_path, monkeypatch, capsys):
+    for module in NEEDED.get(page, ()):
+        pytest.importorskip(module)
     monkeypatch.chdir(tmp_path)
-    names = run_blocks("README.md")
-    assert names["read"].shape == (None, None, 4 * 64)
-    assert names["sentence"].shape == (None, 128)
-    assert names["state"].shape == (None, 64)
-    assert names["short"].shape == (None, 50, 64)
-    assert names["present"].shape == (None, 50)
-    assert (tmp_path / "models" / "answers" / "1").is_dir()
+    names = run(page)
+    check = CHECKS.get(page)
+    if check:
+        check(names, capsys.readouterr().out)
 
 
 @pytest.mark.long
-def test_mechanisms(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("page", TUTORIALS)
+def test_tutorials_run(page, tmp_path, monkeypatch, capsys):
+    """Each runs its script, which trains and compares."""
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
-    names = run_blocks("docs/mechanisms.md", **data())
-    assert names["sizes"].shape == (2, 5)
-    assert "Tokens read at each step" in capsys.readouterr().out
+    names = run(page)
+    CHECKS[page](names, capsys.readouterr().out)
+
+
+def check_readme(names: dict, printed: str) -> None:
+    right, waits = map(float, re.findall(r"\d+\.\d+", printed)[:2])
+    assert right > 98 and 0.5 < waits < 2
+    letters, sizes, ends = printed.splitlines()[-3:]
+    assert letters.split() == [*names["text"][0]]
+    assert {*sizes.split()} > {"1", "3"} and "|" in ends
+
+
+def check_choosing_settings(names: dict, _: str) -> None:
+    history = names["model"].history.history
+    for curve in ("mean_size", "size_entropy", "choice_entropy", "certain"):
+        assert np.isfinite(history[f"field_{curve}"]).all()
+    assert np.isfinite(names["information"])
+    assert names["sizes"].shape == names["token_ids"].shape
+    assert 1 <= names["sizes"].min() and names["sizes"].max() <= 4
+
+
+def check_curricula(_: dict, printed: str) -> None:
+    # At the ends of four epochs.
+    expected = [min(1, (epoch / 3) ** 2) for epoch in range(1, 5)]
+    values = [float(v) for v in re.findall(r"[\d.]+", printed)]
+    np.testing.assert_allclose(values, expected, rtol=1e-6)
+
+
+def check_masks(_: dict, printed: str) -> None:
+    assert "<- the first to read padding" in printed
+
+
+def check_mechanisms(names: dict, printed: str) -> None:
+    assert names["sizes"].shape == (64, 5)
+    assert "Tokens read at each step" in printed
     assert np.isfinite(names["profile"]).all() and names["profile"].max() > 0
     assert np.isfinite(names["importance"]).all()
     assert names["figure"].axes
 
 
-@pytest.mark.long
-def test_migration(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    names = run_blocks("docs/migration.md", **data())
+def check_migration(names: dict, _: str) -> None:
     assert float(names["difference"]) < 1e-6
     np.testing.assert_allclose(names["focused"], names["stacked"], atol=1e-6)
 
 
-def test_masks(capsys):
-    run_blocks("docs/masks.md", **data())
-    assert "<- the first to read padding" in capsys.readouterr().out
+def check_policy_gradient(names: dict, _: str) -> None:
+    assert names["served"] is names["model"].network
+    assert np.isfinite(float(names["loss"]))
+    assert len(names["gradients"]) == len(names["variables"])
+    assert all(gradient is not None for gradient in names["gradients"])
 
 
-def test_examples_of_the_readme_are_short():
-    for block in blocks_of("README.md"):
-        lines = [line for line in block.splitlines() if line.strip()]
-        assert len(lines) <= MOST_LINES, block
+def check_streaming(names: dict, printed: str) -> None:
+    steps = [int(n) for n in re.findall(r"(\d) more", printed)]
+    last = int(names["outputs"]["count"][0])
+    assert len(steps) == 3 and sum(steps) + last == 6
+    assert names["outputs"]["tags"].shape == (1, last, 5)
+    assert names["stream"].delay == 3 >= last
+
+
+def numbers(printed: str) -> list[tuple[float, ...]]:
+    """The decimal numbers of each line that has some."""
+    lines = (re.findall(r"\d+\.\d+", line) for line in printed.splitlines())
+    return [tuple(map(float, line)) for line in lines if line]
+
+
+def check_read_ahead(_: dict, printed: str) -> None:
+    *windows, (right, delay) = numbers(printed)
+    rights, delays = zip(*windows)
+    # Of windows at the same delay, on the line between them.
+    assert right > np.interp(delay, delays, rights) + 0.3
+    *_, last = printed.splitlines()
+    given, certain = last.split()
+    assert given.startswith(certain.replace("|", "")) and "|" in certain
+
+
+def check_focus(_: dict, printed: str) -> None:
+    (lstms,), (attention,), (encoder,), (gates,) = numbers(printed)
+    assert lstms < 50 and min(attention, encoder) > 95
+    assert 1 <= gates < 6
+
+
+def check_subsample(names: dict, printed: str) -> None:
+    (every,), (stride,), _, (learned,), (hard,) = numbers(printed)[:5]
+    assert max(every, learned, hard) < 0.005 and stride > 0.15
+    assert names["subsample"].marks[-1, names["subsample"].keep > 0.5].all()
+
+
+CHECKS = {
+    "README.md": check_readme,
+    "docs/tutorials/focused_encoder.md": check_focus,
+    "docs/tutorials/pooling.md": check_pool,
+    "docs/tutorials/receptive_field.md": check_read_ahead,
+    "docs/tutorials/subsampling.md": check_subsample,
+    "docs/choosing_settings.md": check_choosing_settings,
+    "docs/curricula.md": check_curricula,
+    "docs/masks.md": check_masks,
+    "docs/mechanisms.md": check_mechanisms,
+    "docs/migration.md": check_migration,
+    "docs/policy_gradient.md": check_policy_gradient,
+    "docs/streaming.md": check_streaming,
+}
+
+
+def test_the_readme_is_short():
+    lines = (ROOT / "README.md").read_text(encoding="utf8").splitlines()
+    assert len(lines) <= 130
+    (block,) = blocks_of("README.md")
+    assert len(block.splitlines()) <= 30
 
 
 @pytest.mark.parametrize(
@@ -109,44 +207,3 @@ def test_links_and_modules_exist(page):
         r"`?((?:examples|benchmarks|tests)/[\w/.]+\.\w+)", text
     ):
         assert (ROOT / path).is_file(), path
-
-
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore:The decisions of layer 'field'")
-def test_choosing_settings():
-    names = run_blocks("docs/choosing_settings.md", **data())
-    history = names["model"].history.history
-    for curve in ("mean_size", "size_entropy", "choice_entropy", "certain"):
-        assert np.isfinite(history[f"field_{curve}"]).all()
-    assert np.isfinite(names["information"])
-    assert names["sizes"].shape == names["token_ids"].shape
-    assert 1 <= names["sizes"].min() and names["sizes"].max() <= 4
-
-
-@pytest.mark.long
-def test_streaming(capsys):
-    names = run_blocks("docs/streaming.md")
-    steps = [int(n) for n in re.findall(r"(\d) more", capsys.readouterr().out)]
-    last = int(names["outputs"]["count"][0])
-    assert len(steps) == 3 and sum(steps) + last == 6
-    assert names["outputs"]["tags"].shape == (1, last, 5)
-    assert names["stream"].delay == 3 >= last
-
-
-@pytest.mark.long
-def test_policy_gradient():
-    names = run_blocks("docs/policy_gradient.md", **data())
-    assert names["served"] is names["model"].network
-    assert np.isfinite(float(names["loss"]))
-    assert len(names["gradients"]) == len(names["variables"])
-    assert all(gradient is not None for gradient in names["gradients"])
-
-
-@pytest.mark.long
-def test_curricula(capsys):
-    run_blocks("docs/curricula.md", **data())
-    printed = capsys.readouterr().out
-    # At the ends of four epochs.
-    expected = [min(1, (epoch / 3) ** 2) for epoch in range(1, 5)]
-    values = [float(v) for v in re.findall(r"[\d.]+", printed)]
-    np.testing.assert_allclose(values, expected, rtol=1e-6)
