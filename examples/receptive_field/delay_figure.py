@@ -3,7 +3,7 @@
     python -m examples.receptive_field.delay_figure
 
 writes `docs/figures/delay.png`: `LookAhead` beside an LSTM over windows, with
-the same lower LSTM; points are means over seeds.
+the same lower LSTM, and a convolution; points are means over seeds.
 """
 
 import argparse
@@ -21,6 +21,7 @@ TASKS = {
 MODELS = {
     "look_ahead": ("D-", "tab:red", "LookAhead"),
     "window+lower": ("o--", "dimgray", "LSTM over the next 1, 2, 3"),
+    "convolution": ("s:", "darkgray", "convolution, LSTM"),
 }
 
 
@@ -44,7 +45,9 @@ def draw(rows: pd.DataFrame) -> Figure:
     figure.supxlabel(waited, fontsize="medium")
     handles, labels = panels[0].get_legend_handles_labels()
     place = "outside upper center"
-    figure.legend(handles, labels, loc=place, ncols=2, frameon=False)
+    figure.legend(
+        handles, labels, loc=place, ncols=3, fontsize="small", frameon=False
+    )
     return figure
 
 
