@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from examples.receptive_field import look_ahead
+from keras_seqmech import analysis
 from keras_seqmech.tasks import look_ahead as task
 from tests.examples.files import read
 
@@ -17,13 +18,24 @@ def test_sizes_are_those_at_keys_and_elsewhere(tmp_path, monkeypatch, capsys):
     wrong = np.cumsum(test.keys.ravel()).reshape(test.keys.shape) % 4 == 0
     values = np.eye(4)[(test.targets + wrong) % 4]
 
+    decide = analysis.decisions
+
     def predict(model, tokens, **options):
         np.testing.assert_array_equal(tokens, test.tokens)
-        shapes = [tuple(x.shape) for x in model(tokens[:2])]
-        assert shapes == [(2, tokens.shape[1], 4), (2, tokens.shape[1])]
-        return values, sizes
+        assert model(tokens[:2]).shape == (2, tokens.shape[1], 4)
+        return values
 
+    def decisions(model, tokens, batch_size):
+        np.testing.assert_array_equal(tokens, test.tokens)
+        with monkeypatch.context() as patch:
+            patch.setattr(keras.Model, "predict", own_predict)
+            found = decide(model, tokens[:2])["field"]
+        assert found["size"].shape == (2, tokens.shape[1])
+        return {"field": {"size": sizes}}
+
+    own_predict = keras.Model.predict
     monkeypatch.setattr(keras.Model, "predict", predict)
+    monkeypatch.setattr(analysis, "decisions", decisions)
     options = "--units 4 --epochs 1 --train-size 20 --batch-size 10 --cells gru"
     options += f" --keys told --size-from field --output {tmp_path}/runs.csv"
     look_ahead.main(options.split())

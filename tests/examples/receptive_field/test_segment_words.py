@@ -71,7 +71,8 @@ def test_runs_are_trained_tested_and_continued(data, monkeypatch, capsys):
         reading = presets.TAGGERS["ours"].reading
         assert float(layer.penalties.reading) == pytest.approx(reading)
         assert float(layer.penalties.entropy) == 0
-        assert (layer.summary, layer.gated) == ("last", "output")
+        config = layer.get_config()
+        assert (config["summary"], config["gated"]) == ("last", "output")
         assert row["preset"] == "ours"
 
 
