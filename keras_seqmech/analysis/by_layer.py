@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_seqmech.analysis.restored_state import state_restored
 from keras_seqmech.core.decisions.reports import recording
 from keras_seqmech.core.decisions.statistics import without_statistics
 from keras_seqmech.typing import Tensor
@@ -67,7 +68,8 @@ def decisions(
             "Argument `model` must be a built `keras.Model`; calling it builds "
             f"it. Received: model={model!r}"
         )
-    return _Deciding(model).predict(inputs, batch_size, verbose=0)
+    with state_restored(model):
+        return _Deciding(model).predict(inputs, batch_size, verbose=0)
 
 
 class _Deciding(keras.Model):

@@ -107,6 +107,18 @@ def test_subclassed_models_in_batches():
     )
 
 
+def test_states_and_seeds_of_the_model_stay_as_they_are():
+    x = keras.Input(batch_shape=(5, 7, 3))
+    stateful = field(stateful=True, sample_at_inference=True)
+    model = keras.Model(x, stateful(x))
+    model.predict(X, batch_size=5, verbose=0)
+    kept = [stateful.states[0], *model.non_trainable_variables]
+    before = [variable.numpy() for variable in kept]
+    analysis.decisions(model, X, batch_size=5)
+    for variable, value in zip(kept, before):
+        np.testing.assert_array_equal(variable, value)
+
+
 def test_the_network_of_a_training_model():
     """The encoder shows its gate's decisions as its own."""
     x, question = keras.Input((None, 3)), keras.Input((2,))
