@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from keras_seqmech.analysis.restored_state import state_restored
 from keras_seqmech.core.decisions.reports import recording
@@ -47,7 +48,11 @@ def decisions(
     Returns:
         `{layer: {key: array}}`, the names of the layers in the order of the
         calls. A name that comes again, because a layer is called twice or
-        another one shares its name, is numbered: `"rnn"`, `"rnn_1"`.
+        another one shares its name, is numbered: `"rnn"`, `"rnn_1"`. Batches
+        of different lengths are padded with zeros.
+
+    Cost: that of `predict`, and memory for all that is returned: of an
+    `ExpectedSubsample` a number for each output, step and row.
 
     Raises:
         ValueError: If the model is none, is not built, or shows no decisions.
@@ -69,7 +74,15 @@ def decisions(
             f"it. Received: model={model!r}"
         )
     with state_restored(model):
-        return _Deciding(model).predict(inputs, batch_size, verbose=0)
+        found = _Deciding(model).predict(inputs, batch_size, verbose=0)
+    return keras.tree.map_structure(_padded, found)
+
+
+def _padded(values: Any) -> np.ndarray:
+    """An array; of batches of different lengths, padded with zeros."""
+    if isinstance(values, tf.RaggedTensor):
+        values = values.to_tensor().numpy()
+    return values
 
 
 class _Deciding(keras.Model):
@@ -84,6 +97,7 @@ class _Deciding(keras.Model):
         self.built = True
         # XLA is for models that were compiled with it.
         self.jit_compile = False
+        self.run_eagerly = model.run_eagerly
 
     def call(self, inputs: Tensor) -> dict[str, dict[str, Tensor]]:
         with without_statistics(), recording() as recorded:

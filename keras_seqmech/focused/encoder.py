@@ -397,6 +397,15 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             "return_state": self.returned.state,
         }
 
+    @property
+    def inference(self) -> str:
+        """Which gates are open at inference; see `BoundaryGate.inference`."""
+        return self.gate.inference
+
+    @inference.setter
+    def inference(self, inference: str) -> None:
+        self.gate.inference = inference
+
     @classmethod
     def from_config(
         cls, config: dict[str, Any]

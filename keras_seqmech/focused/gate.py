@@ -217,7 +217,7 @@ class BoundaryGate(KeepsStatistics):
         self.kernel_regularizer = checks.get_regularizer(
             "kernel_regularizer", kernel_regularizer
         )
-        self.inference = checks.check_choice("inference", inference, INFERENCES)
+        self.inference = inference
         self.return_gates = check_bool("return_gates", return_gates)
         self.track_statistics = check_bool("track_statistics", track_statistics)
         self.seed = seed
@@ -391,6 +391,21 @@ class BoundaryGate(KeepsStatistics):
     def returned(self, decisions: GateDecisions) -> dict[str, Tensor]:
         """The dict of `return_gates`."""
         return {name: getattr(decisions, name) for name in self._returned}
+
+    @property
+    def inference(self) -> str:
+        """Which gates are open at inference. Assign to it to change it.
+
+        What was traced before stays as it was: see
+        `ExpectedSubsample.inference`.
+        """
+        return self._inference
+
+    @inference.setter
+    def inference(self, inference: str) -> None:
+        self._inference = checks.check_choice(
+            "inference", inference, INFERENCES
+        )
 
     @property
     def score_dtype(self) -> str:

@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core import checks
@@ -467,10 +468,12 @@ class LookAhead(DecidesSizes):
             ops.cast(weight, self.compute_dtype)
             for weight in (self.summary_recurrent_kernel, self.summary_bias)
         )
+        # Nothing infinite is multiplied by 0.
+        largest = tf.as_dtype(self.compute_dtype).max
         summary = ops.zeros_like(projected[0])
         for i in range(self.max_size - 1, 0, -1):
             new = projected[i] + numerics.product(summary, recurrent_kernel)
-            new = kept(i, self.activation(new + bias))
+            new = kept(i, finite(self.activation(new + bias), largest))
             summary = ops.where(validity[..., i : i + 1], new, summary)
         # A masked step shows nothing.
         return ops.concatenate(

@@ -7,6 +7,7 @@ That they are what each layer returns, and of loaded models, is a contract:
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import layers
 
 from keras_seqmech import AttentionPooling
@@ -203,3 +204,32 @@ def test_steps_of_a_time_distributed_layer_are_calls():
 def test_what_is_no_built_model(model):
     with pytest.raises(ValueError, match="`model` must be a built .*Received"):
         analysis.decisions(model, X)
+
+
+def test_models_that_only_run_eagerly():
+    class Eager(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.pooling = MaxAttentionPooling(name="pooling")
+
+        def call(self, x):
+            return self.pooling(x) * float(np.max(x.numpy()))
+
+    model = Eager()
+    model.compile(run_eagerly=True)
+    model(X)
+    found = analysis.decisions(model, X)["pooling"]["attention_scores"]
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-6)
+
+
+def test_batches_of_other_lengths_are_padded():
+    x = keras.Input((None, 3))
+    model = keras.Model(x, MaxAttentionPooling(name="pooling")(x))
+    batches = [X[:2, :5], X[2:]]
+    spec = tf.TensorSpec((None, None, 3))
+    data = tf.data.Dataset.from_generator(
+        lambda: iter(batches), output_signature=spec
+    ).apply(tf.data.experimental.assert_cardinality(2))
+    found = analysis.decisions(model, data)["pooling"]["attention_scores"]
+    assert found.shape == (5, 7) and not found[:2, 5:].any()
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-6)

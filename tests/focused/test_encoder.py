@@ -519,3 +519,17 @@ def test_kernels_of_one_shape_start_different():
     encoder.build((None, None, 3), (None, 2))
     lower, upper = (x.cell.kernel for x in (encoder.lower, encoder.upper))
     assert np.any(lower.numpy() != upper.numpy())
+
+
+def test_gates_of_inference_can_be_changed():
+    encoder = FocusedHierarchicalEncoder(3, return_gates=True, seed=0)
+    x, q, _ = make_inputs()
+    encoder(x, q)
+    encoder.inference = "running_sum"
+    _, found = encoder(x, q)
+    opened = np.round(np.cumsum(found["probabilities"], axis=1) + 1e-6)
+    expected = np.diff(opened, axis=1, prepend=0)
+    np.testing.assert_array_equal(found["gates"], expected)
+    assert encoder.get_config()["inference"] == "running_sum"
+    with pytest.raises(ValueError, match="`inference` .*inference='hard'"):
+        encoder.inference = "hard"

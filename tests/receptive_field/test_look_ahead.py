@@ -202,6 +202,17 @@ def test_sizes_drawn_at_inference_are_hard():
     assert (layer(x)[1]["size"].numpy() != sizes).any()
 
 
+def test_summaries_that_overflow_are_not_multiplied_by_zero():
+    layer = LookAhead(SIZE, activation="relu", dtype="mixed_float16")
+    x = np.random.default_rng(0).choice([-6e4, 6e4], (3, TIME, FEATURES))
+    with tf.GradientTape() as tape:
+        outputs = layer(x, training=True)
+        loss = tf.reduce_sum(tf.cast(outputs, "float32"))
+    gradients = tape.gradient(loss, layer.trainable_variables)
+    for tensor in (outputs, *filter(lambda x: x is not None, gradients)):
+        assert not np.isnan(tensor).any()
+
+
 def test_what_is_not_read_has_no_effect():
     """Not even infinity, or what overflows in half precision."""
     layer = LookAhead(3, window=2)

@@ -184,7 +184,8 @@ class Recording(Reports[tuple[keras.Layer, dict[str, Tensor]]]):
         Raises:
             ValueError: If no layer decided.
         """
-        # Keras runs a cell once before its loop, to know its outputs.
+        # Keras runs a cell once before its loop, to know its outputs: a layer
+        # whose last report is of a loop is left out with all it reported.
         usable = [report for report in self if self.is_usable(report[0])]
         if not usable:
             raise ValueError(
