@@ -3,9 +3,8 @@
     python -m examples.pool
 
 Five of 300 words are "good" or "bad", the others say nothing. What a user would
-write: the last state of an LSTM, or the mean or the maximum of its states. A
-`MaxAttentionPooling` reads the states that are like the maximum; it has no
-weights to learn, and says which states these were.
+write: the last state of an LSTM, or the mean or the maximum of its states.
+`MaxAttentionPooling` reads the states most like the maximum, and says which.
 """
 
 import keras
@@ -13,9 +12,9 @@ import numpy as np
 from keras import layers
 
 from keras_seqmech import MaxAttentionPooling
+from keras_seqmech import analysis
 
-COUNT, LENGTH, WORDS = 2000, 300, 1000
-FIT = {"epochs": 8, "batch_size": 32, "validation_split": 0.5, "verbose": 0}
+COUNT, TESTED, LENGTH, WORDS = 2000, 1000, 300, 1000
 random = np.random.default_rng(0)
 texts = random.integers(2, WORDS, (COUNT, LENGTH))  # 0 is bad, 1 is good.
 places = np.arange(75, 225, 30) + random.integers(30, size=(COUNT, 5))
@@ -27,24 +26,22 @@ POOLINGS = {
     "last state": lambda states: states[:, -1],
     "mean": layers.GlobalAveragePooling1D(),
     "maximum": layers.GlobalMaxPooling1D(),
-    "max-attention": MaxAttentionPooling(return_attention_scores=True),
+    "max-attention": MaxAttentionPooling(name="pooling"),
 }
 models = {}
 for name, pooling in POOLINGS.items():
     keras.utils.set_random_seed(0)
     inputs = keras.Input((None,), dtype="int32")
     word = layers.Embedding(WORDS, 16)(inputs)
-    pooled = pooling(
-        layers.LSTM(32, return_sequences=True, name="states")(word)
-    )
-    if name == "max-attention":
-        pooled, decisions = pooled
-    answer = layers.Dense(1, activation="sigmoid")(pooled)
-    models[name] = keras.Model(inputs, answer)
-    adam = keras.optimizers.Adam(5e-3)
-    models[name].compile(adam, "binary_crossentropy", metrics=["accuracy"])
-    fit = models[name].fit(texts, good, **FIT)
-    print(f"{name:13} {100 * fit.history['val_accuracy'][-1]:.1f} % right")
+    states = layers.LSTM(32, return_sequences=True, name="states")(word)
+    answer = layers.Dense(1, activation="sigmoid")(pooling(states))
+    models[name] = model = keras.Model(inputs, answer)
+    model.compile(keras.optimizers.Adam(5e-3), "binary_crossentropy")
+    model.fit(texts[TESTED:], good[TESTED:], 32, 8, verbose=0)
+    found = model.predict(texts[:TESTED], verbose=0)[:, 0] > 0.5
+    print(f"{name}: {100 * np.mean(found == good[:TESTED]):.1f} % right")
 
-shown = keras.Model(inputs, decisions["attention_scores"])
-(scores,) = shown.predict(texts[-1:], verbose=0)
+scores = analysis.decisions(model, texts[:1])["pooling"]["attention_scores"][0]
+near = slice(places[0, 0] - 3, places[0, 0] + 6)
+shown = np.array(["bad", "good"] + ["..."] * WORDS)[texts[0, near]]
+print(analysis.show(shown, attention=scores[near], title="Part of a text"))

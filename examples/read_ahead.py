@@ -1,12 +1,14 @@
-"""Finds words in English text without spaces that arrives letter by letter.
+"""Colours Python while it is typed: keywords, called names, other names.
 
     python -m examples.read_ahead
 
-An LSTM over the next letters always waits, a `LookAhead` where it has to.
+Whether `in` is a keyword or begins `input(` shows later. A user would write an
+LSTM over the next characters, too; a `LookAhead` waits only where it has to.
 """
 
+import keyword
 import re
-from pydoc_data import topics
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -16,45 +18,43 @@ from keras_seqmech import ExploreThenCommit
 from keras_seqmech import LookAhead
 from keras_seqmech import analysis
 
-COUNT, LENGTH = 5000, 60
-FIT = {"epochs": 8, "batch_size": 64, "validation_split": 0.1, "verbose": 0}
-words = re.findall("[a-z]+", " ".join(topics.topics.values()).lower())
-text = np.array([*"".join(words)])[: COUNT * LENGTH].reshape(COUNT, LENGTH)
-ids = text.view("int32") - ord("a")
-ends = np.concatenate([[0] * (len(word) - 1) + [1] for word in words])
-ends = ends[: COUNT * LENGTH].reshape(COUNT, LENGTH, 1)
+COUNT, LENGTH, TESTED = 5000, 64, 500
+files = sorted(Path(keyword.__file__).parent.glob("*.py"))[:30]
+text = re.sub(r"\s+", " ", "".join(x.read_text("utf8") for x in files))
+colours = np.zeros(len(text), int)
+for word in re.finditer(r"[^\W\d]\w*", text):
+    kind = 2 + (text[word.end()] == "(")
+    colours[slice(*word.span())] = 1 if keyword.iskeyword(word[0]) else kind
+text = np.resize(np.array([*text]), (COUNT, LENGTH))
+x, y = text.view("int32").clip(max=127), np.resize(colours, text.shape)
 
 
 def build(ahead):
-    """Inputs, word ends, and how many letters are read."""
-    inputs = keras.Input((None,), dtype="int32")
-    letter = layers.Embedding(26, 32)(inputs)
-    before = layers.LSTM(32, return_sequences=True)(letter)
-    if ahead == "LookAhead":
-        read, field = LookAhead(8, return_field=True)(letter, context=before)
-        size = field["size"]
+    ids = keras.Input((None,), dtype="int32")
+    character = layers.Embedding(128, 32)(ids)
+    before = layers.LSTM(32, return_sequences=True)(character)
+    if ahead is None:
+        read = [LookAhead(8, name="look")(character, context=before)]
     else:
-        after = layers.ZeroPadding1D((0, ahead))(letter)
-        window = [after[:, k : k - ahead or None] for k in range(ahead + 1)]
-        read = keras.ops.concatenate(window, axis=-1)
-        size = keras.ops.ones_like(inputs) + ahead
-    both = layers.Concatenate()([read, before])
-    state = layers.LSTM(64, return_sequences=True)(both)
-    return inputs, layers.Dense(1, "sigmoid", name="end")(state), size
+        padded = layers.ZeroPadding1D((0, ahead))(character)
+        read = [padded[:, k : k - ahead or None] for k in range(ahead + 1)]
+    both = layers.Concatenate()([*read, before])
+    states = layers.LSTM(64, return_sequences=True)(both)
+    return keras.Model(ids, layers.Dense(4, "softmax", name="colour")(states))
 
 
-for ahead in (0, 1, 2, "LookAhead"):
+for ahead in (0, 1, 3, None):
     keras.utils.set_random_seed(0)
-    inputs, end, size = build(ahead)
-    model, shown = keras.Model(inputs, end), keras.Model(inputs, [end, size])
-    model.compile(keras.optimizers.Adam(5e-3), "binary_crossentropy")
-    explore = [ExploreThenCommit()] if ahead == "LookAhead" else []
-    model.fit(ids, ends, callbacks=explore, **FIT)
-    found, sizes = shown.predict(ids[-500:], verbose=0)
-    right = 100 * np.mean((found > 0.5) == ends[-500:])
+    model = build(ahead)
+    adam = keras.optimizers.Adam(5e-3)
+    model.compile(adam, "sparse_categorical_crossentropy")
+    explore = [ExploreThenCommit()] if ahead is None else []
+    model.fit(x[TESTED:], y[TESTED:], 64, 6, verbose=0, callbacks=explore)
+    right = model.predict(x[:TESTED], verbose=0).argmax(axis=-1) == y[:TESTED]
+    sizes = np.full(right.shape, 1 + (ahead or 0))
+    if ahead is None:
+        sizes = analysis.decisions(model, x[:TESTED])["look"]["size"]
     delay = analysis.emission_delay(sizes).mean()
-    print(f"{ahead:9} {right:.1f} % right, {delay:.2f} letters later")
+    print(f"{ahead}: {100 * right.mean():.1f} % right, {delay:.2f} later")
 
-print(*text[-1])
-print(*sizes[-1].astype(int))
-print(*np.where(found[-1, :, 0] > 0.5, "|", " "))
+print(analysis.show(text[0, :30], sizes=sizes[0, :30]))

@@ -52,7 +52,10 @@ def run(page: str) -> dict:
     return names
 
 
-@pytest.mark.filterwarnings("ignore:The decisions of layer 'field'")
+@pytest.mark.filterwarnings(
+    "ignore:The decisions of layer 'field'",  # choosing_settings.md says so.
+    "ignore:In the future `np.object`",  # Of ONNX.
+)
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_run(page, tmp_path, monkeypatch, capsys):
     for module in NEEDED.get(page, ()):
@@ -137,25 +140,27 @@ def numbers(printed: str) -> list[tuple[float, ...]]:
 
 
 def check_read_ahead(_: dict, printed: str) -> None:
-    *windows, (right, delay) = numbers(printed)
+    *windows, (right, delay) = numbers(printed)[:4]
     rights, delays = zip(*windows)
     # Of windows at the same delay, on the line between them.
-    assert right > np.interp(delay, delays, rights) + 0.3
-    *_, last = printed.splitlines()
-    given, certain = last.split()
-    assert given.startswith(certain.replace("|", "")) and "|" in certain
+    assert right > np.interp(delay, delays, rights) + 0.5
+    assert right > max(rights) and delay < max(delays)
 
 
 def check_focus(_: dict, printed: str) -> None:
-    (lstms,), (attention,), (encoder,), (gates,) = numbers(printed)
-    assert lstms < 50 and min(attention, encoder) > 95
+    lstms, attention, encoder, gates = (x for x, *_ in numbers(printed)[:4])
+    assert lstms < 90 and min(attention, encoder) > 95
     assert 1 <= gates < 6
 
 
-def check_subsample(names: dict, printed: str) -> None:
-    (every,), (stride,), _, (learned,), (hard,) = numbers(printed)[:5]
-    assert max(every, learned, hard) < 0.005 and stride > 0.15
-    assert names["subsample"].marks[-1, names["subsample"].keep > 0.5].all()
+def check_pool(_: dict, printed: str) -> None:
+    last, mean, maximum, attention = (x for x, *_ in numbers(printed)[:4])
+    assert last < 60 and max(mean, maximum) + 10 < attention
+
+
+def check_subsample(_: dict, printed: str) -> None:
+    every, stride, convolution, learned = (x for x, *_ in numbers(printed)[:4])
+    assert stride < 30 < convolution < 90 < learned and every < learned
 
 
 CHECKS = {
