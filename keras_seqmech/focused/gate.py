@@ -17,7 +17,6 @@ from keras_seqmech.core.decisions.penalties import upgrade_config
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
 from keras_seqmech.core.decisions.statistics import Decided
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
-from keras_seqmech.core.decisions.statistics import KeepsStatistics
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import batch_mean
 from keras_seqmech.core.layers import output_specs
@@ -25,7 +24,6 @@ from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.typing import Tensor
 
-INFERENCES = ("threshold", "sample", "running_sum")
 # Larger context entries are clipped to this, so that products stay finite.
 LARGEST_CONTEXT = 1e6
 
@@ -88,7 +86,7 @@ class GateDecisions(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class BoundaryGate(KeepsStatistics):
+class BoundaryGate(bernoulli.DecidesSteps):
     r"""Opens at the steps of a sequence that matter in a context.
 
     $$b_t \sim \mathrm{Bernoulli}(\sigma(\ell_t)), \quad
@@ -391,21 +389,6 @@ class BoundaryGate(KeepsStatistics):
     def returned(self, decisions: GateDecisions) -> dict[str, Tensor]:
         """The dict of `return_gates`."""
         return {name: getattr(decisions, name) for name in self._returned}
-
-    @property
-    def inference(self) -> str:
-        """Which gates are open at inference. Assign to it to change it.
-
-        What was traced before stays as it was: see
-        `ExpectedSubsample.inference`.
-        """
-        return self._inference
-
-    @inference.setter
-    def inference(self, inference: str) -> None:
-        self._inference = checks.check_choice(
-            "inference", inference, INFERENCES
-        )
 
     @property
     def score_dtype(self) -> str:

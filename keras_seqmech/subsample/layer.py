@@ -18,7 +18,6 @@ from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.penalties import upgrade_config
 from keras_seqmech.core.decisions.statistics import Decided
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
-from keras_seqmech.core.decisions.statistics import KeepsStatistics
 from keras_seqmech.core.layers import batch_mean
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import score_dtype
@@ -28,7 +27,6 @@ from keras_seqmech.subsample import probabilities
 from keras_seqmech.typing import Size
 from keras_seqmech.typing import Tensor
 
-INFERENCES = ("expectation", "sample", "threshold", "running_sum")
 SUBSAMPLE_ESTIMATORS = ("expectation", "straight_through", "reinforce")
 
 
@@ -75,7 +73,7 @@ class _EmissionStatistics(DecisionStatistics):
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
-class ExpectedSubsample(KeepsStatistics):
+class ExpectedSubsample(bernoulli.DecidesSteps):
     r"""Keeps each step of a sequence with its probability, in expectation.
 
     Step n is emitted with probability $e_n$; those emitted are the outputs
@@ -191,6 +189,8 @@ class ExpectedSubsample(KeepsStatistics):
     section 3, whose last paragraph names the vanishing gradients and, for long
     sequences, hard decisions.
     """
+
+    inferences = ("expectation", *bernoulli.INFERENCES)
 
     def __init__(
         self,
@@ -392,22 +392,6 @@ class ExpectedSubsample(KeepsStatistics):
         check_by_step("emission_probabilities", emission_probabilities, shape)
         checks.check_mask("sequence_mask", sequence_mask, shape)
         check_by_step("presence", presence, shape)
-
-    @property
-    def inference(self) -> str:
-        """What inference returns. Assign to it to change it.
-
-        A model's next call follows it. What was traced before stays as it was:
-        after a `predict`, call `model.make_predict_function(force=True)`, after
-        an `evaluate` `model.make_test_function(force=True)`.
-        """
-        return self._inference
-
-    @inference.setter
-    def inference(self, inference: str) -> None:
-        self._inference = checks.check_choice(
-            "inference", inference, INFERENCES
-        )
 
     @property
     def _shows_emission(self) -> bool:

@@ -2,6 +2,5 @@
 
 `categorical` chooses one of S values, `bernoulli` opens gates; `sampling` draws
 for both and says what an estimator makes of a draw; `penalties` are the
-auxiliary losses; `recording` and `log_probabilities` collect what layers
-report.
+auxiliary losses, `statistics` metrics; `reports` collects what layers report.
 """

@@ -15,10 +15,14 @@ where the `running_sum` of probabilities is rounded to the next int.
 import keras
 from keras import ops
 
+from keras_seqmech.core import checks
 from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.decisions.penalties import Measures
 from keras_seqmech.core.decisions.sampling import estimate
+from keras_seqmech.core.decisions.statistics import KeepsStatistics
 from keras_seqmech.typing import Tensor
+
+INFERENCES = ("threshold", "sample", "running_sum")
 
 
 def draw(
@@ -87,6 +91,32 @@ def choose(probabilities: Tensor, inference: str) -> Tensor:
     if inference == "running_sum":
         return running_sum(probabilities)[0]
     return probabilities > 0.5
+
+
+class DecidesSteps(KeepsStatistics):
+    """A layer that decides at each step, yes or no.
+
+    Attributes:
+        inferences: What its `inference` may be.
+    """
+
+    inferences: tuple[str, ...] = INFERENCES
+
+    @property
+    def inference(self) -> str:
+        """What inference does. Assign to it to change it.
+
+        A model's next call follows it. What was traced before stays as it was:
+        after a `predict`, call `model.make_predict_function(force=True)`, after
+        an `evaluate` `model.make_test_function(force=True)`.
+        """
+        return self._inference
+
+    @inference.setter
+    def inference(self, inference: str) -> None:
+        self._inference = checks.check_choice(
+            "inference", inference, self.inferences
+        )
 
 
 def log_probability(logits: Tensor, gates: Tensor) -> Tensor:
