@@ -17,18 +17,17 @@ import datetime
 import itertools
 import pathlib
 import tempfile
-from collections.abc import Sequence
 
 import keras
 import numpy as np
 import pandas as pd
 import tensorflow as tf
-from matplotlib.figure import Figure
 
 from examples.common import results
 from examples.common import tables
 from examples.common.arguments import integer
 from examples.common.arguments import positive
+from examples.receptive_field import delay_figure
 from examples.receptive_field import stream_taggers
 from examples.receptive_field import streams
 from examples.receptive_field.stream_taggers import ADAPTIVE
@@ -51,7 +50,13 @@ def main(argv: list[str] | None = None) -> None:
     rows = file.do_missing(keys(args), lambda key, _: run(args, key))
     print(tables.by_kind(rows, KEY[:3], MEASURED))
     path = args.output.with_suffix(".png")
-    draw(rows).savefig(path, dpi=150)
+    styles = {
+        name: ("D-" if name in ADAPTIVE else "o--", None, name)
+        for name in MODELS
+        if name != "bilstm"
+    }
+    runs = pd.DataFrame(rows).astype({"f1": float, "delay": float})
+    delay_figure.draw(runs, styles).savefig(path, dpi=200)
     print(f"As a picture: {path}")
 
 
@@ -149,27 +154,6 @@ def check_stream(
             raise RuntimeError(f"Delays {waited}, not {expected}")
         total += len(text)
     return total
-
-
-def draw(rows: Sequence[results.Row]) -> Figure:
-    """F1 over the mean delay, means over seeds, one plot a task."""
-    runs = pd.DataFrame(rows)
-    runs[["f1", "delay"]] = runs[["f1", "delay"]].astype(float)
-    names = [x for x in streams.TASKS if x in {*runs["task"]}]
-    figure = Figure(figsize=(5.2 * len(names), 3.8), layout="constrained")
-    plots = figure.subplots(1, len(names), squeeze=False)[0]
-    for axes, task in zip(plots, names):
-        own = runs[(runs["task"] == task) & (runs["model"] != "bilstm")]
-        points = own.groupby(["model", "setting"])[["delay", "f1"]].mean()
-        for name in MODELS:
-            if name in points.index:
-                line = points.loc[name].sort_values("delay")
-                style = "D-" if name in ADAPTIVE else "o--"
-                axes.plot(line["delay"], line["f1"], style, label=name)
-        axes.set(title=task, xlabel="mean emission delay (characters)")
-    plots[0].set_ylabel("F1 (%)")
-    plots[-1].legend(fontsize="small")
-    return figure
 
 
 if __name__ == "__main__":
