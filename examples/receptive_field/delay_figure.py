@@ -9,6 +9,7 @@ delay, straight between its settings, of runs with the same seed.
 """
 
 import argparse
+import math
 import pathlib
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -52,8 +53,9 @@ def draw(
             line = line.sort_values("delay")
             axes.plot(line["delay"], line["f1"], style, c=colour, label=label)
         axes.set_title(TITLES.get(task, task), fontsize="medium")
-        axes.set_xlim(left=0)
-        axes.locator_params(axis="x", integer=True)
+        right = math.ceil(axes.dataLim.x1)
+        axes.set_xlim(0, right + 0.2)
+        axes.set_xticks(range(right + 1))
         axes.locator_params(axis="y", nbins=5)
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("F1 (%)")
