@@ -24,6 +24,7 @@ import pandas as pd
 import tensorflow as tf
 from keras import ops
 
+from examples.common import arguments
 from examples.common.arguments import integer
 from examples.common.arguments import positive
 from examples.receptive_field import segmentation
@@ -69,43 +70,40 @@ print(*words)
 def main(argv: list[str] | None = None) -> None:
     """Runs the whole example."""
     start = time.perf_counter()
-    arguments = parse(argv)
+    args = parse(argv)
     tf.get_logger().setLevel("ERROR")  # Three models are traced.
-    arguments.output_dir.mkdir(parents=True, exist_ok=True)
+    args.output_dir.mkdir(parents=True, exist_ok=True)
     texts = streams.load(
-        "people_daily", arguments.sentences, arguments.test_sentences, 64
+        "people_daily", args.sentences, args.test_sentences, 64
     )
     print(f"{len(texts.train)} texts to train on, {len(texts.test)} to test on")
     rows = []
     for name in SEGMENTERS:
-        tagger, row = train_and_test(name, texts, arguments)
+        tagger, row = train_and_test(name, texts, args)
         rows.append(row)
     print(f"\n{pd.DataFrame(rows).to_string(index=False)}")
     print("\nDelays are in characters that arrive before the answer.\n")
 
     segmenter = make_segmenter(tagger.model, tagger.vocabulary)
-    answer = segmenter({"text": tf.constant([arguments.sentence])})
+    answer = segmenter({"text": tf.constant([args.sentence])})
     sizes = answer["size"][0].numpy().tolist()
     page = analysis.show(
-        arguments.sentence,
+        args.sentence,
         sizes=sizes,
         title="What the segmenter read ahead",
-    ).save(arguments.output_dir / "decisions.html")
+    ).save(args.output_dir / "decisions.html")
     print(f"What it read ahead, for a browser: {page}")
-    read = [f"{c}{size - 1:.0f}" for c, size in zip(arguments.sentence, sizes)]
+    read = [f"{c}{size - 1:.0f}" for c, size in zip(args.sentence, sizes)]
     print(f"Characters read ahead at each one: {' '.join(read)}")
-    export = serving.export_model(segmenter, arguments.output_dir / "segmenter")
+    export = serving.export_model(segmenter, args.output_dir / "segmenter")
     print(f"SavedModel: {export}")
-    print(f"It says: {serve(export, arguments.sentence)}")
+    print(f"It says: {serve(export, args.sentence)}")
     print(f"Done in {time.perf_counter() - start:.0f} s.\n{NEXT}")
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     default = "研究生命的起源是科学家们多年来的愿望。"
     add("--sentence", default=default, help="what to segment in the end")
@@ -116,14 +114,14 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--seed", type=integer(0), default=0)
     folder = pathlib.Path("runs/quickstart")
     add("--output-dir", type=pathlib.Path, default=folder)
-    arguments = parser.parse_args(argv)
-    if not arguments.sentence.strip():
+    args = parser.parse_args(argv)
+    if not args.sentence.strip():
         parser.error("--sentence needs a text")
-    return arguments
+    return args
 
 
 def train_and_test(
-    name: str, texts: streams.Texts, arguments: argparse.Namespace
+    name: str, texts: streams.Texts, args: argparse.Namespace
 ) -> tuple[stream_taggers.Tagger, dict[str, str]]:
     """Trains and tests one model."""
     print(f"\nTraining: {name}")
@@ -131,9 +129,9 @@ def train_and_test(
     tagger = stream_taggers.train(
         *SEGMENTERS[name],
         texts,
-        epochs=arguments.epochs,
-        seed=arguments.seed,
-        units=arguments.units,
+        epochs=args.epochs,
+        seed=args.seed,
+        units=args.units,
         callbacks=[timer],
         verbose="auto",
     )

@@ -30,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from examples.common import text_files
+from examples.common.arguments import WHERE_DATA_ARE
 
 CLASSES = {
     "mr": ("negative", "positive"),
@@ -144,7 +145,7 @@ def _published_parts(name, folder):
     raise FileNotFoundError(
         f"No data for --dataset {name}. Expected in {folder}, or in a folder "
         f"of it: {marker}; or JSON lines, {'all' if name == 'mr' else 'train'}"
-        ".jsonl.gz"
+        f".jsonl.gz; {WHERE_DATA_ARE}"
     )
 
 

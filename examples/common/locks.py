@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import sys
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -57,6 +58,9 @@ def do_claimed(
 
     Returns:
         The number of pieces that this process did.
+
+    Raises:
+        SystemExit: At Ctrl-C, with a line that says how to go on.
     """
     done, before = 0, -1
     while done > before:
@@ -65,6 +69,9 @@ def do_claimed(
             with claimed(claim_of(work)) as is_ours:
                 # Another process may have done it before it was claimed.
                 if is_ours and work in pending():
-                    do(work)
+                    try:
+                        do(work)
+                    except KeyboardInterrupt:
+                        sys.exit("Stopped; the same command continues.")
                     done += 1
     return done

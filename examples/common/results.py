@@ -104,9 +104,9 @@ class ResultsFile(NamedTuple):
             measured = dict(run(key, line))
             self.add({**key, **measured})
             done += 1
-            hours = (time.perf_counter() - start) / done / 3600
-            left = hours * len(self.missing(keys))
-            print(line, measured, f"about {left:.1f} h left", flush=True)
+            seconds = (time.perf_counter() - start) / done
+            left = duration(seconds * len(self.missing(keys)))
+            print(line, measured, f"about {left} left", flush=True)
 
         locks.do_claimed(
             lambda: self.missing(keys),
@@ -147,6 +147,19 @@ def _name(key: Row) -> str:
         for name, value in key.items()
         if value and name != "settings"
     )
+
+
+def duration(seconds: float) -> str:
+    """Seconds as one reads them.
+
+    >>> duration(42.3), duration(200), duration(4000)
+    ('42 s', '3 min 20 s', '1 h 07 min')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes:02} min"
 
 
 def describe(

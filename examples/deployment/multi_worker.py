@@ -35,6 +35,7 @@ import keras
 import tensorflow as tf
 
 import keras_seqmech
+from examples.common import arguments
 from keras_seqmech.tasks import picking
 
 WORKERS = 2
@@ -72,10 +73,7 @@ def main(argv: list[str] | None = None) -> None:
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     add("--steps", type=int, default=100, help="steps of the optimizer")
     add("--batch-size", type=int, default=32, help="examples a worker")

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 from typing import NamedTuple
 
+from examples.common import arguments
 from examples.deployment import corpus
 from examples.deployment import text_model
 
@@ -218,10 +219,7 @@ def follow(job: Job, args: argparse.Namespace) -> None:
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     add("inputs", nargs="+", help=".jsonl or .parquet files, or folders")
     add("--model", type=Path, required=True, help="folder of a SavedModel")

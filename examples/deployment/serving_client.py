@@ -13,6 +13,8 @@ import json
 import urllib.request
 from typing import Any
 
+from examples.common import arguments
+
 SIGNATURE = "serving_default"
 TIMEOUT = 30  # seconds
 
@@ -63,7 +65,7 @@ def ask_grpc(args: argparse.Namespace) -> dict[str, Any]:
 
 def main(argv: list[str] | None = None) -> None:
     """Asks once and prints the answer."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     add("model", help="name of the model")
     add("--inputs", type=json.loads, required=True, help="JSON, lists by name")

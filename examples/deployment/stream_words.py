@@ -31,6 +31,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from examples.common import arguments
 from examples.common.exports import newest
 from examples.receptive_field import segmentation
 from examples.receptive_field import stream_taggers
@@ -151,7 +152,7 @@ def type_text(typist: Typist, text: str) -> dict[str, float]:
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     folder = "folder of the exported model, made if there is none"
     default = pathlib.Path("runs/stream_words")

@@ -22,15 +22,13 @@ import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 
+from examples.common import arguments
 from examples.explorer.questions import EXPLORABLES
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     for name, explorable in EXPLORABLES.items():
         add(

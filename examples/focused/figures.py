@@ -22,6 +22,7 @@ import keras
 import numpy as np
 from matplotlib.figure import Figure
 
+from examples.common import arguments
 from examples.common.networks import network_of
 from examples.focused import models
 from keras_seqmech import analysis
@@ -100,13 +101,13 @@ def predict(model: keras.Model, asked: dict) -> dict[str, np.ndarray]:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     add("--output-dir", type=Path, default=Path("runs/focused_figures"))
     add("--picking-model", type=Path, help="a saved .keras")
     add("--pixel-model", type=Path, help="a saved .keras")
     add("--mnist", action="store_true", help="if it was trained on MNIST")
-    add("--data-dir", help="holds mnist/mnist.npz")
+    add("--data-dir", type=arguments.folder, help="holds mnist/mnist.npz")
     args = parser.parse_args(argv)
     if args.mnist and not args.data_dir:
         parser.error("--mnist: needs --data-dir")

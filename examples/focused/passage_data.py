@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from examples.common import text_files
+from examples.common.arguments import WHERE_DATA_ARE
 
 LABELS = ("yes", "no", "maybe")
 SPLIT_SEED = 20180702
@@ -102,7 +103,7 @@ def _find(name: str, folder: Path) -> tuple[Path, Callable]:
             return folder / file, read
     raise FileNotFoundError(
         f"No data for --dataset {name}. Expected in {folder} one of: "
-        f"{', '.join(_READERS[name])}"
+        f"{', '.join(_READERS[name])}; {WHERE_DATA_ARE}"
     )
 
 

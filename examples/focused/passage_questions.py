@@ -22,6 +22,7 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
+from examples.common import arguments
 from examples.common import results
 from examples.common import tables
 from examples.common import word_vectors
@@ -151,9 +152,9 @@ def label_arrays(encoded: passage_words.Encoded) -> tuple:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
-    add("--data-dir", required=True, help="see passage_data.py")
+    add("--data-dir", type=arguments.folder, required=True)
     add("--dataset", choices=passage_data.DATASETS, required=True)
     models, ablations = passage_models.MODELS, passage_models.ABLATIONS
     names = {"choices": (*models, *ablations), "default": list(models)}

@@ -30,6 +30,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from examples.common import arguments
 from examples.common import results
 from examples.common import tables
 from examples.focused import experiments
@@ -164,7 +165,7 @@ def growing_length(step: int, args: argparse.Namespace) -> int:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     experiments.add_arguments(parser, "picking")
     add("--length", type=int, default=100, help="of training sequences")

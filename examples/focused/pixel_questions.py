@@ -26,6 +26,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from examples.common import arguments
 from examples.common import results
 from examples.common import tables
 from examples.focused import experiments
@@ -111,13 +112,13 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     experiments.add_arguments(parser, "pixel_questions")
     parser.set_defaults(learning_rate=2e-3, steps=8000)
     parser.set_defaults(sparsity_weight=1.0, indecision_weight=2.0)
     add("--mnist", action="store_true", help="28x28 digits of --data-dir")
-    add("--data-dir", help="holds mnist/mnist.npz")
+    add("--data-dir", type=arguments.folder, help="holds mnist/mnist.npz")
     small = "height of the images at first; default: whole ones"
     add("--start-size", type=int, help=small)
     args = parser.parse_args(argv)

@@ -32,6 +32,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from examples.common import arguments
 from examples.common import datasets
 from examples.common import interleaved
 from examples.common import results
@@ -175,10 +176,10 @@ def learned_context(steps: keras.KerasTensor, units: int) -> keras.KerasTensor:
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     add("--data", choices=DATA, default="adding")
-    add("--data-dir", type=Path, help="folder of imdb")
+    add("--data-dir", type=arguments.folder, help="folder of imdb")
     add("--models", nargs="+", choices=MODELS, default=list(MODELS))
     add("--estimator", choices=ESTIMATORS, default="relaxed", help="of gates")
     add("--prices", nargs="+", type=float, default=[0.02])

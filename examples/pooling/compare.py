@@ -28,6 +28,7 @@ import keras
 import numpy as np
 import pandas as pd
 
+from examples.common import arguments
 from examples.common import presets
 from examples.common import tables
 from examples.pooling import classifiers
@@ -104,7 +105,7 @@ def write_curve(path: Path, ratios: dict, history: dict) -> None:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     experiments.add_arguments(parser)
     presets.add_argument(parser, presets.TEXTS)

@@ -30,6 +30,7 @@ from pathlib import Path
 
 import numpy as np
 
+from examples.common import arguments
 from examples.common import datasets
 from examples.common import whole_files
 
@@ -140,9 +141,9 @@ def encode_missing(texts: Sequence[str], encode: Encoder) -> None:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
-    add("--data-dir", required=True, help="see examples/common/datasets.py")
+    add("--data-dir", type=arguments.folder, required=True, help="of data sets")
     add("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     return parser.parse_args(argv)
 

@@ -10,10 +10,12 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from examples.common import arguments
 from examples.common import presets
 from examples.common import results
 from examples.common import whole_files
 from examples.common import word_vectors
+from examples.common.chance import say_if_at_chance
 from examples.pooling import classifiers
 from examples.pooling import noisy_texts
 
@@ -35,7 +37,7 @@ EMBEDDING_SIZE = 100
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of both studies."""
     add = parser.add_argument
-    add("--data-dir", required=True, help="see examples/common/datasets.py")
+    add("--data-dir", type=arguments.folder, required=True, help="of data sets")
     add("--sizes", nargs="+", type=int, default=[1000, 10000])
     settings, default = noisy_texts.SETTINGS, ["standard", "mid"]
     add("--settings", nargs="+", choices=settings, default=default)
@@ -145,7 +147,9 @@ def fit(
 
 def accuracy(model: keras.Model, texts: noisy_texts.Texts) -> float:
     """Percentage of texts whose most probable class is right."""
-    return percent(classifiers.accuracy(model, noisy_texts.batches(texts, 64)))
+    right = classifiers.accuracy(model, noisy_texts.batches(texts, 64))
+    say_if_at_chance("The model", right, texts.labels)
+    return percent(right)
 
 
 def summary(history: dict[str, list[float]]) -> dict:

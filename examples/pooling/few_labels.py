@@ -30,6 +30,7 @@ import numpy as np
 import tensorflow as tf
 from sklearn.linear_model import LogisticRegression
 
+from examples.common import arguments
 from examples.common import datasets
 from examples.common import results
 from examples.common import tables
@@ -220,9 +221,9 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
-    add("--data-dir", required=True, help="see examples/common/datasets.py")
+    add("--data-dir", type=arguments.folder, required=True, help="of data sets")
     add("--inputs", nargs="+", choices=INPUTS, default=list(INPUTS))
     add("--models", nargs="+", choices=MODELS, default=list(MODELS))
     add("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])

@@ -31,6 +31,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from examples.common import arguments
 from examples.pooling import classifiers
 from examples.pooling import experiments
 from examples.pooling import noisy_texts
@@ -200,9 +201,9 @@ def points(
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
-    add("--data-dir", required=True, help="see examples/common/datasets.py")
+    add("--data-dir", type=arguments.folder, required=True, help="of data sets")
     add("--models", type=Path, help="folder of the saved models")
     add("--output", type=Path, default=Path("runs/position_figures"))
     add("--curves", nargs="*", type=Path, default=[], help="CSV files")

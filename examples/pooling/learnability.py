@@ -24,6 +24,7 @@ import keras
 import numpy as np
 
 import keras_seqmech
+from examples.common import arguments
 from examples.common import tables
 from examples.common.networks import network_of
 from examples.pooling import classifiers
@@ -153,7 +154,7 @@ def plain(model: keras.Model, matrix: np.ndarray, units: int) -> keras.Model:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     experiments.add_arguments(parser)
     names = list(METHODS)

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from examples.common import arguments
 from examples.common import presets
 from examples.receptive_field import cells
 from keras_seqmech import PolicyGradientModel
@@ -69,7 +70,7 @@ def trainable(
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of every example that trains these models."""
     add = parser.add_argument
-    add("--data-dir", required=True, help="see examples/common/datasets.py")
+    add("--data-dir", type=arguments.folder, required=True, help="of data sets")
     add("--embedding-size", type=int, default=100, help="without vectors")
     add("--length", type=int, help="tokens kept of a text")
     add("--units", type=int, default=100)

@@ -21,12 +21,14 @@ from typing import Any
 import keras
 import numpy as np
 
+from examples.common import arguments
 from examples.common import datasets
 from examples.common import presets
 from examples.common import results
 from examples.common import tables
 from examples.common import text_encoding
 from examples.common import word_vectors
+from examples.common.chance import say_if_at_chance
 from examples.receptive_field import cells
 from examples.receptive_field import classifiers
 from examples.receptive_field import field_report
@@ -80,6 +82,7 @@ def train_and_test(
     ).history
     seconds = time.perf_counter() - start
     _, accuracy = trained.evaluate(*data.test, batch_size=256, verbose=0)
+    say_if_at_chance(name, accuracy, data.test[1])
     best = first + int(np.argmax(history["val_accuracy"][first:]))
     row = {
         "test_accuracy": round(100 * accuracy, 2),
@@ -122,7 +125,7 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     models = list(cells.MODELS)
     add("--dataset", choices=list(datasets.CLASSES), required=True)

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 import tensorflow as tf
 
+from examples.common import arguments
 from examples.common import results
 from examples.common import tables
 from examples.common.arguments import integer
@@ -62,10 +63,7 @@ def main(argv: list[str] | None = None) -> None:
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     tasks, output = ["people_daily", "code"], pathlib.Path("runs/delay.csv")
     add("--tasks", nargs="+", choices=streams.TASKS, default=tasks)
@@ -78,7 +76,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--epochs", type=positive, help="in place of those of the task")
     add("--units", type=positive, default=64)
     add("--max-size", type=positive, default=12, help="of adaptive models")
-    add("--data-dir", type=pathlib.Path, help="where `msr` is")
+    add("--data-dir", type=arguments.folder, help="where `msr` is")
     add("--output", type=pathlib.Path, default=output)
     return parser.parse_args(argv)
 

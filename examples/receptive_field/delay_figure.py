@@ -8,7 +8,6 @@ above what users write: the difference of F1 to a model's line at the same
 delay, straight between its settings, of runs with the same seed.
 """
 
-import argparse
 import math
 import pathlib
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from examples.common import arguments
 from examples.common import tables
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -99,7 +99,7 @@ def _above(own: pd.DataFrame, rows: pd.DataFrame, user: str) -> str:
 
 def main(argv: list[str] | None = None) -> None:
     """Reads the rows, writes the picture and prints the differences."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     picture = ROOT / "docs" / "figures" / "delay.png"
     add("--rows", type=pathlib.Path, default=ROWS, help="folder of rows")

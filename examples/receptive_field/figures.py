@@ -32,6 +32,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from examples.common import arguments
 from examples.common import datasets
 from examples.common import presets
 from examples.common import results
@@ -301,7 +302,7 @@ def write(
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     names, every = list(datasets.CLASSES), "batches between measurements"
     add("--datasets", nargs="+", choices=names, default=["mr", "ag"])

@@ -19,6 +19,7 @@ import pathlib
 import keras
 import numpy as np
 
+from examples.common import arguments
 from examples.common import results
 from examples.common import tables
 from examples.receptive_field.cells import CELLS
@@ -60,10 +61,7 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     ways, keys = ["input", "field"], ["told", "alike"]
     fillers = "whether a key tells how many fillers follow it"

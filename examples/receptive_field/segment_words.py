@@ -19,6 +19,7 @@ import argparse
 import pathlib
 import time
 
+from examples.common import arguments
 from examples.common import presets
 from examples.common import results
 from examples.common import tables
@@ -89,14 +90,11 @@ def read_corpus(
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     models = ["rnn", "rnn+rf", "lstm", "lstm+rf"]
     output = pathlib.Path("runs/segment_words.csv")
-    add("--data-dir", help="directory that holds cws/*.jsonl.gz")
+    add("--data-dir", type=arguments.folder, help="has cws/*.jsonl.gz")
     add("--corpus", choices=CORPORA, default="pku", help="msr: a tenth to test")
     add("--models", nargs="+", choices=cells.MODELS, default=models)
     add("--seeds", nargs="+", type=int, default=[0, 1, 2])

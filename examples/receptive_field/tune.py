@@ -24,6 +24,7 @@ import keras_tuner
 import pandas as pd
 from matplotlib.figure import Figure
 
+from examples.common import arguments
 from examples.common import tables
 from examples.receptive_field import segmentation
 from examples.receptive_field import taggers
@@ -221,10 +222,7 @@ def plot_scores(trials: Sequence, name: str) -> Figure:
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     output = "runs/tune_receptive_field"
     search = {"nargs": 2, "metavar": ("LOW", "HIGH")}
@@ -234,7 +232,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--trials", type=int, default=16, help="not of hyperband")
     add("--epochs", type=int, default=4, help="hyperband: the most")
     add("--output", type=pathlib.Path, default=output)
-    add("--data-dir", help="holds cws/pku_test.jsonl.gz")
+    add("--data-dir", type=arguments.folder, help="holds cws/pku_test.jsonl.gz")
     add("--sentences", type=int, default=4000, help="of each set")
     add("--max-size", type=int, default=(1, 8), **search)
     add("--temperature", type=float, default=(0.1, 2.0), **search)

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from examples.common import arguments
 from examples.common import tables
 from examples.study import pages
 from examples.study import records
@@ -42,7 +43,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     what("--list", action="store_true", help="studies, and what is left")
     what("--report", action="store_true", help="tables of the rows")
     what("--write", action="store_true", help="the tables of all pages")
-    add("--data-dir", help="see examples/common/datasets.py")
+    add("--data-dir", type=arguments.folder, help="of data sets")
     add("--seeds", nargs="+", type=int, help="these seeds only")
     add("--only", nargs="+", help="runs with all of these labels")
     args = parser.parse_args(argv)

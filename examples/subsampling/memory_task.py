@@ -36,6 +36,7 @@ import tensorflow as tf
 from keras import ops
 from matplotlib.figure import Figure
 
+from examples.common import arguments
 from examples.common import results
 from examples.common import resumable
 from examples.common import tables
@@ -340,10 +341,7 @@ def draw(args: argparse.Namespace) -> Figure:
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     lengths = [10, 50, 100, 200, 500]
     bias = "of the emission's logit, before training"

@@ -26,6 +26,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from examples.common import arguments
 from examples.common import datasets
 from examples.common import interleaved
 from examples.common import results
@@ -259,11 +260,11 @@ def measure_times(
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     commit = "commitment at the end, if not the default of ExploreThenCommit"
     add("--data", choices=("digits", "mnist", "imdb"), default="digits")
-    add("--data-dir", type=Path, help="folder of mnist or imdb")
+    add("--data-dir", type=arguments.folder, help="folder of mnist or imdb")
     add("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     add("--seeds", nargs="+", type=int, default=[0])
     add("--stride", type=int, default=4, help="steps for one that stays")

@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from examples.common import arguments
 from examples.common import datasets
 from examples.common import tables
 from examples.titles import data as titles
@@ -46,14 +47,11 @@ def score_table(
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__.partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
     chunks = "backpropagate through chunks of so many steps; read-out last"
     judged = "a title to be judged, may be repeated; two of the test titles"
-    add("--data-dir", help="with titles/; default: docstrings")
+    add("--data-dir", type=arguments.folder, help="has titles/")
     add("--train-size", type=int, help="training titles; default all")
     add("--inputs", choices=list(encoding.LENGTHS), default="words")
     add("--units", type=int, default=64)

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from examples.common import arguments
 from examples.common import datasets
 from examples.common import results
 from examples.common import tables
@@ -128,9 +129,9 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = arguments.parser(__doc__)
     add = parser.add_argument
-    add("--data-dir", help="with titles/; default: docstrings")
+    add("--data-dir", type=arguments.folder, help="has titles/")
     add("--models", nargs="+", choices=NAMES, default=list(NAMES))
     add("--seeds", nargs="+", type=int, default=[0])
     add("--output", type=Path, default=Path("runs/titles.csv"))

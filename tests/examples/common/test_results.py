@@ -37,6 +37,27 @@ def test_rows_are_added_and_replaced(file):
     assert file.path.read_text() == "model,other\nrnn,0\n"
 
 
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(42.3, "42 s"), (59.7, "1 min 00 s"), (4000, "1 h 07 min")],
+)
+def test_durations_are_readable(seconds, shown):
+    assert results.duration(seconds) == shown
+
+
+def test_ctrl_c_ends_with_a_line(file):
+    """What is finished stays, and the line says how to go on."""
+
+    def run(key, line):
+        if key["seed"] == "1":
+            raise KeyboardInterrupt
+        return {"score": 1}
+
+    with pytest.raises(SystemExit, match="the same command continues"):
+        file.do_missing([("rnn", "0"), ("rnn", "1")], run)
+    assert [row["seed"] for row in file.read()] == ["0"]
+
+
 def test_missing_runs_are_done(file, capsys):
     """Each run that has no row, once."""
     file.add({"model": "rnn", "seed": 0, "score": 1})
@@ -54,7 +75,9 @@ def test_missing_runs_are_done(file, capsys):
     rows = file.do_missing([*keys, keys[1]], run)
     assert done == [keys[1], keys[3]]
     assert [row["score"] for row in rows] == ["1", "1", "7", "2"]
-    assert "[2/4] rnn, seed 1 trains" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "[2/4] rnn, seed 1 trains" in output
+    assert "about 0 s left" in output
     assert file.do_missing(keys[:1], run) == rows[:1]
     assert len(done) == 2
 
