@@ -115,7 +115,9 @@ class ExpectedSubsample(bernoulli.DecidesSteps):
         return_emission: Whether to return a dict after the outputs:
             `"emission"` $p(y_m = s_n)$, `"length_distribution"` (of 0, ...,
             U - 1 and of U or more outputs) and `"output_mask"`, P(length >
-            m). Of hard decisions they are 0 or 1. With
+            m). Of hard decisions they are 0 or 1. As a mask give
+            `output_mask > 0.5`: `keras.layers.LSTM` takes every float above 0
+            for True. With
             `estimator="reinforce"` also the `"log_probability"` of each
             decision, 0 where none was made.
         track_statistics: Whether to keep metrics, which appear in `history`:
@@ -367,7 +369,7 @@ class ExpectedSubsample(bernoulli.DecidesSteps):
         emission = steps.emission
         decided = Decided(
             amount=result.emitted,
-            entropy=probabilities.measure(emission).entropy,
+            entropy=probabilities.entropy(emission),
             confidence=ops.maximum(emission, 1 - emission),
             choice=bernoulli.choose(emission, self.inference),
         )

@@ -1,5 +1,7 @@
 """Emission probabilities `(batch, time)`: checks, and measures of penalties."""
 
+import math
+
 import numpy as np
 import tensorflow as tf
 from keras import ops
@@ -63,8 +65,13 @@ def measure(probabilities: Tensor, emitted: Tensor | None = None) -> Measures:
     """
     emitted = probabilities if emitted is None else emitted
     others = 1 - probabilities
-    entropy = -(_x_log_x(probabilities) + _x_log_x(others))
-    return Measures(emitted, emitted, entropy, 4 * probabilities * others)
+    certainty = math.log(2) - entropy(probabilities)
+    return Measures(emitted, emitted, certainty, 4 * probabilities * others)
+
+
+def entropy(probabilities: Tensor) -> Tensor:
+    """Entropy of each decision in nats, between 0 and log 2."""
+    return -(_x_log_x(probabilities) + _x_log_x(1 - probabilities))
 
 
 def _x_log_x(x: Tensor) -> Tensor:

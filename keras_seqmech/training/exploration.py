@@ -16,7 +16,7 @@ from keras_seqmech.training.schedules import as_ramp
 
 ENTROPY = Ramp(1.0, 0.0, 0.0, 0.6, power=3)
 READING = Ramp(0.0, 0.02, 0.2, 0.6)
-ENTROPY_AHEAD = Ramp(0.1, 0.0, 0.0, 0.3, power=3)
+ENTROPY_AHEAD = Ramp(0.3, 0.0, 0.0, 0.3, power=3)
 READING_AHEAD = Ramp(0.0, 0.02, 0.0, 0.05)
 INDECISION = Ramp(0.0, 0.1, 0.6, 0.8)
 INDECISION_IN_EXPECTATION = Ramp(0.0, 0.3, 0.1, 0.4)
@@ -51,7 +51,7 @@ class ExploreThenCommit(Schedule):
     over 0.1 to 0.4.
 
     A `LookAhead` shows what it reads beside the step, so that reading is useful
-    at once. Its schedule is shorter: `entropy` from 0.1 to 0 over 0 to 0.3,
+    at once. Its schedule is shorter: `entropy` from 0.3 to 0 over 0 to 0.3,
     `reading` to 0.02 over 0 to 0.05.
 
     An `RFCell` in `keras.layers.RNN`, where penalties have no effect, is left

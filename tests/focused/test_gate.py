@@ -48,7 +48,8 @@ def test_losses_and_what_is_reported(estimator):
     reading = 2 * openness + 4 * abs(openness - 0.125)
     real = p[MASK].astype("float64")
     entropy = -real * np.log(real) - (1 - real) * np.log(1 - real)
-    uncertainty = 8 * np.mean(4 * real * (1 - real)) - 0.25 * entropy.mean()
+    uncertainty = 8 * np.mean(4 * real * (1 - real))
+    uncertainty += 0.25 * (np.log(2) - entropy.mean())
     np.testing.assert_allclose(layer.losses, [reading + uncertainty], rtol=1e-5)
     if estimator != "reinforce":
         assert not collected and "log_probability" not in decisions

@@ -76,7 +76,7 @@ def test_look_ahead_explores_little_and_is_penalized_at_once(given):
     recorder = keras.callbacks.LambdaCallback(on_train_batch_end=record)
     fit(model, 5, ExploreThenCommit(**given), recorder)
     share = np.arange(20) / 20
-    entropy = given.get("entropy", 0.1) * np.maximum(1 - share / 0.3, 0) ** 3
+    entropy = given.get("entropy", 0.3) * np.maximum(1 - share / 0.3, 0) ** 3
     reading = given.get("reading", 0.02) * np.minimum(share / 0.05, 1)
     np.testing.assert_allclose(
         seen, np.stack([entropy, reading], axis=1), rtol=1e-5, atol=1e-7

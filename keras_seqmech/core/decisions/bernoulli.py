@@ -12,6 +12,8 @@ Without noise, gates are open where their probability is above one half, or
 where the `running_sum` of probabilities is rounded to the next int.
 """
 
+import math
+
 import keras
 from keras import ops
 
@@ -143,4 +145,5 @@ def measure(logits: Tensor, gates: Tensor | None = None) -> Measures:
     probabilities = ops.sigmoid(logits)
     gates = probabilities if gates is None else gates
     indecision = 4 * probabilities * ops.sigmoid(-logits)
-    return Measures(gates, gates, entropy(logits), indecision)
+    certainty = math.log(2) - entropy(logits)
+    return Measures(gates, gates, certainty, indecision)

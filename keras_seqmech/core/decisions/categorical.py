@@ -253,8 +253,9 @@ class Sizes(NamedTuple):
         """
         drawn = self.log_probability is not None
         size = self.size if drawn else self.expected_size
-        most = math.log(self.logits.shape[-1]) or 1.0
-        return Measures(size - 1, size, self.entropy, self.entropy / most)
+        most = math.log(self.logits.shape[-1])
+        indecision = self.entropy / (most or 1.0)
+        return Measures(size - 1, size, most - self.entropy, indecision)
 
     def decided(self, validity: Tensor, delay: Tensor) -> Decided:
         """What the statistics count.

@@ -22,7 +22,7 @@ class DecisionPenalties:
 
     In training a layer that decides adds
 
-    $$w_r\,\overline{a} + w_t\,D(\overline{g}, g^*) - w_e\,\overline{H}
+    $$w_r\,\overline{a} + w_t\,D(\overline{g}, g^*) + w_e\,\overline{c}
       + w_i\,\overline{d},$$
 
     where a bar is a mean over the real steps of a batch (of each replica's
@@ -33,13 +33,17 @@ class DecisionPenalties:
     | `reading`, $w_r$ | $a$, what is read | positions read ahead, size - 1 | \
 share of open gates, or of kept steps |
     | `target`, $g^*$ | $g$, what has the target | size | the same share |
-    | `entropy`, $w_e$ | $H$, entropy in nats | of the sizes | of the gate |
+    | `entropy`, $w_e$ | $c$, certainty in nats | log S - entropy | log 2 - \
+entropy |
     | `indecision`, $w_i$ | $d$, from 0 to 1 | entropy / log S | $4p(1 - p)$ |
 
     A penalty on what is *read* leaves decisions that are worth it. *Entropy*
     is exploration: without it, decisions settle on the first choice that
     helps, before others have learned to be useful. A penalty on *indecision*,
     late in training, makes decisions hard.
+
+    None of the terms is negative, so the `loss` in `history` is that of the
+    task and what they add. Validation adds nothing: `val_loss` is the task's.
 
     A layer keeps the weights in non-trainable float32 variables of
     `layer.penalties`, named as the fields are here, so that
@@ -60,8 +64,8 @@ share of open gates, or of kept steps |
             - \gamma T)$ of "Focused Hierarchical RNNs for Conditional Sequence
             Processing" for $\gamma$ the target and $\beta$ the weight divided
             by the mean number of steps.
-        entropy: Weight of the mean entropy, subtracted from the loss; at least
-            0.
+        entropy: Weight of the mean certainty, at least 0: how much entropy is
+            wanted.
         indecision: Weight of the mean indecision, at least 0.
 
     Raises:
@@ -112,13 +116,14 @@ class Measures(NamedTuple):
     Attributes:
         read: Tensor `(batch, time)`: what each step reads, $a$.
         targeted: Tensor `(batch, time)`: the quantity with the target, $g$.
-        entropy: Tensor `(batch, time)`: entropy of each decision, in nats.
+        certainty: Tensor `(batch, time)`: log n less the entropy of each
+            decision among n values, in nats.
         indecision: Tensor `(batch, time)`: indecision, from 0 to 1.
     """
 
     read: Tensor
     targeted: Tensor
-    entropy: Tensor
+    certainty: Tensor
     indecision: Tensor
 
 
@@ -212,7 +217,7 @@ class PenaltyWeights(keras.layers.Layer):
             distance = self._distance(measures.targeted, present)
             loss += target_weight * distance
         uncertainty = indecision * measures.indecision
-        uncertainty -= entropy * measures.entropy
+        uncertainty += entropy * measures.certainty
         return PenaltyLosses(loss, batch_shares(uncertainty, present))
 
     def _distance(self, values: Tensor, present: Tensor | None) -> Tensor:

@@ -52,7 +52,7 @@ def distance(values, present, target, target_of):
 def test_losses_add_up_to_the_means_over_real_steps(present, target, target_of):
     measures = make_measures()
     weight = np.ones((3, 4)) if present is None else present.astype("float64")
-    read, _, entropy, indecision = (
+    read, _, certainty, indecision = (
         np.average(x, weights=weight) for x in measures
     )
     arguments = {"reading": 0.25, "entropy": 0.5, "indecision": 0.125}
@@ -66,7 +66,7 @@ def test_losses_add_up_to_the_means_over_real_steps(present, target, target_of):
     np.testing.assert_allclose(np.mean(found.reading), reading, rtol=1e-12)
     np.testing.assert_allclose(
         np.mean(found.uncertainty),
-        0.125 * indecision - 0.5 * entropy,
+        0.125 * indecision + 0.5 * certainty,
         rtol=1e-12,
     )
 
@@ -143,7 +143,7 @@ def test_sizes():
     np.testing.assert_allclose(measures.read, [[1.5, 0.0, 0.5]])
     np.testing.assert_allclose(measures.targeted, size)
     np.testing.assert_allclose(
-        measures.entropy, [[math.log(4), 0.0, math.log(2)]], atol=1e-6
+        measures.certainty, [[0.0, math.log(4), math.log(2)]], atol=1e-6
     )
     np.testing.assert_allclose(measures.indecision, [[1, 0, 0.5]], atol=1e-6)
 
@@ -151,19 +151,22 @@ def test_sizes():
 def test_one_size_is_no_decision():
     measures = measured(tf.zeros((1, 2, 1)), tf.ones((1, 2)))
     np.testing.assert_array_equal(measures.read, [[0, 0]])
+    np.testing.assert_array_equal(measures.certainty, [[0, 0]])
     np.testing.assert_array_equal(measures.indecision, [[0, 0]])
 
 
 def test_gates_and_emissions_are_measured_alike():
     logits = tf.constant([[-2.0, 0.0, 3.0]], "float64")
     p = 1 / (1 + np.exp(-logits.numpy()))
-    entropy = -p * np.log(p) - (1 - p) * np.log(1 - p)
+    certainty = np.log(2) + p * np.log(p) + (1 - p) * np.log(1 - p)
     for measures in (
         bernoulli.measure(logits),
         probabilities.measure(tf.constant(p)),
     ):
         np.testing.assert_allclose(measures.read, p, rtol=1e-12)
-        np.testing.assert_allclose(measures.entropy, entropy, rtol=1e-12)
+        np.testing.assert_allclose(
+            measures.certainty, certainty, rtol=1e-12, atol=1e-15
+        )
         np.testing.assert_allclose(
             measures.indecision, 4 * p * (1 - p), rtol=1e-12
         )
@@ -180,9 +183,9 @@ def test_certain_emissions_have_finite_gradients():
         tape.watch(p)
         measures = probabilities.measure(p)
     np.testing.assert_allclose(
-        measures.entropy, [[0, 0, math.log(2)]], rtol=1e-6
+        measures.certainty, [[math.log(2)] * 2 + [0]], atol=1e-6
     )
-    for value in (measures.entropy, measures.indecision):
+    for value in (measures.certainty, measures.indecision):
         assert np.isfinite(tape.gradient(value, p)).all()
 
 
