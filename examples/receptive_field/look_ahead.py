@@ -1,12 +1,14 @@
-"""Does a receptive field read exactly as far as it must?
+"""Does reading ahead end exactly where it must?
 
     python -m examples.receptive_field.look_ahead --seeds 0 1 2
 
 Trains forward taggers on the look-ahead task (`keras_seqmech.tasks.look_ahead`)
 and prints, for each cell and way to choose sizes, the accuracy at keys and the
 mean number of tokens read there, by the number of fillers before the value,
-and elsewhere. What is needed is 2, 3, 4 at keys with 0, 1, 2 fillers, and 1
-elsewhere. Where the key does not tell how many fillers follow (`--keys alike`),
+and elsewhere. What is needed is 2 to 5 at keys with 0 to 3 fillers, and 1
+elsewhere. What is read goes into the `input` of the recurrent layer (by a
+`LookAhead`), or through the gate of a receptive field into its `memory` or
+`output`. Where the key does not tell how many fillers follow (`--keys alike`),
 a size that is chosen before anything is read (`size_from="input"`) cannot be
 right; `size_from="field"` reads on until it has found the value.
 """
@@ -24,15 +26,18 @@ from examples.common import results
 from examples.common import tables
 from examples.receptive_field.cells import CELLS
 from keras_seqmech import ExploreThenCommit
+from keras_seqmech import LookAhead
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import analysis
 from keras_seqmech.tasks import look_ahead
 
-MAX_SIZE = 4
+MAX_SIZE, LONGEST_GAP = 6, 3
+INTO = ("input", "memory", "output")
 SETTINGS = ("units", "epochs", "train_size", "learning_rate", "batch_size")
-KEY = ("cell", "size_from", "keys", "gated", "seed", "settings")
-SIZES = ("size_gap_0", "size_gap_1", "size_gap_2", "size_elsewhere")
-FIELDS = (*KEY, "accuracy", *SIZES, "certain", "date")
+KEY = ("into", "cell", "size_from", "keys", "seed", "settings")
+GAPS = tuple(f"size_gap_{gap}" for gap in range(LONGEST_GAP + 1))
+MEASURED = ("accuracy", *GAPS, "size_elsewhere", "certain")
+FIELDS = (*KEY, *MEASURED, "date")
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -44,17 +49,16 @@ def main(argv: list[str] | None = None) -> None:
 
     file = results.ResultsFile(args.output, FIELDS, KEY)
     rows = file.do_missing(keys(args), run)
-    by = ("keys", "cell", "size_from", "gated")
-    print(tables.by_kind(rows, by, ("accuracy", *SIZES, "certain")))
+    print(tables.by_kind(rows, KEY[:4], MEASURED))
 
 
 def keys(args: argparse.Namespace) -> list[results.Key]:
     """The `KEY` of each run."""
     settings = results.describe(args, SETTINGS)
     return [
-        (cell, size_from, told, args.gated, str(seed), settings)
-        for told, cell, size_from, seed in itertools.product(
-            args.keys, args.cells, args.size_from, args.seeds
+        (*kind, str(seed), settings)
+        for *kind, seed in itertools.product(
+            args.into, args.cells, args.size_from, args.keys, args.seeds
         )
     ]
 
@@ -68,7 +72,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--cells", nargs="+", choices=CELLS, default=["lstm", "gru"])
     add("--size-from", nargs="+", choices=ways, default=ways)
     add("--keys", nargs="+", choices=keys, default=keys, help=fillers)
-    add("--gated", choices=["memory", "output", "all"], default="memory")
+    add("--into", nargs="+", choices=INTO, default=["input", "memory"])
     add("--seeds", nargs="+", type=int, default=[0])
     add("--units", type=int, default=32)
     add("--epochs", type=int, default=20)
@@ -87,20 +91,28 @@ def train_and_measure(
     seed, told = int(key["seed"]), key["keys"] == "told"
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
-    train = look_ahead.examples(args.train_size, told=told, seed=2 * seed)
-    test = look_ahead.examples(1000, told=told, seed=2 * seed + 1)
+    train, test = (
+        look_ahead.examples(
+            count, told=told, longest_gap=LONGEST_GAP, seed=2 * seed + part
+        )
+        for part, count in enumerate((args.train_size, 1000))
+    )
     ids = keras.Input((None,), dtype="int32")
-    x = keras.layers.Embedding(look_ahead.vocabulary_size(), args.units)(ids)
-    x = ReceptiveFieldRNN(
-        CELLS[key["cell"]](args.units),
-        MAX_SIZE,
-        size_from=key["size_from"],
-        gated=key["gated"],
-        return_sequences=True,
-        track_statistics=True,
-        seed=seed,
-        name="field",
-    )(x)
+    vocabulary_size = look_ahead.vocabulary_size(longest_gap=LONGEST_GAP)
+    x = keras.layers.Embedding(vocabulary_size, args.units)(ids)
+    cell = CELLS[key["cell"]](args.units)
+    how = {
+        "size_from": key["size_from"],
+        "track_statistics": True,
+        "seed": seed,
+        "name": "field",
+    }
+    if key["into"] == "input":
+        x = LookAhead(MAX_SIZE, **how)(x)
+        x = keras.layers.RNN(cell, return_sequences=True)(x)
+    else:
+        how["gated"] = key["into"]
+        x = ReceptiveFieldRNN(cell, MAX_SIZE, return_sequences=True, **how)(x)
     values = keras.layers.Dense(4, activation="softmax")(x)
     model = keras.Model(ids, values)
     model.compile(
@@ -124,8 +136,8 @@ def train_and_measure(
     return {
         "accuracy": f"{100 * right[test.keys].mean():.1f}",
         **{
-            f"size_gap_{gap}": f"{sizes[test.gaps == gap].mean():.2f}"
-            for gap in range(3)
+            name: f"{sizes[test.gaps == gap].mean():.2f}"
+            for gap, name in enumerate(GAPS)
         },
         "size_elsewhere": f"{sizes[~test.keys].mean():.2f}",
         "certain": f"{history.history['field_certain'][-1]:.3f}",
