@@ -7,10 +7,10 @@ and prints, for each cell and way to choose sizes, the accuracy at keys and the
 mean number of tokens read there, by the number of fillers before the value,
 and elsewhere. What is needed is 2 to 5 at keys with 0 to 3 fillers, and 1
 elsewhere. What is read goes into the `input` of the recurrent layer (by a
-`LookAhead`), or through the gate of a receptive field into its `memory` or
-`output`. Where the key does not tell how many fillers follow (`--keys alike`),
-a size that is chosen before anything is read (`size_from="input"`) cannot be
-right; `size_from="field"` reads on until it has found the value.
+`LookAhead`), or through the gate of a receptive field into its `memory`. Where
+the key does not tell how many fillers follow (`--keys alike`), a size that is
+chosen before anything is read (`size_from="input"`) cannot be right;
+`size_from="field"` reads on until it has found the value.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from keras_seqmech import analysis
 from keras_seqmech.tasks import look_ahead
 
 MAX_SIZE, LONGEST_GAP = 6, 3
-INTO = ("input", "memory", "output")
+INTO = ("input", "memory")
 SETTINGS = ("units", "epochs", "train_size", "learning_rate", "batch_size")
 KEY = ("into", "cell", "size_from", "keys", "seed", "settings")
 GAPS = tuple(f"size_gap_{gap}" for gap in range(LONGEST_GAP + 1))
@@ -72,7 +72,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--cells", nargs="+", choices=CELLS, default=["lstm", "gru"])
     add("--size-from", nargs="+", choices=ways, default=ways)
     add("--keys", nargs="+", choices=keys, default=keys, help=fillers)
-    add("--into", nargs="+", choices=INTO, default=["input", "memory"])
+    add("--into", nargs="+", choices=INTO, default=list(INTO))
     add("--seeds", nargs="+", type=int, default=[0])
     add("--units", type=int, default=32)
     add("--epochs", type=int, default=20)
@@ -111,15 +111,12 @@ def train_and_measure(
         x = LookAhead(MAX_SIZE, **how)(x)
         x = keras.layers.RNN(cell, return_sequences=True)(x)
     else:
-        how["gated"] = key["into"]
         x = ReceptiveFieldRNN(cell, MAX_SIZE, return_sequences=True, **how)(x)
     values = keras.layers.Dense(4, activation="softmax")(x)
     model = keras.Model(ids, values)
     model.compile(
         keras.optimizers.Adam(args.learning_rate),
-        keras.losses.SparseCategoricalCrossentropy(
-            reduction="mean_with_sample_weight"
-        ),
+        "sparse_categorical_crossentropy",
     )
     history = model.fit(
         train.tokens,
