@@ -2,7 +2,7 @@
 
     python -m examples.receptive_field.delay_figure
 
-reads the kept rows of the studies `delay` and `delay_msr`, writes
+reads the rows of the studies `delay`, `delay_msr` and `delay_short`, writes
 `docs/figures/delay.png`, and prints how far `LookAhead` and adaptive fields are
 above what users write: the difference of F1 to a model's line at the same
 delay, straight between its settings, of runs with the same seed.
@@ -109,7 +109,9 @@ def main(argv: list[str] | None = None) -> None:
     draw(rows).savefig(args.output, dpi=200)
     print(f"As a picture: {args.output}")
     msr = pd.read_csv(args.rows / "delay_msr.csv")
-    found = [*gains(pd.concat([rows, msr]))]
+    short = pd.read_csv(args.rows / "delay_short.csv")
+    short["task"] += ", short"
+    found = [*gains(pd.concat([rows, msr, short]))]
     print(tables.table([[*found[0]], *(line.values() for line in found)]))
 
 
