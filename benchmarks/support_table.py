@@ -210,16 +210,15 @@ def table(entries: dict, cells: dict[str, dict[str, Cell]]) -> str:
         "# What works with what",
         "",
         f"Made by `python -m benchmarks.support_table` with {VERSIONS} on CPU. "
-        "A tick: a small model with the layer predicts and trains a step (a "
-        "SavedModel, the C loader, LiteRT and ONNX predict only, what was "
-        "trained), and "
-        "outputs, decisions and new weights are those of the eager run in "
-        "float32, within the tolerance below, absolutely. Noise is taken out. "
-        "`MirroredStrategy` is over two logical CPU devices, against one "
-        "device with the whole batch. LiteRT and ONNX are Keras' "
-        "`model.export` for one batch size and length, run by their own "
-        "runtimes, with `packed=False` where layers have it; LiteRT without "
-        "and with ops of TensorFlow.",
+        "Each cell is a run of a small model with the layer: it predicts and "
+        "trains a step, without noise. ✓: outputs, decisions and new weights "
+        "are those of an eager run in float32, up to the column's absolute "
+        "tolerance. Exports only predict, with the trained model. "
+        "`MirroredStrategy` has two logical CPU devices, and is compared with "
+        "one device that gets the whole batch. LiteRT (without and with ops of "
+        "TensorFlow) and ONNX are written by Keras' `model.export` for one "
+        "batch size and length, with `packed=False` where layers have it, and "
+        "run by their own runtimes.",
         "",
         f"| | {' | '.join(TOLERANCES)} |",
         f"|---|{':-:|' * len(TOLERANCES)}",
