@@ -14,15 +14,21 @@ FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 NAME = re.compile(r"[\w.]+")
 FORMULA = re.compile(r"^( *)\$\$(.+?)\$\$", re.DOTALL | re.MULTILINE)
-INLINE_FORMULA = re.compile(r"(?<![`$\w])\$([^$\n]+)\$(?![`$\w])")
+# It may go on in the next line.
+INLINE_FORMULA = re.compile(r"(?<![`$\w])\$([^$\n]+(?:\n[^$\n]+)?)\$(?![`$\w])")
+# Rows of tables in raw docstrings go on after a backslash.
+CONTINUED = re.compile(r"(?<!\\)\\\n *")
 ROW = re.compile(r" *\|.*\|$")
 ITEM = re.compile(r" *(- |\d+\. )")
 
 
 def convert(text: str) -> str:
     """The same docstring in reStructuredText."""
+    text = CONTINUED.sub("", text)
+    text = INLINE_FORMULA.sub(
+        lambda found: f":math:`{' '.join(found[1].split())}`", text
+    )
     text = "\n".join(set_apart(text.split("\n")))
-    text = INLINE_FORMULA.sub(r":math:`\1`", text)
     text = FORMULA.sub(convert_formula, text)
     text = CODE.sub(convert_code, text)
     return FENCE.sub(convert_block, text)
