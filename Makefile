@@ -24,7 +24,7 @@ BENCHMARKS ?= receptive_field pooling
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 
 .PHONY: demo explore test test-all test-long test-rounding test-quick test-versions lint \
-	benchmark docs dist clean
+	benchmark notebooks docs dist clean
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.quickstart $(ARGS)
@@ -66,6 +66,11 @@ benchmark: $(STAMP)
 	@for name in $(BENCHMARKS); do \
 	$(BIN)/python -m benchmarks.$$name $(ARGS) || exit 1; \
 	done
+
+# The tutorials, for Jupyter where the package is installed.
+notebooks:
+	$(PYTHON) docs/extensions/notebooks.py
+	@echo "Notebooks: build/notebooks"
 
 docs: $(VENV)/installed-docs
 	$(BIN)/python -m sphinx -q -W --keep-going -c docs -d build/docs/doctrees \

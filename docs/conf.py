@@ -29,6 +29,7 @@ extensions = [
     "local_assets",
     "markdown_docstrings",
     "mathml",
+    "notebooks",
     "start_page",
 ]
 # Of names in code, those of this package have to be documented.

@@ -1,6 +1,11 @@
 """The code of pages runs, as a reader runs it: a page from top to bottom."""
 
+import importlib
+import json
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -19,13 +24,8 @@ TUTORIALS = sorted(
 
 
 def blocks_of(page: str) -> list[str]:
-    """Blocks of Python, and cells of tutorials."""
     text = (ROOT / page).read_text(encoding="utf8")
-    return re.findall(
-        r"```(?:python|\{code-cell\} python)\n(?::[^\n]*\n)*(.*?)```",
-        text,
-        re.DOTALL,
-    )
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
 
 
 PAGES = [
@@ -45,7 +45,7 @@ def run(page: str) -> dict:
     keras.config.disable_interactive_logging()
     try:
         for block in blocks_of(page):
-            exec(block.replace("%matplotlib inline\n", ""), names)
+            exec(block, names)
     finally:
         keras.config.enable_interactive_logging()
     return names
@@ -68,12 +68,23 @@ def test_pages_run(page, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.long
 @pytest.mark.parametrize("page", TUTORIALS)
-def test_tutorials_run(page, tmp_path, monkeypatch, capsys):
-    """Each runs its script, which trains and compares."""
-    pytest.importorskip("matplotlib")
-    monkeypatch.chdir(tmp_path)
-    names = run(page)
-    CHECKS[page](names, capsys.readouterr().out)
+def test_tutorials_run_as_notebooks(page, tmp_path, monkeypatch):
+    """They need the package alone, and print what they say."""
+    monkeypatch.syspath_prepend(ROOT / "docs" / "extensions")
+    importlib.import_module("notebooks").write(tmp_path)
+    notebook = tmp_path / f"{Path(page).stem}.ipynb"
+    cells = json.loads(notebook.read_text("utf8"))["cells"]
+    code = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
+    (tmp_path / "keras_seqmech").symlink_to(ROOT / "keras_seqmech")
+    alone = "import sys\nsys.modules.update(examples=None, matplotlib=None)"
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join([alone, *code])],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    CHECKS[page]({}, done.stdout)
 
 
 def check_readme(names: dict, printed: str) -> None:
@@ -82,6 +93,15 @@ def check_readme(names: dict, printed: str) -> None:
     letters, sizes, ends = printed.splitlines()[-3:]
     assert letters.split() == [*names["text"][0]]
     assert {*sizes.split()} > {"1", "3"} and "|" in ends
+
+
+def check_beside_keras(_: dict, printed: str) -> None:
+    *windows, (f1, delay) = numbers(printed)[:5]
+    f1s, delays = zip(*windows)
+    # Of windows at the same delay, on the line between them.
+    assert f1 > np.interp(delay, delays, f1s) and delay < max(delays)
+    answers = re.search(r"((?:\d )+)answers", printed)[1].split()
+    assert 25 <= sum(map(int, answers)) <= 30
 
 
 def check_choosing_settings(names: dict, printed: str) -> None:
@@ -147,6 +167,9 @@ def check_focus(_: dict, printed: str) -> None:
 def check_pool(_: dict, printed: str) -> None:
     last, mean, maximum, attention = (x for x, *_ in numbers(printed)[:4])
     assert last < 60 and max(mean, maximum) + 10 < attention
+    # Gradients, in percent of those at the last word.
+    by_state, by_attention = (row for row in numbers(printed) if len(row) == 6)
+    assert max(by_state[2:4]) < 20 and min(by_attention[2:4]) > 100
 
 
 def check_subsample(_: dict, printed: str) -> None:
@@ -160,6 +183,7 @@ CHECKS = {
     "docs/tutorials/pooling.md": check_pool,
     "docs/tutorials/receptive_field.md": check_read_ahead,
     "docs/tutorials/subsampling.md": check_subsample,
+    "docs/beside_keras.md": check_beside_keras,
     "docs/choosing_settings.md": check_choosing_settings,
     "docs/masks.md": check_masks,
     "docs/mechanisms/pooling.md": check_mechanism_pooling,

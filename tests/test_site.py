@@ -24,8 +24,7 @@ CELL = re.compile(
 def code_of(path) -> ast.Module:
     cells = CELL.findall(path.read_text(encoding="utf8"))
     assert cells
-    code = "\n".join(code for _, code in cells)
-    return ast.parse(code.replace("%matplotlib inline\n", ""))
+    return ast.parse("\n".join(code for _, code in cells))
 
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
