@@ -46,8 +46,8 @@ def gradient_profile(
             `keras.layers.RNN`, `LSTM`, `GRU`, `SimpleRNN`, `ReceptiveFieldRNN`
             or `RNN(RFCell)`, not stateful, alone or in a `Bidirectional`,
             `LearnedInitialState` or `KeepMask`, also in functional and
-            sequential models within it; or one of `keras_seqmech.training`,
-            whose `network` is such a model. Of a subclassed model, build
+            sequential models within it; or a model whose `network` is such
+            a model, as `PolicyGradientModel` is. Of a subclassed model, build
             `keras.Model(inputs, outputs)` over the same layers.
         inputs: Arrays as the model takes them, also nested, of one example
             or more.
