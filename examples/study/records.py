@@ -123,7 +123,7 @@ class Study:
                 found[column] = numbers[max(known, key=len)]
         return found
 
-    def arguments(self, run: Run, data_dir: str | None) -> list[str]:
+    def arguments(self, run: Run, data_dir: Path | None) -> list[str]:
         """Options that ask the program for one run."""
         seed = self.program.seed.format(run.seed)
         options = shlex.split(f"{self.options} {run.case.options} {seed}")
@@ -133,7 +133,7 @@ class Study:
                     f"--data-dir: must be given for {self.name}, which reads "
                     f"{self.data}. Received: {data_dir}"
                 )
-            options += ["--data-dir", data_dir]
+            options += ["--data-dir", str(data_dir)]
         return options
 
 

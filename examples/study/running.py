@@ -20,7 +20,7 @@ class Places(NamedTuple):
 
     rows: Path = rows_.FOLDER  # CSV files.
     work: Path = Path("runs/study")  # What runs leave behind, and claims.
-    data: str | None = None  # Value of `--data-dir`.
+    data: Path | None = None  # Value of `--data-dir`.
 
 
 def everything(run: Run) -> bool:

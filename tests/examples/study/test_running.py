@@ -68,6 +68,7 @@ def test_what_a_run_needs(places):
     study = tiny_program.study(data="mr, glove")
     with pytest.raises(ValueError, match="reads mr, glove. Received: None"):
         running.do_runs(study, places)
+    assert running.do_runs(study, places._replace(data=places.work)) == 6
 
 
 @pytest.mark.parametrize("chained, folders", [(False, 6), (True, 3)])

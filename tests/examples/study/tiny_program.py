@@ -22,6 +22,7 @@ def parse(argv):
     parser.add_argument("--seeds", nargs="+", type=int, required=True)
     parser.add_argument("--units", type=int, default=3)
     parser.add_argument("--log", type=Path)
+    parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--output", type=Path)
     return parser.parse_args(argv)
 
