@@ -16,15 +16,12 @@ NAME = re.compile(r"[\w.]+")
 FORMULA = re.compile(r"^( *)\$\$(.+?)\$\$", re.DOTALL | re.MULTILINE)
 # It may go on in the next line.
 INLINE_FORMULA = re.compile(r"(?<![`$\w])\$([^$\n]+(?:\n[^$\n]+)?)\$(?![`$\w])")
-# Rows of tables in raw docstrings go on after a backslash.
-CONTINUED = re.compile(r"(?<!\\)\\\n *")
 ROW = re.compile(r" *\|.*\|$")
 ITEM = re.compile(r" *(- |\d+\. )")
 
 
 def convert(text: str) -> str:
     """The same docstring in reStructuredText."""
-    text = CONTINUED.sub("", text)
     text = INLINE_FORMULA.sub(
         lambda found: f":math:`{' '.join(found[1].split())}`", text
     )

@@ -28,14 +28,14 @@ class DecisionPenalties:
     where a bar is a mean over the real steps of a batch (of each replica's
     part of it, under `tf.distribute`, as Keras averages losses):
 
-    | field | quantity | of sizes | of gates and kept steps |
+    | field | mean of | of sizes | of gates, and kept steps |
     | --- | --- | --- | --- |
-    | `reading`, $w_r$ | $a$, what is read | positions read ahead, size - 1 | \
-share of open gates, or of kept steps |
-    | `target`, $g^*$ | $g$, what has the target | size | the same share |
-    | `entropy`, $w_e$ | $c$, certainty in nats | log S - entropy | log 2 - \
-entropy |
-    | `indecision`, $w_i$ | $d$, from 0 to 1 | entropy / log S | $4p(1 - p)$ |
+    | `reading`, $w_r$ | $a$, what is read | size - 1, read ahead | share |
+    | `target`, $g^*$ | $g$, what has the target | size | share |
+    | `entropy`, $w_e$ | $c$, certainty | log S - entropy | log 2 - entropy |
+    | `indecision`, $w_i$ | $d$, indecision | entropy / log S | $4p(1 - p)$ |
+
+    with entropies in nats, and the share of open gates or of kept steps.
 
     A penalty on what is *read* leaves decisions that are worth it. *Entropy*
     is exploration: without it, decisions settle on the first choice that
