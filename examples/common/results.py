@@ -152,8 +152,8 @@ def _name(key: Row) -> str:
 def duration(seconds: float) -> str:
     """Seconds as one reads them.
 
-    >>> duration(42.3), duration(200), duration(4000)
-    ('42 s', '3 min 20 s', '1 h 07 min')
+    >>> duration(42.3), duration(59.7), duration(4000)
+    ('42 s', '1 min 00 s', '1 h 07 min')
     """
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:

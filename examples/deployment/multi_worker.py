@@ -44,20 +44,20 @@ RESTARTS = 3
 
 def main(argv: list[str] | None = None) -> None:
     """Starts the workers, or is one."""
-    arguments = parse(argv)
-    if arguments.worker is not None:
-        work(arguments)
+    args = parse(argv)
+    if args.worker is not None:
+        work(args)
         return
     # Without this the workers would outlive a launcher that is terminated.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("Terminated."))
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        arguments.folder = folder
+        args.folder = folder
         for _ in range(RESTARTS + 1):
-            if run_workers(arguments):
+            if run_workers(args):
                 break
             print("A worker was killed. Both start from the last checkpoint.")
-            arguments.kill_after = 0
+            args.kill_after = 0
         else:
             sys.exit(f"Given up after {RESTARTS} restarts.")
         digests = [
@@ -86,7 +86,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def run_workers(arguments: argparse.Namespace) -> bool:
+def run_workers(args: argparse.Namespace) -> bool:
     """Runs all workers to the end, True, or until one is killed, False."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(WORKERS)]
     processes = []
@@ -95,7 +95,7 @@ def run_workers(arguments: argparse.Namespace) -> bool:
             "cluster": {"worker": addresses},
             "task": {"type": "worker", "index": worker},
         }
-        own = {**vars(arguments), "worker": worker}
+        own = {**vars(args), "worker": worker}
         if worker < WORKERS - 1:
             own["kill_after"] = 0
         options = [
@@ -132,28 +132,28 @@ def free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-def make_model(arguments: argparse.Namespace) -> keras.Model:
+def make_model(args: argparse.Namespace) -> keras.Model:
     """Digits and k in, the logits of the answer out."""
-    tokens = keras.Input((arguments.length,), dtype="int32", name="tokens")
+    tokens = keras.Input((args.length,), dtype="int32", name="tokens")
     k = keras.Input((), dtype="int32", name="k")
     encoder = keras_seqmech.FocusedHierarchicalEncoder(
-        arguments.units, estimator="straight_through"
+        args.units, estimator="straight_through"
     )
     focused = encoder(
         keras.ops.one_hot(tokens, picking.DIGITS),
-        keras.ops.one_hot(k - 1, arguments.length),
+        keras.ops.one_hot(k - 1, args.length),
     )
     logits = keras.layers.Dense(picking.DIGITS)(focused)
     return keras.Model({"tokens": tokens, "k": k}, logits)
 
 
-def work(arguments: argparse.Namespace) -> None:
+def work(args: argparse.Namespace) -> None:
     """Trains as one of the workers."""
     # Before any other use of TensorFlow: it starts the servers.
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     keras.utils.set_random_seed(0)
     with strategy.scope():
-        model = make_model(arguments)
+        model = make_model(args)
         optimizer = keras.optimizers.Adam(0.005)
         optimizer.build(model.trainable_variables)
     step = tf.Variable(0, dtype="int64")
@@ -165,11 +165,11 @@ def work(arguments: argparse.Namespace) -> None:
         seeds=[v.value for v in model.variables if id(v) not in weights],
         step=step,
     )
-    name, folder = f"worker {arguments.worker}", pathlib.Path(arguments.folder)
+    name, folder = f"worker {args.worker}", pathlib.Path(args.folder)
     # Each worker saves, and the first one's checkpoint is that of all.
     manager = tf.train.CheckpointManager(
         checkpoint,
-        str(folder / f"checkpoints-{arguments.worker}"),
+        str(folder / f"checkpoints-{args.worker}"),
         max_to_keep=2,
     )
     latest = tf.train.latest_checkpoint(str(folder / "checkpoints-0"))
@@ -194,28 +194,25 @@ def work(arguments: argparse.Namespace) -> None:
         shares = strategy.run(train, args=(inputs, targets))
         return strategy.reduce("SUM", shares, axis=None)
 
-    while int(step) < arguments.steps:
-        seed = WORKERS * int(step) + arguments.worker
+    while int(step) < args.steps:
+        seed = WORKERS * int(step) + args.worker
         inputs, targets = picking.examples(
-            arguments.batch_size, arguments.length, seed=seed
+            args.batch_size, args.length, seed=seed
         )
         inputs = {key: tf.constant(value) for key, value in inputs.items()}
         loss = train_together(inputs, tf.constant(targets))
         step.assign_add(1)
         done = int(step)
-        if done % arguments.save_every == 0 or done == arguments.steps:
+        if done % args.save_every == 0 or done == args.steps:
             manager.save()
-            say(
-                f"{name}: step {done} of {arguments.steps}, "
-                f"loss {float(loss):.3f}"
-            )
-        if done == arguments.kill_after:
+            say(f"{name}: step {done} of {args.steps}, loss {float(loss):.3f}")
+        if done == args.kill_after:
             say(f"{name}: killed after step {done}")
             os.kill(os.getpid(), signal.SIGKILL)
     digest = 0
     for variable in (*model.variables, *optimizer.variables):
         digest = zlib.crc32(variable.numpy().tobytes(), digest)
-    (folder / f"worker-{arguments.worker}").write_text(f"{digest:08x}")
+    (folder / f"worker-{args.worker}").write_text(f"{digest:08x}")
 
 
 def say(line: str) -> None:

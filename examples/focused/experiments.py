@@ -44,7 +44,7 @@ SETTINGS = (
 REACHED = 0.95
 # Repeated measurements of a time.
 REPEATS = 9
-# Share of the steps after which the entropy bonus is 0 and the penalty on open
+# Share of the steps after which exploration is 0 and the penalty on open
 # gates whole; that on undecided ones is after twice as many.
 RAMP = 0.3
 # Exponents of the curricula: slow at first, and all but 0 in the first half.
@@ -175,7 +175,7 @@ def gate_callbacks(
 
     The penalty on open gates grows from zero: before the network can use the
     states it reads, no gate is worth it, and all would close. Meanwhile the
-    entropy bonus falls to zero: without it all gates would be open for good
+    exploration falls to zero: without it all gates would be open for good
     before any of them is penalized. Then the penalty on undecided gates rises,
     too, and the temperature of relaxed gates falls. With a `--preset` that has
     a weight of reading, `ExploreThenCommit` takes the place of all this.
@@ -199,7 +199,7 @@ def gate_callbacks(
     if gate.estimator == "relaxed":
         numbers["temperature"] = lambda share: FINAL_TEMPERATURE**share
     return [
-        # Until then there is an entropy bonus.
+        # Until then gates explore.
         WarnOnDecisionCollapse(begin=RAMP),
         Schedule(numbers, args.steps),
     ]

@@ -39,7 +39,7 @@ MODELS = (*LSTMS, *(f"{name}_told" for name in LSTMS), "fhe")
 # Those that are trained unless others are named.
 ATTENDING = ("lstm1", "lstm2", "fhe")
 ESTIMATORS = ("reinforce", "relaxed", "straight_through")
-# Weight of the entropy bonus at the start.
+# Weight of exploration at the start.
 ENTROPY_WEIGHT = 1.0
 # Draws of the gates, for the variance of their gradient.
 DRAWS = 16

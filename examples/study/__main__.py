@@ -33,9 +33,7 @@ from examples.study.records import Study
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m examples.study", description=__doc__.split("\n")[0]
-    )
+    parser = arguments.parser(__doc__, prog="python -m examples.study")
     add = parser.add_argument
     which = "see --list; to list or report, default: all"
     add("studies", nargs="*", metavar="NAME", help=which)

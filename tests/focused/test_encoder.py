@@ -472,10 +472,11 @@ def test_regularizer_and_gate_losses_are_the_encoders():
     encoder = make_encoder(
         kernel_regularizer=keras.regularizers.L2(0.5),
         penalties=DecisionPenalties(entropy=0.1),
+        return_gates=True,
     )
     x, q, _ = make_inputs()
     with reports.collect():
-        encoder(x, q, training=True)
+        _, decisions = encoder(x, q, training=True)
     kernels = [
         v
         for v in encoder.trainable_variables
@@ -484,7 +485,9 @@ def test_regularizer_and_gate_losses_are_the_encoders():
     assert len(kernels) == 5
     penalty = sum(float(ops.sum(0.5 * v**2)) for v in kernels)
     exploration, *others = (float(x) for x in encoder.losses)
-    assert 0 < exploration < 0.1 * np.log(2)
+    p = np.array(decisions["probabilities"], "float64")
+    entropy = np.mean(-p * np.log(p) - (1 - p) * np.log(1 - p))
+    np.testing.assert_allclose(exploration, 0.1 * (np.log(2) - entropy), 1e-4)
     np.testing.assert_allclose(sum(others), penalty, rtol=1e-5)
 
 

@@ -42,8 +42,9 @@ class DecisionPenalties:
     helps, before others have learned to be useful. A penalty on *indecision*,
     late in training, makes decisions hard.
 
-    None of the terms is negative, so the `loss` in `history` is that of the
-    task and what they add. Validation adds nothing: `val_loss` is the task's.
+    No term is below 0 but for rounding, so the `loss` in `history` is at least
+    that of the task; `val_loss` has none of them. Log S stays the reference at
+    the end of a sequence, where fields cannot have every size.
 
     A layer keeps the weights in non-trainable float32 variables of
     `layer.penalties`, named as the fields are here, so that
@@ -64,8 +65,8 @@ class DecisionPenalties:
             - \gamma T)$ of "Focused Hierarchical RNNs for Conditional Sequence
             Processing" for $\gamma$ the target and $\beta$ the weight divided
             by the mean number of steps.
-        entropy: Weight of the mean certainty, at least 0: how much entropy is
-            wanted.
+        entropy: Weight of the mean certainty, which keeps entropy high; at
+            least 0.
         indecision: Weight of the mean indecision, at least 0.
 
     Raises:
