@@ -43,7 +43,7 @@ SETTINGS = (
 )
 REACHED = 0.95
 # Repeated measurements of a time.
-REPEATS = 9
+REPEATS = 101
 # Share of the steps after which exploration is 0 and the penalty on open
 # gates whole; that on undecided ones is after twice as many.
 RAMP = 0.3

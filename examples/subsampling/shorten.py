@@ -65,7 +65,7 @@ WORDS = 10_000
 # Of sequences of symbols: how many are marked, and which of them is wanted.
 SYMBOLS, MARKED, WANTED = 4, 8, 2
 # Repeated measurements of a time.
-REPEATS = 21
+REPEATS = 101
 
 
 class Data(NamedTuple):
