@@ -1,10 +1,14 @@
 """Times of several functions, measured in turn."""
 
+import functools
 import time
 from collections.abc import Callable
 from collections.abc import Iterable
+from typing import Any
 
+import keras
 import numpy as np
+import tensorflow as tf
 
 
 def median_ms(functions: Iterable[Callable], repeats: int) -> list[float]:
@@ -23,3 +27,15 @@ def median_ms(functions: Iterable[Callable], repeats: int) -> list[float]:
             function()
             own.append(1000 * (time.perf_counter() - start))
     return [float(np.median(own)) for own in times]
+
+
+def inference_ms(
+    models: Iterable[keras.Model], x: Any, repeats: int, xla: bool = False
+) -> list[float]:
+    """Median milliseconds of each model's inference of a batch, in a graph."""
+    batch = tf.nest.map_structure(tf.constant, x)
+    graphs = [
+        tf.function(functools.partial(model, training=False), jit_compile=xla)
+        for model in models
+    ]
+    return median_ms([functools.partial(x, batch) for x in graphs], repeats)

@@ -5,7 +5,6 @@ so that a run that was killed continues from there.
 """
 
 import argparse
-import functools
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Sequence
@@ -32,7 +31,8 @@ SHARES = (
 )
 MEASURED = (
     *(*SHARES, "steps_to_95", "steps", "gate_variance_start"),
-    *("gate_variance_end", "train_ms", "inference_ms", "parameters"),
+    *("gate_variance_end", "train_ms", "inference_ms", "over_lstm1"),
+    *("over_lstm2", "xla_over_lstm1", "xla_over_lstm2", "parameters"),
     "seconds",
 )
 FIELDS = KEY + MEASURED
@@ -43,7 +43,7 @@ SETTINGS = (
 )
 REACHED = 0.95
 # Repeated measurements of a time.
-REPEATS = 9
+REPEATS = 101
 # Share of the steps after which exploration is 0 and the penalty on open
 # gates whole; that on undecided ones is after twice as many.
 RAMP = 0.3
@@ -144,14 +144,6 @@ def train_and_test(
     )
     saved = resumable.save(model, curve, args.evaluate_every, path)
     drawn = models.measure_drawn(model, asked, answers, args.batch_size)
-    # As long as the tested questions; the first of training may be shorter.
-    timed = {
-        name: np.resize(array, (args.batch_size, *array.shape[1:]))
-        for name, array in asked.items()
-    }
-    (inference_ms,) = interleaved.median_ms(
-        [functools.partial(probed.predict_on_batch, timed)], REPEATS
-    )
     accuracies = [point["accuracy"] for point in curve]
     reached = [i for i, x in enumerate(accuracies, 1) if x >= REACHED]
     shares = {"openness": float("nan"), **curve[-1], **drawn}
@@ -161,10 +153,33 @@ def train_and_test(
         "steps_to_95": args.evaluate_every * reached[0] if reached else "",
         "gate_variance_start": variance_start,
         "gate_variance_end": models.gate_variance(model, *batch),
-        "inference_ms": round(inference_ms, 1),
+        **measure_times(model, args, task),
         **saved,
     }
     resumable.remove(path.with_suffix(""))
+    return found
+
+
+def measure_times(
+    model: keras.Model, args: argparse.Namespace, task: Task
+) -> dict[str, str]:
+    """Milliseconds of a batch of the tested length, and shares of LSTMs' time.
+
+    The LSTMs are new: their time does not depend on their weights.
+    """
+    batch = {
+        name: np.resize(array, (args.batch_size, *array.shape[1:]))
+        for name, array in task.test[0].items()
+    }
+    lstms = ("lstm1", "lstm2")
+    timed = [network_of(model), *(task.build(name, "") for name in lstms)]
+    found = {}
+    for xla, prefix in ((False, ""), (True, "xla_")):
+        own, *others = interleaved.inference_ms(timed, batch, REPEATS, xla)
+        if not xla:
+            found["inference_ms"] = f"{own:.2f}"
+        for name, ms in zip(lstms, others, strict=True):
+            found[f"{prefix}over_{name}"] = f"{own / ms:.3f}"
     return found
 
 

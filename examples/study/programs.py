@@ -41,7 +41,6 @@ class Program:
 
     name: str
     seed: str = "--seeds {}"
-    quiet: str = ""  # Options that change no result.
     file: ClassVar[str] = "rows.csv"  # "" where the output is a folder.
 
     @property
@@ -64,8 +63,7 @@ class Program:
     def run(self, options: Sequence[str], folder: Path) -> list[Row]:
         """Runs the program in a folder; returns the rows of one run."""
         path = folder / self.file
-        given = [*options, *self.quiet.split(), "--output", str(path)]
-        self.module.main(given)
+        self.module.main([*options, "--output", str(path)])
         args = self.module.parse(options)
         wanted = self.key(args).items()
         rows = [row for row in self.read(path) if wanted <= row.items()]
@@ -123,9 +121,10 @@ PROGRAMS = {
     "few_labels": Program("pooling.few_labels"),
     "picking": Picking("focused.picking"),
     "pixels": Program("focused.pixel_questions"),
+    "lookup": Program("focused.lookup"),
     "skipping": Program("focused.skipping"),
     "passages": Program("focused.passage_questions"),
     "memory": Program("subsampling.memory_task"),
-    "shorten": Program("subsampling.shorten", quiet="--no-times"),
+    "shorten": Program("subsampling.shorten"),
     "titles": Program("titles.compare"),
 }

@@ -5,15 +5,19 @@
 
 Classifies sequences, 8x8 digits pixel by pixel unless `--data` says otherwise,
 with two LSTMs. What the upper one reads is all states of the lower one
-("none"), each `--stride`-th ("stride"), or as many that an `ExpectedSubsample`
-keeps, learned by one of its estimators: from `EmissionProbabilities`, held to
-the share by a target for the batch, with `ExploreThenCommit`. "integrate" is
+("none"), each `--stride`-th ("stride"), means of so many ("mean"), a strided
+convolution ("convolution"), or as many that an `ExpectedSubsample` keeps,
+learned by one of its estimators: from `EmissionProbabilities`, held to the
+share by a target for the batch, with `ExploreThenCommit`. "integrate" is
 continuous integrate-and-fire, which reads weighted means of neighbouring steps.
 Prints for each of `--methods` the accuracy on test sequences, in expectation
-and with hard decisions, the number of steps kept then, and the time of a
-training step and of inference, all measured in turn.
+and with hard decisions, the number of steps kept then, and the time of
+inference with them, as a share of that of all steps, too: measured in turn, in
+a graph and with XLA.
 
-MNIST and IMDB are read from `--data-dir`; of texts, the first `--length` words.
+Of "markers", sequences of symbols, eight are marked at random, and the answer
+is the third of these. MNIST and IMDB are read from `--data-dir`; of texts, the
+first `--length` words.
 """
 
 import argparse
@@ -33,6 +37,7 @@ from examples.common import results
 from examples.common import resumable
 from examples.common import tables
 from examples.common import text_encoding
+from examples.common.networks import network_of
 from examples.subsampling.integrate_and_fire import IntegrateAndFire
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import EmissionProbabilities
@@ -42,19 +47,25 @@ from keras_seqmech import PolicyGradientModel
 from keras_seqmech.tasks import pixel_question
 
 KEY = ("data", "method", "seed", "settings")
-MEASURED = ("accuracy", "hard_accuracy", "kept", "parameters", "seconds")
+MEASURED = (
+    *("accuracy", "hard_accuracy", "kept", "inference_ms", "over_none"),
+    *("xla_over_none", "parameters", "seconds"),
+)
 FIELDS = KEY + MEASURED
-TIMES = ("train_ms", "inference_ms", "hard_ms")
 SETTINGS = (
     *("stride", "units", "length", "train_size", "test_size", "epochs"),
     *("batch_size", "indecision"),
 )
 # The estimators of the subsample.
-DRAWN = ("straight_through", "reinforce")
-LEARNED = ("expectation", *DRAWN)
-METHODS = ("none", "stride", *LEARNED, "integrate")
+LEARNED = ("expectation", "straight_through", "reinforce")
+DATA = ("digits", "mnist", "markers", "imdb")
+METHODS = ("none", "stride", "mean", "convolution", *LEARNED, "integrate")
 # The most frequent ones.
 WORDS = 10_000
+# Of sequences of symbols: how many are marked, and which of them is wanted.
+SYMBOLS, MARKED, WANTED = 4, 8, 2
+# Repeated measurements of a time.
+REPEATS = 101
 
 
 class Data(NamedTuple):
@@ -71,8 +82,11 @@ class Data(NamedTuple):
 
 
 def load(args: argparse.Namespace) -> Data:
-    """Images pixel by pixel, or the first words of texts."""
+    """Images pixel by pixel, marked symbols, or the first words of texts."""
     sizes = args.train_size, args.test_size
+    if args.data == "markers":
+        parts = (markers(x, args.length, seed) for seed, x in enumerate(sizes))
+        return Data(*parts, SYMBOLS)
     if args.data == "imdb":
         texts = datasets.load("imdb", args.data_dir)
         train, test = text_encoding.frequent_words(
@@ -90,6 +104,24 @@ def load(args: argparse.Namespace) -> Data:
     return Data(train, test, pixel_question.CLASSES)
 
 
+def markers(
+    count: int, length: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sequences of random symbols, and of the marked ones the third.
+
+    >>> x, y = markers(2, 20, seed=0)
+    >>> x.shape, x[..., -1].sum(axis=1).tolist(), y.shape
+    ((2, 20, 5), [8.0, 8.0], (2,))
+    """
+    generator = np.random.default_rng(seed)
+    symbols = generator.integers(SYMBOLS, size=(count, length))
+    first = np.tile(np.arange(length) < MARKED, (count, 1))
+    marked = generator.permuted(first, axis=1)
+    steps = [np.eye(SYMBOLS)[symbols], marked[..., np.newaxis]]
+    wanted = symbols[marked].reshape(count, MARKED)[:, WANTED]
+    return np.concatenate(steps, axis=-1).astype("float32"), wanted
+
+
 def build(
     method: str,
     data: Data,
@@ -98,9 +130,10 @@ def build(
     """A compiled classifier.
 
     What is kept of T steps is T over `args.stride`: for "stride" the last of
-    so many, for the estimators of `LEARNED` what they decide, led there by the
-    probabilities they start from and the target of the batch, for "integrate"
-    as many weighted means of neighbouring steps.
+    so many, for "mean" and "convolution" what they make of so many, for the
+    estimators of `LEARNED` what they decide, led there by the probabilities
+    they start from and the target of the batch, for "integrate" as many
+    weighted means of neighbouring steps.
     """
     layers, share = keras.layers, 1 / args.stride
     length = data.train[0].shape[1] // args.stride
@@ -116,6 +149,15 @@ def build(
         every = slice(args.stride - 1, None, args.stride)
         states = states[:, every]
         mask = None if mask is None else mask[:, every]
+    elif method in ("mean", "convolution"):
+        shorter = layers.AveragePooling1D(args.stride)
+        if method == "convolution":
+            shorter = layers.Conv1D(
+                args.units, args.stride, args.stride, activation="relu"
+            )
+        # The slice has no mask, for which there would be a warning.
+        states = shorter(states[:, : length * args.stride])
+        mask = None if mask is None else mask[:, :: args.stride]
     elif method in LEARNED:
         emission = EmissionProbabilities(share, name="emission")(
             states, mask=mask
@@ -160,8 +202,7 @@ def schedules(
 
 def decide(model: keras.Model) -> None:
     """Lets inference keep the steps whose probability is above one half."""
-    network = getattr(model, "network", model)
-    network.get_layer("kept").inference = "threshold"
+    network_of(model).get_layer("kept").inference = "threshold"
     model.make_test_function(force=True)
     model.make_predict_function(force=True)
 
@@ -216,6 +257,7 @@ def train_and_test(
     return {
         **{name: f"{100 * share:.2f}" for name, share in found.items()},
         "kept": "" if kept is None else f"{kept:.1f}",
+        **measure_times(model, data, args),
         "parameters": model.count_params(),
         "seconds": round(sum(point["seconds"] for point in curve), 1),
     }
@@ -232,29 +274,19 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
 
 
 def measure_times(
-    args: argparse.Namespace, data: Data
-) -> dict[str, dict[str, str]]:
-    """Median milliseconds by method and name of the time."""
-    functions = {}
-    x, y = (part[: args.batch_size] for part in data.train)
-    for method in args.methods:
-        trained, plain, hard = (build(method, data, args) for _ in range(3))
-        functions[method, "train_ms"] = functools.partial(
-            trained.train_on_batch, x, y
-        )
-        if method not in DRAWN:
-            functions[method, "inference_ms"] = functools.partial(
-                plain.predict_on_batch, x
-            )
-        if method in LEARNED:
-            decide(hard)
-            functions[method, "hard_ms"] = functools.partial(
-                hard.predict_on_batch, x
-            )
-    medians = interleaved.median_ms(functions.values(), args.repeats)
-    found: dict[str, dict[str, str]] = {name: {} for name in args.methods}
-    for (method, name), median in zip(functions, medians, strict=True):
-        found[method][name] = f"{median:.2f}"
+    model: keras.Model, data: Data, args: argparse.Namespace
+) -> dict[str, str]:
+    """Milliseconds of a batch, and the share of those of all steps.
+
+    The model of all steps is new: its time does not depend on its weights.
+    """
+    timed = [network_of(model), build("none", data, args)]
+    batch, found = data.test[0][: args.batch_size], {}
+    for xla, prefix in ((False, ""), (True, "xla_")):
+        own, whole = interleaved.inference_ms(timed, batch, REPEATS, xla)
+        if not xla:
+            found["inference_ms"] = f"{own:.2f}"
+        found[f"{prefix}over_none"] = f"{own / whole:.3f}"
     return found
 
 
@@ -263,23 +295,21 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = arguments.parser(__doc__)
     add = parser.add_argument
     commit = "commitment at the end, if not the default of ExploreThenCommit"
-    add("--data", choices=("digits", "mnist", "imdb"), default="digits")
+    add("--data", choices=DATA, default="digits")
     add("--data-dir", type=arguments.folder, help="folder of mnist or imdb")
     add("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     add("--seeds", nargs="+", type=int, default=[0])
     add("--stride", type=int, default=4, help="steps for one that stays")
     add("--units", type=int, default=32, help="of LSTMs and embedding")
-    add("--length", type=int, default=200, help="words of a text")
+    add("--length", type=int, default=200, help="words, or symbols")
     add("--train-size", type=int, default=5000, help="at most")
     add("--test-size", type=int, default=2000, help="at most")
     add("--epochs", type=int, default=20)
     add("--batch-size", type=int, default=32)
     add("--indecision", type=float, help=commit)
-    add("--repeats", type=int, default=20, help="of times")
-    add("--no-times", action="store_true", help="accuracies alone")
     add("--output", type=Path, default=Path("runs/shorten.csv"))
     args = parser.parse_args(argv)
-    if args.data != "digits" and args.data_dir is None:
+    if args.data in ("mnist", "imdb") and args.data_dir is None:
         parser.error(f"--data-dir: must be given for --data {args.data}")
     return args
 
@@ -295,13 +325,7 @@ def main(argv: Sequence[str] | None = None) -> str:
             key, data, args, file.place(key.values())
         ),
     )
-    parts = [tables.by_kind(rows, ["method"], MEASURED)]
-    if not args.no_times:
-        lines = [["method", *TIMES]]
-        for method, ms in measure_times(args, data).items():
-            lines.append([method, *(ms.get(name, "") for name in TIMES)])
-        parts.append(tables.table(lines))
-    return tables.publish(*parts)
+    return tables.publish(tables.by_kind(rows, ["method"], MEASURED))
 
 
 if __name__ == "__main__":

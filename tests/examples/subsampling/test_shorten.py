@@ -13,15 +13,15 @@ pytestmark = pytest.mark.long
 
 SMALL = [
     *("--units", "3", "--train-size", "40", "--test-size", "20"),
-    *("--epochs", "1", "--repeats", "1", "--stride", "16"),
+    *("--epochs", "1", "--stride", "16"),
 ]
 
 
 @pytest.mark.slow
-def test_rows_times_and_table(tmp_path, monkeypatch):
+def test_rows_and_table(tmp_path, monkeypatch):
     output = tmp_path / "s.csv"
     options = [*SMALL, "--output", str(output), "--methods"]
-    options += ["expectation", "reinforce", "integrate"]
+    options += ["expectation", "reinforce", "convolution", "integrate"]
     measure, measured = shorten.measure, []
 
     def measure_and_keep(*args):
@@ -30,33 +30,37 @@ def test_rows_times_and_table(tmp_path, monkeypatch):
 
     monkeypatch.setattr(shorten, "measure", measure_and_keep)
     content = shorten.main(options)
-    rows = read(output)
-    first, second = (x.splitlines()[2:] for x in content.split("\n\n"))
-    timed = {
-        "expectation": [True, True, True],
-        "reinforce": [True, False, True],
-        "integrate": [True, True, False],
-    }
-    assert [row["method"] for row in rows] == list(timed)
-    for row, found, *lines in zip(rows, measured, first, second, strict=True):
+    rows, lines = read(output), content.splitlines()[2:]
+    assert [row["method"] for row in rows] == options[-4:]
+    for row, found, line in zip(rows, measured, lines, strict=True):
         for name in ("accuracy", "hard_accuracy"):
             value = f"{100 * found[name]:.2f}" if name in found else ""
             assert row[name] == value
-        assert (row["hard_accuracy"] == "") == (row["method"] == "integrate")
-        assert row["kept"] == f"{found['kept']:.1f}"
-        (method, accuracy, *_), (_, *times) = (
-            [cell.strip() for cell in line.split("|")[1:-1]] for line in lines
-        )
+        learned = row["method"] in shorten.LEARNED
+        assert (row["hard_accuracy"] != "") == learned
+        assert (row["kept"] == "") == (row["method"] == "convolution")
+        for name in ("inference_ms", "over_none", "xla_over_none"):
+            assert float(row[name]) > 0
+        method, accuracy, *_ = (x.strip() for x in line.split("|")[1:-1])
         assert method == row["method"]
         assert accuracy == f"{float(row['accuracy']):.4g}"
-        assert timed[method] == [x != "" for x in times]
     # No run is done twice.
-    again = [*options, "--no-times"]
     monkeypatch.setattr(shorten, "build", None)
-    shorten.main(again)
+    shorten.main(options)
     assert read(output) == rows
     with pytest.raises(TypeError):
-        shorten.main([*again, "--seeds", "1"])
+        shorten.main([*options, "--seeds", "1"])
+
+
+def test_markers():
+    """The answer is the symbol at the third marked step."""
+    x, y = shorten.markers(30, 20, seed=0)
+    for steps, answer in zip(x, y, strict=True):
+        assert (steps.sum(axis=1) == 1 + steps[:, -1]).all()
+        *_, third = np.flatnonzero(steps[:, -1])[:3]
+        assert steps[third, answer] == 1
+    assert set(y) == set(range(shorten.SYMBOLS))
+    assert (shorten.markers(30, 20, seed=1)[1] != y).any()
 
 
 def test_decisions_explore_then_commit():
@@ -122,14 +126,14 @@ def test_texts(tmp_path):
     assert data.train[0].max() < data.words
     assert (data.test[0] == 1).any() and not (data.train[0] == 1).any()
     x = np.array([[2, 3, 4, 0, 0, 0, 0, 0]])
-    for method in ("stride", "none"):
+    for method in ("stride", "convolution", "none"):
         model = shorten.build(method, data, args)
         found = model.predict(x, verbose=0)
         model.get_layer("words").embeddings[0].assign([50.0] * 3)
         np.testing.assert_allclose(model.predict(x, verbose=0), found)
 
 
-@pytest.mark.parametrize("method", ["none", "stride"])
+@pytest.mark.parametrize("method", ["none", "stride", "mean", "convolution"])
 def test_plain_models_read_what_they_should(method):
     """The end of a sequence counts, what comes after the last stride not."""
     args, data = shorten.parse(["--stride", "5", "--units", "3"]), random_data()
