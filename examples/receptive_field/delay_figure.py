@@ -29,9 +29,9 @@ TITLES = {
 }
 # Format, colour and label of each model.
 STYLES = {
-    "look_ahead": ("D-", "tab:red", "LookAhead"),
-    "window+lower": ("o--", "dimgray", "LSTM over the next 1, 2, 3"),
-    "convolution": ("s:", "darkgray", "convolution, LSTM"),
+    "look_ahead+dense": ("D-", "tab:red", "LookAhead"),
+    "window+dense": ("o--", "dimgray", "the next 1, 2, 3"),
+    "convolution": ("s:", "darkgray", "convolution"),
 }
 USERS = ("window+lower", "convolution", "window+dense")
 OURS = ("look_ahead", "look_ahead+dense", "adaptive field")

@@ -32,7 +32,7 @@ from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import analysis
 
 AHEAD = (1, 2, 3)
-PRICES = (0.05, 0.02, 0.01)
+WEIGHTS = (0.05, 0.02, 0.01)
 # Settings of each model.
 MODELS: dict[str, Sequence[float]] = {
     "lstm": (0,),
@@ -43,9 +43,9 @@ MODELS: dict[str, Sequence[float]] = {
     "convolution": AHEAD,
     "field": AHEAD,
     "bilstm": (math.inf,),
-    "adaptive field": PRICES,
-    "look_ahead": PRICES,
-    "look_ahead+dense": PRICES,
+    "adaptive field": WEIGHTS,
+    "look_ahead": WEIGHTS,
+    "look_ahead+dense": WEIGHTS,
 }
 ADAPTIVE = ("adaptive field", "look_ahead", "look_ahead+dense")
 EMBEDDING, LOWER, BATCH = 64, 48, 64
