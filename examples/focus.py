@@ -30,7 +30,7 @@ train, test = [logs[TESTED:], asked[TESTED:]], [logs[:TESTED], asked[:TESTED]]
 
 def build(kind):
     """A model of logs and questions."""
-    inputs = log, question = keras.Input((48,)), keras.Input(())
+    inputs = log, question = [keras.Input(n, dtype="int32") for n in [[48], []]]
     word = layers.Embedding(len(WORDS), 32)(log)
     query = layers.Embedding(12, 32)(question)
     lower = layers.LSTM(32, return_sequences=True)

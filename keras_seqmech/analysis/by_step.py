@@ -249,11 +249,12 @@ def emission_delay(sizes: Any, mask: Any = None) -> np.ndarray:
 
     $$e_t = \max(e_{t-1},\; t + s_t - 1), \quad \text{delay}_t = e_t - t,$$
 
-    where nothing is waited for past the last real step. The mean size - 1 is
-    no delay: a step waits for those before it, too. These are the delays of
-    each row as a sequence of its own, without masked steps between or behind
-    its real ones: a stream that is given some cannot know that they are masked,
-    and may wait for them.
+    where nothing is waited for past the last real step. A step waits for those
+    before it, too: sizes of a `ReceptiveFieldRNN` less 1 are no delays, those
+    of a `LookAhead` are, as they count what has arrived meanwhile. These are
+    the delays of each row as a sequence of its own, without masked steps
+    between or behind its real ones: a stream that is given some cannot know
+    that they are masked, and may wait for them.
 
     Args:
         sizes: `(batch, time)`: positions really read, as `return_field=True`

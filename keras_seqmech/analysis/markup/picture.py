@@ -88,7 +88,8 @@ def show(
             of padded sequences, those of the real steps. Bytes are read as
             UTF-8.
         sizes: How many tokens each step read, itself first: the `"size"` of
-            `ReceptiveFieldRNN`, with `return_field=True`.
+            `LookAhead` and `ReceptiveFieldRNN`, from `analysis.decisions`, as
+            all that follows, or with `return_field=True`.
         gates: `"gates"` or their `"probabilities"`, of
             `FocusedHierarchicalEncoder` and `BoundaryGate`, with
             `return_gates=True`.
@@ -97,8 +98,8 @@ def show(
             `return_attention_scores=True`.
         kept: Emission probabilities of a subsample: those it is called with,
             or the sum of its `"emission"` over outputs.
-        probabilities: Probability of a class after each token, such as a
-            model's answers to the beginnings of the sequence.
+        probabilities: Probability of a class after each token: of a tag, or of
+            a model's answers to the beginnings of the sequence.
         title: Title of the picture.
 
     Returns:

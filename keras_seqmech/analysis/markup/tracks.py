@@ -109,6 +109,8 @@ def write_track(
         for token, value in zip(tokens, values.tolist()):
             space = " " * (width - _width(token))
             number = _count(value) if is_size else f"{100 * value:.0f} %"
+            if _is_decided(kind, values):
+                number = kind.passed if value else ""
             bar = "█" * min(BAR, round(length * value))
             lines.append(f"  {token}{space} {number:>5}  {bar}".rstrip())
     return "\n".join(lines)
@@ -209,7 +211,8 @@ def _share_summary(kind: Kind, tokens: list[str], values: np.ndarray) -> str:
     if kind.relative:
         best = int(values.argmax())
         return f"most, {_percent(values[best])}, on {tokens[best]}"
-    return f"{_percent(values[-1])} at the end"
+    low, high, last = map(_percent, (values.min(), values.max(), values[-1]))
+    return f"from {low} to {high}, {last} at the end"
 
 
 def _percent(share: float) -> str:

@@ -116,7 +116,9 @@ class StreamingModel:
                 raise ValueError(
                     "Argument `model` must have inputs and outputs whose names "
                     "are not `end` or `count` and do not begin with "
-                    f"`{_PREFIX}_`, to be served step by step. "
+                    f"`{_PREFIX}_`, to be served step by step; a `keras.Model` "
+                    "of the same tensors gives them others: `keras.Model("
+                    "model.input, {'tags': model.output})`. "
                     f"Received: name={name!r}"
                 )
         self._first = self._first_state(1)

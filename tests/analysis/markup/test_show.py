@@ -124,7 +124,9 @@ def test_probabilities_after_each_token():
     given = {"made": [0.5, 0.25, 0.6, 0.996]}
     row = only_row(analysis.show(WORDS, probabilities=given))
     assert numbers(row) == [50, 25, 60, 100]
-    assert row.all("summary")[0].text == "99.6 % at the end"
+    assert (
+        row.all("summary")[0].text == "from 25.0 % to 99.6 %, 99.6 % at the end"
+    )
 
 
 def test_what_layers_return_is_shown():
@@ -221,6 +223,13 @@ def test_terminals_print_the_numbers():
         f"  研究  10 %  {5 * '█'}",
         f"  e\u0301     40 %  {20 * '█'}",
     ]
+
+
+def test_hard_decisions_are_words_in_text():
+    text = analysis.show("ab", gates=[1, 0], kept=[0, 1]).text
+    gates, kept = text.partition("Kept")[::2]
+    assert f"  a  open  {20 * '█'}\n  b" in gates
+    assert f"  a\n  b  kept  {20 * '█'}" in kept and "%" not in text
 
 
 def test_notebooks_show_the_fragment():
