@@ -134,7 +134,7 @@ def test_a_killed_run_ends_as_one_that_was_not(tmp_path, monkeypatch):
 
             with monkeypatch.context() as patch:
                 patch.setattr(owner, part, killed)
-                with pytest.raises(KeyboardInterrupt):
+                with pytest.raises(SystemExit):
                     picking.main(options)
             assert not output.exists()
         picking.main(options)

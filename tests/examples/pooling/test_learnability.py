@@ -39,7 +39,7 @@ def matrix():
 
 def built(name):
     """A compiled model, of the weights of seed 3; the teacher's differ."""
-    args = learnability.parse(arguments("data", "r.csv"))
+    args = learnability.parse(arguments(".", "r.csv"))
     teacher = learnability.build("maxpool", matrix(), args)
     keras.utils.set_random_seed(3)
     return learnability.build(name, matrix(), args, teacher.get_weights())
@@ -69,7 +69,7 @@ def test_what_is_validated_is_the_plain_lstm(name):
 def test_the_teacher_is_given_and_keeps_still():
     model = built("teacher_forcing")
     model.run_eagerly = True
-    args = learnability.parse(arguments("data", "r.csv"))
+    args = learnability.parse(arguments(".", "r.csv"))
     weights = model.teacher.get_weights() + model.classifier.get_weights()
     ids = np.array([[5, 8, 1, 2], [3, 2, 0, 0]])
     before = model.student(ids).numpy()

@@ -27,7 +27,7 @@ def options(folder, results, *more):
 
 
 def parse(*more):
-    return classify_text.parse(options("data", "results", *more))
+    return classify_text.parse(options(".", "results", *more))
 
 
 @pytest.fixture(scope="module")
