@@ -30,7 +30,7 @@ TITLES = {
 # Format, colour and label of each model.
 STYLES = {
     "look_ahead+dense": ("D-", "tab:red", "LookAhead"),
-    "window+dense": ("o--", "dimgray", "the next 1, 2, 3"),
+    "window+dense": ("o--", "dimgray", "window of 1, 2, 3"),
     "convolution": ("s:", "darkgray", "convolution"),
 }
 USERS = ("window+lower", "convolution", "window+dense")
