@@ -32,9 +32,9 @@ def few_texts(monkeypatch):
 )
 def test_the_program_takes_the_options_of_every_run(study, tmp_path):
     for run in study.runs:
-        options = study.arguments(run, str(tmp_path))
+        options = study.arguments(run, tmp_path)
         module = study.program.module
-        args = module.parse([*options, *study.program.quiet.split()])
+        args = module.parse(options)
         key = study.program.key(args)
         for label, value in run.case.labels.items():
             # Other labels are options that the program has no column for.
