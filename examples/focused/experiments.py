@@ -117,6 +117,15 @@ def model_path(args: argparse.Namespace, key: Iterable[str]) -> Path:
     return results.with_ending(file_of(args).place(key), "keras")
 
 
+def do_missing(
+    keys: Iterable[results.Key], args: argparse.Namespace, task: Task
+) -> list[results.Row]:
+    """Does the runs that `--output` has no row of; returns all rows."""
+    return file_of(args).do_missing(
+        keys, lambda key, line: train_and_test(key, args, task)
+    )
+
+
 def train_and_test(
     key: results.Row, args: argparse.Namespace, task: Task
 ) -> dict:

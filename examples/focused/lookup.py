@@ -115,10 +115,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         batches,
         draw(np.random.default_rng(TEST_SEED), args.test_size, args),
     )
-    rows = experiments.file_of(args).do_missing(
-        keys(args),
-        lambda key, line: experiments.train_and_test(key, args, task),
-    )
+    rows = experiments.do_missing(keys(args), args, task)
     table = tables.by_kind(rows, experiments.KIND, experiments.MEASURED)
     return tables.publish(table)
 

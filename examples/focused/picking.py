@@ -193,10 +193,7 @@ def main(argv: Sequence[str] | None = None) -> str:
     test = picking.examples(args.test_size, args.length, args.length, TEST_SEED)
     build_one = functools.partial(build, args=args)
     task = experiments.Task(build_one, batches, test)
-    rows = experiments.file_of(args).do_missing(
-        keys(args),
-        lambda key, line: experiments.train_and_test(key, args, task),
-    )
+    rows = experiments.do_missing(keys(args), args, task)
     tested = measure_lengths(rows, args)
     for row in rows:
         if args.export_dir and row["model"] == "fhe":

@@ -151,10 +151,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         functools.partial(batches, *train, args),
         pixel_question.examples(*test, TEST_SEED),
     )
-    rows = experiments.file_of(args).do_missing(
-        keys(args),
-        lambda key, line: experiments.train_and_test(key, args, task),
-    )
+    rows = experiments.do_missing(keys(args), args, task)
     table = tables.by_kind(rows, experiments.KIND, experiments.MEASURED)
     return tables.publish(table)
 
