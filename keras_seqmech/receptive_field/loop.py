@@ -242,12 +242,12 @@ def _prepare_gate(
             return equations.selected(selection, inputs["summaries"])
 
     strength = equations.forget_strength
-    products = {
+    weights = {
         "size_recurrent_kernel": equations.size_recurrent_kernel,
         "forget_kernel": equations.forget_kernel,
     }
     if strength is not None:
-        products["forget_strength"] = strength
+        weights["forget_strength"] = strength
     mask = equations.position_mask(validity)
     constants = {} if mask is None else mask._asdict()
     noise = cell.sample_noise(
@@ -255,15 +255,12 @@ def _prepare_gate(
     )
     if noise is not None:
         constants["noise"] = field_inputs.take(noise)
+    size_scores = equations.size_scores(field_inputs.current, states)
     operands = Operands(
-        {
-            "size_recurrent_kernel": [
-                equations.size_scores(field_inputs.current, states)
-            ]
-        },
-        products,
-        {"forget_kernel": equations.forget_bias},
-        constants,
+        inputs={"size_recurrent_kernel": [size_scores]},
+        weights=weights,
+        biases={"forget_kernel": equations.forget_bias},
+        constants=constants,
     )
 
     def gate_step(

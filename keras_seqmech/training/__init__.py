@@ -7,7 +7,7 @@ from keras_seqmech.core.decisions.reports import (
 from keras_seqmech.training.decision_collapse import WarnOnDecisionCollapse
 from keras_seqmech.training.distillation import DistillationModel
 from keras_seqmech.training.exact_backup import ExactBackupAndRestore
-from keras_seqmech.training.exploration import ExploreThenCommit
+from keras_seqmech.training.explore_then_commit import ExploreThenCommit
 from keras_seqmech.training.gradient_directed import GradientDirectedModel
 from keras_seqmech.training.policy_gradient import PolicyGradientModel
 from keras_seqmech.training.schedules import Ramp

@@ -16,7 +16,7 @@ from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import RFCell
 from keras_seqmech import Schedule
-from keras_seqmech.training import exploration
+from keras_seqmech.training import explore_then_commit
 
 NAMES = ("entropy", "reading", "indecision")
 
@@ -157,10 +157,10 @@ def test_what_draws_nothing_does_not_explore(estimator, duplicate):
     costs = model.get_layer("short").penalties
     if estimator == "expectation":
         assert float(costs.entropy) == 0.25
-        expected = exploration.INDECISION_IN_EXPECTATION.final
+        expected = explore_then_commit.INDECISION_IN_EXPECTATION.final
     else:
         assert float(costs.entropy) == 0.5
-        expected = exploration.INDECISION.final
+        expected = explore_then_commit.INDECISION.final
     np.testing.assert_allclose(costs.indecision, expected, rtol=1e-6)
 
 
