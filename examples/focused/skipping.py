@@ -1,13 +1,13 @@
 """How many steps may an LSTM skip? The tasks of Skip RNN.
 
-    python -m examples.focused.skipping --prices 0.02 0.1 --seeds 0 1 2
+    python -m examples.focused.skipping --reading 0.02 0.1 --seeds 0 1 2
     python -m examples.focused.skipping --data imdb --data-dir DIR
 
 Trains `keras.layers.LSTM` ("lstm") and a `FocusedHierarchicalEncoder` whose
 context is a learned constant ("focused") on the tasks of "Skip RNN: Learning
 to Skip State Updates in Recurrent Neural Networks": the sum of two marked
 numbers among 50 (`keras_seqmech.tasks.adding`), or the sentiment of IMDb
-reviews of 400 words at most. Reading is penalized by one of `--prices`, after
+reviews of 400 words at most. `--reading` are weights of the reading penalty in
 `ExploreThenCommit`. Prints for each model what it gets right with hard gates,
 open above one half, with gates drawn as in training ("drawn"), and with those
 that the running sum of probabilities opens ("summed"); how many of its steps
@@ -54,7 +54,7 @@ MODELS = ("lstm", "focused")
 ESTIMATORS = ("relaxed", "straight_through", "reinforce")
 # The most frequent ones.
 WORDS = 10_000
-KEY = ("data", "model", "estimator", "price", "seed", "settings")
+KEY = ("data", "model", "estimator", "reading", "seed", "settings")
 MEASURED = (
     *("accuracy", "error", "updates", "drawn_accuracy", "drawn_error"),
     *("drawn_updates", "summed_accuracy", "summed_error", "summed_updates"),
@@ -182,7 +182,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--data-dir", type=arguments.folder, help="folder of imdb")
     add("--models", nargs="+", choices=MODELS, default=list(MODELS))
     add("--estimator", choices=ESTIMATORS, default="relaxed", help="of gates")
-    add("--prices", nargs="+", type=float, default=[0.02])
+    add("--reading", nargs="+", type=float, default=[0.02], help="penalties")
     add("--seeds", nargs="+", type=int, default=[0])
     for name in DEFAULTS["adding"]:
         default = ", ".join(f"{x}: {y[name]}" for x, y in DEFAULTS.items())
@@ -203,14 +203,14 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
     found = []
     for seed in args.seeds:
         for model in args.models:
-            names, estimator, prices = list(SETTINGS), "", [""]
+            names, estimator, weights = list(SETTINGS), "", [""]
             if model == "focused":
                 names, estimator = [*names, "lower_units"], args.estimator
-                prices = [f"{price:g}" for price in args.prices]
+                weights = [f"{weight:g}" for weight in args.reading]
             settings = results.describe(args, names)
             found += [
-                (args.data, model, estimator, price, str(seed), settings)
-                for price in prices
+                (args.data, model, estimator, weight, str(seed), settings)
+                for weight in weights
             ]
     return found
 
@@ -230,7 +230,7 @@ def train_and_measure(
     if name == "focused":
         schedule = ExploreThenCommit(
             entropy=ENTROPY,
-            reading=float(key["price"]),
+            reading=float(key["reading"]),
             indecision=INDECISION,
         )
         callbacks = [schedule, WarnOnDecisionCollapse()]
@@ -327,7 +327,7 @@ def main(argv: Sequence[str] | None = None) -> str:
             key, load_once(), args, file.place(key.values())
         ),
     )
-    table = tables.by_kind(rows, ("model", "estimator", "price"), MEASURED)
+    table = tables.by_kind(rows, ("model", "estimator", "reading"), MEASURED)
     return tables.publish(table)
 
 

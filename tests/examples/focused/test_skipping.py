@@ -30,11 +30,11 @@ def adding_data():
 
 @pytest.mark.slow
 def test_runs_are_measured_once(tmp_path, capsys):
-    options = [*SMALL, "--prices", "0", "0.5"]
+    options = [*SMALL, "--reading", "0", "0.5"]
     options += ["--output", str(tmp_path / "s.csv")]
     content = skipping.main(options)
     rows = read(tmp_path / "s.csv")
-    assert [(row["model"], row["price"]) for row in rows] == [
+    assert [(row["model"], row["reading"]) for row in rows] == [
         ("lstm", ""),
         ("focused", "0"),
         ("focused", "0.5"),
