@@ -14,6 +14,7 @@ from keras_seqmech import serving
 from keras_seqmech import training
 from keras_seqmech.analysis import plots
 from tests import ROOT
+from tests.conformance.registry import CORE
 
 TUTORIALS = sorted(ROOT.glob("docs/tutorials/*.md"))
 CELL = re.compile(
@@ -91,3 +92,9 @@ def test_formulas_of_a_line_can_wrap(monkeypatch, formula, parts):
     pytest.importorskip("latex2mathml", reason="needs keras_seqmech[docs]")
     monkeypatch.syspath_prepend(ROOT / "docs" / "extensions")
     assert importlib.import_module("mathml").parts(formula) == parts
+
+
+def test_the_support_table_has_every_layer():
+    page = ROOT.joinpath("docs/support.md").read_text(encoding="utf8")
+    rows = re.findall(r"^\| `(\w+)`", page, re.MULTILINE)
+    assert rows == list(dict.fromkeys(x.layer_class.__name__ for x in CORE))
