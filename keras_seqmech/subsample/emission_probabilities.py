@@ -29,10 +29,12 @@ class EmissionProbabilities(SequenceLayer):
     average over dozens of steps, from which layers above learn nothing.
 
     For d features of standard deviation a, that of the logits is about
-    $3 c \sqrt{d}\,a$, and should be above 1. States of an LSTM over a
-    `keras.layers.Embedding` are too small for it, as its entries start within
-    0.05: give it an `embeddings_initializer` of standard deviation 1, or take
-    a larger `scale`.
+    $3 c \sqrt{d}\,a$, and should be between 1 and about 4: far above, the
+    probabilities start at 0 and 1, where they have no gradient. States of an
+    LSTM over a `keras.layers.Embedding` are too small for it, as its entries
+    start within 0.05: give it an `embeddings_initializer` of standard
+    deviation 1, or take a larger `scale`. Over such an embedding itself take a
+    smaller one.
 
     Args:
         share: r, above 0 and below 1: at the start, the probability where
