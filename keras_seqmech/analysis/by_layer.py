@@ -49,7 +49,9 @@ def decisions(
         `{layer: {key: array}}`, the names of the layers in the order of the
         calls. A name that comes again, because a layer is called twice or
         another one shares its name, is numbered: `"rnn"`, `"rnn_1"`. Batches
-        of different lengths are padded with zeros.
+        of different lengths are padded with zeros. In which order a functional
+        model calls a layer that several inputs share, Keras chooses: ask a
+        `keras.Model` of one of the inputs.
 
     Cost: that of `predict`, and memory for all that is returned: of an
     `ExpectedSubsample` a number for each output, step and row.

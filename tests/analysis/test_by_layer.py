@@ -180,7 +180,7 @@ def test_what_is_decided_within_loops_of_keras():
     y = layers.RNN(cell, return_sequences=True)(windows)
     y = layers.RNN(GatedCell(), return_sequences=True)(y)
     model = keras.Model(x, y)
-    with pytest.raises(ValueError, match="layers in loops .'gate'., no"):
+    with pytest.raises(ValueError, match="in loops .'gate'., others"):
         analysis.decisions(model, X)
     model = keras.Model(x, AttentionPooling(name="pooling")(y))
     assert list(analysis.decisions(model, X)) == ["pooling"]

@@ -191,10 +191,10 @@ class Recording(Reports[tuple[keras.Layer, dict[str, Tensor]]]):
             raise ValueError(
                 "Argument `model` must call layers that decide (fields, gates, "
                 "attention, subsamples), and not only within a loop or a "
-                "`tf.function` of another layer. A `RFCell` decides in the "
+                "`tf.function` of another layer. An `RFCell` decides in the "
                 "loop of its `keras.layers.RNN`; a `ReceptiveFieldRNN` with "
                 "its weights shows its sizes. "
-                f"Received: layers in loops {self.unusable}, no others"
+                f"Received: deciding layers in loops {self.unusable}, others []"
             )
         names = numbered([layer.name for layer, _ in usable])
         return dict(zip(names, (decisions for _, decisions in usable)))
