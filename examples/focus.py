@@ -57,4 +57,4 @@ for kind in ("two LSTMs", "attention", "encoder"):
 
 gates = analysis.decisions(model, test)["focus"]["gates"]
 print(f"{gates.sum(axis=1).mean():.1f} of 48 gates are open, on average")
-print(analysis.show(WORDS[logs[0]], gates=gates[0], title=WORDS[asked[0]]))
+print(analysis.show(WORDS[logs[0]], gates={WORDS[asked[0]] + "?": gates[0]}))

@@ -55,6 +55,6 @@ for ahead in (0, 1, 3, None):
     if ahead is None:
         sizes = analysis.decisions(model, x[:TESTED])["look"]["size"]
     delay = analysis.emission_delay(sizes).mean()
-    print(f"{ahead}: {100 * right.mean():.1f} % right, {delay:.2f} later")
-
+    name = "LookAhead" if ahead is None else f"window of {ahead}"
+    print(f"{name}: {100 * right.mean():.1f} % right, {delay:.2f} steps later")
 print(analysis.show(text[0, :30], sizes=sizes[0, :30]))
