@@ -252,9 +252,9 @@ def emission_delay(sizes: Any, mask: Any = None) -> np.ndarray:
     where nothing is waited for past the last real step. A step waits for those
     before it, too: sizes of a `ReceptiveFieldRNN` less 1 are no delays, those
     of a `LookAhead` are, as they count what has arrived meanwhile. These are
-    the delays of each row as a sequence of its own, without masked steps
-    between or behind its real ones: a stream that is given some cannot know
-    that they are masked, and may wait for them.
+    the delays of rows that are streamed alone. A stream that is given masked
+    steps, between real ones or behind them, may wait longer, as it cannot know
+    that they are masked.
 
     Args:
         sizes: `(batch, time)`: positions really read, as `return_field=True`
@@ -266,7 +266,8 @@ def emission_delay(sizes: Any, mask: Any = None) -> np.ndarray:
         and the 95th percentile over real steps, `delays[mask]`.
 
     Raises:
-        ValueError: If shapes differ, or a size is not finite.
+        ValueError: If shapes differ, or a size at a real step is not a finite
+            number of at least 1.
 
     Example:
 
@@ -280,7 +281,13 @@ def emission_delay(sizes: Any, mask: Any = None) -> np.ndarray:
             f"Received: sizes.shape={sizes.shape}"
         )
     real = check_mask(mask, sizes.shape)
-    values = np.rint(check_values("sizes", sizes, sizes, real)).astype(int)
+    values = np.rint(check_values("sizes", sizes, sizes, real))
+    if (values < 1).any():
+        raise ValueError(
+            "Argument `sizes` must hold numbers of at least 1 at real steps. "
+            f"Received: sizes with {values.min():g}"
+        )
+    values = np.minimum(values, sizes.shape[1]).astype(int)
     delays = np.zeros(sizes.shape, int)
     end = 0
     for row, steps in enumerate(map(np.flatnonzero, real)):
@@ -288,8 +295,7 @@ def emission_delay(sizes: Any, mask: Any = None) -> np.ndarray:
         end += len(steps)
         # The last of the real steps that a field reads.
         last = np.minimum(np.arange(len(steps)) + own - 1, len(steps) - 1)
-        leaves = np.maximum.accumulate(np.append(steps, 0)[last])
-        delays[row, steps] = np.maximum(leaves - steps, 0)
+        delays[row, steps] = np.maximum.accumulate(steps[last]) - steps
     return delays
 
 

@@ -255,3 +255,6 @@ def test_sizes_that_are_none():
         emission_delay([1, 2])
     with pytest.raises(ValueError, match="sizes"):
         emission_delay([[1.0, np.nan]])
+    # Positions ahead, one less than sizes, and one at a masked step.
+    with pytest.raises(ValueError, match="at least 1.*Received: .*-1"):
+        emission_delay([[0, 2, -1, -2]], [[1, 1, 1, 0]])
