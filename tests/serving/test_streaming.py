@@ -587,15 +587,37 @@ def test_masks_go_into_models_within_models(make):
     check(found, {"y": model(ids)})
 
 
-def test_sizes_are_hard():
-    x = streamed.sequence()
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_sizes_are_hard(dtype):
+    """Also of fields that read integers."""
+    x = streamed.sequence(dtype=dtype)
     layer = ReceptiveFieldRNN(
         layers.GRUCell(4), 3, return_field=True, return_sequences=True
     )
-    stream = StreamingModel(keras.Model(x, layer(x)))
-    inputs = {"sequence": np.random.default_rng(0).normal(size=(2, 6, 3))}
-    size = streamed.run(stream, inputs, [2, 4])["size"]
-    np.testing.assert_array_equal(size, np.rint(size))
+    model = keras.Model(x, layer(x))
+    stream = StreamingModel(model)
+    inputs = streamed.example(stream.specs, np.random.default_rng(0), 2, 6)
+    found = streamed.run(stream, inputs, [2, 4])
+    check(found, streamed.whole(stream, model, inputs))
+    np.testing.assert_array_equal(found["size"], np.rint(found["size"]))
+
+
+def test_outputs_without_time_before_a_step_leaves():
+    """They are made of zeros and of this chunk's context, be it empty."""
+    x, context = streamed.sequence(), keras.Input((4,), name="context")
+    look = LookAhead(3)
+    state = layers.GRU(4)(look(x))
+    look.stop_bias.assign([-9.0, -9.0])  # Reads to the end.
+    dense = layers.Dense(2, bias_initializer="ones", name="answer")
+    answer = dense(layers.Concatenate()([state, context]))
+    stream = StreamingModel(keras.Model([x, context], answer))
+    state = stream.start(1)
+    for number, length in enumerate([0, 1, 0]):
+        context = np.full((1, 4), number, "float32")
+        inputs = [np.ones((1, length, 3)), context]
+        outputs, state = stream.step(inputs, state)
+        expected = dense(np.concatenate([np.zeros((1, 4)), context], -1))
+        check(outputs, {"answer": expected})
 
 
 def test_layers_that_share_names():

@@ -64,9 +64,10 @@ class StreamedFieldRNN(FieldLayer, StreamedRNN):
         states = first_states(
             self.output_timeline, initial_state, self.state["states"]
         )
-        sizes = self._sizes(steps, real, count, states[0])
+        read = ops.cast(steps, self.rnn.cell.compute_dtype)
+        sizes = self._sizes(read, real, count, states[0])
         leaves = self.leave(sizes, steps, real, count)
-        output, new, *field = self._read(steps, real, states)
+        output, new, *field = self._read(read, real, states)
         returned = self.advance(output, new, states, leaves & real[:, 0])
         if not field:
             return returned

@@ -212,11 +212,6 @@ class StreamingModel:
                 name: layer.initial_state(batch_size)
                 for name, layer in self.network.layers.items()
             },
-            "latest": {
-                name: tf.zeros((batch_size, *x.shape[1:]), x.dtype)
-                for name, x in self.outputs.items()
-                if not has_time(x)
-            },
         }
 
     def _read(self, request: Tensors) -> Tensors:
@@ -242,12 +237,18 @@ class StreamingModel:
             for name, x in self.outputs.items()
             if has_time(x)
         }
+        latest = {
+            name: tf.zeros((batch_size, *x.shape[1:]), x.dtype)
+            for name, x in self.outputs.items()
+            if not has_time(x)
+        }
         present = _array(tf.fill([batch_size], False))
 
         def tick(
             i: Tensor,
             pending: Tensor,
-            state: State,
+            layers: State,
+            latest: Tensors,
             made: dict[str, tf.TensorArray],
             present: tf.TensorArray,
         ) -> tuple:
@@ -260,23 +261,22 @@ class StreamingModel:
                 )
                 for name, x in sequences.items()
             }
-            outputs, layers = self._run({**inputs, **step}, state["layer"])
-            latest = {name: outputs[name] for name in state["latest"]}
+            outputs, layers = self._run({**inputs, **step}, layers)
+            latest = {name: outputs[name] for name in latest}
             made = {
                 name: array.write(i, outputs[name][:, 0])
                 for name, array in made.items()
             }
             present = present.write(i, network.outputs.present)
-            state = {"layer": layers, "latest": latest}
-            return i + 1, network.pending, state, made, present
+            return i + 1, network.pending, layers, latest, made, present
 
-        ticks, _, state, made, present = tf.while_loop(
+        # A first tick even if no step arrives, for what has no time axis.
+        ticks, _, state["layer"], outputs, made, present = tf.while_loop(
             lambda i, pending, *_: (i < length) | pending,
             tick,
-            (0, end, state, made, present),
+            (0, True, state["layer"], latest, made, present),
             parallel_iterations=1,
         )
-        outputs = dict(state["latest"])
         if made:
             # Rows have got steps in different ticks.
             present = tf.transpose(_stack(present, ticks))
