@@ -115,6 +115,12 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
         self.max_size = max_size
         self.temperature = temperature
         self.choices = dict(choices or {})
+        for name in ("max_size", "temperature"):
+            if name in self.choices:
+                raise ValueError(
+                    f"Argument `choices` must not have `{name}`, which is an "
+                    f"argument of its own. Received: choices={choices!r}"
+                )
         self.callbacks = callbacks or (lambda hp, field: [])
         # The layer checks what may be drawn for it, before any trial.
         self._choose(keras_tuner.HyperParameters())
@@ -140,7 +146,7 @@ class ReceptiveFieldHyperModel(keras_tuner.HyperModel):
                 hp, hp.Float, "temperature", self.temperature, sampling="log"
             ),
             **{
-                name: hp.Choice(name, list(values))
+                name: _choice(hp, name, list(values))
                 for name, values in self.choices.items()
             },
         }
@@ -423,6 +429,12 @@ def _number(
             f"step). Received: {name}={value!r}"
         )
     return kind(name, *value, **options)
+
+
+def _choice(hp: keras_tuner.HyperParameters, name: str, values: list) -> Any:
+    chosen = hp.Choice(name, values)
+    # KerasTuner makes ints of booleans.
+    return bool(chosen) if isinstance(values[0], bool) else chosen
 
 
 def _divergence(history: keras.callbacks.History) -> str:

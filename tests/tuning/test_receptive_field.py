@@ -229,6 +229,18 @@ def test_hyperband_continues_the_temperature(tmp_path):
         assert temperatures[first, 1] == pytest.approx([first - 2 * per_epoch])
 
 
+def test_booleans_are_chosen_as_such():
+    """The layer refuses the ints that KerasTuner makes of them."""
+    hypermodel = tuning.ReceptiveFieldHyperModel(
+        build_model, max_size=2, choices={"unit_forget_bias": (False, True)}
+    )
+    hp = keras_tuner.HyperParameters()
+    for chosen in (False, True):
+        hp.values["unit_forget_bias"] = int(chosen)
+        layer = hypermodel.build(hp).get_layer("field")
+        assert layer.get_config()["unit_forget_bias"] is chosen
+
+
 def test_callbacks_of_a_search():
     hypermodel, *arguments = trial(max_size=1)
     x = np.ones((2, 1), "float32")
@@ -253,6 +265,7 @@ def test_callbacks_of_a_search():
         ({"choices": {"summary": ("mean", "middle")}}, "`summary`.*'middle'"),
         ({"choices": {"summary": ()}}, "`values` must be provided"),
         ({"choices": {"gate": ("all",)}}, "gate"),
+        ({"choices": {"max_size": (2, 4)}}, "must not have `max_size`"),
     ],
 )
 def test_hypermodels_that_cannot_be(options, message):
