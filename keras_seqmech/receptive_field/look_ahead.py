@@ -505,6 +505,7 @@ class LookAhead(DecidesSizes):
         training: bool = False,
         sequence_mask: Tensor | None = None,
     ) -> Any:
+        mask = sequence_mask if mask is None else mask
         self._check_call(sequence, context, mask)
         shapes = self.compute_output_shape(sequence.shape)
         return output_specs(shapes, self.compute_dtype)

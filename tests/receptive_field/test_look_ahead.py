@@ -231,6 +231,10 @@ def test_a_context_is_given_always_or_never():
         layer(x, context=x)
     with pytest.raises(ValueError, match="steps of its sequence"):
         LookAhead(2)(x, context=np.ones((1, 4, 2)))
+    x = keras.Input((3, 2))
+    with pytest.raises(ValueError, match="`mask` must have the shape"):
+        mask = keras.Input((4,), dtype="bool")
+        LookAhead(2)(x, context=x, sequence_mask=mask)
 
 
 @pytest.mark.long

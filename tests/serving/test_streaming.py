@@ -299,6 +299,9 @@ def test_layers_that_are_declared():
     x = streamed.sequence()
     with pytest.raises(ValueError, match="does not return a step for each"):
         StreamingModel(keras.Model(x, Largest()(x)), per_step=(Largest,))
+    for none in (Swish, ("Swish",), (Swish(),)):
+        with pytest.raises(ValueError, match="`per_step` must be a list"):
+            StreamingModel(model, per_step=none)
 
 
 def test_windows_under_another_mask():

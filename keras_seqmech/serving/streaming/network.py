@@ -76,6 +76,7 @@ class StreamingNetwork:
         graph.check_functional(model, "model")
         _check_call(model)
         _check_inputs(model)
+        _check_classes(per_step)
         self.per_step = (*per_step, _Passed)
         self.inputs = Timeline()
         self.layers: dict[str, StreamedLayer] = {}
@@ -350,6 +351,18 @@ class _Words(keras.layers.Layer):
 
     def compute_output_spec(self, ids: keras.KerasTensor) -> keras.KerasTensor:
         return keras.KerasTensor(ids.shape, "string")
+
+
+def _check_classes(per_step: Any) -> None:
+    is_list = isinstance(per_step, (list, tuple))
+    if not is_list or not all(
+        isinstance(kind, type) and issubclass(kind, keras.Layer)
+        for kind in per_step
+    ):
+        raise ValueError(
+            "Argument `per_step` must be a list or tuple of classes of layers. "
+            f"Received: per_step={per_step!r}"
+        )
 
 
 def _check_inputs(model: keras.Model) -> None:
