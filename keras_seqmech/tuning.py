@@ -423,10 +423,10 @@ def _number(
 ) -> Any:
     if not isinstance(value, (tuple, list)):
         return hp.Fixed(name, value)
-    if len(value) not in (2, 3):
+    if len(value) not in (2, 3) or not value[-1] > 0:
         raise ValueError(
             f"Argument `{name}` must be a number, (low, high) or (low, high, "
-            f"step). Received: {name}={value!r}"
+            f"step), above 0. Received: {name}={value!r}"
         )
     return kind(name, *value, **options)
 

@@ -259,6 +259,7 @@ def test_callbacks_of_a_search():
         ({"max_size": (0, 2)}, "`max_size`.*max_size=0"),
         ({"max_size": (3, 2)}, "max_size.*greater"),
         ({"max_size": (1, 2, 3, 4)}, "`max_size` must be.*Received: max_size="),
+        ({"max_size": (1, 8, 0)}, "step.*above 0.*Received: max_size="),
         ({"max_size": (2, 6), "sequence_length": 5}, "must not exceed.*=5"),
         ({"temperature": (0.0, 1.0)}, "temperature.*0.0"),
         ({"temperature": (1.0, np.inf)}, "temperature=inf"),
