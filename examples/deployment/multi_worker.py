@@ -78,7 +78,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--steps", type=int, default=100, help="steps of the optimizer")
     add("--batch-size", type=int, default=32, help="examples a worker")
     add("--length", type=int, default=10, help="digits")
-    add("--units", type=int, default=32, help="of the upper LSTM")
+    add("--units", type=int, default=32, help="units of the upper LSTM")
     add("--save-every", type=int, default=20, help="steps")
     add("--kill-after", type=int, default=0, help="step; 0: never")
     add("--worker", type=int, choices=range(WORKERS), help=argparse.SUPPRESS)

@@ -224,15 +224,15 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("inputs", nargs="+", help=".jsonl or .parquet files, or folders")
     add("--model", type=Path, required=True, help="folder of a SavedModel")
     add("--output", type=Path, required=True, help="folder of the scores")
-    add("--text-field", default="text", help="of the texts")
-    add("--id-field", help="to be written beside the scores, as a string")
+    add("--text-field", default="text", help="field of the texts")
+    add("--id-field", help="field written beside the scores, as a string")
     add("--batch-size", type=int, default=256, help="texts of a batch")
     add("--shard-rows", type=int, default=10_000, help="rows of a shard")
     workers = "processes; 0: this one, without Ray; default: all CPUs"
     add("--workers", type=int, help=workers)
     threads = "CPUs of each worker; default: 1, or all with --workers 0"
     add("--threads", type=int, help=threads)
-    add("--address", help="of a Ray cluster; default: this machine alone")
+    add("--address", help="Ray cluster; default: this machine alone")
     bad = "a row without a text ends the run, or is named in rejects-*.jsonl"
     actions = ("raise", "skip")
     add("--on-error", choices=actions, default="raise", help=bad)

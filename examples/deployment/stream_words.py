@@ -160,7 +160,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     text = "研究生命的起源是科学家们多年来的愿望。"
     what = "what to type; - for the lines of standard input"
     add("--text", default=text, help=what)
-    add("--sentences", type=int, default=2000, help="to train on")
+    add("--sentences", type=int, default=2000, help="training sentences")
     add("--epochs", type=int, default=3)
     add("--units", type=int, default=128)
     what = "what a character of delay must gain in loss"

@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
     add("--seeds", nargs="+", type=int, default=[0])
     add("--learning-rate", type=float, default=5e-3)
     add("--batch-size", type=int, default=64)
-    add("--steps", type=int, default=30000, help="of training")
+    add("--steps", type=int, default=30000, help="training minibatches")
     every = "steps, an epoch: then gates' weights change, too"
     add("--evaluate-every", type=int, default=500, help=every)
     add("--test-size", type=int, default=2000)

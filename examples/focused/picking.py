@@ -168,7 +168,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = arguments.parser(__doc__)
     add = parser.add_argument
     experiments.add_arguments(parser, "picking")
-    add("--length", type=int, default=100, help="of training sequences")
+    add("--length", type=int, default=100, help="length of training sequences")
     add("--test-lengths", nargs="*", type=int, default=[])
     add("--export-dir", type=Path, help="export fhe to this folder")
     args = experiments.check(parser, parser.parse_args(argv))

@@ -182,7 +182,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--data-dir", type=arguments.folder, help="folder of imdb")
     add("--models", nargs="+", choices=MODELS, default=list(MODELS))
     add("--estimator", choices=ESTIMATORS, default="relaxed", help="of gates")
-    add("--reading", nargs="+", type=float, default=[0.02], help="penalties")
+    add("--reading", nargs="+", type=float, default=[0.02], help="weights")
     add("--seeds", nargs="+", type=int, default=[0])
     for name in DEFAULTS["adding"]:
         default = ", ".join(f"{x}: {y[name]}" for x, y in DEFAULTS.items())

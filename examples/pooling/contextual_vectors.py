@@ -143,7 +143,7 @@ def encode_missing(texts: Sequence[str], encode: Encoder) -> None:
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = arguments.parser(__doc__)
     add = parser.add_argument
-    add("--data-dir", type=arguments.folder, required=True, help="of data sets")
+    add("--data-dir", type=arguments.folder, required=True, help="data sets")
     add("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     return parser.parse_args(argv)
 

@@ -37,7 +37,7 @@ EMBEDDING_SIZE = 100
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of both studies."""
     add = parser.add_argument
-    add("--data-dir", type=arguments.folder, required=True, help="of data sets")
+    add("--data-dir", type=arguments.folder, required=True, help="data sets")
     add("--sizes", nargs="+", type=int, default=[1000, 10000])
     settings, default = noisy_texts.SETTINGS, ["standard", "mid"]
     add("--settings", nargs="+", choices=settings, default=default)

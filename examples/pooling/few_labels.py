@@ -223,14 +223,14 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = arguments.parser(__doc__)
     add = parser.add_argument
-    add("--data-dir", type=arguments.folder, required=True, help="of data sets")
+    add("--data-dir", type=arguments.folder, required=True, help="data sets")
     add("--inputs", nargs="+", choices=INPUTS, default=list(INPUTS))
     add("--models", nargs="+", choices=MODELS, default=list(MODELS))
     add("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     add("--epochs", type=int, default=8)
-    add("--units", type=int, default=32, help="of each direction")
+    add("--units", type=int, default=32, help="units of each direction")
     add("--learning-rate", type=float, default=5e-3)
-    add("--batch-size", type=int, default=5, help="in training")
+    add("--batch-size", type=int, default=5, help="texts of a minibatch")
     add("--forget-bias", type=float, default=1.0, help="at first")
     add("--output", type=Path, default=Path("runs/pooling_few_labels.csv"))
     return parser.parse_args(argv)

@@ -203,11 +203,11 @@ def points(
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = arguments.parser(__doc__)
     add = parser.add_argument
-    add("--data-dir", type=arguments.folder, required=True, help="of data sets")
+    add("--data-dir", type=arguments.folder, required=True, help="data sets")
     add("--models", type=Path, help="folder of the saved models")
     add("--output", type=Path, default=Path("runs/position_figures"))
     add("--curves", nargs="*", type=Path, default=[], help="CSV files")
-    add("--size", type=int, default=10000, help="of the saved models")
+    add("--size", type=int, default=10000, help="training texts")
     add("--seeds", nargs="+", type=int, default=[0])
     add("--test-size", type=int, default=1000, help="texts looked at")
     add("--probe", type=int, default=64, help="texts of gradients")

@@ -70,7 +70,7 @@ def trainable(
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of every example that trains these models."""
     add = parser.add_argument
-    add("--data-dir", type=arguments.folder, required=True, help="of data sets")
+    add("--data-dir", type=arguments.folder, required=True, help="data sets")
     add("--embedding-size", type=int, default=100, help="without vectors")
     add("--length", type=int, help="tokens kept of a text")
     add("--units", type=int, default=100)

@@ -131,7 +131,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--dataset", choices=list(datasets.CLASSES), required=True)
     add("--models", nargs="+", choices=models, default=models)
     add("--seeds", nargs="+", type=int, default=[1, 2, 3])
-    add("--fold", type=int, default=0, help="to test, of mr's ten")
+    add("--fold", type=int, default=0, help="fold to test, of mr's ten")
     add("--output", type=Path, default=Path("runs/classify_text.csv"))
     patience = "epochs without progress"
     add("--patience", type=int, default=5, help=patience)

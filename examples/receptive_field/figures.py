@@ -311,7 +311,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--seeds", nargs="+", type=int, default=[1, 2, 3])
     add("--every", type=int, default=20, help=every)
     add("--probe", type=int, default=500, help="held-out texts measured")
-    add("--min-count", type=int, default=30, help="of a word in figure 3")
+    add("--min-count", type=int, default=30, help="least in figure 3")
     classifiers.add_arguments(parser)
     parser.set_defaults(epochs=10, l2=0.0)
     args = parser.parse_args(argv)

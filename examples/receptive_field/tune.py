@@ -233,7 +233,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--epochs", type=int, default=4, help="hyperband: the most")
     add("--output", type=pathlib.Path, default=output)
     add("--data-dir", type=arguments.folder, help="holds cws/pku_test.jsonl.gz")
-    add("--sentences", type=int, default=4000, help="of each set")
+    add("--sentences", type=int, default=4000, help="sentences of each set")
     add("--max-size", type=int, default=(1, 8), **search)
     add("--temperature", type=float, default=(0.1, 2.0), **search)
     add("--temperature-step", type=float, help=factor)
@@ -245,7 +245,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--batch-size", type=int, default=64)
     add("--seed", type=int, default=1)
     add("--jit-compile", action=argparse.BooleanOptionalAction, default=True)
-    add("--verbose", type=int, default=2, help="of model.fit")
+    add("--verbose", type=int, default=2, help="verbosity of `model.fit`")
     return parser.parse_args(argv)
 
 

@@ -41,7 +41,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     what("--list", action="store_true", help="studies, and what is left")
     what("--report", action="store_true", help="tables of the rows")
     what("--write", action="store_true", help="the tables of all pages")
-    add("--data-dir", type=arguments.folder, help="of data sets")
+    add("--data-dir", type=arguments.folder, help="data sets")
     add("--seeds", nargs="+", type=int, help="these seeds only")
     add("--only", nargs="+", help="runs with all of these labels")
     args = parser.parse_args(argv)

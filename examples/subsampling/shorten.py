@@ -300,7 +300,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     add("--seeds", nargs="+", type=int, default=[0])
     add("--stride", type=int, default=4, help="steps for one that stays")
-    add("--units", type=int, default=32, help="of LSTMs and embedding")
+    add("--units", type=int, default=32, help="units of LSTMs and embedding")
     add("--length", type=int, default=200, help="words, or symbols")
     add("--train-size", type=int, default=5000, help="at most")
     add("--test-size", type=int, default=2000, help="at most")

@@ -56,7 +56,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--inputs", choices=list(encoding.LENGTHS), default="words")
     add("--units", type=int, default=64)
     add("--read-out", choices=list(models.READ_OUTS), default="max")
-    add("--embedding-size", type=int, default=256, help="of words")
+    add("--embedding-size", type=int, default=256, help="word vectors")
     add("--epochs", type=int, default=3)
     add("--batch-size", type=int, default=128)
     add("--learning-rate", type=float, default=2e-3)
