@@ -1,10 +1,13 @@
-"""Fewer steps between two LSTMs: which ones, and what does it save?
+"""Fewer steps for an LSTM: which ones, and what does it save?
 
     python -m examples.subsampling.shorten
     python -m examples.subsampling.shorten --data imdb --data-dir DIR --stride 8
+    python -m examples.subsampling.shorten --data markers --lower dense \
+        --length 400 --stride 50 --train-size 4000 --batch-size 64
 
 Classifies sequences, 8x8 digits pixel by pixel unless `--data` says otherwise,
-with two LSTMs. What the upper one reads is all states of the lower one
+with an LSTM above a lower layer: another LSTM, or with `--lower dense` a dense
+layer of each step. What the upper LSTM reads is all outputs of the lower layer
 ("none"), each `--stride`-th ("stride"), means of so many ("mean"), a strided
 convolution ("convolution"), or as many that an `ExpectedSubsample` keeps,
 learned by one of its estimators: from `EmissionProbabilities`, held to the
@@ -16,8 +19,9 @@ inference with them, as a share of that of all steps, too: measured in turn, in
 a graph and with XLA.
 
 Of "markers", sequences of symbols, eight are marked at random, and the answer
-is the third of these. MNIST and IMDB are read from `--data-dir`; of texts, the
-first `--length` words.
+is the third of these. "noisy" are texts of IMDb amid noise on both sides, as
+in `examples.pooling.noisy_texts`. MNIST, IMDb and noise are read from
+`--data-dir`; of texts, the first `--length` words.
 """
 
 import argparse
@@ -38,6 +42,7 @@ from examples.common import resumable
 from examples.common import tables
 from examples.common import text_encoding
 from examples.common.networks import network_of
+from examples.pooling import noisy_texts
 from examples.subsampling.integrate_and_fire import IntegrateAndFire
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import EmissionProbabilities
@@ -54,11 +59,11 @@ MEASURED = (
 FIELDS = KEY + MEASURED
 SETTINGS = (
     *("stride", "units", "length", "train_size", "test_size", "epochs"),
-    *("batch_size", "indecision"),
+    *("batch_size", "indecision", "lower"),
 )
 # The estimators of the subsample.
 LEARNED = ("expectation", "straight_through", "reinforce")
-DATA = ("digits", "mnist", "markers", "imdb")
+DATA = ("digits", "mnist", "markers", "imdb", "noisy")
 METHODS = ("none", "stride", "mean", "convolution", *LEARNED, "integrate")
 # The most frequent ones.
 WORDS = 10_000
@@ -93,6 +98,13 @@ def load(args: argparse.Namespace) -> Data:
             texts, sizes, args.length, WORDS
         )
         return Data(train, test, 2, WORDS)
+    if args.data == "noisy":
+        corpus = noisy_texts.load(args.data_dir, test_size=args.test_size)
+        texts = noisy_texts.prepare(
+            corpus, "mid", args.train_size, 0, args.length
+        )
+        parts = (padded(part, args.length) for part in texts[1::2])
+        return Data(*parts, 2, WORDS)
     if args.data == "mnist":
         parts = pixel_question.load_mnist(args.data_dir)
     else:
@@ -102,6 +114,16 @@ def load(args: argparse.Namespace) -> Data:
         for (x, y), size in zip(parts, sizes)
     )
     return Data(train, test, pixel_question.CLASSES)
+
+
+def padded(
+    texts: noisy_texts.Texts, length: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Texts as ids below `WORDS`, padded or cut to a length, and labels."""
+    ids = keras.utils.pad_sequences(
+        texts.ids, length, padding="post", truncating="post"
+    )
+    return text_encoding.keep_frequent(ids, WORDS), texts.labels
 
 
 def markers(
@@ -142,9 +164,12 @@ def build(
     if data.words:
         mask = ops.not_equal(x, 0)
         steps = layers.Embedding(data.words, args.units, name="words")(x)
-    states = layers.LSTM(args.units, return_sequences=True, name="lower")(
-        steps, mask=mask
-    )
+    if args.lower == "lstm":
+        states = layers.LSTM(args.units, return_sequences=True, name="lower")(
+            steps, mask=mask
+        )
+    else:
+        states = layers.Dense(args.units, "relu", name="lower")(steps)
     if method == "stride":
         every = slice(args.stride - 1, None, args.stride)
         states = states[:, every]
@@ -296,9 +321,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     commit = "commitment at the end, if not the default of ExploreThenCommit"
     add("--data", choices=DATA, default="digits")
-    add("--data-dir", type=arguments.folder, help="folder of mnist or imdb")
+    add("--data-dir", type=arguments.folder, help="folder of data sets")
     add("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     add("--seeds", nargs="+", type=int, default=[0])
+    add("--lower", choices=("lstm", "dense"), default="lstm", help="layer")
     add("--stride", type=int, default=4, help="steps for one that stays")
     add("--units", type=int, default=32, help="units of LSTMs and embedding")
     add("--length", type=int, default=200, help="words, or symbols")
@@ -309,7 +335,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--indecision", type=float, help=commit)
     add("--output", type=Path, default=Path("runs/shorten.csv"))
     args = parser.parse_args(argv)
-    if args.data in ("mnist", "imdb") and args.data_dir is None:
+    if args.data in ("mnist", "imdb", "noisy") and args.data_dir is None:
         parser.error(f"--data-dir: must be given for --data {args.data}")
     return args
 

@@ -110,6 +110,29 @@ def test_what_is_measured(method):
     assert found["kept"] == pytest.approx(kept.mean(), rel=1e-5)
 
 
+def test_above_a_dense_layer_only_what_is_kept_is_read():
+    """Another value of a step that is not kept changes nothing."""
+    options = "--data markers --lower dense --length 20 --stride 5 --units 3 "
+    options += "--train-size 8 --test-size 6"
+    args = shorten.parse(options.split())
+    data = shorten.load(args)
+    model = shorten.build("straight_through", data, args)
+    # Marked steps are kept.
+    lower, emission = model.get_layer("lower"), model.get_layer("emission")
+    features = np.random.default_rng(0).normal(size=(5, 3))
+    features[:, 0] = [1, 2, 3, 4, 20]
+    lower.set_weights([features, np.zeros(3)])
+    emission.set_weights([np.array([1, 0, 0]), np.array(-10)])
+    shorten.decide(model)
+    x, _ = data.test
+    found = model.predict(x, verbose=0)
+    others, marked = x.copy(), x.copy()
+    others[..., :4] = np.where(x[..., 4:] == 0, x[..., 3::-1], x[..., :4])
+    marked[..., :4] = np.where(x[..., 4:] == 1, x[..., 3::-1], x[..., :4])
+    np.testing.assert_array_equal(model.predict(others, verbose=0), found)
+    assert (model.predict(marked, verbose=0) != found).any()
+
+
 def test_texts(tmp_path):
     """Words of test texts are unknown; what follows a text is masked."""
     for part, word in (("train", "good"), ("val", "fair"), ("test", "odd")):
