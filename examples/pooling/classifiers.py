@@ -24,6 +24,31 @@ POOLINGS: dict[str, Callable[..., keras.layers.Layer]] = {
 }
 
 
+def _keras_maximum(name: str) -> Callable[..., keras.KerasTensor]:
+    pooling = keras.layers.GlobalMaxPooling1D(name=name)
+    return lambda states, mask: pooling(states)
+
+
+def _keras_attention(name: str) -> Callable[..., keras.KerasTensor]:
+    last = keras_seqmech.LastPooling(bidirectional=True)
+    attention = keras.layers.AdditiveAttention(name=name)
+
+    def pool(states, mask):
+        query = last(states, mask=mask)[:, None]
+        return attention([query, states], mask=[None, mask])[:, 0]
+
+    return pool
+
+
+# What a Keras user writes in their place: a maximum that reads padding, a mean,
+# and additive attention whose query is the last state.
+KERAS_POOLINGS = {
+    "keras_max": _keras_maximum,
+    "keras_mean": keras.layers.GlobalAveragePooling1D,
+    "keras_att": _keras_attention,
+}
+
+
 class Graph(NamedTuple):
     """Symbolic tensors: ids, embedding, probabilities."""
 
@@ -39,12 +64,15 @@ def bilstm_classifier(
     forget_bias: float = 1.0,
     masked: bool = True,
 ) -> keras.Model:
-    """One of `POOLINGS` over a BiLSTM: word ids to probabilities.
+    """A pooling over a BiLSTM: word ids to probabilities.
+
+    `name` is one of `POOLINGS` or `KERAS_POOLINGS`.
 
     `matrix` is what embeddings start from, `forget_bias` the forget gates'
     bias. Padding is left out if `masked`.
     """
-    pooling, rnn = POOLINGS[name](name="pooling"), _bidirectional(units)
+    pooling = {**POOLINGS, **KERAS_POOLINGS}[name](name="pooling")
+    rnn = _bidirectional(units)
     graph = connect(rnn, pooling, matrix, masked)
     _start_forgetting(rnn, forget_bias)
     return keras.Model(graph.tokens, graph.outputs, name=name)

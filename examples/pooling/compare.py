@@ -110,7 +110,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     experiments.add_arguments(parser)
     presets.add_argument(parser, presets.TEXTS)
     names = list(classifiers.POOLINGS)
-    add("--models", nargs="+", choices=names, default=names)
+    known = [*names, *classifiers.KERAS_POOLINGS]
+    add("--models", nargs="+", choices=known, default=names)
     add("--forget-bias", type=float, default=1.0, help="at first")
     add("--output", type=Path, default=Path("runs/pooling_compare.csv"))
     add("--vanishing", action="store_true", help="ratio at ends of epochs")

@@ -63,6 +63,39 @@ def test_classifiers_ignore_padding(name):
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("name", "own"), [("keras_mean", "meanpool"), ("keras_max", "maxpool")]
+)
+def test_poolings_of_keras(name, own):
+    """The mean leaves padding out; the maximum is ours where there is none."""
+    matrix = np.random.default_rng(0).normal(size=(9, 5)).astype("float32")
+    ids = np.array([[5, 8, 1, 2], [3, 2, 0, 0]])
+    ids = ids if name == "keras_mean" else ids[:1]
+    model = classifiers.bilstm_classifier(own, matrix, 4)
+    beside = classifiers.bilstm_classifier(name, matrix, 4)
+    beside.set_weights(model.get_weights())
+    np.testing.assert_allclose(beside(ids), model(ids), atol=1e-6)
+
+
+def test_additive_attention_of_the_last_state():
+    random = np.random.default_rng(0)
+    states = random.normal(size=(2, 4, 6)).astype("float32")
+    mask = np.array([[1, 1, 1, 1], [1, 1, 0, 0]], "bool")
+    inputs = keras.Input((4, 6)), keras.Input((4,), dtype="bool")
+    pooled = classifiers.KERAS_POOLINGS["keras_att"]("pooling")(
+        inputs[0], mask=inputs[1]
+    )
+    model = keras.Model(inputs, pooled)
+    scale = random.normal(size=6).astype("float32")
+    model.get_layer("pooling").set_weights([scale])
+    for row, length, found in zip(states, (4, 2), model([states, mask])):
+        # Forward's last state, and backward's, which is at the first step.
+        query = np.append(row[length - 1, :3], row[0, 3:])
+        scores = np.exp(np.tanh(row[:length] + query) @ scale)
+        expected = scores @ row[:length] / scores.sum()
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
 class Answer(keras.callbacks.Callback):
     """Makes a model answer one class in each epoch."""
 
