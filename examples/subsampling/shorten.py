@@ -103,7 +103,7 @@ def load(args: argparse.Namespace) -> Data:
         texts = noisy_texts.prepare(
             corpus, "mid", args.train_size, 0, args.length
         )
-        parts = (padded(part, args.length) for part in texts[1::2])
+        parts = (padded(x, args.length) for x in (texts.train, texts.test))
         return Data(*parts, 2, WORDS)
     if args.data == "mnist":
         parts = pixel_question.load_mnist(args.data_dir)

@@ -8,6 +8,7 @@ from examples.common.networks import network_of
 from examples.subsampling import shorten
 from tests.examples.files import read
 from tests.examples.files import write_lines
+from tests.examples.pooling.small_study import write_imdb
 
 pytestmark = pytest.mark.long
 
@@ -154,6 +155,20 @@ def test_texts(tmp_path):
         found = model.predict(x, verbose=0)
         model.get_layer("words").embeddings[0].assign([50.0] * 3)
         np.testing.assert_allclose(model.predict(x, verbose=0), found)
+
+
+def test_texts_amid_noise(tmp_path):
+    """A third of the words are the text's, between sentences of noise."""
+    write_imdb(tmp_path)
+    options = f"--data noisy --data-dir {tmp_path} --length 60 --train-size 20 "
+    options += "--test-size 10 --units 3 --lower dense"
+    args = shorten.parse(options.split())
+    data = shorten.load(args)
+    for (ids, labels), size in zip((data.train, data.test), (20, 10)):
+        assert ids.shape == (size, 60) and set(labels) == {0, 1}
+        assert ids.max() < data.words and (ids[:, :40] > 0).all()
+    model = shorten.build("mean", data, args)
+    assert model.predict(data.test[0], verbose=0).shape == (10, 2)
 
 
 @pytest.mark.parametrize("method", ["none", "stride", "mean", "convolution"])
