@@ -26,7 +26,8 @@ POOLINGS: dict[str, Callable[..., keras.layers.Layer]] = {
 
 def _keras_maximum(name: str) -> Callable[..., keras.KerasTensor]:
     pooling = keras.layers.GlobalMaxPooling1D(name=name)
-    return lambda states, mask: pooling(states)
+    # The slice has no mask, for which there would be a warning.
+    return lambda states, mask: pooling(states[:, :])
 
 
 def _keras_attention(name: str) -> Callable[..., keras.KerasTensor]:

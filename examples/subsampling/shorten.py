@@ -8,7 +8,8 @@
 Classifies sequences, 8x8 digits pixel by pixel unless `--data` says otherwise,
 with an LSTM above a lower layer: another LSTM, or with `--lower dense` a dense
 layer of each step. What the upper LSTM reads is all outputs of the lower layer
-("none"), each `--stride`-th ("stride"), means of so many ("mean"), a strided
+("none"; "maximum": the maximum of its states is classified in place of the last
+one), each `--stride`-th ("stride"), means of so many ("mean"), a strided
 convolution ("convolution"), or as many that an `ExpectedSubsample` keeps,
 learned by one of its estimators: from `EmissionProbabilities`, held to the
 share by a target for the batch, with `ExploreThenCommit`. "integrate" is
@@ -64,7 +65,10 @@ SETTINGS = (
 # The estimators of the subsample.
 LEARNED = ("expectation", "straight_through", "reinforce")
 DATA = ("digits", "mnist", "markers", "imdb", "noisy")
-METHODS = ("none", "stride", "mean", "convolution", *LEARNED, "integrate")
+METHODS = (
+    *("none", "maximum", "stride", "mean", "convolution"),
+    *(*LEARNED, "integrate"),
+)
 # The most frequent ones.
 WORDS = 10_000
 # Of sequences of symbols: how many are marked, and which of them is wanted.
@@ -201,7 +205,12 @@ def build(
         states, mask = IntegrateAndFire(
             length, share, quantity_weight=1.0, name="kept"
         )(states, mask=mask)
-    state = layers.LSTM(args.units, name="upper")(states, mask=mask)
+    is_pooled = method == "maximum"
+    upper = layers.LSTM(args.units, return_sequences=is_pooled, name="upper")
+    state = upper(states, mask=mask)
+    if is_pooled:
+        # The slice has no mask, for which there would be a warning.
+        state = layers.GlobalMaxPooling1D(name="maximum")(state[:, :])
     logits = layers.Dense(data.classes, name="logits")(state)
     model = keras.Model(x, logits)
     if method == "reinforce":

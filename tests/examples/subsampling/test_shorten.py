@@ -171,14 +171,16 @@ def test_texts_amid_noise(tmp_path):
     assert model.predict(data.test[0], verbose=0).shape == (10, 2)
 
 
-@pytest.mark.parametrize("method", ["none", "stride", "mean", "convolution"])
+@pytest.mark.parametrize(
+    "method", ["none", "maximum", "stride", "mean", "convolution"]
+)
 def test_plain_models_read_what_they_should(method):
     """The end of a sequence counts, what comes after the last stride not."""
     args, data = shorten.parse(["--stride", "5", "--units", "3"]), random_data()
     x, _ = data.test
     model = shorten.build(method, data, args)
     found = model.predict(x, verbose=0)
-    for changed, is_read in ((10, method == "none"), (9, True)):
+    for changed, is_read in ((10, method in ("none", "maximum")), (9, True)):
         other = x.copy()
         other[:, changed:] = 7
         same = np.allclose(found, model.predict(other, verbose=0))
