@@ -41,8 +41,8 @@ def _keras_attention(name: str) -> Callable[..., keras.KerasTensor]:
     return pool
 
 
-# What a Keras user writes in their place: a maximum that reads padding, a mean,
-# and additive attention whose query is the last state.
+# What a Keras user writes in their place: a maximum that takes no mask, a mean,
+# and additive attention whose query are the final states of both directions.
 KERAS_POOLINGS = {
     "keras_max": _keras_maximum,
     "keras_mean": keras.layers.GlobalAveragePooling1D,
@@ -82,7 +82,7 @@ def bilstm_classifier(
 def vector_classifier(
     name: str, width: int, units: int, forget_bias: float = 1.0
 ) -> keras.Model:
-    """The same over given vectors, which are not trained.
+    """One of `POOLINGS` over given vectors, which are not trained.
 
     Its inputs are `vectors`, `(batch, time, width)`, and `mask`, `(batch,
     time)`, which says where they are real.

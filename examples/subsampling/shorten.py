@@ -8,12 +8,13 @@
 Classifies sequences, 8x8 digits pixel by pixel unless `--data` says otherwise,
 with an LSTM above a lower layer: another LSTM, or with `--lower dense` a dense
 layer of each step. What the upper LSTM reads is all outputs of the lower layer
-("none"; "maximum": the maximum of its states is classified in place of the last
-one), each `--stride`-th ("stride"), means of so many ("mean"), a strided
-convolution ("convolution"), or as many that an `ExpectedSubsample` keeps,
-learned by one of its estimators: from `EmissionProbabilities`, held to the
-share by a target for the batch, with `ExploreThenCommit`. "integrate" is
-continuous integrate-and-fire, which reads weighted means of neighbouring steps.
+("none"; "maximum": the maximum of the upper LSTM's states is classified in
+place of the last one), each `--stride`-th ("stride"), means of so many
+("mean"), a strided convolution ("convolution"), or as many that an
+`ExpectedSubsample` keeps, learned by one of its estimators: from
+`EmissionProbabilities`, held to the share by a target for the batch, with
+`ExploreThenCommit`. "integrate" is continuous integrate-and-fire, which reads
+weighted means of neighbouring steps.
 Prints for each of `--methods` the accuracy on test sequences, in expectation
 and with hard decisions, the number of steps kept then, and the time of
 inference with them, as a share of that of all steps, too: measured in turn, in
@@ -186,7 +187,8 @@ def build(
             )
         # The slice has no mask, for which there would be a warning.
         states = shorter(states[:, : length * args.stride])
-        mask = None if mask is None else mask[:, :: args.stride]
+        # Of what is padded in part nothing is read.
+        mask = None if mask is None else mask[:, args.stride - 1 :: args.stride]
     elif method in LEARNED:
         emission = EmissionProbabilities(share, name="emission")(
             states, mask=mask
@@ -333,7 +335,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--data-dir", type=arguments.folder, help="folder of data sets")
     add("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     add("--seeds", nargs="+", type=int, default=[0])
-    add("--lower", choices=("lstm", "dense"), default="lstm", help="layer")
+    add(
+        "--lower", choices=("lstm", "dense"), default="lstm", help="lower layer"
+    )
     add("--stride", type=int, default=4, help="steps for one that stays")
     add("--units", type=int, default=32, help="units of LSTMs and embedding")
     add("--length", type=int, default=200, help="words, or symbols")

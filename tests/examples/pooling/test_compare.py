@@ -75,6 +75,12 @@ def test_poolings_of_keras(name, own):
     beside = classifiers.bilstm_classifier(name, matrix, 4)
     beside.set_weights(model.get_weights())
     np.testing.assert_allclose(beside(ids), model(ids), atol=1e-6)
+    if name == "keras_max":
+        # Zeros of padded steps count, where all states are negative.
+        padded = np.pad(ids, ((0, 0), (0, 3)))
+        changed = np.abs(beside(padded) - beside(ids)).max()
+        assert changed > 1e-4
+        np.testing.assert_allclose(model(padded), model(ids), atol=1e-6)
 
 
 def test_additive_attention_of_the_last_state():

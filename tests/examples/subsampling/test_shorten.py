@@ -3,8 +3,10 @@
 import keras
 import numpy as np
 import pytest
+from keras import ops
 
 from examples.common.networks import network_of
+from examples.pooling import noisy_texts
 from examples.subsampling import shorten
 from tests.examples.files import read
 from tests.examples.files import write_lines
@@ -135,7 +137,7 @@ def test_above_a_dense_layer_only_what_is_kept_is_read():
 
 
 def test_texts(tmp_path):
-    """Words of test texts are unknown; what follows a text is masked."""
+    """Words of test texts that training texts lack are unknown."""
     for part, word in (("train", "good"), ("val", "fair"), ("test", "odd")):
         rows = [
             {"text": f"{word} {word} film" * (i + 1), "label": i % 2}
@@ -149,17 +151,32 @@ def test_texts(tmp_path):
     assert data.train[0].shape == (5, 8) and data.test[0].shape == (4, 8)
     assert data.train[0].max() < data.words
     assert (data.test[0] == 1).any() and not (data.train[0] == 1).any()
-    x = np.array([[2, 3, 4, 0, 0, 0, 0, 0]])
-    for method in ("stride", "convolution", "none"):
-        model = shorten.build(method, data, args)
-        found = model.predict(x, verbose=0)
-        model.get_layer("words").embeddings[0].assign([50.0] * 3)
-        np.testing.assert_allclose(model.predict(x, verbose=0), found)
 
 
-def test_texts_amid_noise(tmp_path):
-    """A third of the words are the text's, between sentences of noise."""
+@pytest.mark.parametrize("lower", ["lstm", "dense"])
+@pytest.mark.parametrize(
+    "method", ["none", "maximum", "stride", "mean", "convolution"]
+)
+def test_padding_is_not_read(method, lower):
+    """A padded text has the answer of the text itself.
+
+    A shortened one is read in whole strides: here one of two words of three.
+    """
+    options = ["--stride", "2", "--units", "3", "--lower", lower]
+    args, x = shorten.parse(options), np.array([[2, 3, 4, 0, 0, 0, 0]])
+    parts = (x, np.array([0])), (x, np.array([0]))
+    padded = shorten.build(method, shorten.Data(*parts, 2, 9), args)
+    own = x[:, : 3 if method in ("none", "maximum") else 2]
+    parts = (own, np.array([0])), (own, np.array([0]))
+    alone = shorten.build(method, shorten.Data(*parts, 2, 9), args)
+    alone.set_weights(padded.get_weights())
+    np.testing.assert_allclose(padded(x), alone(own), atol=1e-6)
+
+
+def test_texts_amid_noise(tmp_path, monkeypatch):
+    """Words between sentences of noise are the text's, rare ones unknown."""
     write_imdb(tmp_path)
+    monkeypatch.setattr(shorten, "WORDS", 30)
     options = f"--data noisy --data-dir {tmp_path} --length 60 --train-size 20 "
     options += "--test-size 10 --units 3 --lower dense"
     args = shorten.parse(options.split())
@@ -167,8 +184,37 @@ def test_texts_amid_noise(tmp_path):
     for (ids, labels), size in zip((data.train, data.test), (20, 10)):
         assert ids.shape == (size, 60) and set(labels) == {0, 1}
         assert ids.max() < data.words and (ids[:, :40] > 0).all()
+    corpus = noisy_texts.load(tmp_path, test_size=10)
+    texts = noisy_texts.prepare(corpus, "mid", 20, 0, 60).train
+    for ids, own in zip(data.train[0], texts.ids):
+        kept = np.where(own < 30, own, 1)
+        np.testing.assert_array_equal(ids[: len(own)], kept)
+        assert not ids[len(own) :].any()
+    with pytest.raises(SystemExit):
+        shorten.parse(["--data", "noisy"])
+    keys = [
+        shorten.keys(shorten.parse(["--lower", lower]))[0]
+        for lower in ("lstm", "dense")
+    ]
+    assert keys[0] != keys[1]
     model = shorten.build("mean", data, args)
     assert model.predict(data.test[0], verbose=0).shape == (10, 2)
+
+
+def test_the_maximum_and_the_mean():
+    """What the upper LSTM says, and what it reads, in numpy."""
+    args, data = shorten.parse(["--stride", "5", "--units", "3"]), random_data()
+    x, _ = data.test
+    for method in ("maximum", "mean"):
+        model = shorten.build(method, data, args)
+        upper, logits = model.get_layer("upper"), model.get_layer("logits")
+        lower = model.get_layer("lower")(x)
+        if method == "mean":
+            lower = lower[:, : lower.shape[1] // 5 * 5]
+            lower = ops.mean(ops.reshape(lower, (len(x), -1, 5, 3)), axis=2)
+        states = np.asarray(upper(lower))
+        read = states.max(axis=1) if method == "maximum" else states
+        np.testing.assert_allclose(model(x), logits(read), atol=1e-5)
 
 
 @pytest.mark.parametrize(
