@@ -128,6 +128,8 @@ def test_above_a_dense_layer_only_what_is_kept_is_read():
     emission.set_weights([np.array([1, 0, 0]), np.array(-10)])
     shorten.decide(model)
     x, _ = data.test
+    expected = np.maximum(x @ features, 0)
+    np.testing.assert_allclose(lower(x), expected, rtol=1e-5, atol=1e-6)
     found = model.predict(x, verbose=0)
     others, marked = x.copy(), x.copy()
     others[..., :4] = np.where(x[..., 4:] == 0, x[..., 3::-1], x[..., :4])
