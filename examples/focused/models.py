@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
-import tensorflow as tf
 from keras import ops
 
 from examples.common import presets
@@ -31,8 +30,6 @@ from keras_seqmech import ContextAttention
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import PolicyGradientModel
-from keras_seqmech.analysis import restored_state
-from keras_seqmech.core.decisions import reports
 
 LSTMS = ("lstm1", "lstm2", "lstm1_last", "lstm2_last")
 MODELS = (*LSTMS, *(f"{name}_told" for name in LSTMS), "fhe")
@@ -41,8 +38,6 @@ ATTENDING = ("lstm1", "lstm2", "fhe")
 ESTIMATORS = ("reinforce", "relaxed", "straight_through")
 # Weight of exploration at the start.
 ENTROPY_WEIGHT = 1.0
-# Draws of the gates, for the variance of their gradient.
-DRAWS = 16
 
 
 class Asked(NamedTuple):
@@ -242,29 +237,3 @@ def measure_drawn(
     with inferring(model, "sample"):
         measured = measure(probe(model), asked, answers, batch_size)
     return {f"drawn_{name}": value for name, value in measured.items()}
-
-
-def gate_variance(
-    model: keras.Model, asked: dict, answers: np.ndarray
-) -> float | str:
-    """Variance of the gradient of the gate's weights, from draw to draw.
-
-    The sum over all numbers of the gradient, of one batch; "" for a model
-    without gates. The model stays as it is.
-    """
-    if not has_gates(model):
-        return ""
-    gate = network_of(model).get_layer("encoder").gate
-    weights = [weight.value for weight in gate.trainable_variables]
-
-    @tf.function
-    def gradient(asked, answers):
-        with reports.collect(), tf.GradientTape() as tape:
-            logits = model(asked, training=True)
-            loss = model.compute_loss(asked, answers, logits, training=True)
-        parts = tape.gradient(loss, weights, unconnected_gradients="zero")
-        return tf.concat([tf.reshape(part, [-1]) for part in parts], axis=0)
-
-    with restored_state.state_restored(model):
-        found = [gradient(asked, answers).numpy() for _ in range(DRAWS)]
-    return float(np.var(found, axis=0, ddof=1).sum())

@@ -101,9 +101,8 @@ def listing(studies: Sequence[Study], places: running.Places) -> str:
         if study.program is not None:
             left = len(running.pending(study, places.rows))
             todo = f"{left} of {len(study.runs)}"
-        own = rows_.read(study, places.rows)
-        own = own[own["options"] == study.options]
-        minutes = pd.to_numeric(own["seconds"]).mean() / 60
+        seconds = rows_.read(study, places.rows)["seconds"]
+        minutes = pd.to_numeric(seconds).mean() / 60
         taken = "?" if pd.isna(minutes) else f"{minutes:.1f}"
         lines.append([study.name, study.shows, todo, taken, study.data])
     return tables.table(lines)

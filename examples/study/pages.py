@@ -6,8 +6,7 @@ All else is written by hand. A number of rows in a text follows a comment that
 says what it is: `<!-- quoted: NAME COLUMN: LABELS -->` the mean and standard
 deviation of the case with these labels, separated by commas, and
 `<!-- quoted: NAME COLUMN: LABELS - LABELS -->` the difference of two cases over
-the seeds that both have. ` with OPTIONS` at the end chooses rows with these
-options.
+the seeds that both have.
 """
 
 import re
@@ -19,7 +18,6 @@ import pandas as pd
 from examples.study import records
 from examples.study import report
 from examples.study import rows as rows_
-from examples.study.records import Column
 
 PAGES = (rows_.ROOT / "RESULTS.md", *sorted(rows_.FOLDER.parent.glob("*.md")))
 TABLE = re.compile(
@@ -36,9 +34,6 @@ class Number(NamedTuple):
 
     text: str
     seeds: int
-
-
-NO_NUMBER = Number("", 0)
 
 
 def with_tables(content: str, folder: Path = rows_.FOLDER) -> str:
@@ -76,46 +71,25 @@ def wrong_quotes(content: str, folder: Path = rows_.FOLDER) -> list[str]:
 
 
 def number(reference: str, folder: Path = rows_.FOLDER) -> Number:
-    """The number of a reference, "NAME COLUMN: LABELS" or with a baseline.
-
-    Of rows with several options, unless it names some, those with most seeds
-    count; of as many, today's, then those added last.
-    """
+    """The number of a reference, "NAME COLUMN: LABELS" or with a baseline."""
     place, _, labels = reference.partition(": ")
-    labels, _, wanted = labels.partition(" with ")
     name, _, column_name = place.partition(" ")
     case, _, baseline = labels.partition(" - ")
     study = records.study(name)
     rows = rows_.read(study, folder)
-    if wanted:
-        rows = rows[rows["options"] == wanted]
     joined = [", ".join(filter(None, x)) for x in rows[[*study.labels]].values]
     names = pd.Series(joined, rows.index, dtype=object)
-    own = rows[names == case]
-    others = rows[names == baseline] if baseline else None
-    found = [
-        _number(own[own["options"] == options], others, column)
-        for column in study.columns
-        if column.name == column_name
-        for options in dict.fromkeys([study.options, *own["options"][::-1]])
-    ]
-    best = max(found, key=lambda number: number.seeds, default=NO_NUMBER)
-    if best == NO_NUMBER:
-        raise ValueError(
-            f"{name}: expected rows with these labels and a number in this "
-            f"column. Received: {reference}"
-        )
-    return best
-
-
-def _number(
-    own: pd.DataFrame, others: pd.DataFrame | None, column: Column
-) -> Number:
-    """The number of rows with the same options, alone or less others."""
-    if others is None:
-        text = report.summary(own, column)
-        seeds = report.seed_count(report.of_most_seeds(own))
-        return Number(text, seeds) if text else NO_NUMBER
-    others = others[others["options"].isin(own["options"])]
-    found = report.difference(own, others, column)
-    return Number(found.show(column.form), found.pairs) if found else NO_NUMBER
+    own, others = rows[names == case], rows[names == baseline]
+    for column in study.columns:
+        if column.name != column_name:
+            continue
+        if baseline:
+            found = report.difference(own, others, column)
+            if found:
+                return Number(found.show(column.form), found.pairs)
+        elif text := report.summary(own, column):
+            return Number(text, len(own))
+    raise ValueError(
+        f"{name}: expected rows with these labels and a number in this "
+        f"column. Received: {reference}"
+    )

@@ -48,9 +48,9 @@ class Program:
         return importlib.import_module(f"examples.{self.name}")
 
     def key(self, args: argparse.Namespace) -> Row:
-        """Columns that rows of a run, or the last of a chain, must have."""
-        keys = self.module.keys(args)
-        return dict(zip(self.module.KEY, keys[-1], strict=True))
+        """Columns that rows of a run must have."""
+        (key,) = self.module.keys(args)
+        return dict(zip(self.module.KEY, key, strict=True))
 
     def read(self, path: Path) -> list[Row]:
         """All rows that the program wrote."""

@@ -58,8 +58,7 @@ class Run(NamedTuple):
 class Study:
     """A table or figure of a document, or a part of one.
 
-    Rows with other `options` are older. Without a program, rows are
-    written by hand from what `command` prints.
+    Without a program, rows are written by hand from what `command` prints.
     """
 
     name: str  # Also that of the file of its rows.
@@ -76,10 +75,6 @@ class Study:
     # The document's numbers by column, each by labels with commas between: of
     # the cases that have all of these.
     paper: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    # What is to be said of older rows, by a part of their options.
-    older: Mapping[str, str] = field(default_factory=dict)
-    # A case starts from the one before with the same seed, in its folder.
-    chained: bool = False
     command: str = ""
 
     @cached_property

@@ -21,35 +21,17 @@ LEVEL_NAME = f"{100 * LEVEL:g} %"
 RANGE, INTERVAL = "range of pairs", "Student's t"
 
 
-def of_hand(rows: pd.DataFrame) -> pd.Series:
-    """Whether a row is of several seeds."""
-    return rows["seeds"].str.contains(" ")
-
-
-def seed_count(rows: pd.DataFrame) -> int:
-    """The number of seeds of rows."""
-    return len({seed for seeds in rows["seeds"] for seed in seeds.split()})
-
-
-def of_most_seeds(rows: pd.DataFrame) -> pd.DataFrame:
-    """The runs of a case, or its means by hand if they are of more seeds."""
-    by_hand = of_hand(rows)
-    means = [row for _, row in rows[by_hand].groupby("seeds", sort=False)]
-    return max([rows[~by_hand], *means], key=seed_count)
-
-
 def summary(rows: pd.DataFrame, column: Column) -> str:
     """Mean and standard deviation of a case, "" if none is known.
 
     What is no number is shown as it is. Where only some runs have a number,
     their count is in brackets.
     """
-    own = of_most_seeds(rows)
-    known = own[column.name][own[column.name] != ""]
+    known = rows[column.name][rows[column.name] != ""]
     numbers = column.scale * pd.to_numeric(known, errors="coerce")
     if known.empty or numbers.hasnans or not column.form:
         return ", ".join(known)
-    count = f" ({len(known)})" if len(known) < len(own) else ""
+    count = f" ({len(known)})" if len(known) < len(rows) else ""
     return tables.spread(numbers.tolist(), column.form) + count
 
 
@@ -90,9 +72,7 @@ def difference(
     interval from `LEAST_OF_INTERVAL` on; None without any pair.
     """
     numbers = [
-        pd.to_numeric(
-            own[~of_hand(own)].set_index("seeds")[column.name], errors="coerce"
-        )
+        pd.to_numeric(own.set_index("seeds")[column.name], errors="coerce")
         for own in (rows, baseline)
     ]
     found = column.scale * (numbers[0] - numbers[1]).dropna()
@@ -110,36 +90,25 @@ def difference(
 
 
 def report(study: Study, folder: Path = rows_.FOLDER) -> str:
-    """The tables of a study, today's options first, and where they are from."""
+    """The table of a study, where its rows are from, and how to make them."""
     rows = rows_.read(study, folder)
-    current = rows[rows["options"] == study.options]
-    parts = _part(study, current)
+    parts = [] if rows.empty else [table(study, rows), _origins(rows)]
     if study.program is not None:
-        parts.append(_progress(study, current, folder))
-    others = rows[rows["options"] != study.options]
-    for options, own in others.groupby("options", sort=False):
-        given = f"`{options}`" if options else "none"
-        said = [x for part, x in study.older.items() if part in options]
-        names = "; ".join([given, *said])
-        parts.append(f"Rows with other options than today's, {names}:")
-        parts += _part(study, own)
-    return "\n\n".join(parts)
+        parts.append(_progress(study, folder))
+    return "\n\n".join(filter(None, parts))
 
 
-def _part(study: Study, rows: pd.DataFrame) -> list[str]:
-    """A table of rows with the same options, and what it says of itself."""
-    if rows.empty:
-        return []
-    parts = [table(study, rows)]
+def _origins(rows: pd.DataFrame) -> str:
+    """Where rows are from, in a line; "" if unknown."""
     origins = []
     for name in ("date", "commit", "machine", "note"):
         values = " / ".join(filter(None, rows[name].unique()))
         if values:
             origins.append(f"commit {values}" if name == "commit" else values)
-    return [*parts, f"Rows: {'; '.join(origins)}."] if origins else parts
+    return f"Rows: {'; '.join(origins)}." if origins else ""
 
 
-def _progress(study: Study, rows: pd.DataFrame, folder: Path) -> str:
+def _progress(study: Study, folder: Path) -> str:
     """How to make these rows, and what is left of them."""
     data = " --data-dir DATA" if study.data else ""
     command = f"`python -m examples.study {study.name}{data}`"
@@ -147,24 +116,20 @@ def _progress(study: Study, rows: pd.DataFrame, folder: Path) -> str:
     left, total = len(running.pending(study, folder)), len(study.runs)
     if not left:
         return f"All runs of {command}{options}."
-    means = "; means are of older runs" if of_hand(rows).any() else ""
-    return f"{total - left} of {total} runs of {command}{options}{means}."
+    return f"{total - left} of {total} runs of {command}{options}."
 
 
 def table(study: Study, rows: pd.DataFrame) -> str:
-    """Markdown table of rows with the same options, a line for each case.
+    """Markdown table of rows, a line for each case.
 
     Columns without any number are left out. The title of the differences says
     what their brackets are.
     """
     names = list(study.labels)
-    order = [{*case.labels.values()} for case in study.cases]
+    order = [(*case.labels.values(),) for case in study.cases]
 
     def place(labels: Sequence[str]) -> int:
-        # Older rows may lack a label.
-        own = {*labels[: len(study.cases[0].labels)]} - {""}
-        found = (i for i, case in enumerate(order) if own <= case)
-        return next(found, len(order))
+        return order.index(labels[: len(order[0])])
 
     groups = dict(list(rows.groupby(names, sort=False)))
     lines, brackets = [], set()
@@ -210,5 +175,5 @@ def _line(
             if found:
                 name = study.baseline(labels)[study.compared]
                 line["difference"] = f"{found.show(column.form)} to {name}"
-    line["seeds"] = str(seed_count(of_most_seeds(own)))
+    line["seeds"] = str(len(own))
     return line

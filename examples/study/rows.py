@@ -1,8 +1,7 @@
 """The rows of studies: CSV files in the repository, one for each study.
 
 A row is a run: its labels, its seed, what was measured, and where it comes
-from. Older tables that have only means are rows as well: their `seeds` are
-several, and their numbers "mean ± standard deviation".
+from. Where options of a study change, a new run takes the place of the old row.
 """
 
 import datetime
@@ -31,7 +30,7 @@ def file(study: Study, folder: Path = FOLDER) -> results.ResultsFile:
     """The file of a study; several processes may add rows to it."""
     measured = [column.name for column in study.columns]
     fields = dict.fromkeys((*study.labels, "seeds", *measured, *ORIGIN))
-    key = (*study.labels, "seeds", "options")
+    key = (*study.labels, "seeds")
     return results.ResultsFile(folder / f"{study.name}.csv", (*fields,), key)
 
 

@@ -38,7 +38,7 @@ def by_hand(study: Study) -> str:
 def pending(
     study: Study, folder: Path, wanted: Callable[[Run], bool] = everything
 ) -> list[Run]:
-    """Runs without a row of today's options; means of several do not count."""
+    """Runs without a row of today's options."""
     columns = [*study.cases[0].labels, "seeds"]
     rows = rows_.read(study, folder)
     rows = rows[rows["options"] == study.options]
@@ -52,13 +52,11 @@ def pending(
 
 
 def work_folder(study: Study, run: Run, places: Places) -> Path:
-    """The folder of a run's options; chained runs share it."""
-    options, name = study.options, f"seed-{run.seed}"
-    if not study.chained:
-        options = f"{options} {run.case.options}"
-        labels = filter(None, run.case.labels.values())
-        name = "-".join([*labels, name]).replace("/", "_").replace(" ", "_")
-    digest = zlib.crc32(options.encode())
+    """The folder of a run's options."""
+    labels = filter(None, run.case.labels.values())
+    name = "-".join([*labels, f"seed-{run.seed}"])
+    name = name.replace("/", "_").replace(" ", "_")
+    digest = zlib.crc32(f"{study.options} {run.case.options}".encode())
     return places.work / study.name / f"{name}-{digest:08x}"
 
 
@@ -98,9 +96,7 @@ def _do(study: Study, run: Run, places: Places) -> None:
     """Does one run and adds its rows."""
     folder = work_folder(study, run, places)
     options = study.arguments(run, places.data)
-    # Chained runs share a folder.
-    digest = zlib.crc32(" ".join(options).encode())
-    known = _origin(folder / f"origin-{digest:08x}.json")
+    known = _origin(folder / "origin.json")
     start = time.perf_counter()
     found = study.program.run(options, folder)
     known.setdefault("seconds", f"{time.perf_counter() - start:.0f}")

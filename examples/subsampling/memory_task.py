@@ -18,10 +18,9 @@ With `--curriculum outputs` only the first T' outputs of each minibatch are
 learned, T' uniform from 1 to T. With `--curriculum length` all outputs are
 learned, of sequences that grow: they have 10 symbols at first, and twice as
 many, up to T, after each `--evaluate-every` minibatches of which
-`--growth-accuracy` of the outputs were right. With `--warm-start` a model
-starts from the weights that the same seed learned for the previous of
-`--lengths`. Equation 3 decides whether to emit the state of a step before the
-step's symbol is seen; `--emit after` decides one step later.
+`--growth-accuracy` of the outputs were right. Equation 3 decides whether to
+emit the state of a step before the step's symbol is seen; `--emit after`
+decides one step later.
 
 Beside `--output`, in `<name>-models/`, are the models and their curves.
 """
@@ -52,7 +51,7 @@ MEASURED = (
 FIELDS = KEY + MEASURED
 SETTINGS = (
     *("units", "emission_bias", "emit", "clip_norm", "batch_size"),
-    *("outputs", "curriculum", "growth_accuracy", "warm_start", "steps"),
+    *("outputs", "curriculum", "growth_accuracy", "steps"),
     *("target_accuracy", "evaluate_every", "test_size"),
 )
 CURRICULA, EMIT = ("outputs", "length"), ("before", "after")
@@ -201,11 +200,7 @@ def train_and_test(key: results.Row, args: argparse.Namespace) -> dict:
         clip_norm=args.clip_norm,
         width=output_count(length, args),
     )
-    path, before = model_path(length, seed, args), lengths_before(length, args)
-    if args.warm_start and before:
-        warm = keras.models.load_model(model_path(before[-1], seed, args))
-        model.set_weights(warm.get_weights())
-    probed = probe(model)
+    path, probed = model_path(length, seed, args), probe(model)
     check, test = (
         memory.examples(args.test_size, length, own_seed)
         for own_seed in (CHECK_SEED, TEST_SEED)
@@ -283,11 +278,6 @@ def output_count(length: int, args: argparse.Namespace) -> int:
     return length if args.outputs == "all" else memory.most_outputs(length)
 
 
-def lengths_before(length: int, args: argparse.Namespace) -> list[int]:
-    """Lengths whose models lead to a warm start."""
-    return args.lengths[: args.lengths.index(length)]
-
-
 def keys(args: argparse.Namespace) -> list[results.Key]:
     """The `KEY` of each run."""
     return [
@@ -300,12 +290,8 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
 def run_key(
     length: int, seed: int | str, args: argparse.Namespace
 ) -> results.Key:
-    """Values of `KEY`; a warm start is named by the lengths before."""
-    more = {}
-    if args.warm_start:
-        before = map(str, lengths_before(length, args))
-        more["warm_start"] = ",".join(before)
-    return str(length), str(seed), results.describe(args, SETTINGS, **more)
+    """Values of `KEY`."""
+    return str(length), str(seed), results.describe(args, SETTINGS)
 
 
 def model_path(length: int, seed: int | str, args: argparse.Namespace) -> Path:
@@ -350,7 +336,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     learned = "real ones, or T, zeros after the last real one"
     what = "what grows: outputs that are learned, or the length of sequences"
     right = "of training, at which the length doubles"
-    warm = "start from the model of the length before"
     add("--lengths", nargs="+", type=int, default=lengths)
     add("--seeds", nargs="+", type=int, default=[0])
     add("--units", type=int, default=100, help="units of the LSTM")
@@ -361,7 +346,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--outputs", choices=OUTPUTS, default="real", help=learned)
     add("--curriculum", choices=CURRICULA, default="outputs", help=what)
     add("--growth-accuracy", type=float, default=0.8, help=right)
-    add("--warm-start", action="store_true", help=warm)
     add("--steps", type=int, default=10000, help="most training minibatches")
     add("--target-accuracy", type=float, default=0.98, help="end of training")
     add("--evaluate-every", type=int, default=100, help="steps")

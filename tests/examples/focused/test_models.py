@@ -85,24 +85,6 @@ def test_a_model_that_is_told_reads_the_question_at_every_step(name):
     assert np.abs(first - second).reshape(len(first), -1).max(axis=1).all()
 
 
-def test_gradient_variance_is_that_of_the_draws():
-    args = picking.parse(small("unused"))
-    asked, answers = picking.picking.examples(32, 6)
-    found = {}
-    for estimator in ("reinforce", "relaxed"):
-        keras.utils.set_random_seed(0)
-        model = picking.build("fhe", estimator, args)
-        models.compile_model(model, 0.01, steps=9)
-        before = model.get_weights()
-        found[estimator] = models.gate_variance(model, asked, answers)
-        for a, b in zip(before, model.get_weights()):
-            np.testing.assert_array_equal(a, b)
-    # The reward of one draw tells little of one gate.
-    assert found["reinforce"] > 10 * found["relaxed"] > 0
-    lstm = picking.build("lstm1", "", args)
-    assert models.gate_variance(lstm, asked, answers) == ""
-
-
 def test_gates_as_drawn():
     """By probabilities of about 0.75: open if hard, some of them if drawn."""
     args = picking.parse(small("unused"))

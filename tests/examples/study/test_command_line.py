@@ -21,7 +21,7 @@ print({"keras", "tensorflow"} & set(sys.modules) or "light", file=sys.stderr)
     [
         (["tables"], "NAME: must be one of"),
         ([], "NAME: must be given"),
-        (["sweep_sizes"], "what its command prints: python -m"),
+        (["figure_1_3"], "what its command prints: python -m"),
         (["--list", "--report"], "not allowed with"),
         (["memory", "--only", "x"], "memory has no such run"),
         (["memory", "--seeds", "77"], "memory has no such run"),
@@ -41,7 +41,7 @@ def test_the_program_lists(capsys):
 
 @pytest.mark.long
 def test_reports_show_the_thesis_numbers_without_keras():
-    studies = ["table_1_3_1k", "table_2_1", "table_1_9", "titles"]
+    studies = ["pooling_keras", "table_2_1", "table_1_9", "titles"]
     done = subprocess.run(
         [sys.executable, "-c", REPORT, *studies],
         capture_output=True,

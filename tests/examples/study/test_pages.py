@@ -135,43 +135,24 @@ def test_rows_that_disagree_are_noticed(tmp_path):
 
 @pytest.fixture
 def add(tmp_path, monkeypatch):
-    """Adds a row of a study that has the options `--units 4`."""
-    study = tiny_program.study("--units 4")
+    """Adds a row of the tiny study."""
+    study = tiny_program.study()
     monkeypatch.setitem(records.STUDIES, "tiny", study)
 
-    def add_row(model, seeds, score, options="--units 4"):
-        row = {"model": model, "seeds": seeds, "score": score}
-        rows.add(study, [{**row, "options": options}], tmp_path)
+    def add_row(model, seed, score):
+        row = {"model": model, "seeds": seed, "score": score}
+        rows.add(study, [row], tmp_path)
 
     return add_row
 
 
-def test_the_options_of_most_seeds_and_of_today_come_first(add, tmp_path):
-    add("a", "0", "7", options="")
-    assert pages.number("tiny score: a", tmp_path) == ("7.0", 1)
-    add("a", "0", "6", options="--units 5")
-    assert pages.number("tiny score: a", tmp_path) == ("6.0", 1)
-    add("a", "0", "8")
-    assert pages.number("tiny score: a", tmp_path) == ("8.0", 1)
-    add("a", "1 2", "5.0 ± 1.0", options="")
-    assert pages.number("tiny score: a", tmp_path) == ("5.0 ± 1.0", 2)
-
-
-def test_a_quote_may_name_its_options(add, tmp_path):
-    add("a", "0", "7")
-    add("a", "0", "6", options="--units 5")
-    found = pages.number("tiny score: a with --units 5", tmp_path)
-    assert found == ("6.0", 1)
-
-
-def test_differences_are_of_the_options_with_most_pairs(add, tmp_path):
+def test_numbers_of_references(add, tmp_path):
     for seed, scores in enumerate([(1, 4), (2, 6), (3, 9)]):
         for model, score in zip("ab", scores):
-            add(model, str(seed), str(score), options="")
-    add("a", "0", "1")
-    add("b", "0", "0")
-    # Without a pair of the same options.
-    add("b", "7", "100", options="--units 2")
+            add(model, str(seed), str(score))
+    # Of no pair.
+    add("b", "7", "100")
+    assert pages.number("tiny score: a", tmp_path) == ("2.0 ± 1.0", 3)
     found = pages.number("tiny score: b - a", tmp_path)
     assert found == ("+4.3 [3.0, 6.0]", 3)
 

@@ -16,14 +16,14 @@ SCORE = Column("score", "score", ".2f")
 def add(tmp_path):
     """Adds rows of the tiny study; returns them all, read again."""
 
-    def add_rows(*scores, seeds=None, model="a", options="", **more):
+    def add_rows(*scores, seeds=None, model="a", **more):
         study = tiny_program.study()
         seeds = seeds or range(len(scores))
         new = [
             {"seeds": str(seed), "score": str(score), "model": model, **more}
             for seed, score in zip(seeds, scores)
         ]
-        rows.add(study, [{**row, "options": options} for row in new], tmp_path)
+        rows.add(study, new, tmp_path)
         return rows.read(study, tmp_path)
 
     return add_rows
@@ -45,14 +45,6 @@ def test_summary(scores, column, shown, add):
     assert report.summary(add(*scores), column) == shown
 
 
-def test_runs_take_the_place_of_means_of_no_more_seeds(add):
-    means = add("7 ± 1", seeds=["0 1 2"])
-    assert report.summary(means, SCORE) == "7 ± 1"
-    assert report.seed_count(means) == 3
-    assert report.summary(add(1, 2), SCORE) == "7 ± 1"
-    assert report.summary(add(1, 2, 6), SCORE) == "3.00 ± 2.65"
-
-
 def difference(found, column=SCORE):
     own, other = (found[found["model"] == model] for model in "ba")
     return report.difference(own, other, column)
@@ -68,9 +60,9 @@ def test_paired_difference(add):
     assert found == (1.0, (-3.0, 4.0), 3)
     assert found.show(".1f") == "+1.0 [-3.0, 4.0]"
     assert difference(add(9, seeds=[3])) == (0.75, (-3.0, 4.0), 4)
-    # Means and rows without a number are no pairs.
-    add("", "7", seeds=[8, "8 9"], model="b")
-    add(1, "5", seeds=[8, "8 9"])
+    # A row without a number is of no pair.
+    add("", seeds=[8], model="b")
+    add(1, seeds=[8])
     add(8, seeds=[4], model="b")
     found = difference(add(6.5, seeds=[4]), SCORE._replace(scale=2))
     expected = stats.ttest_1samp(np.array([4.0, 8, -6, 0, 3]), 0)
@@ -87,12 +79,10 @@ def test_an_interval_of_equal_differences(add):
 
 def test_a_report(add, tmp_path):
     paper = {"score": {"a": "5a", "b": "5b"}}
-    older = {"--units 4": "too few", "--units 5": "too many"}
-    study = tiny_program.study(paper=paper, older=older)
+    study = tiny_program.study(paper=paper)
     run = {"date": "2026-11-22", "commit": "abc"}
     add(4, 6, 9, model="b", **run)
     add(1, 2, 3, model="a", **run)
-    add("7 ± 1", seeds=["0 1"], options="--units 4", note="by hand")
     found = report.report(study, tmp_path).split("\n\n")
     title = f"difference [{report.RANGE}]"
     assert found[0].split("\n") == [
@@ -101,13 +91,10 @@ def test_a_report(add, tmp_path):
         "| a | 2.0 ± 1.0 | 5a |  | 3 |",
         "| b | 6.3 ± 2.5 | 5b | +4.3 [3.0, 6.0] to a | 3 |",
     ]
-    assert found[1:4] == [
+    assert found[1:] == [
         "Rows: 2026-11-22; commit abc.",
         "All runs of `python -m examples.study tiny`.",
-        "Rows with other options than today's, `--units 4`; too few:",
     ]
-    assert "| a | 7 ± 1 | 5a | 2 |" in found[4]
-    assert found[5] == "Rows: by hand."
 
 
 def test_titles_say_what_brackets_are(add):

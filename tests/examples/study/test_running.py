@@ -41,15 +41,12 @@ def test_runs_are_done_once(tmp_path, places):
     assert row["commit"] == rows.commit()
 
 
-def test_rows_of_other_options_and_means_are_no_runs(places):
+def test_a_run_takes_the_place_of_a_row_of_other_options(places):
     study = tiny_program.study("--units 4")
     older = {"model": "a", "seeds": "0", "score": "7", "options": ""}
-    means = {"model": "b", "seeds": "0 1 2", "options": study.options}
-    rows.add(study, [older, {**means, "score": "7 ± 1"}], places.rows)
+    rows.add(study, [older], places.rows)
     assert running.do_runs(study, places) == 6
-    kept = rows.read(study, places.rows)
-    assert len(kept) == 8
-    assert list(kept["score"][:2]) == ["7", "7 ± 1"]
+    assert scores(study, places) == ALL
 
 
 def test_a_run_that_another_process_does_is_left_to_it(places):
@@ -71,11 +68,8 @@ def test_what_a_run_needs(places):
     assert running.do_runs(study, places._replace(data=places.work)) == 6
 
 
-@pytest.mark.parametrize("chained, folders", [(False, 6), (True, 3)])
-def test_rows_of_continued_runs_name_both_commits(
-    places, monkeypatch, chained, folders
-):
-    study = tiny_program.study(chained=chained)
+def test_rows_of_continued_runs_name_both_commits(places, monkeypatch):
+    study = tiny_program.study()
 
     def commit(name):
         monkeypatch.setattr(rows, "commit", lambda: name)
@@ -88,7 +82,7 @@ def test_rows_of_continued_runs_name_both_commits(
     running.do_runs(study, places)
     assert origins() == {("old", True)}
     found = {running.work_folder(study, run, places) for run in study.runs}
-    assert len(found) == folders
+    assert len(found) == 6
     # As if killed before the study's rows were written.
     rows.file(study, places.rows).path.unlink()
     commit("new")

@@ -22,11 +22,11 @@ def small(output, *more):
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    """Options, folder and table of a study; one length starts warm."""
+    """Options, folder and table of a study."""
     folder = tmp_path_factory.mktemp("study")
     options = small(
         folder / "m.csv",
-        *("--lengths", 5, 7, "--emission-bias", 0.5, "--warm-start"),
+        *("--lengths", 5, 7, "--emission-bias", 0.5),
         *("--figure", folder / "new" / "m.png", "--figure-length", 7),
     )
     return options, folder, memory_task.main(options)
@@ -93,17 +93,6 @@ def test_saved_models_give_what_rows_and_table_say(study):
     assert files == sorted(2 * [".claim", ".csv", ".keras"])
     picture = (folder / "new" / "m.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
-
-
-@pytest.mark.slow
-def test_a_warm_start_takes_the_weights_of_the_length_before(study):
-    options, folder, _ = study
-    started = [row["settings"] for row in read(folder / "m.csv")]
-    assert "warm_start= " in started[0] and "warm_start=5 " in started[1]
-    models = saved(options)
-    # Four steps of Adam move no weight by more than four learning rates.
-    for found, wanted in zip(models[7].get_weights(), models[5].get_weights()):
-        np.testing.assert_allclose(found, wanted, atol=4.1e-3)
 
 
 @pytest.mark.slow
