@@ -6,7 +6,7 @@
 
 A study belongs to a table or figure of one of the documents: models and seeds
 of one of the programs in `examples`. Its runs are rows of
-`docs/results/rows/NAME.csv`, with their settings, commit and versions. What has
+`docs/results/rows/NAME.csv`, with their seed, commit and machine. What has
 a row is not repeated; a run that was killed is taken up again; several
 processes may do the same study, each what no other has claimed.
 

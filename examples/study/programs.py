@@ -63,9 +63,9 @@ class Program:
     def run(self, options: Sequence[str], folder: Path) -> list[Row]:
         """Runs the program in a folder; returns the rows of one run."""
         path = folder / self.file
-        self.module.main([*options, "--output", str(path)])
         args = self.module.parse(options)
         wanted = self.key(args).items()
+        self.module.main([*options, "--output", str(path)])
         rows = [row for row in self.read(path) if wanted <= row.items()]
         if len(rows) < self.row_count(args):
             raise ValueError(

@@ -106,7 +106,6 @@ class Study:
                     own = case.labels.items()
                     if all(label in ("", wanted[x]) for x, label in own):
                         return {**wanted, **case.labels}
-                return wanted
         return None
 
     def paper_numbers(self, labels: Mapping[str, str]) -> Mapping[str, str]:

@@ -24,12 +24,12 @@ RANGE, INTERVAL = "range of pairs", "Student's t"
 def summary(rows: pd.DataFrame, column: Column) -> str:
     """Mean and standard deviation of a case, "" if none is known.
 
-    What is no number is shown as it is. Where only some runs have a number,
-    their count is in brackets.
+    In a column without a form all numbers are listed. Where only some runs have
+    a number, their count is in brackets.
     """
     known = rows[column.name][rows[column.name] != ""]
-    numbers = column.scale * pd.to_numeric(known, errors="coerce")
-    if known.empty or numbers.hasnans or not column.form:
+    numbers = column.scale * pd.to_numeric(known)
+    if known.empty or not column.form:
         return ", ".join(known)
     count = f" ({len(known)})" if len(known) < len(rows) else ""
     return tables.spread(numbers.tolist(), column.form) + count
@@ -72,7 +72,7 @@ def difference(
     interval from `LEAST_OF_INTERVAL` on; None without any pair.
     """
     numbers = [
-        pd.to_numeric(own.set_index("seeds")[column.name], errors="coerce")
+        pd.to_numeric(own.set_index("seeds")[column.name])
         for own in (rows, baseline)
     ]
     found = column.scale * (numbers[0] - numbers[1]).dropna()

@@ -1,7 +1,8 @@
 """The rows of studies: CSV files in the repository, one for each study.
 
-A row is a run: its labels, its seed, what was measured, and where it comes
-from. Where options of a study change, a new run takes the place of the old row.
+A row is of a run: its labels, its seed, what was measured, and where it comes
+from. Where options of a study change, rows of others no longer count, and a new
+run takes their place.
 """
 
 import datetime
@@ -35,9 +36,10 @@ def file(study: Study, folder: Path = FOLDER) -> results.ResultsFile:
 
 
 def read(study: Study, folder: Path = FOLDER) -> pd.DataFrame:
-    """All rows of a study, in the order they were added; values are text."""
+    """Rows of a study's options, in the order they were added, as text."""
     found = file(study, folder)
-    return pd.DataFrame(found.read(), columns=found.fields, dtype=object)
+    rows = pd.DataFrame(found.read(), columns=found.fields, dtype=object)
+    return rows[rows["options"] == study.options]
 
 
 def add(

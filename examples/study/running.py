@@ -41,7 +41,6 @@ def pending(
     """Runs without a row of today's options."""
     columns = [*study.cases[0].labels, "seeds"]
     rows = rows_.read(study, folder)
-    rows = rows[rows["options"] == study.options]
     done = set(rows[columns].itertuples(index=False, name=None))
     return [
         run

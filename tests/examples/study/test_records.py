@@ -50,13 +50,14 @@ def test_studies_and_their_rows_are_whole(study):
     titles += [name.replace("_", " ") for name in study.labels]
     assert len(set(titles)) == len(titles)
     assert (study.program is None) == bool(study.command)
-    known = [tuple(case.labels.values()) for case in study.cases]
+    known = [(*run.case.labels.values(), str(run.seed)) for run in study.runs]
     compared = {case.labels.get(study.compared) for case in study.cases}
     for baseline, names in study.against.items():
         assert {baseline, *names} <= compared and baseline not in names
-    for _, row in rows.read(study).iterrows():
-        assert tuple(row[name] for name in study.cases[0].labels) in known
-        assert row["options"] == study.options and row["seeds"].isdecimal()
+    for row in rows.file(study).read():
+        labels = [row[name] for name in study.cases[0].labels]
+        assert (*labels, row["seeds"]) in known
+        assert row["options"] == study.options
         assert row["commit"] and row["date"] and row["machine"]
         assert any(row[column.name] for column in study.columns)
 

@@ -38,7 +38,6 @@ def add(tmp_path):
         (("", ""), SCORE, ""),
         ((0.5, 0.7), SCORE._replace(scale=100, form=".1f"), "60.0 ± 14.1"),
         ((0.5, "2e-12"), SCORE._replace(form=""), "0.5, 2e-12"),
-        (("never",), SCORE, "never"),
     ],
 )
 def test_summary(scores, column, shown, add):

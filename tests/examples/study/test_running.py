@@ -45,8 +45,10 @@ def test_a_run_takes_the_place_of_a_row_of_other_options(places):
     study = tiny_program.study("--units 4")
     older = {"model": "a", "seeds": "0", "score": "7", "options": ""}
     rows.add(study, [older], places.rows)
+    assert rows.read(study, places.rows).empty
     assert running.do_runs(study, places) == 6
     assert scores(study, places) == ALL
+    assert len(rows.file(study, places.rows).read()) == 6
 
 
 def test_a_run_that_another_process_does_is_left_to_it(places):
