@@ -56,7 +56,6 @@ GATES = {
     "ours": Gates(),
     "ours_unique": Gates(read_out="open"),
     "explored": Gates(target=None, reading=0.2),
-    "explored_unique": Gates(read_out="open", target=None, reading=0.2),
 }
 
 

@@ -299,7 +299,7 @@ class PackedLoop:
     def _run_forwards(
         self, run_step: Callable, states: States, specs: Specs
     ) -> tuple[list[Tensor], Iterable[Tensor]]:
-        """Rows leave the loop when they end."""
+        """Each row runs to its own last step."""
 
         def advance(
             t: Tensor, live: States, ended: Buffers, values: Buffers
