@@ -122,14 +122,7 @@ class LearnedInitialState(Wrapper):
                     for state in keras.tree.flatten(initial_state)
                 ]
             )
-        # As many rows as the batch has, also for a `keras.Input`.
-        rows = sequences[:, 0]
-        for _ in rows.shape[2:]:
-            rows = rows[:, 0]
-        rows = ops.zeros_like(rows[:, :1])
-        return self._pack(
-            [ops.add(rows, vector) for vector in self.initial_states]
-        )
+        return self.get_initial_state(ops.shape(sequences)[0])
 
     def _pack(self, states: list) -> list:
         """States in the structure of the wrapped layer's."""

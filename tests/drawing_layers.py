@@ -13,11 +13,11 @@ from keras_seqmech.core.decisions import reports
 
 @keras.saving.register_keras_serializable(package="tests")
 class Gates(keras.Layer):
-    """Bernoulli gates `(batch, time)` over a sequence, at a price each."""
+    """Bernoulli gates `(batch, time)` over a sequence, penalized."""
 
-    def __init__(self, price=0.0, seed=None, **kwargs):
+    def __init__(self, penalty_weight=0.0, seed=None, **kwargs):
         super().__init__(**kwargs)
-        self.price = price
+        self.penalty_weight = penalty_weight
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
 
@@ -38,13 +38,13 @@ class Gates(keras.Layer):
             ops.shape(logits), seed=self.seed_generator
         )
         gates = ops.cast(noise < ops.sigmoid(logits), "float32")
-        cost = self.price * ops.sum(gates, axis=1)
-        if self.price:
-            self.add_loss(ops.mean(cost))
+        penalty = self.penalty_weight * ops.sum(gates, axis=1)
+        if self.penalty_weight:
+            self.add_loss(ops.mean(penalty))
         reports.report(
             self,
             ops.sum(log_probability(logits, gates), axis=1),
-            cost if self.price else None,
+            penalty if self.penalty_weight else None,
         )
         return ops.cast(gates, self.compute_dtype)
 
@@ -52,7 +52,7 @@ class Gates(keras.Layer):
         return shape[:-1]
 
     def get_config(self):
-        config = {"price": self.price, "seed": self.seed}
+        config = {"penalty_weight": self.penalty_weight, "seed": self.seed}
         return {**super().get_config(), **config}
 
 
@@ -68,17 +68,17 @@ def log_probability(logits, gates):
     return -ops.softplus(ops.where(gates > 0, -logits, logits))
 
 
-def gated_network(length=4, price=0.0):
+def gated_network(length=4, penalty_weight=0.0):
     """Gates, the sum of what they let pass, a dense layer."""
     x = keras.Input((length, 3), name="x")
-    gates = Gates(price=price, name="gates")(x)
+    gates = Gates(penalty_weight=penalty_weight, name="gates")(x)
     y = keras.layers.Dense(1, name="dense")(GatedSum(name="sum")(x, gates))
     return keras.Model(x, y, name="gated")
 
 
-def gated_model(length=4, price=0.0, **kwargs):
+def gated_model(length=4, penalty_weight=0.0, **kwargs):
     """A `gated_network` that is trained by policy gradient."""
-    return PolicyGradientModel(gated_network(length, price), **kwargs)
+    return PolicyGradientModel(gated_network(length, penalty_weight), **kwargs)
 
 
 def all_gates(length):
@@ -109,9 +109,9 @@ def exact_gradient(model, x, y, share):
         )
         sums = tf.einsum("gt,btd->bgd", gates, x)
         error = (sums @ dense.kernel + dense.bias - y[:, None])[..., 0] ** 2
-        cost = layer.price * tf.reduce_sum(gates, -1) / len(x)
+        penalty = layer.penalty_weight * tf.reduce_sum(gates, -1) / len(x)
         expected = tf.reduce_sum(
-            probability * (share[:, None] * error + cost[None])
+            probability * (share[:, None] * error + penalty[None])
         )
     return tape.gradient(expected, model.trainable_variables)
 

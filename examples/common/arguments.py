@@ -1,7 +1,6 @@
 """Command line arguments."""
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,24 +28,3 @@ def folder(text: str) -> Path:
     if not Path(text).is_dir():
         raise argparse.ArgumentTypeError(f"no such folder: {text}")
     return Path(text)
-
-
-def integer(least: int) -> Callable[[str], int]:
-    """An argparse type: integers of at least `least`.
-
-    >>> integer(least=1)("12")
-    12
-    """
-
-    def parse(text):
-        with_sign = text.removeprefix("-").isdecimal()
-        if not with_sign or int(text) < least:
-            raise argparse.ArgumentTypeError(
-                f"must be an integer of at least {least}. Received: {text!r}"
-            )
-        return int(text)
-
-    return parse
-
-
-positive = integer(least=1)

@@ -95,11 +95,15 @@ def describe(data: TextData) -> str:
     )
 
 
-def choose(part: Part, count: int) -> Part:
-    """At most so many texts, at random, as labels may be in order."""
-    return take(
-        part, np.random.default_rng(0).permutation(len(part.texts))[:count]
-    )
+def choose(part: Part, count: int | None, seed: int = 0) -> Part:
+    """At most so many texts, drawn at random, as labels may be in order.
+
+    If `count` is None, the part as it is.
+    """
+    if count is None:
+        return part
+    order = np.random.default_rng(seed).permutation(len(part.texts))
+    return take(part, order[:count])
 
 
 def take(part: Part, indices: np.ndarray) -> Part:

@@ -4,6 +4,7 @@ import functools
 import time
 from collections.abc import Callable
 from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -39,3 +40,25 @@ def inference_ms(
         for model in models
     ]
     return median_ms([functools.partial(x, batch) for x in graphs], repeats)
+
+
+def inference_over(
+    model: keras.Model,
+    others: Mapping[str, keras.Model],
+    x: Any,
+    repeats: int,
+) -> dict[str, str]:
+    """Milliseconds of a model's inference of a batch, and shares of others'.
+
+    Returns:
+        "inference_ms", and "over_..." and with XLA "xla_over_..." by the names
+        of the others.
+    """
+    found = {}
+    for xla, prefix in ((False, ""), (True, "xla_")):
+        own, *times = inference_ms([model, *others.values()], x, repeats, xla)
+        if not xla:
+            found["inference_ms"] = f"{own:.2f}"
+        for name, ms in zip(others, times, strict=True):
+            found[f"{prefix}over_{name}"] = f"{own / ms:.3f}"
+    return found

@@ -31,24 +31,19 @@ class ResultsFile(NamedTuple):
     """The CSV file of a program's finished runs."""
 
     path: Path
-    fields: Sequence[str]  # All columns.
-    key: Sequence[str]  # Those that tell one run from another.
+    key: Sequence[str]  # Columns that tell one run from another.
 
     def read(self) -> list[Row]:
-        """All rows; a column that the file lacks is empty."""
+        """All rows, each with all columns; what it has no value of is ""."""
         if not self.path.exists():
             return []
         rows = pd.read_csv(self.path, dtype=str, keep_default_na=False)
-        unknown = {*rows.columns} - {*self.fields}
-        if unknown:
+        if not {*self.key} <= {*rows.columns}:
             raise ValueError(
-                f"{self.path}: expected columns of {', '.join(self.fields)}. "
-                f"Received: {', '.join(sorted(unknown))}"
+                f"{self.path}: must have the columns {', '.join(self.key)}. "
+                f"Received: {', '.join(rows.columns)}"
             )
-        return [
-            {name: row.get(name, "") for name in self.fields}
-            for row in rows.to_dict("records")
-        ]
+        return rows.to_dict("records")
 
     def missing(self, keys: Iterable[Key]) -> list[Key]:
         """The runs without a row, in their order, each once."""
@@ -65,17 +60,17 @@ class ResultsFile(NamedTuple):
         with locks.held(self.path.parent):
             known = {self._key_of(row): row for row in self.read()}
             for row in rows:
-                own = {name: str(row.get(name, "")) for name in self.fields}
+                own = {name: str(value) for name, value in row.items()}
                 known.pop(self._key_of(own), None)
                 known[self._key_of(own)] = own
-            table = pd.DataFrame([*known.values()], columns=[*self.fields])
+            table = pd.DataFrame([*known.values()]).fillna("")
             with whole_files.replacing(self.path, newline="") as file:
                 table.to_csv(file, index=False, lineterminator="\r\n")
 
     def do_missing(
         self,
         keys: Iterable[Key],
-        run: Callable[[Row, str], Mapping[str, Any]],
+        run: Callable[[Row], Mapping[str, Any]],
     ) -> list[Row]:
         """Does the runs that have no row, and adds one for each.
 
@@ -85,28 +80,24 @@ class ResultsFile(NamedTuple):
         Args:
             keys: What tells the wanted runs from others, in the order of
                 `key`, as they are written. A run may be among them twice.
-            run: `run(key, line)` does the run of a key, given by column, and
-                returns the other columns; `line` is what its lines of progress
-                start with.
+            run: `run(key)` does the run of a key, given by column, and returns
+                the other columns; "seconds" are added if it has none.
 
         Returns:
             The rows of all wanted runs but those that are left to other
             processes, which it prints the number of.
         """
         keys = list(dict.fromkeys(keys))
-        start, done = time.perf_counter(), 0
 
         def do(values: Key) -> None:
-            nonlocal done
             key = dict(zip(self.key, values, strict=True))
             line = f"[{keys.index(values) + 1}/{len(keys)}] {_name(key)}"
             print(line, flush=True)
-            measured = dict(run(key, line))
+            start = time.perf_counter()
+            measured = dict(run(key))
+            measured.setdefault("seconds", f"{time.perf_counter() - start:.1f}")
             self.add({**key, **measured})
-            done += 1
-            seconds = (time.perf_counter() - start) / done
-            left = duration(seconds * len(self.missing(keys)))
-            print(line, measured, f"about {left} left", flush=True)
+            print(line, measured, flush=True)
 
         locks.do_claimed(
             lambda: self.missing(keys),
@@ -149,17 +140,10 @@ def _name(key: Row) -> str:
     )
 
 
-def duration(seconds: float) -> str:
-    """Seconds as one reads them.
-
-    >>> duration(42.3), duration(59.7), duration(4000)
-    ('42 s', '1 min 00 s', '1 h 07 min')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02} s" if minutes else f"{rest} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes:02} min"
+def measured(rows: Sequence[Row], key: Sequence[str]) -> list[str]:
+    """The columns of rows beside those of their key."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [name for name in names if name not in key]
 
 
 def describe(

@@ -13,7 +13,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import pandas as pd
 import tensorflow as tf
 
 from examples.common import whole_files
@@ -121,23 +120,19 @@ def remove(folder: Path) -> None:
 def save(
     model: keras.Model, curve: Curve, steps: int, path: Path
 ) -> dict[str, float]:
-    """Saves a trained model, and its curve in a CSV file beside it.
+    """Saves a trained model.
 
     Returns:
         Steps, the median milliseconds of one (the first epoch compiles),
         parameters, and seconds.
     """
     model.save(path)
-    table = pd.DataFrame(curve)
-    table.insert(0, "step", steps * (table.index + 1))
-    table.to_csv(path.with_suffix(".csv"), index=False)
-    seconds = table["seconds"]
-    warm = seconds[1:] if len(seconds) > 1 else seconds
+    seconds = [point["seconds"] for point in curve]
     return {
-        "steps": int(table["step"].iloc[-1]),
-        "train_ms": round(1000 * float(warm.median()) / steps, 1),
+        "steps": steps * len(curve),
+        "train_ms": round(1000 * np.median(seconds[1:] or seconds) / steps, 1),
         "parameters": model.count_params(),
-        "seconds": round(float(seconds.sum()), 1),
+        "seconds": round(sum(seconds), 1),
     }
 
 

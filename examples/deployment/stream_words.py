@@ -38,6 +38,9 @@ from examples.receptive_field import stream_taggers
 from examples.receptive_field import streams
 from keras_seqmech import serving
 
+# Weight of the penalty on what is read ahead.
+READING = 0.02
+
 
 class Typist:
     """A client that sends one character after the other.
@@ -121,11 +124,11 @@ def train(args: argparse.Namespace) -> keras.Model:
     """A segmenter that has been trained on some sentences."""
     tagger = stream_taggers.train(
         "look_ahead",
-        args.reading,
+        READING,
         streams.load("people_daily", args.sentences, 1, 64),
         epochs=args.epochs,
-        seed=args.seed,
-        units=args.units,
+        seed=0,
+        units=128,
         verbose="auto",
     )
     return make_segmenter(tagger.model, tagger.vocabulary)
@@ -162,10 +165,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--text", default=text, help=what)
     add("--sentences", type=int, default=2000, help="training sentences")
     add("--epochs", type=int, default=3)
-    add("--units", type=int, default=128)
-    what = "what a character of delay must gain in loss"
-    add("--reading", type=float, default=0.02, help=what)
-    add("--seed", type=int, default=0)
     return parser.parse_args(argv)
 
 

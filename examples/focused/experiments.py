@@ -19,22 +19,14 @@ from examples.common import interleaved
 from examples.common import presets
 from examples.common import results
 from examples.common import resumable
+from examples.common import tables
 from examples.common.networks import network_of
 from examples.focused import models
 from keras_seqmech.training import Schedule
 from keras_seqmech.training import WarnOnDecisionCollapse
 
 KEY = ("task", "model", "estimator", "openness_target", "seed", "settings")
-SHARES = (
-    *("accuracy", "openness", "drawn_accuracy", "drawn_openness"),
-    "best_accuracy",
-)
-MEASURED = (
-    *(*SHARES, "steps", "train_ms", "inference_ms", "over_lstm1"),
-    *("over_lstm2", "xla_over_lstm1", "xla_over_lstm2", "parameters"),
-    "seconds",
-)
-FIELDS = KEY + MEASURED
+SHARES = ("accuracy", "openness", "drawn_accuracy", "drawn_openness")
 KIND = ("model", "estimator", "openness_target")
 SETTINGS = (
     *("units", "learning_rate", "batch_size", "steps", "evaluate_every"),
@@ -107,7 +99,7 @@ def keys(
 
 def file_of(args: argparse.Namespace) -> results.ResultsFile:
     """The file of the finished runs."""
-    return results.ResultsFile(args.output, FIELDS, KEY)
+    return results.ResultsFile(args.output, KEY)
 
 
 def model_path(args: argparse.Namespace, key: Iterable[str]) -> Path:
@@ -120,7 +112,7 @@ def do_missing(
 ) -> list[results.Row]:
     """Does the runs that `--output` has no row of; returns all rows."""
     return file_of(args).do_missing(
-        keys, lambda key, line: train_and_test(key, args, task)
+        keys, lambda key: train_and_test(key, args, task)
     )
 
 
@@ -149,8 +141,7 @@ def train_and_test(
     )
     saved = resumable.save(model, curve, args.evaluate_every, path)
     drawn = models.measure_drawn(model, asked, answers, args.batch_size)
-    shares = {"openness": float("nan"), **curve[-1], **drawn}
-    shares["best_accuracy"] = max(point["accuracy"] for point in curve)
+    shares = {**curve[-1], **drawn}
     found = {
         **{x: percent(shares[x]) for x in SHARES if x in shares},
         **measure_times(model, args, task),
@@ -158,6 +149,11 @@ def train_and_test(
     }
     resumable.remove(path.with_suffix(""))
     return found
+
+
+def table(rows: Sequence[results.Row]) -> str:
+    """What runs measured, as a Markdown table."""
+    return tables.by_kind(rows, KIND, results.measured(rows, KEY))
 
 
 def measure_times(
@@ -171,16 +167,8 @@ def measure_times(
         name: np.resize(array, (args.batch_size, *array.shape[1:]))
         for name, array in task.test[0].items()
     }
-    lstms = ("lstm1", "lstm2")
-    timed = [network_of(model), *(task.build(name, "") for name in lstms)]
-    found = {}
-    for xla, prefix in ((False, ""), (True, "xla_")):
-        own, *others = interleaved.inference_ms(timed, batch, REPEATS, xla)
-        if not xla:
-            found["inference_ms"] = f"{own:.2f}"
-        for name, ms in zip(lstms, others, strict=True):
-            found[f"{prefix}over_{name}"] = f"{own / ms:.3f}"
-    return found
+    lstms = {name: task.build(name, "") for name in ("lstm1", "lstm2")}
+    return interleaved.inference_over(network_of(model), lstms, batch, REPEATS)
 
 
 def gate_callbacks(

@@ -106,12 +106,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--output-dir", type=Path, default=Path("runs/focused_figures"))
     add("--picking-model", type=Path, help="a saved .keras")
     add("--pixel-model", type=Path, help="a saved .keras")
-    add("--mnist", action="store_true", help="if it was trained on MNIST")
-    add("--data-dir", type=arguments.folder, help="holds mnist/mnist.npz")
-    args = parser.parse_args(argv)
-    if args.mnist and not args.data_dir:
-        parser.error("--mnist: needs --data-dir")
-    return args
+    return parser.parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> dict:
@@ -126,11 +121,7 @@ def main(argv: Sequence[str] | None = None) -> dict:
         figure.savefig(args.output_dir / "positions.png", dpi=150)
     if args.pixel_model:
         model = keras.models.load_model(args.pixel_model)
-        _, test = (
-            pixel_question.load_mnist(args.data_dir)
-            if args.mnist
-            else pixel_question.load_digits()
-        )
+        _, test = pixel_question.load_digits()
         images, shown["pixels"], captions = pixel_gates(model, *test)
         figure = plot_pixels(images, shown["pixels"], captions)
         figure.savefig(args.output_dir / "pixels.png", dpi=150)

@@ -116,8 +116,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         draw(np.random.default_rng(TEST_SEED), args.test_size, args),
     )
     rows = experiments.do_missing(keys(args), args, task)
-    table = tables.by_kind(rows, experiments.KIND, experiments.MEASURED)
-    return tables.publish(table)
+    return tables.publish(experiments.table(rows))
 
 
 if __name__ == "__main__":

@@ -58,17 +58,6 @@ def load(name: str, data_dir: str | Path) -> PassageData:
     return PassageData(*_split(rest, 10), test)
 
 
-def describe(data: PassageData) -> str:
-    """How many questions there are, and how many passages are in two parts."""
-    passages = {q.passage for q in (*data.train, *data.validation)}
-    seen = sum(q.passage in passages for q in data.test)
-    return (
-        f"{len(data.train)} training, {len(data.validation)} validation and "
-        f"{len(data.test)} test questions; {seen} test questions are about "
-        "passages that are also in training or validation"
-    )
-
-
 def _flat(path: Path) -> Iterator[Row]:
     for row in text_files.json_lines(path):
         answer = row["answer"] if "answer" in row else row["label"]

@@ -14,7 +14,6 @@ work, far too few to compare models by. The validation part picks the epoch.
 """
 
 import argparse
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -34,12 +33,6 @@ from examples.focused import passage_words
 SCORES = ("exact_match", "f1", "bleu1", "rouge_l", "accuracy", "macro_f1")
 SETTINGS = ("units", "batch_size", "epochs")
 KEY = ("dataset", "model", "seed", "settings")
-MEASURED = (
-    *SCORES,
-    *("openness", "validation_loss", "best_epoch", "epochs", "parameters"),
-    "seconds",
-)
-FIELDS = KEY + MEASURED
 # Words of the vocabulary that answers are written with, at most.
 VOCABULARY = 5000
 # Tokens kept of a question, a passage, and an answer with its end.
@@ -95,7 +88,6 @@ def train_and_test(
         )
     data = label_arrays if is_labels else arrays
     inputs, targets, weights = data(task.train)
-    start = time.perf_counter()
     stopping = keras.callbacks.EarlyStopping(
         patience=PATIENCE, restore_best_weights=True
     )
@@ -109,7 +101,6 @@ def train_and_test(
         verbose=0,
         callbacks=[stopping],
     ).history
-    seconds = time.perf_counter() - start
     if is_labels:
         inputs, labels, _ = label_arrays(task.test)
         p = network.model.predict(inputs, args.batch_size, verbose=0)
@@ -133,7 +124,6 @@ def train_and_test(
         "best_epoch": best + 1,
         "epochs": len(history["loss"]),
         "parameters": network.model.count_params(),
-        "seconds": round(seconds, 1),
     }
 
 
@@ -184,22 +174,13 @@ def main(argv: Sequence[str] | None = None) -> str:
     """Runs the example; returns the table it prints."""
     args = parse(argv)
     data = passage_data.load(args.dataset, args.data_dir)
-    print(f"{args.dataset}: {passage_data.describe(data)}", flush=True)
     task = prepare(data, args)
-    if args.dataset != "pubmedqa":
-        share = 100 * passage_words.reachable(task.test)
-        print(
-            "Vocabulary and passages, as they are cut, have the words of "
-            f"{share:.1f} % of the test answers."
-        )
-    rows = results.ResultsFile(args.output, FIELDS, KEY).do_missing(
+    rows = results.ResultsFile(args.output, KEY).do_missing(
         keys(args),
-        lambda key, line: train_and_test(
-            key["model"], int(key["seed"]), task, args
-        ),
+        lambda key: train_and_test(key["model"], int(key["seed"]), task, args),
     )
-    table = tables.by_kind(rows, ("dataset", "model"), MEASURED)
-    return tables.publish(table)
+    columns = results.measured(rows, KEY)
+    return tables.publish(tables.by_kind(rows, ("dataset", "model"), columns))
 
 
 if __name__ == "__main__":

@@ -147,10 +147,5 @@ def encode(
     return Encoded(inputs, targets, weights, extras, list(questions))
 
 
-def reachable(encoded: Encoded) -> float:
-    """Share of first answers that vocabulary and passage have the words for."""
-    return float((encoded.targets != UNKNOWN).all(axis=1).mean())
-
-
 def _padded(rows, length):
     return keras.utils.pad_sequences(rows, length, padding="post")

@@ -16,8 +16,8 @@ How gates are trained is a `--preset` of examples/common/presets.py; open ones
 are penalized above its target or `--openness-target`.
 
 Each run is a line of `--output`, a CSV file, and each longer test one of
-`<name>-lengths.csv`; beside them, in `<name>-models/`, are the models and their
-curves. `--export-dir` exports the focused encoder for TensorFlow Serving:
+`<name>-lengths.csv`; beside them, in `<name>-models/`, are the models.
+`--export-dir` exports the focused encoder for TensorFlow Serving:
 logits, gates and attention by name.
 """
 
@@ -39,10 +39,7 @@ from keras_seqmech import serving
 from keras_seqmech.tasks import picking
 
 KEY = experiments.KEY
-LENGTH_MEASURED = (
-    *("accuracy", "clear_accuracy", "openness", "drawn_accuracy"),
-    "drawn_openness",
-)
+LENGTH_KEY = (*KEY, "test_length")
 # Length of the first sequences, and share of the steps with growing ones.
 START_LENGTH, GROWING_SHARE = 50, 0.5
 DIGIT_SIZE = 16
@@ -103,12 +100,10 @@ def measure_lengths(
     Returns results by length, their own first, of the file beside `--output`.
     """
     file = results.ResultsFile(
-        args.output.with_name(f"{args.output.stem}-lengths.csv"),
-        (*KEY, "test_length", "test_size", *LENGTH_MEASURED),
-        (*KEY, "test_length"),
+        args.output.with_name(f"{args.output.stem}-lengths.csv"), LENGTH_KEY
     )
 
-    def test(key: results.Row, line: str) -> dict:
+    def test(key: results.Row) -> dict:
         *run, length = key.values()
         path = experiments.model_path(args, run)
         return measure_length(load(path), int(length), args)
@@ -131,7 +126,6 @@ def measure_length(
     test = picking.examples(args.test_size, length, args.length, TEST_SEED)
     batch_size = max(1, min(args.batch_size, READ_AT_ONCE // length))
     measured = {
-        "openness": np.nan,
         **models.measure(
             models.probe(model),
             *test,
@@ -201,10 +195,10 @@ def main(argv: Sequence[str] | None = None) -> str:
             probed = models.probe(keras.models.load_model(path), focus=True)
             version = serving.export_model(probed, args.export_dir)
             print("Exported to", version, flush=True)
-    kind = experiments.KIND
+    labels = (*experiments.KIND, "test_length")
+    columns = results.measured(tested, LENGTH_KEY)
     return tables.publish(
-        tables.by_kind(rows, kind, experiments.MEASURED),
-        tables.by_kind(tested, (*kind, "test_length"), LENGTH_MEASURED),
+        experiments.table(rows), tables.by_kind(tested, labels, columns)
     )
 
 

@@ -152,8 +152,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         pixel_question.examples(*test, TEST_SEED),
     )
     rows = experiments.do_missing(keys(args), args, task)
-    table = tables.by_kind(rows, experiments.KIND, experiments.MEASURED)
-    return tables.publish(table)
+    return tables.publish(experiments.table(rows))
 
 
 if __name__ == "__main__":

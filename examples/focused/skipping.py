@@ -55,15 +55,8 @@ ESTIMATORS = ("relaxed", "straight_through", "reinforce")
 # The most frequent ones.
 WORDS = 10_000
 KEY = ("data", "model", "estimator", "reading", "seed", "settings")
-MEASURED = (
-    *("accuracy", "error", "updates", "drawn_accuracy", "drawn_error"),
-    *("drawn_updates", "summed_accuracy", "summed_error", "summed_updates"),
-    *("steps", "inference_ms", "summed_ms", "lstm_ms", "parameters"),
-    "seconds",
-)
 # Other forms of `inference`, and what names of their columns start with.
 OTHERS = {"sample": "drawn", "running_sum": "summed"}
-FIELDS = KEY + MEASURED
 SETTINGS = (
     *("units", "length", "train_size", "test_size", "epochs"),
     "batch_size",
@@ -320,15 +313,16 @@ def main(argv: Sequence[str] | None = None) -> str:
     """Does what has no row yet; returns the table it prints."""
     args = parse(argv)
     load_once = functools.cache(lambda: load(args))
-    file = results.ResultsFile(args.output, FIELDS, KEY)
+    file = results.ResultsFile(args.output, KEY)
     rows = file.do_missing(
         keys(args),
-        lambda key, line: train_and_measure(
+        lambda key: train_and_measure(
             key, load_once(), args, file.place(key.values())
         ),
     )
-    table = tables.by_kind(rows, ("model", "estimator", "reading"), MEASURED)
-    return tables.publish(table)
+    labels = ("model", "estimator", "reading")
+    columns = results.measured(rows, KEY)
+    return tables.publish(tables.by_kind(rows, labels, columns))
 
 
 if __name__ == "__main__":

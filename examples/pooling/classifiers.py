@@ -156,18 +156,16 @@ def fit(
     training: tf.data.Dataset,
     validation: tf.data.Dataset,
     epochs: int,
-    patience: int | None = None,
     callbacks: Sequence[keras.callbacks.Callback] = (),
 ) -> dict[str, list[float]]:
     """Trains a compiled model and leaves it with the weights of its best epoch.
 
-    That of the highest accuracy on `validation`. Training ends `patience`
-    epochs after it, or never before the last. Returns the history.
+    That of the highest accuracy on `validation`. Returns the history.
     """
     best = keras.callbacks.EarlyStopping(
         "val_accuracy",
         mode="max",
-        patience=epochs if patience is None else patience,
+        patience=epochs,
         restore_best_weights=True,
     )
     return model.fit(

@@ -2,7 +2,6 @@
 
 import argparse
 import functools
-import time
 from collections.abc import Callable
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,21 +14,15 @@ from examples.common import presets
 from examples.common import results
 from examples.common import whole_files
 from examples.common import word_vectors
-from examples.common.chance import say_if_at_chance
 from examples.pooling import classifiers
 from examples.pooling import noisy_texts
 
 TUNED = (
-    *("units", "learning_rate", "batch_size", "epochs", "patience"),
+    *("units", "learning_rate", "batch_size", "epochs"),
     *("max_length", "forget_bias", "validation_size", "test_size"),
     "preset",
 )
 KEY = ("size", "setting", "model", "seed", "settings")
-RESULTS = (
-    *("best_epoch", "epochs", "train_accuracy", "validation_accuracy"),
-    "test_accuracy",
-)
-COSTS = ("parameters", "seconds")
 # Size of embeddings that start from no vectors.
 EMBEDDING_SIZE = 100
 
@@ -43,8 +36,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--settings", nargs="+", choices=settings, default=default)
     add("--seeds", nargs="+", type=int, default=[0, 1, 2])
     add("--epochs", type=int, default=20)
-    patience = "epochs without progress; default all"
-    add("--patience", type=int, help=patience)
     add("--units", type=int, default=256)
     add("--learning-rate", type=float, default=2e-3)
     add("--batch-size", type=int, default=32)
@@ -69,15 +60,13 @@ def keys(args: argparse.Namespace) -> list[results.Key]:
     ]
 
 
-def do_runs(
-    args: argparse.Namespace, fields: Sequence[str], run_one: Callable
-) -> list[results.Row]:
+def do_runs(args: argparse.Namespace, run_one: Callable) -> list[results.Row]:
     """Does the runs that have no row; returns the rows of all.
 
     `run_one(name, seed, data, args, curve)` trains and tests a model, and
-    returns the other `fields` and the model; it may write a CSV file `curve`.
+    returns what it measures and the model; it may write a CSV file `curve`.
     """
-    file = results.ResultsFile(args.output, fields, KEY)
+    file = results.ResultsFile(args.output, KEY)
     load = functools.cache(
         lambda: noisy_texts.load(
             args.data_dir,
@@ -87,13 +76,12 @@ def do_runs(
         )
     )
 
-    def run(key, line):
+    def run(key):
         place = file.place(key.values())
         name, size, seed = key["model"], int(key["size"]), int(key["seed"])
         data = noisy_texts.prepare(
             load(), key["setting"], size, seed, args.max_length
         )
-        start = time.perf_counter()
         curve = results.with_ending(place, "csv")
         measured, model = run_one(name, seed, data, args, curve)
         if args.save_models:
@@ -101,12 +89,7 @@ def do_runs(
             described = {"words": data.words, **key}
             whole_files.write_json(path.with_suffix(".json"), described)
             model.save(path)
-        seconds = round(time.perf_counter() - start, 1)
-        return {
-            **measured,
-            "parameters": model.count_params(),
-            "seconds": seconds,
-        }
+        return {**measured, "parameters": model.count_params()}
 
     return file.do_missing(keys(args), run)
 
@@ -140,15 +123,12 @@ def fit(
     order = np.random.default_rng([seed, 2])
     training = noisy_texts.batches(data.train, args.batch_size, order)
     validation = noisy_texts.batches(data.validation, args.batch_size)
-    return classifiers.fit(
-        model, training, validation, args.epochs, args.patience, callbacks
-    )
+    return classifiers.fit(model, training, validation, args.epochs, callbacks)
 
 
 def accuracy(model: keras.Model, texts: noisy_texts.Texts) -> float:
     """Percentage of texts whose most probable class is right."""
     right = classifiers.accuracy(model, noisy_texts.batches(texts, 64))
-    say_if_at_chance("The model", right, texts.labels)
     return percent(right)
 
 

@@ -4,24 +4,20 @@
 
 Draws figures of "Analyzing the Learnability and Representability of Recurrent
 Architectures" from the models that `examples/pooling/compare.py` wrote with
-`--save-models`, means over `--seeds`:
+`--save-models`:
 
 - `start_gradients.png`: norm of the loss's gradient by position, of models
   that this program trains on `--start-texts` texts, once (figure 1.2a);
-- `gradients.png`: the same of the saved models;
 - `noise.png`: accuracy on texts of the standard setting with more and more
   noise around them, at test time only (figure 1.4). A text's own tokens, the
   first 136, are the same at each share;
 - `importance_<setting>.png`: Normalized Word Importance by position, of test
-  texts of nearly 400 tokens (figure 1.9), or in the setting short of nearly
-  what is left of them without noise;
+  texts of nearly 400 tokens (figure 1.9);
 - `vanishing.png`: vanishing ratio by training step (figures 1.2b and 1.2c), of
-  the `--curves` that the study wrote with `--vanishing-every`;
-- `points.csv`: the points of all but the last.
+  the `--curves` that the study wrote with `--vanishing-every`.
 """
 
 import argparse
-import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,9 +35,9 @@ from keras_seqmech import analysis
 from keras_seqmech.analysis import plots
 from keras_seqmech.analysis import positions
 
-Models = dict[str, list[tuple[keras.Model, list[str]]]]
+# By name, each with its words.
+Models = dict[str, tuple[keras.Model, list[str]]]
 UNKNOWN = 1
-POINTS = ("figure", "panel", "model", "x", "y")
 # Tokens of a text, noise included, and of a text whose noise grows.
 MAX_LENGTH = 400
 TEXT_LENGTH = 136
@@ -55,10 +51,10 @@ UNITS = 256
 
 
 def find_models(args: argparse.Namespace, setting: str) -> Models:
-    """Saved models of a setting by name, each with its words, by seed."""
+    """Saved models of a setting."""
     found = {}
-    for name, seed in itertools.product(classifiers.POOLINGS, args.seeds):
-        stem = f"{args.size}-{setting}-{name}-{seed}"
+    for name in classifiers.POOLINGS:
+        stem = f"{args.size}-{setting}-{name}-{args.seed}"
         paths = list(args.models.glob(f"{stem}-*.keras"))
         if len(paths) > 1:
             raise ValueError(
@@ -69,7 +65,7 @@ def find_models(args: argparse.Namespace, setting: str) -> Models:
             described = path.with_suffix(".json").read_text(encoding="utf8")
             words = json.loads(described)["words"]
             model = keras.models.load_model(path)
-            found.setdefault(name, []).append((model, words))
+            found[name] = model, words
     return found
 
 
@@ -82,38 +78,32 @@ def start_models(
     """
     found = {}
     for name in ("bilstm", "bilstm_lowf", *list(classifiers.POOLINGS)[1:]):
-        for seed in args.seeds:
-            matrix = experiments.start(seed, data, args)
-            kind, _, low = name.partition("_")
-            model = classifiers.bilstm_classifier(
-                kind, matrix, UNITS, forget_bias=0.0 if low else 1.0
-            )
-            classifiers.compile_classifier(model, learning_rate=2e-3)
-            order = np.random.default_rng(seed)
-            batches = noisy_texts.batches(data.train, 32, order)
-            model.fit(batches, verbose=0, shuffle=False)
-            found.setdefault(name, []).append((model, data.words))
-            print(f"{name}, seed {seed}: trained", flush=True)
+        matrix = experiments.start(args.seed, data, args)
+        kind, _, low = name.partition("_")
+        model = classifiers.bilstm_classifier(
+            kind, matrix, UNITS, forget_bias=0.0 if low else 1.0
+        )
+        classifiers.compile_classifier(model, learning_rate=2e-3)
+        order = np.random.default_rng(args.seed)
+        batches = noisy_texts.batches(data.train, 32, order)
+        model.fit(batches, verbose=0, shuffle=False)
+        found[name] = model, data.words
+        print(f"{name}: trained", flush=True)
     return found
 
 
-def mean_profiles(
+def gradient_profiles(
     models: Models, corpus: noisy_texts.Corpus, probe: int
 ) -> dict[str, np.ndarray]:
     """Gradient profiles at test texts of the standard setting."""
     texts = corpus.test.take(range(min(probe, len(corpus.test.ids))))
     found = {}
-    for name, members in models.items():
-        profiles = []
-        for model, words in members:
-            ids = noisy_texts.encode(corpus, texts.ids, words)
-            ids = noisy_texts.pad([text[:MAX_LENGTH] for text in ids])
-            profiles.append(
-                analysis.gradient_profile(
-                    model, ids, texts.labels, layer="rnn", mask=ids != 0
-                )
-            )
-        found[name] = np.mean(profiles, axis=0)
+    for name, (model, words) in models.items():
+        ids = noisy_texts.encode(corpus, texts.ids, words)
+        ids = noisy_texts.pad([text[:MAX_LENGTH] for text in ids])
+        found[name] = analysis.gradient_profile(
+            model, ids, texts.labels, layer="rnn", mask=ids != 0
+        )
     return found
 
 
@@ -129,14 +119,12 @@ def noise_accuracies(
             arranged = analysis.surround_with_noise(
                 own, corpus.noise["test"], place, share
             )
-            for name, members in models.items():
-                accuracies = []
-                for model, words in members:
-                    ids = noisy_texts.encode(corpus, arranged, words)
-                    texts = noisy_texts.Texts(ids, corpus.test.labels)
-                    batches = noisy_texts.batches(texts, 64)
-                    accuracies.append(classifiers.accuracy(model, batches))
-                found[place][name].append(float(np.mean(accuracies)))
+            for name, (model, words) in models.items():
+                ids = noisy_texts.encode(corpus, arranged, words)
+                texts = noisy_texts.Texts(ids, corpus.test.labels)
+                batches = noisy_texts.batches(texts, 64)
+                accuracy = classifiers.accuracy(model, batches)
+                found[place][name].append(accuracy)
         print(f"text kept {place}: {found[place]}", flush=True)
     return found
 
@@ -148,25 +136,17 @@ def importances(
     arranged = noisy_texts.arrange(
         corpus.test.ids, corpus.noise["test"], setting, MAX_LENGTH, seed=0
     )
-    longest = MAX_LENGTH
-    if setting == "short":
-        longest = noisy_texts.own_length(setting, MAX_LENGTH)
-    long = [
-        i for i, text in enumerate(arranged) if len(text) >= NEARLY * longest
-    ][:count]
+    least = NEARLY * MAX_LENGTH
+    long = [i for i, text in enumerate(arranged) if len(text) >= least][:count]
     found = {}
-    for name, members in models.items():
-        curves = [
-            analysis.normalized_word_importance(
-                model,
-                noisy_texts.encode(corpus, [arranged[i] for i in long], words),
-                corpus.test.labels[long],
-                k=REPLACED,
-                unknown_id=UNKNOWN,
-            )
-            for model, words in members
-        ]
-        found[name] = np.mean(curves, axis=0)
+    for name, (model, words) in models.items():
+        found[name] = analysis.normalized_word_importance(
+            model,
+            noisy_texts.encode(corpus, [arranged[i] for i in long], words),
+            corpus.test.labels[long],
+            k=REPLACED,
+            unknown_id=UNKNOWN,
+        )
         print(f"importance, {setting}: {name} done", flush=True)
     return found
 
@@ -186,20 +166,6 @@ def read_curve(path: Path) -> dict[str, list[float]]:
     return pd.read_csv(path).to_dict("list")
 
 
-def points(
-    figure: str,
-    panel: str,
-    curves: dict[str, Sequence[float]],
-    xs: Sequence[float] | None = None,
-) -> list[tuple]:
-    """Points of the curves of a panel, as `POINTS` names them."""
-    return [
-        (figure, panel, model, float(x), float(y))
-        for model, ys in curves.items()
-        for x, y in zip(np.linspace(0, 1, len(ys)) if xs is None else xs, ys)
-    ]
-
-
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = arguments.parser(__doc__)
     add = parser.add_argument
@@ -208,7 +174,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--output", type=Path, default=Path("runs/position_figures"))
     add("--curves", nargs="*", type=Path, default=[], help="CSV files")
     add("--size", type=int, default=10000, help="training texts")
-    add("--seeds", nargs="+", type=int, default=[0])
+    add("--seed", type=int, default=0)
     add("--test-size", type=int, default=1000, help="texts looked at")
     add("--probe", type=int, default=64, help="texts of gradients")
     add("--importance-texts", type=int, default=50)
@@ -216,8 +182,8 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def main(argv: Sequence[str] | None = None) -> list[tuple]:
-    """Draws the figures; returns their points."""
+def main(argv: Sequence[str] | None = None) -> dict[str, dict]:
+    """Draws the figures; returns what they show of each model, by name."""
     args = parse(argv)
     settings = noisy_texts.SETTINGS if args.models else ()
     models = {setting: find_models(args, setting) for setting in settings}
@@ -233,22 +199,21 @@ def main(argv: Sequence[str] | None = None) -> list[tuple]:
         )
         figure.savefig(args.output / "vanishing.png", dpi=150)
     corpus = noisy_texts.load(args.data_dir, test_size=args.test_size)
-    rows = []
+    shown = {}
     if args.start_texts:
         data = noisy_texts.prepare(
-            corpus, "standard", args.start_texts, args.seeds[0], MAX_LENGTH
+            corpus, "standard", args.start_texts, args.seed, MAX_LENGTH
         )
-        profiles = mean_profiles(start_models(data, args), corpus, args.probe)
+        started = start_models(data, args)
+        profiles = gradient_profiles(started, corpus, args.probe)
         title = f"after {args.start_texts} texts"
         figure = plots.plot_gradient_profiles(profiles, title)
         figure.savefig(args.output / "start_gradients.png", dpi=150)
-        rows += points("start_gradients", "", profiles)
-    for setting, members in models.items():
-        if members:
-            rows += draw(members, setting, corpus, args)
-    table = pd.DataFrame(rows, columns=POINTS)
-    table.to_csv(args.output / "points.csv", index=False, float_format="%.6g")
-    return rows
+        shown["start_gradients"] = profiles
+    for setting, own in models.items():
+        if own:
+            shown |= draw(own, setting, corpus, args)
+    return shown
 
 
 def draw(
@@ -256,24 +221,18 @@ def draw(
     setting: str,
     corpus: noisy_texts.Corpus,
     args: argparse.Namespace,
-) -> list[tuple]:
-    """Draws the figures of one setting's models; returns their points."""
+) -> dict[str, dict]:
+    """Draws the figures of one setting's models; returns what they show."""
     trained = f"imdb, {args.size:,} texts, {setting}"
     curves = importances(models, setting, corpus, args.importance_texts)
     figure = plots.plot_word_importance(curves, separators(setting), trained)
     figure.savefig(args.output / f"importance_{setting}.png", dpi=150)
-    rows = points(f"importance_{setting}", setting, curves)
+    shown: dict[str, dict] = {f"importance_{setting}": curves}
     if setting == "standard":
-        curves = mean_profiles(models, corpus, args.probe)
-        figure = plots.plot_gradient_profiles(curves, trained)
-        figure.savefig(args.output / "gradients.png", dpi=150)
-        rows += points("gradients", setting, curves)
-        accuracies = noise_accuracies(models, corpus)
-        figure = plot_accuracies(accuracies, trained)
+        shown["noise"] = noise_accuracies(models, corpus)
+        figure = plot_accuracies(shown["noise"], trained)
         figure.savefig(args.output / "noise.png", dpi=150)
-        for place, found in accuracies.items():
-            rows += points("noise", place, found, NOISE_SHARES)
-    return rows
+    return shown
 
 
 def plot_accuracies(accuracies: dict, title: str) -> Figure:

@@ -37,7 +37,6 @@ METHODS = (
     *("penalty", "dropout", "gradient_directed"),
 )
 KEY = experiments.KEY
-FIELDS = (*KEY, *experiments.RESULTS, *experiments.COSTS)
 # Weight of the directed gradient's loss at the start.
 GRADIENT_WEIGHT = 1.0
 keys = experiments.keys
@@ -167,7 +166,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> str:
     """Runs the study; returns the table it prints."""
     args = parse(argv)
-    rows = experiments.do_runs(args, FIELDS, train_and_test)
+    rows = experiments.do_runs(args, train_and_test)
     labels, columns = ("setting", "size", "model"), ("test_accuracy",)
     return tables.publish(tables.by_kind(rows, labels, columns))
 

@@ -20,7 +20,7 @@ from examples.common import text_encoding
 from examples.common import text_files
 from keras_seqmech.analysis import positions
 
-SETTINGS = ("standard", "short", *positions.PLACES)
+SETTINGS = ("standard", *positions.PLACES)
 PARTS = ("train", "validation", "test")
 # Shares of the sentences of noise in each part.
 NOISE_SHARES = (0.6, 0.2, 0.2)
@@ -175,20 +175,13 @@ def arrange(
     Texts are cut before the noise is added, so that no more than `max_length`
     tokens are left and `SHARE` of them is noise.
     """
-    kept = own_length(setting, max_length)
-    texts = [text[:kept] for text in texts]
     if setting not in positions.PLACES:
-        return texts
-    texts = positions.surround_with_noise(
-        (text.tolist() for text in texts), noise, setting, SHARE, seed
-    )
-    return [np.array(text, dtype="int32") for text in texts]
-
-
-def own_length(setting: str, max_length: int) -> int:
-    """How many tokens of a text a setting keeps."""
+        return [text[:max_length] for text in texts]
     kept = int(max_length * (1 - SHARE) + 1e-9)
-    return max_length if setting == "standard" else kept
+    arranged = positions.surround_with_noise(
+        (text[:kept].tolist() for text in texts), noise, setting, SHARE, seed
+    )
+    return [np.array(text, dtype="int32") for text in arranged]
 
 
 def batches(

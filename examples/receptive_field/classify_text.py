@@ -13,7 +13,6 @@ those after the exploration and the penalty's rise.
 
 import argparse
 import math
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ from examples.common import results
 from examples.common import tables
 from examples.common import text_encoding
 from examples.common import word_vectors
-from examples.common.chance import say_if_at_chance
 from examples.receptive_field import cells
 from examples.receptive_field import classifiers
 from examples.receptive_field import field_report
@@ -40,11 +38,6 @@ TUNED = (
     *("length", "epochs", "patience", "embedding_size", "fold"),
 )
 KEY = ("dataset", "preset", "model", "seed", "settings")
-FIELDS = (
-    *KEY,
-    *("test_accuracy", "validation_accuracy", "best_epoch", "epochs"),
-    *("mean_field_size", "parameters", "seconds", *field_report.FIELDS),
-)
 
 
 def train_and_test(
@@ -71,7 +64,6 @@ def train_and_test(
     callbacks: list[keras.callbacks.Callback] = [stopping]
     if schedule is not None and cells.has_field(name):
         callbacks.append(schedule)
-    start = time.perf_counter()
     history = trained.fit(
         *data.train,
         validation_data=data.validation,
@@ -80,9 +72,7 @@ def train_and_test(
         verbose=0,
         callbacks=callbacks,
     ).history
-    seconds = time.perf_counter() - start
     _, accuracy = trained.evaluate(*data.test, batch_size=256, verbose=0)
-    say_if_at_chance(name, accuracy, data.test[1])
     best = first + int(np.argmax(history["val_accuracy"][first:]))
     row = {
         "test_accuracy": round(100 * accuracy, 2),
@@ -90,7 +80,6 @@ def train_and_test(
         "best_epoch": best + 1,
         "epochs": len(history["loss"]),
         "parameters": model.count_params(),
-        "seconds": round(seconds, 1),
     }
     if cells.has_field(name):
         ids, _ = data.test
@@ -148,12 +137,9 @@ def main(argv: Sequence[str] | None = None) -> str:
     text_data = datasets.load(args.dataset, args.data_dir, args.fold)
     print(f"{args.dataset}: {datasets.describe(text_data)}", flush=True)
     data = text_encoding.encode(text_data, args.length)
-    file = results.ResultsFile(args.output, FIELDS, KEY)
-    rows = file.do_missing(
+    rows = results.ResultsFile(args.output, KEY).do_missing(
         keys(args),
-        lambda key, line: train_and_test(
-            key["model"], int(key["seed"]), data, args
-        ),
+        lambda key: train_and_test(key["model"], int(key["seed"]), data, args),
     )
     columns = ("test_accuracy", "mean_field_size", *field_report.FIELDS)
     return tables.publish(

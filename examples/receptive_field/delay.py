@@ -7,48 +7,38 @@ same units, epochs and learning rate, and prints F1 beside the mean and the 95th
 percentile of the emission delay: the characters that arrive between a character
 and its tag, in order.
 
-An adaptive model is exported and streamed, character by character, over some
-test texts: each tag must come when the table says. A picture shows F1 over the
-mean delay. Finished runs are lines of `--output` and are not repeated.
+A picture shows F1 over the mean delay. Finished runs are lines of `--output`
+and are not repeated.
 """
 
 import argparse
-import datetime
 import itertools
 import pathlib
-import tempfile
 
-import keras
 import numpy as np
 import pandas as pd
-import tensorflow as tf
 
 from examples.common import arguments
 from examples.common import results
 from examples.common import tables
-from examples.common.arguments import integer
-from examples.common.arguments import positive
 from examples.receptive_field import delay_figure
 from examples.receptive_field import stream_taggers
 from examples.receptive_field import streams
 from examples.receptive_field.stream_taggers import ADAPTIVE
 from examples.receptive_field.stream_taggers import MODELS
-from examples.receptive_field.stream_taggers import PADDING
-from keras_seqmech import serving
 
-STREAMED = 20  # Test texts.
 EPOCHS = {"people_daily": 4, "msr": 8, "spaces": 12, "code": 8}
 SETTINGS = ("texts", "test_texts", "epochs", "units", "max_size")
 KEY = ("task", "model", "setting", "seed", "settings")
 MEASURED = ("f1", "delay", "delay_95")
-FIELDS = (*KEY, *MEASURED, "streamed", "date")
 
 
 def main(argv: list[str] | None = None) -> None:
     """Runs what is not finished; prints the table and draws the figure."""
     args = parse(argv)
-    file = results.ResultsFile(args.output, FIELDS, KEY)
-    rows = file.do_missing(keys(args), lambda key, _: run(args, key))
+    rows = results.ResultsFile(args.output, KEY).do_missing(
+        keys(args), lambda key: run(args, key)
+    )
     print(tables.by_kind(rows, KEY[:3], MEASURED))
     path = args.output.with_suffix(".png")
     styles = {
@@ -70,12 +60,12 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     few = ["lstm", "window+dense", "look_ahead+dense"]
     add("--models", nargs="+", choices=MODELS, default=few)
     add("--settings", nargs="+", type=float, help="in place of the models' own")
-    add("--seeds", nargs="+", type=integer(0), default=[0])
-    add("--texts", type=positive, default=4000, help="training texts")
-    add("--test-texts", type=positive, default=800)
-    add("--epochs", type=positive, help="epochs in place of the task's")
-    add("--units", type=positive, default=64)
-    add("--max-size", type=positive, default=12, help="largest size")
+    add("--seeds", nargs="+", type=int, default=[0])
+    add("--texts", type=int, default=4000, help="training texts")
+    add("--test-texts", type=int, default=800)
+    add("--epochs", type=int, help="epochs in place of the task's")
+    add("--units", type=int, default=64)
+    add("--max-size", type=int, default=12, help="largest size")
     add("--data-dir", type=arguments.folder, help="where `msr` is")
     add("--output", type=pathlib.Path, default=output)
     return parser.parse_args(argv)
@@ -108,50 +98,11 @@ def run(args: argparse.Namespace, key: results.Row) -> dict[str, str]:
         max_size=args.max_size,
     )
     f1, delays = tagger.test()
-    streamed = ""
-    if key["model"] in ADAPTIVE:
-        ids = tagger.tests.ids[:STREAMED]
-        streamed = str(check_stream(tagger.model, ids, delays))
-    waited = delays[tagger.tests.mask]
     return {
         "f1": f"{f1:.2f}",
-        "delay": f"{waited.mean():.3f}",
-        "delay_95": f"{np.percentile(waited, 95):g}",
-        "streamed": streamed,
-        "date": str(datetime.date.today()),
+        "delay": f"{delays.mean():.3f}",
+        "delay_95": f"{np.percentile(delays, 95):g}",
     }
-
-
-def check_stream(
-    model: keras.Model, ids: np.ndarray, delays: np.ndarray
-) -> int:
-    """Streams texts through an export; each tag must come at its time.
-
-    Returns:
-        The number of characters that were streamed.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        path = serving.export_model(model, folder, streaming=True)
-        signatures = tf.saved_model.load(str(path)).signatures
-    total = 0
-    for text, expected in zip(ids, delays):
-        text = text[text != PADDING]
-        times: list[int] = []
-        state = signatures["start"](batch_size=tf.constant(1))
-        state.pop("delay")
-        for i, x in enumerate(text):
-            answer = signatures["step"](
-                ids=tf.constant([[x]]),
-                end=tf.constant(i == len(text) - 1),
-                **state,
-            )
-            state = {name: answer[name] for name in state}
-            times += [i] * int(answer["count"][0])
-        waited = np.array(times) - np.arange(len(text))
-        if (waited != expected[: len(text)]).any():
-            raise RuntimeError(f"Delays {waited}, not {expected}")
-        total += len(text)
-    return total
 
 
 if __name__ == "__main__":

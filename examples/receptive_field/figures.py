@@ -1,31 +1,32 @@
 """What field sizes depend on: figures 2 and 3 of the receptive field paper.
 
     python -m examples.receptive_field.figures \
-        --data-dir DATA --output figures
+        --datasets mr --data-dir DATA --figures figures
 
 For each data set and seed trains an LSTM with adaptive receptive fields twice
-from the same weights, with and without dropout. Writes means over seeds:
+from the same weights, with and without dropout. Beside `--output`, in
+`<name>-models/`, are two pictures of each run, which `--figures` copies for the
+first of `--seeds`, as:
 
 - `steps_<dataset>.png`: mean field size over training steps (figure 2), and
   the accuracy on the same held-out texts;
 - `words_<dataset>.png`: mean field size at frequent words against the entropy
-  of the labels of their texts, of the model with dropout (figure 3);
-- `steps_<dataset>.csv`, `words_<dataset>.csv` and `summary.csv`: the numbers.
+  of the labels of their texts, of the model with dropout (figure 3).
 
 Field sizes are expected sizes, in inference mode. Figure 3 leaves out the last
 steps of each text, where a field has no room to be long, and, where pretrained
 vectors are used, words that have none: vectors drawn at random lead to other
-sizes from the start. Since sizes differ by word before any training, the
-numbers hold those of the start too.
+sizes from the start. Since sizes differ by word before any training, a row
+holds the correlation of the start too.
 """
 
 import argparse
 import itertools
-import json
-import zlib
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -36,49 +37,51 @@ from examples.common import arguments
 from examples.common import datasets
 from examples.common import presets
 from examples.common import results
+from examples.common import tables
 from examples.common import text_encoding
-from examples.common import whole_files
 from examples.common import word_vectors
 from examples.receptive_field import classifiers
 from keras_seqmech import analysis
 from keras_seqmech.analysis import plots
 
+MODEL = "lstm+rf"
 CONDITIONS = ("plain", "dropout")
+# Training steps from one measurement to the next.
+EVERY = 20
+# Held-out texts that are measured.
+PROBE = 500
+# Figure 3 has words of at least as many steps, in at least as many texts.
+MIN_COUNT = 30
 # Words of each kind that are named in figure 3.
 NAMED = 6
-# What the numbers of a run depend on, beside its name and the texts.
+FIGURES = ("steps", "words")
 SETTINGS = (
-    *("model", "units", "dropout", "l2", "learning_rate", "batch_size"),
-    *("max_size", "epochs", "embedding_size", "every", "probe", "min_count"),
-    "preset",
+    *("units", "dropout", "l2", "learning_rate", "batch_size"),
+    *("max_size", "epochs", "embedding_size"),
 )
+KEY = ("dataset", "preset", "seed", "settings")
+History = dict[str, list[float]]
 
 
 class SizeHistory(keras.callbacks.Callback):
-    """Mean field size and accuracy at fixed texts, every few steps.
+    """Mean field size and accuracy at fixed texts, each `EVERY` steps.
 
     `classifier` has the trained layers. `history` holds the equally long lists
     `"step"`, `"mean_size"` (mean of `expected_sizes` over real steps) and
     `"accuracy"`.
     """
 
-    def __init__(
-        self, classifier: keras.Model, ids: np.ndarray, labels: Any, every: int
-    ):
+    def __init__(self, classifier: keras.Model, ids: np.ndarray, labels: Any):
         super().__init__()
-        self.classifier, self.every = classifier, every
+        self.classifier = classifier
         self.ids, self.labels = ids, np.asarray(labels)
-        self.history: dict[str, list] = {
-            "step": [],
-            "mean_size": [],
-            "accuracy": [],
-        }
+        self.history: History = {"step": [], "mean_size": [], "accuracy": []}
 
     def on_train_begin(self, logs: Any = None) -> None:
         self._record()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if int(self.model.optimizer.iterations) % self.every == 0:
+        if int(self.model.optimizer.iterations) % EVERY == 0:
             self._record()
 
     def _record(self) -> None:
@@ -109,31 +112,39 @@ def expected_sizes(probabilities: np.ndarray, real: np.ndarray) -> np.ndarray:
     return (probabilities * np.minimum(sizes, left)).sum(-1)
 
 
-def settings(dataset: str, args: argparse.Namespace) -> str:
-    """What the runs of a data set depend on, but for what names them."""
-    return results.describe(
-        args,
-        SETTINGS,
-        length=args.length or text_encoding.LENGTHS[dataset],
-        vectors=Path(args.vectors).name if args.vectors else "none",
+class Trained(NamedTuple):
+    """Field sizes of a model: over its training steps, and by word."""
+
+    history: History
+    start_sizes: dict[str, analysis.TokenFieldSize]
+    end_sizes: dict[str, analysis.TokenFieldSize]
+
+
+def train_and_draw(
+    key: results.Row, place: Path, args: argparse.Namespace
+) -> dict[str, Any]:
+    """Does a run; returns its row without `KEY`.
+
+    Its pictures are files of `place`, a `ResultsFile.place`.
+    """
+    dataset = key["dataset"]
+    text_data = datasets.load(dataset, args.data_dir)
+    print(f"{dataset}: {datasets.describe(text_data)}", flush=True)
+    data = text_encoding.encode(text_data, length_of(dataset, args))
+    trained = {
+        condition: train(data, condition, int(key["seed"]), args)
+        for condition in CONDITIONS
+    }
+    histories = {name: found.history for name, found in trained.items()}
+    words = word_table(
+        trained["dropout"], entropies_by_word(data, args.vectors)
     )
-
-
-def do_runs(
-    dataset: str, data: text_encoding.Encoded, args: argparse.Namespace
-) -> dict[str, list[dict[str, Any]]]:
-    """Does the runs that have no file; returns all by condition."""
-    digest = zlib.crc32(settings(dataset, args).encode())
-    found: dict[str, list[dict[str, Any]]] = {x: [] for x in CONDITIONS}
-    for condition, seed in itertools.product(CONDITIONS, args.seeds):
-        name = f"{dataset}-{condition}-{seed}-{digest:08x}.json"
-        path = args.output / "runs" / name
-        if not path.exists():
-            print(f"{dataset}: trains {condition}, seed {seed}", flush=True)
-            run = train(data, condition, seed, args)
-            whole_files.write_json(path, run, indent=2)
-        found[condition].append(json.loads(path.read_text(encoding="utf8")))
-    return found
+    title = f"{MODEL} on {dataset.upper()}, dropout {args.dropout:g}"
+    steps = plots.plot_history(histories, "mean_size", "accuracy", title=title)
+    steps.axes[0].set_ylim(1, args.max_size)
+    for name, figure in zip(FIGURES, (steps, plot_words(words, title))):
+        figure.savefig(results.with_ending(place, f"{name}.png"), dpi=150)
+    return summarise(histories, words)
 
 
 def train(
@@ -141,12 +152,8 @@ def train(
     condition: str,
     seed: int,
     args: argparse.Namespace,
-) -> dict[str, Any]:
-    """Trains one model; the seed alone decides its first weights.
-
-    Returns `history`, field sizes over training steps, and `start_sizes` and
-    `end_sizes`, a mean size and a count by word.
-    """
+) -> Trained:
+    """Trains one model; the seed alone decides its first weights."""
     keras.utils.clear_session()
     keras.utils.set_random_seed(seed)
     matrix = word_vectors.embedding_matrix(
@@ -154,31 +161,28 @@ def train(
     )
     shape = data.train[0].shape[1], len(data.classes)
     # Keras draws other weights for a model without dropout.
-    with_dropout = classifiers.build_model(args.model, matrix, *shape, args)
+    with_dropout = classifiers.build_model(MODEL, matrix, *shape, args)
     dropout = args.dropout if condition == "dropout" else 0.0
     args = argparse.Namespace(**{**vars(args), "dropout": dropout})
-    model = classifiers.build_model(args.model, matrix, *shape, args)
+    model = classifiers.build_model(MODEL, matrix, *shape, args)
     model.set_weights(with_dropout.get_weights())
-    ids, labels = (array[: args.probe] for array in data.validation)
-    history = SizeHistory(model, ids, labels, args.every)
-    start_sizes = sizes_by_word(model, data, args.min_count)
+    ids, labels = (array[:PROBE] for array in data.validation)
+    history = SizeHistory(model, ids, labels)
+    start_sizes = sizes_by_word(model, data)
     schedule = presets.schedule(presets.CLASSIFIERS[args.preset].reading)
-    classifiers.trainable(args.model, model, args).fit(
+    classifiers.trainable(MODEL, model, args).fit(
         *data.train,
         batch_size=args.batch_size,
         epochs=args.epochs,
         verbose=0,
         callbacks=[history, *filter(None, [schedule])],
     )
-    return {
-        "history": history.history,
-        "start_sizes": start_sizes,
-        "end_sizes": sizes_by_word(model, data, args.min_count),
-    }
+    end_sizes = sizes_by_word(model, data)
+    return Trained(history.history, start_sizes, end_sizes)
 
 
 def sizes_by_word(
-    model: keras.Model, data: text_encoding.Encoded, min_count: int
+    model: keras.Model, data: text_encoding.Encoded
 ) -> dict[str, analysis.TokenFieldSize]:
     """Field sizes at words in training texts, where fields have room."""
     ids = data.train[0]
@@ -188,18 +192,18 @@ def sizes_by_word(
     sizes = expected_sizes(probabilities, mask)
     reach = probabilities.shape[-1] - 1
     has_room = np.pad(mask, ((0, 0), (0, reach)))[:, reach:]
-    sizes = analysis.field_size_by_token(ids, sizes, has_room, min_count)
+    found = analysis.field_size_by_token(ids, sizes, has_room, MIN_COUNT)
     words = data.words
-    return {words[i - 2]: size for i, size in sizes.items() if i > 1}
+    return {words[i - 2]: size for i, size in found.items() if i > 1}
 
 
 def entropies_by_word(
-    data: text_encoding.Encoded, min_count: int, vectors: str | None
+    data: text_encoding.Encoded, vectors: str | None
 ) -> dict[str, float]:
     """Label entropies of words, those with vectors if there are any."""
     ids, labels = data.train
     entropies = analysis.label_entropy_by_token(
-        ids, labels, ids != 0, min_count
+        ids, labels, ids != 0, MIN_COUNT
     )
     words = data.words
     known = {*(word_vectors.load_vectors(vectors)[0] if vectors else words)}
@@ -207,56 +211,44 @@ def entropies_by_word(
     return {word: x for word, x in named.items() if word in known}
 
 
-def mean_history(runs: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """Mean over seeds at each step."""
-    histories = pd.concat(pd.DataFrame(run["history"]) for run in runs)
-    return histories.groupby("step", as_index=False).mean()
+def word_table(trained: Trained, entropies: dict[str, float]) -> pd.DataFrame:
+    """Sizes at words that have an entropy, in the order of the alphabet.
 
-
-def mean_words(
-    runs: Sequence[dict[str, Any]], entropies: dict[str, float]
-) -> pd.DataFrame:
-    """Mean over seeds of the sizes at words, with entropies."""
-    start, end = (
-        pd.concat(
-            pd.DataFrame(run[name], index=["mean_size", "count"]).T
-            for run in runs
-        )
-        .groupby(level=0)
-        .mean()
-        for name in ("start_sizes", "end_sizes")
+    A row is of a word; `mean_size` and `count` are of the end of training.
+    """
+    words = pd.DataFrame.from_dict(
+        trained.end_sizes, orient="index", columns=["mean_size", "count"]
     )
-    words = end.assign(
-        start_size=start["mean_size"], label_entropy=pd.Series(entropies)
-    )
-    return words.dropna().rename_axis("word")
+    start = {word: size.mean for word, size in trained.start_sizes.items()}
+    words["start_size"] = pd.Series(start)
+    words["label_entropy"] = pd.Series(entropies)
+    return words.dropna().sort_index()
 
 
 def summarise(
-    histories: dict[str, pd.DataFrame], words: pd.DataFrame
-) -> dict[str, float]:
-    """Numbers for both figures of one data set."""
+    histories: dict[str, History], words: pd.DataFrame
+) -> dict[str, Any]:
+    """The numbers of both figures, as they are written."""
     columns = ["label_entropy", "start_size", "mean_size"]
     correlations = words[columns].corr("spearman")["label_entropy"]
     sizes = words.sort_values("label_entropy", kind="stable")["mean_size"]
     quarter = max(1, len(words) // 4)
     found = {
-        "words": len(words),
-        "correlation_start": float(correlations["start_size"]),
-        "correlation_end": float(correlations["mean_size"]),
-        "size_lowest": float(sizes[:quarter].mean()),
-        "size_highest": float(sizes[-quarter:].mean()),
+        "correlation_start": correlations["start_size"],
+        "correlation_end": correlations["mean_size"],
+        "size_lowest": sizes[:quarter].mean(),
+        "size_highest": sizes[-quarter:].mean(),
     }
     for name, history in histories.items():
-        size, accuracy = history["mean_size"], history["accuracy"]
+        mean_sizes = history["mean_size"]
         found |= {
-            f"start_{name}": float(size.iloc[0]),
-            f"largest_{name}": float(size.max()),
-            f"smallest_{name}": float(size.min()),
-            f"end_{name}": float(size.iloc[-1]),
-            f"accuracy_{name}": float(accuracy.iloc[-1]),
+            f"start_{name}": mean_sizes[0],
+            f"largest_{name}": max(mean_sizes),
+            f"end_{name}": mean_sizes[-1],
+            f"accuracy_{name}": history["accuracy"][-1],
         }
-    return found
+    written = {name: f"{value:.4f}" for name, value in found.items()}
+    return {"words": len(words), **written}
 
 
 def plot_words(words: pd.DataFrame, title: str) -> Figure:
@@ -281,37 +273,51 @@ def plot_words(words: pd.DataFrame, title: str) -> Figure:
     return figure
 
 
-def write(
-    name: str,
-    histories: dict[str, pd.DataFrame],
-    words: pd.DataFrame,
-    args: argparse.Namespace,
+def copy_pictures(
+    file: results.ResultsFile, rows: Sequence[results.Row], folder: Path
 ) -> None:
-    """Writes both figures of one data set, and their numbers."""
-    title = f"{args.model} on {name.upper()}, dropout {args.dropout:g}"
-    lists = {key: x.to_dict("list") for key, x in histories.items()}
-    steps = plots.plot_history(lists, "mean_size", "accuracy", title=title)
-    steps.axes[0].set_ylim(1, args.max_size)
-    steps.savefig(args.output / f"steps_{name}.png", dpi=150)
-    by_word = plot_words(words, title)
-    by_word.savefig(args.output / f"words_{name}.png", dpi=150)
-    conditions = pd.concat(histories, names=["condition", None])
-    conditions.to_csv(args.output / f"steps_{name}.csv")
-    words.to_csv(args.output / f"words_{name}.csv")
+    """Copies the pictures of runs, each of another data set, to a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for row, name in itertools.product(rows, FIGURES):
+        place = file.place(row[column] for column in KEY)
+        path = folder / f"{name}_{row['dataset']}.png"
+        shutil.copyfile(results.with_ending(place, f"{name}.png"), path)
+        print(path)
+
+
+def length_of(dataset: str, args: argparse.Namespace) -> int:
+    """Tokens that are kept of a text."""
+    return args.length or text_encoding.LENGTHS[dataset]
+
+
+def settings(dataset: str, args: argparse.Namespace) -> str:
+    """Settings that a result depends on besides those of `KEY`."""
+    return results.describe(
+        args,
+        SETTINGS,
+        length=length_of(dataset, args),
+        vectors=Path(args.vectors).name if args.vectors else "none",
+    )
+
+
+def keys(args: argparse.Namespace) -> list[results.Key]:
+    """The `KEY` of each run."""
+    return [
+        (dataset, args.preset, str(seed), settings(dataset, args))
+        for dataset in args.datasets
+        for seed in args.seeds
+    ]
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Reads the command line."""
     parser = arguments.parser(__doc__)
     add = parser.add_argument
-    names, every = list(datasets.CLASSES), "batches between measurements"
+    names = list(datasets.CLASSES)
     add("--datasets", nargs="+", choices=names, default=["mr", "ag"])
-    add("--output", type=Path, default=Path("runs/field_figures"))
-    add("--model", choices=("rnn+rf", "lstm+rf"), default="lstm+rf")
     add("--seeds", nargs="+", type=int, default=[1, 2, 3])
-    add("--every", type=int, default=20, help=every)
-    add("--probe", type=int, default=500, help="held-out texts measured")
-    add("--min-count", type=int, default=30, help="least in figure 3")
+    add("--output", type=Path, default=Path("runs/field_figures.csv"))
+    add("--figures", type=Path, help="folder of the pictures' copies")
     classifiers.add_arguments(parser)
     parser.set_defaults(epochs=10, l2=0.0)
     args = parser.parse_args(argv)
@@ -319,27 +325,20 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     return args
 
 
-def main(argv: Sequence[str] | None = None) -> pd.DataFrame:
-    """Runs the example; returns the summary it prints."""
+def main(argv: Sequence[str] | None = None) -> str:
+    """Runs the example; returns the table it prints."""
     args = parse(argv)
-    rows = []
-    for name in args.datasets:
-        text_data = datasets.load(name, args.data_dir)
-        print(f"{name}: {datasets.describe(text_data)}", flush=True)
-        length = args.length or text_encoding.LENGTHS[name]
-        data = text_encoding.encode(text_data, length)
-        runs = do_runs(name, data, args)
-        entropies = entropies_by_word(data, args.min_count, args.vectors)
-        histories = {key: mean_history(own) for key, own in runs.items()}
-        words = mean_words(runs["dropout"], entropies)
-        write(name, histories, words, args)
-        own = {"dataset": name, "settings": settings(name, args)}
-        rows.append(own | summarise(histories, words))
-    summary = pd.DataFrame(rows)
-    print(summary.T.to_string())
-    path = args.output / "summary.csv"
-    summary.to_csv(path, index=False, float_format="%.4f")
-    return summary
+    file = results.ResultsFile(args.output, KEY)
+    rows = file.do_missing(
+        keys(args),
+        lambda key: train_and_draw(key, file.place(key.values()), args),
+    )
+    if args.figures:
+        first = [row for row in rows if row["seed"] == str(args.seeds[0])]
+        copy_pictures(file, first, args.figures)
+    return tables.publish(
+        tables.by_kind(rows, ["dataset"], results.measured(rows, KEY))
+    )
 
 
 if __name__ == "__main__":

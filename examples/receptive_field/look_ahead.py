@@ -14,7 +14,6 @@ chosen before anything is read (`size_from="input"`) cannot be right;
 """
 
 import argparse
-import datetime
 import itertools
 import pathlib
 
@@ -37,18 +36,15 @@ SETTINGS = ("units", "epochs", "train_size", "learning_rate", "batch_size")
 KEY = ("into", "cell", "size_from", "keys", "seed", "settings")
 GAPS = tuple(f"size_gap_{gap}" for gap in range(LONGEST_GAP + 1))
 MEASURED = ("accuracy", *GAPS, "size_elsewhere", "certain")
-FIELDS = (*KEY, *MEASURED, "date")
 
 
 def main(argv: list[str] | None = None) -> None:
     """Runs what is not finished, and prints the table."""
     args = parse(argv)
 
-    def run(key: results.Row, line: str) -> dict[str, str]:
-        return train_and_measure(args, key)
-
-    file = results.ResultsFile(args.output, FIELDS, KEY)
-    rows = file.do_missing(keys(args), run)
+    rows = results.ResultsFile(args.output, KEY).do_missing(
+        keys(args), lambda key: train_and_measure(args, key)
+    )
     print(tables.by_kind(rows, KEY[:4], MEASURED))
 
 
@@ -138,7 +134,6 @@ def train_and_measure(
         },
         "size_elsewhere": f"{sizes[~test.keys].mean():.2f}",
         "certain": f"{history.history['field_certain'][-1]:.3f}",
-        "date": str(datetime.date.today()),
     }
 
 

@@ -17,7 +17,6 @@ character, and the share of sizes that are certain, all on the last test text.
 
 import argparse
 import pathlib
-import time
 
 from examples.common import arguments
 from examples.common import presets
@@ -33,11 +32,6 @@ KEY = (
     *("corpus", "tests", "model", "seed", "epochs", "sentences", "units"),
     *("batch_size", "bidirectional", "preset"),
 )
-RESULTS = (
-    *("people_daily_f1", "pku_f1", "msr_f1", "mean_size", "step_ms"),
-    *("seconds", *field_report.FIELDS),
-)
-FIELDS = KEY + RESULTS
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -47,10 +41,10 @@ def main(argv: list[str] | None = None) -> None:
     tests = {tests_of(args)[0]: last}
     if "pku_f1" in tests_of(args):
         tests["pku_f1"] = segmentation.read_words(args.data_dir, "pku_test")
-    rows = results.ResultsFile(args.output, FIELDS, KEY).do_missing(
-        keys(args), lambda key, line: train_and_test(args, key, train, tests)
+    rows = results.ResultsFile(args.output, KEY).do_missing(
+        keys(args), lambda key: train_and_test(args, key, train, tests)
     )
-    columns = (*tests, "mean_size", *field_report.FIELDS, "step_ms")
+    columns = (*tests, "mean_size", *field_report.FIELDS)
     print(tables.by_kind(rows, ["model"], columns))
 
 
@@ -118,7 +112,6 @@ def train_and_test(
     tests: dict[str, list[segmentation.Words]],
 ) -> dict[str, str]:
     """Trains and tests one model."""
-    start = time.perf_counter()
     schedule, field = None, {}
     if cells.has_field(key["model"]):
         preset = presets.TAGGERS[args.preset]
@@ -141,8 +134,7 @@ def train_and_test(
     row = {name: f"{f1:.2f}" for name, f1 in found.f1.items()}
     if found.fields is not None:
         row |= {"mean_size": f"{found.mean_size:.2f}", **found.fields.row()}
-    seconds = f"{time.perf_counter() - start:.0f}"
-    return {**row, "step_ms": f"{found.step_ms:.1f}", "seconds": seconds}
+    return row
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from keras import layers
 from keras import ops
 
 from examples.receptive_field import streams
+from examples.receptive_field import taggers
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import ExploreThenCommit
 from keras_seqmech import LookAhead
@@ -93,11 +94,11 @@ class Tagger(NamedTuple):
     tests: Arrays
 
     def test(self) -> tuple[float, np.ndarray]:
-        """F1 in %, and how long each character of the test texts waits."""
+        """F1 in %, and how long each character of all test texts waits."""
         found = self.model.predict(self.tests.ids, batch_size=256, verbose=0)
         tags = np.argmax(found["tags"], axis=-1)
         delays = delays_of(self.name, self.setting, found, self.tests.mask)
-        return f1(tags, self.tests, self.texts), delays
+        return f1(tags, self.tests, self.texts), delays[self.tests.mask]
 
 
 def train(
@@ -108,7 +109,6 @@ def train(
     seed: int,
     units: int = 64,
     max_size: int = 12,
-    callbacks: Sequence[keras.callbacks.Callback] = (),
     verbose: str | int = 0,
 ) -> Tagger:
     """Trains one of `MODELS`."""
@@ -118,14 +118,13 @@ def train(
     keras.utils.set_random_seed(seed)
     size = len(vocabulary) + FIRST
     model = build(name, setting, size, len(texts.tags), units, max_size)
-    if name in ADAPTIVE:
-        callbacks = [*callbacks, ExploreThenCommit(reading=setting)]
+    adaptive = name in ADAPTIVE
     fit(
         model,
         encode(texts.train, vocabulary, texts.tags),
         epochs,
         seed,
-        callbacks,
+        [ExploreThenCommit(reading=setting)] if adaptive else [],
         verbose,
     )
     tests = encode(texts.test, vocabulary, texts.tags)
@@ -217,15 +216,7 @@ def fit(
     rate = keras.optimizers.schedules.CosineDecay(
         LEARNING_RATE, epochs * batches
     )
-    tagger = keras.Model(model.input, model.output["tags"])
-    tagger.compile(
-        keras.optimizers.Adam(rate, clipnorm=1.0),
-        keras.losses.SparseCategoricalCrossentropy(
-            reduction="mean_with_sample_weight"
-        ),
-        jit_compile=False,
-    )
-    tagger.fit(
+    taggers.trainable(model, rate).fit(
         alike(train, seed).repeat(),
         epochs=epochs,
         steps_per_epoch=batches,

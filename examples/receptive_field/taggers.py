@@ -1,6 +1,5 @@
 """Taggers for Chinese word segmentation: batches, models, training, use."""
 
-import time
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -133,29 +132,6 @@ def _flip(x, backwards):
     return ops.flip(x, axis=1) if backwards else x
 
 
-class StepTimer(keras.callbacks.Callback):
-    """Measures what training steps take; `median` is robust to the first."""
-
-    def __init__(self):
-        super().__init__()
-        self.seconds = []
-
-    def on_train_batch_begin(
-        self, batch: int, logs: dict[str, Any] | None = None
-    ) -> None:
-        self._start = time.perf_counter()
-
-    def on_train_batch_end(
-        self, batch: int, logs: dict[str, Any] | None = None
-    ) -> None:
-        self.seconds.append(time.perf_counter() - self._start)
-
-    @property
-    def median(self) -> float:
-        """Seconds a step."""
-        return float(np.median(self.seconds))
-
-
 def fields_of(model: keras.Model) -> list[ReceptiveFieldRNN]:
     """The layers of a tagger that have receptive fields."""
     return [x for x in model.layers if isinstance(x, ReceptiveFieldRNN)]
@@ -191,7 +167,7 @@ def train(
     seed: int | None = None,
     verbose: str | int = "auto",
     callbacks: Sequence[keras.callbacks.Callback] = (),
-) -> StepTimer:
+) -> None:
     """Fits a tagger with Adam, the learning rate falling along a cosine."""
     batches, steps = training_batches(
         sentences, vocabulary, batch_size, seed=seed
@@ -199,16 +175,14 @@ def train(
     schedule = keras.optimizers.schedules.CosineDecay(
         learning_rate, steps * epochs
     )
-    timer = StepTimer()
     trainable(model, schedule).fit(
         batches,
         epochs=epochs,
         steps_per_epoch=steps,
         shuffle=False,
-        callbacks=[timer, *callbacks],
+        callbacks=callbacks,
         verbose=verbose,
     )
-    return timer
 
 
 def segment(
@@ -264,7 +238,6 @@ class Tested(NamedTuple):
 
     model: keras.Model
     vocabulary: list[str]
-    step_ms: float
     f1: dict[str, float]  # In %, by name of the test.
     mean_size: float | None  # Of the last test; None without fields.
     fields: field_report.FieldReport | None  # Likewise.
@@ -292,14 +265,14 @@ def train_and_test(
     keras.utils.set_random_seed(seed)
     known = character_vocabulary(train_sentences)
     model = build_model(kind, len(known), seed=seed, **options)
-    timer = train(model, train_sentences, known, seed=seed, **fit)
+    train(model, train_sentences, known, seed=seed, **fit)
     f1, texts, size = {}, [], None
     for name, sentences in tests.items():
         texts = ["".join(words) for words in sentences]
         words, size = segment(model, texts, known)
         f1[name] = 100 * word_f1(sentences, words)
     fields = report_fields(model, texts, known) if texts else None
-    return Tested(model, known, 1000 * timer.median, f1, size, fields)
+    return Tested(model, known, f1, size, fields)
 
 
 def _ids_of_pieces(texts, vocabulary, max_length):

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import ClassVar
 
 import pandas as pd
 
@@ -41,7 +40,6 @@ class Program:
 
     name: str
     seed: str = "--seeds {}"
-    file: ClassVar[str] = "rows.csv"  # "" where the output is a folder.
 
     @property
     def module(self) -> ModuleType:
@@ -62,7 +60,7 @@ class Program:
 
     def run(self, options: Sequence[str], folder: Path) -> list[Row]:
         """Runs the program in a folder; returns the rows of one run."""
-        path = folder / self.file
+        path = folder / "rows.csv"
         args = self.module.parse(options)
         wanted = self.key(args).items()
         self.module.main([*options, "--output", str(path)])
@@ -92,20 +90,6 @@ class Picking(Program):
         return len({args.length, *args.test_lengths})
 
 
-class FieldFigures(Program):
-    """Has a folder, with a table of the numbers of its figures."""
-
-    file: ClassVar[str] = ""
-
-    def key(self, args: argparse.Namespace) -> Row:
-        dataset = args.datasets[0]
-        settings = self.module.settings(dataset, args)
-        return {"dataset": dataset, "settings": settings}
-
-    def read(self, path: Path) -> list[Row]:
-        return read_csv(path / "summary.csv")
-
-
 PROGRAMS = {
     "classify_text": Program("receptive_field.classify_text"),
     # Each seed tests another fold.
@@ -115,7 +99,7 @@ PROGRAMS = {
     "segment_words": Program("receptive_field.segment_words"),
     "delay": Program("receptive_field.delay"),
     "look_ahead": Program("receptive_field.look_ahead"),
-    "field_figures": FieldFigures("receptive_field.figures"),
+    "field_figures": Program("receptive_field.figures"),
     "compare": Program("pooling.compare"),
     "learnability": Program("pooling.learnability"),
     "few_labels": Program("pooling.few_labels"),

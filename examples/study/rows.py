@@ -27,18 +27,22 @@ WHERE_FROM = ("commit", "versions", "machine", "date")
 ORIGIN = ("options", "settings", *WHERE_FROM, "seconds", "note")
 
 
+def columns(study: Study) -> list[str]:
+    """All columns of a study's rows."""
+    measured = (column.name for column in study.columns)
+    return list(dict.fromkeys((*study.labels, "seeds", *measured, *ORIGIN)))
+
+
 def file(study: Study, folder: Path = FOLDER) -> results.ResultsFile:
     """The file of a study; several processes may add rows to it."""
-    measured = [column.name for column in study.columns]
-    fields = dict.fromkeys((*study.labels, "seeds", *measured, *ORIGIN))
     key = (*study.labels, "seeds")
-    return results.ResultsFile(folder / f"{study.name}.csv", (*fields,), key)
+    return results.ResultsFile(folder / f"{study.name}.csv", key)
 
 
 def read(study: Study, folder: Path = FOLDER) -> pd.DataFrame:
     """Rows of a study's options, in the order they were added, as text."""
-    found = file(study, folder)
-    rows = pd.DataFrame(found.read(), columns=found.fields, dtype=object)
+    found = file(study, folder).read()
+    rows = pd.DataFrame(found, columns=columns(study), dtype=object)
     return rows[rows["options"] == study.options]
 
 
@@ -46,9 +50,9 @@ def add(
     study: Study, rows: Sequence[Mapping[str, Any]], folder: Path = FOLDER
 ) -> None:
     """Adds the rows of a run, without what is no column of the study."""
-    found = file(study, folder)
-    names = found.fields
-    found.add(*({x: row.get(x, "") for x in names} for row in rows))
+    names = columns(study)
+    own = ({x: row.get(x, "") for x in names} for row in rows)
+    file(study, folder).add(*own)
 
 
 def origin() -> Row:

@@ -1,7 +1,6 @@
 """Does the runs of a study that no process has done or does."""
 
 import json
-import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -96,9 +95,7 @@ def _do(study: Study, run: Run, places: Places) -> None:
     folder = work_folder(study, run, places)
     options = study.arguments(run, places.data)
     known = _origin(folder / "origin.json")
-    start = time.perf_counter()
     found = study.program.run(options, folder)
-    known.setdefault("seconds", f"{time.perf_counter() - start:.0f}")
     own = {**run.case.labels, "seeds": run.seed, "options": study.options}
     rows = [{**known, **row, **own} for row in found]
     rows_.add(study, rows, places.rows)
@@ -111,13 +108,13 @@ def _do(study: Study, run: Run, places: Places) -> None:
 def _origin(path: Path) -> Row:
     """Where the rows of a run come from, kept beside its work.
 
-    If a run that was killed is continued, all places, and no seconds.
+    If a run that was killed is continued, all places.
     """
-    found, is_new = rows_.origin(), not path.exists()
-    if not is_new:
+    found = rows_.origin()
+    if path.exists():
         before = json.loads(path.read_text(encoding="utf8"))
         for name, value in found.items():
             values = [*before[name].split(" / "), value]
             found[name] = " / ".join(dict.fromkeys(filter(None, values)))
     whole_files.write_json(path, found)
-    return found if is_new else {**found, "seconds": ""}
+    return found

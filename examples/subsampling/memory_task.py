@@ -22,7 +22,7 @@ many, up to T, after each `--evaluate-every` minibatches of which
 emit the state of a step before the step's symbol is seen; `--emit after`
 decides one step later.
 
-Beside `--output`, in `<name>-models/`, are the models and their curves.
+Beside `--output`, in `<name>-models/`, are the models.
 """
 
 import argparse
@@ -44,11 +44,6 @@ from keras_seqmech.subsample import expectation
 from keras_seqmech.tasks import memory
 
 KEY = ("length", "seed", "settings")
-MEASURED = (
-    *("accuracy", "sequence_accuracy", "padded_accuracy", "emitted"),
-    *("steps_to_target", "steps", "train_ms", "parameters", "seconds"),
-)
-FIELDS = KEY + MEASURED
 SETTINGS = (
     *("units", "emission_bias", "emit", "clip_norm", "batch_size"),
     *("outputs", "curriculum", "growth_accuracy", "steps"),
@@ -296,7 +291,7 @@ def run_key(
 
 def model_path(length: int, seed: int | str, args: argparse.Namespace) -> Path:
     """The file of a run's model, of its own for each setting."""
-    file = results.ResultsFile(args.output, FIELDS, KEY)
+    file = results.ResultsFile(args.output, KEY)
     place = file.place(run_key(length, seed, args))
     return results.with_ending(place, "keras")
 
@@ -364,11 +359,9 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> str:
     """Does what has no row yet; returns the table it prints."""
     args = parse(argv)
-    file = results.ResultsFile(args.output, FIELDS, KEY)
-    rows = file.do_missing(
-        keys(args), lambda key, line: train_and_test(key, args)
-    )
-    table = tables.by_kind(rows, ["length"], MEASURED)
+    file = results.ResultsFile(args.output, KEY)
+    rows = file.do_missing(keys(args), lambda key: train_and_test(key, args))
+    table = tables.by_kind(rows, ["length"], results.measured(rows, KEY))
     content = tables.publish(table)
     if args.figure:
         drawn = run_key(args.figure_length, args.seeds[0], args)

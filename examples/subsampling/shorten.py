@@ -50,21 +50,15 @@ from keras_seqmech import DecisionPenalties
 from keras_seqmech import EmissionProbabilities
 from keras_seqmech import ExpectedSubsample
 from keras_seqmech import ExploreThenCommit
-from keras_seqmech import PolicyGradientModel
 from keras_seqmech.tasks import pixel_question
 
 KEY = ("data", "method", "seed", "settings")
-MEASURED = (
-    *("accuracy", "hard_accuracy", "kept", "inference_ms", "over_none"),
-    *("xla_over_none", "parameters", "seconds"),
-)
-FIELDS = KEY + MEASURED
 SETTINGS = (
     *("stride", "units", "length", "train_size", "test_size", "epochs"),
-    *("batch_size", "indecision", "lower"),
+    *("batch_size", "lower"),
 )
 # The estimators of the subsample.
-LEARNED = ("expectation", "straight_through", "reinforce")
+LEARNED = ("expectation", "straight_through")
 DATA = ("digits", "mnist", "markers", "imdb", "noisy")
 METHODS = (
     *("none", "maximum", "stride", "mean", "convolution"),
@@ -215,25 +209,12 @@ def build(
         state = layers.GlobalMaxPooling1D(name="maximum")(state[:, :])
     logits = layers.Dense(data.classes, name="logits")(state)
     model = keras.Model(x, logits)
-    if method == "reinforce":
-        model = PolicyGradientModel(model)
     model.compile(
         keras.optimizers.Adam(3e-3),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
     )
     return model
-
-
-def schedules(
-    method: str, args: argparse.Namespace
-) -> list[keras.callbacks.Callback]:
-    """Callbacks that schedule the penalties: explore, then commit."""
-    if method not in LEARNED:
-        return []
-    if args.indecision is None:
-        return [ExploreThenCommit()]
-    return [ExploreThenCommit(indecision=args.indecision)]
 
 
 def decide(model: keras.Model) -> None:
@@ -285,7 +266,7 @@ def train_and_test(
         args.epochs,
         -(-len(data.train[1]) // args.batch_size),
         folder,
-        schedules(method, args),
+        [ExploreThenCommit()] if method in LEARNED else [],
     )
     found = measure(method, model, data, args)
     resumable.remove(folder)
@@ -316,21 +297,15 @@ def measure_times(
 
     The model of all steps is new: its time does not depend on its weights.
     """
-    timed = [network_of(model), build("none", data, args)]
-    batch, found = data.test[0][: args.batch_size], {}
-    for xla, prefix in ((False, ""), (True, "xla_")):
-        own, whole = interleaved.inference_ms(timed, batch, REPEATS, xla)
-        if not xla:
-            found["inference_ms"] = f"{own:.2f}"
-        found[f"{prefix}over_none"] = f"{own / whole:.3f}"
-    return found
+    batch = data.test[0][: args.batch_size]
+    whole = {"none": build("none", data, args)}
+    return interleaved.inference_over(network_of(model), whole, batch, REPEATS)
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Reads the command line."""
     parser = arguments.parser(__doc__)
     add = parser.add_argument
-    commit = "commitment at the end, if not the default of ExploreThenCommit"
     add("--data", choices=DATA, default="digits")
     add("--data-dir", type=arguments.folder, help="folder of data sets")
     add("--methods", nargs="+", choices=METHODS, default=list(METHODS))
@@ -345,7 +320,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--test-size", type=int, default=2000, help="at most")
     add("--epochs", type=int, default=20)
     add("--batch-size", type=int, default=32)
-    add("--indecision", type=float, help=commit)
     add("--output", type=Path, default=Path("runs/shorten.csv"))
     args = parser.parse_args(argv)
     if args.data in ("mnist", "imdb", "noisy") and args.data_dir is None:
@@ -357,14 +331,13 @@ def main(argv: Sequence[str] | None = None) -> str:
     """Does what has no row yet; returns the table it prints."""
     args = parse(argv)
     data = load(args)
-    file = results.ResultsFile(args.output, FIELDS, KEY)
+    file = results.ResultsFile(args.output, KEY)
     rows = file.do_missing(
         keys(args),
-        lambda key, line: train_and_test(
-            key, data, args, file.place(key.values())
-        ),
+        lambda key: train_and_test(key, data, args, file.place(key.values())),
     )
-    return tables.publish(tables.by_kind(rows, ["method"], MEASURED))
+    columns = results.measured(rows, KEY)
+    return tables.publish(tables.by_kind(rows, ["method"], columns))
 
 
 if __name__ == "__main__":

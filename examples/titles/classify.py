@@ -2,7 +2,7 @@ r"""Is a title real, or was it made by a machine?
 
     python -m examples.titles.classify
     python -m examples.titles.classify --data-dir DATA --inputs characters \
-        --read-out last --truncate 28 --export-dir exported/titles \
+        --read-out last --export-dir exported/titles \
         --title "On the entropy of black holes"
 
 Trains a recurrent classifier as in "RNNs for arXiv/viXra title classification",
@@ -49,7 +49,6 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """Reads the command line."""
     parser = arguments.parser(__doc__)
     add = parser.add_argument
-    chunks = "backpropagate through chunks of so many steps; read-out last"
     judged = "a title to be judged, may be repeated; two of the test titles"
     add("--data-dir", type=arguments.folder, help="has titles/")
     add("--train-size", type=int, help="training titles; default all")
@@ -60,22 +59,20 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--epochs", type=int, default=3)
     add("--batch-size", type=int, default=128)
     add("--learning-rate", type=float, default=2e-3)
-    add("--truncate", type=int, help=chunks)
     add("--seed", type=int, default=0)
     add("--title", action="append", default=[], help=judged)
     add("--output", type=Path, default=Path("runs/titles"))
     add("--export-dir", help="export the classifier to this folder")
-    args = parser.parse_args(argv)
-    if args.truncate and args.read_out != "last":
-        parser.error("--truncate needs --read-out last")
-    return args
+    return parser.parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> str:
     """Runs the example; returns what it prints in the end."""
     args = parse(argv)
     args.output.mkdir(parents=True, exist_ok=True)
-    data = titles.limit(titles.load(args.data_dir), args.train_size, args.seed)
+    data = titles.load(args.data_dir)
+    chosen = datasets.choose(data.train, args.train_size, args.seed)
+    data = data._replace(train=chosen)
     print(datasets.describe(data), flush=True)
     settings = models.Settings(
         inputs=args.inputs,
@@ -85,11 +82,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         embedding_size=args.embedding_size,
     )
     fit = training.Fit(
-        args.epochs,
-        args.batch_size,
-        args.learning_rate,
-        args.seed,
-        chunk_length=args.truncate,
+        args.epochs, args.batch_size, args.learning_rate, args.seed
     )
     length = encoding.LENGTHS[args.inputs]
     trained = training.train(data, settings, fit, length)
@@ -110,8 +103,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         *(found.table() for found in read),
     )
     (args.output / "scores.md").write_text(content, encoding="utf8")
-    drawn = figures.draw_scores(test.labels, probabilities)
-    drawn["training"] = figures.draw_training(trained.history)
+    drawn = {"roc": figures.draw_roc(test.labels, probabilities)}
     for number, found in enumerate(read, start=1):
         if found.tokens:
             drawn[f"title_{number}"] = figures.draw_answers(found)

@@ -33,7 +33,6 @@ DIFFERENCES: dict[str, dict[str, Any]] = {
     "learned state": {"initial_state": "learned"},
     "drawn state": {"initial_state": "drawn"},
     "padding read": {"read_padding": True},
-    "fields": {"field_size": 3},
     "lstm": {"cell": "lstm"},
     "simple": {"cell": "simple"},
     "2 layers": {"layers": 2},
@@ -46,21 +45,16 @@ CLASSIFIERS = (
     *("words max, learned state", "words max, drawn state"),
     *("words last, learned state", "words last, drawn state"),
     *("words max, padding read", "words last, padding read"),
-    *("words mean, padding read", "characters last, padding read"),
-    *("words max, fields", "words last, fields"),
+    "words mean, padding read",
     *("words max, lstm", "words max, simple", "words max, 2 layers"),
-    *("words max, both directions", "characters last, drawn state"),
-    "characters last, truncated",
+    "words max, both directions",
+    *("characters last, drawn state", "characters last, truncated"),
 )
 NAMES = (*scores.NAMES, *CLASSIFIERS)
 # Steps of a chunk in truncated backpropagation.
 CHUNK = 28
 TUNED = (*("train_size", "epochs", "units", "embedding_size", "batch_size"),)
 KEY = ("data", "model", "seed", "settings")
-FIELDS = (
-    *(*KEY, *scores.Scores._fields, "validation_accuracy"),
-    *("best_epoch", "parameters", "seconds"),
-)
 # A study calls `main` for each run, and these take a while to read.
 _load = functools.lru_cache(maxsize=1)(titles.load)
 
@@ -149,12 +143,12 @@ def main(argv: Sequence[str] | None = None) -> str:
     data = _load(args.data_dir)
     print(datasets.describe(data), flush=True)
 
-    def run_one(key, line):
+    def run_one(key):
         name, seed = key["model"], int(key["seed"])
-        own = titles.limit(data, args.train_size, seed)
-        return run(name, seed, own, args)
+        chosen = datasets.choose(data.train, args.train_size, seed)
+        return run(name, seed, data._replace(train=chosen), args)
 
-    file = results.ResultsFile(args.output, FIELDS, KEY)
+    file = results.ResultsFile(args.output, KEY)
     rows = file.do_missing(keys(args), run_one)
     columns = (*scores.Scores._fields, "seconds")
     return tables.publish(tables.by_kind(rows, ["model"], columns))

@@ -42,14 +42,3 @@ def load(data_dir: str | Path | None) -> datasets.TextData:
         seen.update(texts)
         parts.append(datasets.Part(list(texts), np.array(labels, "int32")))
     return datasets.TextData(CLASSES, *parts)
-
-
-def limit(
-    data: datasets.TextData, size: int | None, seed: int
-) -> datasets.TextData:
-    """At most so many training titles, drawn at random."""
-    if size is None:
-        return data
-    count = len(data.train.texts)
-    chosen = np.random.default_rng(seed).permutation(count)[:size]
-    return data._replace(train=datasets.take(data.train, chosen))

@@ -5,11 +5,9 @@ from typing import NamedTuple
 import keras
 import numpy as np
 from matplotlib.figure import Figure
-from sklearn import calibration
 from sklearn import metrics
 
 from examples.titles import encoding
-from examples.titles import scores
 from examples.titles.data import CLASSES
 from examples.titles.training import BATCH
 from examples.titles.training import Trained
@@ -80,8 +78,8 @@ def weighted_units(trained: Trained, title: str | bytes) -> np.ndarray:
 
     The states are scaled by the last layer's weights, as in the source; with
     the read-out `concat` by those of the last state. With the read-out `last`,
-    one direction, no receptive field and masked padding the shares of a step
-    add up to its logit; else they show what the read-out chooses from.
+    one direction and masked padding the shares of a step add up to its logit;
+    else they show what the read-out chooses from.
     """
     network = trained.network
     states = keras.Model(network.input, network.get_layer("states").output)
@@ -97,36 +95,16 @@ def shown(tokens: list[str]) -> list[str]:
     return ["\u2423" if token == " " else token[:24] for token in tokens]
 
 
-def draw_scores(
+def draw_roc(
     labels: np.ndarray, probabilities: dict[str, np.ndarray]
-) -> dict[str, Figure]:
-    """ROC curves and calibration of all models, confusion of the first."""
-    names = ("roc", "calibration", "confusion")
-    figures = {name: _figure(4.6, 4.4) for name in names}
-    roc, calibrated, confusion = (f.subplots() for f in figures.values())
+) -> Figure:
+    """ROC curves of several models."""
+    figure = _figure(4.6, 4.4)
+    axes = figure.subplots()
     for name, found in probabilities.items():
         metrics.RocCurveDisplay.from_predictions(
-            labels, found, name=name, ax=roc
+            labels, found, name=name, ax=axes
         )
-        calibration.CalibrationDisplay.from_predictions(
-            labels, found, n_bins=scores.BINS, name=name, ax=calibrated
-        )
-    first, *_ = probabilities.values()
-    metrics.ConfusionMatrixDisplay.from_predictions(
-        labels, first > 0.5, display_labels=CLASSES, cmap="Blues", ax=confusion
-    )
-    return figures
-
-
-def draw_training(history: dict[str, list[float]]) -> Figure:
-    """Accuracy over training."""
-    figure = _figure(6.0, 3.6)
-    axes = figure.subplots()
-    for key, name in (("accuracy", "training"), ("val_accuracy", "validation")):
-        epochs = range(1, len(history[key]) + 1)
-        axes.plot(epochs, history[key], "o-", label=name)
-    axes.set(xlabel="epoch", ylabel="accuracy")
-    axes.legend()
     return figure
 
 

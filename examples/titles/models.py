@@ -44,7 +44,6 @@ class Settings(NamedTuple):
     units: int = 64  # Of each layer and direction.
     initial_state: str = "zeros"
     read_out: str = "max"  # One of `READ_OUTS`.
-    field_size: int = 0  # Largest receptive field of a GRU; 0: plain.
     embedding_size: int = 256
     read_padding: bool = False  # As if real, as in the source.
 
@@ -74,14 +73,14 @@ def build_steps(
 
     Returns one that answers at every step, `(batch, length, 1)`, 0 at padding;
     and one with the same weights that returns the last real step's logit,
-    `(batch, 1)`, as `build_network` does with the read-out `last`.
+    `(batch, 1)`, as `build_network` does with the read-out `last`. Padding is
+    masked.
     """
     ids, mask, states = _states(settings, length, matrix, return_state=True)
     logits = _logit_layer()(states)
     last = keras_seqmech.LastPooling(name="read_out")(logits, mask=mask)
-    if mask is not None:
-        # Without a mask of its own, by which Keras would weigh steps again.
-        logits = ops.where(mask[:, :, None], logits, 0.0)
+    # Without a mask of its own, by which Keras would weigh steps again.
+    logits = ops.where(mask[:, :, None], logits, 0.0)
     return (
         keras.Model(ids, logits, name="steps"),
         keras.Model(ids, last, name="network"),
@@ -90,8 +89,7 @@ def build_steps(
 
 def compile_network(model: keras.Model, learning_rate: float) -> None:
     """Compiles a classifier for labels 0 and 1."""
-    # XLA takes about three times as long for plain layers on CPU; a receptive
-    # field's loop is compiled on its own.
+    # XLA takes about three times as long on CPU.
     model.compile(
         keras.optimizers.Adam(learning_rate, clipnorm=1.0),
         keras.losses.BinaryCrossentropy(from_logits=True),
@@ -121,15 +119,12 @@ def _states(settings, length, matrix, return_state=False):
 
 
 def _recurrent_layer(settings, name, return_state):
-    options = {"return_sequences": True, "return_state": return_state}
-    options["name"] = name
-    if settings.field_size:
-        cell = keras.layers.GRUCell(settings.units)
-        layer = keras_seqmech.ReceptiveFieldRNN(
-            cell, settings.field_size, jit_compile=True, **options
-        )
-    else:
-        layer = LAYERS[settings.cell](settings.units, **options)
+    layer = LAYERS[settings.cell](
+        settings.units,
+        return_sequences=True,
+        return_state=return_state,
+        name=name,
+    )
     if settings.bidirectional:
         layer = keras.layers.Bidirectional(layer, name=f"{name}_both")
     if settings.initial_state != "zeros":

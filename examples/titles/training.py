@@ -10,7 +10,6 @@ from examples.common import datasets
 from examples.common import word_vectors
 from examples.titles import encoding
 from examples.titles import models
-from keras_seqmech import ExploreThenCommit
 from keras_seqmech import TruncatedBackpropagationModel
 
 BATCH = 512
@@ -72,8 +71,7 @@ def train(
         trainee = network = models.build_network(settings, length, matrix)
     models.compile_network(trainee, fit.learning_rate)
     train_arrays, validation = (
-        _arrays(part, encoder, settings, fit)
-        for part in (data.train, data.validation)
+        _arrays(part, encoder, fit) for part in (data.train, data.validation)
     )
     restore = keras.callbacks.EarlyStopping(
         "val_accuracy",
@@ -81,30 +79,29 @@ def train(
         patience=fit.epochs,
         restore_best_weights=True,
     )
-    explore = [ExploreThenCommit()] if settings.field_size else []
     history = trainee.fit(
         **train_arrays,
         validation_data=tuple(validation.values()),
         batch_size=fit.batch_size,
         epochs=fit.epochs,
-        callbacks=[*explore, restore],
+        callbacks=[restore],
         verbose=2,
     ).history
     epoch = int(np.argmax(history["val_accuracy"]))
     return Trained(encoder, network, history, epoch, settings, length)
 
 
-def _arrays(part, encoder, settings, fit):
+def _arrays(part, encoder, fit):
     """Arguments of `fit`."""
     ids = encoding.encode(encoder, part.texts)
     if not fit.chunk_length:
         return {"x": ids, "y": part.labels}
-    y, weights = step_targets(ids, part.labels, settings.read_padding)
+    y, weights = step_targets(ids, part.labels)
     return {"x": ids, "y": y, "sample_weight": weights}
 
 
 def step_targets(
-    ids: np.ndarray, labels: np.ndarray, read_padding: bool = False
+    ids: np.ndarray, labels: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Labels and weights of all steps, as every chunk needs targets.
 
@@ -119,8 +116,7 @@ def step_targets(
     >>> weights.tolist(), y[0, :, 0].tolist()
     ([[2.0, 2.0, 0.0, 0.0]], [1.0, 1.0, 1.0, 1.0])
     """
-    real = (ids != encoding.PADDING) | read_padding
-    real = real.astype("float32")
+    real = (ids != encoding.PADDING).astype("float32")
     counts = np.maximum(real.sum(axis=1, keepdims=True), 1)
     steps = np.repeat(labels[:, None], ids.shape[1], axis=1)
     return steps[:, :, None].astype("float32"), real * ids.shape[1] / counts

@@ -42,7 +42,8 @@ def learned_attention(
 ) -> Attended:
     """Attention of one query `(features,)` for all rows."""
     sequences = masks.zero_masked_forward(sequences, mask)
-    weights = attention_weights(dot_scores(query, sequences), mask)
+    real = masks.real_steps(sequences, mask)
+    weights = attention_weights(dot_scores(query, sequences), real)
     return Attended(time_reductions.weighted_sum(weights, sequences), weights)
 
 
@@ -50,7 +51,8 @@ def max_attention(sequences: Tensor, mask: Tensor | None) -> Attended:
     """Attention whose query is the maximum over time, to unit keys."""
     sequences = masks.zero_masked_forward(sequences, mask)
     query = time_reductions.maximum(sequences, mask)
-    weights = attention_weights(normalized_scores(query, sequences), mask)
+    real = masks.real_steps(sequences, mask)
+    weights = attention_weights(normalized_scores(query, sequences), real)
     return Attended(time_reductions.weighted_sum(weights, sequences), weights)
 
 
@@ -111,16 +113,23 @@ def normalized_scores(query: Tensor, sequences: Tensor) -> Tensor:
     return ops.where(scale <= LARGEST_SCORE, scores, ops.stop_gradient(scores))
 
 
-def attention_weights(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Softmax over the real steps, 0 at others; zeros in rows without one."""
-    real = masks.real_steps(scores, mask)
+def attention_weights(scores: Tensor, real: Tensor) -> Tensor:
+    """Softmax over the real steps, 0 at others; zeros in rows without one.
+
+    Steps are the last axis; `real` is boolean and broadcasts to the scores.
+    """
     scores = ops.where(real, scores, ops.full_like(scores, -1e30))
-    largest = ops.max(scores, axis=1, keepdims=True, initial=-1e30)
-    largest = ops.stop_gradient(largest)
-    masses = ops.exp(scores - largest)
+    masses = ops.exp(scores - largest(scores, real))
     masses = ops.where(real, masses, ops.zeros_like(masses))
     # A row without a real step divides by 1; in others the sum is above 1.
-    return masses / ops.maximum(ops.sum(masses, axis=1, keepdims=True), 1)
+    return masses / ops.maximum(ops.sum(masses, axis=-1, keepdims=True), 1)
+
+
+def largest(scores: Tensor, among: Tensor) -> Tensor:
+    """The largest of some scores of each row, without gradient."""
+    scores = ops.where(among, scores, ops.full_like(scores, -1e30))
+    found = ops.max(scores, axis=-1, keepdims=True, initial=-1e30)
+    return ops.stop_gradient(found)
 
 
 def attention_ratio(

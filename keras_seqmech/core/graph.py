@@ -31,7 +31,6 @@ def run_again(
     network: keras.Model,
     call: Callable[..., Tensor],
     inputs: Tensor | None = None,
-    name: str | None = None,
 ) -> keras.Model:
     """Rebuilds a functional model with `call(operation, ...)` for each call.
 
@@ -41,11 +40,10 @@ def run_again(
             the operation, such as a layer, or something in its place.
         inputs: Symbolic inputs in the structure of the network's; new ones of
             the same shapes if None.
-        name: Name of the new model; that of the network if None.
     """
     graph = as_functional(network)
     return keras.models.clone_model(
-        keras.Model(graph.input, graph.output, name=name or network.name),
+        keras.Model(graph.input, graph.output, name=network.name),
         input_tensors=inputs,
         clone_function=lambda layer: layer,
         call_function=call,

@@ -198,9 +198,9 @@ def gated_weights(
     gates = finite_gradient(ops.clip(gates, 0, 1))
     is_open = gates >= LEAST_OPEN
     logs = ops.log(ops.where(is_open, gates, ops.ones_like(gates)))
-    best = _largest(scores + logs, is_open)
+    best = attention.largest(scores + logs, is_open)
     any_open = ops.any(is_open, axis=1, keepdims=True)
-    best = ops.where(any_open, best, _largest(scores, real))
+    best = ops.where(any_open, best, attention.largest(scores, real))
     # Of open steps the difference is at most -log(LEAST_OPEN).
     bound = ops.where(is_open, -2 * math.log(LEAST_OPEN), 0.0)
     bound = ops.cast(bound, scores.dtype)
@@ -208,10 +208,3 @@ def gated_weights(
     # The largest mass of an open step is 1.
     total = ops.sum(masses, axis=1, keepdims=True)
     return masses / ops.where(any_open, total, ops.ones_like(total))
-
-
-def _largest(scores: Tensor, among: Tensor) -> Tensor:
-    """The largest of some scores of each row, without gradient."""
-    scores = ops.where(among, scores, ops.full_like(scores, -1e30))
-    largest = ops.max(scores, axis=1, keepdims=True, initial=-1e30)
-    return ops.stop_gradient(largest)

@@ -79,7 +79,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             `"probabilities"` of being open, and with `estimator="reinforce"`
             the `"log_probability"` of the gates as drawn. With
             `return_focused` also `"indices"`, int32 `(batch, K)`: the steps of
-            the focused states, 0 where there is none. `ops.take_along_axis(
+            the focused states, 0 past a row's last one. `ops.take_along_axis(
             ids, gates["indices"], axis=1)` are the words a `PointerSoftmax`
             over them points to.
         return_focused: Whether to return, in place of the last state, the

@@ -126,7 +126,7 @@ class BoundaryGate(bernoulli.DecidesSteps):
             non-trainable variable of that name, for a `Schedule`.
         penalties: Auxiliary losses of the gates, a
             `keras_seqmech.DecisionPenalties`; none if None.
-        initial_openness: About the probability of being open at first, above
+        initial_openness: Approximate initial probability of being open, above
             0 and below 1: the initial bias $b_o$ is its logit.
         negative_slope: Slope of the LeakyReLU below 0.
         kernel_initializer: Initializer of the kernels.

@@ -289,11 +289,14 @@ def run_every(
     hidden, states = _run_padded(cell, sequence, gates, states, options)
     if not returned.focused:
         return UpperOutputs(states, hidden)
-    keep = gates > 0.5
+    return UpperOutputs(states, hidden, *_focus(hidden, gates > 0.5))
+
+
+def _focus(hidden: Tensor, keep: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The states at the kept steps of each row, their mask and positions."""
     indices, mask = compaction.compact(keep, compaction.capacity(keep))
     focused = compaction.gather(hidden, keep, indices)
-    focused = tf.where(mask[..., None], focused, 0)
-    return UpperOutputs(states, hidden, focused, mask, indices)
+    return tf.where(mask[..., None], focused, 0), mask, indices
 
 
 def run_open(
@@ -336,13 +339,8 @@ def _run_packed(
         expanded = packing.hold(hidden, states[0])
         outputs = outputs._replace(sequence=expanded)
     if returned.focused:
-        length = compaction.capacity(keep)
-        indices, mask = compaction.compact(keep, length)
-        outputs = outputs._replace(
-            focused=packing.compact(hidden, length),
-            focused_mask=mask,
-            focused_indices=indices,
-        )
+        focused = _focus(packing.scatter(hidden), keep)
+        outputs = UpperOutputs(*outputs[:2], *focused)
     return outputs
 
 

@@ -206,7 +206,8 @@ class PointerSoftmax(keras.layers.Layer):
             + ops.expand_dims(_finite(queried), axis=2)
         )
         scores = ops.matmul(hidden, self.attention_kernel)
-        read, weights = attend(scores, sequence, real)
+        weights = attention.attention_weights(scores, real[:, None])
+        read = ops.matmul(weights, sequence)
         features = ops.concatenate([queries, read], axis=-1)
         logits = ops.matmul(features, self.vocabulary_kernel)
         words = ops.softmax(_finite(logits + self.vocabulary_bias))
@@ -297,26 +298,6 @@ def _check_shapes(query_shape: Any, sequence_shape: Any) -> None:
             f"many rows as `sequence`, of shape {tuple(sequence_shape)}. "
             f"Received: query.shape={shape}"
         )
-
-
-def attend(
-    scores: Tensor, sequence: Tensor, mask: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Attention of several steps to one sequence, finite also where masked.
-
-    The scores are `(batch, steps, time)`, float32 or wider.
-
-    Returns:
-        What each step reads `(batch, steps, features)`, and the weights
-        `(batch, steps, time)`; both are 0 in rows without a real position.
-    """
-    shape = ops.shape(scores)
-    mask = ops.broadcast_to(ops.expand_dims(mask, axis=1), shape)
-    weights = attention.attention_weights(
-        ops.reshape(scores, (-1, shape[2])), ops.reshape(mask, (-1, shape[2]))
-    )
-    weights = ops.reshape(weights, shape)
-    return ops.matmul(weights, sequence), weights
 
 
 def by_word(

@@ -28,7 +28,7 @@ from keras_seqmech.typing import Tensor
 
 SUMMARIES = ("mean", "last")
 GATED = ("memory", "output", "all")
-# Arguments of configs that were saved before there were such arguments.
+# Defaults of arguments that older configs lack.
 OLDER_CONFIG = {"gated": "output"}
 
 

@@ -286,7 +286,7 @@ def pack_inputs(sequences: Sequences, max_size: int) -> PackedFieldInputs:
     rows, times = packing.rows, packing.times
     length, total = tf.shape(packing.keep)[1], tf.shape(rows)[0]
     # By row and time: the index of the step with a window (`windowed`), and of
-    # the step in `steps` (`positions`); -1 where there is none.
+    # the step in `steps` (`positions`); -1 if none.
     windowed = tf.where(packing.keep, packing.last, -1)
     positions = windowed
     if sequences.lookahead is not None:

@@ -106,8 +106,8 @@ def export_model(
             decisions are wanted, an argument does not fit, the version exists,
             or no version is left that a server knows. Nothing is ever
             overwritten.
-        OSError: If `directory` cannot be made, read or written to; TensorFlow
-            says a full disk by its `ResourceExhaustedError`.
+        OSError: If `directory` cannot be made, read or written to; a full disk
+            raises TensorFlow's `ResourceExhaustedError`.
         RuntimeError: If the export does not load in a fresh process, or does
             not answer there as the model does here.
 

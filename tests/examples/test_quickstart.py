@@ -19,9 +19,9 @@ def test_quickstart(tmp_path, capfd):
         f"--output-dir {tmp_path} --sentence {sentence}".split()
     )
     output = capfd.readouterr().out
-    assert re.search(r"\n *LSTM +\d+\.\d+ +0\.00 +0 +\d+\n", output)
+    assert re.search(r"\n *LSTM +\d+\.\d+ +0\.00 +0\n", output)
     for name in ("LSTM, sees 1 ahead", "LookAhead, LSTM"):
-        row = rf"\n *{name} +\d+\.\d+ +\d+\.\d\d +\d+ +\d+\n"
+        row = rf"\n *{name} +\d+\.\d+ +\d+\.\d\d +\d+\n"
         assert re.search(row, output)
     page = (tmp_path / "decisions.html").read_text("utf-8")
     assert tokens(read(page)) == list(sentence)

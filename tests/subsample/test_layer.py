@@ -339,7 +339,7 @@ def test_straight_through_is_a_draw_with_a_gradient_to_what_is_real():
 def test_reinforce_agrees_with_enumeration(length, masked):
     """Within 5 standard errors, of 20,000 draws.
 
-    The loss is no function of expected outputs: it is a square, and the price
+    The loss is no function of expected outputs: it is a square, and the penalty
     of all that is read; where U outputs are full, nothing more is.
     """
     draws, time = 20_000, 4
@@ -354,7 +354,7 @@ def test_reinforce_agrees_with_enumeration(length, masked):
     with tf.GradientTape() as tape:
         tape.watch(logits)
         emission = tf.sigmoid(logits)[0]
-        exact = exact_price = 0.0
+        exact = exact_penalty = 0.0
         for choice in itertools.product([False, True], repeat=time):
             chosen = np.array(choice)
             if (chosen & ~real).any():
@@ -363,9 +363,9 @@ def test_reinforce_agrees_with_enumeration(length, masked):
             outputs = subsample_references.compacted(
                 sequence[0], chosen, length
             )
-            price = min(chosen.sum(), length) / real.sum()
-            exact += p * (squares(outputs[None])[0] + price)
-            exact_price += p * price
+            penalty = min(chosen.sum(), length) / real.sum()
+            exact += p * (squares(outputs[None])[0] + penalty)
+            exact_penalty += p * penalty
     expected = tape.gradient(exact, logits)[0].numpy()
 
     layer = ExpectedSubsample(
@@ -384,8 +384,8 @@ def test_reinforce_agrees_with_enumeration(length, masked):
             sequence_mask=np.repeat(real[None], draws, axis=0),
             training=True,
         )
-        price = drawn[0].penalty
-        loss = squares(outputs) + price
+        penalty = drawn[0].penalty
+        loss = squares(outputs) + penalty
         surrogate = tf.reduce_sum(
             tf.stop_gradient(loss) * drawn[0].log_probability
         )
@@ -394,10 +394,10 @@ def test_reinforce_agrees_with_enumeration(length, masked):
     assert (error[real] > 0).all()
     assert (np.abs(samples.mean(0) - expected) <= error + 1e-12).all()
     assert not samples[:, ~real].any()
-    for values, mean in ((loss, exact), (price, exact_price)):
+    for values, mean in ((loss, exact), (penalty, exact_penalty)):
         error = 5 * np.std(values) / np.sqrt(draws)
         assert abs(np.mean(values) - mean) <= error
-    close(sum(layer.losses), np.mean(price), 1e-6)
+    close(sum(layer.losses), np.mean(penalty), 1e-6)
 
 
 def test_log_probability_is_that_of_what_was_decided():

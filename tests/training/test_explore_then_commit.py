@@ -113,12 +113,12 @@ def test_a_number_takes_the_place_of_the_one_that_matters():
 
 
 def test_a_target_takes_the_place_of_reading_by_its_weight():
-    for weight, price in ((1.0, 0), (0.0, 0.8)):
+    for weight, reading in ((1.0, 0), (0.0, 0.8)):
         penalties = DecisionPenalties(target=2.0, target_weight=weight)
         model = make_model(penalties=penalties)
         fit(model, 1, make_schedule())
         np.testing.assert_allclose(
-            numbers(model), [0, price, 0.3, 0.5], rtol=1e-6
+            numbers(model), [0, reading, 0.3, 0.5], rtol=1e-6
         )
     # One that rises stops the other weight where it is.
     model = make_model(penalties=DecisionPenalties(target=2.0))
@@ -154,14 +154,14 @@ def test_what_draws_nothing_does_not_explore(estimator, duplicate):
         verbose=0,
         callbacks=[duplicate(ExploreThenCommit(entropy=(0.5, 0.5, 0, 1)))],
     )
-    costs = model.get_layer("short").penalties
+    penalties = model.get_layer("short").penalties
     if estimator == "expectation":
-        assert float(costs.entropy) == 0.25
+        assert float(penalties.entropy) == 0.25
         expected = explore_then_commit.INDECISION_IN_EXPECTATION.final
     else:
-        assert float(costs.entropy) == 0.5
+        assert float(penalties.entropy) == 0.5
         expected = explore_then_commit.INDECISION.final
-    np.testing.assert_allclose(costs.indecision, expected, rtol=1e-6)
+    np.testing.assert_allclose(penalties.indecision, expected, rtol=1e-6)
 
 
 @pytest.mark.long

@@ -49,11 +49,15 @@ Z = 5.0
 
 
 @pytest.mark.parametrize(
-    ("baseline", "price"),
+    ("baseline", "penalty_weight"),
     [("moving_average", 0.3), ("batch_mean", 0.3)],
 )
-def test_mean_of_sampled_gradients_is_the_exact_gradient(baseline, price):
-    model = drawing_layers.gated_model(price=price, baseline=baseline)
+def test_mean_of_sampled_gradients_is_the_exact_gradient(
+    baseline, penalty_weight
+):
+    model = drawing_layers.gated_model(
+        penalty_weight=penalty_weight, baseline=baseline
+    )
     model.compile("sgd", "mse")
     x, y = examples(repeats=40)
     samples = sampled_gradients(model, x, y)
@@ -69,14 +73,15 @@ def test_mean_of_sampled_gradients_is_the_exact_gradient(baseline, price):
     baseline=["moving_average", "batch_mean", None],
     reduction=["sum_over_batch_size", "mean_with_sample_weight", "sum"],
     weights=[None, np.array([0.0, 0.5, 3.0], "float32")],
-    price=[0.0, 0.3],
+    penalty_weight=[0.0, 0.3],
 )
 def test_gradient_is_the_definition_for_given_draws(
-    baseline, reduction, weights, price
+    baseline, reduction, weights, penalty_weight
 ):
     """Of a layer that is called twice: both draws of a row count."""
     inputs = keras.Input((4, 3))
-    gates, pooled = drawing_layers.Gates(price), drawing_layers.GatedSum()
+    gates = drawing_layers.Gates(penalty_weight)
+    pooled = drawing_layers.GatedSum()
     both = [pooled(x, gates(x)) for x in (inputs, ops.flip(inputs, axis=1))]
     outputs = keras.layers.Dense(1)(both[0] + both[1])
     model = PolicyGradientModel(
@@ -101,7 +106,7 @@ def test_gradient_is_the_definition_for_given_draws(
             expected += sum(model.losses)
             # What each row adds to the mean over three of them.
             worth = 3 * share * (y_pred - y).numpy()[:, 0] ** 2
-            if price:
+            if penalty_weight:
                 worth += sum(draw.penalty.numpy() for draw in draws)
             advantage, weight = worth, 3 * share
             if baseline == "batch_mean":
@@ -207,7 +212,7 @@ def test_reported_loss_is_that_of_the_draws():
     results = {}
     for model_class in (keras.Model, PolicyGradientModel):
         keras.utils.set_random_seed(5)
-        network = drawing_layers.gated_network(price=0.2)
+        network = drawing_layers.gated_network(penalty_weight=0.2)
         model = network
         if model_class is PolicyGradientModel:
             model = PolicyGradientModel(network)
@@ -429,7 +434,7 @@ def test_errors_say_what_to_do():
     ):
         model.train_on_batch(x, y)
 
-    model = drawing_layers.gated_model(price=1.0)
+    model = drawing_layers.gated_model(penalty_weight=1.0)
     model.compile("sgd")
     with pytest.raises(ValueError, match="it is the reward"):
         model.train_on_batch(x, y)

@@ -62,7 +62,7 @@ def truncated():
 
 
 def policy():
-    return drawing_layers.gated_model(baseline_decay=0.5, price=0.1)
+    return drawing_layers.gated_model(baseline_decay=0.5, penalty_weight=0.1)
 
 
 MAKERS = [distillation, directed, truncated, policy]
@@ -217,7 +217,7 @@ def policy_on(strategy, count=40):
     x = np.tile(sequences(3, TIME, 3), (60, 1, 1))
     y = np.tile(sequences(3, 1), (60, 1))
     with strategy.scope():
-        model = drawing_layers.gated_model(price=0.3)
+        model = drawing_layers.gated_model(penalty_weight=0.3)
         model.compile(Gather(1.0), "mse")
     share = np.full(len(x), 1 / len(x), "float32")
     exact = drawing_layers.exact_gradient(model, x, y, share)

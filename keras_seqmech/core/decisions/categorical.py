@@ -72,14 +72,12 @@ def draw(scores: Tensor, temperature: Tensor, estimator: str) -> Tensor:
     )
 
 
-def tempered_softmax(
-    logits: Tensor, temperature: Tensor, noise: Tensor = 0
-) -> Tensor:
-    """Relaxed one-hot sample, $softmax((logits + noise) / temperature)$.
+def tempered_softmax(scores: Tensor, temperature: Tensor) -> Tensor:
+    """$softmax(scores / temperature)$; below 1e-6 the temperature is 1e-6.
 
-    A temperature below 1e-6 acts as 1e-6.
+    Of logits with Gumbel noise, it is a relaxed one-hot sample.
     """
-    scores = ops.convert_to_tensor(logits + noise)
+    scores = ops.convert_to_tensor(scores)
     # The initial value is for batches of no rows.
     largest = ops.max(scores, axis=-1, keepdims=True, initial=-LARGEST_LOGIT)
     largest = ops.stop_gradient(largest)
@@ -149,8 +147,8 @@ def log_probabilities(stop_logits: Tensor, mask: ValueMask) -> Tensor:
     r"""$\log p(s = i)$ for all i.
 
     Args:
-        stop_logits: Tensor `(..., S - 1)`: $\ell_i$; those where there is no
-            choice have no effect.
+        stop_logits: Tensor `(..., S - 1)`: $\ell_i$; ignored where no later
+            value exists.
         mask: Which values exist, from `value_mask`; broadcasts.
 
     Returns:

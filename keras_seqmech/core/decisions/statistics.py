@@ -27,8 +27,8 @@ class Decided(NamedTuple):
             training too, where draws differ even if probabilities do not.
         free: Tensor `(batch, time)`, 1 at real steps that can choose every
             value and 0 at the others; None: all real steps can.
-        delay: Of sizes, tensor `(batch, time)`: the steps that each step waits
-            for in a stream.
+        delay: For sizes only, tensor `(batch, time)`: the steps that each step
+            waits for in a stream.
     """
 
     amount: Tensor
@@ -42,7 +42,7 @@ class Decided(NamedTuple):
 class DecisionStatistics(keras.layers.Layer):
     """Metrics of a layer's decisions.
 
-    Of sizes, over real steps:
+    For sizes only, over real steps:
 
     - `<prefix>_mean_delay`, `<prefix>_delay_percentile`: mean and 95th
       percentile of the steps that a step waits for in a stream.
@@ -56,7 +56,7 @@ class DecisionStatistics(keras.layers.Layer):
     - `<prefix>_choice_entropy`: the entropy of the likeliest values, in nats:
       0 where all are alike.
 
-    They are 0 where there is no such step.
+    Without such a step they are 0.
 
     Args:
         prefix: Beginning of the metrics' names, the layer's name.

@@ -189,10 +189,10 @@ def scan(
             step.
         options: How to run.
         packing: From `pack`: which steps each row really does; all if None.
-            At each call the step then gets only the rows that have this step,
-            rows with fewer steps to come first. So tensors with a row axis
-            must reach it through `operands` and `states` alone. Only where
-            `can_pack` says so.
+            Each call of the step then gets the active rows alone, ordered by
+            remaining length, ascending. So tensors with a row axis must reach
+            it through `operands` and `states` alone. Only where `can_pack`
+            says so.
 
     Returns:
         Outputs by name, `(time, ...)`, or packed, `(total, ...)`; and the

@@ -62,7 +62,6 @@ class Packing(NamedTuple):
 
     Attributes:
         keep: Boolean `(batch, time)`: the kept steps.
-        lengths: `(batch,)`: how many steps each row keeps.
         order: `(batch,)`: the rows, by length, the shortest first.
         ranks: `(batch,)`: the place of each row in `order`.
         counts: `(longest,)`: how many rows have a first, second, ... kept
@@ -75,7 +74,6 @@ class Packing(NamedTuple):
     """
 
     keep: Tensor
-    lengths: Tensor
     order: Tensor
     ranks: Tensor
     counts: Tensor
@@ -141,33 +139,6 @@ class Packing(NamedTuple):
         at_end = self._replace(last=self.last[:, -1:])
         return tf.squeeze(at_end.hold(values, initial), axis=1)
 
-    def compact(self, values: Tensor, length: int | Tensor) -> Tensor:
-        """Moves the kept steps of each row to its beginning, then zeros.
-
-        The length of the `(batch, length, ...)` that it returns is at least
-        the most steps that any row keeps.
-        """
-        numbers = tf.range(length)[None]
-        steps = tf.shape(self.counts)[0]
-        # A row's element lies as far from the end of a step as the row does
-        # from the end of the order.
-        ends = tf.concat([self.offsets + self.counts, [0]], axis=0)
-        from_end = tf.shape(self.keep)[0] - self.ranks[:, None]
-        places = tf.gather(ends, tf.minimum(numbers, steps)) - from_end
-        places = tf.where(numbers < self.lengths[:, None], places, -1)
-        # For each packed element, how many its row has before it.
-        numbers = tf.repeat(tf.range(steps), self.counts)
-        elements = tf.stack([self.rows, numbers], axis=1)
-
-        @custom_gradient
-        def put(values: Tensor) -> tuple[Tensor, Callable]:
-            def gradient(upstream: Tensor) -> Tensor:
-                return tf.gather_nd(upstream, elements)
-
-            return entries(values, places), gradient
-
-        return put(tf.convert_to_tensor(values))
-
     def sort(self, rows: Tensor) -> Tensor:
         """Brings a tensor `(batch, ...)` into the order of lengths."""
         return _permute(tf.convert_to_tensor(rows), self.order, self.ranks)
@@ -205,7 +176,6 @@ def pack(keep: Tensor) -> Packing:
     elements = tf.math.invert_permutation(tf.boolean_mask(places, keep))
     return Packing(
         keep,
-        lengths,
         order,
         ranks,
         counts,

@@ -77,9 +77,9 @@ class StreamedFieldRNN(FieldLayer, StreamedRNN):
     def _sizes(
         self, steps: Tensor, real: Tensor, count: Tensor, hidden: Tensor
     ) -> Tensor:
-        """What the oldest steps read if the sequence has no end.
+        """Sizes of the oldest waiting steps if more steps follow.
 
-        A size above `count` may change with the steps that arrive.
+        Above `count` they are provisional.
         """
         cell = self.rnn.cell
         if not self.waits:
@@ -188,9 +188,9 @@ class StreamedLookAhead(FieldLayer):
         count: Tensor,
         contexts: Tensor | None,
     ) -> tuple[tuple[Tensor, Tensor], Tensor]:
-        """Logits and selection of the oldest steps, and the sizes.
+        """Logits, selection and sizes of the oldest waiting steps.
 
-        A size above `count` may change with the steps that arrive.
+        Sizes above `count` are provisional.
         """
         may_arrive = tf.range(self.waits + 1) >= count[:, None]
         may_exist = real | (may_arrive & ~self.timeline.ended[:, None])

@@ -414,9 +414,8 @@ def _check_streams(operation: Any) -> None:
     if not isinstance(layer, keras.Layer):
         return
     for part in sublayers(layer):
-        options = getattr(part, "options", part)
-        samples = getattr(options, "sample_at_inference", False)
-        if samples or getattr(options, "inference", None) == "sample":
+        samples = getattr(part, "sample_at_inference", False)
+        if samples or getattr(part, "inference", None) == "sample":
             raise _refusal(operation, "draws at inference")
         if getattr(part, "stateful", False):
             raise _refusal(operation, "is stateful")

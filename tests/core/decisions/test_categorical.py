@@ -21,7 +21,7 @@ def test_noise_drawn_beforehand_gives_samples_like_those_of_tfp():
     theirs = distribution.sample(count, seed=tf.constant([3, 5])).numpy()
     generator = keras.random.SeedGenerator(4)
     noise = sampling.gumbel_noise((count, *LOGITS.shape), generator)
-    ours = categorical.tempered_softmax(LOGITS, temperature, noise).numpy()
+    ours = categorical.tempered_softmax(LOGITS + noise, temperature).numpy()
     for power in (1, 2):
         a, b = ours**power, theirs**power
         error = np.sqrt((a.var(axis=0) + b.var(axis=0)) / count)

@@ -25,7 +25,7 @@ def field_layer(**arguments):
 
 
 def test_the_innermost_context_collects():
-    gates = drawing_layers.Gates(price=2.0, name="gates")
+    gates = drawing_layers.Gates(penalty_weight=2.0, name="gates")
     assert reports.current() is None
     with collect_log_probabilities() as outer:
         gates(X, training=True)

@@ -1,4 +1,4 @@
-"""Packed sequences against loops over rows and steps, and `compaction`."""
+"""Packed sequences against loops over rows and steps."""
 
 import itertools
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_seqmech.core import compaction
 from keras_seqmech.core.scan.packing import can_pack
 from keras_seqmech.core.scan.packing import pack
 from keras_seqmech.core.scan.protocol import ScanOptions
@@ -69,19 +68,6 @@ def test_scatter_and_hold_bring_steps_back(keep):
     np.testing.assert_array_equal(packing.final(packed, initial), held[:, -1])
 
 
-@pytest.mark.parametrize("more", [0, 2])
-def test_compact_is_that_of_compaction(keep, more):
-    packing = pack(keep)
-    x = normal(*keep.shape, 2)
-    length = compaction.capacity(keep) + more
-    indices, mask = compaction.compact(keep, length)
-    expected = compaction.gather(tf.constant(x), keep, indices)
-    expected = tf.where(mask[..., None], expected, 0)
-    np.testing.assert_array_equal(
-        packing.compact(packing.gather(x), length), expected
-    )
-
-
 def test_gradients_are_those_of_finite_differences(keep):
     packing = pack(keep)
     total = int(keep.sum())
@@ -100,7 +86,6 @@ def test_gradients_are_those_of_finite_differences(keep):
     check(packing.scatter, values)
     check(packing.final, values, initial)
     check(packing.hold, values, initial)
-    check(lambda x: packing.compact(x, keep.shape[1]), values)
     check(packing.sort, initial)
     check(packing.unsort, initial)
 
@@ -113,7 +98,6 @@ def test_static_sizes_are_kept():
         assert packed.shape.as_list() == [None, 2]
         assert packing.scatter(packed).shape == (4, 5, 2)
         assert packing.hold(packed, x[:, 0]).shape == (4, 5, 2)
-        assert packing.compact(packed, 5).shape == (4, 5, 2)
         assert packing.sort(x).shape == (4, 5, 2)
 
     run(

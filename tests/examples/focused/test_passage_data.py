@@ -53,7 +53,6 @@ def test_xquad_in_both_layouts(tmp_path):
     passages = [{q.passage for q in part} for part in flat]
     assert not passages[0] & passages[1]
     assert not passages[2] & (passages[0] | passages[1])
-    assert "0 test questions are about" in passage_data.describe(flat)
 
 
 def test_pubmedqa_in_both_layouts(tmp_path):
@@ -99,4 +98,5 @@ def test_real_xquad_and_pubmedqa(data_dir):
     for name, count in (("xquad", 1190), ("pubmedqa", 1000)):
         data = passage_data.load(name, data_dir)
         assert sum(map(len, data)) == count
-        assert "0 test questions are about" in passage_data.describe(data)
+        passages = [{q.passage for q in part} for part in data]
+        assert not passages[2] & (passages[0] | passages[1])

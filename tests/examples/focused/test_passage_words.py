@@ -46,7 +46,6 @@ def test_encoded_questions(words):
     np.testing.assert_array_equal(encoded.targets, [[6, 7, 3, 0], [6, 7, 4, 5]])
     np.testing.assert_array_equal(encoded.weights, [[1, 1, 1, 0], [1] * 4])
     assert encoded.extras == [["owl", "fox"], ["elk"]]
-    assert passage_words.reachable(encoded) == 1
 
 
 def test_words_of_a_data_set():
@@ -58,4 +57,3 @@ def test_words_of_a_data_set():
     assert words.vocabulary_size == 6
     encoded = passage_words.encode(test, words, 2, 2, 3)
     assert encoded.targets.tolist() == [[1, 3, 0]]
-    assert passage_words.reachable(encoded) == 0

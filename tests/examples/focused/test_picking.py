@@ -40,7 +40,7 @@ def study(tmp_path_factory):
 def trained(output, row):
     key = [row[name] for name in experiments.KEY]
     path = experiments.model_path(picking.parse(small(output)), key)
-    return keras.models.load_model(path), read(path.with_suffix(".csv"))
+    return keras.models.load_model(path)
 
 
 @pytest.mark.slow
@@ -61,9 +61,7 @@ def test_saved_models_give_what_rows_and_tables_say(study):
     for row, long in zip(rows, longer, strict=True):
         assert row["task"] == "picking-6" and row["steps"] == "4"
         assert float(row["train_ms"]) > 0 and float(row["inference_ms"]) > 0
-        model, curve = trained(output, row)
-        assert [point["step"] for point in curve] == ["2", "4"]
-        best = max(float(point["accuracy"]) for point in curve)
+        model = trained(output, row)
         asked, answers = picking.picking.examples(40, 6, 6, picking.TEST_SEED)
         found = models.probe(model).predict(asked, verbose=0)
         right = found["logits"].argmax(axis=-1) == answers
@@ -73,14 +71,13 @@ def test_saved_models_give_what_rows_and_tables_say(study):
         assert clear.any() and not clear.all()
         for written, share in (
             (row["accuracy"], right.mean()),
-            (row["best_accuracy"], best),
             (long["accuracy"], (says == answers).mean()),
             (long["clear_accuracy"], (says == answers)[clear].mean()),
         ):
             assert 100 * share == pytest.approx(float(written), abs=0.01)
         if row["model"] == "lstm1":
             assert row["openness_target"] == ""
-            assert row["openness"] == "nan"
+            assert row["openness"] == ""
             assert "read_out" not in row["settings"]
             continue
         share = 100 * found["gates"].mean()
@@ -88,7 +85,7 @@ def test_saved_models_give_what_rows_and_tables_say(study):
         assert 0 < float(row["drawn_openness"]) < 100
         assert "read_out=every" in row["settings"]
     suffixes = {x.suffix for x in output.with_name("p-models").iterdir()}
-    assert suffixes == {".claim", ".csv", ".keras"}
+    assert suffixes == {".claim", ".keras"}
 
 
 @pytest.mark.slow
@@ -96,7 +93,7 @@ def test_exports_answer_as_the_saved_model(study, tmp_path):
     options, output, _ = study
     picking.main([*options, "--export-dir", str(tmp_path)])
     assert [path.name for path in tmp_path.iterdir()] == ["1"]
-    model, _ = trained(output, read(output)[1])
+    model = trained(output, read(output)[1])
     asked = {"tokens": np.array([[3, 1, 4, 1]] * 2), "k": np.array([1, 4])}
     wanted = models.probe(model, focus=True).predict(asked, verbose=0)
     exported = EXPLORABLES["picking"].served_from(tmp_path)
@@ -114,7 +111,7 @@ def test_exports_answer_as_the_saved_model(study, tmp_path):
 @pytest.mark.slow
 def test_a_killed_run_ends_as_one_that_was_not(tmp_path, monkeypatch):
     """Killed in a test, after a save, and after training: the same weights."""
-    found, curves = [], []
+    found = []
     parts = (
         (models, "measure"),
         (keras_seqmech.training.ExactBackupAndRestore, "on_epoch_end"),
@@ -137,12 +134,8 @@ def test_a_killed_run_ends_as_one_that_was_not(tmp_path, monkeypatch):
             assert not output.exists()
         picking.main(options)
         (row,) = read(output)
-        model, curve = trained(output, row)
-        found.append(model.get_weights())
-        shown = ("step", "train_loss", "accuracy", "openness")
-        curves.append([[float(p[x]) for x in shown] for p in curve])
-    assert len(curves[0]) == 4
-    np.testing.assert_allclose(*curves, rtol=1e-5)
+        assert row["steps"] == "8"
+        found.append(trained(output, row).get_weights())
     for weights, expected in zip(*found, strict=True):
         np.testing.assert_allclose(weights, expected, rtol=1e-5, atol=1e-7)
 

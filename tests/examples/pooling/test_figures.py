@@ -7,7 +7,6 @@ import pytest
 
 from examples.pooling import compare
 from examples.pooling import figures
-from tests.examples.files import read
 from tests.examples.pooling.small_study import SMALL
 from tests.examples.pooling.small_study import write_imdb
 
@@ -25,8 +24,7 @@ def folder(tmp_path_factory):
     study += ["--epochs", "3", "--learning-rate", "0.03", *SMALL]
     compare.main([*study, "--max-length", "400", "--vanishing-every", "8"])
     for path in list((root / "models").iterdir()):
-        for setting in ("short", "mid"):
-            shutil.copy(path, str(path).replace("standard", setting))
+        shutil.copy(path, str(path).replace("standard", "mid"))
     return root
 
 
@@ -37,63 +35,43 @@ def arguments(folder, output, *more):
 
 
 @pytest.mark.slow
-def test_figures_and_their_points(folder, tmp_path):
+def test_figures_and_what_they_show(folder, tmp_path):
     (curve,) = folder.glob("r-models/60-standard-maxpool-0-*.csv")
     more = ["--curves", curve, "--start-texts", "0"]
     more += ["--models", folder / "models"]
-    points = figures.main(arguments(folder, tmp_path, *more))
-    names = {"gradients", "noise", "vanishing"}
-    names |= {f"importance_{part}" for part in ("standard", "short", "mid")}
-    assert {path.stem for path in tmp_path.glob("*.png")} == names
+    shown = figures.main(arguments(folder, tmp_path, *more))
+    names = {"noise", "importance_standard", "importance_mid"}
+    assert {*shown} == names
+    drawn = {path.stem for path in tmp_path.glob("*.png")}
+    assert drawn == {*names, "vanishing"}
     for path in tmp_path.glob("*.png"):
         assert path.read_bytes().startswith(b"\x89PNG")
-    rows = read(tmp_path / "points.csv")
-    assert len(rows) == len(points)
-    assert {row["model"] for row in rows} == {"maxpool"}
-
-    def curve_of(figure, panel):
-        found = [
-            r for r in rows if (r["figure"], r["panel"]) == (figure, panel)
-        ]
-        x, y = (np.array([float(r[k]) for r in found]) for k in "xy")
-        assert (y >= 0).all()
-        return x, y
-
-    for figure, panel in (
-        ("gradients", "standard"),
-        ("importance_standard", "standard"),
-        ("importance_short", "short"),
-        ("importance_mid", "mid"),
-    ):
-        x, y = curve_of(figure, panel)
-        np.testing.assert_allclose(x, np.linspace(0, 1, 100), atol=1e-5)
-        assert y.max() > 0
-    accuracies = [
-        curve_of("noise", place) for place in ("left", "mid", "right")
-    ]
-    for x, y in accuracies:
-        assert x.tolist() == [0, 0.2, 0.4, 0.6, 0.8] and y.max() <= 1
-        assert y[0] == accuracies[0][1][0] > 0.6
+    for name in ("importance_standard", "importance_mid"):
+        y = shown[name]["maxpool"]
+        assert len(y) == 100 and y.min() >= 0 and y.max() > 0
+    noise = shown["noise"]
+    assert [*noise] == ["left", "mid", "right"]
+    for models in noise.values():
+        y = models["maxpool"]
+        assert len(y) == len(figures.NOISE_SHARES)
+        assert 0 <= min(y) and max(y) <= 1
+        # Without noise the place of a text makes no difference.
+        assert y[0] == noise["left"]["maxpool"][0] > 0.6
     # In mid, the third of the words in the middle counts.
-    _, y = curve_of("importance_mid", "mid")
+    y = shown["importance_mid"]["maxpool"]
     assert y[36:64].mean() > 2 * np.r_[y[:30], y[70:]].mean()
 
 
 @pytest.mark.slow
 def test_models_that_start(folder, tmp_path, monkeypatch):
-    """The BiLSTM, and the same without a forget bias, means over seeds."""
+    """The BiLSTM, and the same without a forget bias."""
     only = {"bilstm": figures.classifiers.POOLINGS["bilstm"]}
     monkeypatch.setattr(figures.classifiers, "POOLINGS", only)
     monkeypatch.setattr(figures, "UNITS", 4)
     options = arguments(folder, tmp_path, "--start-texts", "8")
-    points = figures.main([*options, "--seeds", "0", "1"])
-    ends = {}
-    for figure, panel, model, _, y in points:
-        assert (figure, panel) == ("start_gradients", "")
-        ends.setdefault(model, []).append(float(y))
+    ends = figures.main([*options, "--seed", "0"])["start_gradients"]
     assert [len(values) for values in ends.values()] == [100, 100]
-    middle = {model: values[50] for model, values in ends.items()}
-    assert middle["bilstm_lowf"] < middle["bilstm"]
+    assert ends["bilstm_lowf"][50] < ends["bilstm"][50]
     assert [path.name for path in tmp_path.glob("*.png")] == [
         "start_gradients.png"
     ]
@@ -103,7 +81,6 @@ def test_models_that_start(folder, tmp_path, monkeypatch):
     "setting, expected",
     [
         ("standard", []),
-        ("short", []),
         ("left", [0.34]),
         ("right", [0.66]),
         ("mid", [0.33, 0.67]),

@@ -19,8 +19,6 @@ def test_runs_are_measured_and_drawn(tmp_path, capsys):
         delay.main([*command, "--models", model, "--settings", setting])
     window, adaptive = read(tmp_path / "delay.csv")
     assert 1.9 < float(window["delay"]) < 2 == float(window["delay_95"])
-    # Streamed, each tag came when the table says.
-    assert int(adaptive["streamed"]) > 100
     assert 0 <= float(adaptive["delay"]) <= 11
     assert (tmp_path / "delay.png").read_bytes().startswith(b"\x89PNG")
     assert "| code | look_ahead | 0.02 |" in capsys.readouterr().out

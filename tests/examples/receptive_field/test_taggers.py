@@ -118,10 +118,7 @@ def test_learns_a_small_lexicon():
     ]
     known, texts = ["甲", "乙", "丙"], ["".join(words) for words in sentences]
     model = taggers.build_model("lstm", 3, units=8)
-    timer = taggers.train(
-        model, sentences, known, 4, 16, 0.03, seed=0, verbose=0
-    )
-    assert len(timer.seconds) == 4 * 13  # 200 pieces in batches of 16.
+    taggers.train(model, sentences, known, 4, 16, 0.03, seed=0, verbose=0)
     words, size = taggers.segment(model, texts, known)
     assert segmentation.word_f1(sentences, words) == 1
     assert size is None

@@ -13,7 +13,6 @@ from examples.study.records import Column
 from examples.study.records import Study
 
 KEY = ("model", "seed", "settings")
-FIELDS = (*KEY, "score")
 
 
 def parse(argv):
@@ -39,13 +38,13 @@ def keys(args):
 def main(argv):
     args = parse(argv)
 
-    def run(key, line):
+    def run(key):
         if args.log:
             with args.log.open("a") as file:
                 file.write(f"{key['model']}{key['seed']} ")
         return {"score": int(key["seed"]) + 10 * (key["model"] == "b")}
 
-    results.ResultsFile(args.output, FIELDS, KEY).do_missing(keys(args), run)
+    results.ResultsFile(args.output, KEY).do_missing(keys(args), run)
 
 
 class TinyProgram(programs.Program):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from examples.common import datasets
 from examples.titles import compare
 from examples.titles import data as titles
 from examples.titles import scores
@@ -36,8 +37,9 @@ def test_runs_are_kept_and_not_repeated(folder, tmp_path, monkeypatch):
         assert line[1].strip() == row["model"]
         assert float(line[2]) == float(row["accuracy"])
     # The baseline again, on the training titles that the seed draws.
-    data = titles.limit(titles.load(folder), 40, 0)
-    baseline = scores.fit_baseline("logistic_regression", data.train, 0)
+    data = titles.load(folder)
+    train = datasets.choose(data.train, 40, seed=0)
+    baseline = scores.fit_baseline("logistic_regression", train, 0)
     for part, column in (
         (data.test, "accuracy"),
         (data.validation, "validation_accuracy"),

@@ -23,17 +23,16 @@ def test_titles_of_an_earlier_part_are_left_out(tmp_path):
 
 
 def test_training_titles_are_drawn_by_seed(tmp_path):
-    found = data.load(small_titles.write(tmp_path))
+    train = data.load(small_titles.write(tmp_path)).train
     expected = dict(small_titles.rows())
-    drawn = [data.limit(found, 30, seed) for seed in (0, 0, 1)]
-    texts = [part.train.texts for part in drawn]
+    drawn = [datasets.choose(train, 30, seed) for seed in (0, 0, 1)]
+    texts = [part.texts for part in drawn]
     assert texts[0] == texts[1] != texts[2]
     for part in drawn:
-        assert len(set(part.train.texts)) == 30
-        labels = [expected[text] for text in part.train.texts]
-        assert labels == part.train.labels.tolist()
-        assert part.test is found.test
-    assert data.limit(found, None, 0) is found
+        assert len(set(part.texts)) == 30
+        labels = [expected[text] for text in part.texts]
+        assert labels == part.labels.tolist()
+    assert datasets.choose(train, None) is train
 
 
 @pytest.fixture(scope="module")
