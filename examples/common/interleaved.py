@@ -51,8 +51,7 @@ def inference_over(
     """Milliseconds of a model's inference of a batch, and shares of others'.
 
     Returns:
-        "inference_ms", and "over_..." and with XLA "xla_over_..." by the names
-        of the others.
+        "inference_ms", and for each other "over_<name>" and "xla_over_<name>".
     """
     found = {}
     for xla, prefix in ((False, ""), (True, "xla_")):

@@ -34,7 +34,7 @@ class ResultsFile(NamedTuple):
     key: Sequence[str]  # Columns that tell one run from another.
 
     def read(self) -> list[Row]:
-        """All rows, each with all columns; what it has no value of is ""."""
+        """All rows, each with all columns; missing values are ""."""
         if not self.path.exists():
             return []
         rows = pd.read_csv(self.path, dtype=str, keep_default_na=False)
@@ -94,10 +94,10 @@ class ResultsFile(NamedTuple):
             line = f"[{keys.index(values) + 1}/{len(keys)}] {_name(key)}"
             print(line, flush=True)
             start = time.perf_counter()
-            measured = dict(run(key))
-            measured.setdefault("seconds", f"{time.perf_counter() - start:.1f}")
-            self.add({**key, **measured})
-            print(line, measured, flush=True)
+            found = dict(run(key))
+            found.setdefault("seconds", f"{time.perf_counter() - start:.1f}")
+            self.add({**key, **found})
+            print(line, found, flush=True)
 
         locks.do_claimed(
             lambda: self.missing(keys),

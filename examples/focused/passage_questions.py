@@ -30,7 +30,6 @@ from examples.focused import passage_data
 from examples.focused import passage_models
 from examples.focused import passage_words
 
-SCORES = ("exact_match", "f1", "bleu1", "rouge_l", "accuracy", "macro_f1")
 SETTINGS = ("units", "batch_size", "epochs")
 KEY = ("dataset", "model", "seed", "settings")
 # Words of the vocabulary that answers are written with, at most.

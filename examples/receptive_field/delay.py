@@ -92,7 +92,7 @@ def run(args: argparse.Namespace, key: results.Row) -> dict[str, str]:
         streams.load(
             key["task"], args.texts, args.test_texts, length, args.data_dir
         ),
-        epochs=args.epochs or EPOCHS[key["task"]],
+        epochs=EPOCHS[key["task"]] if args.epochs is None else args.epochs,
         seed=int(key["seed"]),
         units=args.units,
         max_size=args.max_size,

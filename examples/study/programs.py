@@ -80,11 +80,11 @@ class Picking(Program):
         """The rows of `<name>-lengths.csv`, each with that of its run."""
         names = self.module.KEY
         runs = {tuple(x[name] for name in names): x for x in read_csv(path)}
-        tests = read_csv(path.with_name(f"{path.stem}-lengths.csv"))
-        return [
-            {**runs[tuple(test[name] for name in names)], **test}
-            for test in tests
-        ]
+        rows = []
+        for test in read_csv(path.with_name(f"{path.stem}-lengths.csv")):
+            run = runs[tuple(test[name] for name in names)]
+            rows.append({**run, **test, "seconds": run["seconds"]})
+        return rows
 
     def row_count(self, args: argparse.Namespace) -> int:
         return len({args.length, *args.test_lengths})

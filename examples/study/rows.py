@@ -42,7 +42,7 @@ def file(study: Study, folder: Path = FOLDER) -> results.ResultsFile:
 def read(study: Study, folder: Path = FOLDER) -> pd.DataFrame:
     """Rows of a study's options, in the order they were added, as text."""
     found = file(study, folder).read()
-    rows = pd.DataFrame(found, columns=columns(study), dtype=object)
+    rows = pd.DataFrame(found, columns=columns(study), dtype=object).fillna("")
     return rows[rows["options"] == study.options]
 
 

@@ -73,8 +73,8 @@ def build_steps(
 
     Returns one that answers at every step, `(batch, length, 1)`, 0 at padding;
     and one with the same weights that returns the last real step's logit,
-    `(batch, 1)`, as `build_network` does with the read-out `last`. Padding is
-    masked.
+    `(batch, 1)`, as `build_network` does with the read-out `last`. Settings
+    must not read padding.
     """
     ids, mask, states = _states(settings, length, matrix, return_state=True)
     logits = _logit_layer()(states)

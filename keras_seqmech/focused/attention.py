@@ -151,6 +151,7 @@ class ContextAttention(keras.layers.Layer):
         if self.states == "open":
             weights = gated_weights(scores, gates, real)
         else:
+            real = masks.real_steps(scores, real)
             weights = attention.attention_weights(scores, real)
         read = time_reductions.weighted_sum(weights, sequence)
         shown = {"attention_scores": weights}

@@ -25,6 +25,7 @@ from keras_seqmech.core import masks
 from keras_seqmech.core.scan.loop import scan
 from keras_seqmech.core.scan.packing import Packing
 from keras_seqmech.core.scan.packing import can_pack
+from keras_seqmech.core.scan.packing import entries
 from keras_seqmech.core.scan.packing import pack
 from keras_seqmech.core.scan.protocol import Affine
 from keras_seqmech.core.scan.protocol import Named
@@ -289,14 +290,11 @@ def run_every(
     hidden, states = _run_padded(cell, sequence, gates, states, options)
     if not returned.focused:
         return UpperOutputs(states, hidden)
-    return UpperOutputs(states, hidden, *_focus(hidden, gates > 0.5))
-
-
-def _focus(hidden: Tensor, keep: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The states at the kept steps of each row, their mask and positions."""
+    keep = gates > 0.5
     indices, mask = compaction.compact(keep, compaction.capacity(keep))
     focused = compaction.gather(hidden, keep, indices)
-    return tf.where(mask[..., None], focused, 0), mask, indices
+    focused = tf.where(mask[..., None], focused, 0)
+    return UpperOutputs(states, hidden, focused, mask, indices)
 
 
 def run_open(
@@ -339,8 +337,13 @@ def _run_packed(
         expanded = packing.hold(hidden, states[0])
         outputs = outputs._replace(sequence=expanded)
     if returned.focused:
-        focused = _focus(packing.scatter(hidden), keep)
-        outputs = UpperOutputs(*outputs[:2], *focused)
+        indices, mask = compaction.compact(keep, compaction.capacity(keep))
+        places = tf.gather(packing.last, indices, batch_dims=1)
+        outputs = outputs._replace(
+            focused=entries(hidden, tf.where(mask, places, -1)),
+            focused_mask=mask,
+            focused_indices=indices,
+        )
     return outputs
 
 

@@ -56,6 +56,7 @@ def test_studies_and_their_rows_are_whole(study):
     for baseline, names in study.against.items():
         assert {baseline, *names} <= compared and baseline not in names
     for row in rows.file(study).read():
+        assert {*row} == {*rows.columns(study)}
         labels = [row[name] for name in study.cases[0].labels]
         assert (*labels, row["seeds"]) in known
         assert row["options"] == study.options
