@@ -1,5 +1,7 @@
 """Studies are whole, and programs know their options."""
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -43,6 +45,15 @@ def test_the_program_takes_the_options_of_every_run(study, tmp_path):
                 assert value.partition(" of ")[0] == str(key[label])
         if "seed" in key:
             assert str(key["seed"]) == str(run.seed)
+
+
+@pytest.mark.parametrize(
+    "study", [x for x in STUDIES if x.command], ids=lambda study: study.name
+)
+def test_commands_of_rows_by_hand_are_taken(study, tmp_path):
+    command = study.command.replace("DATA", str(tmp_path))
+    _, _, module, *options = command.split()
+    importlib.import_module(module).parse(options)
 
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)

@@ -110,6 +110,21 @@ def test_a_run_has_all_its_rows(tmp_path, monkeypatch):
         program.run(options, tmp_path)
 
 
+def test_rows_of_test_lengths_take_the_seconds_of_their_run(tmp_path):
+    program = programs.PROGRAMS["picking"]
+    names = program.module.KEY
+    run = dict.fromkeys(names, "a") | {"accuracy": "99", "seconds": "3000"}
+    path = tmp_path / "rows.csv"
+    results.ResultsFile(path, names).add(run)
+    tested = {"test_length": "9", "accuracy": "50", "seconds": "1"}
+    file = results.ResultsFile(
+        path.with_name("rows-lengths.csv"), (*names, "test_length")
+    )
+    file.add({**run, **tested})
+    (row,) = program.read(path)
+    assert row == {**run, "test_length": "9", "accuracy": "50"}
+
+
 @pytest.mark.long
 def test_a_study_of_a_real_program(places):
     study = tiny_program.study(
