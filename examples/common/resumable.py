@@ -3,6 +3,7 @@
 import itertools
 import json
 import shutil
+import statistics
 import time
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -128,9 +129,10 @@ def save(
     """
     model.save(path)
     seconds = [point["seconds"] for point in curve]
+    warm = seconds[1:] or seconds
     return {
         "steps": steps * len(curve),
-        "train_ms": round(1000 * np.median(seconds[1:] or seconds) / steps, 1),
+        "train_ms": round(1000 * statistics.median(warm) / steps, 1),
         "parameters": model.count_params(),
         "seconds": round(sum(seconds), 1),
     }

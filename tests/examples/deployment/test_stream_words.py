@@ -23,7 +23,7 @@ def words_at_once(export, text):
 
 @pytest.mark.slow
 def test_words_are_those_of_the_whole_text(tmp_path, capsys, monkeypatch):
-    small = ["--sentences", "70", "--epochs", "1", "--units", "8"]
+    small = ["--sentences", "70", "--epochs", "1"]
     options = [*small, "--model", str(tmp_path / "m")]
     text = "研究生命的起源，１９９８年。"
     (found,) = stream_words.main([*options, "--text", text])

@@ -125,14 +125,12 @@ def test_written_answers_and_again(folder, tmp_path, capsys, monkeypatch):
     )
     for score in ("exact_match", "f1", "bleu1", "rouge_l"):
         assert float(rows[0][score]) == expected[score]
-    assert rows[0]["accuracy"] == rows[0]["macro_f1"] == ""
+    assert not {"accuracy", "macro_f1"} & rows[0].keys()
     assert float(rows[0]["openness"]) == round(seen["openness"], 4)
     assert rows[0]["epochs"] == "2"
     printed = capsys.readouterr().out
     assert table in printed
     assert f"| xquad | fhe | {float(rows[0]['exact_match']):.4g} |" in table
-    assert "44 training, 4 validation and 12 test questions" in printed
-    assert "the words of 100.0 % of the test answers" in printed
     # What is done is not repeated.
     assert passage_questions.main(command) == table
     assert read(output) == rows

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from keras import ops
 
-from examples.common.networks import network_of
 from examples.pooling import noisy_texts
 from examples.subsampling import shorten
 from tests.examples.files import read
@@ -24,7 +23,7 @@ SMALL = [
 def test_rows_and_table(tmp_path, monkeypatch):
     output = tmp_path / "s.csv"
     options = [*SMALL, "--output", str(output), "--methods"]
-    options += ["expectation", "reinforce", "convolution", "integrate"]
+    options += ["expectation", "straight_through", "convolution", "integrate"]
     measure, measured = shorten.measure, []
 
     def measure_and_keep(*args):
@@ -64,20 +63,6 @@ def test_markers():
         assert steps[third, answer] == 1
     assert set(y) == set(range(shorten.SYMBOLS))
     assert (shorten.markers(30, 20, seed=1)[1] != y).any()
-
-
-def test_decisions_explore_then_commit():
-    """A learned model has what the schedule says at its end."""
-    args = shorten.parse([*SMALL, "--indecision", "0.3"])
-    (schedule,) = shorten.schedules("straight_through", args)
-    data = shorten.load(args)
-    model = shorten.build("straight_through", data, args)
-    model.fit(*data.train, callbacks=[schedule], verbose=0)
-    layer = network_of(model).get_layer("kept")
-    assert float(layer.penalties.indecision) == pytest.approx(0.3)
-    assert float(layer.penalties.target_weight) == 1
-    assert layer.penalties.target == 1 / args.stride
-    assert not shorten.schedules("integrate", args)
 
 
 def random_data():
