@@ -126,7 +126,7 @@ def test_the_best_epoch_on_the_validation_part_stays(monkeypatch):
     model = classifiers.bilstm_classifier("meanpool", matrix, 1)
     classifiers.compile_classifier(model, learning_rate=0.0)
     answers = Answer([1, 0, 1])
-    history = classifiers.fit(model, *parts[:2], 9, 1, [answers])
+    history = classifiers.fit(model, *parts[:2], 3, [answers])
     assert history["val_accuracy"] == [0.25, 0.75, 0.25]
     assert history["accuracy"] == [1, 0, 1]
     assert experiments.summary(history) == {
