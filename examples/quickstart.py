@@ -25,6 +25,7 @@ import tensorflow as tf
 from keras import ops
 
 from examples.common import arguments
+from examples.common.arguments import positive
 from examples.receptive_field import segmentation
 from examples.receptive_field import stream_taggers
 from examples.receptive_field import streams
@@ -104,10 +105,10 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add = parser.add_argument
     default = "研究生命的起源是科学家们多年来的愿望。"
     add("--sentence", default=default, help="what to segment in the end")
-    add("--sentences", type=int, default=10000, help="train on so many")
-    add("--test-sentences", type=int, default=1700)
-    add("--epochs", type=int, default=4)
-    add("--units", type=int, default=128)
+    add("--sentences", type=positive, default=10000, help="train on so many")
+    add("--test-sentences", type=positive, default=1700)
+    add("--epochs", type=positive, default=4)
+    add("--units", type=positive, default=128)
     add("--seed", type=int, default=0)
     folder = pathlib.Path("runs/quickstart")
     add("--output-dir", type=pathlib.Path, default=folder)

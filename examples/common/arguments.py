@@ -28,3 +28,12 @@ def folder(text: str) -> Path:
     if not Path(text).is_dir():
         raise argparse.ArgumentTypeError(f"no such folder: {text}")
     return Path(text)
+
+
+def positive(text: str) -> int:
+    """An argparse type: integers of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(
+            f"must be an integer of at least 1. Received: {text!r}"
+        )
+    return int(text)

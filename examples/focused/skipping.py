@@ -192,7 +192,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def keys(args: argparse.Namespace) -> list[results.Key]:
-    """The `KEY` of each run; an LSTM has no gates to pay for."""
+    """The `KEY` of each run; an LSTM has no gates to penalize."""
     found = []
     for seed in args.seeds:
         for model in args.models:

@@ -21,6 +21,7 @@ import pandas as pd
 from examples.common import arguments
 from examples.common import results
 from examples.common import tables
+from examples.common.arguments import positive
 from examples.receptive_field import delay_figure
 from examples.receptive_field import stream_taggers
 from examples.receptive_field import streams
@@ -61,11 +62,11 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     add("--models", nargs="+", choices=MODELS, default=few)
     add("--settings", nargs="+", type=float, help="in place of the models' own")
     add("--seeds", nargs="+", type=int, default=[0])
-    add("--texts", type=int, default=4000, help="training texts")
-    add("--test-texts", type=int, default=800)
-    add("--epochs", type=int, help="epochs in place of the task's")
-    add("--units", type=int, default=64)
-    add("--max-size", type=int, default=12, help="largest size")
+    add("--texts", type=positive, default=4000, help="training texts")
+    add("--test-texts", type=positive, default=800)
+    add("--epochs", type=positive, help="epochs in place of the task's")
+    add("--units", type=positive, default=64)
+    add("--max-size", type=positive, default=12, help="largest size")
     add("--data-dir", type=arguments.folder, help="where `msr` is")
     add("--output", type=pathlib.Path, default=output)
     return parser.parse_args(argv)
@@ -92,7 +93,7 @@ def run(args: argparse.Namespace, key: results.Row) -> dict[str, str]:
         streams.load(
             key["task"], args.texts, args.test_texts, length, args.data_dir
         ),
-        epochs=EPOCHS[key["task"]] if args.epochs is None else args.epochs,
+        epochs=args.epochs or EPOCHS[key["task"]],
         seed=int(key["seed"]),
         units=args.units,
         max_size=args.max_size,

@@ -6,7 +6,7 @@ Model for Recurrent Neural Networks", second task). Texts are taken as they
 are.
 
 Long sentences are cut into pieces of at most `max_length` characters, after
-the last punctuation mark that fits, or at `max_length` where there is none.
+the last punctuation mark that fits, or at `max_length` without one.
 The cuts look at the characters alone. A model reads one piece at a time, but
 scores are of whole sentences, so nothing is left out.
 """

@@ -27,6 +27,8 @@ class Timeline:
         waits: Number of further steps that it may wait for.
 
     Attributes:
+        inputs: The timeline of the inputs.
+        earlier: All timelines that it waits for, directly or not.
         delay: The most steps that it lies behind the inputs.
         passed: int32 tensor `(batch,)`, the steps that passed before this tick.
         present: Boolean tensor `(batch,)`, whether a step passes in this tick.
@@ -37,9 +39,9 @@ class Timeline:
     def __init__(self, earlier: Iterable["Timeline"] = (), waits: int = 0):
         earlier = list(earlier)
         self.delay: int = max((t.delay for t in earlier), default=0) + waits
-        self._inputs: Timeline = earlier[0]._inputs if earlier else self
-        self._earlier: set[Timeline] = set(earlier).union(
-            *(t._earlier for t in earlier)
+        self.inputs: Timeline = earlier[0].inputs if earlier else self
+        self.earlier: set[Timeline] = set(earlier).union(
+            *(t.earlier for t in earlier)
         )
         self.passed: Tensor = 0
         self.present: Tensor = False
@@ -53,11 +55,11 @@ class Timeline:
     @property
     def ended(self) -> Tensor:
         """Whether the last step has passed, `(batch,)`."""
-        return self.received >= self._inputs.length
+        return self.received >= self.inputs.length
 
     def never_leads(self, other: "Timeline") -> bool:
         """Whether no step passes here before it has passed there."""
-        return self is other or other in self._earlier
+        return self is other or other in self.earlier
 
 
 class StreamedLayer(keras.layers.Layer):

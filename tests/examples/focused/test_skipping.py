@@ -54,7 +54,7 @@ def test_runs_are_measured_once(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_gates_are_trained_with_the_schedule(tmp_path, monkeypatch):
-    """At the end the gates pay what the command line says."""
+    """At the end gates have the penalties of the command line."""
     args = skipping.parse([*SMALL, "--output", str(tmp_path / "s.csv")])
     data = skipping.load(args)
     built = []

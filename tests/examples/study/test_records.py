@@ -42,7 +42,9 @@ def test_the_program_takes_the_options_of_every_run(study, tmp_path):
             # Other labels are options that the program has no column for.
             if label in key:
                 # "lstm of 146 units" is the program's "lstm".
-                assert value.partition(" of ")[0] == str(key[label])
+                value, _, units = value.partition(" of ")
+                assert str(key[label]) == value
+                assert not units or units == f"{args.units} units"
         if "seed" in key:
             assert str(key["seed"]) == str(run.seed)
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+from examples.common.networks import network_of
 from examples.pooling import noisy_texts
 from examples.subsampling import shorten
 from tests.examples.files import read
@@ -26,8 +27,15 @@ def test_rows_and_table(tmp_path, monkeypatch):
     options += ["expectation", "straight_through", "convolution", "integrate"]
     measure, measured = shorten.measure, []
 
-    def measure_and_keep(*args):
-        measured.append(measure(*args))
+    def measure_and_keep(method, model, data, args):
+        if method in shorten.LEARNED:
+            # What the schedule says at its end, and the share that is kept.
+            penalties = network_of(model).get_layer("kept").penalties
+            committed = 0.3 if method == "expectation" else 0.1
+            assert float(penalties.indecision) == pytest.approx(committed)
+            assert float(penalties.target_weight) == 1
+            assert penalties.target == 1 / args.stride
+        measured.append(measure(method, model, data, args))
         return dict(measured[-1])
 
     monkeypatch.setattr(shorten, "measure", measure_and_keep)
