@@ -193,7 +193,7 @@ def gate_callbacks(
     numbers = {
         "entropy": lambda share: entropy - rising(share, entropy, RAMP),
         "target_weight": lambda share: rising(
-            share, gate.penalties.initial.target_weight, RAMP
+            share, gate.penalties.target_weight, RAMP
         ),
         "indecision": lambda share: rising(
             share, args.indecision_weight, 2 * RAMP, LATE

@@ -17,7 +17,6 @@ from keras_seqmech.focused.gate import BoundaryGate
 from keras_seqmech.focused.gate import assert_sizes
 from keras_seqmech.focused.gate import check_inputs
 from keras_seqmech.focused.gate import check_shapes
-from keras_seqmech.focused.gate import upgrade_gate
 from keras_seqmech.focused.loops import ReturnOptions
 from keras_seqmech.typing import Tensor
 
@@ -118,8 +117,8 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
     comes with the sequence is passed on with the output sequence.
 
     Attributes: `lower` and `upper` are `keras.layers.LSTM`s whose weights are
-    those of plain ones; `gate` is the `BoundaryGate`, whose `penalties` and
-    `temperature` are those of the encoder too. With all gates open the
+    those of plain ones; `gate` is the `BoundaryGate`, whose `penalty_weights`
+    and `temperature` are those of the encoder too. With all gates open the
     encoder equals the two LSTMs stacked.
 
     Cost: the lower LSTM over the real steps, the upper, where it skips, over
@@ -305,9 +304,14 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         return self.gate.estimator
 
     @property
-    def penalties(self) -> PenaltyWeights:
-        """The weights of the auxiliary losses, as variables."""
+    def penalties(self) -> DecisionPenalties:
+        """The auxiliary losses of the gates, as given."""
         return self.gate.penalties
+
+    @property
+    def penalty_weights(self) -> PenaltyWeights:
+        """The weights of the auxiliary losses, as variables."""
+        return self.gate.penalty_weights
 
     @property
     def temperature(self) -> keras.Variable | None:
@@ -405,9 +409,3 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
     @inference.setter
     def inference(self, inference: str) -> None:
         self.gate.inference = inference
-
-    @classmethod
-    def from_config(
-        cls, config: dict[str, Any]
-    ) -> "FocusedHierarchicalEncoder":
-        return cls(**upgrade_gate(config))

@@ -13,7 +13,6 @@ from keras_seqmech.core.decisions import bernoulli
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
-from keras_seqmech.core.decisions.penalties import upgrade_config
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
 from keras_seqmech.core.decisions.statistics import Decided
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
@@ -202,7 +201,8 @@ class BoundaryGate(bernoulli.DecidesSteps):
         self.initial_temperature = checks.check_positive(
             "temperature", temperature
         )
-        self.penalties = PenaltyWeights(penalties)
+        self.penalty_weights = PenaltyWeights(penalties)
+        self.penalties = self.penalty_weights.initial
         self.initial_openness = checks.check_open_share(
             "initial_openness", initial_openness
         )
@@ -253,7 +253,7 @@ class BoundaryGate(bernoulli.DecidesSteps):
         self.temperature = add_scalar(
             self, "temperature", self.initial_temperature
         )
-        self.penalties.build()
+        self.penalty_weights.build()
 
     def _weight(
         self, name: str, shape: Any, initializer: Any, **options: Any
@@ -365,7 +365,7 @@ class BoundaryGate(bernoulli.DecidesSteps):
     ) -> None:
         """Adds the auxiliary losses, and reports the log-probabilities."""
         measures = bernoulli.measure(logits, decisions.gates)
-        losses = self.penalties.losses(measures, mask)
+        losses = self.penalty_weights.losses(measures, mask)
         self.add_loss(batch_mean(losses.reading + losses.uncertainty))
         if self.estimator == "reinforce":
             total = ops.sum(decisions.log_probability, axis=1)
@@ -429,13 +429,6 @@ class BoundaryGate(bernoulli.DecidesSteps):
             return shape
         return shape, dict.fromkeys(self._returned, shape)
 
-    def load_own_variables(self, store: Any) -> None:
-        own = len(self.weights) - len(self.penalties.weights)
-        if self.built and len(store.keys()) in (own + 1, own + 2):
-            # Older files hold weights of penalties here, after the others.
-            store = {str(i): store[str(i)] for i in range(own)}
-        super().load_own_variables(store)
-
     def get_config(self) -> dict[str, Any]:
         serialize = keras.saving.serialize_keras_object
         return {
@@ -443,7 +436,7 @@ class BoundaryGate(bernoulli.DecidesSteps):
             "units": self.units,
             "estimator": self.estimator,
             "temperature": self.initial_temperature,
-            **self.penalties.as_argument(),
+            "penalties": serialize(self.penalties),
             "initial_openness": self.initial_openness,
             "negative_slope": self.negative_slope,
             "kernel_initializer": serialize(self.kernel_initializer),
@@ -453,18 +446,3 @@ class BoundaryGate(bernoulli.DecidesSteps):
             "return_gates": self.return_gates,
             "track_statistics": self.track_statistics,
         }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "BoundaryGate":
-        return cls(**upgrade_gate(config))
-
-
-def upgrade_gate(config: dict[str, Any]) -> dict[str, Any]:
-    """The config of a layer with gates, with the arguments of today.
-
-    The files in `saved_models` have a bool in place of `inference`.
-    """
-    config = upgrade_config(config)
-    if config.pop("sample_at_inference", False):
-        config["inference"] = "sample"
-    return config

@@ -28,8 +28,6 @@ from keras_seqmech.typing import Tensor
 
 SUMMARIES = ("mean", "last")
 GATED = ("memory", "output", "all")
-# Defaults of arguments that older configs lack.
-OLDER_CONFIG = {"gated": "output"}
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -180,7 +178,7 @@ class RFCell(keras.layers.Layer):
     ):
         cell = checks.check_cell("cell", cell)
         max_size = checks.check_positive_int("max_size", max_size)
-        weights = PenaltyWeights(penalties, least=1, most=max_size)
+        penalty_weights = PenaltyWeights(penalties, least=1, most=max_size)
         super().__init__(**kwargs)
         self.cell = cell
         self.max_size = max_size
@@ -197,7 +195,8 @@ class RFCell(keras.layers.Layer):
         self.size_from = checks.check_choice(
             "size_from", size_from, SIZE_SOURCES
         )
-        self.penalties = weights
+        self.penalty_weights = penalty_weights
+        self.penalties = penalty_weights.initial
         self.unit_forget_bias = checks.check_bool(
             "unit_forget_bias", unit_forget_bias
         )
@@ -265,7 +264,7 @@ class RFCell(keras.layers.Layer):
                 initializer=keras.initializers.Constant(self.initial_strength),
                 constraint=UnitInterval(),
             )
-        self.penalties.build()
+        self.penalty_weights.build()
         cells.build(self.cell, input_shape[0], features)
 
     def _build_sizes(self, features: int, units: int, field_units: int) -> None:
@@ -369,12 +368,12 @@ class RFCell(keras.layers.Layer):
     def _warn_unsupported_in_keras_rnn(self) -> None:
         """Warns of what has no effect within `keras.layers.RNN`."""
         draws = self.estimator == "reinforce" and self.max_size > 1
-        if draws or self.penalties.initial != DecisionPenalties():
+        if draws or self.penalties != DecisionPenalties():
             warnings.warn(
                 "Sizes that are drawn within `keras.layers.RNN` are not "
                 "learned, and penalties do not act; use `ReceptiveFieldRNN`. "
                 f"Received: {self.name!r} with estimator={self.estimator!r}, "
-                f"{self.penalties.initial}",
+                f"{self.penalties}",
                 UserWarning,
                 stacklevel=2,
             )
@@ -441,7 +440,7 @@ class RFCell(keras.layers.Layer):
             ),
             "sample_at_inference": self.sample_at_inference,
             "seed": self.seed,
-            **self.penalties.as_argument(),
+            "penalties": keras.saving.serialize_keras_object(self.penalties),
         }
 
     @classmethod
@@ -451,4 +450,4 @@ class RFCell(keras.layers.Layer):
         cell = keras.saving.deserialize_keras_object(
             config["cell"], custom_objects=custom_objects
         )
-        return cls(**{**OLDER_CONFIG, **config, "cell": cell})
+        return cls(**{**config, "cell": cell})

@@ -12,11 +12,11 @@ from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.categorical import DecidesSizes
 from keras_seqmech.core.decisions.categorical import Sizes
 from keras_seqmech.core.decisions.categorical import field_shapes
+from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.masks import output_masks
 from keras_seqmech.receptive_field import loop
-from keras_seqmech.receptive_field.cell import OLDER_CONFIG
 from keras_seqmech.receptive_field.cell import RFCell
 from keras_seqmech.receptive_field.equations import emission_delays
 from keras_seqmech.receptive_field.equations import keep_weights
@@ -222,9 +222,14 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         return self.cell.temperature
 
     @property
-    def penalties(self) -> PenaltyWeights:
-        """The weights of the auxiliary losses, as variables."""
+    def penalties(self) -> DecisionPenalties:
+        """The auxiliary losses of the sizes, as given."""
         return self.cell.penalties
+
+    @property
+    def penalty_weights(self) -> PenaltyWeights:
+        """The weights of the auxiliary losses, as variables."""
+        return self.cell.penalty_weights
 
     def build(
         self,
@@ -441,10 +446,3 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             "jit_compile": self.jit_compile,
             "packed": self.packed,
         }
-
-    @classmethod
-    def from_config(
-        cls, config: dict[str, Any], custom_objects: Any = None
-    ) -> "ReceptiveFieldRNN":
-        config = {**OLDER_CONFIG, **config}
-        return super().from_config(config, custom_objects=custom_objects)

@@ -177,7 +177,7 @@ class LookAhead(DecidesSizes):
         **kwargs: Any,
     ):
         max_size = checks.check_positive_int("max_size", max_size)
-        weights = PenaltyWeights(penalties, least=1, most=max_size)
+        penalty_weights = PenaltyWeights(penalties, least=1, most=max_size)
         super().__init__(**kwargs)
         self.supports_masking = True
         self.max_size = max_size
@@ -193,7 +193,8 @@ class LookAhead(DecidesSizes):
             "temperature", temperature
         )
         self.activation = check_activation("activation", activation)
-        self.penalties = weights
+        self.penalty_weights = penalty_weights
+        self.penalties = penalty_weights.initial
         self.return_field = checks.check_bool("return_field", return_field)
         self.track_statistics = checks.check_bool(
             "track_statistics", track_statistics
@@ -221,7 +222,7 @@ class LookAhead(DecidesSizes):
         self.temperature = add_scalar(
             self, "temperature", self.initial_temperature
         )
-        self.penalties.build()
+        self.penalty_weights.build()
         self.features = sequence_shape[-1]
         self.context_features = None
         if context_shape is not None:
@@ -533,5 +534,5 @@ class LookAhead(DecidesSizes):
             ),
             "sample_at_inference": self.sample_at_inference,
             "seed": self.seed,
-            **self.penalties.as_argument(),
+            "penalties": keras.saving.serialize_keras_object(self.penalties),
         }

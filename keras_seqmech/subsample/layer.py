@@ -15,7 +15,6 @@ from keras_seqmech.core.decisions import sampling
 from keras_seqmech.core.decisions import statistics
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
-from keras_seqmech.core.decisions.penalties import upgrade_config
 from keras_seqmech.core.decisions.statistics import Decided
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.layers import batch_mean
@@ -220,7 +219,8 @@ class ExpectedSubsample(bernoulli.DecidesSteps):
         self.track_statistics = checks.check_bool(
             "track_statistics", track_statistics
         )
-        self.penalties = PenaltyWeights(penalties)
+        self.penalty_weights = PenaltyWeights(penalties)
+        self.penalties = self.penalty_weights.initial
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
         if track_statistics:
@@ -233,7 +233,7 @@ class ExpectedSubsample(bernoulli.DecidesSteps):
         emission_probabilities_shape: Sequence[int | None] | None = None,
     ) -> None:
         checks.check_sequences("sequence.shape", sequence_shape)
-        self.penalties.build()
+        self.penalty_weights.build()
 
     def call(
         self,
@@ -355,7 +355,7 @@ class ExpectedSubsample(bernoulli.DecidesSteps):
         if steps.presence is not None:
             # Which steps exist is the decision of the layer below.
             present = ops.stop_gradient(steps.presence)
-        losses = self.penalties.losses(measures, present)
+        losses = self.penalty_weights.losses(measures, present)
         self.add_loss(batch_mean(losses.reading + losses.uncertainty))
         if self.estimator == "reinforce":
             log_probability = result.decisions["log_probability"]
@@ -457,10 +457,6 @@ class ExpectedSubsample(bernoulli.DecidesSteps):
             "estimator": self.estimator,
             "return_emission": self.return_emission,
             "track_statistics": self.track_statistics,
-            **self.penalties.as_argument(),
+            "penalties": keras.saving.serialize_keras_object(self.penalties),
             "seed": self.seed,
         }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> "ExpectedSubsample":
-        return cls(**upgrade_config(config))

@@ -7,7 +7,6 @@ import keras
 
 from keras_seqmech.core import checks
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
-from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.statistics import DecisionStatistics
 from keras_seqmech.core.graph import sublayers
 
@@ -120,7 +119,7 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
             return
         for layer in self._watched:
             name, found = layer.statistics.prefix, _read(layer, self._logs)
-            target_entropy = _target_entropy(layer.penalties.initial)
+            target_entropy = _target_entropy(layer.penalties)
             least = min(self.min_choice_entropy, target_entropy / 2)
             if found["choice_entropy"] < least and name not in self._warned:
                 self._warned.add(name)
@@ -172,9 +171,7 @@ def _text(found: dict[str, float]) -> str:
 def _find_watched(model: keras.Model) -> list[keras.Layer]:
     """All layers with statistics of decisions that can differ."""
     layers = [
-        layer
-        for layer in sublayers(model)
-        if isinstance(getattr(layer, "penalties", None), PenaltyWeights)
+        layer for layer in sublayers(model) if hasattr(layer, "penalty_weights")
     ]
     found = {
         id(layer.statistics): layer
@@ -182,8 +179,8 @@ def _find_watched(model: keras.Model) -> list[keras.Layer]:
         if isinstance(getattr(layer, "statistics", None), DecisionStatistics)
     }
     if not found:
-        # Of a layer and its part, which share `penalties`, the layer.
-        deciders = {id(x.penalties): x.name for x in reversed(layers)}
+        # A layer and its part share them: the layer is named.
+        deciders = {id(x.penalty_weights): x.name for x in reversed(layers)}
         raise ValueError(
             "`WarnOnDecisionCollapse` reads the metrics of layers that decide: "
             "build at least one with `track_statistics=True`. Received: model "

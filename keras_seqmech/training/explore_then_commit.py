@@ -92,7 +92,7 @@ class ExploreThenCommit(Schedule):
     >>> model.compile("adam", "mse")
     >>> fit = model.fit(np.ones((8, 5, 2)), np.ones((8, 1)), batch_size=2,
     ...                 verbose=0, callbacks=[ExploreThenCommit()])
-    >>> round(float(layer.penalties.reading), 3)
+    >>> round(float(layer.penalty_weights.reading), 3)
     0.02
     """
 
@@ -142,8 +142,8 @@ class ExploreThenCommit(Schedule):
         )
 
     def _scheduled_in(self, layer: keras.Layer) -> list[Scheduled]:
-        penalties = getattr(layer, "penalties", None)
-        if not isinstance(penalties, PenaltyWeights) or not penalties.built:
+        weights = getattr(layer, "penalty_weights", None)
+        if weights is None or not weights.built:
             return []
         if isinstance(layer, RFCell):  # It is for the layer that runs it.
             return []
@@ -151,12 +151,12 @@ class ExploreThenCommit(Schedule):
         if isinstance(layer, LookAhead):
             functions.update(self._ahead)
         functions["reading"] = _unless_targeted(
-            penalties, functions.get("reading")
+            weights, functions.get("reading")
         )
         if getattr(layer, "estimator", None) == "expectation":
             functions["entropy"] = None
             functions["indecision"] = self._in_expectation
-        variables = [*penalties.variables, getattr(layer, "temperature", None)]
+        variables = [*weights.variables, getattr(layer, "temperature", None)]
         found = []
         for variable in variables:
             if isinstance(variable, keras.Variable):
@@ -176,12 +176,12 @@ class ExploreThenCommit(Schedule):
 
 
 def _unless_targeted(
-    penalties: PenaltyWeights, reading: Function | None
+    weights: PenaltyWeights, reading: Function | None
 ) -> Function | None:
     """The weight of what is read, while no target says how much."""
     if reading is None:
         return None
-    return lambda share: None if penalties.is_targeted else reading(share)
+    return lambda share: None if weights.is_targeted else reading(share)
 
 
 def _ramp(

@@ -512,7 +512,7 @@ def test_settings_are_found_under_the_names_of_other_layers():
     assert encoder.temperature is None
     encoder(np.ones((1, 3, 2)), np.ones((1, 2)))
     assert encoder.temperature is encoder.gate.temperature
-    assert encoder.penalties is encoder.gate.penalties
+    assert encoder.penalty_weights is encoder.gate.penalty_weights
 
 
 def test_kernels_of_one_shape_start_different():

@@ -148,28 +148,6 @@ def test_a_context_entry_beyond_a_million_acts_as_a_million(policy):
         assert np.ptp(huge) > 1e-3
 
 
-@pytest.mark.parametrize(
-    "former, inference", [(False, "threshold"), (True, "sample")]
-)
-def test_files_of_gates_before_inference(former, inference):
-    """They hold a bool in its place."""
-    config = BoundaryGate(5).get_config()
-    del config["inference"]
-    config["sample_at_inference"] = former
-    assert BoundaryGate.from_config(config).inference == inference
-
-
-def test_files_of_gates_before_penalties():
-    """They hold the weights of their losses after the temperature."""
-    layer = BoundaryGate(5)
-    layer.build((None, 6, 4), (None, 3))
-    kernels = [np.full(v.shape, 0.5) for v in layer.trainable_variables]
-    old = [*kernels, *map(np.float32, [0.25, 0.125, 0.75])]
-    layer.load_own_variables({str(i): value for i, value in enumerate(old)})
-    assert float(layer.temperature) == 0.25
-    assert all((v.numpy() == 0.5).all() for v in layer.trainable_variables)
-
-
 @pytest.mark.parametrize("return_gates", [False, True])
 def test_gates_carry_no_mask_that_a_loss_would_apply(return_gates):
     tokens, context = keras.Input((None,)), keras.Input((2,))

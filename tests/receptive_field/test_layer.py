@@ -322,16 +322,6 @@ def test_of_a_cell_of_ones_own_the_last_state_is_its_memory():
         assert_close(counter, np.full((2, 2), count))
 
 
-@pytest.mark.parametrize("layer_class", [RFCell, ReceptiveFieldRNN])
-def test_configs_from_before_there_was_a_choice_gate_the_output(layer_class):
-    config = layer_class(lstm_cell(), 3).get_config()
-    assert config.pop("gated") == "memory"
-    config.pop("size_from")
-    older = layer_class.from_config(config)
-    assert older.get_config()["gated"] == "output"
-    assert older.get_config()["size_from"] == "input"
-
-
 def test_lookahead_may_be_empty():
     layer, x = ReceptiveFieldRNN(lstm_cell(), 3), inputs()
     assert_close(layer(x, lookahead=x[:, :0]), layer(x))

@@ -490,7 +490,7 @@ def test_penalties_follow_their_variables_without_retracing():
         return sum(layer.losses)
 
     for value in (0.0, 0.5):
-        layer.penalties.reading.assign(value)
+        layer.penalty_weights.reading.assign(value)
         close(run(), value * emission.mean(), 1e-6)
     assert run.experimental_get_tracing_count() == 1
 
@@ -506,14 +506,6 @@ def test_penalties_count_a_step_as_far_as_it_exists():
     each = emission + 2 * emission * (1 - emission)
     expected = np.sum(each * presence) / presence.sum()
     close(sum(layer.losses), expected, 1e-6)
-
-
-def test_files_without_penalties_load():
-    """As they were written before layers had them."""
-    layer = ExpectedSubsample(penalties=DecisionPenalties(reading=0.25))
-    layer.build((None, TIME, FEATURES))
-    layer.penalties.load_own_variables({})
-    assert float(layer.penalties.reading) == 0.25
 
 
 def test_a_rising_presence_is_refused():

@@ -38,7 +38,7 @@ def fit(model, epochs, *callbacks):
 
 def numbers(model):
     layer = model.layers[0]
-    values = [float(getattr(layer.penalties, name)) for name in NAMES]
+    values = [float(getattr(layer.penalty_weights, name)) for name in NAMES]
     return [*values, float(layer.temperature)]
 
 
@@ -70,7 +70,7 @@ def test_look_ahead_explores_little_and_is_penalized_at_once(given):
     model.compile("sgd", "mse")
 
     def record(batch, logs):
-        weights = look.penalties
+        weights = look.penalty_weights
         seen.append((float(weights.entropy), float(weights.reading)))
 
     recorder = keras.callbacks.LambdaCallback(on_train_batch_end=record)
@@ -154,7 +154,7 @@ def test_what_draws_nothing_does_not_explore(estimator, duplicate):
         verbose=0,
         callbacks=[duplicate(ExploreThenCommit(entropy=(0.5, 0.5, 0, 1)))],
     )
-    penalties = model.get_layer("short").penalties
+    penalties = model.get_layer("short").penalty_weights
     if estimator == "expectation":
         assert float(penalties.entropy) == 0.25
         expected = explore_then_commit.INDECISION_IN_EXPECTATION.final
@@ -177,7 +177,7 @@ def test_every_layer_that_decides_is_scheduled():
     data = [np.ones((4, 6, 3)), np.ones((4, 2))], np.ones((4, 1))
     model.fit(*data, verbose=0, callbacks=[ExploreThenCommit()])
     for name in ("gate", "short", "field"):
-        reading = model.get_layer(name).penalties.reading
+        reading = model.get_layer(name).penalty_weights.reading
         np.testing.assert_allclose(reading, 0.02, rtol=1e-6)
 
 

@@ -43,7 +43,7 @@ class Recorder(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         layer = self.model.get_layer("field")
-        numbers = [layer.temperature, layer.penalties.entropy]
+        numbers = [layer.temperature, layer.penalty_weights.entropy]
         self.trials[-1].append((layer.get_config(), *map(float, numbers)))
 
     def on_train_end(self, logs=None):

@@ -278,7 +278,7 @@ class Sizes(NamedTuple):
 class DecidesSizes(KeepsStatistics):
     """A layer that decides sizes: their auxiliary losses and statistics.
 
-    It has `penalties`, a `PenaltyWeights`, `max_size` and `estimator`.
+    It has `penalty_weights`, a `PenaltyWeights`, `max_size` and `estimator`.
     """
 
     def keep_statistics(self: Any) -> None:
@@ -301,7 +301,7 @@ class DecidesSizes(KeepsStatistics):
 
     def add_penalties(self: Any, sizes: Sizes, mask: Tensor | None) -> None:
         """Adds the auxiliary losses, and reports the log-probabilities."""
-        losses = self.penalties.losses(sizes.measures(), mask)
+        losses = self.penalty_weights.losses(sizes.measures(), mask)
         if self.max_size > 1:
             self.add_loss(batch_mean(losses.reading + losses.uncertainty))
         if self.learns_from_reports():

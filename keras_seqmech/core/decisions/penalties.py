@@ -47,7 +47,7 @@ class DecisionPenalties:
     the end of a sequence, where fields cannot have every size.
 
     A layer keeps the weights in non-trainable float32 variables of
-    `layer.penalties`, named as the fields are here, so that
+    `layer.penalty_weights`, named as the fields are here, so that
     `keras_seqmech.ExploreThenCommit` or a `Schedule` changes them without
     retracing; they are kept in saves.
 
@@ -167,13 +167,14 @@ class PenaltyWeights(keras.layers.Layer):
     They are attributes named as the fields are, once the layer is built.
 
     Args:
-        penalties: The `DecisionPenalties` they start from, its serialized
-            form, or None for the weights 0.
+        penalties: The `DecisionPenalties` that they start from, its
+            serialized form, or None for the weights 0.
         least: Least value that a target may have.
         most: Largest value that a target may have.
 
     Raises:
-        ValueError: If `penalties` is none, or its target is not allowed.
+        ValueError: If `penalties` is not a `DecisionPenalties`, or its target
+            is not allowed.
     """
 
     def __init__(self, penalties: Any, least: float = 0, most: float = 1):
@@ -184,7 +185,7 @@ class PenaltyWeights(keras.layers.Layer):
                 f"Argument `penalties` must have a target from {least} to "
                 f"{most}, or None. Received: penalties={initial}"
             )
-        super().__init__(name="penalties")
+        super().__init__(name="penalty_weights")
         self.initial = initial
         self.target = target
 
@@ -233,16 +234,6 @@ class PenaltyWeights(keras.layers.Layer):
         # its rows have shares in it.
         return ops.stop_gradient(ops.sign(ops.mean(above))) * above
 
-    def load_own_variables(self, store: Any) -> None:
-        # Files written before layers had these weights hold none of them.
-        if store.keys():
-            super().load_own_variables(store)
-
-    def as_argument(self) -> dict[str, Any]:
-        """The config of the argument of the layer that holds the weights."""
-        serialized = keras.saving.serialize_keras_object(self.initial)
-        return {"penalties": serialized}
-
 
 def _deserialized(penalties: Any) -> DecisionPenalties:
     if penalties is None:
@@ -255,23 +246,3 @@ def _deserialized(penalties: Any) -> DecisionPenalties:
             f"or None. Received: penalties={penalties!r}"
         )
     return penalties
-
-
-def upgrade_config(config: dict[str, Any]) -> dict[str, Any]:
-    """The config of a layer, `penalties` in place of the arguments before it.
-
-    The files in `saved_models` have these.
-    """
-    config = dict(config)
-    older: dict[str, Any] = {"entropy": config.pop("entropy_weight", 0.0)}
-    for target_of, former_target, former_weight in (
-        ("row_above", "openness_target", "sparsity_weight"),
-        ("row", "length_target", "length_weight"),
-    ):
-        target = config.pop(former_target, None)
-        weight = config.pop(former_weight, 0.0)
-        if target is not None and weight:
-            older.update(
-                target=target, target_weight=weight, target_of=target_of
-            )
-    return {"penalties": DecisionPenalties(**older), **config}

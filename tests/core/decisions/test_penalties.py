@@ -193,10 +193,13 @@ def test_the_record_is_checked_and_kept():
     record = DecisionPenalties(target=0.5, target_weight=2.0, target_of="row")
     layer = ExpectedSubsample(3, penalties=record)
     again = ExpectedSubsample.from_config(layer.get_config())
-    assert again.penalties.initial == record
+    other = ExpectedSubsample(3, penalties=layer.penalties)
+    assert again.penalties == other.penalties == record
     layer.build((None, 4, 2))
-    assert float(layer.penalties.target_weight) == 2
-    assert [v.name for v in layer.penalties.weights] == list(penalties.WEIGHTS)
+    assert float(layer.penalty_weights.target_weight) == 2
+    assert [v.name for v in layer.penalty_weights.weights] == list(
+        penalties.WEIGHTS
+    )
     for bad, message in (
         ({"reading": -1}, "`reading`.*Received: reading=-1"),
         ({"entropy": float("nan")}, "`entropy`"),
@@ -207,26 +210,3 @@ def test_the_record_is_checked_and_kept():
     ):
         with pytest.raises(ValueError, match=message):
             DecisionPenalties(**bad)
-
-
-@pytest.mark.parametrize(
-    "target, weight, target_of",
-    [
-        ("openness_target", "sparsity_weight", "row_above"),
-        ("length_target", "length_weight", "row"),
-    ],
-)
-def test_configs_of_former_arguments(target, weight, target_of):
-    """As they were before `penalties`."""
-    former = {target: 0.25, weight: 0.5, "entropy_weight": 0.125}
-    config = penalties.upgrade_config({"units": 3, **former})
-    assert config == {
-        "units": 3,
-        "penalties": DecisionPenalties(
-            target=0.25, target_weight=0.5, target_of=target_of, entropy=0.125
-        ),
-    }
-    former[target] = None
-    config = penalties.upgrade_config(former)
-    assert config["penalties"] == DecisionPenalties(entropy=0.125)
-    assert penalties.upgrade_config(config) == config

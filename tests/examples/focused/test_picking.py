@@ -168,7 +168,7 @@ def test_the_paper_has_policy_gradient_unique_states_and_no_commitment():
     assert (args.estimators, args.openness_target) == (["reinforce"], 0.1)
     model, (_, schedule) = gate_callbacks("reinforce", "--preset", "paper")
     network = network_of(model)
-    penalties = network.get_layer("encoder").gate.penalties.initial
+    penalties = network.get_layer("encoder").gate.penalties
     assert (penalties.target, penalties.target_of) == (0.1, "row_above")
     assert network.get_layer("attention").states == "open"
     assert schedule.values(1.0)["indecision"] == 0
@@ -178,7 +178,7 @@ def test_a_schedule_takes_the_place_of_targets():
     options = ["--preset", "explored"]
     model, (_, schedule) = gate_callbacks("relaxed", *options)
     gate = model.get_layer("encoder").gate
-    assert gate.penalties.initial == DecisionPenalties()
+    assert gate.penalties == DecisionPenalties()
     assert isinstance(schedule, keras_seqmech.ExploreThenCommit)
     assert schedule.values(1.0)["reading"] == 0.2
 

@@ -73,7 +73,7 @@ def test_gates_are_trained_with_the_schedule(tmp_path, monkeypatch):
     assert not (tmp_path / "backup").exists()
     assert any("'encoder' are undecided" in str(x.message) for x in recorded)
     encoder = network_of(built[0]).get_layer("encoder")
-    costs = encoder.gate.penalties
+    costs = encoder.gate.penalty_weights
     assert float(costs.reading) == pytest.approx(0.4)
     assert float(costs.indecision) == pytest.approx(0.1)
     assert encoder.gate.estimator == "reinforce"

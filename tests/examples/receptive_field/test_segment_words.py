@@ -68,8 +68,8 @@ def test_runs_are_trained_tested_and_continued(data, monkeypatch, capsys):
         # The schedule's numbers at the end.
         (layer,) = taggers.fields_of(model)
         reading = presets.TAGGERS["ours"].reading
-        assert float(layer.penalties.reading) == pytest.approx(reading)
-        assert float(layer.penalties.entropy) == 0
+        assert float(layer.penalty_weights.reading) == pytest.approx(reading)
+        assert float(layer.penalty_weights.entropy) == 0
         config = layer.get_config()
         assert (config["summary"], config["gated"]) == ("last", "output")
         assert row["preset"] == "ours"

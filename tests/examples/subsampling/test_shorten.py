@@ -30,7 +30,7 @@ def test_rows_and_table(tmp_path, monkeypatch):
     def measure_and_keep(method, model, data, args):
         if method in shorten.LEARNED:
             # What the schedule says at its end, and the share that is kept.
-            penalties = network_of(model).get_layer("kept").penalties
+            penalties = network_of(model).get_layer("kept").penalty_weights
             committed = 0.3 if method == "expectation" else 0.1
             assert float(penalties.indecision) == pytest.approx(committed)
             assert float(penalties.target_weight) == 1
