@@ -25,7 +25,7 @@ import tensorflow as tf
 
 from benchmarks import timing
 from keras_seqmech.core.scan.loop import scan
-from keras_seqmech.core.scan.protocol import Operands
+from keras_seqmech.core.scan.protocol import Constant
 from keras_seqmech.core.scan.protocol import ScanOptions
 from keras_seqmech.subsample import expectation
 
@@ -71,21 +71,21 @@ def cubic(sequence: tf.Tensor, emission: tf.Tensor, length: int) -> tf.Tensor:
     logarithms = tf.math.log(tf.clip_by_value(1 - emission, 1e-10, 1))
     steps = tf.range(time)
 
-    def products_after(inputs, states, affine):
-        after = tf.cast(steps > inputs["step"], "float32")
+    def products_after(step, states):
+        after = tf.cast(steps > step, "float32")
         sums = tf.cumsum(logarithms * after, axis=1, exclusive=True)
         return {"products": tf.exp(sums) * after}, states
 
     outputs, _ = scan(
         products_after,
-        Operands({}, constants={"step": steps}),
+        Constant(steps),
         (),
         {"products": tf.TensorSpec((None, time), "float32")},
         ScanOptions(steps=time),
     )
     products = tf.transpose(outputs["products"], (1, 0, 2))
 
-    def next_row(inputs, states, affine):
+    def next_row(number, states):
         (row,) = states
         reached = tf.squeeze(tf.matmul(row[:, None], products), axis=1)
         return {"rows": row}, (emission * reached,)
@@ -93,7 +93,7 @@ def cubic(sequence: tf.Tensor, emission: tf.Tensor, length: int) -> tf.Tensor:
     first = emission * tf.exp(tf.cumsum(logarithms, axis=1, exclusive=True))
     outputs, _ = scan(
         next_row,
-        Operands({}, constants={"row": tf.range(length)}),
+        Constant(tf.range(length)),
         (first,),
         {"rows": tf.TensorSpec((None, time), "float32")},
     )

@@ -19,9 +19,8 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core import numerics
-from keras_seqmech.core.scan.protocol import Affine
-from keras_seqmech.core.scan.protocol import Named
-from keras_seqmech.core.scan.protocol import Operands
+from keras_seqmech.core.scan.protocol import Multiply
+from keras_seqmech.core.scan.protocol import Product
 from keras_seqmech.core.scan.protocol import States
 from keras_seqmech.typing import Tensor
 
@@ -143,11 +142,11 @@ class CellRun(NamedTuple):
 
     Attributes:
         operands: The operands of the cell's part of a step.
-        step: Function `(inputs_t, states, affine) -> (output, states)`, the
-            states flat.
+        step: Function `(operands, states) -> (output, states)` of those at one
+            step, the states flat.
     """
 
-    operands: Operands
+    operands: Any
     step: Callable
 
 
@@ -164,35 +163,24 @@ def prepare(
     if not projects_before_loop(cell, training):
 
         def step(
-            inputs: dict[str, Tensor], states: Sequence[Tensor], affine: Affine
+            inputs: Tensor, states: Sequence[Tensor]
         ) -> tuple[Tensor, tuple[Tensor, ...]]:
-            output, states = call_cell(
-                cell, inputs["cell_inputs"], states, training
-            )
+            output, states = call_cell(cell, inputs, states, training)
             states = tuple(ops.cast(state, dtype) for state in states)
             return ops.cast(output, dtype), states
 
-        return CellRun(Operands({"cell_inputs": sequences}), step)
+        return CellRun(sequences, step)
 
     kernel = ops.cast(cell.kernel, dtype)
     recurrent_kernel = ops.cast(cell.recurrent_kernel, dtype)
     bias = None if cell.bias is None else ops.cast(cell.bias, dtype)
     known_step = functools.partial(_STEPS[type(cell)], cell)
-    weights = {"recurrent_kernel": recurrent_kernel}
-    if not isinstance(cell, keras.layers.GRUCell):
-        parts = recurrent_kernel.shape[1] // recurrent_kernel.shape[0]
-        inputs = {
-            "recurrent_kernel": numerics.project(sequences, kernel, bias, parts)
-        }
-        return CellRun(Operands(inputs, weights), known_step)
-    inputs = _gru_inputs(cell, sequences, kernel, bias)
-    if not cell.reset_after:
-        split = 2 * cell.units
-        weights = {
-            "recurrent_kernel": recurrent_kernel[:, :split],
-            "candidate_kernel": recurrent_kernel[:, split:],
-        }
-    return CellRun(Operands(inputs, weights), known_step)
+    if isinstance(cell, keras.layers.GRUCell):
+        gru = _gru_operands(cell, sequences, kernel, recurrent_kernel, bias)
+        return CellRun(gru, known_step)
+    parts = recurrent_kernel.shape[1] // recurrent_kernel.shape[0]
+    projected = numerics.project(sequences, kernel, bias, parts)
+    return CellRun(Product(recurrent_kernel, projected), known_step)
 
 
 def projects_before_loop(cell: Any, training: bool) -> bool:
@@ -205,16 +193,34 @@ def projects_before_loop(cell: Any, training: bool) -> bool:
     return not any(isinstance(a, keras.layers.Layer) for a in activations)
 
 
-def _gru_inputs(
-    cell: Any, sequences: Tensor, kernel: Tensor, bias: Tensor | None
-) -> dict[str, Any]:
-    """What a step of a `GRUCell` gets of its inputs' products."""
+class _GRUOperands(NamedTuple):
+    """The operands of a `GRUCell`.
+
+    Attributes:
+        gates: Product of the state, for update and reset gate; with
+            `reset_after` also the state's part of the candidate.
+        candidate: The other part of the candidate, an input; without
+            `reset_after` the candidate's own product.
+    """
+
+    gates: Any
+    candidate: Any
+
+
+def _gru_operands(
+    cell: Any,
+    sequences: Tensor,
+    kernel: Tensor,
+    recurrent_kernel: Tensor,
+    bias: Tensor | None,
+) -> _GRUOperands:
     if not cell.reset_after:
         update, reset, candidate = numerics.project(sequences, kernel, bias, 3)
-        return {
-            "recurrent_kernel": [update, reset],
-            "candidate_kernel": [candidate],
-        }
+        split = 2 * cell.units
+        return _GRUOperands(
+            Product(recurrent_kernel[:, :split], [update, reset]),
+            Product(recurrent_kernel[:, split:], [candidate]),
+        )
     if bias is None:
         bias = tf.zeros((2, kernel.shape[1]), kernel.dtype)
     input_bias, recurrent_bias = tf.unstack(bias)
@@ -223,27 +229,25 @@ def _gru_inputs(
     update, reset = (p + b for p, b in zip(products[:2], biases))
     candidate = products[2]
     state_candidate = tf.zeros_like(candidate) + biases[2]
-    return {
-        "recurrent_kernel": [update, reset, state_candidate],
-        "candidate": candidate,
-    }
+    gates = Product(recurrent_kernel, [update, reset, state_candidate])
+    return _GRUOperands(gates, candidate)
 
 
-# Each step takes the cell, the inputs of the step by name, the states
-# `(batch, units)` and the `affine` that supplies the products with them.
+# Each step takes the cell, its operands at one step, and the states `(batch,
+# units)`.
 
 
 def _simple_rnn_step(
-    cell: Any, inputs: Named, states: States, affine: Affine
+    cell: Any, multiply: Multiply, states: States
 ) -> tuple[Tensor, States]:
     r"""$h_t = g(z_t + U h_{t-1})$."""
-    (pre_activation,) = affine("recurrent_kernel", states[0])
+    (pre_activation,) = multiply(states[0])
     hidden = cell.activation(pre_activation)
     return hidden, (hidden,)
 
 
 def lstm_step(
-    cell: Any, inputs: Named, states: States, affine: Affine
+    cell: Any, multiply: Multiply, states: States
 ) -> tuple[Tensor, States]:
     r"""$c_t = f_t c_{t-1} + i_t g(\tilde c_t)$, $h_t = o_t g(c_t)$.
 
@@ -252,31 +256,28 @@ def lstm_step(
     """
     activation, gate = cell.activation, cell.recurrent_activation
     hidden, carry = states
-    input_gate, forget_gate, candidate, output_gate = affine(
-        "recurrent_kernel", hidden
-    )
+    input_gate, forget_gate, candidate, output_gate = multiply(hidden)
     carry = gate(forget_gate) * carry + gate(input_gate) * activation(candidate)
     hidden = gate(output_gate) * activation(carry)
     return hidden, (hidden, carry)
 
 
 def _gru_step(
-    cell: Any, inputs: Named, states: States, affine: Affine
+    cell: Any, operands: _GRUOperands, states: States
 ) -> tuple[Tensor, States]:
     r"""$h_t = z_t h_{t-1} + (1 - z_t) \tilde h_t$.
 
-    The product with U is that of update and reset gate; with `reset_after`
-    also the state's part of the candidate, whose other part is an input.
-    Without, the candidate is a product of its own.
+    With `reset_after` the reset gate acts on the state's part of the
+    candidate, else on the state itself.
     """
     (hidden,) = states
-    update, reset, *state_candidate = affine("recurrent_kernel", hidden)
+    update, reset, *state_candidate = operands.gates(hidden)
     update = cell.recurrent_activation(update)
     reset = cell.recurrent_activation(reset)
     if cell.reset_after:
-        candidate = inputs["candidate"] + reset * state_candidate[0]
+        candidate = operands.candidate + reset * state_candidate[0]
     else:
-        (candidate,) = affine("candidate_kernel", reset * hidden)
+        (candidate,) = operands.candidate(reset * hidden)
     hidden = update * hidden + (1 - update) * cell.activation(candidate)
     return hidden, (hidden,)
 

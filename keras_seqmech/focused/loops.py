@@ -27,12 +27,11 @@ from keras_seqmech.core.scan.packing import Packing
 from keras_seqmech.core.scan.packing import can_pack
 from keras_seqmech.core.scan.packing import entries
 from keras_seqmech.core.scan.packing import pack
-from keras_seqmech.core.scan.protocol import Affine
+from keras_seqmech.core.scan.protocol import Constant
 from keras_seqmech.core.scan.protocol import Named
-from keras_seqmech.core.scan.protocol import Operands
+from keras_seqmech.core.scan.protocol import Product
 from keras_seqmech.core.scan.protocol import ScanOptions
 from keras_seqmech.core.scan.protocol import States
-from keras_seqmech.core.scan.protocol import Step
 from keras_seqmech.typing import Tensor
 
 
@@ -203,28 +202,24 @@ def _run_padded(
     run = cells.prepare(
         cell, ops.transpose(sequence, (1, 0, 2)), dtype, options.training
     )
-    operands = run.operands
+    gate = blend = None
     if gates is not None:
-        by_step = {"gate": ops.transpose(gates)[..., None]}
+        by_step = ops.transpose(gates)[..., None]
         if gates.dtype == tf.bool:
-            more = Operands({}, constants=by_step)
+            gate, blend = Constant(by_step), tf.where
         else:
-            more = Operands({"gate": ops.cast(by_step["gate"], dtype)})
-        operands = operands.joined(more)
+            gate, blend = ops.cast(by_step, dtype), _blend
 
-    def step(
-        inputs: Named, states: States, affine: Affine
-    ) -> tuple[Named, States]:
-        _, new = run.step(inputs, states, affine)
-        if gates is not None:
-            gate = inputs["gate"]
-            blend = tf.where if gates.dtype == tf.bool else _blend
+    def step(operands: tuple, states: States) -> tuple[Named, States]:
+        of_cell, gate = operands
+        _, new = run.step(of_cell, states)
+        if blend is not None:
             new = tuple(blend(gate, a, b) for a, b in zip(new, states))
         return {"hidden": new[0]}, new
 
     values, states = scan(
         step,
-        operands,
+        (run.operands, gate),
         states,
         {"hidden": tf.TensorSpec((sequence.shape[0], cell.units), dtype)},
         options.scan,
@@ -255,10 +250,8 @@ def _run_kept(
         options.recompute_gradient,
     )
 
-    def step(
-        inputs: Named, states: States, affine: Affine
-    ) -> tuple[Named, States]:
-        _, states = run.step(inputs, states, affine)
+    def step(operands: Any, states: States) -> tuple[Named, States]:
+        _, states = run.step(operands, states)
         return {"hidden": states[0]}, states
 
     states = tuple(tf.ensure_shape(x, (None, cell.units)) for x in states)
@@ -361,23 +354,21 @@ def _run_shortened(
     compacted = compaction.gather(sequence, keep, indices)
     compacted = ops.transpose(compacted, (1, 0, 2))
     if in_xla():
-        step, operands = _project_in_loop(cell, compacted)
+        run = _project_in_loop(cell, compacted)
         steps = compaction.longest(keep)
     else:
         run = cells.prepare(cell, compacted, compacted.dtype, options.training)
-        step, operands, steps = run.step, run.operands, None
+        steps = None
     names = ("hidden", "carry") if returned.state else ("hidden",)
 
-    def keep_states(
-        inputs: Named, states: States, affine: Affine
-    ) -> tuple[Named, States]:
-        _, states = step(inputs, states, affine)
+    def keep_states(operands: Any, states: States) -> tuple[Named, States]:
+        _, states = run.step(operands, states)
         return dict(zip(names, states)), states
 
     spec = tf.TensorSpec((sequence.shape[0], cell.units), sequence.dtype)
     kept, _ = scan(
         keep_states,
-        operands,
+        run.operands,
         states,
         dict.fromkeys(names, spec),
         ScanOptions(recompute_gradient=options.training, steps=steps),
@@ -397,8 +388,8 @@ def _run_shortened(
 
 def _project_in_loop(
     cell: keras.layers.LSTMCell, sequence: Tensor
-) -> tuple[Step, Operands]:
-    """A step that computes the products with its inputs itself.
+) -> cells.CellRun:
+    """A cell whose step computes the products with its inputs itself.
 
     Compiled with XLA, arrays have room for all steps: products before the loop
     would be computed for all of them.
@@ -408,20 +399,15 @@ def _project_in_loop(
         for variable in (cell.kernel, cell.recurrent_kernel, cell.bias)
     )
 
-    def step(
-        inputs: Named, states: States, affine: Affine
-    ) -> tuple[Named, States]:
-        (projected,) = affine("kernel", inputs["sequence"])
+    def step(operands: tuple, states: States) -> tuple[Tensor, States]:
+        inputs, project, multiply = operands
+        (projected,) = project(inputs)
 
-        def both(name: str, operand: Tensor) -> list[Tensor]:
-            (product,) = affine(name, operand)
+        def both(hidden: Tensor) -> list[Tensor]:
+            (product,) = multiply(hidden)
             return tf.split(projected + product, 4, axis=-1)
 
-        return cells.lstm_step(cell, inputs, states, both)
+        return cells.lstm_step(cell, both, states)
 
-    operands = Operands(
-        {"sequence": sequence},
-        {"kernel": kernel, "recurrent_kernel": recurrent_kernel},
-        {"kernel": bias},
-    )
-    return step, operands
+    products = Product(kernel, bias=bias), Product(recurrent_kernel)
+    return cells.CellRun((sequence, *products), step)

@@ -1,5 +1,6 @@
 """The adaptive receptive field as a recurrent cell."""
 
+import dataclasses
 import warnings
 from typing import Any
 
@@ -8,9 +9,9 @@ from keras import ops
 
 from keras_seqmech.core import cells
 from keras_seqmech.core import checks
-from keras_seqmech.core import numerics
 from keras_seqmech.core.decisions import categorical
 from keras_seqmech.core.decisions import sampling
+from keras_seqmech.core.decisions.categorical import Sizes
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
@@ -18,12 +19,15 @@ from keras_seqmech.core.layers import UnitInterval
 from keras_seqmech.core.layers import add_scalar
 from keras_seqmech.core.layers import unbuilt_config
 from keras_seqmech.core.numerics import score_dtype
-from keras_seqmech.receptive_field.equations import SIZE_SOURCES
-from keras_seqmech.receptive_field.equations import FieldEquations
-from keras_seqmech.receptive_field.equations import check_activation
-from keras_seqmech.receptive_field.equations import forget
-from keras_seqmech.receptive_field.equations import keep_weights
-from keras_seqmech.receptive_field.equations import soft_summary
+from keras_seqmech.core.scan.protocol import at_one_step
+from keras_seqmech.receptive_field.field import SIZE_SOURCES
+from keras_seqmech.receptive_field.field import Field
+from keras_seqmech.receptive_field.field import FieldStep
+from keras_seqmech.receptive_field.field import check_activation
+from keras_seqmech.receptive_field.field import field_step
+from keras_seqmech.receptive_field.field import forget
+from keras_seqmech.receptive_field.field import hoist
+from keras_seqmech.receptive_field.field import keep_weights
 from keras_seqmech.typing import Tensor
 
 SUMMARIES = ("mean", "last")
@@ -310,60 +314,58 @@ class RFCell(keras.layers.Layer):
         checks.check_features("inputs.shape", inputs.shape, features + 1)
         if training:
             self._warn_unsupported_in_keras_rnn()
-        equations = self.equations(training)
-        flat = keras.tree.flatten(states)
         validity = inputs[..., -1] > 0.5
         window = ops.where(validity[..., None], inputs[..., :-1], 0)
-        summary = self._read(equations, window, validity, flat[0])
-        gated = forget(equations.gate(summary), flat, self.gated_states)
+        flat = keras.tree.flatten(states)
+        output, new, _ = self.read_window(window, validity, flat, training)
+        return output, keras.tree.pack_sequence_as(states, new)
+
+    def read_window(
+        self,
+        window: Tensor,
+        validity: Tensor,
+        states: list[Tensor],
+        training: bool = False,
+    ) -> tuple[Tensor, list[Tensor], FieldStep]:
+        """One time step, on a window of each row.
+
+        Args:
+            window: Tensor `(batch, max_size, features)`, finite.
+            validity: Boolean tensor `(batch, max_size)`: the real positions.
+            states: The wrapped cell's states, flat.
+            training: Whether sizes are drawn.
+
+        Returns:
+            The wrapped cell's output and states, flat, and the sizes.
+        """
+        chosen = self.choose(window, validity, states[0], training)
+        gated = forget(chosen.gate, states, self.gated_states)
         with cells.fresh_dropout(self.cell):
             output, new = cells.call_cell(
                 self.cell, window[:, 0], gated, training
             )
         dtype = self.compute_dtype
         new = [ops.cast(state, dtype) for state in new]
-        new = keras.tree.pack_sequence_as(states, new)
-        return ops.cast(output, dtype), new
+        return ops.cast(output, dtype), new, chosen
 
-    def _read(
+    def choose(
         self,
-        equations: FieldEquations,
         window: Tensor,
         validity: Tensor,
         hidden: Tensor,
-    ) -> Tensor:
-        """Chooses a field and reads it, one window a row."""
-        offsets = [
-            equations.offsets(window[:, i]) for i in range(self.max_size)
-        ]
-        if self.max_size == 1:
-            return self.activation(offsets[0])
-        states: list[Tensor] = []
-        if not equations.reads_softly:
-            states = equations.states(offsets, validity)
-        kernel = equations.size_recurrent_kernel
-        scores = equations.size_scores(window[:, 0], states)
-        scores += numerics.product(ops.cast(hidden, kernel.dtype), kernel)
-        mask = equations.position_mask(validity)
-        logits = equations.size_logits(scores, mask)
-        if self.draws(equations.training):
-            selection = equations.sample(logits)
-        else:
-            selection = equations.select(logits, noise=None)
-        if states:
-            summaries = equations.summaries(states, validity)
-            return equations.selected(selection, summaries)
+        training: bool = False,
+    ) -> FieldStep:
+        """The sizes and gates of one time step; see `read_window`."""
+        field = self.field(training)
+        offsets = [field.offsets(window[:, i]) for i in range(self.max_size)]
+        operands = hoist(field, window[:, 0], offsets, validity)
+        sample = None
+        if self.draws(training):
 
-        def candidate(i: int, state: Tensor) -> Tensor:
-            product = numerics.product(state, equations.recurrent_kernel)
-            return self.activation(offsets[i] + product)
+            def sample(logits: Tensor) -> Tensor:
+                return field.sample(logits, self.seed_generator)
 
-        return soft_summary(
-            self.activation(offsets[0]),
-            candidate,
-            keep_weights(selection, ops.cast(validity, selection.dtype)),
-            self.summary,
-        )
+        return field_step(field, at_one_step(operands), hidden, sample)
 
     def _warn_unsupported_in_keras_rnn(self) -> None:
         """Warns of what has no effect within `keras.layers.RNN`."""
@@ -378,10 +380,50 @@ class RFCell(keras.layers.Layer):
                 stacklevel=2,
             )
 
-    def equations(self, training: bool) -> FieldEquations:
-        """The equations over the cell's weights as they stand now."""
+    def field(self, training: bool) -> Field:
+        """The field with the cell's weights as they stand now."""
 
-        return FieldEquations(self, bool(training))
+        def data(variable: keras.Variable) -> Tensor:
+            return ops.cast(variable, self.compute_dtype)
+
+        def score(variable: keras.Variable) -> Tensor:
+            return ops.cast(variable, self.score_dtype)
+
+        strength = self.forget_strength
+        field = Field(
+            self.max_size,
+            self.size_from,
+            self.summary,
+            self.estimator,
+            bool(training),
+            self.activation,
+            # Read here, as no variable is read in the gradient of a loop.
+            ops.convert_to_tensor(self.temperature),
+            data(self.field_kernel),
+            data(self.field_bias),
+            data(self.forget_kernel),
+            data(self.forget_bias),
+            None if strength is None else data(strength),
+        )
+        if self.max_size == 1:
+            return field
+        field = dataclasses.replace(
+            field, recurrent_kernel=data(self.field_recurrent_kernel)
+        )
+        if self.size_from == "input":
+            return dataclasses.replace(
+                field,
+                size_kernel=score(self.size_kernel),
+                size_recurrent_kernel=score(self.size_recurrent_kernel),
+            )
+        return dataclasses.replace(
+            field,
+            size_kernel=score(self.stop_kernel),
+            size_recurrent_kernel=ops.repeat(
+                score(self.stop_recurrent_kernel), self.max_size - 1, axis=1
+            ),
+            size_bias=score(self.stop_bias),
+        )
 
     @property
     def window_size(self) -> int:
@@ -404,6 +446,31 @@ class RFCell(keras.layers.Layer):
         return sampling.gumbel_noise(
             shape, self.seed_generator, self.score_dtype
         )
+
+    def sizes(
+        self,
+        logits: Tensor | None,
+        selection: Tensor | None,
+        validity: Tensor,
+        steps: Any,
+    ) -> Sizes:
+        """What was decided at steps, a shape, from what a `FieldStep` has."""
+        if logits is None:
+            # There is one size only.
+            selection = ops.ones((*steps, 1), self.score_dtype)
+            logits = ops.zeros_like(selection)
+        valid = ops.cast(validity, self.score_dtype)
+
+        def positions_read(selection: Tensor) -> Tensor:
+            return ops.sum(keep_weights(selection, valid), axis=-1)
+
+        return Sizes.of(logits, selection, self.estimator, positions_read)
+
+    def stream_steps(self, rnn: keras.layers.RNN) -> Any:
+        """The steps of a `keras.layers.RNN` with this cell in a stream."""
+        from keras_seqmech.receptive_field.steps import FieldSteps
+
+        return FieldSteps(rnn)
 
     def get_initial_state(self, batch_size: Any = None) -> Any:
         """The wrapped cell's initial state."""

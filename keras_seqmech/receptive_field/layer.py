@@ -17,40 +17,14 @@ from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.masks import output_masks
 from keras_seqmech.receptive_field import loop
+from keras_seqmech.receptive_field.ahead import emission_delays
 from keras_seqmech.receptive_field.cell import RFCell
-from keras_seqmech.receptive_field.equations import emission_delays
-from keras_seqmech.receptive_field.equations import keep_weights
 from keras_seqmech.receptive_field.loop import FieldRun
 from keras_seqmech.receptive_field.windows import FieldInputs
 from keras_seqmech.receptive_field.windows import Sequences
 from keras_seqmech.receptive_field.windows import pack_inputs
 from keras_seqmech.receptive_field.windows import pad_inputs
 from keras_seqmech.typing import Tensor
-
-
-def compute_sizes(
-    cell: RFCell, run: FieldRun, field_inputs: FieldInputs
-) -> Sizes:
-    """The sizes of a run, batch first.
-
-    Args:
-        cell: The `RFCell` that ran.
-        run: What the loop returned, with its choices.
-        field_inputs: The `FieldInputs` that its fields read.
-    """
-    logits, selection = run.logits, run.selection
-    if logits is None:
-        # There is one size only.
-        steps = ops.shape(field_inputs.current)[:-1]
-        selection = ops.ones((*steps, 1), cell.score_dtype)
-        logits = ops.zeros_like(selection)
-    validity = ops.cast(field_inputs.validity, cell.score_dtype)
-
-    def positions_read(selection: Tensor) -> Tensor:
-        return ops.sum(keep_weights(selection, validity), axis=-1)
-
-    sizes = Sizes.of(logits, selection, cell.estimator, positions_read)
-    return sizes.map(field_inputs.restore)
 
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
@@ -291,7 +265,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
                 self.state_size, list(run.states)
             )
         if options.return_choices:
-            sizes = compute_sizes(self.cell, run, field_inputs)
+            sizes = self._sizes(run, field_inputs)
             if training:
                 self.add_penalties(sizes, read.mask)
             if self.statistics is not None:
@@ -386,6 +360,14 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             for state in map(ops.convert_to_tensor, keras.tree.flatten(states))
         )
         return tuple(ops.cast(state, self.compute_dtype) for state in checked)
+
+    def _sizes(self, run: FieldRun, field_inputs: FieldInputs) -> Sizes:
+        """The sizes of a run, batch first."""
+        steps = ops.shape(field_inputs.current)[:-1]
+        sizes = self.cell.sizes(
+            run.logits, run.selection, field_inputs.validity, steps
+        )
+        return sizes.map(field_inputs.restore)
 
     def _count(
         self, sizes: Sizes, field_inputs: FieldInputs, mask: Tensor | None

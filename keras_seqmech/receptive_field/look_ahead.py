@@ -23,13 +23,13 @@ from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import finite_gradient
 from keras_seqmech.core.numerics import score_dtype
-from keras_seqmech.receptive_field.equations import SIZE_SOURCES
-from keras_seqmech.receptive_field.equations import arrived
-from keras_seqmech.receptive_field.equations import check_activation
-from keras_seqmech.receptive_field.equations import emission_delays
-from keras_seqmech.receptive_field.equations import inner_states
-from keras_seqmech.receptive_field.equations import keep_weights
-from keras_seqmech.receptive_field.windows import views_ahead
+from keras_seqmech.receptive_field.ahead import arrived
+from keras_seqmech.receptive_field.ahead import emission_delays
+from keras_seqmech.receptive_field.ahead import views_ahead
+from keras_seqmech.receptive_field.field import SIZE_SOURCES
+from keras_seqmech.receptive_field.field import check_activation
+from keras_seqmech.receptive_field.field import inner_states
+from keras_seqmech.receptive_field.field import keep_weights
 from keras_seqmech.typing import Tensor
 
 

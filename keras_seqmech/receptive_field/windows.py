@@ -21,6 +21,7 @@ from keras_seqmech.core import masks
 from keras_seqmech.core.scan.packing import Packing
 from keras_seqmech.core.scan.packing import entries
 from keras_seqmech.core.scan.packing import pack
+from keras_seqmech.receptive_field.ahead import views_ahead
 from keras_seqmech.typing import Tensor
 
 
@@ -107,23 +108,6 @@ class ReceptiveFieldWindows(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "max_size": self.max_size}
-
-
-def views_ahead(
-    sequences: Tensor, max_size: int, length: Tensor, axis: int = 1
-) -> list[Tensor]:
-    """Views a sequence `0, 1, ..., max_size - 1` steps ahead.
-
-    Each view has T = `length` steps along `axis`, 0 or 1; step t of view i is
-    step `t + i` of the sequences. Their steps beyond T serve as what comes
-    after the end; zeros follow them.
-    """
-    padding = [[0, 0] for _ in sequences.shape]
-    padding[axis][1] = max_size - 1
-    padded = ops.pad(sequences, padding)
-    if axis == 0:
-        return [padded[i : i + length] for i in range(max_size)]
-    return [padded[:, i : i + length] for i in range(max_size)]
 
 
 class Sequences(NamedTuple):

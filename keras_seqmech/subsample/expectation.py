@@ -33,9 +33,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core.scan.loop import scan
-from keras_seqmech.core.scan.protocol import Affine
 from keras_seqmech.core.scan.protocol import Named
-from keras_seqmech.core.scan.protocol import Operands
 from keras_seqmech.core.scan.protocol import ScanOptions
 from keras_seqmech.core.scan.protocol import States
 from keras_seqmech.subsample.convolution import convolve
@@ -87,9 +85,7 @@ def recursion(
             [0.  , 0.5 , 0.25]]], dtype=float32)>
     """
 
-    def step(
-        inputs: Named, states: States, affine: Affine
-    ) -> tuple[Named, States]:
+    def step(inputs: Named, states: States) -> tuple[Named, States]:
         (counts,) = states
         emitted = counts * inputs["emission"]
         moved = tf.pad(emitted[:, :-1], [[0, 0], [1, 0]])
@@ -102,13 +98,11 @@ def recursion(
     skip = 1 - by_time
     outputs, (counts,) = scan(
         step,
-        Operands(
-            {
-                "emission": by_time,
-                "skip": skip,
-                "rounded": _rounded(by_time, skip),
-            }
-        ),
+        {
+            "emission": by_time,
+            "skip": skip,
+            "rounded": _rounded(by_time, skip),
+        },
         (_point_mass_at_zero(ops.shape(emission)[0], length, emission.dtype),),
         {"column": tf.TensorSpec((emission.shape[0], width), emission.dtype)},
         ScanOptions(unroll=unroll),
@@ -260,11 +254,9 @@ def _counts_before(
 
     # Entry (x, i) is the count i * L + x, so that a matrix product convolves
     # all i at once. Its second half belongs to the next i.
-    def step(
-        inputs: Named, states: States, affine: Affine
-    ) -> tuple[Named, States]:
+    def step(counts: Tensor, states: States) -> tuple[Named, States]:
         before, more = states
-        matrix = toeplitz(inputs["counts"], steps, 2 * steps)
+        matrix = toeplitz(counts, steps, 2 * steps)
         moved = tf.matmul(matrix, before, transpose_a=True)
         stays, leaves = tf.split(moved, 2, axis=1)
         more = more + tf.reduce_sum(leaves[:, :, -1], axis=1)
@@ -277,7 +269,7 @@ def _counts_before(
     width = rows if isinstance(rows, int) else None
     outputs, (after, more) = scan(
         step,
-        Operands({"counts": tf.transpose(counts, (1, 0, 2))}),
+        tf.transpose(counts, (1, 0, 2)),
         (first, tf.zeros_like(first[:, 0, 0])),
         {
             "before": tf.TensorSpec(
@@ -309,17 +301,13 @@ def _join(before: Tensor, parts: Tensor, length: Size) -> Tensor:
     """As `_join_unrolled`, for any number of blocks."""
     _, batch, _, features = ops.shape(parts)
 
-    def step(
-        inputs: Named, states: States, affine: Affine
-    ) -> tuple[Named, States]:
-        result = convolve(
-            inputs["before"], inputs["parts"], length, in_loop=True
-        )
+    def step(block: tuple, states: States) -> tuple[Named, States]:
+        result = convolve(*block, length, in_loop=True)
         return {}, (states[0] + result,)
 
     _, (total,) = scan(
         step,
-        Operands({"before": before[:, :, :length], "parts": parts}),
+        (before[:, :, :length], parts),
         (tf.zeros((batch, length, features), parts.dtype),),
         {},
     )

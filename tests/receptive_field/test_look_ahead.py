@@ -12,7 +12,7 @@ from keras_seqmech import LookAhead
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import analysis
 from keras_seqmech import tasks
-from keras_seqmech.receptive_field import equations
+from keras_seqmech.receptive_field import ahead
 from tests import references
 from tests.fixed_noise import fix_sizes
 from tests.pairs import pairs
@@ -158,7 +158,7 @@ def test_arrived_probabilities_are_those_of_independent_choices():
         for t in range(steps):
             expected[t, : ends[t] - t] += chance
     q = p[None, :, ::-1].cumsum(-1)[..., ::-1]
-    np.testing.assert_allclose(equations.arrived(q)[0], expected, rtol=1e-12)
+    np.testing.assert_allclose(ahead.arrived(q)[0], expected, rtol=1e-12)
 
 
 def test_delays_are_those_of_the_analysis():
@@ -171,7 +171,7 @@ def test_delays_are_those_of_the_analysis():
         [min(asked[b, t], validity[b, t].sum()) for t in range(20)]
         for b in range(30)
     ] * mask
-    found = equations.emission_delays(tf.cast(sizes, "float32"), validity)
+    found = ahead.emission_delays(tf.cast(sizes, "float32"), validity)
     expected = analysis.emission_delay(sizes, mask)
     np.testing.assert_array_equal(found, expected)
 

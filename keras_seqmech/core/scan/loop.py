@@ -19,17 +19,16 @@ from keras_seqmech._keras_compat import in_xla
 from keras_seqmech.core.scan.packing import PackedLoop
 from keras_seqmech.core.scan.packing import Packing
 from keras_seqmech.core.scan.packing import can_pack
-from keras_seqmech.core.scan.protocol import Affine
 from keras_seqmech.core.scan.protocol import Body
+from keras_seqmech.core.scan.protocol import Multiply
 from keras_seqmech.core.scan.protocol import Named
 from keras_seqmech.core.scan.protocol import Operands
 from keras_seqmech.core.scan.protocol import PartedWeight
-from keras_seqmech.core.scan.protocol import Parts
 from keras_seqmech.core.scan.protocol import ScanOptions
 from keras_seqmech.core.scan.protocol import States
 from keras_seqmech.core.scan.protocol import Step
+from keras_seqmech.core.scan.protocol import divide
 from keras_seqmech.core.scan.protocol import is_differentiable_twice
-from keras_seqmech.core.scan.protocol import parted
 from keras_seqmech.typing import Tensor
 
 
@@ -143,7 +142,7 @@ class Kept(NamedTuple):
     """
 
     states: States
-    products: Parts
+    products: list[list[Tensor]]
 
 
 def compiled(function: Callable, jit_compile: bool = True) -> Callable:
@@ -171,7 +170,7 @@ Loop: TypeAlias = PaddedLoop | PackedLoop
 
 def scan(
     step: Step,
-    operands: Operands,
+    operands: Any,
     states: States,
     output_specs: Specs,
     options: ScanOptions = ScanOptions(),  # noqa: B008
@@ -181,8 +180,8 @@ def scan(
 
     Args:
         step: A `protocol.Step`.
-        operands: The tensors it works with, time first; packed if `packing`
-            is given.
+        operands: What it works with: a nest of tensors `(time, ...)`, of
+            `Product`s, `Constant`s and Nones; packed if `packing` is given.
         states: The states before the first step, a flat tuple of tensors
             `(batch, ...)`, in packed loops of known sizes but for the batch.
         output_specs: What `step` returns by name: shape and dtype of one
@@ -211,7 +210,8 @@ def scan(
     elif options.jit_compile and not (tf.executing_eagerly() or in_xla()):
         # What TensorFlow's own gradient keeps cannot leave compiled code.
         options = options._replace(recompute_gradient=True)
-    arguments = (operands, states)
+    divided, joined = divide(operands)
+    arguments = (divided, states)
 
     def run_flat(*flat: Tensor) -> list[Tensor]:
         operands, states = keras.tree.pack_sequence_as(arguments, flat)
@@ -219,11 +219,10 @@ def scan(
         loop: Loop = PaddedLoop(options, differentiable)
         if packing is not None:
             loop = PackedLoop(packing, differentiable)
+        run = _Run(step, joined, output_specs, loop)
         if not differentiable:
-            return _recomputing(step, operands, states, output_specs, loop)
-        (outputs, _), states = _forward(
-            step, operands, states, output_specs, loop, keep=False
-        )
+            return _recomputing(run, operands, states)
+        (outputs, _), states = run.forward(operands, states, keep=False)
         return keras.tree.flatten((outputs, states))
 
     run_flat = compiled(run_flat, options.jit_compile)
@@ -234,76 +233,27 @@ def scan(
 
 
 def _recomputing(
-    step: Step,
-    operands: Operands,
-    states: States,
-    output_specs: Specs,
-    loop: Loop,
+    run: "_Run", operands: Operands, states: States
 ) -> list[Tensor]:
     """Outputs and final states, flat, with the gradient that recomputes."""
     constants = operands.constants
-    # Constants get no gradient, so they are no arguments of `run`.
-    differentiable = (operands._replace(constants={}), states)
+    # Constants get no gradient, so they are no arguments of `run_flat`.
+    differentiable = (operands._replace(constants=[]), states)
 
     @custom_gradient
-    def run(*flat: Tensor) -> tuple[list[Tensor], Callable]:
+    def run_flat(*flat: Tensor) -> tuple[list[Tensor], Callable]:
         operands, states = keras.tree.pack_sequence_as(differentiable, flat)
         operands = operands._replace(constants=constants)
-        (outputs, kept), final_states = _forward(
-            step, operands, states, output_specs, loop, keep=True
-        )
+        (outputs, kept), final_states = run.forward(operands, states, keep=True)
         results = (outputs, final_states)
 
         def gradient(*flat_upstream: Tensor) -> list[Tensor]:
             upstream = keras.tree.pack_sequence_as(results, flat_upstream)
-            return gradients(step, operands, kept, upstream, loop)
+            return run.gradients(operands, kept, upstream)
 
         return keras.tree.flatten(results), gradient
 
-    return run(*keras.tree.flatten(differentiable))
-
-
-def _forward(
-    step: Step,
-    operands: Operands,
-    states: States,
-    output_specs: Specs,
-    loop: Loop,
-    keep: bool,
-) -> tuple[Any, States]:
-    """Outputs and what is `Kept` of each step, and the final states."""
-    seen, parts = operands.divided()
-    weights = parted(operands)
-
-    def body(current: tuple, states: States) -> tuple[Any, States]:
-        inputs, constants, parts = current
-        products: Parts = {}
-
-        def affine(name: str, operand: Tensor) -> list[Tensor]:
-            product = weights[name].multiply(operand)
-            if name in operands.biases:
-                product = [product[0] + operands.biases[name]]
-            elif name in parts:
-                product = [z + p for z, p in zip(parts[name], product)]
-            products[name] = product
-            return product
-
-        outputs, new_states = step({**inputs, **constants}, states, affine)
-        kept = Kept(states, products) if keep else ()
-        return (outputs, kept), new_states
-
-    kept_specs: Kept | tuple = ()
-    if keep:
-        kept_specs = Kept(
-            tuple(tf.TensorSpec(x.shape, x.dtype) for x in states),
-            product_specs(operands, loop),
-        )
-    return loop.run(
-        body,
-        (seen, operands.constants, parts),
-        states,
-        (output_specs, kept_specs),
-    )
+    return run_flat(*keras.tree.flatten(differentiable))
 
 
 _SECOND_ORDER = (
@@ -317,101 +267,169 @@ _SECOND_ORDER = (
 class _StepGradients(NamedTuple):
     """What the backward loop returns of each step."""
 
-    inputs: Named
-    products: Parts
-    operands: Named
+    inputs: list[Tensor]
+    products: list[list[Tensor]]
+    operands: list[Tensor]
 
 
-def gradients(
-    step: Step,
-    operands: Operands,
-    kept: Kept,
-    upstream: tuple[Named, States],
-    loop: Loop,
-) -> list[Tensor]:
-    """Gradients of what `scan` returns, from what the forward loop kept.
+class _Run(NamedTuple):
+    """A step and the loop that runs it, forward and back.
 
-    `upstream` are those of the outputs and of the final states. Returned are
-    flat ones of `(operands without constants, initial states)`.
+    Attributes:
+        step: The step.
+        joined: Function `(inputs, products, constants) -> operands` that makes
+            what the step is called with.
+        output_specs: Shapes and dtypes of what it returns, by name.
+        loop: The loop over all steps.
     """
-    seen, parts = operands.divided()
-    weights = parted(operands)
-    output_upstream, state_upstream = upstream
 
-    def body(current: tuple, state_upstream: States) -> tuple[Any, States]:
-        inputs, constants, kept, output_upstream = current
-        multiplied: Named = {}
-        sources = (inputs, kept.products, kept.states)
-        with tf.GradientTape() as tape:
-            tape.watch(sources)
-            affine = _known_products(weights, kept, multiplied)
-            results = step({**inputs, **constants}, kept.states, affine)
-        of_inputs, of_products, state_upstream = tape.gradient(
-            results,
-            sources,
-            output_gradients=(output_upstream, state_upstream),
-            unconnected_gradients=tf.UnconnectedGradients.ZERO,
-        )
-        values = _StepGradients(of_inputs, of_products, multiplied)
-        return values, state_upstream
+    step: Step
+    joined: Callable[..., Any]
+    output_specs: Specs
+    loop: Loop
 
-    specs = _StepGradients(
-        keras.tree.map_structure(loop.spec, seen),
-        product_specs(operands, loop),
-        {
-            name: tf.TensorSpec((None, weight.shape[0]), weight.dtype)
-            for name, weight in operands.weights.items()
-        },
-    )
-    by_step, initial_states = loop.run(
-        body,
-        (seen, operands.constants, kept, output_upstream),
-        state_upstream,
-        specs,
-        reverse=True,
-    )
-    of_inputs, of_products, multiplied = by_step
-    result = Operands(
-        {**of_inputs, **{name: of_products[name] for name in parts}},
-        {
-            name: _weight_gradient(
-                operand, of_products[name], operands.weights[name].shape
+    def forward(
+        self, operands: Operands, states: States, keep: bool
+    ) -> tuple[Any, States]:
+        """Outputs and what is `Kept` of each step, and the final states."""
+        weights = operands.parted()
+
+        def body(current: tuple, states: States) -> tuple[Any, States]:
+            inputs, constants, parts = current
+            products: list[list[Tensor]] = [[] for _ in weights]
+
+            def multiply(i: int) -> Multiply:
+                def product(operand: Tensor) -> list[Tensor]:
+                    products[i] = weights[i].multiply_and_add(
+                        operand, parts[i], operands.biases[i]
+                    )
+                    return products[i]
+
+                return product
+
+            multiplied = [multiply(i) for i in range(len(weights))]
+            outputs, new_states = self.step(
+                self.joined(inputs, multiplied, constants), states
             )
-            for name, operand in multiplied.items()
-        },
-        {
-            name: tf.reduce_sum(_rows(of_products[name][0]), axis=0)
-            for name in operands.biases
-        },
-    )
-    # Differentiated again, the kept products would count twice.
-    return [
-        tf.raw_ops.PreventGradient(input=gradient, message=_SECOND_ORDER)
-        for gradient in keras.tree.flatten((result, initial_states))
-    ]
+            kept = Kept(states, products) if keep else ()
+            return (outputs, kept), new_states
+
+        kept_specs: Kept | tuple = ()
+        if keep:
+            kept_specs = Kept(
+                tuple(tf.TensorSpec(x.shape, x.dtype) for x in states),
+                self._product_specs(operands),
+            )
+        return self.loop.run(
+            body,
+            (operands.inputs, operands.constants, operands.parts),
+            states,
+            (self.output_specs, kept_specs),
+        )
+
+    def gradients(
+        self, operands: Operands, kept: Kept, upstream: tuple[Named, States]
+    ) -> list[Tensor]:
+        """Gradients of what `scan` returns, from what the forward loop kept.
+
+        `upstream` are those of the outputs and of the final states. Returned
+        are flat ones of `(operands without constants, initial states)`.
+        """
+        weights = operands.parted()
+        output_upstream, state_upstream = upstream
+
+        def body(current: tuple, state_upstream: States) -> tuple[Any, States]:
+            inputs, constants, kept, output_upstream = current
+            multiplied: list = [None] * len(weights)
+            sources = (inputs, kept.products, kept.states)
+            with tf.GradientTape() as tape:
+                tape.watch(sources)
+                products = [
+                    _known_product(i, weight, parts, multiplied)
+                    for i, (weight, parts) in enumerate(
+                        zip(weights, kept.products)
+                    )
+                ]
+                operands = self.joined(inputs, products, constants)
+                results = self.step(operands, kept.states)
+            of_inputs, of_products, state_upstream = tape.gradient(
+                results,
+                sources,
+                output_gradients=(output_upstream, state_upstream),
+                unconnected_gradients=tf.UnconnectedGradients.ZERO,
+            )
+            values = _StepGradients(of_inputs, of_products, multiplied)
+            return values, state_upstream
+
+        specs = _StepGradients(
+            keras.tree.map_structure(self.loop.spec, operands.inputs),
+            self._product_specs(operands),
+            [
+                tf.TensorSpec((None, weight.shape[0]), weight.dtype)
+                for weight in operands.weights
+            ],
+        )
+        by_step, initial_states = self.loop.run(
+            body,
+            (operands.inputs, operands.constants, kept, output_upstream),
+            state_upstream,
+            specs,
+            reverse=True,
+        )
+        of_inputs, of_products, multiplied = by_step
+        result = Operands(
+            of_inputs,
+            [
+                of if parts else []
+                for of, parts in zip(of_products, operands.parts)
+            ],
+            [
+                _weight_gradient(operand, parts, weight.shape)
+                for operand, parts, weight in zip(
+                    multiplied, of_products, operands.weights
+                )
+            ],
+            [
+                [tf.reduce_sum(_rows(parts[0]), axis=0)] if bias else []
+                for parts, bias in zip(of_products, operands.biases)
+            ],
+            [],
+        )
+        # Differentiated again, the kept products would count twice.
+        return [
+            tf.raw_ops.PreventGradient(input=gradient, message=_SECOND_ORDER)
+            for gradient in keras.tree.flatten((result, initial_states))
+        ]
+
+    def _product_specs(self, operands: Operands) -> list[list[tf.TensorSpec]]:
+        """Shapes and dtypes of the parts of one step's products."""
+        return [
+            keras.tree.map_structure(self.loop.spec, parts)
+            or [tf.TensorSpec((None, weight.shape[-1]), weight.dtype)]
+            for parts, weight in zip(operands.parts, operands.weights)
+        ]
 
 
-def _known_products(
-    weights: dict[str, PartedWeight], kept: Kept, multiplied: Named
-) -> Affine:
-    """Supplies the kept products; notes what each weight multiplied."""
+def _known_product(
+    i: int, weight: PartedWeight, parts: list[Tensor], multiplied: list[Tensor]
+) -> Multiply:
+    """Supplies the kept product; notes what the weight multiplied."""
 
-    def affine(name: str, operand: Tensor) -> list[Tensor]:
-        multiplied[name] = operand
+    def product(operand: Tensor) -> list[Tensor]:
+        multiplied[i] = operand
 
         @custom_gradient
         def known_product(
             operand: Tensor, *parts: Tensor
         ) -> tuple[list[Tensor], Callable]:
             def gradient(*upstream: Tensor) -> tuple[Tensor, ...]:
-                operand_gradient = weights[name].multiply_transposed(upstream)
-                return operand_gradient, *upstream
+                return weight.multiply_transposed(upstream), *upstream
 
             return [tf.identity(part) for part in parts], gradient
 
-        return known_product(operand, *kept.products[name])
+        return known_product(operand, *parts)
 
-    return affine
+    return product
 
 
 def _weight_gradient(
@@ -429,16 +447,3 @@ def _weight_gradient(
 def _rows(tensor: Tensor) -> Tensor:
     """A matrix of all rows of all steps."""
     return tf.reshape(tensor, (-1, tensor.shape[-1]))
-
-
-def product_specs(
-    operands: Operands, loop: Loop
-) -> dict[str, list[tf.TensorSpec]]:
-    """Shapes and dtypes of the parts of one step's products, by name."""
-    _, parts = operands.divided()
-    specs = keras.tree.map_structure(loop.spec, parts)
-    for name, weight in operands.weights.items():
-        if name not in parts:
-            width = weight.shape[-1]
-            specs[name] = [tf.TensorSpec((None, width), weight.dtype)]
-    return specs

@@ -1,99 +1,149 @@
 """What a recurrent step and the time loop exchange.
 
 Most of a recurrent step is products `z_t + s_t W`, where `z_t` comes from the
-input alone and was computed for all steps at once, or is a bias. A step asks
-for such a product by name, `affine(name, s_t)`, and the loop supplies `z_t`
-and `W`. The name is that of the weight in the `Operands`, made beside the step.
-This is what lets the recomputing gradient take the weight gradients out of the
-loop.
+input alone and was computed for all steps at once, or is a bias. A mechanism
+gives the loop a `Product` of `W` and `z`, and gets a function of `s_t` in its
+place at each step. This is what lets the recomputing gradient take the weight
+gradients out of the loop.
 """
 
 import contextlib
 import contextvars
+import dataclasses
+import itertools
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
 from typing import Any
 from typing import NamedTuple
-from typing import Protocol
 from typing import TypeAlias
 
+import keras
 import tensorflow as tf
 
 from keras_seqmech.typing import Tensor
 
 Named: TypeAlias = dict[str, Tensor]
-Parts: TypeAlias = dict[str, list[Tensor]]
 States: TypeAlias = tuple[Tensor, ...]
 # What a loop calls at each step: a function of inputs and states.
 Body: TypeAlias = Callable[[Any, States], tuple[Any, States]]
+# The product of an operand `(batch, operand width)`, which is a state or what
+# the step computed from one, with a weight. In parts, `(batch, width)` each.
+Multiply: TypeAlias = Callable[[Tensor], list[Tensor]]
+
+# One time step of a recurrent mechanism: `(operands, states) -> (outputs by
+# name, states)`, without side effects. The operands are those given to `scan`,
+# as they are at this step. It treats all rows the same way and each by itself:
+# in a packed loop it gets the rows that have the step, in another number and
+# order than the batch.
+Step: TypeAlias = Callable[[Any, States], tuple[Named, States]]
 
 
-class Affine(Protocol):
-    """Supplies the products of one time step."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class Product:
+    """A product within a step, among its operands; used once a step.
 
-    def __call__(self, name: str, operand: Tensor) -> list[Tensor]:
-        """The product of a name; each name is used once a step.
+    In its place the step finds a `Multiply`, whose results together make up
+    `operand @ weight`, added to the inputs of this step or to the bias.
 
-        The operand `(batch, operand width)` is a state or what the step
-        computed from one. The product with a vector is elementwise.
-
-        Returns:
-            Tensors `(batch, width)`, as many as `inputs[name]` has parts, else
-            one. Together they make up `operand @ weights[name]`, added to
-            `inputs[name][t]` or `biases[name]` where one is given.
-        """
-
-
-class Step(Protocol):
-    """One time step of a recurrent mechanism, without side effects.
-
-    It treats all rows the same way and each by itself: in a packed loop it gets
-    the rows that have the step, in another number and order than the batch.
+    Attributes:
+        weight: Matrix `(operand width, width)`, or a vector `(width,)` in place
+            of a diagonal one.
+        inputs: Tensors `(time, batch, width)` whose widths add up to that of
+            the weight (separate gates vectorise better than slices of one
+            tensor); none by default. In a packed loop `(total, width)`.
+        bias: Vector `(width,)`, for a product without inputs.
     """
 
-    def __call__(
-        self, inputs: Named, states: States, affine: Affine
-    ) -> tuple[Named, States]:
-        """Moves on by one step, from the states before to those after.
+    weight: Tensor
+    inputs: Sequence[Tensor] = ()
+    bias: Tensor | None = None
 
-        The inputs are this step's `Operands.constants`, and `Operands.inputs`
-        other than the parts of products. Outputs are by name, with the shapes
-        and dtypes given to `scan`.
-        """
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Constant:
+    """An operand `(time, ...)` that needs no gradient, such as a mask or noise.
+
+    In its place the step finds the value `(batch, ...)` of this step.
+    """
+
+    value: Tensor
 
 
 class Operands(NamedTuple):
-    """The tensors that a step works with, by name.
+    """The tensors of a step's operands, by what becomes of them.
 
     For a packed loop, `(total, ...)` stands for `(time, batch, ...)`.
 
     Attributes:
-        inputs: Tensors `(time, ...)`. Where the name is also in `weights`, a
-            list of `(time, batch, width)` tensors whose widths add up to that
-            of the weight (separate gates vectorise better than slices of one
-            tensor).
-        weights: Matrices `(operand width, width)`, or vectors `(width,)` in
-            place of diagonal ones.
-        biases: Vectors `(width,)`, for products without inputs.
-        constants: Tensors `(time, ...)` that need no gradient, such as masks
-            and noise.
+        inputs: Tensors `(time, ...)`.
+        parts: The inputs of each `Product`.
+        weights: The weight of each.
+        biases: The bias of each, in a list of one, or an empty list.
+        constants: Tensors `(time, ...)` that need no gradient.
     """
 
-    inputs: dict[str, Tensor | list[Tensor]]
-    weights: Named = {}
-    biases: Named = {}
-    constants: Named = {}
+    inputs: list[Tensor]
+    parts: list[list[Tensor]]
+    weights: list[Tensor]
+    biases: list[list[Tensor]]
+    constants: list[Tensor]
 
-    def joined(self, other: "Operands") -> "Operands":
-        """These operands and those of another part of the same step."""
-        return Operands(*({**a, **b} for a, b in zip(self, other)))
+    def parted(self) -> "list[PartedWeight]":
+        """The weights, in the parts of their inputs."""
+        return [
+            PartedWeight(weight, [x.shape[-1] for x in parts or [weight]])
+            for weight, parts in zip(self.weights, self.parts)
+        ]
 
-    def divided(self) -> tuple[Named, Parts]:
-        """Inputs that the step sees, and inputs that are parts of products."""
-        seen = {k: v for k, v in self.inputs.items() if k not in self.weights}
-        parts = {k: v for k, v in self.inputs.items() if k in self.weights}
-        return seen, parts
+
+def divide(operands: Any) -> tuple[Operands, Callable[..., Any]]:
+    """Divides a nest of tensors, `Product`s, `Constant`s and Nones.
+
+    Returns:
+        The tensors in it; and a function `(inputs, products, constants) ->
+        operands` that puts others in their places.
+    """
+    leaves = keras.tree.flatten(operands)
+    kinds = [
+        type(x) if isinstance(x, Product | Constant) else x is not None
+        for x in leaves
+    ]
+
+    def of(kind: Any) -> list:
+        return [x for x, own in zip(leaves, kinds) if own is kind]
+
+    def joined(inputs: list, products: list, constants: list) -> Any:
+        found = {
+            True: iter(inputs),
+            Product: iter(products),
+            Constant: iter(constants),
+            False: itertools.repeat(None),
+        }
+        values = [next(found[kind]) for kind in kinds]
+        return keras.tree.pack_sequence_as(operands, values)
+
+    return Operands(
+        of(True),
+        [list(x.inputs) for x in of(Product)],
+        [x.weight for x in of(Product)],
+        [[] if x.bias is None else [x.bias] for x in of(Product)],
+        [x.value for x in of(Constant)],
+    ), joined
+
+
+def at_one_step(operands: Any) -> Any:
+    """The operands of one step `(batch, ...)`, as a `Step` finds them."""
+    divided, joined = divide(operands)
+
+    def multiply(weight: "PartedWeight", parts: list, bias: list) -> Multiply:
+        return lambda operand: weight.multiply_and_add(operand, parts, bias)
+
+    products = [
+        multiply(*x)
+        for x in zip(divided.parted(), divided.parts, divided.biases)
+    ]
+    return joined(divided.inputs, products, divided.constants)
 
 
 class ScanOptions(NamedTuple):
@@ -152,6 +202,15 @@ class PartedWeight:
             return tf.split(products[0], self._widths, axis=-1)
         return products
 
+    def multiply_and_add(
+        self, operand: Tensor, inputs: list[Tensor], bias: list[Tensor]
+    ) -> list[Tensor]:
+        """The same, with inputs `(batch, part width)` or a bias added."""
+        products = self.multiply(operand)
+        if not (inputs or bias):
+            return products
+        return [x + product for x, product in zip(inputs or bias, products)]
+
     def multiply_transposed(self, parts: Sequence[Tensor]) -> Tensor:
         """`parts @ transpose(weight)`, as gradients go back to the operand."""
         if len(self._kernels) < len(parts):
@@ -170,17 +229,6 @@ def _product(
     if kernel.shape.rank == 1:
         return operand * kernel
     return tf.matmul(operand, kernel, transpose_b=transpose)
-
-
-def parted(operands: Operands) -> dict[str, PartedWeight]:
-    """The weights of a step by name, in the parts of their inputs."""
-    _, parts = operands.divided()
-    return {
-        name: PartedWeight(
-            weight, [part.shape[-1] for part in parts.get(name, [weight])]
-        )
-        for name, weight in operands.weights.items()
-    }
 
 
 _TWICE = contextvars.ContextVar("differentiable_twice", default=False)

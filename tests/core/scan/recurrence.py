@@ -3,7 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from keras_seqmech.core.scan.protocol import Operands
+from keras_seqmech.core.scan.protocol import Constant
+from keras_seqmech.core.scan.protocol import Product
 
 WIDTH = 3
 SPECS = {
@@ -35,20 +36,23 @@ def make_arguments(batch, steps, seed=0):
 
 
 def operands_of(inputs, parameters):
-    inputs, weights = dict(inputs), dict(parameters)
-    constants = {"noise": inputs.pop("noise")}
-    return Operands(
-        inputs, weights, {"closing": weights.pop("bias")}, constants
-    )
+    return {
+        "scale": inputs["scale"],
+        "noise": Constant(inputs["noise"]),
+        "gates": Product(parameters["gates"], inputs["gates"]),
+        "closing": Product(parameters["closing"], bias=parameters["bias"]),
+        "alone": Product(parameters["alone"]),
+        "diagonal": Product(parameters["diagonal"]),
+    }
 
 
-def step(inputs, states, affine):
+def step(operands, states):
     first, second = states
-    wide, narrow = affine("gates", first * inputs["scale"])
-    (closing,) = affine("closing", tf.tanh(wide) * second[:, 0])
-    (alone,) = affine("alone", second[:, 1])
-    (turned,) = affine("diagonal", tf.sin(second[:, 1]))
-    first = tf.tanh(closing + inputs["noise"]) + narrow
+    wide, narrow = operands["gates"](first * operands["scale"])
+    (closing,) = operands["closing"](tf.tanh(wide) * second[:, 0])
+    (alone,) = operands["alone"](second[:, 1])
+    (turned,) = operands["diagonal"](tf.sin(second[:, 1]))
+    first = tf.tanh(closing + operands["noise"]) + narrow
     outputs = {"sum": alone + first, "narrow": narrow}
     return outputs, (first, tf.stack([first + second[:, 0], turned], axis=1))
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from keras_seqmech.core.scan import protocol
 from keras_seqmech.core.scan.loop import scan
-from keras_seqmech.core.scan.protocol import Operands
+from keras_seqmech.core.scan.protocol import Product
 from keras_seqmech.core.scan.protocol import ScanOptions
 from tests import tolerances
 from tests.core.scan.recurrence import SPECS
@@ -83,8 +83,8 @@ def test_loop_compiled_alone_has_the_plain_gradient(recompute_gradient):
 def test_number_of_steps_may_be_unknown(recompute_gradient, jit_compile):
     """One trace serves every length; no step leaves the states alone."""
 
-    def cumulate(inputs, states, affine):
-        (total,) = affine("add", states[0])
+    def cumulate(add, states):
+        (total,) = add(states[0])
         return {"total": total}, (total,)
 
     spec = tf.TensorSpec((None, None, 1), "float64")
@@ -95,7 +95,7 @@ def test_number_of_steps_may_be_unknown(recompute_gradient, jit_compile):
             tape.watch(x)
             outputs, states = scan(
                 cumulate,
-                Operands({"add": [x]}, {"add": tf.ones((1, 1), "float64")}),
+                Product(tf.ones((1, 1), "float64"), [x]),
                 (tf.zeros_like(x[0]),),
                 {"total": tf.TensorSpec((None, 1), "float64")},
                 ScanOptions(recompute_gradient),

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_seqmech.core.scan.loop import scan
 from keras_seqmech.core.scan.packing import pack
+from keras_seqmech.core.scan.protocol import Constant
 from keras_seqmech.core.scan.protocol import ScanOptions
 from tests.core.scan.recurrence import SPECS
 from tests.core.scan.recurrence import WIDTH
@@ -23,9 +24,9 @@ def run_plain(arguments, keep):
     inputs, parameters, states = arguments
     mask = tf.transpose(keep)
 
-    def hold(inputs, states, affine):
-        keep = inputs["keep"]
-        outputs, new = step(inputs, states, affine)
+    def hold(operands, states):
+        keep = operands["keep"]
+        outputs, new = step(operands, states)
         outputs = {
             k: tf.where(keep[:, None], x, tf.zeros_like(x))
             for k, x in outputs.items()
@@ -35,8 +36,7 @@ def run_plain(arguments, keep):
             tf.where(keep[:, None, None], new[1], states[1]),
         )
 
-    operands = operands_of(inputs, parameters)
-    operands.constants["keep"] = mask
+    operands = {**operands_of(inputs, parameters), "keep": Constant(mask)}
     return scan(hold, operands, states, SPECS)
 
 
@@ -137,9 +137,9 @@ KEEP = np.array([[0, 1, 1, 1], [0, 0, 0, 0], [1, 0, 0, 1]], bool)
 def test_only_rows_that_have_a_step_take_part():
     rows = []
 
-    def noting(inputs, states, affine):
-        rows.append((len(inputs["scale"]), len(states[0]), len(states[1])))
-        return step(inputs, states, affine)
+    def noting(operands, states):
+        rows.append((len(operands["scale"]), len(states[0]), len(states[1])))
+        return step(operands, states)
 
     run_packed(make_arguments(*KEEP.shape), KEEP, False, noting)
     assert rows == [(2, 2, 2), (2, 2, 2), (1, 1, 1)]

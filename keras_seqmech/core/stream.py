@@ -1,0 +1,169 @@
+"""Layers that are given a sequence one step after the other.
+
+A stream runs in ticks. In each, at most one step of each row arrives at a
+layer, and at most one leaves it: a layer that reads ahead holds a step back in
+a `Queue` until what it reads has arrived. A layer streams if it has these
+members, whose results depend on their arguments and on the weights alone:
+
+- `stream_state(batch_size)`: the `State` before the first tick.
+- `stream_step(state, tick, sequence, ...)`: one tick. After `state` and `tick`
+  come the arguments of `call`, sequences among them with one step, `(batch, 1,
+  ...)`; it returns a `Stepped`.
+- `stream_delay`, a property: the most further steps that a step waits for, 0
+  where there is no such property.
+- `stream_refusal`, a property: why the layer cannot be streamed as it is
+  configured, None if it can.
+
+Every cut of a sequence into ticks gives what `call` gives for all of it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from typing import NamedTuple
+from typing import TypeAlias
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech.typing import Tensor
+
+# What a layer carries from tick to tick: a nest of tensors `(batch, ...)` in
+# dicts and lists.
+State: TypeAlias = dict[str, Any]
+# The length of sequences that have not ended.
+ENDLESS = 2**31 - 1
+
+
+class Tick(NamedTuple):
+    """The steps of the rows that pass one place of a network in one tick.
+
+    Attributes:
+        present: Boolean tensor `(batch,)`: whether a step passes.
+        passed: int32 tensor `(batch,)`: how many passed before.
+        length: int32 tensor `(batch,)`: how many the sequences have,
+            `ENDLESS` until their end is known.
+    """
+
+    present: Tensor
+    passed: Tensor
+    length: Tensor
+
+    @property
+    def received(self) -> Tensor:
+        """How many steps have passed, that of this tick included."""
+        return self.passed + ops.cast(self.present, "int32")
+
+    @property
+    def ended(self) -> Tensor:
+        """Whether the last step has passed, `(batch,)`."""
+        return self.received >= self.length
+
+    def real(self, mask: Tensor | None) -> Tensor:
+        """Whether a real step passes, `(batch,)`; its mask is `(batch, 1)`."""
+        if mask is None:
+            return self.present
+        return ops.logical_and(self.present, ops.cast(mask[:, 0], "bool"))
+
+
+class Stepped(NamedTuple):
+    """What a layer returns for a tick.
+
+    Attributes:
+        outputs: What `call` returns, of one step, `(batch, 1, ...)`. Of no use
+            in rows where none leaves.
+        state: The state after the tick.
+        leaves: Boolean tensor `(batch,)`: whether a step leaves. None: the one
+            that arrives.
+        pending: Boolean tensor `(batch,)`: whether a further step may leave
+            although none arrives. None: none may.
+    """
+
+    outputs: Any
+    state: State
+    leaves: Tensor | None = None
+    pending: Tensor | None = None
+
+
+class Queue(NamedTuple):
+    """Steps that wait, the oldest first.
+
+    Attributes:
+        steps: Tensors `(batch, size, ...)` by name: what each step consists
+            of; zeros and False behind the last.
+        count: int32 tensor `(batch,)`: how many steps wait.
+    """
+
+    steps: dict[str, Tensor]
+    count: Tensor
+
+    @classmethod
+    def empty(
+        cls, batch_size: Tensor, size: int, specs: Mapping[str, Any]
+    ) -> "Queue":
+        """A queue for `size` steps; specs have shapes `(batch, time, ...)`."""
+        steps = {
+            name: tf.zeros((batch_size, size, *spec.shape[2:]), spec.dtype)
+            for name, spec in specs.items()
+        }
+        return cls(steps, tf.zeros((batch_size,), "int32"))
+
+    def append(self, steps: dict[str, Tensor], present: Tensor) -> "Queue":
+        """The queue, larger by one, with steps `(batch, 1, ...)` if present."""
+
+        def append(waiting: Tensor, new: Tensor) -> Tensor:
+            waiting = tf.concat([waiting, tf.zeros_like(new)], axis=1)
+            is_next = tf.range(tf.shape(waiting)[1]) == self.count[:, None]
+            return choose(is_next & present[:, None], new, waiting)
+
+        longer = {
+            name: append(x, steps[name]) for name, x in self.steps.items()
+        }
+        return Queue(longer, self.count + tf.cast(present, "int32"))
+
+    def remove_first(self, leaves: Tensor) -> "Queue":
+        """The queue, smaller by one, without the oldest step where it leaves.
+
+        Where it does not, the last place is empty.
+        """
+        shorter = {
+            name: choose(leaves, x[:, 1:], x[:, :-1])
+            for name, x in self.steps.items()
+        }
+        return Queue(shorter, self.count - tf.cast(leaves, "int32"))
+
+
+def choose(condition: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    """New values where the condition holds, else old ones, of their dtype.
+
+    Args:
+        condition: Boolean tensor whose axes are the first ones of `old`.
+        new: Tensor of the rank of `old`.
+        old: Tensor.
+    """
+    rank = len(old.shape) - len(condition.shape)
+    condition = condition[(..., *[None] * rank)]
+    return tf.where(condition, tf.cast(new, old.dtype), old)
+
+
+def first_states(is_first: Tensor, given: Any, states: list) -> list[Tensor]:
+    """The states before a step: before the first, those given if any."""
+    if given is None:
+        return states
+    return [
+        choose(is_first, first, state)
+        for first, state in zip(keras.tree.flatten(given), states)
+    ]
+
+
+def declares_step(layer: Any) -> bool:
+    """Whether a layer has a `stream_step` that belongs to its `call`.
+
+    A subclass with a `call` of its own and no step of its own has none.
+    """
+    for kind in type(layer).__mro__:
+        if "stream_step" in vars(kind):
+            return True
+        if "call" in vars(kind):
+            return False
+    return False

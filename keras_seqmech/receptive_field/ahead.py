@@ -1,0 +1,56 @@
+"""What lies ahead of each step, and what of it has arrived in a stream."""
+
+import numpy as np
+from keras import ops
+
+from keras_seqmech.typing import Tensor
+
+
+def views_ahead(
+    sequences: Tensor, max_size: int, length: Tensor, axis: int = 1
+) -> list[Tensor]:
+    """Views a sequence `0, 1, ..., max_size - 1` steps ahead.
+
+    Each view has T = `length` steps along `axis`, 0 or 1; step t of view i is
+    step `t + i` of the sequences. Their steps beyond T serve as what comes
+    after the end; zeros follow them.
+    """
+    padding = [[0, 0] for _ in sequences.shape]
+    padding[axis][1] = max_size - 1
+    padded = ops.pad(sequences, padding)
+    if axis == 0:
+        return [padded[i : i + length] for i in range(max_size)]
+    return [padded[:, i : i + length] for i in range(max_size)]
+
+
+def arrived(asked: Tensor) -> Tensor:
+    r"""How much of each position has arrived when a step leaves, in order.
+
+    $$k_{t,i} = 1 - (1 - q_{t,i})(1 - k_{t-1,i+1})$$
+
+    with q `(batch, time, S)`, how much of each position a step asks for. What
+    steps before asked for is included. Of probabilities it is the probability,
+    if steps choose independently.
+    """
+    *sooner, last = ops.split(asked, asked.shape[-1], axis=-1)
+    result = [last]
+    for own in reversed(sooner):
+        before = ops.pad(result[0][:, :-1], ((0, 0), (1, 0), (0, 0)))
+        result.insert(0, 1 - (1 - own) * (1 - before))
+    return ops.concatenate(result, axis=-1)
+
+
+def emission_delays(size: Tensor, validity: Tensor) -> Tensor:
+    """Steps that each step waits for in a stream, in order.
+
+    From the number `(batch, time)` of positions really read, and the boolean
+    validity `(batch, time, S)`; 0 at masked steps.
+    """
+    valid = ops.cast(validity, size.dtype)
+    is_read = ops.cumsum(valid, axis=-1) < size[..., None] + 0.5
+    own = valid[..., :1]
+    keep = arrived(ops.cast(is_read, size.dtype) * valid * own) * valid * own
+    distances = np.arange(valid.shape[-1])
+    # The maximum of an empty batch needs an initial value.
+    waited = keep * ops.cast(distances, size.dtype)
+    return ops.max(waited, axis=-1, initial=0)

@@ -1,0 +1,132 @@
+"""Adaptive fields, one step of a stream after the other."""
+
+from typing import Any
+
+import tensorflow as tf
+from keras import ops
+
+from keras_seqmech.core.decisions import categorical
+from keras_seqmech.core.keras_steps import RecurrentSteps
+from keras_seqmech.core.masks import zero_masked
+from keras_seqmech.core.stream import Queue
+from keras_seqmech.core.stream import State
+from keras_seqmech.core.stream import Stepped
+from keras_seqmech.core.stream import Tick
+from keras_seqmech.core.stream import choose
+from keras_seqmech.core.stream import first_states
+from keras_seqmech.typing import Tensor
+
+
+class FieldSteps(RecurrentSteps):
+    """The steps of a `keras.layers.RNN` with an `RFCell`.
+
+    They are called on the sequence itself, not on windows over it: a step
+    leaves once the positions that it chose to read have arrived.
+    """
+
+    @property
+    def stream_delay(self) -> int:
+        """The most further steps that a step waits for."""
+        return self.rnn.cell.max_size - 1
+
+    @property
+    def stream_refusal(self) -> str | None:
+        """Why the layer cannot be streamed, or None."""
+        if self.rnn.cell.sample_at_inference:
+            return "draws at inference"
+        return super().stream_refusal
+
+    def stream_state(self, batch_size: Tensor) -> State:
+        """Beside that of the cell, the steps that wait."""
+        state = super().stream_state(batch_size)
+        if not self.stream_delay:
+            return state
+        queue = self._empty(batch_size, self.stream_delay)
+        return {**state, "queue": queue._asdict()}
+
+    def _empty(self, batch_size: Tensor, size: int) -> Queue:
+        cell = self.rnn.cell
+        features = cell.field_kernel.shape[0]
+        specs = {
+            "sequence": tf.TensorSpec(
+                (None, None, features), cell.compute_dtype
+            ),
+            "real": tf.TensorSpec((None, None), "bool"),
+        }
+        return Queue.empty(batch_size, size, specs)
+
+    def stream_step(
+        self,
+        state: State,
+        tick: Tick,
+        sequence: Tensor,
+        initial_state: Any = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+    ) -> Stepped:
+        """Calls the cell where the oldest step has all that it reads."""
+        if self.stream_delay:
+            queue = Queue(**state["queue"])
+        else:
+            queue = self._empty(tf.shape(sequence)[0], 0)
+        left = tick.passed - queue.count
+        arriving = {
+            "sequence": ops.cast(sequence, self.rnn.cell.compute_dtype),
+            "real": tick.real(mask)[:, None],
+        }
+        queue = queue.append(arriving, tick.present)
+        steps, real = queue.steps["sequence"], queue.steps["real"]
+        states = first_states(left == 0, initial_state, state["states"])
+        # Masked steps may hold anything.
+        steps = choose(real, steps, tf.zeros_like(steps))
+        sizes = self._provisional_sizes(steps, real, queue.count, states[0])
+        leaves, pending = leaving(queue, sizes, tick)
+        cell = self.rnn.cell
+        output, new, chosen = cell.read_window(steps, real, states)
+        outputs, state = self.advance(
+            output,
+            new,
+            {**state, "states": states},
+            leaves,
+            leaves & real[:, 0],
+        )
+        if getattr(self.rnn, "return_field", False):
+            sizes = cell.sizes(
+                chosen.logits, chosen.selection, real, tf.shape(real)[:1]
+            ).map(lambda x: zero_masked(x[:, None], real[:, :1]))
+            outputs = outputs if isinstance(outputs, list) else [outputs]
+            outputs = [*outputs, sizes.field()]
+        if not self.stream_delay:
+            return Stepped(outputs, state)
+        state["queue"] = queue.remove_first(leaves)._asdict()
+        return Stepped(outputs, state, leaves, pending)
+
+    def _provisional_sizes(
+        self, steps: Tensor, real: Tensor, count: Tensor, hidden: Tensor
+    ) -> Tensor:
+        """Sizes of the oldest waiting steps if more steps follow."""
+        cell = self.rnn.cell
+        if cell.max_size == 1:
+            return tf.ones_like(count)
+        may_follow = tf.range(cell.max_size) >= count[:, None]
+        chosen = cell.choose(steps, real | may_follow, hidden)
+        return categorical.best(chosen.selection) + 1
+
+
+def leaving(queue: Queue, sizes: Tensor, tick: Tick) -> tuple[Tensor, Tensor]:
+    """Whether the oldest steps leave, as they have all that they read.
+
+    Args:
+        queue: The steps that wait, that of the tick included.
+        sizes: int32 tensor `(batch,)`: the positions that the oldest would
+            read if the sequence had no end.
+        tick: The steps that arrive.
+
+    Returns:
+        Boolean tensors `(batch,)`: whether they leave, and whether the next
+        ones may leave although no further step arrives.
+    """
+    # A masked step reads nothing.
+    has_all = tick.ended | (sizes <= queue.count) | ~queue.steps["real"][:, 0]
+    leaves = (queue.count > 0) & has_all
+    return leaves, leaves & (queue.count > 1)
