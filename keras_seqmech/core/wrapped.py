@@ -7,6 +7,7 @@ import keras
 
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
+from keras_seqmech.core.layers import freeze_parts
 from keras_seqmech.core.layers import unbuilt_config
 from keras_seqmech.typing import Tensor
 
@@ -37,8 +38,9 @@ class Wrapper(keras.layers.Layer):
 
     def __init__(self, layer: keras.layers.Layer, **kwargs: Any):
         kwargs.setdefault("dtype", layer.dtype_policy)
-        super().__init__(**kwargs)
+        super().__init__(autocast=layer.autocast, **kwargs)
         setattr(self, self.wraps, layer)
+        freeze_parts(self)
         self.supports_masking = True
         # Features of the sequences, from `build` on.
         self.features: int | None = None
