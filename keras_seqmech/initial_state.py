@@ -44,6 +44,8 @@ class LearnedInitialState(Wrapper):
         mask: Boolean tensor `(batch, time)`, any pattern, True where a step
             is real.
         training: Whether the wrapped layer trains.
+        sequences_mask: What Keras fills in for `mask` beside another tensor;
+            without effect if `mask` is given.
         **kwargs: Further call arguments of the wrapped layer, such as
             `lookahead`.
 
@@ -55,9 +57,7 @@ class LearnedInitialState(Wrapper):
 
     Masking: that of the wrapped layer; in addition, no gradient depends on the
     values at masked steps. A row without a real step gives zeros, and its
-    final states are those it started with. Keras fills in `mask` from
-    `sequences` only where these are the one tensor argument; with an
-    `initial_state`, pass it.
+    final states are those it started with.
 
     Cost: that of the wrapped layer.
 

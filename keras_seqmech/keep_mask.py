@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_seqmech.core.graph import sublayers
 from keras_seqmech.core.wrapped import Wrapper
@@ -40,6 +41,8 @@ class KeepMask(Wrapper):
             is real.
         initial_state: List of states, of a recurrent layer.
         training: Whether the wrapped layer trains.
+        sequences_mask: What Keras fills in for `mask` beside another tensor;
+            without effect if `mask` is given.
         **kwargs: Further call arguments of the wrapped layer, such as
             `lookahead`.
 
@@ -48,8 +51,7 @@ class KeepMask(Wrapper):
 
     Masking: that of the wrapped layer; in addition, no gradient of a recurrent
     layer depends on the values at masked steps. Each output that is a sequence
-    has the mask, states have none. Keras fills in `mask` from `sequences` only
-    where these are the one tensor argument; beside `initial_state` pass it.
+    has the mask, states have none.
 
     Cost: that of the wrapped layer.
 
@@ -96,3 +98,20 @@ class KeepMask(Wrapper):
                 "`keras.layers.TimeDistributed`, which has no states. "
                 f"Received: initial_state={initial_state!r}"
             )
+
+    def run(self, sequences: Tensor, mask: Tensor | None, **kwargs: Any) -> Any:
+        if not self._steps_alone:
+            return super().run(sequences, mask, **kwargs)
+        if sequences.shape[1] is not None:
+            return self.layer(sequences, mask=mask, **kwargs)
+        # Of a length that is not static Keras would take as many steps as the
+        # batch has rows. So each step becomes a row of one step.
+        steps = _as_rows(sequences)
+        mask = None if mask is None else _as_rows(mask)
+        outputs = self.layer(steps, mask=mask, **kwargs)
+        shape = (*ops.shape(sequences)[:2], *ops.shape(outputs)[2:])
+        return ops.reshape(outputs, shape)
+
+
+def _as_rows(values: Tensor) -> Tensor:
+    return ops.reshape(values, (-1, 1, *ops.shape(values)[2:]))

@@ -102,10 +102,10 @@ def receptive_field_from_keras(
             backward_layer=parts[1],
             merge_mode=layer.merge_mode,
             name=layer.name,
-            trainable=layer.trainable,
             dtype=layer.dtype_policy,
             activity_regularizer=layer.activity_regularizer,
         )
+        migrated.trainable = layer.trainable
     if layer.built:
         shapes = layer.get_build_config()
         if "shapes_dict" in shapes:

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from keras import layers
 
 from keras_seqmech import KeepMask
@@ -102,3 +103,84 @@ def test_fields_in_a_loop_of_keras():
         np.testing.assert_allclose(
             wrapper(windows, mask=MASK), rnn(windows, mask=MASK), rtol=1e-6
         )
+
+
+def field(**arguments):
+    return ReceptiveFieldRNN(layers.GRUCell(4), 2, **arguments)
+
+
+@pytest.mark.parametrize(
+    "make, beside",
+    [
+        (lambda: KeepMask(layers.GRU(4)), "initial_state"),
+        (lambda: LearnedInitialState(layers.GRU(4)), "initial_state"),
+        (field, "initial_state"),
+        (field, "lookahead"),
+        (lambda: KeepMask(field()), "lookahead"),
+    ],
+)
+def test_a_mask_comes_with_the_sequence_beside_another_tensor(make, beside):
+    """Keras looks for the argument `sequences_mask` there."""
+    layer, embedding = make(), layers.Embedding(9, 3, mask_zero=True)
+    others = {
+        "initial_state": [np.ones((2, 4), "float32")],
+        "lookahead": sequences()[:, :1],
+    }
+    other = {beside: others[beside]}
+    embedded = embedding(np.where(MASK, 3, 0))
+    found = layer(embedded, **other)
+    plain = embedded.numpy()
+    expected = layer(plain, mask=MASK, **other)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert np.abs(found - layer(plain, **other)).max() > 1e-3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lengths_that_change_in_a_graph(kind):
+    """Keras' `TimeDistributed` returns as many steps as there are rows."""
+    layer = KeepMask(KINDS[kind]())
+    layer.build((None, None, 3))
+    call = tf.function(layer, input_signature=[tf.TensorSpec((None, None, 3))])
+    for length in (1, 4):
+        x = sequences()[:, :length]
+        np.testing.assert_allclose(call(x), layer(x), rtol=1e-5, atol=1e-6)
+
+
+STATEFUL = {
+    "kept": lambda: KeepMask(layers.LSTM(4, stateful=True)),
+    "kept_both": lambda: KeepMask(
+        layers.Bidirectional(layers.GRU(4, stateful=True))
+    ),
+    "field": lambda: field(stateful=True),
+    "kept_field": lambda: KeepMask(field(stateful=True)),
+}
+
+
+@pytest.mark.parametrize("kind", STATEFUL)
+def test_the_usual_loop_resets_states(kind):
+    inputs = keras.Input(batch_shape=(2, 4, 3))
+    model = keras.Model(inputs, STATEFUL[kind]()(inputs))
+    first, second = model(sequences()), model(sequences())
+    assert np.abs(first - second).max() > 1e-3
+    for layer in model.layers:
+        if getattr(layer, "stateful", False):
+            layer.reset_state()
+    np.testing.assert_array_equal(model(sequences()), first)
+    assert not KeepMask(layers.GRU(4)).stateful
+    KeepMask(KINDS["time_distributed"]()).reset_state()
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("kind", STATEFUL)
+def test_the_last_batch_of_a_stateful_layer(kind, jit_compile):
+    """Keras' own layers return as many rows as they keep states of."""
+    inputs = keras.Input(batch_shape=(2, None, 3))
+    layer = STATEFUL[kind]()
+    model = keras.Model(inputs, layer(inputs))
+    model.compile("sgd", "mse", jit_compile=jit_compile)
+    x = np.ones((3, 4, 3))
+    message = "rows_of_a_stateful_layer"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        model.predict(x, batch_size=2, verbose=0)
+    with pytest.raises(ValueError, match="with the 2 rows that it was built"):
+        layer(x)

@@ -61,6 +61,11 @@ check_open_share = _number_check(
 )
 
 
+def check_seed(seed: Any) -> int | None:
+    """Refuses all but an int of at least 0, or None, drawn anew each time."""
+    return None if seed is None else check_not_negative_int("seed", seed)
+
+
 # Choices and objects of Keras.
 
 
@@ -143,6 +148,15 @@ def check_sequences(name: str, shape: Sequence) -> None:
         raise ValueError(f"{_SEQUENCES}. Received: {name}={shape}")
 
 
+def check_not_ragged(name: str, values: Any) -> None:
+    """Refuses rows of different lengths."""
+    if isinstance(values, tf.RaggedTensor):
+        raise ValueError(
+            f"Argument `{name}` must not be a ragged tensor: use `to_tensor()` "
+            f"and a mask. Received: {name}.shape={tuple(values.shape)}"
+        )
+
+
 def check_features(name: str, shape: Sequence, features: int | None) -> None:
     """Refuses other features than those a layer was built for, if it was."""
     shape = tuple(shape)
@@ -173,6 +187,7 @@ def check_by_step(name: str, values: Any, shape: Sequence) -> None:
     """Refuses values that do not fit the `(batch, time)` of `shape`."""
     if values is None:
         return
+    check_not_ragged(name, values)
     expected, received = tuple(shape[:2]), tuple(values.shape)
     differs = any(
         a is not None and b is not None and a != b
@@ -252,8 +267,8 @@ def check_states(
         )
 
 
-# Sizes that are known when a graph runs. Code compiled with XLA runs no such
-# checks: its sizes are static.
+# Sizes that are known when a graph runs. XLA drops assertions; what follows
+# them here does not compile for other sizes.
 
 
 def assert_length(name: str, sequences: Tensor) -> Tensor:
@@ -263,6 +278,7 @@ def assert_length(name: str, sequences: Tensor) -> Tensor:
         The sequences, with the check as a control dependency, so that nothing
         computed from them fails before it.
     """
+    check_not_ragged(name.removesuffix(".shape"), sequences)
     shape = tuple(sequences.shape)
     if shape[1] is not None or isinstance(sequences, keras.KerasTensor):
         return sequences
@@ -303,13 +319,39 @@ def _assert_sizes(
         return values
     if None not in (*sequences.shape[:axes], *values.shape[:axes]):
         return values
+    expected = tf.shape(sequences)[:axes]
     check = tf.debugging.assert_equal(
         tf.shape(values)[:axes],
-        tf.shape(sequences)[:axes],
+        expected,
         f"Argument `{name}` must have the {sizes} of its sequence. "
         f"Received: {name} of another {sizes}",
     )
-    return _after(check, values)
+    checked = tf.reshape(
+        _after(check, values),
+        tf.concat([expected, tf.shape(values)[axes:]], axis=0),
+        name=f"{name}_of_another_size",
+    )
+    checked.set_shape(values.shape)
+    return checked
+
+
+def assert_stateful_rows(sequences: Tensor, states: Any) -> Tensor:
+    """Refuses a batch of another size than that of the states that are kept.
+
+    Returns:
+        The sequences, which wait for the check.
+    """
+    rows = keras.tree.flatten(states)[0].shape[0]
+    received = tuple(sequences.shape)
+    if received[0] not in (None, rows):
+        raise ValueError(
+            f"A stateful layer must be called with the {rows} rows that it was "
+            "built for, also in the last batch. "
+            f"Received: sequences.shape={received}"
+        )
+    return tf.ensure_shape(
+        sequences, (rows, *received[1:]), name="rows_of_a_stateful_layer"
+    )
 
 
 def _after(check: Any, tensor: Tensor) -> Tensor:

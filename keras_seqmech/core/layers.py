@@ -63,6 +63,16 @@ def output_specs(shapes: Any, dtype: str) -> Any:
     return keras.KerasTensor(shapes, dtype)
 
 
+def freeze_parts(layer: keras.layers.Layer) -> None:
+    """Freezes the layers within a layer made with `trainable=False`.
+
+    Keras itself does so only when the attribute is set to another value.
+    """
+    if not layer.trainable:
+        layer.trainable = True
+        layer.trainable = False
+
+
 def add_scalar(
     layer: keras.layers.Layer,
     name: str,

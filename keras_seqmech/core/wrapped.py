@@ -7,6 +7,7 @@ import keras
 
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
+from keras_seqmech.core.layers import freeze_parts
 from keras_seqmech.core.layers import unbuilt_config
 from keras_seqmech.typing import Tensor
 
@@ -37,8 +38,9 @@ class Wrapper(keras.layers.Layer):
 
     def __init__(self, layer: keras.layers.Layer, **kwargs: Any):
         kwargs.setdefault("dtype", layer.dtype_policy)
-        super().__init__(**kwargs)
+        super().__init__(autocast=layer.autocast, **kwargs)
         setattr(self, self.wraps, layer)
+        freeze_parts(self)
         self.supports_masking = True
         # Features of the sequences, from `build` on.
         self.features: int | None = None
@@ -47,6 +49,19 @@ class Wrapper(keras.layers.Layer):
     def wrapped(self) -> Any:
         """The layer within."""
         return getattr(self, self.wraps)
+
+    @property
+    def stateful(self) -> bool:
+        """Whether the layer starts from the states of its last call."""
+        return getattr(self.wrapped, "stateful", False)
+
+    def reset_state(self) -> None:
+        """Sets the states that a stateful layer keeps to zeros."""
+        if self.stateful:
+            self.wrapped.reset_state()
+
+    # Its other name in Keras.
+    reset_states = reset_state
 
     def build(self, sequences_shape: Sequence[int | None]) -> None:
         self.check_shape(sequences_shape)
@@ -82,16 +97,24 @@ class Wrapper(keras.layers.Layer):
         initial_state: Any = None,
         mask: Tensor | None = None,
         training: bool = False,
+        sequences_mask: Tensor | None = None,
         **kwargs: Any,
     ) -> Any:
+        mask = sequences_mask if mask is None else mask
         self.check_call(sequences, initial_state, mask)
         sequences, mask = checks.assert_steps(sequences, mask)
+        if self.stateful:
+            states = directions(self.wrapped)[0].states
+            sequences = checks.assert_stateful_rows(sequences, states)
         states = self.start(sequences, initial_state)
         if states is not None:
             kwargs["initial_state"] = states
-        if not isinstance(self.wrapped, keras.layers.TimeDistributed):
-            sequences = masks.zero_masked(sequences, mask)
-        return self.wrapped(sequences, mask=mask, training=training, **kwargs)
+        return self.run(sequences, mask, training=training, **kwargs)
+
+    def run(self, sequences: Tensor, mask: Tensor | None, **kwargs: Any) -> Any:
+        """Calls the layer within."""
+        sequences = masks.zero_masked(sequences, mask)
+        return self.wrapped(sequences, mask=mask, **kwargs)
 
     def compute_mask(self, sequences: Tensor, mask: Any = None) -> Any:
         return masks.output_masks(self.wrapped, mask)
@@ -108,8 +131,10 @@ class Wrapper(keras.layers.Layer):
         initial_state: Any = None,
         mask: Tensor | None = None,
         training: bool = False,
+        sequences_mask: Tensor | None = None,
         **kwargs: Any,
     ) -> Any:
+        mask = sequences_mask if mask is None else mask
         self.check_call(sequences, initial_state, mask)
         return self.wrapped.compute_output_spec(sequences, mask=mask, **kwargs)
 

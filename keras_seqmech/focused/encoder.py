@@ -1,5 +1,6 @@
 """The focused hierarchical encoder."""
 
+from operator import attrgetter
 from typing import Any
 
 import keras
@@ -10,6 +11,7 @@ from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
+from keras_seqmech.core.layers import freeze_parts
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.scan.protocol import States
 from keras_seqmech.focused import loops
@@ -220,6 +222,7 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         self.supports_masking = True
         self.lower = self._lstm(self.lower_units, "lower")
         self.upper = self._lstm(self.units, "upper")
+        freeze_parts(self)
         # Features of the sequence and of the context, from `build` on.
         self.size: int | None = None
         self.context_size: int | None = None
@@ -318,15 +321,13 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         """The temperature of soft gates; None before the layer is built."""
         return self.gate.temperature
 
-    @property
-    def return_sequences(self) -> bool:
-        """Whether the state after every step is returned."""
-        return self.returned.sequences
-
-    @property
-    def return_state(self) -> bool:
-        """Whether the final states are returned too."""
-        return self.returned.state
+    # The other arguments, as attributes.
+    initial_openness = property(attrgetter("gate.initial_openness"))
+    seed = property(attrgetter("gate.seed"))
+    return_gates = property(attrgetter("returned.gates"))
+    return_focused = property(attrgetter("returned.focused"))
+    return_sequences = property(attrgetter("returned.sequences"))
+    return_state = property(attrgetter("returned.state"))
 
     @property
     def state_size(self) -> list[int]:
@@ -392,13 +393,13 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             "recurrent_initializer": serialize(self.recurrent_initializer),
             "unit_forget_bias": self.unit_forget_bias,
             "kernel_regularizer": serialize(self.kernel_regularizer),
-            "return_gates": self.returned.gates,
-            "return_focused": self.returned.focused,
+            "return_gates": self.return_gates,
+            "return_focused": self.return_focused,
             "track_statistics": self.track_statistics,
             "jit_compile": self.jit_compile,
             "packed": self.packed,
-            "return_sequences": self.returned.sequences,
-            "return_state": self.returned.state,
+            "return_sequences": self.return_sequences,
+            "return_state": self.return_state,
         }
 
     @property

@@ -218,8 +218,8 @@ class BoundaryGate(bernoulli.DecidesSteps):
         self.inference = inference
         self.return_gates = check_bool("return_gates", return_gates)
         self.track_statistics = check_bool("track_statistics", track_statistics)
-        self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.seed = checks.check_seed(seed)
+        self.seed_generator = keras.random.SeedGenerator(self.seed)
         self.supports_masking = True
         # Features of the sequence and of the context, from `build` on.
         self.size: int | None = None

@@ -299,8 +299,8 @@ class LastAttentionPooling(AttentionPoolingBase):
         self.attention_at_inference = checks.check_bool(
             "attention_at_inference", attention_at_inference
         )
-        self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.seed = checks.check_seed(seed)
+        self.seed_generator = keras.random.SeedGenerator(self.seed)
         self.penalty = None
         self.attention_dropout = None
 

@@ -17,6 +17,7 @@ from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.decisions.sampling import ESTIMATORS
 from keras_seqmech.core.layers import UnitInterval
 from keras_seqmech.core.layers import add_scalar
+from keras_seqmech.core.layers import freeze_parts
 from keras_seqmech.core.layers import unbuilt_config
 from keras_seqmech.core.numerics import score_dtype
 from keras_seqmech.core.scan.protocol import at_one_step
@@ -221,14 +222,15 @@ class RFCell(keras.layers.Layer):
         self.sample_at_inference = checks.check_bool(
             "sample_at_inference", sample_at_inference
         )
-        self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.seed = checks.check_seed(seed)
+        self.seed_generator = keras.random.SeedGenerator(self.seed)
         self.temperature: keras.Variable | None = None
         self.forget_strength: keras.Variable | None = None
         self.state_size = cells.state_size(cell)
         self.output_size = cells.output_size(cell)
         # Indices of the gated states among all of them, flat.
         self.gated_states = cells.gated_states(cell, gated)
+        freeze_parts(self)
 
     def build(self, input_shape: Any) -> None:
         checks.check_windows("input_shape", input_shape, self.max_size, "batch")

@@ -1,6 +1,7 @@
 """The adaptive receptive field as a recurrent layer."""
 
 import inspect
+from operator import attrgetter
 from typing import Any
 
 import keras
@@ -14,6 +15,7 @@ from keras_seqmech.core.decisions.categorical import Sizes
 from keras_seqmech.core.decisions.categorical import field_shapes
 from keras_seqmech.core.decisions.penalties import DecisionPenalties
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
+from keras_seqmech.core.layers import freeze_parts
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.masks import output_masks
 from keras_seqmech.receptive_field import loop
@@ -90,6 +92,8 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
             step. Fields may read it. With it, a sequence run in chunks, with
             the state passed on, gives the same outputs as in one piece.
         lookahead_mask: Boolean tensor `(batch, steps)`.
+        sequences_mask: What Keras fills in for `mask` beside another tensor;
+            without effect if `mask` is given.
 
     Input shape:
         `(batch, time, features)`.
@@ -101,9 +105,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
 
     Masking: a field contains no masked position; masked steps keep the state.
     The values there reach neither outputs nor gradients. A row without a
-    real step gives zeros. Keras fills in `mask` from `sequences` only where
-    these are the one tensor argument; beside `initial_state` or `lookahead`
-    pass it.
+    real step gives zeros.
 
     Cost: time linear in T and S, for inner width f and u units O(T (S f^2 +
     f u)) beside the cell's own. Training holds O(T) states and products, with
@@ -176,6 +178,7 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         self.packed = check_bool("packed", packed)
         if track_statistics:
             self.keep_statistics()
+        freeze_parts(self)
 
     @property
     def max_size(self) -> int:
@@ -205,6 +208,20 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         """The weights of the auxiliary losses, as variables."""
         return self.cell.penalty_weights
 
+    # The other arguments of the `RFCell`, as attributes.
+    field_units = property(attrgetter("cell.field_units"))
+    summary = property(attrgetter("cell.summary"))
+    activation = property(attrgetter("cell.activation"))
+    gated = property(attrgetter("cell.gated"))
+    size_from = property(attrgetter("cell.size_from"))
+    unit_forget_bias = property(attrgetter("cell.unit_forget_bias"))
+    forget_strength = property(attrgetter("cell.forget_strength"))
+    kernel_initializer = property(attrgetter("cell.kernel_initializer"))
+    recurrent_initializer = property(attrgetter("cell.recurrent_initializer"))
+    kernel_regularizer = property(attrgetter("cell.kernel_regularizer"))
+    sample_at_inference = property(attrgetter("cell.sample_at_inference"))
+    seed = property(attrgetter("cell.seed"))
+
     def build(
         self,
         sequences_shape: Any,
@@ -229,11 +246,15 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         training: bool = False,
         lookahead: Tensor | None = None,
         lookahead_mask: Tensor | None = None,
+        sequences_mask: Tensor | None = None,
     ) -> Any:
         lookahead = checks.as_tensor(lookahead)
+        mask = sequences_mask if mask is None else mask
         self._check_call(sequences, initial_state, mask)
         self._check_lookahead(sequences, lookahead, lookahead_mask)
         sequences = checks.assert_length("sequences.shape", sequences)
+        if self.stateful:
+            sequences = checks.assert_stateful_rows(sequences, self.states)
         states = self._initial_states(initial_state, sequences)
         options = loop.RunOptions(
             training=bool(training),
@@ -405,7 +426,9 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         training: bool = False,
         lookahead: Tensor | None = None,
         lookahead_mask: Tensor | None = None,
+        sequences_mask: Tensor | None = None,
     ) -> Any:
+        mask = sequences_mask if mask is None else mask
         self._check_call(sequences, initial_state, mask)
         self._check_lookahead(sequences, lookahead, lookahead_mask)
         shapes = self.compute_output_shape(sequences.shape)

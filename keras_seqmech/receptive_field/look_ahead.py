@@ -211,8 +211,8 @@ class LookAhead(DecidesSizes):
         self.sample_at_inference = checks.check_bool(
             "sample_at_inference", sample_at_inference
         )
-        self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.seed = checks.check_seed(seed)
+        self.seed_generator = keras.random.SeedGenerator(self.seed)
         self.temperature: keras.Variable | None = None
         if track_statistics:
             self.keep_statistics()

@@ -81,6 +81,7 @@ class ReceptiveFieldWindows(keras.layers.Layer):
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         self._check_call(inputs, mask)
+        inputs = checks.assert_length("inputs.shape", inputs)
         mask = masks.as_booleans(mask)
         mask = checks.assert_by_step("mask", mask, inputs)
         inputs = ops.cast(inputs, self.compute_dtype)

@@ -137,8 +137,7 @@ class ExpectedSubsample(bernoulli.DecidesSteps):
         emission_probabilities: Tensor `(batch, time)` with entries in [0, 1],
             in float32 or wider, as `EmissionProbabilities` or a layer of dtype
             float32 returns it. Eager execution refuses other values
-            (ValueError); graphs clip them, NaN to 0. Sizes known only there
-            are checked when run, but not by XLA.
+            (ValueError); graphs clip them, NaN to 0.
         sequence_mask: Boolean tensor `(batch, time)`, True where a step is
             real, of any pattern. If None, the Keras mask of `sequence`.
         presence: Float tensor `(batch, time)`: the probability that a step
@@ -221,8 +220,8 @@ class ExpectedSubsample(bernoulli.DecidesSteps):
         )
         self.penalty_weights = PenaltyWeights(penalties)
         self.penalties = self.penalty_weights.initial
-        self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.seed = checks.check_seed(seed)
+        self.seed_generator = keras.random.SeedGenerator(self.seed)
         if track_statistics:
             self.statistics = _EmissionStatistics(self.name)
         self.supports_masking = True

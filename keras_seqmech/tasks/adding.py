@@ -13,9 +13,6 @@ import numpy as np
 
 from keras_seqmech.core import checks
 
-# Mean squared error of the answer 0: the variance of the sum of two numbers.
-VARIANCE = 1 / 6
-
 
 def examples(
     count: int, length: int = 50, seed: int = 0

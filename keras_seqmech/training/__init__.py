@@ -1,9 +1,6 @@
 from keras_seqmech.core.decisions.reports import (
     collect as collect_log_probabilities,
 )
-from keras_seqmech.core.decisions.reports import (
-    report as report_log_probability,
-)
 from keras_seqmech.training.decision_collapse import WarnOnDecisionCollapse
 from keras_seqmech.training.distillation import DistillationModel
 from keras_seqmech.training.exact_backup import ExactBackupAndRestore
@@ -27,5 +24,4 @@ __all__ = [
     "TruncatedBackpropagationModel",
     "WarnOnDecisionCollapse",
     "collect_log_probabilities",
-    "report_log_probability",
 ]

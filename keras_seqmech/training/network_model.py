@@ -16,6 +16,10 @@ class PartsModel(keras.Model):
 
     parts: tuple[str, ...]
 
+    def __init__(self, **kwargs: Any):
+        # Parts cast their inputs themselves: ids must not lose digits.
+        super().__init__(autocast=False, **kwargs)
+
     def compile_from_config(self, config: dict[str, Any]) -> None:
         # Keras asks for this method beside a `compile` of one's own.
         self.compile(**keras.saving.deserialize_keras_object(config))
@@ -60,8 +64,7 @@ class NetworkModel(PartsModel):
                 f"Received: network={network!r}"
             )
         kwargs.setdefault("dtype", network.dtype_policy)
-        # The network casts its inputs itself.
-        super().__init__(autocast=False, **kwargs)
+        super().__init__(**kwargs)
         self.network = network
         self.built = network.built
 
@@ -76,3 +79,9 @@ class NetworkModel(PartsModel):
     def export(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
         """Exports the network, whose answers are the model's."""
         self.network.export(filepath, *args, **kwargs)
+
+
+def accumulation_steps(optimizer: keras.optimizers.Optimizer) -> int:
+    """The steps whose gradients an optimizer averages, 1 for most."""
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    return optimizer.gradient_accumulation_steps or 1

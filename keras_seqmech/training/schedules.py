@@ -12,6 +12,7 @@ import keras
 
 from keras_seqmech.core import checks
 from keras_seqmech.core.graph import sublayers
+from keras_seqmech.training.network_model import accumulation_steps
 
 
 class Ramp(NamedTuple):
@@ -236,17 +237,17 @@ class Schedule(keras.callbacks.Callback):
         steps = (self.params or {}).get("steps")
         if not steps:
             self._refuse_unknown_steps()
-        optimizer = self.model.optimizer
-        optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-        accumulated = optimizer.gradient_accumulation_steps or 1
+        accumulated = accumulation_steps(self.model.optimizer)
         epochs = self.params["epochs"] - first_epoch
         return max(1, steps * epochs // accumulated)
 
     def _refuse_unknown_steps(self) -> None:
         raise ValueError(
-            "Argument `steps` must be given where the number of optimizer "
-            "steps of an epoch is not known, as with a generator or a "
-            "`TruncatedBackpropagationModel`. Received: steps=None"
+            f"Argument `steps` of `{type(self).__name__}` must be given where "
+            "the number of optimizer steps of an epoch is not known: "
+            "`steps=epochs * batches` with a generator; with a "
+            "`TruncatedBackpropagationModel`, which makes a step for each "
+            "chunk, `steps=epochs * batches * chunks`. Received: steps=None"
         )
 
     def _warn_if_over(self) -> None:

@@ -132,6 +132,12 @@ class TruncatedBackpropagationModel(network_model.NetworkModel):
         gradients = tape.gradient(scaled, variables)
         if states is not None:
             # Learned initial states have a gradient in the first chunk only.
+            if network_model.accumulation_steps(self.optimizer) > 1:
+                # The optimizer would drop sums of what it is not given.
+                gradients = [
+                    tf.zeros_like(v) if g is None else g
+                    for g, v in zip(gradients, variables)
+                ]
             known = [g is not None for g in gradients]
             gradients = list(itertools.compress(gradients, known))
             variables = list(itertools.compress(variables, known))

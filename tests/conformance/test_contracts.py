@@ -18,6 +18,7 @@ from keras import ops
 import keras_seqmech
 from keras_seqmech import DecisionPenalties
 from keras_seqmech import analysis
+from keras_seqmech.core.graph import sublayers
 from tests.conformance.registry import CORE
 from tests.conformance.registry import ENTRIES
 from tests.conformance.registry import FACTS
@@ -420,6 +421,9 @@ def test_noise_is_drawn_once_a_call(entry):
 
 # Configuration and saving.
 
+# Arguments whose attributes are variables, None until the layer is built.
+IN_VARIABLES = {*SCALARS, "forget_strength"}
+
 
 @pytest.mark.parametrize("layer_class", FACTS, ids=lambda c: c.__name__)
 def test_config_covers_every_argument(layer_class):
@@ -432,9 +436,17 @@ def test_config_covers_every_argument(layer_class):
     facts, given = FACTS[layer_class], set()
     for changes in ({}, *facts.exclusive.values()):
         arguments = {**facts.arguments(), **changes}
-        layer = layer_class(**arguments, name="named")
+        from_numpy = {
+            name: np.int64(value) if type(value) is int else value
+            for name, value in arguments.items()
+        }
+        layer = layer_class(**from_numpy, name="named")
         config = json.loads(json.dumps(layer.get_config()))
         assert names <= set(config)
+        for name in names - IN_VARIABLES:
+            found = getattr(layer, name)
+            if isinstance(config[name], (bool, int, float)):
+                assert found == config[name], name
         for name, value in arguments.items():
             if value != parameters[name].default:
                 given.add(name)
@@ -469,6 +481,37 @@ def test_saved_model_file(entry, tmp_path):
         assert_equal(new.numpy(), old.numpy())
 
 
+def assert_frozen(model, entry):
+    (layer,) = (
+        part for part in sublayers(model) if type(part) is entry.layer_class
+    )
+    assert not layer.trainable_variables
+    own = {id(variable) for variable in layer.variables}
+    assert own.isdisjoint(map(id, model.trainable_variables))
+    return layer
+
+
+@pytest.mark.filterwarnings("ignore:.*any trainable weights")
+@over(e for e in CORE if e.is_trainable)
+def test_a_frozen_layer_stays_frozen(entry, tmp_path):
+    """Given to the constructor, in copies and in files."""
+    model = entry.model(trainable=False)
+    layer = assert_frozen(model, entry)
+    inputs = {**entry.sample(), **dict.fromkeys(entry.masks, MASKS)}
+    before = layer.get_weights()
+    model.compile("sgd", "mse", run_eagerly=True)
+    model.train_on_batch(inputs, model(inputs))
+    assert_equal(layer.get_weights(), before)
+
+    model = entry.model()
+    for part in sublayers(model):
+        if type(part) is entry.layer_class:
+            part.trainable = False
+    model.save(tmp_path / "model.keras")
+    assert_frozen(keras.saving.load_model(tmp_path / "model.keras"), entry)
+    assert_frozen(keras.models.clone_model(model), entry)
+
+
 @over(ENTRIES)
 def test_weights_have_stable_names(entry):
     layers = [entry.wrap(entry.make(name="same")) for _ in range(2)]
@@ -485,7 +528,14 @@ def test_weights_have_stable_names(entry):
 
 @pytest.mark.parametrize(
     "layer_class, name, value",
-    [(c, n, v) for c, facts in FACTS.items() for n, v in facts.bad_arguments],
+    [
+        (layer_class, name, value)
+        for layer_class, facts in FACTS.items()
+        for name, value in (
+            *facts.bad_arguments,
+            *[("seed", x) for x in (-1, "3") if "seed" in facts.arguments()],
+        )
+    ],
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_bad_argument(layer_class, name, value):
@@ -594,8 +644,9 @@ def sizes_of_one(entry):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("jit_compile", [False, True])
 @over(e for e in LAYERS if not e.is_wrapped)
-def test_sizes_that_are_known_when_run(entry):
+def test_sizes_that_are_known_when_run(entry, jit_compile):
     """Nothing broadcasts in graphs that do not know the sizes."""
     layer = entry.make()
     values = entry.sample(2)
@@ -609,7 +660,7 @@ def test_sizes_that_are_known_when_run(entry):
         for key, shape in shapes.items()
     }
 
-    @tf.function(input_signature=[specs])
+    @tf.function(input_signature=[specs], jit_compile=jit_compile)
     def run(values):
         masks = {mask: values[mask] for mask in entry.masks}
         return entry.call(layer, values, masks)
@@ -619,7 +670,9 @@ def test_sizes_that_are_known_when_run(entry):
         cut = values[name][tuple(slice(x) for x in size)]
         with pytest.raises(tf.errors.InvalidArgumentError) as error:
             run({**values, name: cut})
-        assert f"`{name}` must" in str(error.value), size
+        # XLA drops assertions, and fails to compile instead.
+        message = "Input to reshape" if jit_compile else f"`{name}` must"
+        assert message in str(error.value), size
 
 
 MASKS_OF_LAYERS = [
@@ -647,6 +700,18 @@ def test_values_that_are_no_mask(entry, name, values):
     """A float mask would be read as booleans, whatever it was meant for."""
     with pytest.raises(ValueError, match=rf"`{name}` .*Received: {name}="):
         entry.call(entry.make(), entry.sample(2), {name: values})
+
+
+@over(e for e in LAYERS if not e.is_wrapped)
+def test_ragged_tensors(entry):
+    inputs = entry.prepare(entry.sample(2), {})
+    sequence = next(a for a in entry.arguments if a.mask is not None)
+    inputs[sequence.name] = tf.RaggedTensor.from_tensor(
+        tf.constant(inputs[sequence.name]), lengths=[3, 5]
+    )
+    first = inputs.pop(entry.arguments[0].name)
+    with pytest.raises(ValueError, match=r"use `to_tensor\(\)` and a mask"):
+        entry.make()(first, **inputs)
 
 
 @pytest.mark.parametrize("entry, name", MASKS_OF_LAYERS)

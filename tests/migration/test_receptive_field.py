@@ -7,6 +7,7 @@ from keras import layers
 
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import RFCell
+from keras_seqmech.core.wrapped import directions
 from keras_seqmech.migration import receptive_field_from_keras
 
 FEATURES, UNITS, TIME = 3, 4, 7
@@ -155,3 +156,17 @@ def test_a_layer_that_is_not_built_gives_its_arguments():
 def test_refuses(layer, options, message):
     with pytest.raises(ValueError, match=message):
         receptive_field_from_keras(layer, **{"max_size": 3, **options})
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x, layers.Bidirectional])
+@pytest.mark.parametrize("part", ["layer", "cell"])
+def test_what_is_frozen_stays_frozen(wrap, part):
+    layer = wrap(layers.LSTM(UNITS))
+    layer.build((None, None, FEATURES))
+    for one in directions(layer):
+        (layer if part == "layer" else one.cell).trainable = False
+    migrated = receptive_field_from_keras(layer, max_size=3)
+    for one in directions(migrated):
+        assert not one.cell.cell.trainable_variables
+        assert bool(one.trainable_variables) == (part == "cell")
+    assert bool(migrated.trainable_variables) == (part == "cell")

@@ -342,7 +342,7 @@ def test_an_epoch_of_unknown_length_needs_steps():
     model.compile("sgd", "mse")
     schedule.set_model(model)
     schedule.set_params({"epochs": 3, "steps": None})
-    with pytest.raises(ValueError, match="`steps` must be given"):
+    with pytest.raises(ValueError, match=r"epochs \* batches"):
         schedule.on_train_begin()
     # With them, and steps_per_epoch, a generator is as good as arrays.
     model.fit(
@@ -365,7 +365,7 @@ def test_several_steps_a_batch_need_steps():
     model.compile("sgd", "mse")
     data = np.ones((2, 4, 2)), np.ones((2, 4, 1))
     schedule = {"temperature": (1.0, 0.5)}
-    with pytest.raises(ValueError, match="`steps` must be given.*steps=None"):
+    with pytest.raises(ValueError, match=r"batches \* chunks.*steps=None"):
         model.fit(*data, verbose=0, callbacks=[Schedule(schedule)])
     model.optimizer.iterations.assign(0)
     model.fit(*data, verbose=0, callbacks=[Schedule(schedule, 2)])

@@ -131,6 +131,29 @@ def test_against_a_loop_by_hand(length, mode):
     assert int(model.optimizer.iterations) == len(losses) == 2 * len(steps)
 
 
+@pytest.mark.parametrize(
+    "is_scaled", [False, pytest.param(True, marks=pytest.mark.slow)]
+)
+def test_accumulated_gradients(is_scaled):
+    """Learned initial states keep theirs, which they have in one chunk of 3."""
+    model = build(2)
+    optimizer = keras.optimizers.SGD(1.0, gradient_accumulation_steps=3)
+    if is_scaled:
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+    model.compile(optimizer, "mse", run_eagerly=not is_scaled)
+    inputs, y, _ = data(6)
+    first = {name: x[:, :2] for name, x in inputs.items()}
+    learned = model.network.layers[2].initial_states
+    with tf.GradientTape() as tape:
+        errors = model.network(first, training=True) - y[:, :2]
+        loss = ops.mean(ops.square(errors))
+    gradients = tape.gradient(loss, [v.value for v in learned])
+    expected = [v - g / 3 for v, g in zip(learned, gradients)]
+    model.fit(inputs, y, verbose=0)
+    for result, value in zip(learned, expected, strict=True):
+        np.testing.assert_allclose(result, value, rtol=1e-4, atol=1e-6)
+
+
 def test_one_chunk_is_ordinary_training():
     """Evaluation and prediction are the network's, whatever the chunks."""
     keras.config.set_dtype_policy("float64")

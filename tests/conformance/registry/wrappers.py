@@ -17,11 +17,11 @@ SPREAD = {"state_initializer": keras.initializers.RandomNormal(stddev=0.7)}
 
 
 def learned(id, rnn, count, weights=fields.KERAS_CELL, **facts):
-    """Entry of a wrapped layer; `rnn` takes all overrides but the name."""
+    """Entry of a wrapped layer; `rnn` takes the overrides that are its own."""
 
-    def make(name=None, **overrides):
+    def make(name=None, trainable=True, **overrides):
         return keras_seqmech.LearnedInitialState(
-            rnn(**overrides), name=name, **SPREAD
+            rnn(**overrides), name=name, trainable=trainable, **SPREAD
         )
 
     return Entry(
