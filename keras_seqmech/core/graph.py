@@ -50,6 +50,46 @@ def run_again(
     )
 
 
+def call_again(
+    network: keras.Model, call: Callable[..., Any], inputs: list[Tensor]
+) -> Any:
+    """Calls `call(operation, ...)` for each call of a functional model.
+
+    Unlike `run_again` it makes no model, so that operations may be given other
+    tensors, too.
+
+    Args:
+        network: A functional model, or a built `keras.Sequential`.
+        call: Function `(operation, *args, **kwargs) -> outputs`.
+        inputs: Symbolic tensors in place of the network's inputs, flat.
+
+    Returns:
+        What takes the place of the network's outputs, in their structure.
+    """
+    functional = as_functional(network)
+    own = [
+        keras.Input(batch_shape=x.shape, dtype=x.dtype)
+        for x in functional.inputs
+    ]
+    given = dict(zip(own, inputs, strict=True))
+    end = keras.layers.Identity()
+    found: list[Any] = []
+
+    def replace(x: Any) -> Any:
+        return given.get(x, x) if isinstance(x, keras.KerasTensor) else x
+
+    def call_given(operation: Any, *args: Any, **kwargs: Any) -> Any:
+        args, kwargs = keras.tree.map_structure(replace, (args, kwargs))
+        if operation is not end:
+            return call(operation, *args, **kwargs)
+        found.extend(args)
+        return keras.tree.map_structure(lambda x: own[0], args[0])
+
+    ended = keras.Model(functional.inputs, end(functional.output))
+    run_again(ended, call_given, own)
+    return found[0]
+
+
 def record_calls(
     network: keras.Model,
 ) -> tuple[keras.Model, list[tuple[keras.Operation, Any]]]:

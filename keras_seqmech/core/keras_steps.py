@@ -1,7 +1,7 @@
 """Layers of Keras that carry a state, one step after the other.
 
-See `keras_seqmech.core.stream` for the members of a layer that streams. These
-classes have them in place of a layer of Keras, which has none.
+These classes have the members of `keras_seqmech.core.stream` in place of a
+layer of Keras, which has none; `steps_of` finds what has them.
 """
 
 from typing import Any
@@ -15,7 +15,6 @@ from keras_seqmech.core.stream import State
 from keras_seqmech.core.stream import Stepped
 from keras_seqmech.core.stream import Tick
 from keras_seqmech.core.stream import choose
-from keras_seqmech.core.stream import declares_step
 from keras_seqmech.core.stream import first_states
 from keras_seqmech.typing import Tensor
 
@@ -25,10 +24,15 @@ class RecurrentSteps:
 
     Without `return_sequences` the output, like returned states, is that after
     the steps so far.
+
+    Args:
+        rnn: The layer.
+        owner: A layer around it that has its initial states; itself if None.
     """
 
-    def __init__(self, rnn: keras.layers.RNN):
+    def __init__(self, rnn: keras.layers.RNN, owner: Any = None):
         self.rnn = rnn
+        self.owner = owner or rnn
 
     @property
     def stream_refusal(self) -> str | None:
@@ -39,7 +43,7 @@ class RecurrentSteps:
         """The cell's initial state, and a first output of zeros."""
         cell = self.rnn.cell
         dtype = getattr(cell, "compute_dtype", self.rnn.compute_dtype)
-        states = self.rnn.get_initial_state(batch_size=batch_size)
+        states = self.owner.get_initial_state(batch_size=batch_size)
         # As the cell computes them, also where a variable holds them.
         states = [
             tf.cast(state, dtype)
@@ -160,17 +164,28 @@ _RECURRENT = (
 )
 
 
-def steps_of(layer: Any) -> Any:
+def steps_of(layer: Any, owner: Any = None) -> Any:
     """What has the members of `keras_seqmech.core.stream` for a layer.
 
-    That is the layer itself if it declares a step, or one of the classes here
-    for a layer of Keras, not a subclass of one, whose `call` may do more; else
-    None. A cell may choose the class for its `keras.layers.RNN`.
+    That is the layer itself, if it has a `stream_step` that belongs to its
+    `call`, or what its `stream_steps(owner)` returns; one of the classes here
+    for a layer of Keras; None for all others, subclasses with a `call` of their
+    own among them, which may do more.
+
+    Args:
+        layer: Any operation.
+        owner: A layer around it that has its initial states.
     """
-    if declares_step(layer):
-        return layer
+    for kind in type(layer).__mro__:
+        if "stream_step" in vars(kind):
+            return layer
+        if "stream_steps" in vars(kind):
+            return layer.stream_steps(owner)
+        if "call" in vars(kind):
+            break
     if type(layer) in _RECURRENT:
-        return getattr(layer.cell, "stream_steps", RecurrentSteps)(layer)
+        of_cell = getattr(layer.cell, "stream_steps", RecurrentSteps)
+        return of_cell(layer, owner)
     if type(layer) is keras.layers.Conv1D:
         return ConvolutionSteps(layer)
     return None

@@ -154,16 +154,3 @@ def first_states(is_first: Tensor, given: Any, states: list) -> list[Tensor]:
         choose(is_first, first, state)
         for first, state in zip(keras.tree.flatten(given), states)
     ]
-
-
-def declares_step(layer: Any) -> bool:
-    """Whether a layer has a `stream_step` that belongs to its `call`.
-
-    A subclass with a `call` of its own and no step of its own has none.
-    """
-    for kind in type(layer).__mro__:
-        if "stream_step" in vars(kind):
-            return True
-        if "call" in vars(kind):
-            return False
-    return False

@@ -7,6 +7,7 @@ import keras
 
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
+from keras_seqmech.core.keras_steps import steps_of
 from keras_seqmech.core.layers import freeze_parts
 from keras_seqmech.core.layers import unbuilt_config
 from keras_seqmech.typing import Tensor
@@ -115,6 +116,14 @@ class Wrapper(keras.layers.Layer):
         """Calls the layer within."""
         sequences = masks.zero_masked(sequences, mask)
         return self.wrapped(sequences, mask=mask, **kwargs)
+
+    def get_initial_state(self, batch_size: int | Tensor) -> list:
+        """The states before the first step of a batch."""
+        return self.wrapped.get_initial_state(batch_size=batch_size)
+
+    def stream_steps(self, owner: Any = None) -> Any:
+        """The steps of the layer within, from the initial states of this."""
+        return steps_of(self.wrapped, self)
 
     def compute_mask(self, sequences: Tensor, mask: Any = None) -> Any:
         return masks.output_masks(self.wrapped, mask)

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_seqmech.core import cells
 from keras_seqmech.core import checks
 from keras_seqmech.core import masks
 from keras_seqmech.core.decisions import reports
@@ -14,6 +15,11 @@ from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.core.layers import freeze_parts
 from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.scan.protocol import States
+from keras_seqmech.core.stream import State
+from keras_seqmech.core.stream import Stepped
+from keras_seqmech.core.stream import Tick
+from keras_seqmech.core.stream import choose
+from keras_seqmech.core.stream import first_states
 from keras_seqmech.focused import loops
 from keras_seqmech.focused.gate import BoundaryGate
 from keras_seqmech.focused.gate import assert_sizes
@@ -300,6 +306,71 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
             )
             for state in keras.tree.flatten(states)
         )
+
+    @property
+    def stream_refusal(self) -> str | None:
+        """Why the layer cannot be streamed, or None."""
+        if self.inference == "sample":
+            return "draws at inference"
+        return "returns focused states" if self.returned.focused else None
+
+    def stream_state(self, batch_size: Tensor) -> State:
+        """Both networks' states, and whether a real step has arrived."""
+        states = [
+            ops.zeros((batch_size, size), self.compute_dtype)
+            for size in self.state_size
+        ]
+        started = ops.zeros((batch_size, 1), "bool")
+        state: State = {"states": states, "started": started}
+        if self.inference == "running_sum":
+            state["total"] = ops.zeros((batch_size, 1), "int64")
+        return state
+
+    def stream_step(
+        self,
+        state: State,
+        tick: Tick,
+        sequence: Tensor,
+        context: Tensor,
+        mask: Tensor | None = None,
+        initial_state: Any = None,
+        training: bool = False,
+    ) -> Stepped:
+        """Moves the lower network on, and the upper one where a gate opens.
+
+        Without `return_sequences` the output, like returned states, is that
+        after the steps so far.
+        """
+        real = tick.real(mask)
+        states = first_states(tick.passed == 0, initial_state, state["states"])
+
+        def advance(
+            lstm: keras.layers.LSTM, step: Tensor, states: list, moves: Tensor
+        ) -> list[Tensor]:
+            _, new = cells.call_cell(lstm.cell, step, states, training=False)
+            return [choose(moves, a, b) for a, b in zip(new, states)]
+
+        lower = advance(self.lower, sequence[:, 0], states[:2], real)
+        decisions, total = self.gate.decide(
+            self.gate.logits(lower[0][:, None], context),
+            real[:, None],
+            before=state.get("total"),
+        )
+        # Closed where the step is not real.
+        is_open = decisions.gates[:, 0] > 0.5
+        upper = advance(self.upper, lower[0], states[2:], is_open)
+        started = ops.logical_or(state["started"], real[:, None])
+        state = {"states": lower + upper, "started": started}
+        if total is not None:
+            state["total"] = total
+        output = ops.where(started, upper[0], ops.zeros_like(upper[0]))
+        returned = [output[:, None] if self.return_sequences else output]
+        if self.return_state:
+            returned += [*lower, *upper]
+        if self.returned.gates:
+            returned.append(self.gate.returned(decisions))
+        outputs = returned[0] if len(returned) == 1 else tuple(returned)
+        return Stepped(outputs, state)
 
     @property
     def estimator(self) -> str:

@@ -391,6 +391,14 @@ class BoundaryGate(bernoulli.DecidesSteps):
         return {name: getattr(decisions, name) for name in self._returned}
 
     @property
+    def stream_refusal(self) -> str | None:
+        """Why the layer cannot be given one step after the other, or None."""
+        return {
+            "sample": "draws at inference",
+            "running_sum": "sums over steps outside an encoder",
+        }.get(self.inference)
+
+    @property
     def score_dtype(self) -> str:
         """The dtype of logits, probabilities, gates and noise."""
         return score_dtype(self.compute_dtype)

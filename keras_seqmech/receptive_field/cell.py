@@ -29,6 +29,7 @@ from keras_seqmech.receptive_field.field import field_step
 from keras_seqmech.receptive_field.field import forget
 from keras_seqmech.receptive_field.field import hoist
 from keras_seqmech.receptive_field.field import keep_weights
+from keras_seqmech.receptive_field.steps import FieldSteps
 from keras_seqmech.typing import Tensor
 
 SUMMARIES = ("mean", "last")
@@ -468,11 +469,9 @@ class RFCell(keras.layers.Layer):
 
         return Sizes.of(logits, selection, self.estimator, positions_read)
 
-    def stream_steps(self, rnn: keras.layers.RNN) -> Any:
-        """The steps of a `keras.layers.RNN` with this cell in a stream."""
-        from keras_seqmech.receptive_field.steps import FieldSteps
-
-        return FieldSteps(rnn)
+    def stream_steps(self, rnn: keras.layers.RNN, owner: Any) -> FieldSteps:
+        """The steps of a `keras.layers.RNN` with this cell."""
+        return FieldSteps(rnn, owner)
 
     def get_initial_state(self, batch_size: Any = None) -> Any:
         """The wrapped cell's initial state."""

@@ -22,6 +22,7 @@ from keras_seqmech.receptive_field import loop
 from keras_seqmech.receptive_field.ahead import emission_delays
 from keras_seqmech.receptive_field.cell import RFCell
 from keras_seqmech.receptive_field.loop import FieldRun
+from keras_seqmech.receptive_field.steps import FieldSteps
 from keras_seqmech.receptive_field.windows import FieldInputs
 from keras_seqmech.receptive_field.windows import Sequences
 from keras_seqmech.receptive_field.windows import pack_inputs
@@ -433,6 +434,10 @@ class ReceptiveFieldRNN(DecidesSizes, keras.layers.RNN):
         self._check_lookahead(sequences, lookahead, lookahead_mask)
         shapes = self.compute_output_shape(sequences.shape)
         return output_specs(shapes, self.compute_dtype)
+
+    def stream_steps(self, owner: Any = None) -> FieldSteps:
+        """The steps of the layer in a stream."""
+        return FieldSteps(self, owner)
 
     def reset_state(self) -> None:
         for variable in keras.tree.flatten(self.states) if self.states else ():

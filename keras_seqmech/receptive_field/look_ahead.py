@@ -23,6 +23,11 @@ from keras_seqmech.core.layers import output_specs
 from keras_seqmech.core.numerics import finite
 from keras_seqmech.core.numerics import finite_gradient
 from keras_seqmech.core.numerics import score_dtype
+from keras_seqmech.core.stream import Queue
+from keras_seqmech.core.stream import State
+from keras_seqmech.core.stream import Stepped
+from keras_seqmech.core.stream import Tick
+from keras_seqmech.core.stream import choose
 from keras_seqmech.receptive_field.ahead import arrived
 from keras_seqmech.receptive_field.ahead import emission_delays
 from keras_seqmech.receptive_field.ahead import views_ahead
@@ -30,6 +35,7 @@ from keras_seqmech.receptive_field.field import SIZE_SOURCES
 from keras_seqmech.receptive_field.field import check_activation
 from keras_seqmech.receptive_field.field import inner_states
 from keras_seqmech.receptive_field.field import keep_weights
+from keras_seqmech.receptive_field.steps import leaving
 from keras_seqmech.typing import Tensor
 
 
@@ -480,6 +486,106 @@ class LookAhead(DecidesSizes):
         return ops.concatenate(
             [*shown, ops.where(validity[..., :1], summary, 0)], axis=-1
         )
+
+    @property
+    def stream_delay(self) -> int:
+        """The most further steps that a step of a stream waits for."""
+        return self.max_size - 1
+
+    @property
+    def stream_refusal(self) -> str | None:
+        """Why the layer cannot be streamed, or None."""
+        return "draws at inference" if self.sample_at_inference else None
+
+    def stream_state(self, batch_size: Tensor) -> State:
+        """The steps that wait, and how far those that left have read."""
+        # The position that follows the last one read.
+        state: State = {"reach": tf.zeros((batch_size,), "int32")}
+        if self.stream_delay:
+            queue = self._empty_queue(batch_size, self.stream_delay)
+            state["queue"] = queue._asdict()
+        return state
+
+    def _empty_queue(self, batch_size: Tensor, size: int) -> Queue:
+        def spec(*features: int, dtype: str = self.compute_dtype) -> Any:
+            return tf.TensorSpec((None, None, *features), dtype)
+
+        specs = {"sequence": spec(self.features), "real": spec(dtype="bool")}
+        if self.context_features is not None:
+            specs["context"] = spec(self.context_features)
+        return Queue.empty(batch_size, size, specs)
+
+    def stream_step(
+        self,
+        state: State,
+        tick: Tick,
+        sequence: Tensor,
+        context: Tensor | None = None,
+        mask: Tensor | None = None,
+        training: bool = False,
+    ) -> Stepped:
+        """Shows the oldest step, which leaves once it has all that it reads."""
+        dtype = self.compute_dtype
+        if self.stream_delay:
+            queue = Queue(**state["queue"])
+        else:
+            queue = self._empty_queue(tf.shape(sequence)[0], 0)
+        left = tick.passed - queue.count
+        arriving = {
+            "sequence": ops.cast(sequence, dtype),
+            "real": tick.real(mask)[:, None],
+        }
+        if context is not None:
+            arriving["context"] = ops.cast(context, dtype)
+        queue = queue.append(arriving, tick.present)
+        real = queue.steps["real"]
+        steps = queue.steps["sequence"]
+        steps = choose(real, steps, tf.zeros_like(steps))
+        # Sizes above the count are provisional.
+        may_arrive = tf.range(self.max_size) >= queue.count[:, None]
+        may_exist = real | (may_arrive & ~tick.ended[:, None])
+        logits = self.size_logits(
+            tf.unstack(self.project_for_sizes(steps), axis=1),
+            None if context is None else queue.steps["context"][:, 0],
+            may_exist,
+        )
+        selection = self.select(logits, training=False)
+        # A step also reads what those before it waited for.
+        extent = tf.maximum(
+            categorical.best(selection) + 1, state["reach"] - left
+        )
+        leaves, pending = leaving(queue, extent, tick)
+        reach = choose(leaves & real[:, 0], left + extent, state["reach"])
+        keep = tf.range(self.max_size) < extent[:, None]
+        keep = keep & real & real[:, :1]
+        outputs = self._show_step(steps, real, keep, logits, selection)
+        if not self.stream_delay:
+            return Stepped(outputs, {"reach": reach})
+        state = {"reach": reach, "queue": queue.remove_first(leaves)._asdict()}
+        return Stepped(outputs, state, leaves, pending)
+
+    def _show_step(
+        self,
+        steps: Tensor,
+        real: Tensor,
+        keep: Tensor,
+        logits: Tensor,
+        selection: Tensor,
+    ) -> Any:
+        """What the layer returns for a step, from its window in each row."""
+        read = choose(keep, steps, tf.zeros_like(steps))
+        outputs = self.show(
+            tf.unstack(read, axis=1),
+            tf.unstack(self.project_for_summary(read), axis=1),
+            keep,
+            real,
+        )
+        if not self.return_field:
+            return outputs[:, None]
+        size = ops.sum(ops.cast(keep, logits.dtype), axis=-1)
+        sizes = Sizes.of(logits, selection, self.estimator, lambda _: size)
+        sizes = sizes.map(lambda x: masks.zero_masked(x[:, None], keep[:, :1]))
+        return outputs[:, None], sizes.field()
 
     def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
         mask = mask[0] if isinstance(mask, (list, tuple)) else mask

@@ -10,13 +10,15 @@ import keras
 import tensorflow as tf
 
 from keras_seqmech.core import checks
+from keras_seqmech.core import graph
 from keras_seqmech.core.compaction import compact
 from keras_seqmech.core.compaction import longest
 from keras_seqmech.core.decisions.statistics import without_statistics
+from keras_seqmech.core.stream import ENDLESS
+from keras_seqmech.core.stream import State
+from keras_seqmech.core.stream import Tick
+from keras_seqmech.core.stream import choose
 from keras_seqmech.serving import signature
-from keras_seqmech.serving.streaming.layer import ENDLESS
-from keras_seqmech.serving.streaming.layer import State
-from keras_seqmech.serving.streaming.layer import choose
 from keras_seqmech.serving.streaming.network import StreamingNetwork
 from keras_seqmech.serving.streaming.per_step import has_time
 from keras_seqmech.typing import Tensor
@@ -106,7 +108,10 @@ class StreamingModel:
         self.network = StreamingNetwork(model, per_step)
         self.delay = self.network.delay
         self.structure, self.specs = signature.input_specs(model)
-        outputs = signature.named_outputs(model, self.network.model.output)
+        outputs = keras.tree.pack_sequence_as(
+            graph.as_functional(model).output, self.network.outputs
+        )
+        outputs = signature.named_outputs(model, outputs)
         self.outputs = {
             name: tf.TensorSpec(x.shape, x.dtype, name)
             for name, x in outputs.items()
@@ -208,10 +213,7 @@ class StreamingModel:
         """What is carried from step to step, before the first."""
         return {
             "position": tf.zeros((), "int32"),
-            "layer": {
-                name: layer.initial_state(batch_size)
-                for name, layer in self.network.layers.items()
-            },
+            "layer": self.network.first_state(batch_size),
         }
 
     def _read(self, request: Tensors) -> Tensors:
@@ -230,8 +232,7 @@ class StreamingModel:
         for name, x in sequences.items():
             none = tf.zeros((batch_size, 1, *x.shape[2:]), x.dtype)
             sequences[name] = tf.concat([x, none], axis=1)
-        network = self.network
-        network.inputs.length = tf.where(end, position + length, ENDLESS)
+        ends_at = tf.where(end, position + length, ENDLESS)
         made = {
             name: _array(tf.zeros((batch_size, *x.shape[2:]), x.dtype))
             for name, x in self.outputs.items()
@@ -244,7 +245,7 @@ class StreamingModel:
         }
         present = _array(tf.fill([batch_size], False))
 
-        def tick(
+        def run_tick(
             i: Tensor,
             pending: Tensor,
             layers: State,
@@ -253,27 +254,35 @@ class StreamingModel:
             present: tf.TensorArray,
         ) -> tuple:
             at = tf.minimum(i, length)
-            network.inputs.passed = tf.fill([batch_size], position + at)
-            network.inputs.present = tf.fill([batch_size], i < length)
+            tick = Tick(
+                *(
+                    tf.fill([batch_size], x)
+                    for x in (i < length, position + at, ends_at)
+                )
+            )
             step = {
                 name: tf.ensure_shape(
                     x[:, at : at + 1], (None, 1, *x.shape[2:])
                 )
                 for name, x in sequences.items()
             }
-            outputs, layers = self._run({**inputs, **step}, layers)
+            given = {**inputs, **step}
+            leaves = [given[name] for name in self.specs]
+            with without_statistics():
+                ticked = self.network.run(leaves, tick, layers)
+            outputs = dict(zip(self.outputs, ticked.outputs))
             latest = {name: outputs[name] for name in latest}
             made = {
                 name: array.write(i, outputs[name][:, 0])
                 for name, array in made.items()
             }
-            present = present.write(i, network.outputs.present)
-            return i + 1, network.pending, layers, latest, made, present
+            present = present.write(i, ticked.present)
+            return i + 1, ticked.pending, ticked.state, latest, made, present
 
         # A first tick even if no step arrives, for what has no time axis.
         ticks, _, state["layer"], outputs, made, present = tf.while_loop(
             lambda i, pending, *_: (i < length) | pending,
-            tick,
+            run_tick,
             (0, True, state["layer"], latest, made, present),
             parallel_iterations=1,
         )
@@ -312,18 +321,6 @@ class StreamingModel:
             )
         with tf.control_dependencies(assertions):
             return {name: tf.identity(x) for name, x in request.items()}
-
-    def _run(self, inputs: Tensors, states: State) -> tuple[Tensors, State]:
-        """Outputs of the network for one step, and the layers' new states."""
-        layers = self.network.layers
-        for name, layer in layers.items():
-            layer.state = states[name]
-        leaves = [inputs[name] for name in self.specs]
-        packed = keras.tree.pack_sequence_as(self.structure, leaves)
-        with without_statistics():
-            outputs = self.network.model(packed, training=False)
-        outputs = dict(zip(self.outputs, keras.tree.flatten(outputs)))
-        return outputs, {name: layer.state for name, layer in layers.items()}
 
 
 def _array(first: Tensor) -> tf.TensorArray:

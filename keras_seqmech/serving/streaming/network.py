@@ -1,56 +1,100 @@
 """A functional model as a network that is given one step after the other."""
 
+import functools
 import inspect
 import re
+from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Sequence
 from typing import Any
+from typing import NamedTuple
 
 import keras
 import tensorflow as tf
+from keras import ops
 
 from keras_seqmech.core import graph
 from keras_seqmech.core.graph import sublayers
+from keras_seqmech.core.keras_steps import ConvolutionSteps
+from keras_seqmech.core.keras_steps import steps_of
+from keras_seqmech.core.stream import Queue
+from keras_seqmech.core.stream import State
+from keras_seqmech.core.stream import Tick
 from keras_seqmech.core.wrapped import unwrapped
-from keras_seqmech.focused.encoder import FocusedHierarchicalEncoder
-from keras_seqmech.focused.gate import BoundaryGate
-from keras_seqmech.receptive_field.layer import ReceptiveFieldRNN
-from keras_seqmech.receptive_field.look_ahead import LookAhead
 from keras_seqmech.receptive_field.windows import ReceptiveFieldWindows
-from keras_seqmech.serving.streaming.fields import StreamedFieldRNN
-from keras_seqmech.serving.streaming.fields import StreamedLookAhead
-from keras_seqmech.serving.streaming.fields import is_over_windows
-from keras_seqmech.serving.streaming.layer import DelayLine
-from keras_seqmech.serving.streaming.layer import Meeting
-from keras_seqmech.serving.streaming.layer import StreamedLayer
-from keras_seqmech.serving.streaming.layer import Timeline
-from keras_seqmech.serving.streaming.layers import StreamedConvolution
-from keras_seqmech.serving.streaming.layers import StreamedEncoder
-from keras_seqmech.serving.streaming.layers import StreamedRNN
+from keras_seqmech.serving.streaming.inline import Passed
+from keras_seqmech.serving.streaming.inline import inlined
 from keras_seqmech.serving.streaming.per_step import has_known_activation
 from keras_seqmech.serving.streaming.per_step import has_time
 from keras_seqmech.serving.streaming.per_step import treats_steps_alone
 from keras_seqmech.typing import Tensor
 
-# Layers that carry a state. A subclass may do more than its class says.
-_STREAMED: dict[type, type] = {
-    keras.layers.Conv1D: StreamedConvolution,
-    keras.layers.GRU: StreamedRNN,
-    keras.layers.LSTM: StreamedRNN,
-    keras.layers.RNN: StreamedRNN,
-    keras.layers.SimpleRNN: StreamedRNN,
-    FocusedHierarchicalEncoder: StreamedEncoder,
-    LookAhead: StreamedLookAhead,
-    ReceptiveFieldRNN: StreamedFieldRNN,
-}
+
+class Place:
+    """A place of a network: steps t of all sequences there pass together.
+
+    Args:
+        tick: The steps that pass in a tick, symbolic.
+        earlier: The places that it waits for.
+        waits: Number of further steps that it may wait for.
+
+    Attributes:
+        delay: The most steps that it lies behind the inputs.
+    """
+
+    def __init__(
+        self, tick: Tick, earlier: Iterable["Place"] = (), waits: int = 0
+    ):
+        earlier = list(earlier)
+        self.tick = tick
+        self.delay: int = max((p.delay for p in earlier), default=0) + waits
+        self._earlier = set(earlier).union(*(p._earlier for p in earlier))
+
+    def never_leads(self, other: "Place") -> bool:
+        """Whether no step passes here before it has passed there."""
+        return self is other or other in self._earlier
+
+
+class _Known(NamedTuple):
+    """What is known of a symbolic tensor.
+
+    Attributes:
+        place: Where it passes; None if it does not depend on a sequence.
+        windows_of: Of windows, the sequence that they are made of, and its
+            mask.
+        refusal: Why no operation may be given it: a layer, and a reason.
+    """
+
+    place: Place | None
+    windows_of: tuple[Any, Any] | None = None
+    refusal: tuple[keras.Layer, str] | None = None
+
+
+class Ticked(NamedTuple):
+    """What a network returns for a tick.
+
+    Attributes:
+        outputs: Those of the model, flat, of one step.
+        present: Boolean tensor `(batch,)`: whether they have a step.
+        pending: Boolean tensor: whether a further tick may move a step on
+            although none arrives.
+        state: The state after the tick.
+    """
+
+    outputs: list[Tensor]
+    present: Tensor
+    pending: Tensor
+    state: State
 
 
 class StreamingNetwork:
     """A functional model rewritten for one step at a time.
 
-    Recurrent layers carry their states, and steps of fields wait for what they
-    read. Where paths meet, a step waits until it has passed all of them. All
-    other layers must be known to treat each step alone. Functional models
-    within the model become part of it.
+    It is a functional model of one tick (see `keras_seqmech.core.stream`), from
+    inputs of one step and a state to outputs and the next state. Layers that
+    declare a step take it; where paths meet, a step waits in a queue until it
+    has passed all of them. All other layers must be known to treat each step
+    alone. Functional models within the model become part of it.
 
     Args:
         model: A functional model, or a built `keras.Sequential`; the network
@@ -58,11 +102,8 @@ class StreamingNetwork:
         per_step: Classes of further layers that treat each step alone.
 
     Attributes:
-        model: From inputs with one step of each sequence to the outputs.
-        inputs: The timeline of the inputs, to be set before each tick.
-        outputs: The timeline of the outputs that have a time axis.
         delay: The most steps that outputs lie behind the inputs.
-        layers: Those that carry a state, by a name of their own.
+        outputs: Symbolic outputs, flat.
 
     Raises:
         ValueError: If the model has no graph, no input has a free time axis,
@@ -77,61 +118,97 @@ class StreamingNetwork:
         _check_call(model)
         _check_inputs(model)
         _check_classes(per_step)
-        self.per_step = (*per_step, _Passed)
-        self.inputs = Timeline()
-        self.layers: dict[str, StreamedLayer] = {}
-        # Timelines of tensors by id, with the tensor, so that no other one
-        # gets the same id; None where one does not depend on the sequence.
-        self._timelines: dict[int, tuple[Any, Timeline | None]] = {}
-        # A tensor of each timeline.
-        self._places: dict[Timeline, keras.KerasTensor] = {}
-        # Delayed tensors by id and timeline.
-        self._delayed: dict[tuple[int, Timeline], keras.KerasTensor] = {}
-        # Timelines of meetings, by those that meet.
-        self._meetings: dict[frozenset[Timeline], Timeline] = {}
-        # What windows are made of, and their mask, by their id.
-        self._windowed: dict[int, tuple[Any, Any]] = {}
-        # What no operation may be given, by id: a layer, and why.
-        self._refused: dict[int, tuple[keras.Layer, str]] = {}
+        self._per_step = (*per_step, Passed)
+        # Symbolic states by name, before and after a tick, and the function of
+        # a batch size that makes the first.
+        self._states: dict[str, Any] = {}
+        self._next_states: dict[str, Any] = {}
+        self._first_states: dict[str, Callable[[Tensor], Any]] = {}
+        self._pending: list[keras.KerasTensor] = []
+        self._known: dict[keras.KerasTensor, _Known] = {}
+        # What was made where paths meet: places, and tensors that wait.
+        self._meetings: dict[frozenset[Place], Place] = {}
+        self._delayed: dict[tuple[keras.KerasTensor, Place], Any] = {}
 
-        functional = graph.as_functional(model)
-        inputs = keras.tree.map_structure(self._input, functional.input)
-        again = graph.run_again(functional, self._call, inputs)
-        self._check_given(again.outputs)
-        self.outputs = self._meet(again.outputs) or self.inputs
-        ends = [self.outputs, *map(self._timeline, again.outputs)]
-        self.delay = max(t.delay for t in ends if t is not None)
-        outputs = self._align(again.output, self.outputs)
-        self.model = keras.Model(again.input, outputs, name=model.name)
-        used = {id(x) for x in sublayers(self.model)}
-        self.layers = {
-            name: layer
-            for name, layer in self.layers.items()
-            if id(layer) in used
-        }
+        tick = Tick(
+            *(keras.Input((), dtype=x) for x in ("bool", *["int32"] * 2))
+        )
+        self._inputs = Place(tick)
+        flat = inlined(model, _check_within, self._per_step)
+        inputs = [self._input(x) for x in flat.inputs]
+        outputs = graph.call_again(flat, self._call, inputs)
+        outputs = keras.tree.flatten(outputs)
+        self._check_given(outputs)
+        place = self._meet(outputs) or self._inputs
+        ends = [place, *(self._known[x].place for x in outputs)]
+        self.delay = max(p.delay for p in ends if p is not None)
+        self.outputs = self._align(outputs, place)
+        pending = place.tick.present
+        if self._pending:
+            pending = functools.reduce(ops.logical_or, self._pending)
+        given = keras.tree.flatten([inputs, list(tick), self._states])
+        made = [self.outputs, place.tick.present, pending, self._next_states]
+        self._model = keras.Model(given, keras.tree.flatten(made))
 
-    @property
-    def pending(self) -> Tensor:
-        """Whether a further tick may move a step on although none arrives."""
-        pending = [
-            tf.reduce_any(layer.pending)
-            for layer in self.layers.values()
-            if layer.pending is not None
-        ]
-        return tf.reduce_any(pending) if pending else tf.constant(False)
+    def first_state(self, batch_size: Tensor) -> State:
+        """The state before the first tick."""
+        return {name: f(batch_size) for name, f in self._first_states.items()}
+
+    def run(self, inputs: list[Tensor], tick: Tick, state: State) -> Ticked:
+        """Runs a tick on inputs of one step, flat, in those of the model."""
+        given = keras.tree.flatten([inputs, list(tick), state])
+        count = len(self.outputs)
+        made = self._model(given, training=False)
+        present, pending, *states = made[count:]
+        pending = (
+            tf.reduce_any(pending) if self._pending else tf.constant(False)
+        )
+        state = keras.tree.pack_sequence_as(state, states)
+        return Ticked(made[:count], present, tf.reduce_any(pending), state)
 
     def _input(self, x: keras.KerasTensor) -> keras.KerasTensor:
         """A new input like one of the model."""
         shape = (None, *x.shape[1:])
         own = keras.Input(batch_shape=shape, dtype=x.dtype, name=x.name)
-        return self._remember(own, self.inputs if has_time(x) else None)
+        return self._remember(own, self._inputs if has_time(x) else None)
+
+    def _state(self, stem: str, first: Callable[[Tensor], Any]) -> str:
+        """Adds a state, of a name made from `stem`, and returns the name."""
+        stem = re.sub(r"\W", "_", stem, flags=re.ASCII)
+        name, number = stem, 0
+        while name in self._states:
+            number += 1
+            name = f"{stem}_{number}"
+        self._first_states[name] = first
+        self._states[name] = keras.tree.map_structure(
+            lambda x: keras.Input(
+                batch_shape=(None, *x.shape[1:]), dtype=x.dtype.name
+            ),
+            first(1),
+        )
+        return name
+
+    def _counted(
+        self, stem: str, earlier: Sequence[Place], waits: int, present: Callable
+    ) -> Place:
+        """A place whose steps are counted.
+
+        `present` is a function of how many have passed: whether one passes.
+        """
+        name = self._state(
+            f"passed_{stem}",
+            lambda batch_size: tf.zeros((batch_size,), "int32"),
+        )
+        passed = self._states[name]
+        tick = Tick(present(passed), passed, self._inputs.tick.length)
+        self._next_states[name] = tick.received
+        return Place(tick, earlier, waits)
 
     def _call(self, operation: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls an operation, or what is streamed in place of it."""
-        is_declared = type(operation) in self.per_step
-        if getattr(operation, "outputs", None) and not is_declared:
-            return self._call_model(operation, *args, **kwargs)
-        if is_over_windows(operation):
+        is_declared = type(operation) in self._per_step
+        steps = None if is_declared else steps_of(operation)
+        if _reads_windows(operation):
             args, kwargs = self._over_sequence(operation, args, kwargs)
         given = [
             x
@@ -139,7 +216,7 @@ class StreamingNetwork:
             if isinstance(x, keras.KerasTensor)
         ]
         self._check_given(given)
-        dependent = [x for x in given if self._timeline(x) is not None]
+        dependent = [x for x in given if self._known[x].place is not None]
         call = operation
         if type(operation) is keras.layers.StringLookup and operation.invert:
             call = _Words(operation)
@@ -147,19 +224,20 @@ class StreamingNetwork:
             outputs = call(*args, **kwargs)
             if any(map(has_time, keras.tree.flatten(outputs))):
                 raise _refusal(operation, "makes a sequence of what is none")
-            summarized = self._timeline(dependent[0]) if dependent else None
-            return self._remember(outputs, summarized)
+            place = self._known[dependent[0]].place if dependent else None
+            return self._remember(outputs, place)
         if not all(map(has_time, dependent)):
             reason = "combines a sequence with a summary of it"
             raise _refusal(operation, reason)
-        _check_streams(operation)
+        _check_streams(operation, steps)
         if type(operation) is ReceptiveFieldWindows:
-            return self._call_windows(operation, *args, **kwargs)
-        timeline = self._meet(dependent)
-        args, kwargs = self._align((args, kwargs), timeline)
-        if not is_declared and _carries_state(operation):
-            return self._call_streamed(operation, timeline, args, kwargs)
-        if not is_declared and not treats_steps_alone(operation, args, kwargs):
+            return self._make_windows(operation, *args, **kwargs)
+        place = self._meet(dependent)
+        args, kwargs = self._align((args, kwargs), place)
+        alone = is_declared or treats_steps_alone(operation, args, kwargs)
+        if not alone and steps is not None:
+            return self._take_step(operation, steps, place, args, kwargs)
+        if not alone:
             reason = (
                 "is not known to treat each step alone, as it is called here; "
                 "classes of your own that do are declared by `per_step`"
@@ -168,54 +246,60 @@ class StreamingNetwork:
         outputs = call(*args, **kwargs)
         if not all(map(has_time, keras.tree.flatten(outputs))):
             raise _refusal(operation, "does not return a step for each step")
-        return self._remember(outputs, timeline)
+        return self._remember(outputs, place)
 
-    def _call_model(
-        self, model: keras.Model, inputs: Any, mask: Any = None, **kwargs: Any
+    def _take_step(
+        self,
+        layer: keras.Layer,
+        steps: Any,
+        place: Place,
+        args: Any,
+        kwargs: Any,
     ) -> Any:
-        """Calls the operations of a functional model within the model."""
-        _check_call(model)
-        if model.supports_masking:
-            raise _refusal(model, "passes on masks that its layers may not")
-        functional = graph.as_functional(model)
-        own = [
-            keras.Input(batch_shape=x.shape, dtype=x.dtype)
-            for x in functional.inputs
-        ]
-        inputs = keras.tree.flatten(inputs)
-        masks = [None] * len(own) if mask is None else keras.tree.flatten(mask)
-        given = {
-            id(x): self._call(_Passed(dtype=x.dtype), *both)
-            for x, *both in zip(own, inputs, masks, strict=True)
-        }
-        end = keras.layers.Identity()
-        found: list[Any] = []
-
-        def call(operation: Any, *args: Any, **kwargs: Any) -> Any:
-            args, kwargs = keras.tree.map_structure(
-                lambda x: given.get(id(x), x), (args, kwargs)
+        """Calls the step of a layer that declares one."""
+        bound = inspect.signature(layer.call).bind(*args, **kwargs).arguments
+        # The sequence comes first, by whatever name.
+        first = next(iter(bound))
+        given = {**bound.pop("kwargs", {}), **bound}
+        sequence = given.pop(first)
+        outputs = _output_specs(layer, sequence, given)
+        masks = [given.pop(name, None) for name in ("mask", f"{first}_mask")]
+        given["mask"] = next((x for x in masks if x is not None), None)
+        given = {name: x for name, x in given.items() if x is not None}
+        given.pop("training", None)
+        if {"lookahead", "lookahead_mask"} & set(given):
+            raise _refusal(layer, "is given a lookahead")
+        name = self._state(layer.name, steps.stream_state)
+        step = _StepLayer(layer, steps, outputs)
+        stepped = step(self._states[name], place.tick, sequence, given)
+        self._next_states[name] = stepped["state"]
+        leaves = stepped.get("leaves")
+        if leaves is not None:
+            self._pending.append(stepped["pending"])
+            place = self._counted(
+                name, [place], steps.stream_delay, lambda passed: leaves
             )
-            if operation is not end:
-                return self._call(operation, *args, **kwargs)
-            found.extend(args)
-            return keras.tree.map_structure(lambda x: own[0], args[0])
+        outputs = self._remember(stepped["outputs"], place)
+        for x in _unread_outputs(unwrapped(layer), outputs):
+            reason = (
+                "returns probabilities of sizes that it decides while "
+                "reading, which depend on what it has not read"
+            )
+            self._known[x] = _Known(place, refusal=(layer, reason))
+        return outputs
 
-        ended = keras.Model(functional.inputs, end(functional.output))
-        graph.run_again(ended, call, own)
-        return found[0]
-
-    def _call_windows(
+    def _make_windows(
         self, layer: keras.Layer, sequence: Any, mask: Any = None
     ) -> Any:
         """Remembers what windows are made of, for the cell that reads them."""
         windows = layer(sequence)
-        self._windowed[id(windows)] = sequence, mask
         reason = (
             "makes windows that are not read by a `keras.layers.RNN` with an "
             "`RFCell`, under the same mask"
         )
-        self._refused[id(windows)] = layer, reason
-        return self._remember(windows, self._timeline(sequence))
+        place = self._known[sequence].place
+        self._known[windows] = _Known(place, (sequence, mask), (layer, reason))
+        return windows
 
     def _over_sequence(self, layer: keras.Layer, args: Any, kwargs: Any) -> Any:
         """Arguments of a cell over windows, with the sequence in their place.
@@ -224,119 +308,129 @@ class StreamingNetwork:
         """
         bound = inspect.signature(layer.call).bind(*args, **kwargs).arguments
         name, windows = next(iter(bound.items()))
-        sequence, mask = self._windowed.get(id(windows), (windows, None))
+        sequence, mask = self._known[windows].windows_of or (windows, None)
         if bound.get("mask") is mask:
             bound[name] = sequence
         return (), bound
 
-    def _call_streamed(
-        self, layer: keras.Layer, timeline: Timeline, args: Any, kwargs: Any
-    ) -> Any:
-        """Calls the streamed form of a layer that carries a state."""
-        wrapped = unwrapped(layer)
-        bound = inspect.signature(layer.call).bind(*args, **kwargs).arguments
-        kwargs = {**bound.pop("kwargs", {}), **bound}
-        given = {name for name, x in kwargs.items() if x is not None}
-        if {"lookahead", "lookahead_mask"} & given:
-            raise _refusal(layer, "is given a lookahead")
-        # The sequence comes first, by whatever name.
-        sequence = kwargs.pop(next(iter(bound)))
-        kind = _STREAMED[type(wrapped)]
-        if is_over_windows(layer):
-            kind = StreamedFieldRNN
-        streamed = kind(layer, timeline)
-        self._add(layer.name, streamed)
-        outputs = streamed(sequence, **kwargs)
-        for x in _unread_outputs(wrapped, outputs):
-            reason = (
-                "returns probabilities of sizes that it decides while "
-                "reading, which depend on what it has not read"
-            )
-            self._refused[id(x)] = layer, reason
-        return self._remember(outputs, streamed.output_timeline)
-
     def _check_given(self, tensors: Sequence[keras.KerasTensor]) -> None:
         """Refuses tensors that are of no use outside the layer they are of."""
         for x in tensors:
-            if id(x) in self._refused:
-                raise _refusal(*self._refused[id(x)])
+            refusal = self._known[x].refusal
+            if refusal is not None:
+                raise _refusal(*refusal)
 
     def _meet(self, tensors: Sequence[keras.KerasTensor]) -> Any:
-        """The timeline on which sequences meet; None if there is none."""
-        timelines = [self._timeline(x) for x in tensors if has_time(x)]
-        timelines = [t for t in dict.fromkeys(timelines) if t is not None]
-        for timeline in timelines:
-            if all(map(timeline.never_leads, timelines)):
-                return timeline
-        if not timelines:
+        """The place where sequences meet; None if there is none."""
+        found = [self._known[x].place for x in tensors if has_time(x)]
+        places = [p for p in dict.fromkeys(found) if p is not None]
+        for place in places:
+            if all(map(place.never_leads, places)):
+                return place
+        if not places:
             return None
-        key = frozenset(timelines)
+        key = frozenset(places)
         if key not in self._meetings:
-            meeting = Meeting(timelines)
-            self._add("meeting", meeting)
-            place = meeting([self._places[timeline] for timeline in timelines])
-            self._remember(place, meeting.output_timeline)
-            self._meetings[key] = meeting.output_timeline
+            received = functools.reduce(
+                ops.minimum, [place.tick.received for place in places]
+            )
+            meeting = self._counted(
+                "meeting", places, 0, lambda passed: received > passed
+            )
+            self._pending.append(received > meeting.tick.received)
+            self._meetings[key] = meeting
         return self._meetings[key]
 
-    def _align(self, structure: Any, timeline: Any) -> Any:
-        """Holds sequences back that may lead a timeline."""
+    def _align(self, structure: Any, place: Any) -> Any:
+        """Holds sequences back that may lead a place."""
 
         def align(x: Any) -> Any:
             if not isinstance(x, keras.KerasTensor) or not has_time(x):
                 return x
-            own = self._timeline(x)
-            if own in (None, timeline):
+            own = self._known[x].place
+            if own in (None, place):
                 return x
-            key = id(x), timeline
-            if key not in self._delayed:
-                line = DelayLine(own, timeline)
-                self._add("delay", line)
-                delayed = line(x, self._places[timeline])
-                self._delayed[key] = self._remember(delayed, timeline)
-            return self._delayed[key]
+            if (x, place) not in self._delayed:
+                self._delayed[x, place] = self._delay(x, own, place)
+            return self._delayed[x, place]
 
         return keras.tree.map_structure(align, structure)
 
-    def _add(self, stem: str, layer: StreamedLayer) -> None:
-        stem = re.sub(r"\W", "_", stem, flags=re.ASCII)
-        name, number = stem, 0
-        while name in self.layers:
-            number += 1
-            name = f"{stem}_{number}"
-        self.layers[name] = layer
+    def _delay(self, x: keras.KerasTensor, own: Any, later: Any) -> Any:
+        """Holds steps back until they pass a later place."""
+        spec = {"step": tf.TensorSpec((None, None, *x.shape[2:]), x.dtype)}
+        name = self._state(
+            "delay",
+            lambda size: Queue.empty(size, later.delay, spec)._asdict(),
+        )
+        delayed, self._next_states[name] = _Delay()(
+            x, self._states[name], own.tick.present, later.tick.present
+        )
+        return self._remember(delayed, later)
 
-    def _timeline(self, x: keras.KerasTensor) -> Any:
-        """The timeline of a tensor; None if it depends on no sequence."""
-        return self._timelines[id(x)][1]
-
-    def _remember(self, outputs: Any, timeline: Timeline | None) -> Any:
+    def _remember(self, outputs: Any, place: Place | None) -> Any:
         for x in keras.tree.flatten(outputs):
-            self._timelines[id(x)] = x, timeline
-            if timeline is not None:
-                self._places.setdefault(timeline, x)
+            self._known[x] = _Known(place)
         return outputs
 
 
-class _Passed(keras.layers.Layer):
-    """Passes a tensor on, in a dtype, and with another mask if one is given."""
+class _StepLayer(keras.layers.Layer):
+    """One tick of a layer: `stream_step` as a layer.
 
-    def __init__(self, **kwargs: Any):
-        super().__init__(**kwargs)
-        self.mask: Tensor | None = None
+    Args:
+        layer: The layer that is streamed.
+        steps: What has its `stream_step`.
+        outputs: What the layer returns of whole sequences, as `KerasTensor`s.
+    """
 
-    def call(self, x: Tensor, given: Tensor | None = None) -> Tensor:
-        self.mask = given
-        return tf.identity(x)
+    def __init__(self, layer: keras.Layer, steps: Any, outputs: Any):
+        super().__init__(dtype=layer.dtype_policy, autocast=layer.autocast)
+        self.supports_masking = True
+        self.layer = layer
+        self.steps = steps
+        self.outputs = outputs
+        self.built = True
+
+    def call(
+        self, state: State, tick: Tick, sequence: Tensor, arguments: dict
+    ) -> dict[str, Any]:
+        stepped = self.steps.stream_step(state, tick, sequence, **arguments)
+        made = stepped._asdict().items()
+        return {name: value for name, value in made if value is not None}
+
+    def compute_output_spec(self, *args: Any) -> dict[str, Any]:
+        return {**super().compute_output_spec(*args), "outputs": self.outputs}
+
+    def compute_mask(self, *args: Any) -> None:
+        """None: where masks go is an argument of what they reach."""
+        return None
+
+
+class _Delay(keras.layers.Layer):
+    """Holds steps back until a later place has them."""
+
+    def __init__(self) -> None:
+        super().__init__(autocast=False)
+        self.supports_masking = True
+        self.built = True
+
+    def call(
+        self, step: Tensor, state: State, arrives: Tensor, leaves: Tensor
+    ) -> tuple[Tensor, State]:
+        queue = Queue(**state).append({"step": step}, arrives)
+        after = queue.remove_first(leaves)
+        return queue.steps["step"][:, :1], after._asdict()
 
     def compute_output_spec(
-        self, x: keras.KerasTensor, given: keras.KerasTensor | None = None
-    ) -> keras.KerasTensor:
-        self.mask = given
-        return keras.KerasTensor(x.shape, self.compute_dtype)
+        self, step: keras.KerasTensor, state: State, *ticks: Any
+    ) -> tuple[keras.KerasTensor, State]:
+        # Keras cannot infer it for strings.
+        like = lambda x: keras.KerasTensor(x.shape, x.dtype)  # noqa: E731
+        return keras.tree.map_structure(like, (step, state))
 
-    def compute_mask(self, x: Tensor, mask: Tensor | None = None) -> Any:
-        return mask if self.mask is None else self.mask
+    def compute_mask(self, *args: Any) -> None:
+        """None, as in `_StepLayer`."""
+        return None
 
 
 class _Words(keras.layers.Layer):
@@ -387,44 +481,52 @@ def _check_call(model: keras.Model) -> None:
             raise _refusal(model, f"has a `{name}` of its own")
 
 
-def _carries_state(operation: Any) -> bool:
-    """Whether a layer has a streamed form, which carries its state."""
-    layer = unwrapped(operation)
-    if type(layer) is not keras.layers.Conv1D:
-        return type(layer) in _STREAMED
-    is_causal = layer.padding == "causal" or layer.kernel_size == (1,)
-    has_all = is_causal and layer.strides == (1,)
-    return has_all and has_known_activation(layer, rank=3)
+def _check_within(model: keras.Model) -> None:
+    """Refuses functional models that cannot become part of another."""
+    _check_call(model)
+    if model.supports_masking:
+        raise _refusal(model, "passes on masks that its layers may not")
+
+
+def _reads_windows(operation: Any) -> bool:
+    """Whether an operation is a `keras.layers.RNN` over windows."""
+    rnn = unwrapped(operation)
+    cell = getattr(rnn, "cell", None)
+    return type(rnn) is keras.layers.RNN and hasattr(cell, "window_size")
+
+
+def _output_specs(layer: keras.Layer, sequence: Any, arguments: dict) -> Any:
+    """What a layer returns of whole sequences, as `KerasTensor`s."""
+    if _reads_windows(layer):
+        *steps, features = sequence.shape
+        size = unwrapped(layer).cell.window_size
+        shape = (*steps, size, features + 1)
+        sequence = keras.KerasTensor(shape, sequence.dtype)
+    return layer.compute_output_spec(sequence, **arguments)
 
 
 def _unread_outputs(layer: keras.Layer, outputs: Any) -> list:
     """The outputs of a field that depend on positions it has not read."""
     if not getattr(layer, "return_field", False):
         return []
-    chooses = layer if isinstance(layer, LookAhead) else layer.cell
+    chooses = getattr(layer, "cell", layer)
     if chooses.size_from == "input":
         return []
-    field = outputs[-1]
-    return [x for name, x in field.items() if name != "size"]
+    return [x for name, x in outputs[-1].items() if name != "size"]
 
 
-def _check_streams(operation: Any) -> None:
+def _check_streams(operation: Any, steps: Any) -> None:
     """Refuses layers that are told to do what cannot be streamed."""
-    layer = unwrapped(operation)
-    if not isinstance(layer, keras.Layer):
-        return
-    for part in sublayers(layer):
-        samples = getattr(part, "sample_at_inference", False)
-        if samples or getattr(part, "inference", None) == "sample":
-            raise _refusal(operation, "draws at inference")
-        if getattr(part, "stateful", False):
-            raise _refusal(operation, "is stateful")
-    if type(layer) is BoundaryGate and layer.inference == "running_sum":
-        raise _refusal(operation, "sums over steps outside an encoder")
-    if type(layer) is FocusedHierarchicalEncoder and layer.returned.focused:
-        raise _refusal(operation, "returns focused states")
-    if type(layer) in _STREAMED and getattr(layer, "go_backwards", False):
-        raise _refusal(operation, "reads from the end")
+    reason = getattr(steps or operation, "stream_refusal", None)
+    if reason is not None:
+        raise _refusal(operation, reason)
+    if isinstance(operation, keras.Layer):
+        for part in sublayers(operation):
+            if getattr(part, "stateful", False):
+                raise _refusal(operation, "is stateful")
+    if isinstance(steps, ConvolutionSteps):
+        if not has_known_activation(steps.layer, rank=3):
+            raise _refusal(operation, "has an activation that is not known")
 
 
 def _refusal(operation: Any, reason: str) -> ValueError:
