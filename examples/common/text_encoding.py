@@ -50,7 +50,7 @@ def import_tensorflow_text() -> ModuleType:
     except ImportError as error:
         raise ImportError(
             "Texts need TF Text; install it with "
-            "`pip install 'keras_seqmech[text]'`."
+            "`pip install '.[text]'`."
         ) from error
     return tensorflow_text
 
