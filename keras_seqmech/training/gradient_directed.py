@@ -114,7 +114,9 @@ class GradientDirectedModel(network_model.NetworkModel):
         self.mask = mask
         probe = _probe(network, layer, mask)
         # In a function, where Keras does not save it as a part of the model.
-        self._probe = lambda inputs: probe(inputs, training=True)
+        self._probe = lambda inputs: probe(
+            graph.arrange_inputs(probe, inputs), training=True
+        )
         self.gradient_weight = add_scalar(
             self, "gradient_weight", gradient_weight
         )

@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from keras_seqmech.core import graph
 from keras_seqmech.typing import Tensor
 
 
@@ -74,6 +75,7 @@ class NetworkModel(PartsModel):
         return self.network.output_names
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+        inputs = graph.arrange_inputs(self.network, inputs)
         return self.network(inputs, training=training)
 
     def export(self, filepath: Any, *args: Any, **kwargs: Any) -> None:

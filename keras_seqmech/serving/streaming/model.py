@@ -162,7 +162,7 @@ class StreamingModel:
                 the sizes of inputs and states differ.
         """
         values = signature.named_inputs(
-            self.structure, self.specs, inputs, "inputs"
+            self.network.model, self.specs, inputs, "inputs"
         )
         end = tf.constant(checks.check_bool("end", end))
         answer = self._step({**values, **self._check_state(state), "end": end})
