@@ -12,6 +12,7 @@ from keras import ops
 
 from keras_seqmech.core import numerics
 from keras_seqmech.core.decisions import categorical
+from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.decisions.categorical import Sizes
 from keras_seqmech.core.masks import zero_masked
 from keras_seqmech.core.wrapped import unwrapped
@@ -108,15 +109,17 @@ class StreamedFieldRNN(FieldLayer, StreamedRNN):
             sequences = Sequences(*sequences[:2], steps[:, 1:], real[:, 1:])
         field_inputs = pad_inputs(sequences, self.waits + 1)
         returns_field = getattr(self.rnn, "return_field", False)
+        decides = returns_field or reports.is_recording()
         options = loop.RunOptions(
-            return_sequences=True, return_choices=returns_field, unroll=True
+            return_sequences=True, return_choices=decides, unroll=True
         )
         run = loop.run(self.rnn.cell, field_inputs, tuple(states), options)
         moved = run.outputs[:, 0], list(run.states)
-        if not returns_field:
+        if not decides:
             return moved
-        sizes = compute_sizes(self.rnn.cell, run, field_inputs)
-        return *moved, sizes.field()
+        field = compute_sizes(self.rnn.cell, run, field_inputs).field()
+        reports.record(self.rnn, field)
+        return (*moved, field) if returns_field else moved
 
 
 def is_over_windows(layer: keras.Layer) -> bool:
@@ -218,12 +221,12 @@ class StreamedLookAhead(FieldLayer):
         projected = self.layer.project_for_summary(read)
         views, projected = (tf.unstack(x, axis=1) for x in (read, projected))
         outputs = self.layer.show(views, projected, keep, real)[:, None]
-        if not self.layer.return_field:
-            return outputs
         logits, selection = (x[:, None] for x in chosen)
         size = tf.reduce_sum(tf.cast(keep, logits.dtype), axis=-1)[:, None]
         sizes = Sizes.of(
             logits, selection, self.layer.estimator, lambda selection: size
         )
         sizes = sizes.map(lambda x: zero_masked(x, keep[:, :1]))
-        return outputs, sizes.field()
+        return reports.with_decisions(
+            self.layer, outputs, sizes.field(), self.layer.return_field
+        )

@@ -7,6 +7,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core import cells
+from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.wrapped import unwrapped
 from keras_seqmech.initial_state import LearnedInitialState
 from keras_seqmech.serving.streaming.layer import State
@@ -164,8 +165,10 @@ class StreamedEncoder(StreamedLayer):
         returned = [output[:, None] if options.sequences else output]
         if options.state:
             returned += [*lower, *upper]
+        shown = gate.returned(decisions)
+        reports.record(self.layer, shown)
         if options.gates:
-            returned.append(gate.returned(decisions))
+            returned.append(shown)
         return returned[0] if len(returned) == 1 else tuple(returned)
 
     def _advance(

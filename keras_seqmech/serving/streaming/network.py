@@ -9,6 +9,9 @@ import keras
 import tensorflow as tf
 
 from keras_seqmech.core import graph
+from keras_seqmech.core.decisions.reports import numbered
+from keras_seqmech.core.decisions.reports import recording
+from keras_seqmech.core.decisions.statistics import without_statistics
 from keras_seqmech.core.graph import sublayers
 from keras_seqmech.core.wrapped import unwrapped
 from keras_seqmech.focused.encoder import FocusedHierarchicalEncoder
@@ -16,6 +19,7 @@ from keras_seqmech.focused.gate import BoundaryGate
 from keras_seqmech.receptive_field.layer import ReceptiveFieldRNN
 from keras_seqmech.receptive_field.look_ahead import LookAhead
 from keras_seqmech.receptive_field.windows import ReceptiveFieldWindows
+from keras_seqmech.serving import signature
 from keras_seqmech.serving.streaming.fields import StreamedFieldRNN
 from keras_seqmech.serving.streaming.fields import StreamedLookAhead
 from keras_seqmech.serving.streaming.fields import is_over_windows
@@ -29,6 +33,12 @@ from keras_seqmech.serving.streaming.layers import StreamedRNN
 from keras_seqmech.serving.streaming.per_step import has_known_activation
 from keras_seqmech.serving.streaming.per_step import has_time
 from keras_seqmech.serving.streaming.per_step import treats_steps_alone
+from keras_seqmech.serving.streaming.shifts import Ends
+from keras_seqmech.serving.streaming.shifts import Shift
+from keras_seqmech.serving.streaming.shifts import ShiftAhead
+from keras_seqmech.serving.streaming.shifts import ShiftBehind
+from keras_seqmech.serving.streaming.shifts import Stretch
+from keras_seqmech.serving.streaming.shifts import changed_ends
 from keras_seqmech.typing import Tensor
 
 # Layers that carry a state. A subclass may do more than its class says.
@@ -56,9 +66,11 @@ class StreamingNetwork:
         model: A functional model, or a built `keras.Sequential`; the network
             shares its weights.
         per_step: Classes of further layers that treat each step alone.
+        decisions: Whether to return the decisions of all layers, too.
 
     Attributes:
-        model: From inputs with one step of each sequence to the outputs.
+        model: From inputs with one step of each sequence to the outputs by
+            the names they are served under.
         inputs: The timeline of the inputs, to be set before each tick.
         outputs: The timeline of the outputs that have a time axis.
         delay: The most steps that outputs lie behind the inputs.
@@ -66,12 +78,16 @@ class StreamingNetwork:
 
     Raises:
         ValueError: If the model has no graph, no input has a free time axis,
-            or a layer is not known to need no more of the sequence than what
-            came before and what a field reads ahead.
+            a layer is not known to need no more of the sequence than what
+            came before and what a field reads ahead, or none decides where
+            decisions are wanted.
     """
 
     def __init__(
-        self, model: keras.Model, per_step: Sequence[type[keras.Layer]] = ()
+        self,
+        model: keras.Model,
+        per_step: Sequence[type[keras.Layer]] = (),
+        decisions: bool = False,
     ):
         graph.check_functional(model, "model")
         _check_call(model)
@@ -91,17 +107,24 @@ class StreamingNetwork:
         self._meetings: dict[frozenset[Timeline], Timeline] = {}
         # What windows are made of, and their mask, by their id.
         self._windowed: dict[int, tuple[Any, Any]] = {}
+        # Sequences that are longer or shorter than the inputs, by id.
+        self._stretched: dict[int, Stretch] = {}
         # What no operation may be given, by id: a layer, and why.
         self._refused: dict[int, tuple[keras.Layer, str]] = {}
+        self._shows_decisions = decisions
+        # Names of layers and their decisions, call by call, if wanted.
+        self._decided: list[tuple[str, dict[str, Any]]] = []
 
         functional = graph.as_functional(model)
         inputs = keras.tree.map_structure(self._input, functional.input)
         again = graph.run_again(functional, self._call, inputs)
         self._check_given(again.outputs)
-        self.outputs = self._meet(again.outputs) or self.inputs
-        ends = [self.outputs, *map(self._timeline, again.outputs)]
+        named = signature.named_outputs(model, again.output, self._decisions())
+        named = {k: x for k, x in named.items() if id(x) not in self._refused}
+        self.outputs = self._meet([*named.values()]) or self.inputs
+        ends = [self.outputs, *map(self._timeline, named.values())]
         self.delay = max(t.delay for t in ends if t is not None)
-        outputs = self._align(again.output, self.outputs)
+        outputs = self._align(named, self.outputs)
         self.model = keras.Model(again.input, outputs, name=model.name)
         used = {id(x) for x in sublayers(self.model)}
         self.layers = {
@@ -138,17 +161,21 @@ class StreamingNetwork:
             for x in keras.tree.flatten((args, kwargs))
             if isinstance(x, keras.KerasTensor)
         ]
+        ends = changed_ends(operation, [*args, *kwargs.values()])
+        if ends is not None and has_time(given[0]):
+            outputs = operation(*args, **kwargs)
+            return self._shift(operation, ends, given[0], outputs)
         self._check_given(given)
         dependent = [x for x in given if self._timeline(x) is not None]
         call = operation
         if type(operation) is keras.layers.StringLookup and operation.invert:
             call = _Words(operation)
         if not any(map(has_time, given)):
-            outputs = call(*args, **kwargs)
+            summarized = self._timeline(dependent[0]) if dependent else None
+            outputs = self._result(call, summarized, args, kwargs)
             if any(map(has_time, keras.tree.flatten(outputs))):
                 raise _refusal(operation, "makes a sequence of what is none")
-            summarized = self._timeline(dependent[0]) if dependent else None
-            return self._remember(outputs, summarized)
+            return outputs
         if not all(map(has_time, dependent)):
             reason = "combines a sequence with a summary of it"
             raise _refusal(operation, reason)
@@ -165,10 +192,32 @@ class StreamingNetwork:
                 "classes of your own that do are declared by `per_step`"
             )
             raise _refusal(operation, reason)
-        outputs = call(*args, **kwargs)
+        outputs = self._result(call, timeline, args, kwargs)
         if not all(map(has_time, keras.tree.flatten(outputs))):
             raise _refusal(operation, "does not return a step for each step")
-        return self._remember(outputs, timeline)
+        return outputs
+
+    def _result(
+        self, call: Any, timeline: Timeline | None, args: Any, kwargs: Any
+    ) -> Any:
+        """What a call returns, on a timeline; keeps its decisions if wanted."""
+        if self._shows_decisions and _may_decide(call):
+            outputs, decisions = _Recorder(call)(*args, **kwargs)
+            if decisions:
+                self._decided += [x for by in decisions for x in by.items()]
+                self._remember(decisions, timeline)
+                return self._remember(outputs, timeline)
+        return self._remember(call(*args, **kwargs), timeline)
+
+    def _decisions(self) -> dict[str, dict[str, Any]]:
+        """The decisions by layer, as `Recording.by_layer` names them."""
+        if self._shows_decisions and not self._decided:
+            raise ValueError(
+                "Argument `decisions` must be False for a model that calls no "
+                "layers that decide. Received: decisions=True"
+            )
+        names = numbered([name for name, _ in self._decided])
+        return dict(zip(names, (decisions for _, decisions in self._decided)))
 
     def _call_model(
         self, model: keras.Model, inputs: Any, mask: Any = None, **kwargs: Any
@@ -217,6 +266,45 @@ class StreamingNetwork:
         self._refused[id(windows)] = layer, reason
         return self._remember(windows, self._timeline(sequence))
 
+    def _shift(
+        self,
+        operation: Any,
+        ends: Ends,
+        sequence: keras.KerasTensor,
+        outputs: keras.KerasTensor,
+    ) -> Any:
+        """A sequence that is padded or cut; shifted once it has its length."""
+        before = self._stretched.get(id(sequence))
+        if before is None:
+            self._check_given([sequence])
+            before = Stretch(sequence)
+        stretch = before.changed(ends, outputs.dtype)
+        if stretch is None:
+            reason = (
+                "pads where steps were cut off, or with another value than "
+                "the padding before"
+            )
+            raise _refusal(operation, reason)
+        timeline = self._timeline(sequence)
+        self._remember(stretch.sequence, timeline)
+        steps = stretch.behind
+        if stretch.before + steps:
+            self._stretched[id(outputs)] = stretch
+            reason = (
+                "changes the number of steps; cut as many as you pad before "
+                "anything else reads them, as in "
+                "`keras.layers.ZeroPadding1D((0, 2))(x)[:, 1:-1]`"
+            )
+            self._refused[id(outputs)] = operation, reason
+            return self._remember(outputs, timeline)
+        if not steps:
+            return stretch.sequence
+        kind = ShiftAhead if steps > 0 else ShiftBehind
+        shift = kind(Shift(steps, stretch.fill), timeline)
+        self._add("shift", shift)
+        shifted = shift(stretch.sequence)
+        return self._remember(shifted, shift.output_timeline)
+
     def _over_sequence(self, layer: keras.Layer, args: Any, kwargs: Any) -> Any:
         """Arguments of a cell over windows, with the sequence in their place.
 
@@ -246,14 +334,20 @@ class StreamingNetwork:
             kind = StreamedFieldRNN
         streamed = kind(layer, timeline)
         self._add(layer.name, streamed)
-        outputs = streamed(sequence, **kwargs)
-        for x in _unread_outputs(wrapped, outputs):
+        before = len(self._decided)
+        outputs = self._result(
+            streamed, streamed.output_timeline, [sequence], kwargs
+        )
+        fields = [decisions for _, decisions in self._decided[before:]]
+        if getattr(wrapped, "return_field", False):
+            fields.append(outputs[-1])
+        for x in _unread(wrapped, fields):
             reason = (
                 "returns probabilities of sizes that it decides while "
                 "reading, which depend on what it has not read"
             )
             self._refused[id(x)] = layer, reason
-        return self._remember(outputs, streamed.output_timeline)
+        return outputs
 
     def _check_given(self, tensors: Sequence[keras.KerasTensor]) -> None:
         """Refuses tensors that are of no use outside the layer they are of."""
@@ -353,6 +447,39 @@ class _Words(keras.layers.Layer):
         return keras.KerasTensor(ids.shape, "string")
 
 
+class _Recorder(keras.layers.Layer):
+    """Returns the outputs of a layer, and the decisions of the call.
+
+    These are dicts by the name of the layer that decides, one for each.
+    """
+
+    def __init__(self, layer: keras.Layer):
+        super().__init__(dtype=layer.dtype_policy, autocast=False)
+        self.supports_masking = True
+        self.layer = layer
+        self.built = True
+
+    def call(self, *args: Any, **kwargs: Any) -> tuple[Any, list]:
+        with without_statistics(), recording() as found:
+            outputs = self.layer(*args, **kwargs)
+        return outputs, [
+            {layer.name: decisions}
+            for layer, decisions in found
+            if found.is_usable(layer)
+        ]
+
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(self.layer, StreamedLayer):
+            return super().compute_output_spec(*args, **kwargs)
+        outputs = self.layer.compute_output_spec(*args, **kwargs)
+        whole = _Recorder(self.layer.layer)
+        return outputs, whole.compute_output_spec(*args, **kwargs)[1]
+
+    def compute_mask(self, *args: Any) -> None:
+        """None: the layer has set the masks of its outputs."""
+        return None
+
+
 def _check_classes(per_step: Any) -> None:
     is_list = isinstance(per_step, (list, tuple))
     if not is_list or not all(
@@ -397,15 +524,25 @@ def _carries_state(operation: Any) -> bool:
     return has_all and has_known_activation(layer, rank=3)
 
 
-def _unread_outputs(layer: keras.Layer, outputs: Any) -> list:
-    """The outputs of a field that depend on positions it has not read."""
-    if not getattr(layer, "return_field", False):
+def _may_decide(call: Any) -> bool:
+    """Whether a layer may decide: one of neither Keras nor this module."""
+    layer = call.layer if isinstance(call, StreamedLayer) else call
+    # An `RFCell` decides in a loop of Keras, which is not recorded.
+    if not isinstance(layer, keras.Layer) or is_over_windows(layer):
+        return False
+    modules = {type(part).__module__ for part in sublayers(layer)}
+    others = modules - {__name__}
+    return any(name.partition(".")[0] != "keras" for name in others)
+
+
+def _unread(layer: keras.Layer, fields: list[dict[str, Any]]) -> list:
+    """What of a field depends on positions that it has not read."""
+    chooses = getattr(layer, "cell", layer)
+    if getattr(chooses, "size_from", "input") == "input":
         return []
-    chooses = layer if isinstance(layer, LookAhead) else layer.cell
-    if chooses.size_from == "input":
-        return []
-    field = outputs[-1]
-    return [x for name, x in field.items() if name != "size"]
+    return [
+        x for field in fields for name, x in field.items() if name != "size"
+    ]
 
 
 def _check_streams(operation: Any) -> None:
