@@ -36,13 +36,21 @@ class PartsModel(keras.Model):
     def from_config(
         cls, config: dict[str, Any], custom_objects: dict | None = None
     ) -> "PartsModel":
-        parts = {
+        return cls(
+            **{**config, **cls.deserialized_parts(config, custom_objects)}
+        )
+
+    @classmethod
+    def deserialized_parts(
+        cls, config: dict[str, Any], custom_objects: dict | None
+    ) -> dict[str, Any]:
+        """The parts that a config holds, by name."""
+        return {
             name: keras.saving.deserialize_keras_object(
                 config[name], custom_objects=custom_objects
             )
             for name in cls.parts
         }
-        return cls(**{**config, **parts})
 
 
 class NetworkModel(PartsModel):
