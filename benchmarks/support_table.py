@@ -7,7 +7,7 @@ layer, from the registry of the tests: `predict` and a step of `fit` (SGD) of a
 small model, with masks and a row without a real step, noise taken out;
 outputs, decisions and new weights are compared with those of the eager run in
 float32. The columns of exports run only inference, of the trained model; those
-of LiteRT and ONNX, which need `pip install keras_seqmech[formats]`, for one
+of LiteRT and ONNX, which need `pip install '.[formats]'`, for one
 batch size and length.
 """
 

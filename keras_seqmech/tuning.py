@@ -20,8 +20,8 @@ try:
 except ImportError as error:
     raise ImportError(
         "`keras_seqmech.tuning` needs KerasTuner and TensorBoard; install "
-        "them with `pip install 'keras_seqmech[tuning]'`. "
-        f"Received: {error}"
+        "them with `pip install '.[tuning]'` in the checkout of "
+        f"keras_seqmech. Received: {error}"
     ) from error
 
 import keras

@@ -27,12 +27,14 @@ FOLDERS = {
 }
 FILES = {
     "CHANGELOG.md",
+    "CITATION.cff",
     "CONTRIBUTING.md",
     "LICENSE",
     "MANIFEST.in",
     "Makefile",
     "README.md",
     "RESULTS.md",
+    "SECURITY.md",
     "pyproject.toml",
     "setup.cfg",
 }

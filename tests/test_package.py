@@ -19,7 +19,7 @@ from tests import ROOT
 
 PACKAGE = ROOT / "keras_seqmech"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
-EXTRAS = ("tensorflow_text", "keras_tuner", "matplotlib")
+EXTRAS = ("tensorflow_text", "keras_tuner", "matplotlib", "pydot")
 MECHANISMS = (
     "receptive_field",
     "focused",
@@ -185,6 +185,11 @@ def test_docstring_examples(name):
         runner.run(test)
     failed, attempted = runner.summarize(verbose=False)
     assert attempted and not failed
+
+
+def test_the_citation_is_of_this_version():
+    citation = ROOT.joinpath("CITATION.cff").read_text(encoding="utf8")
+    assert f"\nversion: {keras_seqmech.__version__}\n" in citation
 
 
 def test_public_layers_have_examples():

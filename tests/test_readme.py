@@ -110,7 +110,7 @@ def check_choosing_settings(names: dict, printed: str) -> None:
         assert np.isfinite(history[f"look_{curve}"]).all()
     assert names["sizes"].shape == names["token_ids"].shape
     assert 1 <= names["sizes"].min() and names["sizes"].max() <= 4
-    assert "Tokens read at each step" in printed
+    assert "Numbers read at each one" in printed
 
 
 def check_mechanism_pooling(_: dict, printed: str) -> None:

@@ -49,8 +49,7 @@ def import_tensorflow_text() -> ModuleType:
         import tensorflow_text
     except ImportError as error:
         raise ImportError(
-            "Texts need TF Text; install it with "
-            "`pip install 'keras_seqmech[text]'`."
+            "Texts need TF Text; install it with `pip install '.[text]'`."
         ) from error
     return tensorflow_text
 

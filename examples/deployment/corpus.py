@@ -25,7 +25,7 @@ try:
     from pyarrow import parquet
 except ImportError as error:
     raise ImportError(
-        "Files of texts need `pip install 'keras_seqmech[scaling]'`."
+        "Files of texts need `pip install '.[scaling]'`."
     ) from error
 
 ENDINGS = (".jsonl", ".parquet")

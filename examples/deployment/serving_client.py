@@ -5,7 +5,7 @@
 
 prints the outputs by name. REST needs nothing but Python. For large arrays,
 `--protocol grpc --address localhost:8500` is faster, and needs
-`pip install 'keras_seqmech[serving]'`.
+`pip install '.[serving]'`.
 """
 
 import argparse

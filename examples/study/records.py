@@ -10,7 +10,7 @@ cases; of several grids, those of each.
 
 import itertools
 import shlex
-import tomllib
+import sys
 from collections.abc import Mapping
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +21,11 @@ from typing import Any
 from typing import NamedTuple
 
 from examples.study import programs
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 FOLDER = Path(__file__).parent / "studies"
 

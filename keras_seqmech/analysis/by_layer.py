@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras_seqmech.analysis.restored_state import state_restored
 from keras_seqmech.core.decisions.reports import recording
 from keras_seqmech.core.decisions.statistics import without_statistics
+from keras_seqmech.core.graph import arrange_inputs
 from keras_seqmech.typing import Tensor
 
 
@@ -103,5 +104,5 @@ class _Deciding(keras.Model):
 
     def call(self, inputs: Tensor) -> dict[str, dict[str, Tensor]]:
         with without_statistics(), recording() as recorded:
-            self.model(inputs, training=False)
+            self.model(arrange_inputs(self.model, inputs), training=False)
         return recorded.by_layer()

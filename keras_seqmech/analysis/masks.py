@@ -88,8 +88,8 @@ def mask_report(
         model: A built functional or `keras.Sequential` model. Its inputs with
             an unknown number of steps (`keras.Input((None, ...))`) are padded.
             Models within it count as one layer; report on them apart.
-        example: Arrays as the model takes them, of one example or more of one
-            length, without padding.
+        example: Arrays as the model takes them, or a dict of them by input
+            name: one example or more, of one length, without padding.
         padding: The number at padded steps.
         side: `"right"`, padding after the real steps, or `"left"`.
 
@@ -111,13 +111,8 @@ def mask_report(
     """
     checks.check_choice("side", side, SIDES)
     graph.check_functional(model, "model")
-    arrays = [np.asarray(array) for array in keras.tree.flatten(example)]
-    if len(arrays) != len(model.inputs):
-        raise ValueError(
-            "Argument `example` must hold an array for each input, "
-            f"{[tensor.name for tensor in model.inputs]}. "
-            f"Received: {len(arrays)} arrays"
-        )
+    inputs = graph.flatten_inputs(model, example, "example")
+    arrays = [np.asarray(array) for array in inputs]
     padded = [tuple(x.shape[1:2]) == (None,) for x in model.inputs]
     if not any(padded):
         raise ValueError(

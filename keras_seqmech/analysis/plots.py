@@ -206,7 +206,7 @@ def _load(name: str) -> ModuleType:
     except ImportError as error:
         raise ImportError(
             "Figures need matplotlib; install it with "
-            "`pip install 'keras_seqmech[plots]'`."
+            "`pip install '.[plots]'` in the checkout of keras_seqmech."
         ) from error
 
 

@@ -66,6 +66,7 @@ class RecurrentProbe:
 
     def norms(self, inputs: Any, targets: Any) -> tuple[np.ndarray, np.ndarray]:
         """Norms of one batch and the layer's mask, `(batch, time)`."""
+        inputs = graph.arrange_inputs(self._perturbed, inputs)
         norms, mask = self._traced(inputs, targets)
         return norms.numpy(), mask.numpy()
 

@@ -174,7 +174,7 @@ def prepare(
     kernel = ops.cast(cell.kernel, dtype)
     recurrent_kernel = ops.cast(cell.recurrent_kernel, dtype)
     bias = None if cell.bias is None else ops.cast(cell.bias, dtype)
-    known_step = functools.partial(_STEPS[type(cell)], cell)
+    known_step: Callable = functools.partial(_STEPS[type(cell)], cell)
     if isinstance(cell, keras.layers.GRUCell):
         gru = _gru_operands(cell, sequences, kernel, recurrent_kernel, bias)
         return CellRun(gru, known_step)
@@ -282,7 +282,7 @@ def _gru_step(
     return hidden, (hidden,)
 
 
-_STEPS = {
+_STEPS: dict[type, Callable] = {
     keras.layers.SimpleRNNCell: _simple_rnn_step,
     keras.layers.LSTMCell: lstm_step,
     keras.layers.GRUCell: _gru_step,

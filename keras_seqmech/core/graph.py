@@ -1,7 +1,9 @@
 """Layers within layers, and functional models as graphs of operations."""
 
+import reprlib
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -18,6 +20,70 @@ def check_functional(network: keras.Layer, argument: str = "network") -> None:
             "a model that trains another, give its `network`. "
             f"Received: {argument}={network!r}"
         )
+
+
+def input_structure(model: keras.Model) -> Any:
+    """The symbolic inputs of a functional model, nested as it takes them."""
+    is_sequential = isinstance(model, keras.Sequential)
+    return model.inputs[0] if is_sequential else model.input
+
+
+def arrange_inputs(model: keras.Model, inputs: Any) -> Any:
+    """Inputs in the structure of `model.input`, if it has a graph of layers.
+
+    Keras takes a dict with one key more in the order of the sorted keys.
+    """
+    if not getattr(model, "inputs", None):
+        return inputs
+    values = flatten_inputs(model, inputs)
+    return keras.tree.pack_sequence_as(input_structure(model), values)
+
+
+def flatten_inputs(
+    model: keras.Model,
+    inputs: Any,
+    argument: str = "inputs",
+    names: Sequence[str] | None = None,
+) -> list:
+    """Inputs in the order of `model.inputs`, matched by name or nesting.
+
+    Args:
+        model: A functional model, or a built `keras.Sequential`.
+        inputs: Arrays nested as the model's inputs, or a dict by input name.
+        argument: Name of the inputs in errors.
+        names: Names of the inputs; those of `keras.Input` if None.
+
+    Raises:
+        ValueError: If an input is missing, or the structure does not fit.
+    """
+    tensors, given = input_structure(model), inputs
+    if isinstance(tensors, dict):
+        names = list(tensors)
+    else:
+        names = names or [tensor.name for tensor in model.inputs]
+        if len(names) == 1:
+            tensors = [model.inputs[0]]
+            is_list = isinstance(inputs, (list, tuple))
+            if not is_list or not any(hasattr(x, "shape") for x in inputs):
+                given = [inputs]
+    values: list[Any] = []
+    try:
+        if isinstance(inputs, dict):
+            given = {name: inputs[name] for name in names}
+            if not isinstance(tensors, dict):
+                given = keras.tree.pack_sequence_as(tensors, [*given.values()])
+        keras.tree.map_structure_up_to(
+            keras.tree.lists_to_tuples(tensors),
+            values.append,
+            keras.tree.lists_to_tuples(given),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"Argument `{argument}` must be what the model is called with, "
+            f"or a dict with the keys {list(names)}. "
+            f"Received: {argument}={reprlib.repr(inputs)}"
+        ) from error
+    return values
 
 
 def as_functional(model: keras.Model) -> keras.Model:
@@ -72,6 +138,8 @@ def call_again(
         for x in functional.inputs
     ]
     given = dict(zip(own, inputs, strict=True))
+    # Keras 3.10 refuses models with inputs that nothing reads.
+    read = [keras.layers.Identity()(x) for x in own]
     end = keras.layers.Identity()
     found: list[Any] = []
 
@@ -83,7 +151,7 @@ def call_again(
         if operation is not end:
             return call(operation, *args, **kwargs)
         found.extend(args)
-        return keras.tree.map_structure(lambda x: own[0], args[0])
+        return keras.tree.map_structure(lambda x: read[0], args[0])
 
     ended = keras.Model(functional.inputs, end(functional.output))
     run_again(ended, call_given, own)

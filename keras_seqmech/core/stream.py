@@ -121,6 +121,21 @@ class Queue(NamedTuple):
         }
         return Queue(longer, self.count + tf.cast(present, "int32"))
 
+    def oldest_leave(self, needed: Any, tick: Tick) -> tuple[Tensor, Tensor]:
+        """Whether the oldest steps leave, as all that they need has arrived.
+
+        Args:
+            needed: int32 tensor `(batch,)`, or int: how many waiting steps they
+                need if the sequence has no end, themselves included.
+            tick: The steps that arrive, in the queue already.
+
+        Returns:
+            Boolean tensors `(batch,)`: whether they leave, and whether the next
+            ones may leave although no further step arrives.
+        """
+        leaves = (self.count > 0) & (tick.ended | (self.count >= needed))
+        return leaves, leaves & (self.count > 1)
+
     def remove_first(self, leaves: Tensor) -> "Queue":
         """The queue, smaller by one, without the oldest step where it leaves.
 

@@ -367,8 +367,10 @@ class FocusedHierarchicalEncoder(keras.layers.Layer):
         returned = [output[:, None] if self.return_sequences else output]
         if self.return_state:
             returned += [*lower, *upper]
+        shown = self.gate.returned(decisions)
+        reports.record(self, shown)
         if self.returned.gates:
-            returned.append(self.gate.returned(decisions))
+            returned.append(shown)
         outputs = returned[0] if len(returned) == 1 else tuple(returned)
         return Stepped(outputs, state)
 

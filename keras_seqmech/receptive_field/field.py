@@ -84,10 +84,10 @@ class Field:
     forget_kernel: Tensor
     forget_bias: Tensor
     forget_strength: Tensor | None = None
-    recurrent_kernel: Tensor | None = None
-    size_kernel: Tensor | None = None
-    size_recurrent_kernel: Tensor | None = None
-    size_bias: Tensor | None = None
+    recurrent_kernel: Tensor = None
+    size_kernel: Tensor = None
+    size_recurrent_kernel: Tensor = None
+    size_bias: Tensor = None
 
     @property
     def reads_softly(self) -> bool:

@@ -35,7 +35,6 @@ from keras_seqmech.receptive_field.field import SIZE_SOURCES
 from keras_seqmech.receptive_field.field import check_activation
 from keras_seqmech.receptive_field.field import inner_states
 from keras_seqmech.receptive_field.field import keep_weights
-from keras_seqmech.receptive_field.steps import leaving
 from keras_seqmech.typing import Tensor
 
 
@@ -554,7 +553,9 @@ class LookAhead(DecidesSizes):
         extent = tf.maximum(
             categorical.best(selection) + 1, state["reach"] - left
         )
-        leaves, pending = leaving(queue, extent, tick)
+        # A masked step reads nothing.
+        needed = tf.where(real[:, 0], extent, 1)
+        leaves, pending = queue.oldest_leave(needed, tick)
         reach = choose(leaves & real[:, 0], left + extent, state["reach"])
         keep = tf.range(self.max_size) < extent[:, None]
         keep = keep & real & real[:, :1]
@@ -580,12 +581,12 @@ class LookAhead(DecidesSizes):
             keep,
             real,
         )
-        if not self.return_field:
-            return outputs[:, None]
         size = ops.sum(ops.cast(keep, logits.dtype), axis=-1)
         sizes = Sizes.of(logits, selection, self.estimator, lambda _: size)
         sizes = sizes.map(lambda x: masks.zero_masked(x[:, None], keep[:, :1]))
-        return outputs[:, None], sizes.field()
+        return reports.with_decisions(
+            self, outputs[:, None], sizes.field(), self.return_field
+        )
 
     def compute_mask(self, sequence: Tensor, mask: Any = None) -> Any:
         mask = mask[0] if isinstance(mask, (list, tuple)) else mask

@@ -6,6 +6,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core.decisions import categorical
+from keras_seqmech.core.decisions import reports
 from keras_seqmech.core.keras_steps import RecurrentSteps
 from keras_seqmech.core.masks import zero_masked
 from keras_seqmech.core.stream import Queue
@@ -80,7 +81,9 @@ class FieldSteps(RecurrentSteps):
         # Masked steps may hold anything.
         steps = choose(real, steps, tf.zeros_like(steps))
         sizes = self._provisional_sizes(steps, real, queue.count, states[0])
-        leaves, pending = leaving(queue, sizes, tick)
+        # A masked step reads nothing.
+        needed = tf.where(real[:, 0], sizes, 1)
+        leaves, pending = queue.oldest_leave(needed, tick)
         cell = self.rnn.cell
         output, new, chosen = cell.read_window(steps, real, states)
         outputs, state = self.advance(
@@ -90,12 +93,15 @@ class FieldSteps(RecurrentSteps):
             leaves,
             leaves & real[:, 0],
         )
-        if getattr(self.rnn, "return_field", False):
+        returns_field = getattr(self.rnn, "return_field", False)
+        if returns_field or reports.is_recording():
             sizes = cell.sizes(
                 chosen.logits, chosen.selection, real, tf.shape(real)[:1]
             ).map(lambda x: zero_masked(x[:, None], real[:, :1]))
-            outputs = outputs if isinstance(outputs, list) else [outputs]
-            outputs = [*outputs, sizes.field()]
+            reports.record(self.rnn, sizes.field())
+            if returns_field:
+                outputs = outputs if isinstance(outputs, list) else [outputs]
+                outputs = [*outputs, sizes.field()]
         if not self.stream_delay:
             return Stepped(outputs, state)
         state["queue"] = queue.remove_first(leaves)._asdict()
@@ -111,22 +117,3 @@ class FieldSteps(RecurrentSteps):
         may_follow = tf.range(cell.max_size) >= count[:, None]
         chosen = cell.choose(steps, real | may_follow, hidden)
         return categorical.best(chosen.selection) + 1
-
-
-def leaving(queue: Queue, sizes: Tensor, tick: Tick) -> tuple[Tensor, Tensor]:
-    """Whether the oldest steps leave, as they have all that they read.
-
-    Args:
-        queue: The steps that wait, that of the tick included.
-        sizes: int32 tensor `(batch,)`: the positions that the oldest would
-            read if the sequence had no end.
-        tick: The steps that arrive.
-
-    Returns:
-        Boolean tensors `(batch,)`: whether they leave, and whether the next
-        ones may leave although no further step arrives.
-    """
-    # A masked step reads nothing.
-    has_all = tick.ended | (sizes <= queue.count) | ~queue.steps["real"][:, 0]
-    leaves = (queue.count > 0) & has_all
-    return leaves, leaves & (queue.count > 1)

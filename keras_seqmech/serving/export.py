@@ -64,7 +64,8 @@ def export_model(
 
     With `decisions=True` `serving_default` returns, too, what
     `analysis.decisions` shows, under the layer's name and its key: `rnn_size`,
-    `rnn_probabilities`. A name that an output has is numbered.
+    `rnn_probabilities`. A name that an output has is numbered. `step` returns
+    them, too, except probabilities of sizes that are decided while reading.
 
     With `streaming=True` two more signatures run the model on sequences that
     arrive in chunks, as `StreamingModel` does; the client keeps the states:
@@ -89,14 +90,13 @@ def export_model(
             in `directory`, starting with 1.
         example_inputs: What one would call the model with, or a dict of
             arrays by input name. They are compared, and written as a warm-up
-            request, which needs `pip install 'keras_seqmech[serving]'`;
+            request, which needs `pip install '.[serving]'` in the checkout;
             without that package a warning is logged and none is written. By
             default random inputs are compared.
         streaming: Whether to add the signatures `start` and `step`.
         per_step: With `streaming=True`, classes of layers that treat each
             step alone, as of `StreamingModel`.
-        decisions: Whether `serving_default` returns the decisions of all
-            layers.
+        decisions: Whether to return the decisions of all layers.
 
     Returns:
         The path of the new version.
@@ -137,12 +137,12 @@ def export_model(
     streaming = checks.check_bool("streaming", streaming)
     decisions = checks.check_bool("decisions", decisions)
     structure, specs = signature.input_specs(model)
-    example = signature.example(structure, specs, example_inputs)
+    example = signature.example(model, specs, example_inputs)
     serve = signature.serving_function(model, structure, specs, decisions)
     here = {name: x.numpy() for name, x in serve(example).items()}
     endpoints = {"serve": (serve, specs)}
     if streaming:
-        endpoints |= StreamingModel(model, per_step).endpoints()
+        endpoints |= StreamingModel(model, per_step, decisions).endpoints()
     directory = _check_directory(directory)
     _number(directory, version)
     directory.mkdir(parents=True, exist_ok=True)
@@ -156,7 +156,7 @@ def export_model(
         served = _serve_in_fresh_process(path, example)
         compare("serving_default", served.pop("serving_default"), here, model)
         for name, answers in served.items():
-            # Chunks have no decisions but those that the model returns.
+            # Chunks lack decisions that depend on what was not read.
             compare(name, answers, {k: here[k] for k in answers}, model)
         return _publish(path, directory, version)
     finally:
@@ -271,7 +271,7 @@ def _write_warmup(
     except ImportError:
         _logger.warning(
             "The export has no warm-up request, which needs "
-            "`pip install 'keras_seqmech[serving]'`."
+            "`pip install '.[serving]'` in the checkout of keras_seqmech."
         )
         return
     request = predict_pb2.PredictRequest(

@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_seqmech.core import graph
 from keras_seqmech.core.decisions.reports import numbered
 from keras_seqmech.core.decisions.reports import recording
 from keras_seqmech.core.decisions.statistics import without_statistics
@@ -37,8 +38,7 @@ def input_specs(model: keras.Model) -> tuple[Any, dict[str, tf.TensorSpec]]:
         for each leaf of it, by name and in their order. The axis of the batch
         is None, and so are those that are None in `keras.Input`.
     """
-    sequential = isinstance(model, keras.Sequential)
-    structure = model.inputs[0] if sequential else model.input
+    structure = graph.input_structure(model)
     leaves = keras.tree.flatten(structure)
     # A tensor of `keras.Input` has its layer's name only where that was given.
     given = {
@@ -73,40 +73,26 @@ def _loses_numbers(tensor: tf.Tensor, dtype: tf.DType) -> bool:
 
 
 def example(
-    structure: Any, specs: Mapping[str, tf.TensorSpec], example_inputs: Any
+    model: keras.Model, specs: Mapping[str, tf.TensorSpec], example_inputs: Any
 ) -> dict[str, tf.Tensor]:
     """Example inputs by name, checked against their specs; random if None."""
     if example_inputs is None:
         return {name: _random(spec) for name, spec in specs.items()}
-    return named_inputs(structure, specs, example_inputs, "example_inputs")
+    return named_inputs(model, specs, example_inputs, "example_inputs")
 
 
 def named_inputs(
-    structure: Any,
+    model: keras.Model,
     specs: Mapping[str, tf.TensorSpec],
     inputs: Any,
     argument: str,
 ) -> dict[str, tf.Tensor]:
     """Inputs by name, checked against their specs.
 
-    The `inputs` are such a structure of arrays, or a dict of them by name;
-    `argument` is what errors call them.
+    The `inputs` are what the model is called with, or a dict of arrays by
+    name; `argument` is what errors call them.
     """
-    alone = isinstance(structure, (list, tuple)) and len(structure) == 1
-    if alone and not isinstance(inputs, (dict, list, tuple)):
-        inputs = [inputs]
-    values: list[Any] = []
-    try:
-        if isinstance(inputs, dict) and not isinstance(structure, dict):
-            values = [inputs[name] for name in specs]
-        else:
-            keras.tree.map_structure_up_to(structure, values.append, inputs)
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"Argument `{argument}` must be what the model is called with, "
-            f"or a dict with the keys {list(specs)}. "
-            f"Received: {argument}={reprlib.repr(inputs)}"
-        ) from error
+    values = graph.flatten_inputs(model, inputs, argument, [*specs])
     return {
         name: tensor_like(value, spec, argument)
         for value, (name, spec) in zip(values, specs.items())

@@ -302,7 +302,8 @@ def _join(before: Tensor, parts: Tensor, length: Size) -> Tensor:
     _, batch, _, features = ops.shape(parts)
 
     def step(block: tuple, states: States) -> tuple[Named, States]:
-        result = convolve(*block, length, in_loop=True)
+        before, parts = block
+        result = convolve(before, parts, length, in_loop=True)
         return {}, (states[0] + result,)
 
     _, (total,) = scan(

@@ -37,7 +37,7 @@ def load_digits() -> tuple[Images, Images]:
     except ImportError as error:
         raise ImportError(
             "`load_digits` needs scikit-learn; install it with "
-            "`pip install 'keras_seqmech[examples]'`."
+            "`pip install '.[examples]'` in the checkout of keras_seqmech."
         ) from error
     digits = datasets.load_digits()
     order = np.random.default_rng(0).permutation(len(digits.target))

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+import weakref
 
 import keras
 
@@ -14,31 +15,29 @@ EXPLORE = (
     "let them explore first (`entropy` of `ExploreThenCommit`, or a larger "
     "`entropy` of `DecisionPenalties`)"
 )
-# Advice where decisions are all alike, by the metric of each kind of layer.
-REMEDIES = {
-    "mean_size": f"{EXPLORE}, lower the weight of `reading`, or set a `target` "
-    "with a `target_weight`",
-    "openness": f"{EXPLORE}, lower the weight of `reading` where all are "
-    "closed, raise it or set a `target` with a `target_weight` where all are "
-    "open",
-    "kept": "start from probabilities that differ (`EmissionProbabilities`), "
-    "set a `target` with a `target_weight`, lower the weight of `reading` "
-    f"where none is kept, {EXPLORE}",
-}
 COMMIT = (
     "raise `indecision` late in training and let `entropy` and "
     "`temperature` fall by then, as `ExploreThenCommit` does; train longer"
 )
+# Of a layer's statistics, what this fit has warned of: once, though several
+# callbacks look.
+_warned: weakref.WeakKeyDictionary[DecisionStatistics, set[str]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 class WarnOnDecisionCollapse(keras.callbacks.Callback):
-    r"""Warns when decisions are all alike, or none is decided at the end.
+    r"""Warns when decisions are certain too early, all alike or never made.
 
     Decisions are the sizes of a `ReceptiveFieldRNN`, the gates of a
     `FocusedHierarchicalEncoder` or `BoundaryGate`, and the steps that an
     `ExpectedSubsample` keeps. They may collapse on the first choice that
     helps, and then stay, however long one trains. The callback warns
 
+    - after the first step of a new optimizer, where the probabilities of an
+      `ExpectedSubsample` with `estimator="expectation"` are 0 and 1 before
+      anything was learned, so that they have no gradient: more than 98 %
+      of them are certain, and a tenth to nine tenths are kept;
     - at the end of an epoch, where all decisions of a layer are alike: the
       entropy of its hard decisions over all steps is below
       `min_choice_entropy`, as nearly all sizes are the same, all gates open or
@@ -47,10 +46,14 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
     - at the end of training, where hardly any of them is decided: the share of
       decisions whose likeliest value has a probability above 0.9 is below
       `min_certain`. What inference does with hard decisions is then not what
-      was trained.
+      was trained;
+    - at the end of training, where a layer misses its target: most of its
+      decisions are certain, and what is read is more than twice the `target` or
+      less than half of it, and more than 0.05 away.
 
     Each warning names the layer, the numbers seen and the arguments that help,
-    and comes once for a layer in a `fit`. Training goes on.
+    and comes once for a layer in a `fit`. Training goes on. An
+    `ExploreThenCommit` gives the first and the last of them by itself.
 
     No warning of equal decisions is given for layers with one size, nor for a
     `target` that equal decisions meet (a whole size, a share of 0 or 1);
@@ -104,13 +107,45 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
         self.min_certain = checks.check_share("min_certain", min_certain)
         self.begin = checks.check_share("begin", begin)
         self._watched: list[keras.Layer] = []
-        self._warned: set[str] = set()
+        self._is_new = False
         self._logs: dict = {}
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        self._watched = _find_watched(self.model)
-        self._warned = set()
+        found = layers_with_statistics(self.model)
+        if not found:
+            _refuse(self.model)
+        self._watched = [
+            layer
+            for layer in found
+            if layer.statistics.choice_entropy.choices > 1
+        ]
+        for layer in self._watched:
+            _warned[layer.statistics] = set()
         self._logs = {}
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        # A backup may have been restored.
+        steps = self.model.optimizer.iterations
+        self._is_new = not keras.ops.convert_to_numpy(steps)
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        if not self._is_new:
+            return
+        self._is_new = False
+        for layer in self._watched:
+            found = _read(layer, logs or {})
+            if _starts_certain(layer, found):
+                self._warn(
+                    layer,
+                    "are certain from the first step on, before anything was "
+                    "learned, so that they have no gradient",
+                    found,
+                    [
+                        "lower the `scale` of `EmissionProbabilities` (to "
+                        "0.3, say)",
+                        'take `estimator="straight_through"`',
+                    ],
+                )
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         self._logs = logs or {}
@@ -118,33 +153,60 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
         if epoch + 1 < self.begin * epochs:
             return
         for layer in self._watched:
-            name, found = layer.statistics.prefix, _read(layer, self._logs)
+            found = _read(layer, self._logs)
             target_entropy = _target_entropy(layer.penalties)
             least = min(self.min_choice_entropy, target_entropy / 2)
-            if found["choice_entropy"] < least and name not in self._warned:
-                self._warned.add(name)
-                _warn(
-                    f"The decisions of layer '{name}' have collapsed: nearly "
-                    f"all are alike ({_text(found)} after epoch {epoch + 1}). "
-                    "They will hardly recover by themselves: "
-                    f"{REMEDIES[next(iter(found))]}."
+            if found["choice_entropy"] < least:
+                self._warn(
+                    layer,
+                    "have collapsed, and will hardly recover by themselves: "
+                    f"nearly all are alike after epoch {epoch + 1}",
+                    found,
+                    _remedies(layer, found),
                 )
 
     def on_train_end(self, logs: dict | None = None) -> None:
         for layer in self._watched:
             found = _read(layer, self._logs)
             if found["certain"] < self.min_certain:
-                _warn(
-                    f"The decisions of layer '{layer.statistics.prefix}' "
-                    f"are undecided at the end of training ({_text(found)}), "
-                    f"so hard ones differ from what was trained: {COMMIT}."
+                self._warn(
+                    layer,
+                    "are undecided at the end of training, so hard ones differ "
+                    "from what was trained",
+                    found,
+                    [COMMIT],
                 )
+            if _misses_target(layer, found):
+                self._warn(
+                    layer,
+                    "miss their target at the end of training, "
+                    f"target={layer.penalties.target:g}",
+                    found,
+                    _remedies(layer, found),
+                )
+
+    def _warn(
+        self,
+        layer: keras.Layer,
+        verdict: str,
+        found: dict[str, float],
+        remedies: list[str],
+    ) -> None:
+        given, kind = _warned[layer.statistics], verdict.split(",")[0]
+        if kind not in given:
+            given.add(kind)
+            warnings.warn(
+                f"The decisions of layer '{layer.statistics.prefix}' {verdict} "
+                f"({_text(found)}). What helps: {'; '.join(remedies)}.",
+                UserWarning,
+                stacklevel=2,
+            )
 
 
 def _read(layer: keras.Layer, logs: dict) -> dict[str, float]:
     """A layer's metrics, by the ends of their names; NaN if of no decision.
 
-    The first is how much is read, by the name that it has in `REMEDIES`.
+    The first is how much is read.
     """
     of = layer.statistics
     prefix = f"{of.prefix}_"
@@ -168,30 +230,71 @@ def _text(found: dict[str, float]) -> str:
     )
 
 
-def _find_watched(model: keras.Model) -> list[keras.Layer]:
-    """All layers with statistics of decisions that can differ."""
-    layers = [
-        layer for layer in sublayers(model) if hasattr(layer, "penalty_weights")
-    ]
+def layers_with_statistics(model: keras.Model) -> list[keras.Layer]:
+    """All layers with metrics of their decisions."""
     found = {
         id(layer.statistics): layer
-        for layer in layers
-        if isinstance(getattr(layer, "statistics", None), DecisionStatistics)
+        for layer in sublayers(model)
+        if hasattr(layer, "penalty_weights")
+        and isinstance(getattr(layer, "statistics", None), DecisionStatistics)
     }
-    if not found:
-        # A layer and its part share them: the layer is named.
-        deciders = {id(x.penalty_weights): x.name for x in reversed(layers)}
-        raise ValueError(
-            "`WarnOnDecisionCollapse` reads the metrics of layers that decide: "
-            "build at least one with `track_statistics=True`. Received: model "
-            f"'{model.name}', of whose layers {sorted(deciders.values())} "
-            "decide, without metrics"
+    return list(found.values())
+
+
+def _refuse(model: keras.Model) -> None:
+    layers = [x for x in sublayers(model) if hasattr(x, "penalty_weights")]
+    # A layer and its part share them: the layer is named.
+    deciders = {id(x.penalty_weights): x.name for x in reversed(layers)}
+    raise ValueError(
+        "`WarnOnDecisionCollapse` reads the metrics of layers that decide: "
+        "build at least one with `track_statistics=True`. Received: model "
+        f"'{model.name}', of whose layers {sorted(deciders.values())} "
+        "decide, without metrics"
+    )
+
+
+def _starts_certain(layer: keras.Layer, found: dict[str, float]) -> bool:
+    """Whether probabilities in expectation are 0 and 1, many of each."""
+    if getattr(layer, "estimator", None) != "expectation":
+        return False
+    # Where few are to be kept, most are certain not to be, as they should.
+    return found["certain"] > 0.98 and 0.1 < found["kept"] < 0.9
+
+
+def _misses_target(layer: keras.Layer, found: dict[str, float]) -> bool:
+    """Whether what is read by decisions that are made is far off."""
+    penalties = layer.penalties
+    if not layer.penalty_weights.is_targeted or not found["certain"] > 0.5:
+        return False
+    target, read = penalties.target, next(iter(found.values()))
+    is_less = read < target / 2 and penalties.target_of != "row_above"
+    return abs(read - target) > 0.05 and (is_less or read > 2 * target)
+
+
+def _remedies(layer: keras.Layer, found: dict[str, float]) -> list[str]:
+    """What may help and is not in force."""
+    amount, read = next(iter(found.items()))
+    of, weights = layer.statistics, layer.penalty_weights
+    reading = float(keras.ops.convert_to_numpy(weights.reading))
+    remedies = []
+    if amount == "kept":
+        remedies.append(
+            "start from probabilities that differ, near 0 and 1 but not there "
+            "(`share` and `scale` of `EmissionProbabilities`)"
         )
-    return [
-        layer
-        for layer in found.values()
-        if layer.statistics.choice_entropy.choices > 1
-    ]
+    if getattr(layer, "estimator", None) == "expectation":
+        remedies.append('take `estimator="straight_through"`')
+    else:
+        remedies.append(EXPLORE)
+    if weights.is_targeted:
+        weight = float(keras.ops.convert_to_numpy(weights.target_weight))
+        return [*remedies, f"raise `target_weight`, now {weight:.4g}"]
+    middle = (of.choice_entropy.choices + 1) / 2 if of.is_size else 0.5
+    if read > middle:
+        remedies.append(f"raise the weight of `reading`, now {reading:.4g}")
+    elif reading:
+        remedies.append(f"lower the weight of `reading`, now {reading:.4g}")
+    return [*remedies, "set a `target` with a `target_weight`"]
 
 
 def _target_entropy(penalties: DecisionPenalties) -> float:
@@ -205,7 +308,3 @@ def _target_entropy(penalties: DecisionPenalties) -> float:
         return -share * math.log(share) - rest * math.log(rest)
     # A bound that alike decisions meet does not ask for them.
     return math.inf if penalties.target_of == "row_above" else 0.0
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, UserWarning, stacklevel=2)

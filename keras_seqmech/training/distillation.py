@@ -104,8 +104,8 @@ class DistillationModel(PartsModel):
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
         if not self.teacher.built:
-            self.teacher(inputs, training=False)
-        embedding = self.student(inputs, training=training)
+            _run(self.teacher, inputs, training=False)
+        embedding = _run(self.student, inputs, training)
         if self.classifier is None:
             return embedding
         outputs = self.classifier(embedding, training=False)
@@ -131,7 +131,7 @@ class DistillationModel(PartsModel):
         training: bool = True,
     ) -> Tensor:
         embedding = self._embedding(x, y_pred, training)
-        target = self.teacher(x, training=False)
+        target = _run(self.teacher, x, training=False)
         _check_embeddings(embedding, target)
         dtype = score_dtype(keras.backend.standardize_dtype(embedding.dtype))
         distance = keras.losses.MeanSquaredError(dtype=dtype)
@@ -152,7 +152,12 @@ class DistillationModel(PartsModel):
         outputs, embedding = self._last_call
         if y_pred is outputs:
             return embedding
-        return self.student(x, training=training)
+        return _run(self.student, x, training)
+
+
+def _run(model: keras.Model, inputs: Tensor, training: bool | None) -> Tensor:
+    inputs = graph.arrange_inputs(model, inputs)
+    return model(inputs, training=training)
 
 
 def _check_parts(parts: dict[str, keras.Layer]) -> None:

@@ -8,6 +8,8 @@ import keras
 from keras_seqmech.core.decisions.penalties import PenaltyWeights
 from keras_seqmech.receptive_field import LookAhead
 from keras_seqmech.receptive_field import RFCell
+from keras_seqmech.training.decision_collapse import WarnOnDecisionCollapse
+from keras_seqmech.training.decision_collapse import layers_with_statistics
 from keras_seqmech.training.schedules import Function
 from keras_seqmech.training.schedules import Ramp
 from keras_seqmech.training.schedules import Schedule
@@ -81,7 +83,9 @@ class ExploreThenCommit(Schedule):
             layer decides; if `steps` is None and the number of steps is not
             known.
 
-    Warns: As a `Schedule` does.
+    Warns: As a `Schedule` does; of layers with `track_statistics=True`, of
+    decisions that are certain before anything was learned and of targets that
+    are missed, as `WarnOnDecisionCollapse` does.
 
     Example:
 
@@ -140,6 +144,40 @@ class ExploreThenCommit(Schedule):
             if indecision is INDECISION
             else ramps["indecision"]
         )
+
+        self._watcher = WarnOnDecisionCollapse(
+            min_choice_entropy=0, min_certain=0
+        )
+        self._watches = False
+
+    def on_train_begin(self, logs: dict | None = None) -> None:
+        super().on_train_begin(logs)
+        self._watches = bool(layers_with_statistics(self.model))
+        if self._watches:
+            self._watcher.set_model(self.model)
+            self._watcher.set_params(self.params)
+            self._watcher.on_train_begin(logs)
+
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
+        super().on_epoch_begin(epoch, logs)
+        if self._watches:
+            self._watcher.on_epoch_begin(epoch, logs)
+
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        super().on_train_batch_end(batch, logs)
+        if self._watches:
+            self._watcher.on_train_batch_end(batch, logs)
+
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
+        super().on_epoch_end(epoch, logs)
+        if self._watches:
+            self._watcher.on_epoch_end(epoch, logs)
+
+    def on_train_end(self, logs: dict | None = None) -> None:
+        super().on_train_end(logs)
+        # What a run that goes on has not reached yet is not missed.
+        if self._watches and self._share() == 1:
+            self._watcher.on_train_end(logs)
 
     def _scheduled_in(self, layer: keras.Layer) -> list[Scheduled]:
         weights = getattr(layer, "penalty_weights", None)

@@ -114,7 +114,9 @@ class GradientDirectedModel(network_model.NetworkModel):
         self.mask = mask
         probe = _probe(network, layer, mask)
         # In a function, where Keras does not save it as a part of the model.
-        self._probe = lambda inputs: probe(inputs, training=True)
+        self._probe = lambda inputs: probe(
+            graph.arrange_inputs(probe, inputs), training=True
+        )
         self.gradient_weight = add_scalar(
             self, "gradient_weight", gradient_weight
         )
@@ -188,7 +190,22 @@ class GradientDirectedModel(network_model.NetworkModel):
             "layer": self.layer_name,
             "gradient_weight": self.initial_gradient_weight,
             "mask": self.mask,
+            "names": _names(self.network),
         }
+
+    @classmethod
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict | None = None
+    ) -> "GradientDirectedModel":
+        config = dict(config)
+        names = config.pop("names", [])
+        network = cls.deserialized_parts(config, custom_objects)["network"]
+        # A network with a class of its own may name its layers anew.
+        renamed = dict(zip(names, _names(network)))
+        for argument in ("layer", "mask"):
+            name = config[argument]
+            config[argument] = renamed.get(name, name)
+        return cls(**{**config, "network": network})
 
     def _mean_divergence(
         self, gradients: Tensor | None, mask: Tensor | None
@@ -203,6 +220,11 @@ class GradientDirectedModel(network_model.NetworkModel):
         real = masks.real_steps(gradients, mask)
         count = ops.sum(ops.cast(ops.any(real, axis=1), divergences.dtype))
         return ops.sum(divergences) / ops.maximum(count, 1), count
+
+
+def _names(network: keras.Model) -> list[str]:
+    """The names of layers and inputs, in the order of the network."""
+    return [part.name for part in (*network.layers, *network.inputs)]
 
 
 def _float_tensors(values: Any) -> list[Tensor]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from keras_seqmech.core import graph
 from keras_seqmech.typing import Tensor
 
 
@@ -35,13 +36,21 @@ class PartsModel(keras.Model):
     def from_config(
         cls, config: dict[str, Any], custom_objects: dict | None = None
     ) -> "PartsModel":
-        parts = {
+        return cls(
+            **{**config, **cls.deserialized_parts(config, custom_objects)}
+        )
+
+    @classmethod
+    def deserialized_parts(
+        cls, config: dict[str, Any], custom_objects: dict | None
+    ) -> dict[str, Any]:
+        """The parts that a config holds, by name."""
+        return {
             name: keras.saving.deserialize_keras_object(
                 config[name], custom_objects=custom_objects
             )
             for name in cls.parts
         }
-        return cls(**{**config, **parts})
 
 
 class NetworkModel(PartsModel):
@@ -74,6 +83,7 @@ class NetworkModel(PartsModel):
         return self.network.output_names
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+        inputs = graph.arrange_inputs(self.network, inputs)
         return self.network(inputs, training=training)
 
     def export(self, filepath: Any, *args: Any, **kwargs: Any) -> None:

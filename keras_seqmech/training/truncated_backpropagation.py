@@ -100,7 +100,9 @@ class TruncatedBackpropagationModel(network_model.NetworkModel):
         _check_time_axes(network.inputs, network.outputs)
         resumable, self._carries = _resumable(network)
         # In a function, where Keras does not save it as a part of the model.
-        self._resumable = lambda x: resumable(x, training=True)
+        self._resumable = lambda x: resumable(
+            graph.arrange_inputs(resumable, x), training=True
+        )
 
     def train_step(self, data: Any) -> dict[str, Tensor]:
         if tf.distribute.has_strategy():

@@ -136,7 +136,7 @@ def one_length():
         (keras.Sequential, TOKENS, {}, "`model` must be a functional model"),
         (None, TOKENS, {"side": "up"}, "side='up'"),
         (one_length, TOKENS, {}, r"unknown number of steps.*\(None, 5\)"),
-        (None, [TOKENS, TOKENS], {}, r"for each input, \['tokens'\]"),
+        (None, [TOKENS, TOKENS], {}, r"`example`.*the keys \['tokens'\]"),
     ],
 )
 def test_refuses(make, example, options, message):

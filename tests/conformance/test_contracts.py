@@ -432,7 +432,8 @@ def test_config_covers_every_argument(layer_class):
         # It passes on what it does not name.
         of_cell = inspect.signature(keras_seqmech.RFCell).parameters
         parameters = {**of_cell, **parameters}
-    names = {n for n, p in parameters.items() if p.kind != p.VAR_KEYWORD}
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    names = {n for n, p in parameters.items() if p.kind not in variadic}
     facts, given = FACTS[layer_class], set()
     for changes in ({}, *facts.exclusive.values()):
         arguments = {**facts.arguments(), **changes}

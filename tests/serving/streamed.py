@@ -6,6 +6,8 @@ import keras
 import numpy as np
 from keras import layers
 
+from keras_seqmech import AttentionPooling
+from keras_seqmech import BoundaryGate
 from keras_seqmech import FocusedHierarchicalEncoder
 from keras_seqmech import KeepMask
 from keras_seqmech import LearnedInitialState
@@ -13,7 +15,9 @@ from keras_seqmech import LookAhead
 from keras_seqmech import ReceptiveFieldRNN
 from keras_seqmech import ReceptiveFieldWindows
 from keras_seqmech import RFCell
+from keras_seqmech.core.decisions.reports import recording
 from keras_seqmech.serving import _fresh_process
+from keras_seqmech.serving import signature
 
 FEATURES, CONTEXT = 3, 4
 
@@ -46,7 +50,9 @@ def tagger():
         return_sequences=True,
         name="second",
     )(between)
-    both = layers.Concatenate()([second, words])
+    padded = keras.ops.pad(words, [[0, 0], [1, 1], [0, 0]])
+    both = [second, words, padded[:, :-2], padded[:, 2:]]
+    both = layers.Concatenate()(both)
     tags = layers.Dense(4, activation="softmax", name="tags")(both)
     last = layers.Dense(2, name="answer")(layers.GRU(3)(both))
     return keras.Model(ids, {"tags": tags, "answer": last, **field})
@@ -193,6 +199,41 @@ def strings():
     )
 
 
+def windows():
+    """What comes and what was, in each way to write it; masks, a look-ahead."""
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    mask = keras.ops.not_equal(ids, 0)
+    words = layers.Embedding(10, 6, mask_zero=True)(ids)
+    unmasked = keras.ops.tanh(words)
+    padded = layers.ZeroPadding1D((0, 2))(unmasked)
+    read = [padded[:, i : i - 2 or None] for i in range(3)]
+    padded = keras.ops.pad(words, [[0, 0], [1, 1], [0, 0]])
+    read += [padded[:, :-2], padded[:, 1:-1], padded[:, 1:, :4][:, 1:]]
+    padded = layers.ZeroPadding1D((1, 3))(unmasked)
+    read += [layers.Cropping1D(both)(padded) for both in ((3, 1), (1, 3))]
+    read += [layers.ZeroPadding1D((3, 0))(unmasked)[:, :-3]]
+    padding = [[0, 0], [0, 1], [0, 0]]
+    read += [keras.ops.pad(words[:, 1:], padding, constant_values=0.5)]
+    following = keras.ops.pad(ids, [[0, 0], [0, 1]], constant_values=9)[:, 1:]
+    read += [layers.Embedding(10, 2)(following), words]
+    read += [LookAhead(3, name="look")(words, mask=mask)]
+    states = layers.LSTM(5, return_sequences=True)(
+        layers.Concatenate()(read), mask=mask
+    )
+    around = keras.ops.pad(states, padding)[:, 1:]
+    both = layers.Concatenate(name="both")([around, states])
+    return keras.Model(ids, {"both": both, "last": layers.GRU(3)(around)})
+
+
+def gated():
+    """Decisions of layers that treat each step alone, or know no steps."""
+    x, table = sequence(), keras.Input((5, 4), name="table")
+    context = AttentionPooling(name="pooling")(table)
+    gate = BoundaryGate(4, initial_openness=0.5, name="gate")
+    gates = gate(LookAhead(2, name="look")(x), context)
+    return keras.Model([x, table], gates)
+
+
 MODELS = {
     "strings": (strings, 2),
     "looking": (looking, 5),
@@ -204,6 +245,8 @@ MODELS = {
     "each_step": (each_step, 0),
     "masked": (masked, 2),
     "nested": (nested, 4),
+    "windows": (windows, 3),
+    "gated": (gated, 1),
 }
 
 
@@ -278,8 +321,10 @@ def run(stream, inputs, cuts):
 
 
 def whole(stream, model, inputs):
-    """What the model itself gives for whole sequences."""
+    """What the model itself gives, and decides, for whole sequences."""
     leaves = [inputs[name] for name in stream.specs]
     packed = keras.tree.pack_sequence_as(stream.structure, leaves)
-    outputs = keras.tree.flatten(model(packed, training=False))
-    return dict(zip(stream.outputs, outputs))
+    with recording() as found:
+        outputs = model(packed, training=False)
+    decisions = found.by_layer() if found else None
+    return signature.named_outputs(model, outputs, decisions)

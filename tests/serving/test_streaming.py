@@ -40,15 +40,20 @@ def check(found, expected, operations=1000):
 
 @pytest.mark.parametrize("name", streamed.MODELS)
 def test_any_cut_gives_the_numbers_of_one_pass(name):
+    """Decisions too, where a model has some."""
     keras.utils.set_random_seed(3)
     make, delay = streamed.MODELS[name]
     model = make()
-    stream = StreamingModel(model)
+    stream = StreamingModel(model, decisions=name != "each_step")
     assert stream.delay == delay
     generator = np.random.default_rng(5)
     inputs = streamed.example(stream.specs, generator, 3, LENGTH)
     at_once = streamed.run(stream, inputs, [LENGTH])
-    check(at_once, streamed.whole(stream, model, inputs))
+    expected = streamed.whole(stream, model, inputs)
+    check(at_once, expected)
+    # Some probabilities depend on what was not read.
+    unknown = expected.keys() - at_once.keys()
+    assert all(key.endswith("_probabilities") for key in unknown)
     shapes = {name: x.shape for name, x in stream.outputs.items()}
     for cuts in ([1] * LENGTH + [0], streamed.random_cuts(generator, LENGTH)):
         parts = streamed.parts(stream, inputs, cuts)
@@ -176,7 +181,13 @@ def operation(function):
     return lambda: function
 
 
+def in_time(x, **kwargs):
+    """A sequence with a step more at each end."""
+    return keras.ops.pad(x, [[0, 0], [1, 1], [0, 0]], **kwargs)
+
+
 UNKNOWN = "is not known to treat each step alone"
+LENGTHENED = "changes the number of steps; cut as many as you pad"
 
 
 @pytest.mark.parametrize(
@@ -212,6 +223,22 @@ UNKNOWN = "is not known to treat each step alone"
         (operation(lambda x: keras.ops.max(x)), UNKNOWN),
         (operation(lambda x: keras.ops.expand_dims(x, 1)), UNKNOWN),
         (operation(lambda x: x[:, :512]), UNKNOWN),
+        (operation(lambda x: x[:, 1:]), LENGTHENED),
+        (lambda: layers.Cropping1D((0, 2)), LENGTHENED),
+        (lambda: layers.ZeroPadding1D(1), f"ZeroPadding1D.*{LENGTHENED}"),
+        (
+            operation(
+                lambda x: layers.GRU(3)(layers.ZeroPadding1D((0, 3))(x)[:, 2:])
+            ),
+            f"GetItem.*{LENGTHENED}",
+        ),
+        (
+            operation(lambda x: layers.ZeroPadding1D(1)(x[:, 1:])[:, :-1]),
+            "pads where steps were cut off",
+        ),
+        (operation(lambda x: in_time(x, mode="reflect")[:, 1:-1]), UNKNOWN),
+        (operation(lambda x: in_time(x)[:, 1:6]), f"Pad.*{LENGTHENED}"),
+        (operation(lambda x: keras.ops.pad(x, 1)[:, 1:-1]), UNKNOWN),
         (operation(lambda x: x[..., ::-1, :]), UNKNOWN),
         (operation(lambda x: x + np.ones((1, 5, 3))), UNKNOWN),
         # Time meets features, and the batch meets time.
@@ -355,6 +382,8 @@ def test_models_that_cannot_be_streamed():
     with pytest.raises(ValueError, match="depend on what it has not"):
         _, field = LookAhead(2, return_field=True)(x)
         StreamingModel(keras.Model(x, field))
+    with pytest.raises(ValueError, match="calls no layers that decide"):
+        StreamingModel(keras.Model(x, layers.GRU(3)(x)), decisions=True)
     for name in ("end", "count", "state_of_things"):
         with pytest.raises(ValueError, match=f"Received: name='{name}'"):
             named = layers.GRU(3, return_sequences=True, name=name)(x)
@@ -413,7 +442,7 @@ def test_chunks_that_change_answers_are_found():
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """A tagger, and its export, which a fresh process has checked."""
+    """A tagger's export, which a fresh process has checked."""
     keras.utils.set_random_seed(4)
     model, swish = streamed.tagger(), Swish()
     swish.supports_masking = True
@@ -427,13 +456,14 @@ def exported(tmp_path_factory):
         example_inputs=ids,
         streaming=True,
         per_step=[Swish],
+        decisions=True,
     )
-    return model, path, tf.saved_model.load(str(path)).signatures
+    return path, tf.saved_model.load(str(path)).signatures
 
 
 @pytest.mark.long
 def test_signatures_of_the_export(exported):
-    _, _, signatures = exported
+    _, signatures = exported
     assert sorted(signatures) == ["serve", "serving_default", "start", "step"]
     start, step = signatures["start"], signatures["step"]
     inputs = step.structured_input_signature[1].keys()
@@ -441,13 +471,15 @@ def test_signatures_of_the_export(exported):
     assert inputs - states == {"ids", "end"}
     assert start.structured_outputs.keys() - states == {"delay"}
     outputs = {*signatures["serving_default"].structured_outputs, "count"}
+    # They depend on what was not read.
+    outputs.remove("second_probabilities")
     assert step.structured_outputs.keys() == outputs | states
     assert int(start(batch_size=tf.constant(1))["delay"]) == 5
 
 
 @pytest.mark.long
 def test_threads_stream_their_own_sequences(exported):
-    model, _, signatures = exported
+    _, signatures = exported
     generator = np.random.default_rng(8)
     inputs = generator.integers(1, 10, (8, 1, 15)).astype("int32")
     found, barrier = {}, threading.Barrier(8)
@@ -463,7 +495,8 @@ def test_threads_stream_their_own_sequences(exported):
         thread.start()
     for thread in threads:
         thread.join()
-    expected = model(inputs[:, 0])
+    ids = tf.constant(inputs[:, 0])
+    expected = signatures["serving_default"](ids=ids)
     for i in range(8):
         check(found[i], {k: x[i : i + 1] for k, x in expected.items()})
 
@@ -471,7 +504,7 @@ def test_threads_stream_their_own_sequences(exported):
 @pytest.mark.long
 def test_streams_from_c(exported, tmp_path):
     """The states go to a client as text, and come back with the next chunk."""
-    model, path, _ = exported
+    path, signatures = exported
     program = export_tools.compile_loader(tmp_path)
     ids = np.array([[3, 1, 4, 1, 5, 9, 2, 6]], "int32")
 
@@ -492,8 +525,9 @@ def test_streams_from_c(exported, tmp_path):
         answer = ask("step", {**chunk, **state})
         state = {name: answer.pop(name) for name in state}
         parts.append(answer)
-    expected = model(ids)
-    shapes = {k: x.shape for k, x in model.output.items()}
+    shapes = signatures["step"].output_shapes
+    shapes = {name: shapes[name] for name in parts[0].keys() - {"count"}}
+    expected = signatures["serving_default"](ids=tf.constant(ids))
     check(streamed.joined(parts, shapes), expected)
 
 

@@ -1,6 +1,7 @@
 """The warning: decisions that are all alike, or undecided at the end."""
 
 import math
+import re
 import warnings
 
 import keras
@@ -41,6 +42,10 @@ def target(target, weight=1.0):
     return {"penalties": DecisionPenalties(target=target, target_weight=weight)}
 
 
+def reading(weight):
+    return DecisionPenalties(reading=weight)
+
+
 def model_of_sizes(**options):
     """Sizes."""
     layers = [keras.Input((6, 2)), field(**options), keras.layers.Dense(1)]
@@ -57,10 +62,11 @@ def model_of_gates(**options):
     return keras.Model([x, context], y)
 
 
-def model_of_emissions(share=0.5, **options):
+def model_of_emissions(share=0.5, scale=1.0, **options):
     """Kept steps."""
+    keras.utils.set_random_seed(0)
     x = keras.Input((6, 2))
-    e = EmissionProbabilities(share=share, name="emission")(x)
+    e = EmissionProbabilities(share, scale, name="emission")(x)
     y = ExpectedSubsample(
         3, track_statistics=True, seed=1, name="kept", **options
     )(x, e)
@@ -124,9 +130,83 @@ def test_alike_is_told_once_with_numbers_and_remedies():
     (text,) = texts[1]
     assert text.startswith("The decisions of layer 'field' have collapsed")
     assert (
-        "(mean_size=1, choice_entropy=0.01 nats, certain=1 after epoch 2)"
+        "after epoch 2 (mean_size=1, choice_entropy=0.01 nats, certain=1)"
     ) in text
-    assert "`reading`" in text and "`target`" in text
+    assert "`entropy`" in text and "`target`" in text
+
+
+@pytest.mark.parametrize(
+    "options, size, remedy, absent",
+    [
+        # What is in force is not advised.
+        (target(1.5, 3.0), 1.0, "raise `target_weight`, now 3", "set a"),
+        (
+            {"penalties": reading(0.5)},
+            1.0,
+            "lower the weight of .*0.5",
+            "raise",
+        ),
+        (
+            {"penalties": reading(0.5)},
+            3.0,
+            "raise the weight of .*0.5",
+            "lower",
+        ),
+        ({}, 1.0, "set a `target`", "`reading`"),
+    ],
+)
+def test_advice_is_not_in_force(options, size, remedy, absent):
+    model = model_of_sizes(**options)
+    (text,) = follow([seen(0.01, size=size)], model)[0]
+    assert re.search(remedy, text) and absent not in text
+
+
+@pytest.mark.parametrize("with_both", [False, True])
+def test_probabilities_that_are_certain_at_first(with_both):
+    """And miss their target: also where `ExploreThenCommit` alone is given."""
+    callbacks = [ExploreThenCommit(), WarnOnDecisionCollapse()][: 1 + with_both]
+    for scale, estimator, expected in (
+        (100.0, "expectation", ["from the first step", "miss their target"]),
+        (100.0, "straight_through", ["miss their target"]),
+        (1.0, "expectation", []),
+    ):
+        model = model_of_emissions(
+            share=0.1, scale=scale, estimator=estimator, **target(0.1)
+        )
+        texts = fit(model, *callbacks)
+        assert len(texts) == len(expected)
+        for text, verdict in zip(texts, expected):
+            assert verdict in text and "`scale`" in text
+            assert ("straight_through" in text) == (estimator == "expectation")
+    # A model that was trained before may be certain.
+    model = model_of_emissions(scale=100.0)
+    assert fit(model) == [] and fit(model, *callbacks[:1], epochs=2) == []
+
+
+@pytest.mark.parametrize(
+    "options, size, is_far",
+    [
+        (target(2.0), 3.0, False),
+        (target(1.4), 3.0, True),
+        (target(2.5), 1.0, True),
+        (target(2.5, 0.0), 1.0, False),
+        (
+            {
+                "penalties": DecisionPenalties(
+                    target=2.5, target_weight=1.0, target_of="row_above"
+                )
+            },
+            1.0,
+            False,
+        ),
+    ],
+)
+def test_targets_that_are_far_off(options, size, is_far):
+    *_, last = follow([seen(1.0, size=size)], model_of_sizes(**options))
+    assert bool(last) == is_far
+    # What is not decided has no amount yet.
+    logs = [seen(1.0, certain=0.2, size=size)]
+    assert follow(logs, model_of_sizes(**options))[-1] == []
 
 
 def test_exploration_at_the_start_does_not_count():

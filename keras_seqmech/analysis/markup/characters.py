@@ -1,11 +1,18 @@
-"""Tokens as visible text."""
+"""Tokens as visible text or as numbers, and the word for them."""
 
 import unicodedata
+from collections.abc import Sequence
+from numbers import Integral
+from numbers import Real
 from typing import Any
+
+import numpy as np
 
 OPEN_BOX = "\u2423"
 EMPTY = "\u2205"
 REPLACEMENT = "\ufffd"
+# So many integers are shown one by one, as ids are; more are a curve.
+MOST_INTEGERS = 100
 # Signs that more fonts hold than Unicode's pictures of control characters.
 BREAKS = {
     "\n": "\u21b5",
@@ -31,6 +38,29 @@ def visible(token: Any) -> str:
         token = token.decode("utf-8", errors="replace")
     text = "".join(map(_visible_character, str(token)))
     return text if text.strip() else OPEN_BOX * len(text) or EMPTY
+
+
+def word_for(tokens: Sequence[Any]) -> str:
+    """The word for one of the tokens.
+
+    >>> [word_for(t) for t in ("ab", ["a", "film"], [3, 0.5], [None])]
+    ['character', 'word', 'number', 'step']
+    """
+    if all(isinstance(token, (str, bytes)) for token in tokens):
+        is_short = all(len(visible(token)) == 1 for token in tokens)
+        return "character" if is_short else "word"
+    is_numeric = all(isinstance(token, Real) for token in tokens)
+    return "number" if is_numeric else "step"
+
+
+def as_curve(tokens: Sequence[Any]) -> np.ndarray | None:
+    """Floats, or many integers, as an array `(time,)`; None for others."""
+    if word_for(tokens) != "number":
+        return None
+    is_short = len(tokens) <= MOST_INTEGERS
+    if is_short and all(isinstance(token, Integral) for token in tokens):
+        return None
+    return np.asarray(tokens, "float64")
 
 
 def _visible_character(character: str) -> str:

@@ -11,7 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_seqmech.analysis.markup import tracks
+from keras_seqmech.analysis.markup.characters import as_curve
 from keras_seqmech.analysis.markup.characters import visible
+from keras_seqmech.analysis.markup.characters import word_for
 from keras_seqmech.analysis.markup.style import PAGE_STYLE
 from keras_seqmech.analysis.markup.style import STYLE
 
@@ -25,7 +27,7 @@ class HtmlPicture(NamedTuple):
     Attributes:
         html: One element with its style; it needs nothing from elsewhere.
         title: Title of the browser's window.
-        text: What `print` writes: the same numbers, a line for each token.
+        text: The same numbers as `print` writes them.
     """
 
     html: str
@@ -79,32 +81,33 @@ def show(
 
     Each decision that is given is a track of the picture: the tokens, with the
     decision around and below them. Tokens wrap to the width of the window, and
-    run from right to left where the first letter does. The numbers are what
-    layers return, arrays or tensors, of one sequence: `(time,)`, or a mapping
-    from the names of rows, such as questions, to `(time,)`.
+    run from right to left where the first letter does. Floats, and more than
+    100 integers, are drawn as a curve with dots at the steps that were kept,
+    passed a gate or read ahead. Headings call the tokens characters, words,
+    numbers or steps, whichever they are.
+
+    Decisions are arrays or tensors `(time,)` of one sequence, as the layers
+    return them with `return_field=True`, `return_gates=True` and the like, or
+    as `analysis.decisions` does; or a dict of such arrays by the name of a
+    row, such as a question.
 
     Args:
-        tokens: A string, or words, characters or numbers, one for each step;
-            of padded sequences, those of the real steps. Bytes are read as
-            UTF-8.
-        sizes: How many tokens each step read, itself first: the `"size"` of
-            `LookAhead` and `ReceptiveFieldRNN`, from `analysis.decisions`, as
-            all that follows, or with `return_field=True`.
-        gates: `"gates"` or their `"probabilities"`, of
-            `FocusedHierarchicalEncoder` and `BoundaryGate`, with
-            `return_gates=True`.
-        attention: `"attention_scores"` of the pooling layers,
-            `ContextAttention` and `PointerSoftmax`, with
-            `return_attention_scores=True`.
-        kept: Emission probabilities of a subsample: those it is called with,
-            or the sum of its `"emission"` over outputs.
-        probabilities: Probability of a class after each token: of a tag, or of
-            a model's answers to the beginnings of the sequence.
+        tokens: String, list or array, one token for each step; of a padded
+            sequence, the real steps. Bytes are decoded as UTF-8.
+        sizes: Numbers of steps that each step read, itself included: the
+            `"size"` of `LookAhead` and `ReceptiveFieldRNN`.
+        gates: The `"gates"` of `FocusedHierarchicalEncoder` and
+            `BoundaryGate`, or their `"probabilities"`.
+        attention: The `"attention_scores"` of pooling layers,
+            `ContextAttention` and `PointerSoftmax`.
+        kept: Emission probabilities that an `ExpectedSubsample` is called
+            with, or its `"emission"` summed over outputs.
+        probabilities: Probability of a class after each step.
         title: Title of the picture.
 
     Returns:
-        An `HtmlPicture`: notebooks show it, `print` writes it as text,
-        `save(path)` writes a file, `html` is what is in it.
+        An `HtmlPicture`, which notebooks display. `print` writes it as text,
+        `save(path)` as an HTML file; `html` is the element itself.
 
     Raises:
         ValueError: If there is no token or no decision, lengths differ, or a
@@ -121,7 +124,7 @@ def show(
     >>> print(show(["not", "a", "good", "film"], sizes=[3, 1, 2, 1]))
     Decisions
     <BLANKLINE>
-    Tokens read at each step
+    Words read at each one
     1.75 on average, 3 at most
       not     3  ███
       a       1  █
@@ -129,7 +132,13 @@ def show(
       film    1  █
     >>> picture.save("decisions.html")  # doctest: +SKIP
     """
-    seen = [visible(token) for token in _token_list(tokens)]
+    items = _token_list(tokens)
+    numbers = as_curve(items)
+    seen = [
+        visible(item) if numbers is None else f"step {t}"
+        for t, item in enumerate(items)
+    ]
+    shown = tracks.Shown(seen, word_for(items), numbers)
     given = {
         "sizes": sizes,
         "gates": gates,
@@ -141,8 +150,8 @@ def show(
     for name, kind in tracks.KINDS.items():
         if given[name] is not None:
             rows = _rows(name, given[name], len(seen), kind.largest)
-            drawn.append(tracks.draw_track(name, seen, rows))
-            written.append(tracks.write_track(name, seen, rows))
+            drawn.append(tracks.draw_track(name, shown, rows))
+            written.append(tracks.write_track(name, shown, rows))
     if not drawn:
         raise ValueError(
             f"At least one argument of {', '.join(given)} must be given. "
@@ -205,7 +214,7 @@ def _numbers(name: str, given: Any, count: int, largest: float) -> np.ndarray:
     if array.shape != (count,):
         raise ValueError(
             f"Argument `{name}` must have a number for each of the {count} "
-            f"tokens, (time,). Received: {name} of shape {array.shape}"
+            f"steps, (time,). Received: {name} of shape {array.shape}"
         )
     inside = (array >= -TOLERANCE) & (array <= largest + TOLERANCE)
     if not (np.isfinite(array) & inside).all():

@@ -39,6 +39,15 @@ STYLE = """
   display: flex; flex-wrap: wrap; align-items: flex-start; row-gap: .5rem;
   margin-block-start: .2rem;
 }
+.seqmech .sq-chart { display: flex; align-items: flex-start; gap: .3rem; }
+.seqmech .sq-chart .sq-tokens { flex: 1; min-inline-size: 0; }
+.seqmech .sq-axis, .seqmech .sq-ticks, .seqmech .sq-steps {
+  color: var(--quiet); font-size: .7rem; line-height: 1.2;
+}
+.seqmech .sq-axis {
+  flex: none; writing-mode: vertical-rl; transform: rotate(180deg);
+  text-align: center; white-space: nowrap;
+}
 .seqmech .sq-cell {
   display: flex; flex-direction: column; align-items: stretch;
   min-inline-size: 1.6rem; max-inline-size: 100%; text-align: center;
@@ -89,6 +98,29 @@ STYLE = """
   position: absolute; inset-inline: calc(50% - .4rem); inset-block-end: 0;
   block-size: calc(var(--height) * 100%); background: var(--accent);
   border-radius: 2px 2px 0 0;
+}
+.seqmech .sq-panel { display: flex; gap: .3rem; margin-block: .5rem; }
+.seqmech .sq-ticks {
+  flex: none; inline-size: 3.2rem; text-align: end; display: flex;
+  flex-direction: column; justify-content: space-between;
+  font-variant-numeric: tabular-nums;
+}
+.seqmech .sq-panel svg {
+  flex: 1; min-inline-size: 0; block-size: 6rem; overflow: visible;
+  border-block-end: 1px solid var(--line);
+}
+.seqmech .sq-panel path {
+  fill: none; vector-effect: non-scaling-stroke; stroke-linecap: round;
+  stroke-linejoin: round; stroke: var(--quiet); stroke-width: 1.2px;
+}
+.seqmech .sq-panel path.sq-dots {
+  stroke: var(--accent); stroke-width: 6px;
+}
+.seqmech .sq-panel path.sq-half {
+  stroke: var(--line); stroke-dasharray: 4 4;
+}
+.seqmech p.sq-steps {
+  display: flex; justify-content: space-between; padding-inline-start: 4.9rem;
 }
 @media print { .seqmech { print-color-adjust: exact; } }
 """

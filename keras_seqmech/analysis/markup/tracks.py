@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_seqmech.analysis.markup import curves
 from keras_seqmech.analysis.markup.characters import visible
 
 # A smaller share of a token, such as a soft size of 2.0001 reads of the third,
@@ -15,12 +16,28 @@ from keras_seqmech.analysis.markup.characters import visible
 LEAST_SHARE = 1e-3
 
 
+class Shown(NamedTuple):
+    """A sequence to be shown.
+
+    Attributes:
+        tokens: Visible tokens; of a curve, names of its steps.
+        one: Word for one of them.
+        numbers: Array `(time,)` that is drawn as a curve, or None.
+    """
+
+    tokens: list[str]
+    one: str
+    numbers: np.ndarray | None = None
+
+
 class Kind(NamedTuple):
     """A kind of decision.
 
     Attributes:
-        heading: What it is.
-        legend: How it is read.
+        heading: What it is, with `{one}` or `{Many}` for what is shown.
+        axis: Label of the y axis.
+        legend: How tokens are read, with `{one}` or `{many}`.
+        curve_legend: How curves are read.
         passed: Word for a token with a number above one half; "" where
             nothing is decided.
         left_out: HTML element of a token that was decided against.
@@ -29,91 +46,140 @@ class Kind(NamedTuple):
     """
 
     heading: str
+    axis: str
     legend: str
+    curve_legend: str
     passed: str = ""
     left_out: str = "span"
     relative: bool = False
     largest: float = 1.0
 
 
-# Longest bar of a text.
+# Longest bar of a text, and how many steps it lists.
 BAR = 20
+LISTED = 20
 
 # In the order in which they are shown.
 KINDS = {
     "sizes": Kind(
-        "Tokens read at each step",
-        "A bar runs from each token over all that was read there; the number "
-        "counts them, the token itself included.",
+        "{Many} read at each one",
+        "Steps read",
+        "A bar runs from each {one} over all that was read there; below it is "
+        "how many, the {one} itself included.",
+        "Dots are steps that read ahead; the lower curve counts what each step "
+        "read, itself included.",
         relative=True,
         largest=np.inf,
     ),
     "gates": Kind(
         "Gates",
-        "Framed tokens passed the gate. Columns and numbers, where there are "
+        "Probability (%)",
+        "Framed {many} passed the gate. Columns and numbers, where there are "
         "any, are the probability of being open, in percent.",
+        "Dots are steps that passed the gate. The lower curve, where there is "
+        "one, is the probability of being open.",
         passed="open",
     ),
     "attention": Kind(
         "Attention",
+        "Attention (%)",
         "Numbers are percent; columns are relative to the largest of a row.",
+        "The lower curve is the attention to each step.",
         relative=True,
     ),
     "kept": Kind(
         "Kept by the subsample",
-        "Framed tokens were kept, those struck through left out. Columns and "
+        "Probability (%)",
+        "Framed {many} were kept, those struck through left out. Columns and "
         "numbers, where there are any, are the probability of being kept, in "
         "percent.",
+        "Dots are steps that were kept. The lower curve, where there is one, "
+        "is the probability of being kept.",
         passed="kept",
         left_out="s",
     ),
     "probabilities": Kind(
-        "Probability after each token",
+        "Probability after each {one}",
+        "Probability (%)",
         "Numbers are percent; the dashed line is one half.",
+        "The dashed line is one half.",
     ),
 }
 
 
-def draw_track(
-    name: str, tokens: list[str], rows: Mapping[str, np.ndarray]
-) -> str:
+def draw_track(name: str, shown: Shown, rows: Mapping[str, np.ndarray]) -> str:
     """HTML of a track.
 
     Args:
         name: Key of `KINDS`.
-        tokens: Visible tokens.
-        rows: A number for each token, by the name of the row.
+        shown: The sequence.
+        rows: A number for each step, by the name of the row.
     """
     kind = KINDS[name]
-    drawn = "".join(_row(kind, tokens, *row) for row in rows.items())
+    heading = _worded(kind.heading, shown)
+    is_curve = shown.numbers is not None
+    legend = kind.curve_legend if is_curve else _worded(kind.legend, shown)
+    drawn = "".join(_row(kind, shown, *row) for row in rows.items())
     return (
-        f'<div class="sq-track" role="group" aria-label="{kind.heading}">'
-        f'<p class="sq-heading">{kind.heading}</p>{drawn}'
-        f'<p class="sq-legend">{kind.legend}</p></div>'
+        f'<div class="sq-track" role="group" aria-label="{heading}">'
+        f'<p class="sq-heading">{heading}</p>{drawn}'
+        f'<p class="sq-legend">{legend}</p></div>'
     )
 
 
-def write_track(
-    name: str, tokens: list[str], rows: Mapping[str, np.ndarray]
-) -> str:
-    """The same as text: below each summary a line for each token."""
-    kind, width = KINDS[name], max(map(_width, tokens))
-    lines = [kind.heading]
+def write_track(name: str, shown: Shown, rows: Mapping[str, np.ndarray]) -> str:
+    """The same as text, below each summary a line for each token or curve."""
+    kind = KINDS[name]
+    lines = [_worded(kind.heading, shown)]
     for title, values in rows.items():
-        is_size = kind is KINDS["sizes"]
-        summary = _size_summary(values)
-        if not is_size:
-            summary = _share_summary(kind, tokens, values)
+        summary = _summary(kind, shown, values)
         lines.append(f"{visible(title)}: {summary}" if title else summary)
-        length = 1 if is_size else BAR / _scale(kind, values)
-        for token, value in zip(tokens, values.tolist()):
-            space = " " * (width - _width(token))
-            number = _count(value) if is_size else f"{100 * value:.0f} %"
-            if _is_decided(kind, values):
-                number = kind.passed if value else ""
-            bar = "█" * min(BAR, round(length * value))
-            lines.append(f"  {token}{space} {number:>5}  {bar}".rstrip())
+        if shown.numbers is None:
+            lines += _token_lines(kind, shown.tokens, values)
+        else:
+            lines += _curve_lines(kind, shown.numbers, values)
     return "\n".join(lines)
+
+
+def _worded(text: str, shown: Shown) -> str:
+    many = f"{shown.one}s"
+    return text.format(one=shown.one, many=many, Many=many.capitalize())
+
+
+def _token_lines(
+    kind: Kind, tokens: list[str], values: np.ndarray
+) -> list[str]:
+    width, lines = max(map(_width, tokens)), []
+    is_size = kind is KINDS["sizes"]
+    length = 1 if is_size else BAR / _scale(kind, values)
+    for token, value in zip(tokens, values.tolist()):
+        space = " " * (width - _width(token))
+        number = _count(value) if is_size else f"{100 * value:.0f} %"
+        if _is_decided(kind, values):
+            number = kind.passed if value else ""
+        bar = "█" * min(BAR, round(length * value))
+        lines.append(f"  {token}{space} {number:>5}  {bar}".rstrip())
+    return lines
+
+
+def _curve_lines(
+    kind: Kind, numbers: np.ndarray, values: np.ndarray
+) -> list[str]:
+    marked = _is_marked(kind, values)
+    peaks, label = bool(kind.passed), kind.axis
+    if _is_decided(kind, values):
+        label = f"{kind.passed.capitalize()} (%)"
+    values, top = _units(kind) * values, _top(kind, values)
+    lines = [
+        curves.write_panel("Number", numbers, *curves.limits(numbers)),
+        curves.write_panel(label, values, 0, top, peaks),
+    ]
+    steps = np.flatnonzero(marked).tolist()
+    if kind.passed and steps:
+        more = f" and {len(steps) - LISTED} more" if steps[LISTED:] else ""
+        listed = ", ".join(map(str, steps[:LISTED]))
+        lines.append(f"  {kind.passed} at steps {listed}{more}")
+    return lines
 
 
 def _width(text: str) -> int:
@@ -125,26 +191,83 @@ def _width(text: str) -> int:
     )
 
 
-def _row(kind: Kind, tokens: list[str], name: str, values: np.ndarray) -> str:
-    if kind is KINDS["sizes"]:
-        cells, summary = _sizes(tokens, values), _size_summary(values)
-    else:
-        cells = _shares(kind, tokens, values)
-        summary = _share_summary(kind, tokens, values)
+def _row(kind: Kind, shown: Shown, name: str, values: np.ndarray) -> str:
     named = f'<bdi class="sq-name">{html.escape(visible(name))}</bdi> '
+    summary = html.escape(_summary(kind, shown, values))
+    if shown.numbers is None:
+        body = _chart(kind, shown.tokens, values)
+    else:
+        body = _curves(kind, shown.numbers, values)
     return (
         f'<div class="sq-row"><p>{named if name else ""}'
-        f'<bdi class="sq-summary">{html.escape(summary)}</bdi></p>'
-        f'<div class="sq-tokens" role="list" dir="auto">{"".join(cells)}</div>'
-        "</div>"
+        f'<bdi class="sq-summary">{summary}</bdi></p>'
+        f"{body}</div>"
     )
+
+
+def _chart(kind: Kind, tokens: list[str], values: np.ndarray) -> str:
+    """Tokens with what was decided, and a label where columns have an axis."""
+    has_axis = kind is not KINDS["sizes"] and not _is_decided(kind, values)
+    axis = f'<span class="sq-axis">{kind.axis}</span>' if has_axis else ""
+    make = _sizes if kind is KINDS["sizes"] else _shares
+    cells = "".join(make(kind, tokens, values))
+    return (
+        f'<div class="sq-chart">{axis}'
+        f'<div class="sq-tokens" role="list" dir="auto">{cells}</div></div>'
+    )
+
+
+def _curves(kind: Kind, numbers: np.ndarray, values: np.ndarray) -> str:
+    """The numbers with dots, and below them what was decided."""
+    marked = _is_marked(kind, values)
+    panels = [
+        curves.draw_panel("Number", numbers, *curves.limits(numbers), marked)
+    ]
+    if not _is_decided(kind, values):
+        has_half = kind.largest == 1 and not kind.relative
+        panels.append(
+            curves.draw_panel(
+                kind.axis,
+                _units(kind) * values,
+                0,
+                _top(kind, values),
+                has_half=has_half,
+            )
+        )
+    last = len(numbers) - 1
+    return (
+        f'{"".join(panels)}<p class="sq-steps" dir="ltr"><span>step 0</span>'
+        f"<span>step {last}</span></p>"
+    )
+
+
+def _units(kind: Kind) -> int:
+    return 1 if kind is KINDS["sizes"] else 100
+
+
+def _top(kind: Kind, values: np.ndarray) -> float:
+    """The number at the top of a curve."""
+    return _units(kind) * (_scale(kind, values) if kind.relative else 1)
+
+
+def _is_marked(kind: Kind, values: np.ndarray) -> np.ndarray:
+    """The steps that read ahead, or that were decided for."""
+    if kind is KINDS["sizes"]:
+        return values > 1 + LEAST_SHARE
+    return (values > 0.5) & bool(kind.passed)
+
+
+def _summary(kind: Kind, shown: Shown, values: np.ndarray) -> str:
+    if kind is KINDS["sizes"]:
+        return _size_summary(values)
+    return _share_summary(kind, shown.tokens, values)
 
 
 def _size_summary(sizes: np.ndarray) -> str:
     return f"{sizes.mean():.2f} on average, {_count(sizes.max())} at most"
 
 
-def _sizes(tokens: list[str], sizes: np.ndarray) -> list[str]:
+def _sizes(kind: Kind, tokens: list[str], sizes: np.ndarray) -> list[str]:
     """Cells with a bar over what was read at each step."""
     lanes = max(1, math.ceil(sizes.max() - LEAST_SHARE))
     lanes = min(lanes, len(sizes))

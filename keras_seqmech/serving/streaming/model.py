@@ -10,7 +10,6 @@ import keras
 import tensorflow as tf
 
 from keras_seqmech.core import checks
-from keras_seqmech.core import graph
 from keras_seqmech.core.compaction import compact
 from keras_seqmech.core.compaction import longest
 from keras_seqmech.core.decisions.statistics import without_statistics
@@ -64,19 +63,26 @@ class StreamingModel:
             `keras.layers.Conv1D(padding="causal")`, `ReceptiveFieldRNN`,
             `LookAhead`, `FocusedHierarchicalEncoder`, `keras.layers.RNN` with
             an `RFCell` over `ReceptiveFieldWindows`, `LearnedInitialState` and
-            `KeepMask` around recurrent ones, and layers and operations of Keras
-            that are known to treat each step alone.
+            `KeepMask` around recurrent ones, layers and operations of Keras
+            that are known to treat each step alone, and padding along time
+            followed by cutting as many steps off, which shifts a sequence.
         per_step: Classes of further layers, such as those of your own, that
             treat each step alone. Whether they do is not checked.
+        decisions: Whether to return the decisions of all layers too, such as
+            sizes and gates, under the names of `export_model`. Left out are
+            probabilities of sizes that are decided while reading: they depend
+            on what was not read.
 
     Attributes:
         delay: The most steps that outputs are behind the inputs: the sum of
-            `max_size - 1` over the fields on the longest path. What a
-            sequence really waited for: `analysis.emission_delay`.
+            `max_size - 1` over the fields on the longest path, and of the
+            steps that it is shifted. What a sequence really waited for:
+            `analysis.emission_delay`.
 
     Raises:
-        ValueError: If the model has another layer, or no input of free length.
-            A subclass is another layer, as its `call` may do more.
+        ValueError: If the model has another layer, or no input of free length,
+            or no layer that decides where decisions are wanted. A subclass is
+            another layer, as its `call` may do more.
 
     Cost: each step is computed alone, in a loop, and so is each step that
     leaves after others that left in the same chunk; the state of a batch is
@@ -103,18 +109,19 @@ class StreamingModel:
     """
 
     def __init__(
-        self, model: keras.Model, per_step: Sequence[type[keras.Layer]] = ()
+        self,
+        model: keras.Model,
+        per_step: Sequence[type[keras.Layer]] = (),
+        decisions: bool = False,
     ):
-        self.network = StreamingNetwork(model, per_step)
+        decisions = checks.check_bool("decisions", decisions)
+        self.network = StreamingNetwork(model, per_step, decisions)
         self.delay = self.network.delay
+        self.model = model
         self.structure, self.specs = signature.input_specs(model)
-        outputs = keras.tree.pack_sequence_as(
-            graph.as_functional(model).output, self.network.outputs
-        )
-        outputs = signature.named_outputs(model, outputs)
         self.outputs = {
             name: tf.TensorSpec(x.shape, x.dtype, name)
-            for name, x in outputs.items()
+            for name, x in self.network.outputs.items()
         }
         for name in (*self.specs, *self.outputs):
             if name in ("end", "count") or name.startswith(f"{_PREFIX}_"):
@@ -167,7 +174,7 @@ class StreamingModel:
                 the sizes of inputs and states differ.
         """
         values = signature.named_inputs(
-            self.structure, self.specs, inputs, "inputs"
+            self.model, self.specs, inputs, "inputs"
         )
         end = tf.constant(checks.check_bool("end", end))
         answer = self._step({**values, **self._check_state(state), "end": end})
@@ -270,7 +277,7 @@ class StreamingModel:
             leaves = [given[name] for name in self.specs]
             with without_statistics():
                 ticked = self.network.run(leaves, tick, layers)
-            outputs = dict(zip(self.outputs, ticked.outputs))
+            outputs = ticked.outputs
             latest = {name: outputs[name] for name in latest}
             made = {
                 name: array.write(i, outputs[name][:, 0])

@@ -14,19 +14,29 @@ import tensorflow as tf
 from keras import ops
 
 from keras_seqmech.core import graph
+from keras_seqmech.core.decisions.reports import numbered
+from keras_seqmech.core.decisions.reports import recording
+from keras_seqmech.core.decisions.statistics import without_statistics
 from keras_seqmech.core.graph import sublayers
 from keras_seqmech.core.keras_steps import ConvolutionSteps
 from keras_seqmech.core.keras_steps import steps_of
 from keras_seqmech.core.stream import Queue
 from keras_seqmech.core.stream import State
+from keras_seqmech.core.stream import Stepped
 from keras_seqmech.core.stream import Tick
 from keras_seqmech.core.wrapped import unwrapped
 from keras_seqmech.receptive_field.windows import ReceptiveFieldWindows
+from keras_seqmech.serving import signature
 from keras_seqmech.serving.streaming.inline import Passed
 from keras_seqmech.serving.streaming.inline import inlined
 from keras_seqmech.serving.streaming.per_step import has_known_activation
 from keras_seqmech.serving.streaming.per_step import has_time
 from keras_seqmech.serving.streaming.per_step import treats_steps_alone
+from keras_seqmech.serving.streaming.shifts import Ends
+from keras_seqmech.serving.streaming.shifts import ShiftAhead
+from keras_seqmech.serving.streaming.shifts import ShiftBehind
+from keras_seqmech.serving.streaming.shifts import Stretch
+from keras_seqmech.serving.streaming.shifts import changed_ends
 from keras_seqmech.typing import Tensor
 
 
@@ -48,7 +58,9 @@ class Place:
         earlier = list(earlier)
         self.tick = tick
         self.delay: int = max((p.delay for p in earlier), default=0) + waits
-        self._earlier = set(earlier).union(*(p._earlier for p in earlier))
+        self._earlier: set[Place] = set(earlier).union(
+            *(place._earlier for place in earlier)
+        )
 
     def never_leads(self, other: "Place") -> bool:
         """Whether no step passes here before it has passed there."""
@@ -60,28 +72,30 @@ class _Known(NamedTuple):
 
     Attributes:
         place: Where it passes; None if it does not depend on a sequence.
+        stretch: Of a sequence that is padded or cut, what it is made of.
         windows_of: Of windows, the sequence that they are made of, and its
             mask.
         refusal: Why no operation may be given it: a layer, and a reason.
     """
 
     place: Place | None
+    stretch: Stretch | None = None
     windows_of: tuple[Any, Any] | None = None
-    refusal: tuple[keras.Layer, str] | None = None
+    refusal: tuple[Any, str] | None = None
 
 
 class Ticked(NamedTuple):
     """What a network returns for a tick.
 
     Attributes:
-        outputs: Those of the model, flat, of one step.
+        outputs: Those of the model by name, of one step.
         present: Boolean tensor `(batch,)`: whether they have a step.
         pending: Boolean tensor: whether a further tick may move a step on
             although none arrives.
         state: The state after the tick.
     """
 
-    outputs: list[Tensor]
+    outputs: dict[str, Tensor]
     present: Tensor
     pending: Tensor
     state: State
@@ -100,19 +114,24 @@ class StreamingNetwork:
         model: A functional model, or a built `keras.Sequential`; the network
             shares its weights.
         per_step: Classes of further layers that treat each step alone.
+        decisions: Whether to return the decisions of all layers, too.
 
     Attributes:
         delay: The most steps that outputs lie behind the inputs.
-        outputs: Symbolic outputs, flat.
+        outputs: Symbolic outputs by the names they are served under.
 
     Raises:
         ValueError: If the model has no graph, no input has a free time axis,
-            or a layer is not known to need no more of the sequence than what
-            came before and what a field reads ahead.
+            a layer is not known to need no more of the sequence than what
+            came before and what a field reads ahead, or none decides where
+            decisions are wanted.
     """
 
     def __init__(
-        self, model: keras.Model, per_step: Sequence[type[keras.Layer]] = ()
+        self,
+        model: keras.Model,
+        per_step: Sequence[type[keras.Layer]] = (),
+        decisions: bool = False,
     ):
         graph.check_functional(model, "model")
         _check_call(model)
@@ -125,6 +144,9 @@ class StreamingNetwork:
         self._next_states: dict[str, Any] = {}
         self._first_states: dict[str, Callable[[Tensor], Any]] = {}
         self._pending: list[keras.KerasTensor] = []
+        self._shows_decisions = decisions
+        # Names of layers and their decisions, call by call, if wanted.
+        self._decided: list[tuple[str, dict[str, Any]]] = []
         self._known: dict[keras.KerasTensor, _Known] = {}
         # What was made where paths meet: places, and tensors that wait.
         self._meetings: dict[frozenset[Place], Place] = {}
@@ -137,18 +159,22 @@ class StreamingNetwork:
         flat = inlined(model, _check_within, self._per_step)
         inputs = [self._input(x) for x in flat.inputs]
         outputs = graph.call_again(flat, self._call, inputs)
-        outputs = keras.tree.flatten(outputs)
-        self._check_given(outputs)
-        place = self._meet(outputs) or self._inputs
-        ends = [place, *(self._known[x].place for x in outputs)]
+        self._check_given(keras.tree.flatten(outputs))
+        named = signature.named_outputs(model, outputs, self._decisions())
+        named = {k: x for k, x in named.items() if not self._known[x].refusal}
+        place = self._meet([*named.values()]) or self._inputs
+        ends = [place, *(self._known[x].place for x in named.values())]
         self.delay = max(p.delay for p in ends if p is not None)
-        self.outputs = self._align(outputs, place)
+        self.outputs = self._align(named, place)
         pending = place.tick.present
         if self._pending:
             pending = functools.reduce(ops.logical_or, self._pending)
         given = keras.tree.flatten([inputs, list(tick), self._states])
-        made = [self.outputs, place.tick.present, pending, self._next_states]
-        self._model = keras.Model(given, keras.tree.flatten(made))
+        made = [*self.outputs.values(), place.tick.present, pending]
+        made += keras.tree.flatten(self._next_states)
+        # Keras 3.10 refuses models with inputs that nothing reads.
+        read = [keras.layers.Identity(autocast=False)(x) for x in given]
+        self._model = keras.Model(given, [*made, *read])
 
     def first_state(self, batch_size: Tensor) -> State:
         """The state before the first tick."""
@@ -157,14 +183,13 @@ class StreamingNetwork:
     def run(self, inputs: list[Tensor], tick: Tick, state: State) -> Ticked:
         """Runs a tick on inputs of one step, flat, in those of the model."""
         given = keras.tree.flatten([inputs, list(tick), state])
-        count = len(self.outputs)
-        made = self._model(given, training=False)
-        present, pending, *states = made[count:]
-        pending = (
-            tf.reduce_any(pending) if self._pending else tf.constant(False)
-        )
-        state = keras.tree.pack_sequence_as(state, states)
-        return Ticked(made[:count], present, tf.reduce_any(pending), state)
+        made = iter(self._model(given, training=False))
+        outputs = {name: next(made) for name in self.outputs}
+        present, pending = next(made), next(made)
+        if not self._pending:
+            pending = tf.zeros_like(pending)
+        state = keras.tree.map_structure(lambda _: next(made), state)
+        return Ticked(outputs, present, tf.reduce_any(pending), state)
 
     def _input(self, x: keras.KerasTensor) -> keras.KerasTensor:
         """A new input like one of the model."""
@@ -215,17 +240,21 @@ class StreamingNetwork:
             for x in keras.tree.flatten((args, kwargs))
             if isinstance(x, keras.KerasTensor)
         ]
+        ends = changed_ends(operation, [*args, *kwargs.values()])
+        if ends is not None and has_time(given[0]):
+            outputs = operation(*args, **kwargs)
+            return self._shift(operation, ends, given[0], outputs)
         self._check_given(given)
         dependent = [x for x in given if self._known[x].place is not None]
         call = operation
         if type(operation) is keras.layers.StringLookup and operation.invert:
             call = _Words(operation)
         if not any(map(has_time, given)):
-            outputs = call(*args, **kwargs)
+            place = self._known[dependent[0]].place if dependent else None
+            outputs = self._result(call, place, args, kwargs)
             if any(map(has_time, keras.tree.flatten(outputs))):
                 raise _refusal(operation, "makes a sequence of what is none")
-            place = self._known[dependent[0]].place if dependent else None
-            return self._remember(outputs, place)
+            return outputs
         if not all(map(has_time, dependent)):
             reason = "combines a sequence with a summary of it"
             raise _refusal(operation, reason)
@@ -243,16 +272,41 @@ class StreamingNetwork:
                 "classes of your own that do are declared by `per_step`"
             )
             raise _refusal(operation, reason)
-        outputs = call(*args, **kwargs)
+        outputs = self._result(call, place, args, kwargs)
         if not all(map(has_time, keras.tree.flatten(outputs))):
             raise _refusal(operation, "does not return a step for each step")
+        return outputs
+
+    def _result(
+        self, call: Any, place: Place | None, args: Any, kwargs: Any
+    ) -> Any:
+        """What a call returns, at a place; keeps its decisions if wanted."""
+        if not (self._shows_decisions and _may_decide(call)):
+            return self._remember(call(*args, **kwargs), place)
+        outputs, decisions = _Recorder(call)(*args, **kwargs)
+        self._decide(decisions, place)
         return self._remember(outputs, place)
+
+    def _decide(self, decisions: list[dict], place: Place | None) -> None:
+        """Keeps decisions, dicts by the name of the layer that decides."""
+        self._decided += [item for found in decisions for item in found.items()]
+        self._remember(decisions, place)
+
+    def _decisions(self) -> dict[str, dict[str, Any]]:
+        """The decisions by layer, as `Recording.by_layer` names them."""
+        if self._shows_decisions and not self._decided:
+            raise ValueError(
+                "Argument `decisions` must be False for a model that calls no "
+                "layers that decide. Received: decisions=True"
+            )
+        names = numbered([name for name, _ in self._decided])
+        return dict(zip(names, (decisions for _, decisions in self._decided)))
 
     def _take_step(
         self,
         layer: keras.Layer,
         steps: Any,
-        place: Place,
+        place: Any,
         args: Any,
         kwargs: Any,
     ) -> Any:
@@ -262,7 +316,7 @@ class StreamingNetwork:
         first = next(iter(bound))
         given = {**bound.pop("kwargs", {}), **bound}
         sequence = given.pop(first)
-        outputs = _output_specs(layer, sequence, given)
+        whole = _whole_specs(layer, sequence, given, self._shows_decisions)
         masks = [given.pop(name, None) for name in ("mask", f"{first}_mask")]
         given["mask"] = next((x for x in masks if x is not None), None)
         given = {name: x for name, x in given.items() if x is not None}
@@ -270,7 +324,7 @@ class StreamingNetwork:
         if {"lookahead", "lookahead_mask"} & set(given):
             raise _refusal(layer, "is given a lookahead")
         name = self._state(layer.name, steps.stream_state)
-        step = _StepLayer(layer, steps, outputs)
+        step = _StepLayer(layer, steps, whole)
         stepped = step(self._states[name], place.tick, sequence, given)
         self._next_states[name] = stepped["state"]
         leaves = stepped.get("leaves")
@@ -280,13 +334,53 @@ class StreamingNetwork:
                 name, [place], steps.stream_delay, lambda passed: leaves
             )
         outputs = self._remember(stepped["outputs"], place)
-        for x in _unread_outputs(unwrapped(layer), outputs):
+        decisions = stepped.get("decisions", [])
+        self._decide(decisions, place)
+        for x in _unread(unwrapped(layer), [outputs, decisions]):
             reason = (
                 "returns probabilities of sizes that it decides while "
                 "reading, which depend on what it has not read"
             )
             self._known[x] = _Known(place, refusal=(layer, reason))
         return outputs
+
+    def _shift(
+        self,
+        operation: Any,
+        ends: Ends,
+        sequence: keras.KerasTensor,
+        outputs: keras.KerasTensor,
+    ) -> Any:
+        """A sequence that is padded or cut; shifted once it has its length."""
+        before = self._known[sequence].stretch
+        if before is None:
+            self._check_given([sequence])
+            before = Stretch(sequence)
+        stretch = before.changed(ends, outputs.dtype)
+        if stretch is None:
+            reason = (
+                "pads where steps were cut off, or with another value than "
+                "the padding before"
+            )
+            raise _refusal(operation, reason)
+        place = self._known[sequence].place
+        self._remember(stretch.sequence, place)
+        steps = stretch.behind
+        if stretch.before + steps:
+            reason = (
+                "changes the number of steps; cut as many as you pad before "
+                "anything else reads them, as in "
+                "`keras.layers.ZeroPadding1D((0, 2))(x)[:, 1:-1]`"
+            )
+            refusal = operation, reason
+            self._known[outputs] = _Known(place, stretch, refusal=refusal)
+            return outputs
+        if not steps:
+            return stretch.sequence
+        kind = ShiftAhead if steps > 0 else ShiftBehind
+        shift = kind(abs(steps), stretch.fill, stretch.sequence)
+        layer = keras.layers.Identity(autocast=False, name="shift")
+        return self._take_step(layer, shift, place, [stretch.sequence], {})
 
     def _make_windows(
         self, layer: keras.Layer, sequence: Any, mask: Any = None
@@ -298,7 +392,9 @@ class StreamingNetwork:
             "`RFCell`, under the same mask"
         )
         place = self._known[sequence].place
-        self._known[windows] = _Known(place, (sequence, mask), (layer, reason))
+        self._known[windows] = _Known(
+            place, windows_of=(sequence, mask), refusal=(layer, reason)
+        )
         return windows
 
     def _over_sequence(self, layer: keras.Layer, args: Any, kwargs: Any) -> Any:
@@ -380,30 +476,67 @@ class _StepLayer(keras.layers.Layer):
     Args:
         layer: The layer that is streamed.
         steps: What has its `stream_step`.
-        outputs: What the layer returns of whole sequences, as `KerasTensor`s.
+        whole: What the layer returns of whole sequences, as `KerasTensor`s: its
+            outputs, and its decisions if wanted.
     """
 
-    def __init__(self, layer: keras.Layer, steps: Any, outputs: Any):
+    def __init__(self, layer: keras.Layer, steps: Any, whole: dict[str, Any]):
         super().__init__(dtype=layer.dtype_policy, autocast=layer.autocast)
         self.supports_masking = True
         self.layer = layer
         self.steps = steps
-        self.outputs = outputs
+        self.whole = whole
         self.built = True
 
     def call(
         self, state: State, tick: Tick, sequence: Tensor, arguments: dict
     ) -> dict[str, Any]:
-        stepped = self.steps.stream_step(state, tick, sequence, **arguments)
-        made = stepped._asdict().items()
-        return {name: value for name, value in made if value is not None}
+        def step() -> Stepped:
+            return self.steps.stream_step(state, tick, sequence, **arguments)
+
+        decisions: dict[str, Any] = {}
+        if "decisions" in self.whole:
+            stepped, found = _recorded(step)
+            decisions = {"decisions": found}
+        else:
+            stepped = step()
+        made = {k: x for k, x in stepped._asdict().items() if x is not None}
+        return {**made, **decisions}
 
     def compute_output_spec(self, *args: Any) -> dict[str, Any]:
-        return {**super().compute_output_spec(*args), "outputs": self.outputs}
+        return {**super().compute_output_spec(*args), **self.whole}
 
     def compute_mask(self, *args: Any) -> None:
         """None: where masks go is an argument of what they reach."""
         return None
+
+
+class _Recorder(keras.layers.Layer):
+    """Returns the outputs of a layer, and the decisions of the call."""
+
+    def __init__(self, layer: keras.Layer):
+        super().__init__(dtype=layer.dtype_policy, autocast=False)
+        self.supports_masking = True
+        self.layer = layer
+        self.built = True
+
+    def call(self, *args: Any, **kwargs: Any) -> tuple[Any, list]:
+        return _recorded(lambda: self.layer(*args, **kwargs))
+
+    def compute_mask(self, *args: Any) -> None:
+        """None: the layer has set the masks of its outputs."""
+        return None
+
+
+def _recorded(call: Callable[[], Any]) -> tuple[Any, list[dict]]:
+    """What a call returns; and decisions by name of layer, a dict for each."""
+    with without_statistics(), recording() as found:
+        outputs = call()
+    return outputs, [
+        {layer.name: decisions}
+        for layer, decisions in found
+        if found.is_usable(layer)
+    ]
 
 
 class _Delay(keras.layers.Layer):
@@ -495,24 +628,43 @@ def _reads_windows(operation: Any) -> bool:
     return type(rnn) is keras.layers.RNN and hasattr(cell, "window_size")
 
 
-def _output_specs(layer: keras.Layer, sequence: Any, arguments: dict) -> Any:
+def _whole_specs(
+    layer: keras.Layer, sequence: Any, arguments: dict, decisions: bool
+) -> dict[str, Any]:
     """What a layer returns of whole sequences, as `KerasTensor`s."""
     if _reads_windows(layer):
         *steps, features = sequence.shape
         size = unwrapped(layer).cell.window_size
         shape = (*steps, size, features + 1)
         sequence = keras.KerasTensor(shape, sequence.dtype)
-    return layer.compute_output_spec(sequence, **arguments)
+    specs = {"outputs": layer.compute_output_spec(sequence, **arguments)}
+    if decisions and _may_decide(layer):
+        recorder = _Recorder(layer)
+        _, found = recorder.compute_output_spec(sequence, **arguments)
+        specs["decisions"] = found
+    return specs
 
 
-def _unread_outputs(layer: keras.Layer, outputs: Any) -> list:
-    """The outputs of a field that depend on positions it has not read."""
-    if not getattr(layer, "return_field", False):
-        return []
+def _may_decide(layer: Any) -> bool:
+    """Whether a layer may decide: one of neither Keras nor this module."""
+    # An `RFCell` decides in a loop of Keras, which is not recorded.
+    if not isinstance(layer, keras.Layer) or _reads_windows(layer):
+        return False
+    modules = {type(part).__module__ for part in sublayers(layer)}
+    others = modules - {__name__}
+    return any(name.partition(".")[0] != "keras" for name in others)
+
+
+def _unread(layer: keras.Layer, returned: Any) -> list:
+    """What of a field depends on positions that it has not read."""
     chooses = getattr(layer, "cell", layer)
-    if chooses.size_from == "input":
+    if getattr(chooses, "size_from", "input") == "input":
         return []
-    return [x for name, x in outputs[-1].items() if name != "size"]
+    return [
+        x
+        for path, x in keras.tree.flatten_with_path(returned)
+        if "probabilities" in path or "log_probability" in path
+    ]
 
 
 def _check_streams(operation: Any, steps: Any) -> None:

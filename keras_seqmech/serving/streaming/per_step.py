@@ -153,8 +153,7 @@ def _meet(arguments: list, rank: int, are_merged: bool = False) -> bool:
 
 
 def _takes_all_steps(key: Any, rank: int) -> bool:
-    """Whether an index leaves the first two axes as they are."""
+    """Whether an index that begins with `...` leaves the first two axes."""
     key = tuple(key) if isinstance(key, (list, tuple)) else (key,)
-    if key[0] is Ellipsis:
-        return len([part for part in key[1:] if part is not None]) <= rank - 2
-    return key[:2] == (slice(None), slice(None))
+    axes = [part for part in key[1:] if part is not None]
+    return key[0] is Ellipsis and len(axes) <= rank - 2

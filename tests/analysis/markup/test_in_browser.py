@@ -43,6 +43,23 @@ def test_tokens_wrap_and_cover_nothing(driver, tmp_path, width):
     assert all(0 <= box[1] and box[3] <= width for box in inside)
 
 
+@pytest.mark.parametrize("width", [320, 1100])
+def test_curves_fill_the_width_and_have_dots_at_their_steps(
+    driver, tmp_path, width
+):
+    kept = np.arange(300) % 100 == 50
+    opened(driver, analysis.show(np.sin(np.arange(300.0)), kept=kept), tmp_path)
+    browser.resize(driver, width)
+    assert not browser.overflows(driver)
+    (panel,) = browser.boxes(driver, ".sq-panel svg")
+    (line,) = browser.boxes(driver, ".sq-line")
+    (dots,) = browser.boxes(driver, ".sq-dots")
+    assert panel[3] - panel[1] > width / 2
+    assert (line[1], line[3]) == pytest.approx((panel[1], panel[3]), abs=4)
+    ends = [panel[1] + (panel[3] - panel[1]) * t / 299 for t in (50, 250)]
+    assert (dots[1], dots[3]) == pytest.approx(ends, abs=4)
+
+
 def test_lines_run_in_the_direction_of_their_first_letter(driver, tmp_path):
     for text, seen in (("שלום!", "!םולש"), ("(שלום", "םולש("), ("ab!", "ab!")):
         picture = analysis.show(text, sizes=[2] + [1] * (len(text) - 1))

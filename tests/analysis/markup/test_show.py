@@ -129,6 +129,82 @@ def test_probabilities_after_each_token():
     )
 
 
+@pytest.mark.parametrize(
+    "shown, one",
+    [
+        ("研究", "character"),
+        (["a", b"b"], "character"),
+        (["a", "film"], "word"),
+        ([7, 3], "number"),
+        ([0.5, 3.0], "number"),
+        ([None, "a"], "step"),
+    ],
+)
+def test_words_follow_what_is_shown(shown, one):
+    given = {"sizes": [1, 2], "kept": [0, 1], "probabilities": [0, 1]}
+    picture = analysis.show(shown, **given)
+    for text in (picture.text, picture.html):
+        assert "token" not in re.sub("<[^>]*>|sq-tokens?", "", text.lower())
+        assert f"{one.capitalize()}s read at each one" in text
+        assert f"Probability after each {one}" in text
+
+
+def test_columns_have_a_labeled_axis():
+    given = dict(gates=[0.5, 1], attention=[0.5, 0.5], probabilities=[0.1, 0])
+    picture = analysis.show("ab", sizes=[1, 2], kept=[1, 0], **given)
+    labels = [axis.text for axis in read(picture.html).all("axis")]
+    assert labels == ["Probability (%)", "Attention (%)", "Probability (%)"]
+
+
+def path_points(row, name):
+    """Steps and heights, from 0 to 1, of the paths of each panel."""
+    found = []
+    for path in row.all(name):
+        pairs = re.findall(r"[ML](\S+) ([\d.]+)", path.attributes["d"])
+        found.append({int(t): 1 - float(y) / 100 for t, y in pairs})
+    return found
+
+
+def test_many_numbers_are_a_curve():
+    generator = np.random.default_rng(0)
+    numbers = generator.normal(size=500)
+    numbers[7] = np.nan
+    kept = np.zeros(500)
+    kept[[0, 7, 90, 499]] = 1
+    likely = np.where(kept, 0.75, 0.25)
+    low, high = np.nanmin(numbers), np.nanmax(numbers)
+    heights = (numbers - low) / (high - low)
+    picture = analysis.show(numbers, kept={"hard": kept, "soft": likely})
+    ((hard, soft),) = tracks(picture).values()
+    for row in (hard, soft):
+        assert not row.all(tag="s") and not row.all("token")
+        curve, dots = path_points(row, "line")[0], path_points(row, "dots")[0]
+        assert [*dots] == [0, 90, 499] and len(curve) == 499
+        for t, height in (*curve.items(), *dots.items()):
+            assert height == pytest.approx(heights[t], abs=1e-3)
+    assert [axis.text for axis in hard.all("axis")] == ["Number"]
+    labels = [axis.text for axis in soft.all("axis")]
+    assert labels == ["Number", "Probability (%)"]
+    assert path_points(soft, "line")[1] == pytest.approx(
+        dict(enumerate(likely))
+    )
+    assert len(soft.all("half")) == 1
+    assert "  kept at steps 0, 7, 90, 499\n" in picture.text
+    assert max(map(len, picture.text.splitlines())) < 90
+
+
+def test_integers_are_tokens_if_few_and_a_curve_if_many():
+    few, many = range(100), range(101)
+    assert tokens(only_row(analysis.show(few, sizes=few)))[:2] == ["0", "1"]
+    row = only_row(analysis.show(many, sizes=many))
+    assert path_points(row, "line")[1] == path_points(row, "line")[0]
+    assert [*path_points(row, "dots")[0]] == [*range(2, 101)]
+    assert analysis.show([2.5, 2.5], sizes=[1, 1]).text.split("\n")[-2:] == [
+        "  Number           ▁▁  2.5 to 2.5",
+        "  Steps read       ██  0 to 1",
+    ]
+
+
 def test_what_layers_return_is_shown():
     x = tf.random.stateless_normal((2, 5, 3), seed=[0, 1])
     field = keras_seqmech.ReceptiveFieldRNN(
@@ -208,7 +284,7 @@ def test_terminals_print_the_numbers():
     assert picture.text.split("\n") == [
         "Two",
         "",
-        "Tokens read at each step",
+        "Words read at each one",
         "1.75 on average, 2 at most",
         "  研究     2  ██",
         "  e\u0301      1.5  ██",
@@ -272,14 +348,14 @@ def test_every_token_is_seen(token, seen):
             r"tokens.*\(time,\).*shape \(1, 2\)",
         ),
         ({"tokens": "ab"}, "At least one argument of sizes, gates"),
-        ({"tokens": "ab", "sizes": [1]}, r"sizes.*2 tokens.*shape \(1,\)"),
+        ({"tokens": "ab", "sizes": [1]}, r"sizes.*2 steps.*shape \(1,\)"),
         ({"tokens": "ab", "sizes": [1, -1]}, "sizes.*finite.*-1"),
         ({"tokens": "ab", "sizes": [1, np.inf]}, "sizes.*finite.*inf"),
         ({"tokens": "ab", "sizes": [1, np.nan]}, "sizes.*finite.*nan"),
         ({"tokens": "ab", "sizes": ["x", "y"]}, "sizes.*numbers.*Received"),
         ({"tokens": "ab", "gates": [0, 1.1]}, "gates.*from 0 to 1.*1.1"),
         ({"tokens": "ab", "gates": {}}, "gates.*at least one row"),
-        ({"tokens": "ab", "gates": {"q": [1]}}, r"gates\['q'\].*2 tokens"),
+        ({"tokens": "ab", "gates": {"q": [1]}}, r"gates\['q'\].*2 steps"),
         ({"tokens": "ab", "kept": [[1, 0], [1, 0]]}, r"kept.*shape \(2, 2\)"),
     ],
 )
