@@ -60,7 +60,9 @@ class StreamedFieldRNN(FieldLayer, StreamedRNN):
         initial_state: Any = None,
         mask: Tensor | None = None,
         training: bool = False,
+        sequence_mask: Tensor | None = None,
     ) -> Any:
+        mask = self.own_mask(mask, sequence_mask)
         steps, real, count = self.enqueue(sequence, mask)
         states = first_states(
             self.output_timeline, initial_state, self.state["states"]

@@ -5,6 +5,7 @@ place of it: layers that read ahead hold a step back until what it reads has
 arrived. The steps that pass one place are a `Timeline`.
 """
 
+import inspect
 from collections.abc import Iterable
 from typing import Any
 
@@ -92,6 +93,15 @@ class StreamedLayer(keras.layers.Layer):
         """The state before the first tick."""
         del batch_size
         return {}
+
+    def own_mask(self, mask: Tensor | None, beside: Tensor | None) -> Any:
+        """The mask that the layer takes.
+
+        `beside` comes with a sequence that is not the one tensor argument:
+        there Keras' own layers are called without it.
+        """
+        takes = inspect.signature(self.layer.call).parameters
+        return beside if mask is None and "sequences_mask" in takes else mask
 
     def real(self, mask: Tensor | None) -> Tensor:
         """Whether a real step arrives, `(batch,)`."""

@@ -70,7 +70,9 @@ class StreamedRNN(StreamedLayer):
         initial_state: Any = None,
         mask: Tensor | None = None,
         training: bool = False,
+        sequence_mask: Tensor | None = None,
     ) -> Any:
+        mask = self.own_mask(mask, sequence_mask)
         states = first_states(
             self.timeline, initial_state, self.state["states"]
         )
@@ -78,6 +80,15 @@ class StreamedRNN(StreamedLayer):
             self.rnn.cell, sequence[:, 0], states, False
         )
         return self.advance(output, new, states, self.real(mask))
+
+    def compute_output_spec(
+        self,
+        sequence: keras.KerasTensor,
+        *args: Any,
+        sequence_mask: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        return super().compute_output_spec(sequence, *args, **kwargs)
 
     def advance(
         self,
