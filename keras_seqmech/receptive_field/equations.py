@@ -60,13 +60,13 @@ def keep_weights(selection: Tensor, validity: Tensor) -> Tensor:
 
 
 def arrived(asked: Tensor) -> Tensor:
-    r"""How much of each position has arrived when a step leaves, in order.
+    r"""Availability of each position at in-order emission.
 
     $$k_{t,i} = 1 - (1 - q_{t,i})(1 - k_{t-1,i+1})$$
 
-    with q `(batch, time, S)`, how much of each position a step asks for. What
-    steps before asked for is included. Of probabilities it is the probability,
-    if steps choose independently.
+    with q `(batch, time, S)` the amount that each step reads of each position.
+    It includes what earlier steps waited for. Where q are probabilities, k is
+    the probability that a position is available, for independent choices.
     """
     *sooner, last = ops.split(asked, asked.shape[-1], axis=-1)
     result = [last]
@@ -77,7 +77,7 @@ def arrived(asked: Tensor) -> Tensor:
 
 
 def emission_delays(size: Tensor, validity: Tensor) -> Tensor:
-    """Steps that each step waits for in a stream, in order.
+    """Number of further steps that each step waits for, emitted in order.
 
     From the number `(batch, time)` of positions really read, and the boolean
     validity `(batch, time, S)`; 0 at masked steps.

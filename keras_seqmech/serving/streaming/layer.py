@@ -266,9 +266,9 @@ class DelayLine(WaitingLayer):
 
 
 class Meeting(StreamedLayer):
-    """Makes the timeline of what needs a step of several timelines.
+    """Joins timelines: a step is present once it is present in all.
 
-    Called on a tensor of each, which have to run before; returns the first.
+    Called on a tensor of each timeline; returns the first.
     """
 
     def __init__(self, timelines: list[Timeline]):

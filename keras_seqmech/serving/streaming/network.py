@@ -135,7 +135,7 @@ class StreamingNetwork:
 
     @property
     def pending(self) -> Tensor:
-        """Whether a further tick may move a step on although none arrives."""
+        """Whether another tick can emit a step without new input."""
         pending = [
             tf.reduce_any(layer.pending)
             for layer in self.layers.values()
