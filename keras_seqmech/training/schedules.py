@@ -277,9 +277,8 @@ class Schedule(keras.callbacks.Callback):
         changed = {
             name
             for name, variable, value in self._set
-            if _round_to_dtype(variable, value) != _round_to_dtype(
-                variable, variable
-            )
+            if _round_to_dtype(variable, value)
+            != _round_to_dtype(variable, variable)
         }
         if changed and not self._has_warned_of_change:
             self._has_warned_of_change = True

@@ -54,8 +54,8 @@ def sample(
     """Samples one of S values with the given estimator.
 
     Returns a one-hot or relaxed one-hot tensor of the shape and dtype of the
-    finite logits `(..., S)`, normalised or not. A temperature below 1e-6 acts as
-    1e-6.
+    finite logits `(..., S)`, normalised or not. A temperature below 1e-6
+    acts as 1e-6.
     """
     soft = sampling.relaxed_one_hot(logits, temperature, seed_generator)
     return estimate(hard_one_hot(soft), lambda: soft, estimator)
