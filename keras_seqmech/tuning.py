@@ -288,7 +288,10 @@ def open_search(
 
 
 def _role() -> str:
-    """Chief, worker, or alone; refuses half of what KerasTuner reads."""
+    """Returns `"alone"`, `"chief"` or `"worker"`, as KerasTuner does.
+
+    Raises a ValueError if only some of its environment variables are set.
+    """
     found = {name: os.environ.get(name) for name in (IP, PORT, TUNER_ID)}
     if not (found[IP] or found[PORT]):
         return "alone"

@@ -18,47 +18,48 @@ def decisions(
 ) -> dict[str, dict[str, np.ndarray]]:
     """The decisions of all layers of a model at inference, by layer.
 
-    The model runs in a graph, batch by batch, as in `predict`. What it finds
-    of each layer is the dict that the layer would return if it was told to:
+    The model runs in a graph, batch by batch, as in `predict`. The decisions
+    are the dicts that the layers return if they are told to:
 
-    - of `ReceptiveFieldRNN` and `LookAhead` that of `return_field=True`:
-      `"size"` and `"probabilities"`;
-    - of `FocusedHierarchicalEncoder` and `BoundaryGate` that of
-      `return_gates=True`: `"gates"` and `"probabilities"`;
-    - of `ExpectedSubsample` that of `return_emission=True`: `"emission"`,
+    - `ReceptiveFieldRNN` and `LookAhead` with `return_field=True`: `"size"` and
+      `"probabilities"`;
+    - `FocusedHierarchicalEncoder` and `BoundaryGate` with `return_gates=True`:
+      `"gates"` and `"probabilities"`;
+    - `ExpectedSubsample` with `return_emission=True`: `"emission"`,
       `"length_distribution"` and `"output_mask"`;
-    - of pooling layers with attention, `ContextAttention` and `PointerSoftmax`
-      that of `return_attention_scores=True`: `"attention_scores"`.
+    - pooling layers with attention, `ContextAttention` and `PointerSoftmax`
+      with `return_attention_scores=True`: `"attention_scores"`.
 
-    So they are 0 at masked steps, and of a layer that reads from the end, as
-    within a `keras.layers.Bidirectional`, in the order in which it reads.
+    They are 0 at masked steps. A layer that reads backwards, such as one within
+    a `keras.layers.Bidirectional`, returns them in the order in which it reads.
 
-    Layers are found wherever the model calls them: in a subclassed model, in a
-    model within, in a wrapper, in the network that a `PolicyGradientModel`
-    trains. What is decided within a loop of Keras is left out: the sizes of an
-    `RFCell` in a `keras.layers.RNN` (a `ReceptiveFieldRNN` has the same
-    weights), layers within a cell, and, unless the number of steps is static,
-    within a `keras.layers.TimeDistributed`. Where it is, each step is a call.
+    Layers are found wherever the model calls them: in a subclassed model, a
+    nested model, a wrapper, or the network that a `PolicyGradientModel` trains.
+    Decisions within a loop of Keras are left out: the sizes of an `RFCell` in a
+    `keras.layers.RNN` (a `ReceptiveFieldRNN` has the same weights), layers
+    within a cell, and layers within a `keras.layers.TimeDistributed` whose
+    number of steps is not static. With a static number, each step is a call.
 
     Args:
-        model: A built model of any kind; it stays as it is.
+        model: A built model of any kind. It does not change.
         inputs: What `model.predict` takes, such as arrays or a
             `tf.data.Dataset`.
-        batch_size: Rows of a batch, 32 if None, as of `predict`.
+        batch_size: Rows of a batch; 32 if None, as in `predict`.
 
     Returns:
-        `{layer: {key: array}}`, the names of the layers in the order of the
-        calls. A name that comes again, because a layer is called twice or
-        another one shares its name, is numbered: `"rnn"`, `"rnn_1"`. Batches
-        of different lengths are padded with zeros. In which order a functional
-        model calls a layer that several inputs share, Keras chooses: ask a
+        `{layer: {key: array}}`, by layer name in the order of the calls. If a
+        layer is called twice, or two layers share a name, the later name is
+        numbered: `"rnn"`, `"rnn_1"`. Batches of different lengths are padded
+        with zeros. Keras chooses the order in which a functional model calls a
+        layer that several inputs share; to tell them apart, use a
         `keras.Model` of one of the inputs.
 
-    Cost: that of `predict`, and memory for all that is returned: of an
+    Cost: that of `predict`, and memory for all that is returned; for an
     `ExpectedSubsample` a number for each output, step and row.
 
     Raises:
-        ValueError: If the model is none, is not built, or shows no decisions.
+        ValueError: If `model` is not a built `keras.Model`, or no layer of it
+            decides.
 
     Example:
 
@@ -82,7 +83,7 @@ def decisions(
 
 
 def _padded(values: Any) -> np.ndarray:
-    """An array; of batches of different lengths, padded with zeros."""
+    """Batches of different lengths as one array, padded with zeros."""
     if isinstance(values, tf.RaggedTensor):
         values = values.to_tensor().numpy()
     return values

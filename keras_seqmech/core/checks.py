@@ -20,7 +20,7 @@ _SEQUENCES = (
 )
 
 
-# Numbers. A bool is none.
+# Numbers. Booleans are rejected.
 
 
 def _number_check(
@@ -90,7 +90,7 @@ def check_choice(name: str, value: Any, allowed: Sequence[str]) -> str:
 
 
 def check_cell(name: str, cell: Any) -> Any:
-    """Refuses what is no recurrent cell; stacks a list of cells."""
+    """Returns a recurrent cell, for a list of cells their stack."""
     if isinstance(cell, (list, tuple)) and cell:
         cell = keras.layers.StackedRNNCells(
             [check_cell(name, part) for part in cell], name="stacked_rnn_cells"
@@ -116,7 +116,7 @@ def fresh(initializer: Any) -> Any:
 
 
 def _get(module: Any, name: str, value: Any) -> Any:
-    """An object of Keras, which may be given by name; refuses others."""
+    """Returns an object of Keras, given itself or by its name."""
     try:
         return module.get(value)
     except (TypeError, ValueError) as error:
@@ -132,7 +132,7 @@ get_activation = functools.partial(_get, keras.activations)
 
 
 def as_tensor(values: Any) -> Any:
-    """A list as a tensor; Keras converts arrays alone."""
+    """Converts a list to a tensor; Keras converts arrays only."""
     if isinstance(values, (list, tuple)):
         return keras.ops.convert_to_tensor(values)
     return values
@@ -158,7 +158,7 @@ def check_not_ragged(name: str, values: Any) -> None:
 
 
 def check_features(name: str, shape: Sequence, features: int | None) -> None:
-    """Refuses other features than those a layer was built for, if it was."""
+    """Refuses a number of features that a built layer was not built for."""
     shape = tuple(shape)
     if features is not None and shape[-1] != features:
         raise ValueError(
@@ -213,7 +213,7 @@ def check_mask(name: str, mask: Any, shape: Sequence) -> None:
         dtype = keras.backend.standardize_dtype(getattr(mask, "dtype", None))
     except ValueError:
         # Rows of different lengths, or a dtype that Keras does not know.
-        dtype = "none"
+        dtype = ""
     if dtype != "bool" and "int" not in dtype:
         raise ValueError(
             f"Argument `{name}` must be a boolean tensor (batch, time), True "
@@ -299,7 +299,7 @@ def assert_rows(name: str, values: Any, sequences: Tensor) -> Any:
 
 
 def assert_by_step(name: str, values: Any, sequences: Tensor) -> Any:
-    """Like `assert_rows`, of values `(batch, time, ...)` such as a mask."""
+    """Like `assert_rows`, for values `(batch, time, ...)` such as a mask."""
     return _assert_sizes(name, values, sequences, 2, "shape (batch, time)")
 
 

@@ -40,7 +40,7 @@ from keras_seqmech.typing import Tensor
 
 @keras.saving.register_keras_serializable(package="keras_seqmech")
 class LookAhead(DecidesSizes):
-    r"""Shows each step to the next layer with as much ahead as it needs.
+    r"""Concatenates an adaptive number of future steps to each step.
 
     Each step $x_t$ is followed by the next ones, L in all with it, and by a
     summary of all that comes after it, which an inner network makes on its way

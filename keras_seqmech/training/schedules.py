@@ -277,7 +277,8 @@ class Schedule(keras.callbacks.Callback):
         changed = {
             name
             for name, variable, value in self._set
-            if _as_held(variable, value) != _as_held(variable, variable)
+            if _round_to_dtype(variable, value)
+            != _round_to_dtype(variable, variable)
         }
         if changed and not self._has_warned_of_change:
             self._has_warned_of_change = True
@@ -379,8 +380,8 @@ def _value(name: str, function: Function, share: float) -> float | None:
     return checks.check_finite(f"numbers[{name!r}]", value)
 
 
-def _as_held(variable: keras.Variable, value: Any) -> float:
-    """A value with the precision of a variable."""
+def _round_to_dtype(variable: keras.Variable, value: Any) -> float:
+    """Rounds a value to the dtype of a variable."""
     value = keras.ops.cast(value, variable.dtype)
     # NumPy has no bfloat16.
     return float(keras.ops.convert_to_numpy(keras.ops.cast(value, "float32")))
@@ -390,10 +391,10 @@ def _check_allowed(variable: keras.Variable, value: float | None) -> None:
     """Refuses what the constraint would change, and temperatures of 0."""
     if value is None:
         return
-    held = allowed = _as_held(variable, value)
+    held = allowed = _round_to_dtype(variable, value)
     if variable.constraint is not None:
         held_value = keras.ops.cast(value, variable.dtype)
-        allowed = _as_held(variable, variable.constraint(held_value))
+        allowed = _round_to_dtype(variable, variable.constraint(held_value))
     # Scores are divided by it.
     is_divisor = variable.name == "temperature"
     if held != allowed or (is_divisor and held <= 0):

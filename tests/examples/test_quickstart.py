@@ -28,6 +28,8 @@ def test_quickstart(tmp_path, capfd):
     assert (tmp_path / "segmenter" / "1" / "saved_model.pb").is_file()
     served = re.search(r"It says: (.*)\n", output).group(1)
     assert served.replace(" ", "") == sentence
+    (title,) = read(page).all("title")
+    assert title.text == f"Words found: {served.replace(' ', ' · ')}"
     exported = EXPLORABLES["segmenter"].served_from(tmp_path / "segmenter")
     assert segment(exported, sentence).says == served.replace(" ", " · ")
 

@@ -141,6 +141,22 @@ def masked():
     return keras.Model([x, mask, context], {"y": y, "state": states[0]})
 
 
+def masked_beside():
+    """Masks that come with a sequence, beside states made of another input."""
+    ids = keras.Input((None,), dtype="int32", name="ids")
+    context = keras.Input((CONTEXT,), name="context")
+    words = layers.Embedding(10, 4, mask_zero=True)(ids)
+    states = [layers.Dense(5)(context)]
+    recurrent = [
+        KeepMask(layers.GRU(5, return_sequences=True)),
+        LearnedInitialState(layers.GRU(5, return_sequences=True)),
+        ReceptiveFieldRNN(layers.GRUCell(5), 3, return_sequences=True),
+        layers.GRU(5, return_sequences=True),
+    ]
+    both = [rnn(words, initial_state=states) for rnn in recurrent]
+    return keras.Model([ids, context], {"y": layers.Concatenate()(both)})
+
+
 def nested():
     """Functional and sequential models within a functional model."""
     x = sequence()
@@ -243,6 +259,7 @@ MODELS = {
     "cells": (cells, 4),
     "convolutions": (convolutions, 3),
     "each_step": (each_step, 0),
+    "masked_beside": (masked_beside, 2),
     "masked": (masked, 2),
     "nested": (nested, 4),
     "windows": (windows, 3),

@@ -33,7 +33,7 @@ def draw(
     estimator: str,
     seed_generator: keras.random.SeedGenerator,
 ) -> Tensor:
-    """Opens gates of finite logits by chance, as the estimator says.
+    """Samples gates from finite logits with the given estimator.
 
     Gates have the shape and dtype of the logits, and are 0 or 1, or relaxed
     between them. A temperature below 1e-6 acts as 1e-6.
@@ -89,7 +89,7 @@ def running_sum(
 
 
 def choose(probabilities: Tensor, inference: str) -> Tensor:
-    """Which gates are open: by `"running_sum"`, or else those above 0.5."""
+    """Chooses the open gates: by `"running_sum"`, or those above 0.5."""
     if inference == "running_sum":
         return running_sum(probabilities)[0]
     return probabilities > 0.5

@@ -51,11 +51,11 @@ def sample(
     estimator: str,
     seed_generator: keras.random.SeedGenerator,
 ) -> Tensor:
-    """Chooses by chance, as the estimator says.
+    """Samples one of S values with the given estimator.
 
-    From finite logits `(..., S)`, normalised or not: a one-hot or relaxed
-    one-hot tensor of their shape and dtype. A temperature below 1e-6 acts as
-    1e-6.
+    Returns a one-hot or relaxed one-hot tensor of the shape and dtype of the
+    finite logits `(..., S)`, normalised or not. A temperature below 1e-6
+    acts as 1e-6.
     """
     soft = sampling.relaxed_one_hot(logits, temperature, seed_generator)
     return estimate(hard_one_hot(soft), lambda: soft, estimator)
@@ -268,8 +268,8 @@ class Sizes(NamedTuple):
             # The maximum of an empty batch needs an initial value.
             confidence=ops.max(self.probabilities, axis=-1, initial=0),
             choice=best(self.probabilities),
-            # All steps whose window is cut are left out, not only those that
-            # would choose more: else small sizes would weigh more.
+            # Truncated windows are excluded; excluding only truncated choices
+            # would bias the mean.
             free=ops.all(validity, axis=-1),
             delay=delay,
         )

@@ -1,7 +1,7 @@
 """`scan`: runs a recurrent step over the leading axis of its inputs.
 
-The gradient that recomputes needs of each step the states before it and the
-products within it; the rest is computed again. Weight gradients are multiplied
+The recomputing gradient stores the input states and the products of each step;
+the rest is computed again. Weight gradients are multiplied
 out after the loop, one large product each. See
 `ScanOptions.recompute_gradient`.
 """

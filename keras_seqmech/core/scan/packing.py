@@ -6,7 +6,7 @@ any boolean pattern `(batch, time)`, how its kept steps lie in one tensor
 `(total, ...)`: step by step, first the first kept step of every row, then the
 second of every row that has two, and so on; within a step the rows are in
 order of their number of kept steps, the shortest first. So the rows of a step
-are one slice, and those that go on to the next are the end of that slice.
+are one slice, and rows active in the next step are a suffix of that slice.
 
 >>> packing = pack(tf.constant([[True, True, True], [False, True, False]]))
 >>> packing.gather(tf.constant([[1, 2, 3], [4, 5, 6]])).numpy().tolist()
