@@ -334,10 +334,9 @@ def test_layers_that_are_declared():
 def test_windows_under_another_mask():
     x, mask = streamed.sequence(), keras.Input((None,), dtype="bool")
     rnn = layers.RNN(RFCell(layers.GRUCell(3), 2))
-    for given, wanted in ((None, mask), (mask, None)):
-        read = rnn(ReceptiveFieldWindows(2)(x, mask=given), mask=wanted)
-        with pytest.raises(ValueError, match="under the same mask"):
-            StreamingModel(keras.Model([x, mask], read))
+    read = rnn(ReceptiveFieldWindows(2)(x), mask=mask)
+    with pytest.raises(ValueError, match="under the same mask"):
+        StreamingModel(keras.Model([x, mask], read))
 
 
 def test_masks_that_a_model_passes_on_by_itself():
@@ -677,8 +676,8 @@ def test_paths_that_meet_twice_wait_once():
     pairs = [layers.Concatenate()(both) for both in ([a, b], [b, a])]
     model = keras.Model(x, layers.Add()(pairs))
     stream = StreamingModel(model)
-    stems = [name.rpartition("_")[0] or name for name in stream.network.layers]
-    assert stems.count("meeting") == 1
+    states = stream.start(1)
+    assert len([name for name in states if "meeting" in name]) == 1
     inputs = {"sequence": np.random.default_rng(0).normal(size=(2, 6, 3))}
     found = streamed.run(stream, inputs, [2, 1, 3])
     check(found, streamed.whole(stream, model, inputs))

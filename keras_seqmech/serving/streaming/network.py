@@ -27,8 +27,9 @@ from keras_seqmech.core.stream import Tick
 from keras_seqmech.core.wrapped import unwrapped
 from keras_seqmech.receptive_field.windows import ReceptiveFieldWindows
 from keras_seqmech.serving import signature
-from keras_seqmech.serving.streaming.inline import Passed
-from keras_seqmech.serving.streaming.inline import inlined
+from keras_seqmech.serving.streaming.keras_masks import Passed
+from keras_seqmech.serving.streaming.keras_masks import mask_of
+from keras_seqmech.serving.streaming.keras_masks import with_masks
 from keras_seqmech.serving.streaming.per_step import has_known_activation
 from keras_seqmech.serving.streaming.per_step import has_time
 from keras_seqmech.serving.streaming.per_step import treats_steps_alone
@@ -68,10 +69,11 @@ class Place:
 
 
 class _Known(NamedTuple):
-    """What is known of a symbolic tensor.
+    """What is known of a tensor of the network.
 
     Attributes:
         place: Where it passes; None if it does not depend on a sequence.
+        mask: The mask that Keras passes on with it, a tensor of the network.
         stretch: Of a sequence that is padded or cut, what it is made of.
         windows_of: Of windows, the sequence that they are made of, and its
             mask.
@@ -79,6 +81,7 @@ class _Known(NamedTuple):
     """
 
     place: Place | None
+    mask: Any = None
     stretch: Stretch | None = None
     windows_of: tuple[Any, Any] | None = None
     refusal: tuple[Any, str] | None = None
@@ -147,6 +150,8 @@ class StreamingNetwork:
         self._shows_decisions = decisions
         # Names of layers and their decisions, call by call, if wanted.
         self._decided: list[tuple[str, dict[str, Any]]] = []
+        # Tensors of the network by those of the model; what is known of them.
+        self._streamed: dict[keras.KerasTensor, keras.KerasTensor] = {}
         self._known: dict[keras.KerasTensor, _Known] = {}
         # What was made where paths meet: places, and tensors that wait.
         self._meetings: dict[frozenset[Place], Place] = {}
@@ -156,9 +161,9 @@ class StreamingNetwork:
             *(keras.Input((), dtype=x) for x in ("bool", *["int32"] * 2))
         )
         self._inputs = Place(tick)
-        flat = inlined(model, _check_within, self._per_step)
-        inputs = [self._input(x) for x in flat.inputs]
-        outputs = graph.call_again(flat, self._call, inputs)
+        inputs = [self._input(x) for x in model.inputs]
+        whole = graph.call_again(model, self._call, list(model.inputs))
+        outputs = keras.tree.map_structure(self._streamed.get, whole)
         self._check_given(keras.tree.flatten(outputs))
         named = signature.named_outputs(model, outputs, self._decisions())
         named = {k: x for k, x in named.items() if not self._known[x].refusal}
@@ -194,7 +199,8 @@ class StreamingNetwork:
     def _input(self, x: keras.KerasTensor) -> keras.KerasTensor:
         """A new input like one of the model."""
         shape = (None, *x.shape[1:])
-        own = keras.Input(batch_shape=shape, dtype=x.dtype, name=x.name)
+        own = keras.Input(batch_shape=shape, dtype=x.dtype)
+        self._streamed[x] = own
         return self._remember(own, self._inputs if has_time(x) else None)
 
     def _state(self, stem: str, first: Callable[[Tensor], Any]) -> str:
@@ -230,16 +236,66 @@ class StreamingNetwork:
         return Place(tick, earlier, waits)
 
     def _call(self, operation: Any, *args: Any, **kwargs: Any) -> Any:
-        """Calls an operation, or what is streamed in place of it."""
+        """Calls an operation on whole sequences, and its step in the network.
+
+        The first shows what it returns, and the masks that Keras passes on.
+        """
+        is_declared = type(operation) in self._per_step
+        if getattr(operation, "outputs", None) and not is_declared:
+            return self._call_model(operation, *args, **kwargs)
+        args, kwargs = with_masks(operation, args, kwargs)
+        whole = operation(*args, **kwargs)
+
+        def streamed(x: Any) -> Any:
+            return self._streamed[x] if _is_tensor(x) else x
+
+        own_args, own_kwargs = keras.tree.map_structure(
+            streamed, (args, kwargs)
+        )
+        made = self._step(operation, whole, *own_args, **own_kwargs)
+        both = zip(keras.tree.flatten(whole), keras.tree.flatten(made))
+        for x, own in both:
+            self._streamed[x] = own
+            mask = mask_of(x) if has_time(x) else None
+            if mask is not None:
+                # Layers that are streamed pass on the mask that they are given.
+                own_mask = self._streamed.setdefault(mask, mask_of(own))
+                self._known[own] = self._known[own]._replace(mask=own_mask)
+                self._known.setdefault(own_mask, _Known(self._known[own].place))
+        return whole
+
+    def _call_model(
+        self, model: keras.Model, inputs: Any, mask: Any = None, **kwargs: Any
+    ) -> Any:
+        """Calls the operations of a functional model within the model."""
+        _check_call(model)
+        if model.supports_masking:
+            raise _refusal(model, "passes on masks that its layers may not")
+        functional = graph.as_functional(model)
+        inputs = keras.tree.flatten(inputs)
+        masks = [None] * len(inputs)
+        if mask is not None:
+            masks = keras.tree.flatten(mask)
+        given = [
+            self._call(
+                Passed(dtype=own.dtype), [x] if mask is None else [x, mask]
+            )
+            for own, x, mask in zip(functional.inputs, inputs, masks)
+        ]
+        return graph.call_again(functional, self._call, given)
+
+    def _step(
+        self, operation: Any, whole: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Calls an operation in the network, or what is streamed in its place.
+
+        `whole` is what it returns of whole sequences.
+        """
         is_declared = type(operation) in self._per_step
         steps = None if is_declared else steps_of(operation)
         if _reads_windows(operation):
             args, kwargs = self._over_sequence(operation, args, kwargs)
-        given = [
-            x
-            for x in keras.tree.flatten((args, kwargs))
-            if isinstance(x, keras.KerasTensor)
-        ]
+        given = [x for x in keras.tree.flatten((args, kwargs)) if _is_tensor(x)]
         ends = changed_ends(operation, [*args, *kwargs.values()])
         if ends is not None and has_time(given[0]):
             outputs = operation(*args, **kwargs)
@@ -265,13 +321,15 @@ class StreamingNetwork:
         args, kwargs = self._align((args, kwargs), place)
         alone = is_declared or treats_steps_alone(operation, args, kwargs)
         if not alone and steps is not None:
-            return self._take_step(operation, steps, place, args, kwargs)
+            return self._take_step(operation, steps, whole, place, args, kwargs)
         if not alone:
             reason = (
                 "is not known to treat each step alone, as it is called here; "
                 "classes of your own that do are declared by `per_step`"
             )
             raise _refusal(operation, reason)
+        if isinstance(call, keras.Layer) and call.supports_masking:
+            args = keras.tree.map_structure(self._masked, args)
         outputs = self._result(call, place, args, kwargs)
         if not all(map(has_time, keras.tree.flatten(outputs))):
             raise _refusal(operation, "does not return a step for each step")
@@ -306,6 +364,7 @@ class StreamingNetwork:
         self,
         layer: keras.Layer,
         steps: Any,
+        whole: Any,
         place: Any,
         args: Any,
         kwargs: Any,
@@ -316,7 +375,6 @@ class StreamingNetwork:
         first = next(iter(bound))
         given = {**bound.pop("kwargs", {}), **bound}
         sequence = given.pop(first)
-        whole = _whole_specs(layer, sequence, given, self._shows_decisions)
         masks = [given.pop(name, None) for name in ("mask", f"{first}_mask")]
         given["mask"] = next((x for x in masks if x is not None), None)
         given = {name: x for name, x in given.items() if x is not None}
@@ -324,7 +382,8 @@ class StreamingNetwork:
         if {"lookahead", "lookahead_mask"} & set(given):
             raise _refusal(layer, "is given a lookahead")
         name = self._state(layer.name, steps.stream_state)
-        step = _StepLayer(layer, steps, whole)
+        records = self._shows_decisions and _may_decide(layer)
+        step = _StepLayer(layer, steps, whole, records)
         stepped = step(self._states[name], place.tick, sequence, given)
         self._next_states[name] = stepped["state"]
         leaves = stepped.get("leaves")
@@ -334,7 +393,7 @@ class StreamingNetwork:
                 name, [place], steps.stream_delay, lambda passed: leaves
             )
         outputs = self._remember(stepped["outputs"], place)
-        decisions = stepped.get("decisions", [])
+        decisions = stepped["decisions"]
         self._decide(decisions, place)
         for x in _unread(unwrapped(layer), [outputs, decisions]):
             reason = (
@@ -373,14 +432,19 @@ class StreamingNetwork:
                 "`keras.layers.ZeroPadding1D((0, 2))(x)[:, 1:-1]`"
             )
             refusal = operation, reason
-            self._known[outputs] = _Known(place, stretch, refusal=refusal)
+            self._known[outputs] = _Known(
+                place, stretch=stretch, refusal=refusal
+            )
             return outputs
         if not steps:
             return stretch.sequence
         kind = ShiftAhead if steps > 0 else ShiftBehind
         shift = kind(abs(steps), stretch.fill, stretch.sequence)
         layer = keras.layers.Identity(autocast=False, name="shift")
-        return self._take_step(layer, shift, place, [stretch.sequence], {})
+        whole = keras.KerasTensor(outputs.shape, outputs.dtype)
+        return self._take_step(
+            layer, shift, whole, place, [stretch.sequence], {}
+        )
 
     def _make_windows(
         self, layer: keras.Layer, sequence: Any, mask: Any = None
@@ -441,7 +505,7 @@ class StreamingNetwork:
         """Holds sequences back that may lead a place."""
 
         def align(x: Any) -> Any:
-            if not isinstance(x, keras.KerasTensor) or not has_time(x):
+            if not _is_tensor(x) or not has_time(x):
                 return x
             own = self._known[x].place
             if own in (None, place):
@@ -462,7 +526,16 @@ class StreamingNetwork:
         delayed, self._next_states[name] = _Delay()(
             x, self._states[name], own.tick.present, later.tick.present
         )
-        return self._remember(delayed, later)
+        self._known[delayed] = self._known[x]._replace(place=later)
+        return delayed
+
+    def _masked(self, x: Any) -> Any:
+        """A tensor under the mask that Keras passes on with it."""
+        known = self._known[x] if _is_tensor(x) else None
+        if known is None or known.mask is None or not has_time(x):
+            return x
+        mask = self._align(known.mask, known.place)
+        return self._remember(Passed(dtype=x.dtype)([x, mask]), known.place)
 
     def _remember(self, outputs: Any, place: Place | None) -> Any:
         for x in keras.tree.flatten(outputs):
@@ -476,16 +549,19 @@ class _StepLayer(keras.layers.Layer):
     Args:
         layer: The layer that is streamed.
         steps: What has its `stream_step`.
-        whole: What the layer returns of whole sequences, as `KerasTensor`s: its
-            outputs, and its decisions if wanted.
+        whole: What the layer returns of whole sequences, as `KerasTensor`s.
+        records: Whether to return its decisions, too.
     """
 
-    def __init__(self, layer: keras.Layer, steps: Any, whole: dict[str, Any]):
+    def __init__(
+        self, layer: keras.Layer, steps: Any, whole: Any, records: bool
+    ):
         super().__init__(dtype=layer.dtype_policy, autocast=layer.autocast)
         self.supports_masking = True
         self.layer = layer
         self.steps = steps
-        self.whole = whole
+        self.whole = keras.tree.flatten(whole)
+        self.records = records
         self.built = True
 
     def call(
@@ -494,17 +570,31 @@ class _StepLayer(keras.layers.Layer):
         def step() -> Stepped:
             return self.steps.stream_step(state, tick, sequence, **arguments)
 
-        decisions: dict[str, Any] = {}
-        if "decisions" in self.whole:
-            stepped, found = _recorded(step)
-            decisions = {"decisions": found}
+        if self.records:
+            stepped, decisions = _recorded(step)
         else:
-            stepped = step()
+            stepped, decisions = step(), []
         made = {k: x for k, x in stepped._asdict().items() if x is not None}
-        return {**made, **decisions}
+        return {**made, "decisions": decisions}
 
     def compute_output_spec(self, *args: Any) -> dict[str, Any]:
-        return {**super().compute_output_spec(*args), **self.whole}
+        specs = super().compute_output_spec(*args)
+        # Sequences have any number of steps.
+        shapes = [x.shape for x in self.whole]
+        outputs = [
+            keras.KerasTensor(shape, x.dtype)
+            for shape, x in zip(shapes, keras.tree.flatten(specs["outputs"]))
+        ]
+        specs["outputs"] = keras.tree.pack_sequence_as(
+            specs["outputs"], outputs
+        )
+        specs["decisions"] = keras.tree.map_structure(
+            lambda x: keras.KerasTensor(
+                (x.shape[0], None, *x.shape[2:]), x.dtype
+            ),
+            specs["decisions"],
+        )
+        return specs
 
     def compute_mask(self, *args: Any) -> None:
         """None: where masks go is an argument of what they reach."""
@@ -614,13 +704,6 @@ def _check_call(model: keras.Model) -> None:
             raise _refusal(model, f"has a `{name}` of its own")
 
 
-def _check_within(model: keras.Model) -> None:
-    """Refuses functional models that cannot become part of another."""
-    _check_call(model)
-    if model.supports_masking:
-        raise _refusal(model, "passes on masks that its layers may not")
-
-
 def _reads_windows(operation: Any) -> bool:
     """Whether an operation is a `keras.layers.RNN` over windows."""
     rnn = unwrapped(operation)
@@ -628,21 +711,8 @@ def _reads_windows(operation: Any) -> bool:
     return type(rnn) is keras.layers.RNN and hasattr(cell, "window_size")
 
 
-def _whole_specs(
-    layer: keras.Layer, sequence: Any, arguments: dict, decisions: bool
-) -> dict[str, Any]:
-    """What a layer returns of whole sequences, as `KerasTensor`s."""
-    if _reads_windows(layer):
-        *steps, features = sequence.shape
-        size = unwrapped(layer).cell.window_size
-        shape = (*steps, size, features + 1)
-        sequence = keras.KerasTensor(shape, sequence.dtype)
-    specs = {"outputs": layer.compute_output_spec(sequence, **arguments)}
-    if decisions and _may_decide(layer):
-        recorder = _Recorder(layer)
-        _, found = recorder.compute_output_spec(sequence, **arguments)
-        specs["decisions"] = found
-    return specs
+def _is_tensor(x: Any) -> bool:
+    return isinstance(x, keras.KerasTensor)
 
 
 def _may_decide(layer: Any) -> bool:

@@ -1,0 +1,73 @@
+"""Masks that Keras passes on from layer to layer, made visible."""
+
+import inspect
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_seqmech.typing import Tensor
+
+
+def with_masks(operation: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Arguments of a layer, with the masks that Keras fills in for it."""
+    if not isinstance(operation, keras.Layer):
+        return args, kwargs
+    signature = inspect.signature(operation.call)
+    given = signature.bind(*args, **kwargs).arguments
+    tensors = {
+        name: value
+        for name, value in given.items()
+        if all(map(_is_tensor, keras.tree.flatten(value)))
+    }
+    for name, value in tensors.items():
+        own = "mask" if len(tensors) == 1 else f"{name}_mask"
+        is_missing = own in signature.parameters and given.get(own) is None
+        if is_missing and _is_tensor(value):
+            mask = mask_of(value)
+            kwargs = kwargs if mask is None else {**kwargs, own: mask}
+    return args, kwargs
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, keras.KerasTensor)
+
+
+def mask_of(tensor: keras.KerasTensor) -> keras.KerasTensor | None:
+    """The mask that comes with a tensor, as Keras shows it to layers alone."""
+    found = []
+
+    class Shown(keras.layers.Layer):
+        def call(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+            return x
+
+        def compute_output_spec(self, x: Tensor, mask: Any = None) -> Tensor:
+            found.append(mask)
+            return keras.KerasTensor(x.shape, x.dtype)
+
+        def compute_mask(self, x: Tensor, mask: Any = None) -> None:
+            return None
+
+    Shown(autocast=False)(tensor)
+    return found[0]
+
+
+class Passed(keras.layers.Layer):
+    """Passes a tensor on, in a dtype, and with another mask if one is given."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def call(self, tensors: list[Tensor]) -> Tensor:
+        return tf.identity(tensors[0])
+
+    def compute_output_spec(
+        self, tensors: list[keras.KerasTensor]
+    ) -> keras.KerasTensor:
+        return keras.KerasTensor(tensors[0].shape, self.compute_dtype)
+
+    def compute_mask(self, tensors: list[Tensor], mask: Any = None) -> Any:
+        if len(tensors) > 1:
+            return tensors[1]
+        return mask[0] if isinstance(mask, (list, tuple)) else mask
