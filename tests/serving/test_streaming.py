@@ -193,14 +193,17 @@ LENGTHENED = "changes the number of steps; cut as many as you pad"
 @pytest.mark.parametrize(
     "layer, reason",
     [
-        (lambda: layers.Conv1D(3, 3, padding="same", dilation_rate=8), UNKNOWN),
-        (lambda: layers.Conv1D(3, 2, 2, padding="causal"), UNKNOWN),
-        (lambda: layers.Conv1D(3, 1, 2), UNKNOWN),
+        (
+            lambda: layers.Conv1D(3, 3, padding="same", dilation_rate=8),
+            "that follow",
+        ),
+        (lambda: layers.Conv1D(3, 2, 2, padding="causal"), "skips steps"),
+        (lambda: layers.Conv1D(3, 1, 2), "skips steps"),
         (
             lambda: layers.Conv1D(
                 3, 2, padding="causal", activation=keras.ops.cumsum
             ),
-            UNKNOWN,
+            "an activation that is not known",
         ),
         (lambda: layers.Lambda(lambda x: 2 * x), UNKNOWN),
         (Timed, UNKNOWN),
