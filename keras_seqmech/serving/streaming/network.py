@@ -237,6 +237,8 @@ class StreamingNetwork:
             id(x): self._call(_Passed(dtype=x.dtype), *both)
             for x, *both in zip(own, inputs, masks, strict=True)
         }
+        # Keras 3.10 refuses models with inputs that nothing reads.
+        read = [keras.layers.Identity()(x) for x in own]
         end = keras.layers.Identity()
         found: list[Any] = []
 
@@ -247,7 +249,7 @@ class StreamingNetwork:
             if operation is not end:
                 return self._call(operation, *args, **kwargs)
             found.extend(args)
-            return keras.tree.map_structure(lambda x: own[0], args[0])
+            return keras.tree.map_structure(lambda x: read[0], args[0])
 
         ended = keras.Model(functional.inputs, end(functional.output))
         graph.run_again(ended, call, own)
