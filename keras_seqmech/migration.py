@@ -54,9 +54,9 @@ def receptive_field_from_keras(
 
     in place of $F_t$: states are multiplied by exactly 1. The strength $a$ is
     trainable, between 0 and 1, and has a gradient from the first step on;
-    inner network, gate and sizes get theirs as soon as it is above 0. (A gate
-    of equation 3 that is open to rounding has none: at $F_t = 1 - 10^{-7}$
-    its gradient is $10^{-7}$ times that.)
+    inner network, gate and sizes get theirs as soon as it is above 0. (The
+    gradient of an open gate of equation 3 vanishes: at $F_t = 1 - 10^{-7}$ it
+    is $10^{-7}$ times that.)
 
     Args:
         layer: A `keras.layers.LSTM`, `GRU`, `SimpleRNN`, a `keras.layers.RNN`

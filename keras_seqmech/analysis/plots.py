@@ -153,9 +153,9 @@ def drawable(texts: Sequence[Any]) -> tuple[list[str], dict[str, Any]]:
 
     Characters that show no ink are replaced by signs, as
     `keras_seqmech.analysis.show` does; signs of mathematics, such as dollars,
-    are drawn as they are. Each character has the first of the installed fonts
-    that holds it; of one that none holds matplotlib warns, and draws a box.
-    Then install a font, such as Noto (Debian: `apt-get install
+    are drawn as they are. Each character is drawn in the first of the installed
+    fonts that holds it; if no font does, matplotlib warns and draws a box. Then
+    install a font, such as Noto (Debian: `apt-get install
     fonts-noto-cjk`), or see the text in a browser with
     `keras_seqmech.analysis.show`.
 

@@ -32,7 +32,7 @@ def surround_with_noise(
     $$\mathrm{round}\Big(n \frac{share}{1 - share}\Big)$$
 
     tokens of noise, so that `share` of the new text is noise. Whole sentences
-    are drawn, none twice in a text until all were drawn; the last one on each
+    are drawn, without repetition in a text until all were drawn; the last on each
     side is cut to the exact number of tokens.
 
     The noise of a text depends on `seed`, its place in `texts` and its length

@@ -95,8 +95,8 @@ class RFCell(keras.layers.Layer):
             state, which is c of an `LSTMCell`, the only state of `GRUCell` and
             `SimpleRNNCell`, and of a cell of your own the one it lists last.
             `"output"`: its first state, h. `"all"`: each state, by a gate of
-            its own. Of stacked cells, states of the first, which reads the
-            inputs.
+            its own. In stacked cells, the states of the first cell, which reads
+            the inputs.
         size_from: What the size is chosen from: the step's `"input"` (eq. 1),
             or what the `"field"` has read so far.
         penalties: Auxiliary losses of the sizes, a
@@ -134,7 +134,7 @@ class RFCell(keras.layers.Layer):
     Output shape:
         The wrapped cell's.
 
-    Masking: a field contains no masked position and none past the end; the
+    Masking: a field contains no position that is masked or past the end; the
     inner network carries its state over them.
 
     Randomness: a step draws its own noise from the cell's seed generator.

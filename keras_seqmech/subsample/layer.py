@@ -89,7 +89,7 @@ class ExpectedSubsample(bernoulli.DecidesSteps):
     an average over dozens of steps. So start from probabilities that differ
     and keep about the right share, as `EmissionProbabilities` does: too low,
     and late outputs have no gradient; too high, and all U outputs are used
-    before the late steps, which then get none.
+    before the late steps, which then have no gradient.
 
     Args:
         max_length: U, positive int, the number of outputs; later ones are
@@ -109,16 +109,15 @@ class ExpectedSubsample(bernoulli.DecidesSteps):
             from their log-probabilities, without bias. `"straight_through"`:
             steps drawn; the gradient to $e_n$ is the difference, to first
             order, between the loss with step n emitted and without it, later
-            steps a place further back. Of low variance, and without bias where
-            the loss is linear in the outputs.
+            steps a place further back. The estimate has low variance, and no
+            bias where the loss is linear in the outputs.
         return_emission: Whether to return a dict after the outputs:
             `"emission"` $p(y_m = s_n)$, `"length_distribution"` (of 0, ...,
             U - 1 and of U or more outputs) and `"output_mask"`, P(length >
-            m). Of hard decisions they are 0 or 1. As a mask give
+            m). With hard decisions they are 0 or 1. As a mask give
             `output_mask > 0.5`: `keras.layers.LSTM` takes every float above 0
-            for True. With
-            `estimator="reinforce"` also the `"log_probability"` of each
-            decision, 0 where none was made.
+            for True. With `estimator="reinforce"` also the
+            `"log_probability"` of each decision, 0 at steps without one.
         track_statistics: Whether to keep metrics, which appear in `history`:
             `<name>_length`, the mean number of steps emitted, before any are
             left out; and over real steps `<name>_kept`, the share of them;

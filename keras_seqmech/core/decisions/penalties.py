@@ -1,4 +1,4 @@
-"""Auxiliary losses of decisions: what they measure, and their weights."""
+"""Auxiliary losses of decisions, with their measures and weights."""
 
 import dataclasses
 from typing import Any
@@ -43,7 +43,7 @@ class DecisionPenalties:
     late in training, makes decisions hard.
 
     No term is below 0 but for rounding, so the `loss` in `history` is at least
-    that of the task; `val_loss` has none of them. Log S stays the reference at
+    that of the task; `val_loss` is without them. Log S stays the reference at
     the end of a sequence, where fields cannot have every size.
 
     A layer keeps the weights in non-trainable float32 variables of

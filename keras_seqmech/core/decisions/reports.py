@@ -267,7 +267,7 @@ def with_decisions(
 def numbered(names: Sequence[str]) -> list[str]:
     """Unique names: of equal ones, all but the first get a number.
 
-    A numbered name is none of the others.
+    A numbered name equals no other name.
 
     >>> numbered(["size", "size", "size_1"])
     ['size', 'size_2', 'size_1']

@@ -33,7 +33,7 @@ class Timeline:
         delay: The most steps that it lies behind the inputs.
         passed: int32 tensor `(batch,)`, the steps that passed before this tick.
         present: Boolean tensor `(batch,)`, whether a step passes in this tick.
-        length: Of the timeline of the inputs, the length of the sequences:
+        length: Length of the sequences, set on the timeline of the inputs;
             `ENDLESS` until their end is known.
     """
 

@@ -236,10 +236,10 @@ class StreamingModel:
         batch_size, length = tf.unstack(
             tf.shape(next(iter(sequences.values())))[:2]
         )
-        # With one step more, that of ticks in which none arrives.
+        # One more step, for ticks without new input.
         for name, x in sequences.items():
-            none = tf.zeros((batch_size, 1, *x.shape[2:]), x.dtype)
-            sequences[name] = tf.concat([x, none], axis=1)
+            zeros = tf.zeros((batch_size, 1, *x.shape[2:]), x.dtype)
+            sequences[name] = tf.concat([x, zeros], axis=1)
         network = self.network
         network.inputs.length = tf.where(end, position + length, ENDLESS)
         made = {
