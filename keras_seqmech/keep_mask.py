@@ -104,8 +104,8 @@ class KeepMask(Wrapper):
             return super().run(sequences, mask, **kwargs)
         if sequences.shape[1] is not None:
             return self.layer(sequences, mask=mask, **kwargs)
-        # If the length is not static, Keras takes as many steps as the batch has
-        # rows. So each step becomes a row of one step.
+        # If the length is not static, Keras takes as many steps as the batch
+        # has rows. So each step becomes a row of one step.
         steps = _as_rows(sequences)
         mask = None if mask is None else _as_rows(mask)
         outputs = self.layer(steps, mask=mask, **kwargs)

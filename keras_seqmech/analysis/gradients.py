@@ -147,8 +147,8 @@ class VanishingRatio(keras.callbacks.Callback):
     It measures before the first step, at the end of each epoch, and after
     every `every` optimizer steps if given. The value at the end of an epoch is
     added to the logs as `"vanishing_ratio"`, and so to the history of `fit`;
-    list this callback before those that write logs. Metrics, states and seeds of the
-    model do not change.
+    list this callback before those that write logs. Metrics, states and seeds
+    of the model do not change.
 
     `history` holds the equally long lists `"step"` (`optimizer.iterations`)
     and `"vanishing_ratio"`; `plots.plot_history` draws them. With

@@ -32,8 +32,8 @@ def surround_with_noise(
     $$\mathrm{round}\Big(n \frac{share}{1 - share}\Big)$$
 
     tokens of noise, so that `share` of the new text is noise. Whole sentences
-    are drawn, without repetition in a text until all were drawn; the last on each
-    side is cut to the exact number of tokens.
+    are drawn, without repetition in a text until all were drawn; the last one
+    on each side is cut to the exact number of tokens.
 
     The noise of a text depends on `seed`, its place in `texts` and its length
     alone: the same call gives the same result, and more texts after it change

@@ -121,7 +121,7 @@ class LookAhead(DecidesSizes):
         sequence: Tensor `(batch, time, features)`.
         context: Tensor `(batch, time, context_features)`, what only the
             decision sees. It must be causal, or a stream would have to wait for
-            it. Given either in all calls or never.
+            it. Given in all calls or never.
         mask: Boolean tensor `(batch, time)`, any pattern, True where a step is
             real.
         training: Whether sizes are drawn (from noise drawn once a call).
@@ -339,7 +339,7 @@ class LookAhead(DecidesSizes):
         checks.check_features("sequence.shape", sequence.shape, self.features)
         if (context is None) != (self.context_features is None):
             raise ValueError(
-                "Argument `context` must be given either in all calls or never. "
+                "Argument `context` must be given in all calls or never. "
                 f"Received: context={context!r}, in a layer that was built "
                 f"{'with' if context is None else 'without'} one"
             )

@@ -174,7 +174,7 @@ class StreamingNetwork:
             summarized = self._timeline(dependent[0]) if dependent else None
             outputs = self._result(call, summarized, args, kwargs)
             if any(map(has_time, keras.tree.flatten(outputs))):
-                raise _refusal(operation, "makes a sequence from inputs without a time axis")
+                raise _refusal(operation, "makes a sequence of a summary")
             return outputs
         if not all(map(has_time, dependent)):
             reason = "combines a sequence with a summary of it"
