@@ -1,4 +1,4 @@
-"""Masks that outlive a layer."""
+"""A wrapper whose outputs keep the mask of the inputs."""
 
 from collections.abc import Sequence
 from typing import Any

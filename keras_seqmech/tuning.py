@@ -381,7 +381,7 @@ def _describe(
     settings: Mapping[str, Any] | None,
     kwargs: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What makes one search differ from another, as JSON values by name."""
+    """The settings that identify a search, as JSON values by name."""
     hp = kwargs.get("hyperparameters")
     hp = hp.copy() if hp else keras_tuner.HyperParameters()
     getattr(hypermodel, "build", hypermodel)(hp)

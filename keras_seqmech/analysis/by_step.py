@@ -33,7 +33,7 @@ def field_size_by_token(
         tokens: Array `(batch, time)` of ids or strings.
         sizes: Field sizes, `(batch, time)`.
         mask: Boolean array `(batch, time)`, True where a token counts.
-        min_count: Leave out tokens that occur at fewer steps.
+        min_count: Least number of steps of a token; others are left out.
 
     Returns:
         Dict from token to `TokenFieldSize(mean, count)`.
@@ -78,9 +78,9 @@ def label_entropy_by_token(
 
     Args:
         tokens: Array `(batch, time)` of ids or strings.
-        labels: Ints `(batch,)`, one a text.
+        labels: Ints `(batch,)`, the label of each text.
         mask: Boolean array `(batch, time)`, True where a token counts.
-        min_count: Leave out tokens that occur in fewer texts.
+        min_count: Least number of texts with a token; others are left out.
 
     Returns:
         Dict from token to entropy.
@@ -152,7 +152,7 @@ def decision_information(
             int.
         tokens: Array `(batch, time)` of ids or strings.
         mask: Boolean array `(batch, time)`, True at real steps.
-        min_count: Leave out the steps of tokens that occur at fewer steps.
+        min_count: Least number of steps of a token; others are left out.
         max_size: The largest size that the layer can choose. Steps with fewer
             than `max_size - 1` real steps right after them are excluded. With
             1, as for gates, no step is excluded.
@@ -317,7 +317,7 @@ def free_steps(real: np.ndarray, max_size: int) -> np.ndarray:
 def check_labels(
     labels: Any, batch_size: int, num_classes: int | None = None
 ) -> np.ndarray:
-    """Labels as an int array; refuses those that are no classes."""
+    """Labels as an int array; refuses labels that are not classes."""
     labels = np.asarray(labels)
     if labels.shape != (batch_size,) or labels.dtype.kind not in "iu":
         raise ValueError(

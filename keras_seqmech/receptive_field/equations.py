@@ -246,7 +246,7 @@ class FieldEquations:
     def summaries(
         self, states: Sequence[Tensor], validity: Tensor
     ) -> list[Tensor]:
-        """What a field of each size has read: entry s sums up $m_1..m_s$.
+        """Summaries of fields of each size: entry s sums up $m_1..m_s$.
 
         That is the mean of the valid ones, or $m_s$. States are S tensors
         `(..., units)`, the validity is boolean, `(..., S)`, and broadcasts.

@@ -145,7 +145,7 @@ class Sequences(NamedTuple):
 
 
 class PaddedFieldInputs(NamedTuple):
-    """What fields can read, time first.
+    """Inputs of fields, padded, time first.
 
     "Steps" stands for the leading axes of the loop, here `(time, batch)`.
 
@@ -202,7 +202,7 @@ class PaddedFieldInputs(NamedTuple):
 
 
 class PackedFieldInputs(NamedTuple):
-    """What fields can read, the real steps alone.
+    """Inputs of fields, the real steps alone.
 
     It has the methods of `PaddedFieldInputs`, of steps `(total,)`.
 

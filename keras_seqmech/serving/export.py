@@ -174,7 +174,7 @@ def use_padded_loops(model: keras.Layer) -> None:
         model: A model or layer, of any kind.
 
     Raises:
-        ValueError: If `model` is no layer.
+        ValueError: If `model` is not a `keras.Layer`.
 
     Example:
 

@@ -97,10 +97,10 @@ class ExpectedSubsample(bernoulli.DecidesSteps):
             if None.
         inference: What inference returns. `"expectation"`: as above.
             `"threshold"`: the steps with $e > 0.5$, one after the other, then
-            zeros. `"running_sum"`: likewise those where the sum of $e$ so far
-            rounds to the next int (halves up): as many as $e$ says, also where
-            all are alike; of equal $e = 1/k$ every k-th. `"sample"`: steps
-            drawn, likewise; only then is a served model random. The attribute
+            zeros. `"running_sum"`: the steps where the rounded sum of $e$ so
+            far (halves up) rises, then zeros: as many as $e$ sums to, also
+            where all are alike; with equal $e = 1/k$ every k-th. `"sample"`:
+            steps drawn, then zeros; only then is a served model random. The attribute
             of that name can be set, of a loaded layer too; see there for what
             was traced before.
         estimator: What training returns. `"expectation"`: as above, with its

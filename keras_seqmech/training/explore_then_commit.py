@@ -69,12 +69,12 @@ class ExploreThenCommit(Schedule):
             end[, power])`, replaces the whole schedule; None leaves the
             variable alone. It holds for `LookAhead`, too; a number keeps the
             shorter span.
-        reading: Schedule of `reading`, given likewise, but a number replaces
+        reading: Schedule of `reading`, in the same forms, but a number replaces
             the final value. Layers with a target are left out.
-        indecision: Schedule of `indecision`, given likewise; a number
+        indecision: Schedule of `indecision`, in the same forms; a number
             replaces the final value. If given, it holds for all layers, those
             with `estimator="expectation"` too.
-        temperature: Schedule of `temperature`, given likewise; a number
+        temperature: Schedule of `temperature`, in the same forms; a number
             replaces the final value.
 
     Raises:
@@ -216,7 +216,7 @@ class ExploreThenCommit(Schedule):
 def _unless_targeted(
     weights: PenaltyWeights, reading: Function | None
 ) -> Function | None:
-    """The weight of what is read, while no target says how much."""
+    """The schedule of `reading`, which holds while there is no target."""
     if reading is None:
         return None
     return lambda share: None if weights.is_targeted else reading(share)

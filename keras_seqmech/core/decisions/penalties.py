@@ -59,7 +59,7 @@ class DecisionPenalties:
         target_of: What has the target. `"batch"`: the mean of the batch, whose
             rows may differ, $D = |\overline{g} - g^*|$. `"row"`: the mean of
             each row, $D$ the mean of $|\overline{g}_i - g^*|$ over rows, each
-            weighted by its number of real steps. `"row_above"`: likewise, but
+            weighted by its number of real steps. `"row_above"`: as `"row"`, but
             only what is above the target, $\mathrm{ReLU}(\overline{g}_i -
             g^*)$: of gates, the sparsity term $\beta\,\mathrm{ReLU}(\sum_t b_t
             - \gamma T)$ of "Focused Hierarchical RNNs for Conditional Sequence
@@ -112,7 +112,7 @@ class DecisionPenalties:
 
 
 class Measures(NamedTuple):
-    """What the auxiliary losses measure of a batch, step by step.
+    """The quantities that the auxiliary losses measure, step by step.
 
     Attributes:
         read: Tensor `(batch, time)`: what each step reads, $a$.

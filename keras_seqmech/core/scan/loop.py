@@ -242,7 +242,7 @@ def _recomputing(
 ) -> list[Tensor]:
     """Outputs and final states, flat, with the gradient that recomputes."""
     constants = operands.constants
-    # Constants get no gradient, so they are no arguments of `run`.
+    # Constants get no gradient, so they are not arguments of `run`.
     differentiable = (operands._replace(constants={}), states)
 
     @custom_gradient

@@ -253,7 +253,7 @@ class DelayLine(WaitingLayer):
         later: Tensor,
         sequence_mask: Tensor | None = None,
     ) -> Tensor:
-        """Returns what is as late as `later`, which only has to run before."""
+        """Returns the steps as late as those of `later`, which runs before."""
         del later
         steps, real, _ = self.enqueue(sequence, sequence_mask)
         self.dequeue(steps, real)

@@ -20,7 +20,7 @@ from keras_seqmech.typing import Tensor
 def first_states(
     timeline: Timeline, given: Any, states: list[Tensor]
 ) -> list[Tensor]:
-    """The states before a step: before the first, those given if any."""
+    """The states before a step: at the first, the initial states if given."""
     if given is None:
         return states
     is_first = timeline.passed == 0

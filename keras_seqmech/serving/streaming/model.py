@@ -215,7 +215,7 @@ class StreamingModel:
         }
 
     def _first_state(self, batch_size: Tensor) -> State:
-        """What is carried from step to step, before the first."""
+        """The state before the first step."""
         return {
             "position": tf.zeros((), "int32"),
             "layer": {
