@@ -155,8 +155,8 @@ def drawable(texts: Sequence[Any]) -> tuple[list[str], dict[str, Any]]:
     does; signs of mathematics, such as dollars, are drawn as they are. Each
     character is drawn in the first of the installed fonts that holds it; if no
     font does, matplotlib warns and draws a box. Then install a font, such as
-    Noto (Debian: `apt-get install fonts-noto-cjk`), or see the text in a browser
-    with `keras_seqmech.analysis.show`.
+    Noto (Debian: `apt-get install fonts-noto-cjk`), or use
+    `keras_seqmech.analysis.show`, which draws in a browser.
 
     Args:
         texts: Strings.

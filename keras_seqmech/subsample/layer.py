@@ -100,9 +100,9 @@ class ExpectedSubsample(bernoulli.DecidesSteps):
             zeros. `"running_sum"`: the steps where the rounded sum of $e$ so
             far (halves up) rises, then zeros: as many as $e$ sums to, also
             where all are alike; with equal $e = 1/k$ every k-th. `"sample"`:
-            steps drawn, then zeros; only then is a served model random. The attribute
-            of that name can be set, of a loaded layer too; see there for what
-            was traced before.
+            steps drawn, then zeros; only then is a served model random. The
+            attribute of that name can be set, of a loaded layer too; see there
+            for what was traced before.
         estimator: What training returns. `"expectation"`: as above, with its
             exact gradient. `"reinforce"`: steps drawn, as `"sample"`, with no
             gradient to $e$; `keras_seqmech.PolicyGradientModel` learns $e$
