@@ -74,8 +74,6 @@ def test_threshold_is_above_one_half():
     )
 
 
-# Keras 3.10 expects a list of a loaded model's one input.
-@pytest.mark.filterwarnings("ignore:(?s).*The structure of `inputs`")
 def test_inference_of_a_loaded_model_can_be_switched(tmp_path):
     x = keras.Input((6, 2))
     emission = keras.layers.Dense(1, "sigmoid")(x)[..., 0]
