@@ -36,10 +36,10 @@ class KeepMask(Wrapper):
     Call arguments:
         sequences: Tensor `(batch, time, features)`; the windows of
             `ReceptiveFieldWindows` for an `RFCell` in a `keras.layers.RNN`;
-            of a `keras.layers.TimeDistributed`, any that it takes.
+            what the `keras.layers.TimeDistributed` takes.
         mask: Boolean tensor `(batch, time)`, any pattern, True where a step
             is real.
-        initial_state: List of states, of a recurrent layer.
+        initial_state: List of initial states of a recurrent layer.
         training: Whether the wrapped layer trains.
         sequences_mask: What Keras fills in for `mask` beside another tensor;
             without effect if `mask` is given.
@@ -50,8 +50,8 @@ class KeepMask(Wrapper):
         That of the wrapped layer.
 
     Masking: that of the wrapped layer; in addition, no gradient of a recurrent
-    layer depends on the values at masked steps. Outputs
-    that are sequences have the mask, states have no mask.
+    layer depends on the values at masked steps. Outputs that are sequences
+    have the mask, states have no mask.
 
     Cost: that of the wrapped layer.
 

@@ -125,9 +125,9 @@ class ExpectedSubsample(bernoulli.DecidesSteps):
             kept or left out with a probability above 0.9; and
             `<name>_choice_entropy`, that of the hard decisions.
         penalties: Auxiliary losses of the decisions, a
-            `keras_seqmech.DecisionPenalties`; none if None. Its `indecision`,
-            raised late in training, brings the expected outputs close to
-            those of the threshold.
+            `keras_seqmech.DecisionPenalties`; None for no losses. Its
+            `indecision`, raised late in training, brings the expected outputs
+            close to those of the threshold.
         seed: Int, seed of the noise.
         **kwargs: Base layer keyword arguments, such as `name` and `dtype`.
 

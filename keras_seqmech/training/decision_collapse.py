@@ -43,7 +43,7 @@ class WarnOnDecisionCollapse(keras.callbacks.Callback):
       `min_choice_entropy`, as nearly all sizes are the same, all gates open or
       all closed, all steps kept or all left out. Epochs before the share
       `begin` of the `fit`, in which decisions may still explore, are skipped;
-    - at the end of training, where hardly any of them is decided: the share of
+    - at the end of training, where few of them are decided: the share of
       decisions whose likeliest value has a probability above 0.9 is below
       `min_certain`. What inference does with hard decisions is then not what
       was trained;

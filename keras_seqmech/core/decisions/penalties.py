@@ -28,7 +28,7 @@ class DecisionPenalties:
     where a bar is a mean over the real steps of a batch (of each replica's
     part of it, under `tf.distribute`, as Keras averages losses):
 
-    | field | mean of | of sizes | of gates, and kept steps |
+    | field | mean of | for sizes | for gates and kept steps |
     | --- | --- | --- | --- |
     | `reading`, $w_r$ | $a$, what is read | size - 1, read ahead | share |
     | `target`, $g^*$ | $g$, what has the target | size | share |
@@ -61,7 +61,7 @@ class DecisionPenalties:
             each row, $D$ the mean of $|\overline{g}_i - g^*|$ over rows, each
             weighted by its number of real steps. `"row_above"`: as `"row"`, but
             only what is above the target, $\mathrm{ReLU}(\overline{g}_i -
-            g^*)$: of gates, the sparsity term $\beta\,\mathrm{ReLU}(\sum_t b_t
+            g^*)$: for gates, the sparsity term $\beta\,\mathrm{ReLU}(\sum_t b_t
             - \gamma T)$ of "Focused Hierarchical RNNs for Conditional Sequence
             Processing" for $\gamma$ the target and $\beta$ the weight divided
             by the mean number of steps.
