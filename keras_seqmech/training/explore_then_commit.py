@@ -57,9 +57,9 @@ class ExploreThenCommit(Schedule):
     `reading` to 0.02 over 0 to 0.05.
 
     An `RFCell` in `keras.layers.RNN`, where penalties have no effect, is left
-    alone. See `Schedule`, which this is, for kill and resume, a second `fit`,
-    models that their first step builds, and what is added to `history`: of a
-    variable that layers have by different schedules, the first layer's value.
+    alone. The base class `Schedule` describes kill and resume, a second `fit`,
+    models that their first step builds, and what is added to `history`; if
+    layers have different schedules, that is the value of the first layer.
     `values` are those of the table.
 
     Args:
@@ -83,9 +83,9 @@ class ExploreThenCommit(Schedule):
             layer decides; if `steps` is None and the number of steps is not
             known.
 
-    Warns: As a `Schedule` does; of layers with `track_statistics=True`, of
-    decisions that are certain before anything was learned and of targets that
-    are missed, as `WarnOnDecisionCollapse` does.
+    Warns: As `Schedule` does. For layers with `track_statistics=True` it also
+    warns, as `WarnOnDecisionCollapse` does, of decisions that are certain
+    before anything was learned and of targets that are missed.
 
     Example:
 

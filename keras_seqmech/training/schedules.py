@@ -60,7 +60,7 @@ class Scheduled(NamedTuple):
 
 
 def as_ramp(fields: Any, least: float = -math.inf) -> Ramp | None:
-    """The ramp with these fields; None if they describe none.
+    """The ramp with these fields, or None if they describe no ramp.
 
     Args:
         fields: The fields of a `Ramp`.
@@ -106,8 +106,8 @@ class Schedule(keras.callbacks.Callback):
     `history`, under the names in `numbers`; a metric of that name is left as
     it is. List this callback before those that save models or write logs.
 
-    What a variable adds to the loss it adds to `val_loss` too: under a growing
-    `penalty` epochs cannot be compared, and `EarlyStopping` or
+    What a variable adds to the loss, it also adds to `val_loss`: under a
+    growing `penalty` epochs cannot be compared, and `EarlyStopping` or
     `ModelCheckpoint(save_best_only=True)` prefer the early ones. Give
     `LastAttentionPooling` `attention_at_inference=False` there: validation
     then uses neither attention nor penalty.
